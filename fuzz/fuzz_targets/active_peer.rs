@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a peer of active-active replication sends: units and full copies, good ones with any bytes
-//! of them changed, and bytes that are none.
+//! Input from a peer of active-active replication: valid units and full copies, the same with some
+//! bytes changed, and arbitrary bytes.
 //!
-//! The input is a list of codes: what clients do at the peer and at this server, and what is
-//! damaged. Whatever comes, nothing panics, a unit that is read comes back from its bytes, the
-//! difference to the keyspace can be told, and this server's state is read from what it saves.
+//! The fuzzer's input is a list of codes: client commands at the peer and at this server, and
+//! damage to messages. Whatever arrives, nothing panics, a decoded unit encodes to the same bytes,
+//! the difference to the keyspace can be computed, and this server's saved state can be loaded.
 
 #![no_main]
 
@@ -22,14 +22,14 @@ use braid_base::crc::crc64;
 use libfuzzer_sys::fuzz_target;
 
 const NOW: u64 = 1_800_000_000_000;
-/// Bytes before the parts of a saved state.
+/// Length of a saved state's header.
 const HEAD: usize = 9;
 
-/// What is left of the input.
+/// The rest of the input.
 struct Codes<'a>(&'a [u8]);
 
 impl Codes<'_> {
-    /// The next one; zeros follow the last.
+    /// The next code; zeros at the end of the input.
     fn next(&mut self) -> usize {
         let Some((&code, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;
@@ -73,7 +73,7 @@ fn server(number: u8, ahead_ms_max: u64, state: State) -> Replica {
     replica
 }
 
-/// A command of a client.
+/// A client's command.
 fn command(transaction: &mut Transaction, codes: &mut Codes) {
     let (code, database, name) = (codes.next(), codes.next() as u32 % 2, &codes.name());
     let (one, other) = (codes.bytes(), codes.bytes());
@@ -111,7 +111,7 @@ fn command(transaction: &mut Transaction, codes: &mut Codes) {
     }
 }
 
-/// A transaction of a client: the unit for others.
+/// A client's transaction. Returns the encoded unit for the peers.
 fn execute(replica: &mut Replica, codes: &mut Codes) -> Option<Vec<u8>> {
     let unit = replica.execute(NOW, |transaction| {
         for _ in 0..codes.next() % 3 + 1 {
@@ -121,7 +121,7 @@ fn execute(replica: &mut Replica, codes: &mut Codes) -> Option<Vec<u8>> {
     unit.ok().flatten().map(|unit| encode(&unit))
 }
 
-/// Takes a unit as the engine does.
+/// Applies a unit as the engine does.
 fn take(replica: &mut Replica, bytes: &[u8]) {
     let Ok(unit) = decode(bytes) else {
         assert!(Write::read(bytes).is_none(), "a plain write is a unit");
@@ -140,7 +140,7 @@ fn take(replica: &mut Replica, bytes: &[u8]) {
     difference.requests(replica);
 }
 
-/// The state within what was saved.
+/// The state within a saved file: the parts without their framing.
 fn content(saved: &[u8]) -> Vec<u8> {
     let (mut content, mut left) = (Vec::new(), &saved[HEAD..]);
     while let Some((len, rest)) = left.split_first_chunk::<8>()
@@ -152,7 +152,7 @@ fn content(saved: &[u8]) -> Vec<u8> {
     content
 }
 
-/// The other way.
+/// The inverse of [`content`]: frames a state as a saved file.
 fn framed(head: &[u8], content: &[u8]) -> Vec<u8> {
     let mut saved = head.to_vec();
     if !content.is_empty() {
@@ -176,7 +176,7 @@ fuzz_target!(|data: &[u8]| {
     let (mut peer, mut own) = (new(1), new(2));
     while !codes.is_over() {
         match codes.next() % 16 {
-            // What a peer's clients do.
+            // Commands of the peer's clients.
             0..8 => {
                 if let Some(mut unit) = execute(&mut peer, &mut codes) {
                     codes.damage(&mut unit);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Any bytes given to the reader of append-only files end in an error or at the end, without a
-//! panic and however they come; what is before the place where it would be cut is read again as it
-//! was.
+//! Feeds arbitrary bytes to the reader of append-only files: it must reach an error or the end
+//! without a panic, independently of how the bytes are cut. The part before the truncation point
+//! must read back as the same commands.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use std::io::Read;
 use braid_persistence::{AofRecord, CommandReader, Manifest, ReadError};
 use libfuzzer_sys::fuzz_target;
 
-/// Gives a few bytes at a time.
+/// Returns a few bytes at a time.
 struct Drip<'a>(&'a [u8]);
 
 impl Read for Drip<'_> {
@@ -22,7 +22,7 @@ impl Read for Drip<'_> {
     }
 }
 
-/// The commands before the end or the error, where the file would be cut, and whether it is good.
+/// The commands before the end or the error, the truncation point, and whether the file is valid.
 fn read(input: impl Read, len: Option<u64>) -> (Vec<Vec<Vec<u8>>>, u64, bool) {
     let mut reader = CommandReader::new(input, len);
     let mut commands = Vec::new();

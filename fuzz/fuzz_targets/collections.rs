@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Hashes, sets and sorted sets with small limits, so that they go through all their forms, with
-//! members that expire, against models of them; some begin as a packed list of any content.
+//! Hashes, sets and sorted sets against models, with small limits so that they go through all
+//! encodings, and with members that expire. Some start as a listpack of arbitrary content.
 
 #![no_main]
 
@@ -19,7 +19,7 @@ const HASH: HashLimits = HashLimits { max_listpack_entries: 6, max_listpack_valu
 const SET: SetLimits = SetLimits { max_intset_entries: 5, max_listpack_entries: 7, max_listpack_value: 20 };
 const SORTED: PackedLimits = PackedLimits { entries_max: 6, value_bytes_max: 20 };
 
-/// Value (or score) and expiry by member.
+/// The value (or score) and expiry of each member.
 type Model<V> = BTreeMap<Vec<u8>, (V, Option<i64>)>;
 
 fn live<V: Clone>(model: &Model<V>, now: i64) -> BTreeMap<Vec<u8>, V> {
@@ -167,7 +167,7 @@ fn sorted_sets(input: &mut Input<'_>) -> Option<()> {
     Some(())
 }
 
-/// A packed list from outside: refused, or a collection of just these elements.
+/// A listpack from outside is either refused or becomes a collection of exactly its elements.
 fn loaded(bytes: &[u8]) {
     let Some(list) = Listpack::from_bytes(bytes) else { return };
     let elements: Vec<Vec<u8>> = list.iter().map(|element| element.to_vec()).collect();

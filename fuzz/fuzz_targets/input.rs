@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The bytes of a fuzzer's input as a row of small choices.
+//! The fuzzer's input as a sequence of small choices.
 
 #![allow(dead_code, reason = "each target uses a part")]
 
-/// What is left of the input.
+/// The rest of the input.
 pub struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {
-    /// The next byte; nothing at the end.
+    /// The next byte; `None` at the end.
     pub fn byte(&mut self) -> Option<u8> {
         let (&first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(first)
     }
 
-    /// A text: short mostly, some long, some a number.
+    /// A text: mostly short, sometimes long, sometimes a number.
     pub fn text(&mut self) -> Option<Vec<u8>> {
         let shape = self.byte()?;
         let len = usize::from(shape & 15);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sets of integers in one block. With a first byte of 128 and more: any bytes are either refused
-//! or a set that writes the same bytes again. Otherwise: changes are made to a set and to a model
-//! of it.
+//! Integer sets in one block. First byte 128 or more: the rest is either refused or read as a set
+//! that writes the same bytes again. In any case: changes to a set, against a model.
 
 #![no_main]
 

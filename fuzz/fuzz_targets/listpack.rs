@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Packed lists. With a first byte of 128 and more: any bytes are either refused or a list that
-//! reads the same in both directions and can be changed. Otherwise: changes are made to a list and
-//! to a model of it.
+//! Listpacks. First byte 128 or more: the rest is either refused or read as a list that reads the
+//! same in both directions. In any case: changes to a list, against a model.
 
 #![no_main]
 
@@ -29,7 +28,7 @@ fn check(list: &Listpack, model: &[Vec<u8>]) {
     assert_eq!(backwards, model);
 }
 
-/// One change to both; nothing at the end of the input.
+/// Applies one change to both. `None` at the end of the input.
 fn change(input: &mut Input<'_>, list: &mut Listpack, model: &mut Vec<Vec<u8>>) -> Option<()> {
     let (what, index) = (input.byte()?, usize::from(input.byte()?) % (model.len() + 1));
     let place = if index < model.len() { list.seek(index as i64).expect("an entry") } else { list.end() };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Any bytes given to the reader of dump files end in an error or at the end of the file, without a
-//! panic; a file made of what was read is read again with the same keys; and values that are passed
-//! over first and decoded apart are the same ones.
+//! Feeds arbitrary bytes to the reader of dump files: it must reach an error or the end of the file
+//! without a panic. A file written from the keys read must read back with the same keys. Values
+//! that are skipped first and decoded separately must be the same.
 
 #![no_main]
 
@@ -19,9 +19,9 @@ fn view<'a>(value: &'a Value<'_>) -> ValueRef<'a> {
     }
 }
 
-/// Copies a file key by key; the copy, how many keys it has, and whether the end was reached.
+/// Copies a file key by key. Returns the copy, its number of keys, and whether the end was reached.
 fn copy(bytes: &[u8]) -> Option<(Vec<u8>, usize, bool)> {
-    // The checksum may be any: the fuzzer need not find it.
+    // The checksum is not verified: the fuzzer need not find it.
     let mut reader = FileReader::new(bytes, Some(bytes.len() as u64), false, false).ok()?;
     let mut writer = FileWriter::new(Vec::new(), 80, true, true).expect("memory takes everything");
     let (limits, mut keys) = (Limits::default(), 0);
@@ -48,8 +48,8 @@ fn copy(bytes: &[u8]) -> Option<(Vec<u8>, usize, bool)> {
     }
 }
 
-/// How many keys a file has, if values are passed over and decoded apart, and whether the end was
-/// reached.
+/// Counts the keys of a file with values skipped and decoded separately. Also returns whether the
+/// end was reached.
 fn count_apart(bytes: &[u8]) -> Option<(usize, bool)> {
     const VALUE_MAX: usize = 1 << 16;
     let mut reader = FileReader::new(bytes, Some(bytes.len() as u64), false, false).ok()?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Any payload of RESTORE is either refused or a value: one that can be dumped, and what was dumped
-//! is accepted and dumps to the same bytes again.
+//! Any RESTORE payload is either refused or a value that can be dumped, and the dump is accepted
+//! and keeps its size when dumped again.
 //!
-//! The first byte of the input chooses version and thresholds, the rest is type and body without
-//! the seal, so that the fuzzer need not find checksums.
+//! The first byte of the input chooses the version and the thresholds; the rest is the type and
+//! body without the checksum trailer, so that the fuzzer need not find checksums.
 
 #![no_main]
 
@@ -38,7 +38,7 @@ fn dump(value: &Value<'_>) -> Vec<u8> {
     braid_rdb::dump(value, Format { target: Target::Own, now_ms: i64::MIN }, true)
 }
 
-/// Reads a value with its type and dumps it.
+/// Reads a value with its type, and dumps it.
 fn again<S: braid_rdb::Source>(mut decoder: Decoder<S>, limits: &Limits) -> Result<Vec<u8>, Error> {
     let kind = decoder.kind()?;
     read_value(&mut decoder, kind, limits, i64::MIN).map(|value| dump(&value))
@@ -50,15 +50,14 @@ fuzz_target!(|data: &[u8]| {
     let version = [11, 12, 80, 6][usize::from(choice & 3)];
     let limits = limits(choice & 4 != 0);
     let read = again(Decoder::new(Bytes::new(body), version), &limits);
-    // The same from a stream whose length is not known.
+    // The same from a stream of unknown length.
     let streamed = again(Decoder::new(Stream::new(body, None, true), version), &limits);
     assert_eq!(read.is_ok(), streamed.is_ok());
     let Ok(first) = read else { return };
     let reopened = |payload: &[u8]| {
         again(braid_rdb::open(payload, true).expect("just sealed"), &limits).expect("just dumped")
     };
-    // Sets in tables have no order of their own, so bytes are only compared in length after the
-    // first round.
+    // Sets in hash tables are unordered, so only the length is compared, after the first round.
     let second = reopened(&first);
     let third = reopened(&second);
     assert_eq!(second.len(), third.len());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Any bytes as what a primary says: replies to the handshake, a full sync, the stream.
+//! Arbitrary bytes as a primary's output: replies to the handshake, a full sync, the stream.
 //!
-//! The first bytes of the input choose what the replica asks for and how the rest is cut, and
-//! whether the rest is what the primary says or stands for it ([`spoken`]). Whatever the cuts, the
-//! result is that of the uncut bytes, each byte of the input is used once, and the stream is
-//! applied in whole units: never a transaction without its end.
+//! The first bytes of the input choose the replica's request, the cuts, and whether the rest is the
+//! primary's output itself or codes for it ([`spoken`]). However the bytes are cut, the result
+//! equals that of the uncut bytes, each input byte is consumed once, and the stream is applied in
+//! whole units: never a transaction without its end.
 
 #![no_main]
 
@@ -19,10 +19,10 @@ use braid_replication::link::units::Units;
 use libfuzzer_sys::fuzz_target;
 
 const ID: &str = "0123456789abcdef0123456789abcdef01234567";
-/// Longer lines are refused when they come in pieces only.
+/// Lines longer than this are refused only if they arrive in pieces.
 const INPUT_MAX: usize = 60_000;
 
-/// A primary that sends its bytes in pieces, whatever it is asked, and then hangs up.
+/// A primary that sends its bytes in pieces regardless of requests, and then hangs up.
 struct Sender<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -64,28 +64,28 @@ impl Watch for Patient {
     }
 }
 
-/// What became of a stream.
+/// The result of following a stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Applied {
     /// Arguments of the requests.
     requests: Vec<Vec<Vec<u8>>>,
-    /// Bytes that the replica acknowledges.
+    /// Bytes acknowledged by the replica.
     offset: usize,
     error: Option<String>,
 }
 
-/// What became of a link.
+/// The result of a connection.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     reply: SyncReply,
-    /// The full sync.
+    /// The full sync's payload.
     payload: Vec<u8>,
-    /// Where the stream begins in the input.
+    /// Offset of the stream in the input.
     stream_at: usize,
     stream: Applied,
 }
 
-/// One attempt of a replica, from its greeting to the end of the connection.
+/// One connection of a replica, from its handshake to the end.
 fn attempt(choice: u8, bytes: &[u8], pieces: &[u8]) -> Result<Outcome, String> {
     let mut peer = Peer::new(Sender { bytes, at: 0, pieces: pieces.iter() });
     let text = |error: LinkError| error.to_string();
@@ -95,7 +95,7 @@ fn attempt(choice: u8, bytes: &[u8], pieces: &[u8]) -> Result<Outcome, String> {
     let position = (choice & 2 != 0).then_some((ID, 99));
     let reply = ask_for_stream(&mut peer, &Patient, position, choice & 4 != 0).map_err(text)?;
     if peer.is_compressed() {
-        // What is used is not the input's bytes.
+        // The consumed bytes are not those of the input.
         while peer.fill(&Patient, "fuzzing").is_ok() {}
         return Err("compressed".into());
     }
@@ -120,7 +120,7 @@ fn attempt(choice: u8, bytes: &[u8], pieces: &[u8]) -> Result<Outcome, String> {
     Ok(Outcome { reply, payload, stream_at, stream: follow(&mut peer, buffer) })
 }
 
-/// Receives a full sync, some bytes at a time, and checks it against the input.
+/// Receives a full sync in small reads, and checks it against the input.
 fn full_sync(peer: &mut Peer<Sender>, input: &[u8], step: usize) -> Result<Vec<u8>, LinkError> {
     let frame = read_frame(peer, &Patient)?;
     let begin = peer.stream().at - peer.buffered().len();
@@ -148,7 +148,7 @@ fn full_sync(peer: &mut Peer<Sender>, input: &[u8], step: usize) -> Result<Vec<u
     Ok(received)
 }
 
-/// Follows the stream as the link's thread does.
+/// Follows the stream as the link thread does.
 fn follow(peer: &mut Peer<Sender>, mut buffer: Vec<u8>) -> Applied {
     let (mut units, mut applied) = (Units::default(), Applied::default());
     loop {
@@ -184,8 +184,8 @@ fn follow(peer: &mut Peer<Sender>, mut buffer: Vec<u8>) -> Applied {
     }
 }
 
-/// What a primary says that accepts the replica, by short codes: requests and transactions, and any
-/// bytes in between.
+/// The output of a primary that accepts the replica, built from short codes: requests,
+/// transactions, and arbitrary bytes in between.
 fn spoken(choice: u8, codes: &[u8]) -> Vec<u8> {
     let mut said = b"+PONG\r\n+OK\r\n+OK\r\n+OK\r\n".to_vec();
     if choice & 1 != 0 {
@@ -222,7 +222,7 @@ fuzz_target!(|data: &[u8]| {
     if let (Ok(whole), Ok(cut)) = (&whole, &cut)
         && (whole.stream.error.is_some() || cut.stream.error.is_some())
     {
-        // What had come before the mistake was applied, as far as it was seen.
+        // Requests before the error were applied, as far as they had been received.
         assert_eq!((&whole.stream.error, &whole.payload), (&cut.stream.error, &cut.payload));
         assert!(cut.stream.requests.starts_with(&whole.stream.requests));
         assert!(whole.stream.offset <= cut.stream.offset);

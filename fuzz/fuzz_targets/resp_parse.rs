@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Any bytes, cut in any way, mean the same to the request parser as in one piece.
+//! Arbitrary bytes must parse to the same requests however they are cut.
 //!
-//! The first bytes of the input choose limits and cuts, the rest is the stream. The driver below is
-//! a small event loop that keeps the parser's contract, receiving big arguments apart.
+//! The first bytes of the input choose the limits and the cuts; the rest is the stream. The driver
+//! below is a small event loop that follows the parser's contract and receives big arguments
+//! separately.
 
 #![no_main]
 
@@ -21,7 +22,7 @@ struct Loop {
     parser: RequestParser,
     buf: Vec<u8>,
     spans: Vec<Span>,
-    /// Big arguments of the current request that are complete.
+    /// Complete big arguments of the current request.
     big: Vec<Vec<u8>>,
     /// A big argument being received, and its length.
     receiving: Option<(Vec<u8>, usize)>,
@@ -29,7 +30,7 @@ struct Loop {
 }
 
 impl Loop {
-    /// Takes one piece of the stream; false after an error.
+    /// Receives one piece of the stream; false after an error.
     fn receive(&mut self, mut piece: &[u8], limits: &Limits) -> bool {
         loop {
             if let Some((mut bytes, len)) = self.receiving.take() {
@@ -60,7 +61,7 @@ impl Loop {
         }
     }
 
-    /// Takes whole requests out of the buffer; gives the step that ended this.
+    /// Parses complete requests from the buffer. Returns the step that ended the loop.
     fn parse(&mut self, limits: &Limits) -> Step {
         let mut position = 0;
         let last = loop {

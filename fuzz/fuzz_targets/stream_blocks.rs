@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Blocks of streams. With a first byte of 128 and more: any bytes are either refused or a block
-//! whose entries read the same in both directions. Then, and otherwise from an empty log: entries
-//! are appended, deleted and trimmed, against a model.
+//! Stream blocks. First byte 128 or more: the rest is either refused or read as a block whose
+//! entries read the same in both directions. Then, or otherwise from an empty log: entries are
+//! appended, deleted and trimmed, against a model.
 
 #![no_main]
 

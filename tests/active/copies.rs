@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Full copies, which peers take part by part.
+//! Full copies, which peers fetch in parts.
 
 use super::{link, server, wait_until_equal};
 use braid_tests::{TestServer, Value, wait_for};
 
-/// Bytes of a value, and values of a part of what is written meanwhile.
+/// Size of a value in bytes, and number of values in a batch of concurrent writes.
 const VALUE: usize = 400;
 const PART: usize = 100;
 
@@ -22,7 +22,7 @@ fn a_peer_that_takes_a_copy_needs_no_other() {
     one.connect().call("ACTIVE DIGEST");
     link(&one, &[two.port()]);
     link(&two, &[one.port()]);
-    // Four times as much as the backlog has room for, while the copy is made, sent and merged.
+    // Four times the capacity of the backlog, while the copy is made, sent and merged.
     (0..100).for_each(&mut write);
     wait_until_equal(&[&one, &two]);
     let merged = |server: &TestServer| {
@@ -50,7 +50,8 @@ fn parts_of_a_copy_follow_each_other() {
     assert!(matches!(client.call("ACTIVE COPY MORE MORE"), Value::Error(_)));
 }
 
-/// Nobody waits until the first one asks for the rest, which it never does.
+/// A second client's copy does not wait until the first client asks for the rest, which never
+/// happens.
 #[test]
 fn a_copy_whose_taker_has_gone_is_given_up() {
     let one = server(1, &[]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Servers that are killed, and servers that end in good order, with peers that go on.
+//! Servers that are killed or shut down cleanly, with peers that continue.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -43,7 +43,7 @@ fn check(more: &[&str], signal: Signal) {
     assert_eq!(client.call("GET counter").text(), "1201");
     assert_eq!(texts(&client.call("MGET key:1 key:2 key:3")), ["while-away", "", "3"]);
     assert_eq!(client.call("LLEN list"), Value::Integer(200));
-    // Once more, with nothing new: stamps are not given twice.
+    // Once more, without new writes: stamps are not reused.
     one.signal(signal);
     one.wait();
     let one = kept(1, &folder, more);
@@ -64,7 +64,7 @@ fn a_killed_server_with_an_append_only_file_comes_back() {
     check(&["--appendonly", "yes"], Signal::KILL);
 }
 
-/// Sets one key after the other until the server is gone. How many replies came.
+/// Sets one key after another until the server is gone. Returns the number of replies.
 fn write_until_killed(port: u16, name: &str) -> usize {
     const BURST: usize = 50;
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("connected");
@@ -86,8 +86,8 @@ fn write_until_killed(port: u16, name: &str) -> usize {
     }
 }
 
-/// With `appendfsync always` a reply says that the write is on disk, where the server finds it
-/// again.
+/// With `appendfsync always`, a reply guarantees that the write is on disk and found after a
+/// restart.
 #[test]
 fn acknowledged_writes_outlive_kills() {
     let always = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -108,7 +108,7 @@ fn acknowledged_writes_outlive_kills() {
         };
         let before = size(&mut client);
         wait_for("some writes", || size(&mut client) > before + 2_000);
-        // A command whose result is read from the keyspace.
+        // A command whose effect is read from the keyspace.
         client.ok(&format!("SET from:{round} there"));
         client.ok(&format!("RENAME from:{round} last:{round}"));
         one.signal(Signal::KILL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Peers that were away for longer than memory reaches are sent units from the logs on disk, and
-//! need no full copy.
+//! Peers that were away for longer than the backlog in memory reaches get units from the logs on
+//! disk, and need no full copy.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use braid_tests::small_disk::SmallDisk;
 use braid_tests::{TestServer, Value, wait_for};
 use rustix::process::Signal;
 
-/// The memory of a server that keeps few units there.
+/// Options of a server that keeps few units in memory.
 const FEW: [&str; 2] = ["--active-backlog-size", "64kb"];
 
 fn field(server: &TestServer, name: &str) -> u64 {
@@ -18,7 +18,8 @@ fn field(server: &TestServer, name: &str) -> u64 {
     text.parse().expect("a number")
 }
 
-/// More than memory has room for, with what differs if it is merged as a copy or out of order.
+/// Writes more than fits in memory, including changes whose result differs if they are merged as
+/// a copy or out of order.
 fn write_much(server: &TestServer, name: &str) {
     let mut client = server.connect();
     for first in (0..5_000).step_by(50) {
@@ -32,7 +33,7 @@ fn write_much(server: &TestServer, name: &str) {
     }
 }
 
-/// What comes after is all that they lack of each other.
+/// Syncs two servers and disconnects them, so that they lack only each other's later writes.
 fn meet_and_part(one: &TestServer, two: &TestServer) {
     link_all(&[one, two]);
     one.connect().ok("SET first x");
@@ -59,7 +60,7 @@ fn a_peer_that_was_away_is_sent_units_from_disk() {
         scope.spawn(|| write_much(&two, "two"));
     });
     link_all(&[&one, &two]);
-    // While they catch up.
+    // Writes continue while they catch up.
     write_much(&one, "meanwhile");
     wait_until_equal(&[&one, &two]);
     check_no_copies(&[&one, &two]);
@@ -73,7 +74,7 @@ fn a_peer_that_was_away_is_sent_units_from_disk() {
     }
 }
 
-/// A server that has never been heard of begins with the first unit.
+/// A peer that was never seen before starts with the first unit.
 #[test]
 fn a_new_peer_is_sent_all_units_while_they_are_there() {
     let (one, two) = (server(1, &FEW), server(2, &[]));
@@ -93,8 +94,8 @@ fn logs(folder: &Path) -> usize {
     names.filter(|name| name.to_string_lossy().ends_with(".log")).count()
 }
 
-/// What the peer lacks is in logs of several processes, the first of which ends in good order, the
-/// others not.
+/// The peer's missing units are in the logs of several processes, some of which shut down cleanly
+/// and some of which were killed.
 #[test]
 fn the_backlog_on_disk_outlives_restarts() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -116,7 +117,7 @@ fn the_backlog_on_disk_outlives_restarts() {
     assert_eq!(two.connect().call("GET counter").text(), "500");
 }
 
-/// Logs take no more room than they may; who lacks what was in them gets a full copy.
+/// Logs are limited in size; a peer that lacks units of deleted logs gets a full copy.
 #[test]
 fn logs_beyond_the_limit_go() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -124,7 +125,7 @@ fn logs_beyond_the_limit_go() {
     meet_and_part(&one, &two);
     let mut client = one.connect();
     let value = "v".repeat(1 << 20);
-    // Two new generations, as the state stays small.
+    // Two new generations are enough, because the state stays small.
     for written in 1.. {
         client.ok(&format!("SET key {value}"));
         if logs(folder.path()) == 3 {
@@ -142,7 +143,7 @@ fn logs_beyond_the_limit_go() {
     link_all(&[&one, &two]);
     wait_until_equal(&[&one, &two]);
     assert_eq!(field(&two, "active_full_copies_merged"), 1);
-    // It reaches back to what is kept.
+    // The peer now lacks only units that are kept.
     cut(&[&one, &two]);
     client.ok("SET later x");
     write_much(&one, "one");
@@ -151,7 +152,7 @@ fn logs_beyond_the_limit_go() {
     assert_eq!(field(&two, "active_full_copies_merged"), 1);
 }
 
-/// Logs that are kept for peers that might come are in nobody's way.
+/// Logs kept for peers that may return are dropped if the disk is full.
 #[test]
 fn a_full_disk_costs_old_logs() {
     let Some(disk) = SmallDisk::mount("250m") else {
@@ -168,12 +169,12 @@ fn a_full_disk_costs_old_logs() {
     }
     wait_until_equal(&[&one, &two]);
     let log = one.log();
-    assert!(log.contains("the disk is full: logs that were kept for peers have been removed"), "{log}");
-    assert!(!log.contains("its log cannot be written"), "{log}");
+    assert!(log.contains("the disk is full: logs kept for peers were removed"), "{log}");
+    assert!(!log.contains("the log cannot be written"), "{log}");
     assert!(field(&one, "active_backlog_disk_bytes") < 250 << 20);
 }
 
-/// A log that cannot be read is no reason to be without: a full copy brings everything.
+/// An unreadable log is not fatal: a full copy transfers everything.
 #[test]
 fn a_damaged_log_means_a_full_copy() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Servers that evict, with peers that do not: eviction is local, and no deletion elsewhere.
+//! Servers that evict, with peers that do not: eviction is local, and deletes nothing elsewhere.
 
 use super::crash::kept;
 use super::pair::all;
@@ -19,7 +19,7 @@ fn evicted_keys(server: &TestServer) -> i64 {
     text.parse().expect("a number")
 }
 
-/// Has a server evict all that it has, or all that has a time.
+/// Makes a server evict all keys, or all keys with an expiry.
 fn evict(server: &TestServer, policy: &str, left: i64) {
     let mut client = server.connect();
     client.ok(&format!("CONFIG SET maxmemory-policy {policy}"));
@@ -51,15 +51,16 @@ fn an_eviction_is_no_deletion_elsewhere() {
     wait_for("they are counted", || evicted_keys(&one) == 8);
     let (mut client, mut other) = (one.connect(), two.connect());
 
-    // Nothing is there for a client, so it removes nothing.
+    // Evicted keys do not exist for a client, so it removes nothing.
     assert_eq!(count(&mut client, "DEL text hash"), 0);
-    // What a peer adds to a part stays away; a number, and what is written whole, comes back.
+    // A peer's change of part of a collection does not bring it back; a counter or a value
+    // written as a whole comes back.
     all(&two, &["HSET hash c 3", "RPUSH list c", "INCR n", "SET text y", "SADD set b"]);
     wait_for("the number", || client.call("GET n").text() == "101");
     wait_for("the text", || client.call("GET text").text() == "y");
     assert_eq!(count(&mut client, "EXISTS hash list set"), 0);
 
-    // What a client here writes is what it sees, and peers add it to theirs.
+    // A local client sees only its own writes; peers merge them with their values.
     assert_eq!(count(&mut client, "INCR own"), 1, "as on a server alone");
     wait_for("the true sum", || client.call("GET own").text() == "16");
     all(&one, &["HSET hash d 4", "RPUSH list d", "HINCRBY counts f 1"]);
@@ -71,7 +72,7 @@ fn an_eviction_is_no_deletion_elsewhere() {
     wait_for("the sum here", || client.call("HGET counts f").text() == "61");
     assert_eq!(other.call("GET own").text(), "16");
 
-    // Written as a whole, or removed, they are the same again.
+    // Once they are overwritten or deleted, they are equal again.
     all(&one, &["DEL list hash", "SET set now-a-text", "SET counts 0", "SET z 1"]);
     wait_until_equal(&[&one, &two]);
     assert_eq!(count(&mut other, "EXISTS list hash"), 0);
@@ -83,7 +84,7 @@ fn an_eviction_is_no_deletion_elsewhere() {
     assert_eq!(count(&mut other, "DBSIZE"), 0, "a flush is about everything");
 }
 
-/// Kilobytes that keys get which are written together.
+/// Writes a batch of keys of one kilobyte each.
 const WRITE: &str = "EVAL \"for i=1,500 do redis.call('set', ARGV[1]..i, string.rep('x',1000)) end\" 0 ";
 const BATCHES: i64 = 60;
 
@@ -106,13 +107,14 @@ fn a_small_server_stays_below_its_limit_and_a_large_one_keeps_all() {
     for batch in 0..BATCHES {
         assert!(!matches!(client.call(&format!("{WRITE}one:{batch}:")), Value::Error(_)));
         assert!(!matches!(other.call(&format!("{WRITE}two:{batch}:")), Value::Error(_)));
-        // What is evicted before the peer has taken it does not come from the backlog for ever.
+        // Wait for the peer: the backlog does not keep forever what is evicted here before the
+        // peer has received it.
         let all = 2 * 500 * (batch + 1) + 1;
         wait_for("all has come", || count(&mut other, "DBSIZE") == all);
     }
     wait_for("it is below the limit", || used(&mut client) <= limit + limit / 20);
     let left = count(&mut client, "DBSIZE");
-    // About a half of the memory is that of the shadow.
+    // The shadow takes about half of the memory.
     assert!(left > 3000, "far too much was evicted: {left} are left");
     assert!(left < 500 * BATCHES, "{left}");
     wait_for("they are counted", || evicted_keys(&one) + left > 500 * BATCHES);
@@ -139,7 +141,7 @@ fn what_was_evicted_is_known_after_a_restart() {
         one.wait();
         drop(one);
         let one = kept(1, &folder, &["--appendonly", "yes"]);
-        // After a crash what was evicted since the last generation is back.
+        // After a crash, keys evicted since the last generation are back.
         let left = if signal == Signal::TERM { 1 } else { 4 };
         wait_for("it is as it was", || count(&mut one.connect(), "DBSIZE") == left);
         link_all(&[&one, &two]);
@@ -164,7 +166,7 @@ fn full_copies_of_a_server_that_has_evicted_remove_nothing() {
     all(&one, &["DEL gone"]);
     evict(&one, "allkeys-lru", 0);
     wait_for("they are counted", || evicted_keys(&one) == 6);
-    // More than is kept for a peer that was here just now, in four units.
+    // Four units, more than is kept for a recently connected peer.
     let own = |server: &TestServer| -> u64 {
         server
             .connect()
@@ -201,7 +203,7 @@ fn times_of_evicted_keys_come() {
     wait_until_equal(&[&one, &two]);
     evict(&one, "volatile-ttl", 1);
     wait_for("they are counted", || evicted_keys(&one) == 2);
-    // The server that gave the time removes them everywhere.
+    // The server that set the expiry removes them everywhere.
     wait_for("their times", || evicted_keys(&one) == 0);
     wait_until_equal(&[&one, &two]);
     assert_eq!(count(&mut two.connect(), "DBSIZE"), 1);

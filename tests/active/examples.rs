@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The worked examples of docs/active-active.md, as they stand there: each row is run against two
-//! servers with the link cut in between.
+//! The worked examples of docs/active-active.md, exactly as documented: each row is run on two
+//! servers whose link is cut meanwhile.
 
 use super::{applied, cut, link_all, server, texts, wait_until_equal};
 use braid_tests::{RawClient, TestServer, Value, wait_for};
@@ -8,7 +8,7 @@ use braid_tests::{RawClient, TestServer, Value, wait_for};
 const DOCUMENT: &str = include_str!("../../docs/active-active.md");
 const HEADER: &str = "| before | at A | later at B | both show in the end |";
 
-/// A row: commands, and what they are answered in the end.
+/// A row: commands, and their expected replies at the end.
 struct Example<'d> {
     line: &'d str,
     before: Vec<&'d str>,
@@ -17,7 +17,7 @@ struct Example<'d> {
     shown: Vec<(&'d str, &'d str)>,
 }
 
-/// The parts of a cell that are code.
+/// The code spans of a cell.
 fn code(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
@@ -48,7 +48,7 @@ fn examples() -> Vec<Example<'static>> {
     found
 }
 
-/// A reply as the document writes it: elements with blanks between, `-` for nothing.
+/// A reply in the document's notation: elements separated by blanks, `-` for an empty reply.
 fn text(reply: &Value) -> String {
     match reply {
         Value::Array(elements) if elements.is_empty() => "-".into(),
@@ -66,7 +66,7 @@ fn run(example: &Example, client: &mut RawClient, lines: &[&str]) {
     }
 }
 
-/// HyperLogLogs that count the same may have different bytes, sparse here, dense there.
+/// HyperLogLogs with equal counts may differ in bytes (sparse or dense).
 fn wait_until_alike(example: &Example, servers: &[&TestServer]) {
     if !example.line.contains("PFADD") {
         return wait_until_equal(servers);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Function libraries of servers in active mode.
+//! Function libraries of servers in active-active mode.
 
 use super::crash::kept;
 use super::pair::let_time_pass;
@@ -7,7 +7,7 @@ use super::{NEEDS_COPIES, cut, link_all, server, wait_until_equal};
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
 
-/// A library with one function, which returns a text.
+/// A library with one function that returns a text.
 fn code(library: &str, function: &str, text: &str) -> String {
     format!(
         "#!lua name={library}\nredis.register_function{{function_name='{function}', \
@@ -21,7 +21,7 @@ fn load(client: &mut RawClient, words: &[&str], code: &str) {
     assert!(!matches!(reply, Value::Error(_)), "{code}: {reply:?}");
 }
 
-/// What a function returns; nothing if there is none.
+/// A function's result; empty if there is no such function.
 fn called(server: &TestServer, function: &str) -> String {
     match server.connect().call(&format!("FCALL {function} 0")) {
         Value::Error(_) => String::new(),
@@ -41,7 +41,7 @@ fn wait_for_functions(servers: &[&TestServer], expected: &[(&str, &str)]) {
 fn libraries_are_on_all_servers() {
     let (one, two) = (server(1, &["--repl-diskless-sync-delay", "0"]), server(2, &[]));
     let servers = [&one, &two];
-    // Both have some before they meet.
+    // Both have libraries before they are connected.
     load(&mut one.connect(), &[], &code("first", "f", "of-one"));
     load(&mut two.connect(), &[], &code("second", "g", "of-two"));
     link_all(&servers);
@@ -54,7 +54,7 @@ fn libraries_are_on_all_servers() {
     one.connect().ok("FUNCTION DELETE second");
     wait_for_functions(&servers, &[("f", "anew"), ("g", "")]);
     wait_for("the replica has them", || called(&replica, "f") == "anew" && called(&replica, "g").is_empty());
-    // What a payload has, and nothing else.
+    // Exactly the payload's libraries.
     let other = TestServer::start(&[]);
     load(&mut other.connect(), &[], &code("third", "h", "of-the-payload"));
     let Value::Bulk(payload) = other.connect().call("FUNCTION DUMP") else { panic!("no payload") };
@@ -84,7 +84,7 @@ fn of_libraries_that_were_loaded_at_once_the_later_wins() {
     load(&mut two.connect(), &["REPLACE"], &code("kept", "k", "new"));
     link_all(&servers);
     wait_for_functions(&servers, &[("s", "later"), ("clash", "later"), ("d", ""), ("k", "new")]);
-    // What does not fit to a later one was only hidden.
+    // A library that conflicts with a later one was only hidden.
     two.connect().ok("FUNCTION DELETE shown");
     wait_for_functions(&servers, &[("clash", "earlier")]);
 }

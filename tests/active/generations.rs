@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! New generations of the files: written while clients and peers go on, and cut short by kills.
+//! New generations of the files: written while clients and peers continue, and interrupted by
+//! kills.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -11,22 +12,22 @@ use crate::{NEEDS_COPIES, link, server, texts, wait_until_equal};
 use braid_tests::{TestServer, Value, wait_for_within};
 use rustix::process::Signal;
 
-/// Keys that are there from the begin, and a state that takes a while to write.
+/// Number of initial keys, enough for a state that takes a while to write.
 const KEYS: usize = 60_000;
-/// Bytes of values that are written over and over, and how many there are.
+/// Size in bytes of repeatedly overwritten values, and their number.
 const LONG: usize = 8 << 10;
 const LONG_KEYS: usize = 4_000;
-/// How long 64 MB of units may take.
+/// Time limit for writing 64 MB of units.
 const FILLED: Duration = Duration::from_secs(120);
 
-/// What a client has had answered, and what it has sent.
+/// The numbers of a client's acknowledged and sent writes.
 struct Outcome {
     acknowledged: usize,
     sent: usize,
 }
 
-/// Writes until the server is gone or it is told to end: a list in order, a counter, long values,
-/// and new keys of which every fourth one is deleted.
+/// Writes until the server is gone or the client is stopped: a list in order, a counter, long
+/// values, and new keys, of which every fourth one is deleted.
 fn write(server: &TestServer, name: &str, ends: &AtomicBool) -> Outcome {
     const BURST: usize = 10;
     let mut client = server.connect();
@@ -63,7 +64,7 @@ fn write(server: &TestServer, name: &str, ends: &AtomicBool) -> Outcome {
     outcome
 }
 
-/// Files of the folder whose names end in this.
+/// The folder's files with this suffix.
 fn files(folder: &Path, end: &str) -> Vec<String> {
     let entries = folder.read_dir().expect("a folder").filter_map(Result::ok);
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -83,7 +84,7 @@ fn fill(server: &TestServer) {
 
 type Lists = Vec<(String, Outcome)>;
 
-/// What was answered is there, once and in order, and nothing that was not sent.
+/// Asserts that acknowledged writes are present once and in order, and nothing that was not sent.
 fn check_lists<'l>(server: &TestServer, lists: impl IntoIterator<Item = &'l (String, Outcome)>) {
     let mut client = server.connect();
     for (name, outcome) in lists {
@@ -101,7 +102,7 @@ fn check_lists<'l>(server: &TestServer, lists: impl IntoIterator<Item = &'l (Str
     }
 }
 
-/// The counters, too: nothing was applied twice.
+/// Also checks the counters: nothing was applied twice.
 fn check_all(server: &TestServer, lists: &Lists) {
     check_lists(server, lists);
     let mut client = server.connect();
@@ -115,7 +116,7 @@ fn check_all(server: &TestServer, lists: &Lists) {
     assert!(bounds.contains(&counter), "{counter} is not in {bounds:?}");
     let held: usize =
         lists.iter().map(|(name, _)| server.connect().call(&format!("LLEN {name}"))).map(len).sum();
-    // An increment may have been the last thing before a kill, or may not.
+    // An increment may or may not have been the last operation before a kill.
     assert!(counter <= held && held <= counter + lists.len(), "{counter} increments, {held} elements");
     let counted: usize = (0..LONG_KEYS).map(|key| number(&format!("count:{key}"))).sum();
     assert!(counted <= counter && counter <= counted + lists.len(), "{counted} and {counter} increments");
@@ -128,7 +129,8 @@ fn len(reply: Value) -> usize {
     }
 }
 
-/// Killed while a state is written, twice, and once when it has just been.
+/// Kills the server while a state is being written, twice, and once when it has just been
+/// completed.
 #[test]
 fn a_generation_is_cut_short_by_kills() {
     let always = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -156,7 +158,7 @@ fn a_generation_is_cut_short_by_kills() {
             let (here, there) = ([start(&one, 0), start(&one, 1)], start(&two, 2));
             assert!(wait_for_within(FILLED, is_written), "no generation begins: {}", one.log());
             if round == 2 {
-                // The former state goes when the new one counts.
+                // The previous state is deleted once the new one is valid.
                 let counts = || {
                     let there = files(folder.path(), ".state");
                     !there.is_empty() && there.iter().all(|one| !states.contains(one))
@@ -173,7 +175,7 @@ fn a_generation_is_cut_short_by_kills() {
         });
         one.wait();
         let one = kept(1, &folder, &always);
-        // By itself, from its files.
+        // From its own files alone.
         check_lists(&one, lists.iter().filter(|(name, _)| !name.ends_with(":2")));
         link(&one, &[two.port()]);
         link(&two, &[one.port()]);
@@ -183,8 +185,8 @@ fn a_generation_is_cut_short_by_kills() {
     assert!(cut_short > 0, "all generations were complete");
 }
 
-/// Killed before a generation has taken it in: the copy is found between the logs. Directories
-/// where states would be written keep generations from being begun.
+/// A kill before a generation includes the copy: the copy is found among the logs. Directories in
+/// place of the state files prevent new generations.
 #[test]
 fn a_full_copy_outlives_a_kill() {
     const COUNT: usize = 3_000;
@@ -213,7 +215,7 @@ fn a_full_copy_outlives_a_kill() {
     let merged = one.connect().info_field("active", "active_full_copies_merged");
     assert_eq!(merged.as_deref(), Some("1"), "{}", one.log());
     assert_eq!(files(folder.path(), ".copy").len(), 1);
-    // What has seen the copy, and what comes from there afterwards.
+    // Changes based on the copy, and a later write from the peer.
     let mut client = one.connect();
     assert_eq!(client.call("DEL two:1 hash"), Value::Integer(2));
     client.call("INCR counter");
@@ -224,7 +226,7 @@ fn a_full_copy_outlives_a_kill() {
     one.wait();
     blocks.iter().for_each(|path| std::fs::remove_dir(path).expect("it is empty"));
     let mut one = kept(1, &folder, &[]);
-    // By itself, from its files.
+    // From its own files alone.
     let mut client = one.connect();
     assert_eq!(client.call("DBSIZE"), Value::Integer(2 * COUNT as i64 + 1), "{}", one.log());
     assert_eq!(
@@ -241,7 +243,7 @@ fn a_full_copy_outlives_a_kill() {
     client.call("INCR counter");
     wait_until_equal(&[&one, &two]);
     assert_eq!(two.connect().call("GET counter").text(), "22");
-    // The end in good order writes a generation.
+    // A clean shutdown writes a generation.
     one.signal(Signal::TERM);
     one.wait();
     assert_eq!(files(folder.path(), ".copy"), [] as [&str; 0]);

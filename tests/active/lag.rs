@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Lag: clients that write wait for a peer that does not keep up, and not for one that is away; and
-//! what of it, and of conflicts, is told.
+//! Lag: writing clients wait for a peer that does not keep up, but not for one that is away; lag
+//! and conflicts are reported.
 
 use crate::{cut, link_all, server, wait_until_equal};
 use braid_tests::{TestServer, wait_for};
@@ -9,7 +9,7 @@ fn field(server: &TestServer, name: &str) -> String {
     server.connect().info_field("active", name).unwrap_or_default()
 }
 
-/// A part of the first peer's line.
+/// A field of the first peer's line.
 fn part(server: &TestServer, name: &str) -> i64 {
     let line = field(server, "active_peer0");
     let parts = line.split(',').filter_map(|part| part.split_once('='));
@@ -23,15 +23,16 @@ fn writes_wait_for_a_peer_that_does_not_keep_up() {
     one.connect().ok("SET a 1");
     two.connect().ok("SET b 1");
     wait_until_equal(&[&one, &two]);
-    // Who has only just come is not waited for.
+    // A peer that has only just connected is not waited for.
     let manifest = || std::fs::read_to_string(one.directory().join("active.manifest"));
     wait_for("it is a member", || manifest().is_ok_and(|text| text.contains("\nmember 2 ")));
     wait_for("it has taken all", || part(&one, "behind_bytes") == 0 && part(&one, "behind_ms") == 0);
-    // What holds changes back holds back those of peers, too.
+    // A pause of writes also holds back changes from peers.
     two.connect().ok("CLIENT PAUSE 1000000 WRITE");
     one.connect().ok("SET a 2");
     wait_for("writes wait", || field(&one, "active_throttled") != "0");
-    // It says nothing for so long that it counts as away: this is answered, and not before.
+    // This write is answered only once the peer has been silent for so long that it counts as
+    // away.
     one.connect().ok("SET a 3");
     wait_for("it is away", || part(&one, "behind_ms") == -1);
     assert_eq!(two.connect().call("GET a").text(), "1");

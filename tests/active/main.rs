@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Active-active replication with real servers: pairs, meshes and rings that all take writes, links
-//! that are cut and healed, servers that are killed, peers that join with data and peers that are
-//! not what they should be.
+//! Active-active replication with real servers: pairs, meshes and rings that all take writes,
+//! links that are cut and healed, servers that are killed, peers that join with data, and invalid
+//! peers.
 //!
 //!   cargo test -p braid-tests --test active
 //!
-//! Whatever a test does, in the end all servers show the same: `ACTIVE DIGEST`, which is made of
-//! the values with their marks, and `DEBUG DIGEST`, of the keyspace that clients see.
+//! At the end of each test all servers must show the same `ACTIVE DIGEST`, computed from the
+//! values with their merge metadata, and the same `DEBUG DIGEST`, computed from the keyspace that
+//! clients see.
 
 mod copies;
 mod crash;
@@ -29,10 +30,10 @@ mod proxy;
 use braid_tests::wait::PATIENCE;
 use braid_tests::{RawClient, TestServer, Value, wait_for, wait_for_within};
 
-/// Arguments of a server that keeps so little for its peers that they need full copies.
+/// Options of a server that keeps so few units for its peers that they need full copies.
 const NEEDS_COPIES: [&str; 4] = ["--active-backlog-size", "64kb", "--active-backlog-disk-size", "0"];
 
-/// A server in active mode, which knows no peer yet.
+/// An active-active server without peers.
 fn server(region: u8, more: &[&str]) -> TestServer {
     let region = region.to_string();
     let usual = ["--active-replica", "yes", "--active-region", &region, "--enable-debug-command", "yes"];
@@ -47,13 +48,13 @@ fn link_all(servers: &[&TestServer]) {
     }
 }
 
-/// Has a server take from those at some ports.
+/// Makes a server pull from the peers at these ports.
 fn link(server: &TestServer, ports: &[u16]) {
     let peers = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(",");
     server.connect().ok(&format!("CONFIG SET active-peers \"{peers}\""));
 }
 
-/// Cuts servers apart from all others.
+/// Disconnects servers from all others.
 fn cut(servers: &[&TestServer]) {
     for server in servers {
         link(server, &[]);
@@ -63,7 +64,7 @@ fn cut(servers: &[&TestServer]) {
     }
 }
 
-/// The elements of a reply; nothing is an empty text.
+/// The elements of a reply; null becomes an empty text.
 fn texts(reply: &Value) -> Vec<String> {
     let text = |one: &Value| if one.is_null() { String::new() } else { one.text().to_string() };
     reply.elements().unwrap_or_default().iter().map(text).collect()
@@ -74,7 +75,7 @@ fn digests(client: &mut RawClient) -> (String, String) {
     (active, client.call("DEBUG DIGEST").text().to_string())
 }
 
-/// Waits until all servers show the same, by their marks and by their keyspaces.
+/// Waits until all servers have equal merge metadata and keyspaces.
 #[track_caller]
 fn wait_until_equal(servers: &[&TestServer]) {
     let mut clients: Vec<RawClient> = servers.iter().map(|server| server.connect()).collect();
@@ -88,7 +89,7 @@ fn wait_until_equal(servers: &[&TestServer]) {
     assert!(equal, "the servers differ: {seen:?}\n{}", logs.join("\n---\n"));
 }
 
-/// What a server has applied, as it would tell a peer.
+/// The units that a server has applied, in the form it reports to a peer.
 fn applied(client: &mut RawClient) -> String {
     client.info_field("active", "active_applied").unwrap_or_default()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Two servers.
+//! Two active-active servers: replication in both directions, partitions, conflicts and expiry.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,7 +10,7 @@ use super::{NEEDS_COPIES, cut, link, link_all, server, texts, wait_until_equal};
 use braid_tests::wait::PATIENCE;
 use braid_tests::{RawClient, TestServer, Value, wait_for, wait_for_within};
 
-/// Sends requests of which none may fail.
+/// Sends requests, none of which may fail.
 pub(crate) fn all(server: &TestServer, lines: &[&str]) {
     all_of(&mut server.connect(), lines);
 }
@@ -26,7 +26,8 @@ fn now_ms() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a date").as_millis()
 }
 
-/// What a server has been told so far is stamped, and what is written elsewhere is later.
+/// Makes sure that the server's writes so far are stamped, and that later writes elsewhere get
+/// later stamps.
 pub(crate) fn let_time_pass(server: &TestServer) {
     server.connect().call("ACTIVE DIGEST");
     let stamped = now_ms();
@@ -82,13 +83,13 @@ fn what_is_written_on_either_side_is_on_both() {
     assert_eq!(texts(&client.call("LRANGE list 0 -1")), ["b", "c"]);
     wait_until_equal(&[&one, &two]);
     assert_eq!(one.connect().call("GET number").text(), "6");
-    // From here the key is known, and its removal is of what was seen.
+    // From here on the peer knows the key, and its removal covers what was seen.
     all(&one, &["DEL text hash", "FLUSHDB"]);
     wait_until_equal(&[&one, &two]);
     assert_eq!(client.call("DBSIZE"), Value::Integer(0));
 }
 
-/// Their bytes may differ (sparse here, dense there), so they are compared by what they count.
+/// Their bytes may differ (sparse or dense), so their counts are compared.
 #[test]
 fn hyperloglogs_are_united() {
     let (one, two) = (server(1, &[]), server(2, &[]));
@@ -139,9 +140,9 @@ fn commands_whose_results_travel_as_values() {
     assert_eq!(client.call("EXISTS s renamed copy"), Value::Integer(0));
 }
 
-/// Both sides write while they cannot hear each other. What KeyDB's users have reported of such a
-/// moment: deleted keys that come back, counters that lose increments, values that are swapped,
-/// lists and sets that lose additions, writes that lose against older ones.
+/// Both sides write while they are disconnected. KeyDB's users have reported that in this
+/// situation deleted keys come back, counters lose increments, values are swapped, lists and sets
+/// lose additions, and writes lose to older ones.
 #[test]
 fn partitions_heal() {
     let (one, two) = (server(1, &[]), server(2, &[]));
@@ -216,16 +217,16 @@ fn partitions_heal() {
     assert!(left > 60_000, "the longest time: {left}");
 }
 
-/// What a server has done so far has come to another. HyperLogLogs that count the same may have
-/// different bytes, so digests do not tell.
+/// Waits until one server's writes have reached another. HyperLogLogs with equal counts may
+/// differ in bytes, so digests cannot be compared.
 fn hear(from: &TestServer, at: &TestServer) {
     let value = format!("{}-{}", from.port(), now_ms());
     from.connect().ok(&format!("SET heard {value}"));
     wait_for("the other has heard it", || at.connect().call("GET heard").text() == value);
 }
 
-/// What is there already is added all the same: a removal that has not seen that leaves it. Nothing
-/// else comes of it here.
+/// Adding an existing element still counts as an addition: a removal that has not seen it leaves
+/// the element. Locally nothing else happens.
 #[test]
 fn additions_of_what_is_there_hold_it() {
     let (one, two) = (server(1, &[]), server(2, &[]));
@@ -327,7 +328,7 @@ fn a_full_copy_merges_where_the_backlog_does_not_reach() {
     assert_eq!(one.connect().call("EXISTS key:7"), Value::Integer(0));
 }
 
-/// They see it come; what they write waits, and is applied once.
+/// Clients see the copy arrive; their writes wait, and are applied once.
 #[test]
 fn clients_read_while_a_full_copy_is_merged() {
     const KEYS: i64 = 100_000;
@@ -401,8 +402,8 @@ fn ordinary_replicas_and_append_only_files_have_what_peers_wrote() {
     wait_for("the file has it all", || digest(&two) == digest(&one));
 }
 
-/// Keys about whose end is written, by type: how one is made, and a write that fits while it is
-/// there and when it is gone.
+/// Keys that are written around their expiry, by type: the command that creates a key, and a
+/// write that is valid both before and after it expires.
 const ABOUT_TO_END: [(&str, &str); 7] = [
     ("HSET KEY a 1", "HSET KEY b 2"),
     ("SADD KEY a", "SADD KEY b"),
@@ -413,7 +414,7 @@ const ABOUT_TO_END: [(&str, &str); 7] = [
     ("XADD KEY * f v", "XADD KEY * f v"),
 ];
 
-/// As above for a field or member: how it is made, gets its time, and is written.
+/// As above, for a field or member: the commands that create it, set its expiry, and write it.
 const ABOUT_TO_LOSE: [(&str, &str, &str); 4] = [
     ("HSET KEY f 1 g 1", "HPEXPIREAT KEY TIME FIELDS 1 f", "HINCRBY KEY f 1"),
     ("HSET KEY f 1 g 1", "HPEXPIREAT KEY TIME FIELDS 1 f", "HSET KEY h 1"),
@@ -421,8 +422,8 @@ const ABOUT_TO_LOSE: [(&str, &str, &str); 4] = [
     ("ZADD KEY 1 f 1 g", "ZPEXPIREAT KEY TIME MEMBERS 1 f", "ZINCRBY KEY 1 f"),
 ];
 
-/// Gives keys one time and writes to them until it is over: each line names its key as KEY, and the
-/// time as TIME.
+/// Gives keys the same expiry and writes to them until it has passed: each line has KEY in place
+/// of its key, and TIME in place of the expiry.
 fn write_until_the_end(server: &TestServer, name: &str, lines: &[(String, String, String)]) {
     let mut client = server.connect();
     let end = now_ms() + 40;
@@ -447,13 +448,13 @@ fn about_ends() -> Vec<(String, String, String)> {
     all.map(|(make, expire, write)| (make.into(), expire.into(), write.into())).collect()
 }
 
-/// Rounds of tests that look for a write in the right millisecond.
+/// Number of rounds of tests that need a write in the right millisecond.
 fn rounds(usual: usize) -> usize {
     std::env::var("BRAID_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// The peer hears of such writes when the time is over: they must end there as well, and what was
-/// written afterwards must stay.
+/// The peer receives such writes after the expiry: the keys must end there as well, and later
+/// writes must stay.
 #[test]
 fn writes_about_a_keys_time_mean_the_same_at_the_peer() {
     let (one, two) = (server(1, &[]), server(2, &[]));
@@ -467,7 +468,7 @@ fn writes_about_a_keys_time_mean_the_same_at_the_peer() {
     wait_until_equal(&[&one, &two]);
 }
 
-/// Both write to keys whose time the other has given, while each has its own view of when that is.
+/// Both write to keys whose expiry was set by the other, each with its own view of when that is.
 #[test]
 fn both_write_about_a_keys_time() {
     let (one, two) = (server(1, &[]), server(2, &[]));
@@ -487,7 +488,7 @@ fn both_write_about_a_keys_time() {
     wait_until_equal(&[&one, &two]);
 }
 
-/// A client that gives a time in the past has the key removed, everywhere.
+/// Setting an expiry in the past removes the key everywhere.
 #[test]
 fn a_time_in_the_past_removes_everywhere() {
     let (one, two) = (server(1, &[]), server(2, &[]));
@@ -501,7 +502,8 @@ fn a_time_in_the_past_removes_everywhere() {
     assert_eq!(client.call("HLEN h"), Value::Integer(1));
 }
 
-/// Whose region gave the time removes the key. If that is gone for good, another one does.
+/// The region that set the expiry removes the key. If that region is permanently gone, another
+/// one does.
 #[test]
 fn keys_end_whose_region_is_gone() {
     let one = server(1, &[]);
@@ -544,7 +546,7 @@ fn claims_do_not_move_what_a_group_has_read() {
         seen == groups
     });
     assert!(equal, "{seen}, not {groups}");
-    // Also where the whole value is read from the keyspace.
+    // Also if the whole value is read from the keyspace.
     client.ok("RENAME s t");
     client.ok("SET renamed 1");
     wait_for("the peer has heard", || peer.call("EXISTS renamed t") == Value::Integer(2));
@@ -562,7 +564,8 @@ fn claims_do_not_move_what_a_group_has_read() {
     });
 }
 
-/// List commands travel as changes of the very elements that they are about, of equal ones as well.
+/// List commands are replicated as changes of exactly the elements they touched, even among equal
+/// ones.
 #[test]
 fn list_commands_are_about_the_same_elements_at_the_peer() {
     let (one, two) = (server(1, &[]), server(2, &[]));
@@ -595,8 +598,8 @@ fn list_commands_are_about_the_same_elements_at_the_peer() {
     assert_eq!(sent.as_deref(), Some("0"), "none of them is read as a value");
 }
 
-/// Both push to a list and remove what they have pushed, as fast as they can: what was removed is
-/// not there in the end, and nothing is there twice.
+/// Both push to a list and remove what they have pushed, as fast as they can: in the end no
+/// removed element is present, and none is present twice.
 #[test]
 fn removed_list_elements_stay_away_under_load() {
     let (one, two) = (server(1, &[]), server(2, &[]));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Changes of a part of a collection: peers are told the elements, never the whole, and bring their
-//! collections there without writing them anew.
+//! Changes of part of a collection: peers receive the elements, never the whole, and update their
+//! collections without rewriting them.
 
 use super::pair::{all, let_time_pass};
 use super::{cut, link_all, server, wait_until_equal};
 use braid_tests::server::{newer_peers, stock};
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 
-/// Elements of a collection.
+/// Number of elements of a collection.
 const MANY: usize = 2_000;
 
-/// Commands on collections of which each changes a few elements; the same must be there everywhere.
+/// Commands that change a few elements of a collection; the result must be the same everywhere.
 const OF_PARTS: [&str; 46] = [
     "ZADD z GT 9000 m1 1 m2",
     "ZADD z LT 0.1 m3 9000 m4",
@@ -107,7 +107,7 @@ fn changes_of_a_part_name_its_elements() {
     assert_eq!(digest(&two), digest(&one), "the file has it all");
 }
 
-/// Both servers add to one stream, of which a group has read, while they are apart.
+/// Both servers add to one stream, part of which a group has read, while they are disconnected.
 fn add_on_both(one: &TestServer, two: &TestServer) {
     link_all(&[one, two]);
     all(one, &["XADD x * f first", "XGROUP CREATE x g 0"]);
@@ -137,7 +137,8 @@ fn entries_that_come_late_are_inserted() {
     let digest = |server: &TestServer| server.connect().call("DEBUG DIGEST").text().to_string();
     wait_for("the replica has it all", || digest(&replica) == digest(&one));
     let mut client = one.connect();
-    // Of the sixteen the group has read three, and three have come before the last of these.
+    // Of the sixteen entries the group has read three, and three more were inserted before the
+    // last of these.
     let groups = client.call("XINFO GROUPS x");
     let group = groups.elements().and_then(|groups| groups[0].elements()).expect("the group");
     let field = |name: &str| {
@@ -147,11 +148,11 @@ fn entries_that_come_late_are_inserted() {
     assert_eq!((field("entries-read"), field("lag")), (Value::Integer(6), Value::Integer(10)));
     client.ok("DEBUG LOADAOF");
     assert_eq!(digest(&one), digest(&two), "the file has it all");
-    // A client's own XADD is refused as ever.
+    // A client's own XADD with an old ID is refused as always.
     assert!(matches!(client.call("XADD x 1-1 f v"), Value::Error(_)));
 }
 
-/// A stock server cannot insert an entry.
+/// A stock replica cannot insert an entry into the middle of a stream.
 #[test]
 fn stock_replicas_have_entries_that_come_late() {
     for peer in stock().into_iter().chain(newer_peers()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is refused, with a clear line in the log and nothing applied.
+//! Refused input: a clear line in the log, and nothing applied.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -12,7 +12,7 @@ use braid_tests::{TestServer, Value, wait_for};
 fn wrong_passwords_are_refused_until_they_are_right() {
     let (one, two) = (server(1, &["--requirepass", "secret"]), server(2, &["--masterauth", "wrong"]));
     link(&two, &[one.port()]);
-    wait_for("the refusal", || two.log().contains("it refuses the password"));
+    wait_for("the refusal", || two.log().contains("the peer rejects the password"));
     two.connect().ok("CONFIG SET masterauth secret");
     let mut client = one.connect();
     client.ok("AUTH secret");
@@ -25,14 +25,14 @@ fn two_servers_with_one_number_refuse_each_other() {
     let (one, two) = (server(5, &[]), server(5, &[]));
     one.connect().ok("SET a 1");
     link(&two, &[one.port()]);
-    wait_for("the refusal", || two.log().contains("region 5 is the number of another server"));
+    wait_for("the refusal", || two.log().contains("region 5 belongs to another server"));
     wait_for("the other's line", || one.log().contains("Give each server its own active-region"));
     assert_eq!(two.connect().call("DBSIZE"), Value::Integer(0));
     link(&one, &[one.port()]);
     wait_for("itself", || one.log().contains("same server"));
 }
 
-/// A peer that introduces itself properly and then answers PULL and COPY with this.
+/// A peer that introduces itself correctly and then replies to PULL and COPY with these bytes.
 fn liar(answers: &'static [u8], copy: &'static [u8]) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = listener.local_addr().expect("bound").port();
@@ -66,16 +66,16 @@ fn peers_that_send_garbage_are_refused() {
         (
             b"*6\r\n$5\r\nunits\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$3\r\nxyz\r\n",
             b"",
-            "makes no sense",
+            "protocol error",
         ),
-        (b"+OK\r\n", b"", "makes no sense"),
-        (b"*1\r\n$-5\r\n", b"", "makes no sense"),
-        (COPY, b"*2\r\n:0\r\n$3\r\nxyz\r\n", "this is no state"),
-        (COPY, b"*1\r\n:0\r\n", "ends too early"),
-        (COPY, b"*1\r\n:7\r\n", "a wrong answer to ACTIVE COPY"),
+        (b"+OK\r\n", b"", "protocol error"),
+        (b"*1\r\n$-5\r\n", b"", "protocol error"),
+        (COPY, b"*2\r\n:0\r\n$3\r\nxyz\r\n", "not a saved state"),
+        (COPY, b"*1\r\n:0\r\n", "a truncated full copy"),
+        (COPY, b"*1\r\n:7\r\n", "invalid reply to ACTIVE COPY"),
         (COPY, b"*2\r\n:1\r\n:1\r\n", "a number in a full copy"),
-        (COPY, b"*1\r\n:-1\r\n", "has come to nothing"),
-        (b"*5\r\n$4\r\nword\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n", b"", "makes no sense"),
+        (COPY, b"*1\r\n:-1\r\n", "full copy failed"),
+        (b"*5\r\n$4\r\nword\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n", b"", "protocol error"),
         (
             b"*6\r\n$5\r\nunits\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$1\r\n\xff\r\n",
             b"",
@@ -83,7 +83,7 @@ fn peers_that_send_garbage_are_refused() {
         ),
     ];
     for (region, (answer, copy, line)) in (11..).zip(lies) {
-        // Each is another server to the good one.
+        // Each is a different server to the good peer.
         let one = server(region, &[]);
         let port = liar(answer, copy);
         link(&one, &[port, good.port()]);

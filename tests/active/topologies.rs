@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Three to five servers: meshes, and rings in which each takes from one neighbour only.
+//! Three to five servers: meshes, and rings in which each server pulls from one neighbour only.
 
 use super::{link, link_all, server, wait_until_equal};
 use braid_tests::{TestServer, Value};
 
-/// Each server writes, some of it to the same keys.
+/// Each server writes, partly to shared keys.
 fn write(servers: &[&TestServer], round: u32) {
     for (index, server) in servers.iter().enumerate() {
         let mut client = server.connect();
@@ -42,7 +42,7 @@ fn a_mesh_of_three() {
     check(&[&one, &two, &three]);
 }
 
-/// So many servers.
+/// Starts `count` servers.
 fn servers(count: u8) -> Vec<TestServer> {
     (1..=count).map(|region| server(region, &[])).collect()
 }
@@ -94,6 +94,6 @@ fn a_region_that_is_gone_for_good() {
     let again = server(3, &[]);
     link(&again, &[one.port()]);
     braid_tests::wait_for("the number is not taken again", || {
-        again.log().contains("region 3 is the number of another server")
+        again.log().contains("region 3 belongs to another server")
     });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What users of KeyDB's `active-replica` have reported: each of six troubles as a test of its own,
-//! named after what goes wrong there. The numbers are those of Snapchat/KeyDB's issues.
+//! Problems that users of KeyDB's `active-replica` have reported: a test for each of six, named
+//! after the failure in KeyDB. The numbers are those of Snapchat/KeyDB's issues.
 
 use std::path::Path;
 
@@ -20,8 +20,8 @@ fn end(mut server: TestServer, signal: Signal) {
     server.wait();
 }
 
-/// 83: with three servers, of which one is down while a key is deleted at another, the key is back
-/// on all of them once it is up.
+/// 83: if one of three servers is down while a key is deleted on another, the key is back on all
+/// of them once that server is up.
 #[test]
 fn keys_deleted_while_a_server_is_down_come_back() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -46,8 +46,8 @@ fn keys_deleted_while_a_server_is_down_come_back() {
     }
 }
 
-/// 111: with three servers that all increment, of which one is restarted meanwhile, its counter
-/// stays below the others' for good.
+/// 111: if all of three servers increment a counter and one is restarted meanwhile, its counter
+/// permanently stays below the others'.
 #[test]
 fn counters_lose_increments_when_a_server_restarts() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -71,7 +71,7 @@ fn counters_lose_increments_when_a_server_restarts() {
         count(&[&one, &two]);
         three = kept(3, folder.path(), &[]);
         link_all(&[&one, &two, &three]);
-        // It takes increments while it takes what it has missed.
+        // The server takes new increments while it catches up.
         count(&[&one, &two, &three]);
     }
     wait_until_equal(&[&one, &two, &three]);
@@ -84,7 +84,7 @@ fn counters_lose_increments_when_a_server_restarts() {
     }
 }
 
-/// A server whose clock can be set while it runs.
+/// A server whose clock can be changed while it runs.
 fn with_clock(region: u8, clock: &Path, more: &[&str]) -> Option<TestServer> {
     let mut environment = shifted_clock("+0")?;
     environment.retain(|(name, _)| *name != "FAKETIME");
@@ -96,13 +96,14 @@ fn with_clock(region: u8, clock: &Path, more: &[&str]) -> Option<TestServer> {
     Some(TestServer::start_with(Options { arguments, environment, ..Options::default() }))
 }
 
-/// Seconds of the server's own clock.
+/// The server's own clock in seconds.
 fn time_of(server: &TestServer) -> i64 {
     texts(&server.connect().call("TIME"))[0].parse().expect("seconds")
 }
 
-/// 247 and others: once a clock has been set back, what its server writes loses against older
-/// writes, here or there, and servers differ; set ahead, its writes cannot be overwritten any more.
+/// 247 and others: after a clock is set back, its server's writes lose to older writes, locally
+/// or remotely, and the servers differ; after it is set ahead, its server's writes can no longer
+/// be overwritten.
 #[test]
 fn servers_differ_after_a_clock_step() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -121,7 +122,7 @@ fn servers_differ_after_a_clock_step() {
         two.connect().ok(&format!("SET turn two:{step}"));
         two.connect().ok(&format!("SET gone two:{step}"));
         wait_until_equal(&[&one, &two]);
-        // Each has seen what it overwrites.
+        // Each has seen the value that it overwrites.
         one.connect().ok(&format!("SET turn one:{step}"));
         assert_eq!(one.connect().call("DEL gone"), Value::Integer(1));
         wait_until_equal(&[&one, &two]);
@@ -133,7 +134,7 @@ fn servers_differ_after_a_clock_step() {
         one.connect().call("INCR counter");
         wait_until_equal(&[&one, &two]);
         assert_eq!(one.connect().call("GET turn").text(), format!("back:{step}"), "the clock is {by} s off");
-        // Apart, both write: any of the two may win, but the same on both.
+        // Both write while they are disconnected: either may win, but the same one on both.
         cut(&[&one, &two]);
         one.connect().ok(&format!("SET apart one:{step}"));
         two.connect().ok(&format!("SET apart two:{step}"));
@@ -157,7 +158,7 @@ fn values_are_swapped_after_a_cut() {
             of_one.call(&format!("HSET hash {key} first:{round}"));
             of_two.call(&format!("HSET hash {key} second:{round}"));
         }
-        // What is stamped later than all of these wins.
+        // A write stamped later than all of these wins.
         for client in [&mut of_one, &mut of_two] {
             client.call("ACTIVE DIGEST");
         }
@@ -178,7 +179,7 @@ fn values_are_swapped_after_a_cut() {
     }
 }
 
-/// 390: a key is deleted, both have heard of it, and one restarts from its append-only file: the
+/// 390: a key is deleted, both servers know that, and one restarts from its append-only file: the
 /// key is back.
 #[test]
 fn deleted_keys_come_back_from_the_append_only_file() {
@@ -203,8 +204,7 @@ fn deleted_keys_come_back_from_the_append_only_file() {
     }
 }
 
-/// 447: what is deleted on one side of a cut is filled in again from the other side, which still
-/// has it.
+/// 447: keys deleted on one side of a cut are restored from the other side, which still has them.
 #[test]
 fn keys_deleted_on_one_side_of_a_cut_come_back() {
     let (one, two) = (server(1, &[]), server(2, &NEEDS_COPIES));
@@ -218,7 +218,7 @@ fn keys_deleted_on_one_side_of_a_cut_come_back() {
     for key in 0..100 {
         assert_eq!(of_one.call(&format!("DEL key:{key}")), Value::Integer(1));
     }
-    // The other side writes so much that only a full copy can bring it.
+    // The other side writes so much that only a full copy can transfer it.
     for key in 0..2000 {
         of_two.ok(&format!("SET other:{key} {key:0>100}"));
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Bloom filters outlive the server: killed while it adds, after a rewrite in either form, and
-//! saved.
+//! Bloom filters survive a restart: after a kill during additions, after a rewrite in either
+//! form, and after a save.
 
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, Value, wait_for};
 
 use super::DataFolder;
 
-/// Adds items, several a request; all requests are acknowledged.
+/// Adds items in batches; every request must be acknowledged.
 fn add(client: &mut RawClient, items: std::ops::Range<u32>) {
     for chunk in items.collect::<Vec<_>>().chunks(50) {
         let names: Vec<String> = chunk.iter().map(|item| format!("item:{item}")).collect();
@@ -16,7 +16,7 @@ fn add(client: &mut RawClient, items: std::ops::Range<u32>) {
     }
 }
 
-/// Every item that was acknowledged is found, and few others are.
+/// Asserts that every acknowledged item is found, and few others.
 #[track_caller]
 fn check(client: &mut RawClient, items: u32) {
     let found = |client: &mut RawClient, prefix: &str| {
@@ -44,7 +44,7 @@ fn filters_survive_kills_rewrites_and_saves() {
         client.ok("BF.RESERVE filter 0.01 100");
         add(&mut client, 0..500);
         let digest = client.call("DEBUG DIGEST-VALUE filter").to_string();
-        // Killed.
+        // Dropping the server kills it.
         drop(server);
         let server = place.start(&arguments);
         let mut client = server.connect();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Files that stock servers have made (`tests/corpus`): each is loaded, and must give the digest
-//! that its maker had. And the other way: what this server writes is loaded by stock servers, where
-//! there are any.
+//! Files written by stock servers (`tests/corpus`): each is loaded, and the digest must equal its
+//! writer's. And the reverse: stock servers, if installed, load the files that this server
+//! writes.
 //!
-//! `BRAID_CORPUS=write` makes the files anew, with the stock servers that are there, and with the
-//! KeyDB whose program `BRAID_KEYDB` names.
+//! `BRAID_CORPUS=write` regenerates the files with the installed stock servers, and with the
+//! KeyDB that `BRAID_KEYDB` names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
 
-/// Thresholds so low that a few members make every form.
+/// Thresholds so low that a few members are enough to produce every encoding.
 const SETTINGS: &[&str] = &[
     "hash-max-listpack-entries 8",
     "set-max-listpack-entries 8",
@@ -24,7 +24,7 @@ const SETTINGS: &[&str] = &[
     "zset-max-listpack-entries 8",
     "list-max-listpack-size 8",
     "stream-node-max-entries 5",
-    // As they were called before Redis 7.
+    // The names before Redis 7.
     "hash-max-ziplist-entries 8",
     "zset-max-ziplist-entries 8",
     "list-max-ziplist-size 8",
@@ -32,12 +32,12 @@ const SETTINGS: &[&str] = &[
 
 fn settle(client: &mut RawClient) {
     for setting in SETTINGS {
-        // Redis 7.0 has no listpacks as sets.
+        // Errors are ignored: Redis 7.0 has no listpack encoding of sets, for example.
         client.call(&format!("CONFIG SET {setting}"));
     }
 }
 
-/// Writes keys of every type and form. `part` is in their names.
+/// Writes keys of every type and encoding. `part` becomes part of their names.
 fn fill(client: &mut RawClient, part: &str) {
     let long = "compressible ".repeat(700);
     let mut commands: Vec<Vec<String>> = Vec::new();
@@ -90,8 +90,8 @@ fn fill(client: &mut RawClient, part: &str) {
 
 const LIBRARY: &str = "#!lua name=lib\nredis.register_function('f', function() return 'function' end)";
 
-/// The digest of everything but the hashes with fields that expire, and what these hold. They are
-/// gone then.
+/// The digest of the dataset without hashes with expiring fields, and those hashes' content as
+/// text. Deletes these hashes.
 fn state(client: &mut RawClient) -> String {
     for key in TIMED {
         client.call(&format!("DEL {key}"));
@@ -102,11 +102,11 @@ fn state(client: &mut RawClient) -> String {
     lines.join("\n")
 }
 
-/// Keys with members that expire, as KeyDB has them. They count by themselves, since every server
-/// reckons their digest in its own way.
+/// Keys with expiring members, as KeyDB has them. They are checked separately, because every
+/// server computes their digest differently.
 const TIMED: [&str; 3] = ["timed:set", "timed:sorted", "timed:hash"];
 
-/// Makes them, and takes away what KeyDB has otherwise.
+/// Creates those keys, and deletes data that KeyDB stores differently.
 fn fill_timed(client: &mut RawClient) {
     for line in [
         "SADD timed:set a b gone",
@@ -117,7 +117,7 @@ fn fill_timed(client: &mut RawClient) {
         "PEXPIREMEMBERAT timed:hash a 4000000000000",
         "EXPIREMEMBERAT timed:hash b 4000000000",
         "PERSIST timed:hash b",
-        // Before Redis 7 there was a negative zero in small sorted sets.
+        // Before Redis 7, small sorted sets could contain a negative zero.
         "ZREM infinite:first d",
         "ZREM infinite:second d",
     ] {
@@ -126,7 +126,7 @@ fn fill_timed(client: &mut RawClient) {
     }
 }
 
-/// Checks them.
+/// Checks the keys that [`fill_timed`] creates.
 fn check_timed(client: &mut RawClient) {
     for (line, expected) in [
         ("SPEXPIRETIME timed:set MEMBERS 2 a b", [4_000_000_000_000, -1]),
@@ -140,8 +140,8 @@ fn check_timed(client: &mut RawClient) {
     }
 }
 
-/// Removes the hashes with fields that expire, and says what they held: each server reckons such
-/// fields' part of the digest in its own way.
+/// Removes the hashes with expiring fields and returns their content, because every server
+/// computes such fields' part of the digest differently.
 fn take_expiring(client: &mut RawClient) -> Vec<String> {
     let mut held = Vec::new();
     for size in [5, 12] {
@@ -152,7 +152,7 @@ fn take_expiring(client: &mut RawClient) -> Vec<String> {
         let mut fields: Vec<String> =
             pairs.map(|pair| format!("{}={}", pair[0].text(), pair[1].text())).collect();
         fields.sort();
-        // Before Redis 7.4 there were no such times.
+        // Redis before 7.4 does not have such times.
         let times = if times.to_string().contains("4000000000000") { "times" } else { "no times" };
         held.push(format!("{key} {times} {}", fields.join(" ")));
         client.call(&format!("DEL {key}"));
@@ -160,7 +160,7 @@ fn take_expiring(client: &mut RawClient) -> Vec<String> {
     held
 }
 
-/// Gives fields an expiry, where the server knows that.
+/// Sets an expiry on fields, if the server supports that.
 fn expire_fields(client: &mut RawClient) {
     for size in [5, 12] {
         client.call(&format!("HPEXPIREAT hash:{size}:first 4000000000000 FIELDS 1 field-1"));
@@ -184,8 +184,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Has a server write an append-only file and a dump with everything, and copies them to `to`, with
-/// the digest.
+/// Makes a server write an append-only file and a dump with everything, and copies them and the
+/// digest to `to`.
 fn write(mut server: TestServer, to: &Path, with_times: bool) {
     let mut client = server.connect();
     settle(&mut client);
@@ -193,7 +193,7 @@ fn write(mut server: TestServer, to: &Path, with_times: bool) {
     if with_times {
         expire_fields(&mut client);
     }
-    // KeyDB has none.
+    // KeyDB has no functions.
     let has_functions = !client.call_arguments(&["FUNCTION", "LOAD", LIBRARY]).is_error();
     client.call("BGREWRITEAOF");
     wait_for_rewrite(&mut client);
@@ -203,7 +203,7 @@ fn write(mut server: TestServer, to: &Path, with_times: bool) {
     {
         assert!(!client.call(line).is_error(), "{line}");
     }
-    // Servers before Redis 7.2 do not know it: they write before they reply.
+    // Servers before Redis 7.2 do not know WAITAOF; they write before they reply.
     client.call("WAITAOF 1 0 0");
     assert!(!client.call("SAVE").is_error());
     fs::create_dir_all(to).expect("a folder");
@@ -221,7 +221,7 @@ fn write(mut server: TestServer, to: &Path, with_times: bool) {
     server.wait();
 }
 
-/// An append-only file: a folder, or a file as before Redis 7.
+/// Copies an append-only file: a folder, or a single file as before Redis 7.
 fn copy_append_only(from: &Path, to: &Path) {
     if from.join("appendonlydir").is_dir() {
         copy(&from.join("appendonlydir"), &to.join("appendonlydir"));
@@ -230,7 +230,8 @@ fn copy_append_only(from: &Path, to: &Path) {
     }
 }
 
-/// Has a KeyDB write what it gets from another one, both being active: requests within requests.
+/// Makes a KeyDB write the changes that it receives from another active KeyDB: requests nested in
+/// requests.
 fn write_of_active_keydb(program: &Path, to: &Path) {
     let arguments = [
         "--appendonly",
@@ -280,14 +281,14 @@ fn start(peer: Option<&Peer>, arguments: &[&str]) -> TestServer {
     }
 }
 
-/// The folder's name of what a server makes.
+/// The folder's name for files written by a server.
 fn folder_of(peer: &Peer, preamble: bool) -> String {
     let version: Vec<&str> = peer.version.split('.').collect();
     format!("{}.{}-{}", version[0].replace(' ', "-"), version[1], if preamble { "dump" } else { "commands" })
 }
 
-/// Starts a server with the files of a folder, as dump and as append-only file, and compares
-/// digests.
+/// Starts a server with a folder's files, once as a dump and once as an append-only file, and
+/// compares digests.
 fn load(peer: Option<&Peer>, folder: &Path) {
     let expected = fs::read_to_string(folder.join("digest")).expect("a digest");
     for append_only in [false, true] {
@@ -380,7 +381,7 @@ fn files_of_this_server() {
         assert!(folder.join("appendonlydir").join(base).is_file(), "{base}");
         load(None, &folder);
         for peer in &peers {
-            // What is written for others they read in full.
+            // These servers load files written for them in full.
             let target = match &peer.version {
                 version if version.starts_with("redis 7.0") && !with_times => "redis-7.0",
                 version if version.starts_with("redis 8") && preamble == "yes" => "redis-8",
@@ -396,8 +397,8 @@ fn files_of_this_server() {
                 );
                 load(Some(peer), &folder);
             }
-            // Files have the format of Redis 7.2; fields that expire are written as Valkey 9 writes
-            // them, which is the only one to read that.
+            // Files have the format of Redis 7.2. Expiring fields are written as Valkey 9 writes
+            // them, and only Valkey 9 loads those.
             let reads = if with_times { "valkey 9" } else { "" };
             if peer.version.starts_with(reads) && !peer.version.starts_with("redis 7.0") {
                 load(Some(peer), &folder);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Append-only files made by hand: what a server that starts with them holds, what it refuses, and
-//! what it says then.
+//! Hand-made append-only files: the data that a server loads from them, the files that it
+//! refuses, and its log messages.
 //!
 //!   cargo test -p braid-tests --test aof_load
 
@@ -26,8 +26,8 @@ impl DataFolder {
         DataFolder(tempfile::tempdir().expect("a folder"))
     }
 
-    /// A folder with an append-only file of these files; names with `base` are bases. In the
-    /// manifest they have the numbers in their names.
+    /// A folder with an append-only file of these files; those with `base` in their names are
+    /// bases. The sequence numbers in the manifest come from the names.
     fn with(files: &[(&str, Vec<u8>)]) -> DataFolder {
         let place = DataFolder::new();
         let mut manifest = String::new();
@@ -41,7 +41,7 @@ impl DataFolder {
         place
     }
 
-    /// An append-only file of one increment.
+    /// An append-only file with a single increment.
     fn of(content: Vec<u8>) -> DataFolder {
         DataFolder::with(&[(INCR, content)])
     }
@@ -69,7 +69,7 @@ impl DataFolder {
         TestServer::start(&self.arguments(more))
     }
 
-    /// Starts a server that does not come up; what it has said.
+    /// Starts a server that must refuse to come up; returns its log.
     #[track_caller]
     fn refused(&self, more: &[&str]) -> String {
         let mut command = Command::new(program_under_test());
@@ -90,7 +90,7 @@ impl DataFolder {
     }
 }
 
-/// A command as it stands in the file.
+/// A command as it is written in the file.
 fn command(words: &[&str]) -> Vec<u8> {
     let mut text = format!("*{}\r\n", words.len());
     for word in words {
@@ -99,7 +99,7 @@ fn command(words: &[&str]) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Commands given as lines of words.
+/// Commands, each given as a line of words.
 fn commands(lines: &[&str]) -> Vec<u8> {
     lines.iter().flat_map(|line| command(&line.split(' ').collect::<Vec<_>>())).collect()
 }
@@ -156,7 +156,8 @@ fn transactions_scripts_annotations_and_what_is_no_change() {
     assert_eq!(place.read(INCR)[..content.len()], content, "what was loaded is not touched");
 }
 
-/// Stock servers write how much was trimmed in the place of what was asked for, and leave LIMIT.
+/// Stock servers replace the requested threshold with the effective one, but leave LIMIT in
+/// place.
 #[test]
 fn a_limit_of_trimming_stands_beside_what_was_trimmed() {
     let place = DataFolder::of(commands(&[
@@ -175,7 +176,7 @@ fn a_limit_of_trimming_stands_beside_what_was_trimmed() {
 fn nobody_is_asked_for_rights_or_memory() {
     let mut content = commands(&["SET k v", "SET s v"]);
     if is_braid() {
-        // A stock server ends when it comes to this.
+        // A stock server exits at this command.
         content.extend(commands(&["EVAL return(redis.call('set','s','w')) 0"]));
     }
     let place = DataFolder::of(content);
@@ -229,8 +230,8 @@ fn a_file_that_ends_within_a_command_is_cut() {
 #[test]
 fn a_transaction_without_its_end_is_not_done() {
     let good = commands(&["SELECT 0", "SET a 1"]);
-    // A stock server cuts the second one behind INCR: what it appends then becomes a part of the
-    // transaction.
+    // A stock server truncates the second file after INCR, so commands appended later become part
+    // of the transaction.
     let tails = [&b""[..], b"*2\r\n$3\r\nDEL"];
     for tail in &tails[..if is_braid() { 2 } else { 1 }] {
         let open = commands(&["MULTI", "SET b 2", "INCR a"]);
@@ -262,8 +263,8 @@ fn the_zeros_of_a_base_without_a_checksum_are_its_own() {
     }
 }
 
-/// What `appendfsync always` has written ahead when the process is killed is no part of a command
-/// that was cut off: the file is whole.
+/// With `appendfsync always` a killed server leaves zeros at the end, written ahead. They are not
+/// a truncated command: the file is intact.
 #[test]
 fn zeros_at_the_end_are_no_damage() {
     if !is_braid() {
@@ -292,8 +293,8 @@ fn only_the_last_file_may_be_cut() {
     assert!(log.contains("Fatal error: the truncated file is not the last file"), "{log}");
 }
 
-/// A server that is killed in a rewrite leaves the file that it was writing, and the next one,
-/// which the manifest names already.
+/// A server killed during a rewrite leaves the file that it was writing, and the next one, which
+/// the manifest already names.
 #[test]
 fn the_file_before_an_empty_one_may_be_cut() {
     if !is_braid() {
@@ -348,7 +349,7 @@ fn what_only_this_server_refuses() {
     if !is_braid() {
         return;
     }
-    // A stock server would go on in the wrong database, or end in the middle of the command.
+    // A stock server would continue in the wrong database, or stop in the middle of the command.
     let log = DataFolder::of(commands(&["SELECT 16", "SET a 1"])).refused(&[]);
     assert!(log.contains(&format!("No such database: 16 reading the append only file {INCR}")), "{log}");
     let log = DataFolder::of(commands(&["SET a"])).refused(&[]);
@@ -374,12 +375,13 @@ fn what_is_refused_names_the_files_and_the_tool_to_use() {
     assert!(log.contains(&of_manifest(&place)) && !log.contains(".. Exiting"), "{log}");
     let place = DataFolder::with(&[("appendonly.aof.1.base.rdb", b"REDIS0011\xff".to_vec())]);
     let log = place.refused(&[]);
-    assert!(log.contains("'braid-check-rdb ") && log.contains("appendonly.aof.1.base.rdb' tells"), "{log}");
+    assert!(log.contains("'braid-check-rdb ") && log.contains("appendonly.aof.1.base.rdb' to see"), "{log}");
     let place = DataFolder::of(good);
     fs::remove_file(place.path().join("appendonlydir").join(INCR)).expect("it is there");
     let log = place.refused(&[]);
     assert!(!log.contains("os error"), "{log}");
-    // A stock server starts with nothing, and so does this one, but it says so.
+    // Stock servers start with an empty dataset, and so does Braid, but it logs the files that it
+    // ignores.
     let place = DataFolder::of(commands(&["SET a 1"]));
     fs::remove_file(place.path().join("appendonlydir/appendonly.aof.manifest")).expect("it is there");
     let server = place.start(&[]);
@@ -483,7 +485,7 @@ fn clients_are_told_that_it_loads() {
     assert!(server.0.wait().is_ok_and(|status| status.success()));
 }
 
-/// A process that does not outlive its test.
+/// A process that is killed at the end of its test.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -493,7 +495,7 @@ impl Drop for Killed {
     }
 }
 
-/// The format itself would believe it: what tells is a checksum in an annotation.
+/// The format itself cannot detect the change; a checksum in an annotation does.
 #[test]
 fn a_bit_that_has_changed_ends_the_start() {
     if !is_braid() {
@@ -524,7 +526,8 @@ fn trailing_zeros(bytes: &[u8]) -> usize {
     bytes.iter().rev().take_while(|&&byte| byte == 0).count()
 }
 
-/// A KeyDB that takes changes from another one writes them as they came: requests within a request.
+/// A KeyDB that receives changes from another one writes them as received: requests nested in a
+/// request.
 #[test]
 fn requests_of_keydb() {
     if !is_braid() {
@@ -550,11 +553,11 @@ fn requests_of_keydb() {
     let content = [
         commands(&["SELECT 0", "SET plain 1", "SADD s a b"]),
         stream("10", &[commands(&["SET inner 1", "INCR inner"])]),
-        // As it came from two sides.
+        // Received from two sides.
         stream("10", &[commands(&["SET inner 1", "INCR inner"])]),
         stream("11", &[commands(&["INCR inner"])]),
         stream("11", &[commands(&["INCR inner"])]),
-        // A transaction in several pieces, and a stream that was passed on.
+        // A transaction in several pieces, and a forwarded stream.
         stream("12", &[commands(&["MULTI", "INCR inner"])]),
         stream("13", &[stream("14", &[commands(&["INCR inner"])])]),
         stream("15", &[commands(&["EXEC"])]),
@@ -585,7 +588,7 @@ fn requests_of_keydb() {
             ("GET inner", "\"5\""),
         ],
     );
-    assert!(server.log().contains("key 'job' is left out: a job of KeyDB's KEYDB.CRON"), "{}", server.log());
+    assert!(server.log().contains("key 'job' is skipped: a job of KeyDB's KEYDB.CRON"), "{}", server.log());
     let broken = DataFolder::new();
     fs::write(broken.path().join("appendonly.aof"), stream("10", &[b"*1\r\n$3\r\nSE".to_vec()]))
         .expect("a file");

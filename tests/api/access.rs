@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Users and their rights over several connections and threads, and where they are kept.
+//! Users and their rights across connections and threads, and their persistence.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ fn deleting_a_user_ends_its_connections() {
     assert_eq!(admin.call("ACL DELUSER app"), Value::Integer(1));
     clients.iter_mut().for_each(|client| assert!(is_closed(client)));
     assert!(admin.call("CLIENT LIST USER app").is_error());
-    // One's own user goes after the reply.
+    // A client that deletes its own user is closed after the reply.
     admin.ok("ACL SETUSER own on nopass +@all");
     let mut own = server.connect();
     own.ok("AUTH own x");
@@ -86,7 +86,7 @@ fn users_are_kept_in_the_configuration_file() {
     drop(server);
     let text = std::fs::read_to_string(&file).expect("a file");
     assert!(!text.contains("secret"), "{text}");
-    // The first server's folder is gone.
+    // The first server's folder no longer exists.
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("dir ")).collect();
     std::fs::write(&file, lines.join("\n")).expect("a file");
     let server = TestServer::start_with(options);
@@ -158,7 +158,7 @@ fn listeners_go_when_they_may_listen_no_more() {
     assert!(is_closed(&mut pattern), "the pattern is no longer allowed in so many letters");
     assert!(is_closed(&mut shard));
     assert_eq!(admin.call("PUBLISH news x"), Value::Integer(1));
-    // Behind the answer for its second channel.
+    // After the reply for its second channel.
     stays.read();
     let message = stays.read().to_string();
     assert!(message.contains("message") && message.contains("news"), "{message}");
@@ -168,8 +168,8 @@ fn listeners_go_when_they_may_listen_no_more() {
     assert!(is_closed(&mut stays));
 }
 
-/// On every thread, beside others: a user who may read one key and write another gets nothing else
-/// by the ways that commands offer.
+/// On every thread, with other clients active: a user who may read one key and write another
+/// gains no other access through any command.
 #[test]
 fn rights_by_selectors_hold_on_every_way_to_a_key() {
     let server = TestServer::start(&["--io-threads", "4"]);

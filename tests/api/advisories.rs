@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Weaknesses of Redis that have been published, tried on a whole server: none may do more than
-//! draw an error. Those of the script language itself are tried in its crate as well, one by one.
+//! Published vulnerabilities of Redis, tried on a whole server: none may cause more than an
+//! error. Those of the scripting language are also tried one by one in its crate.
 
 use std::time::{Duration, Instant};
 
 use braid_tests::server::Options;
 use braid_tests::{RawClient, TestServer, Value, request, wait_for_within, words};
 
-/// How a request has to end.
+/// How a request must end.
 enum End {
-    /// With an error that has this in it.
+    /// With an error that contains this text.
     Error(&'static str),
     /// With this reply, as text.
     Reply(&'static str),
-    /// With whatever reply, if there is one.
+    /// With any reply, or none.
     Any,
 }
 
@@ -22,7 +22,7 @@ use End::{Any, Error, Reply};
 mod connections;
 mod payloads;
 
-/// What was published, and requests that showed it.
+/// A published vulnerability, and requests that demonstrate it.
 struct Advisory {
     name: &'static str,
     requests: &'static [(&'static str, End)],
@@ -78,7 +78,7 @@ const ADVISORIES: &[Advisory] = &[
     Advisory {
         name: "CVE-2019-10192, CVE-2019-10193, CVE-2025-32023, HyperLogLog",
         requests: &[
-            // Runs that are longer than there are registers, and such as end in the middle.
+            // Runs longer than the number of registers, and runs that end in the middle.
             (
                 "SET hll \"HYLL\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x80\\x7f\\xff\\x7f\\xff\\x7f\\xff\"",
                 Any,
@@ -214,7 +214,7 @@ const ADVISORIES: &[Advisory] = &[
                 "EVAL \"local t = {} for i = 1, 70000 do t[i] = string.rep('x', i % 300) end return #cmsgpack.unpack(cmsgpack.pack(t))\" 0",
                 Reply("70000"),
             ),
-            // More than a script may have.
+            // More than a script's memory limit.
             ("CONFIG SET lua-memory 67108864", Any),
             (
                 "EVAL \"local s = string.rep('\\\\1', 8388608) return #cjson.encode({s, s, s, s, s, s, s, s})\" 0",
@@ -373,7 +373,7 @@ fn published_weaknesses_do_no_harm() {
             };
             assert!(fits, "{}: {line}: {reply}", advisory.name);
         }
-        // Other users' scripts do what they should, and what is stored is as it was.
+        // Other users' scripts still work, and stored data is unchanged.
         let check = "local t = {} for word in string.gmatch('a b', '%a') do t[#t + 1] = word:upper() end \
                      return table.concat(t) .. redis.call('GET', KEYS[1])";
         let found = witness.call_arguments(&["EVAL", check, "1", "witness"]);
@@ -381,7 +381,7 @@ fn published_weaknesses_do_no_harm() {
     }
 }
 
-/// CVE-2022-36021, CVE-2024-31228: matching takes no more time or stack than there is.
+/// CVE-2022-36021, CVE-2024-31228: matching neither hangs nor exhausts the stack.
 #[test]
 fn patterns_do_not_stop_the_server() {
     let server = TestServer::start(&["--io-threads", "2"]);
@@ -416,7 +416,7 @@ fn patterns_do_not_stop_the_server() {
     assert!(start.elapsed() < Duration::from_secs(15));
 }
 
-/// CVE-2021-41099, CVE-2021-32627, CVE-2023-41056: buffers that grow.
+/// CVE-2021-41099, CVE-2021-32627, CVE-2023-41056: growing buffers.
 #[test]
 fn sizes_around_those_of_buffers_are_stored_as_they_are() {
     let server = TestServer::start(&["--io-threads", "2"]);
@@ -438,7 +438,7 @@ fn sizes_around_those_of_buffers_are_stored_as_they_are() {
         client.send(&pipeline);
         client
     });
-    // Meanwhile the server is there for others.
+    // Meanwhile the server serves other clients.
     writer.ok("SET other 1");
     let mut client = sender.join().expect("all was sent");
     for len in lens {
@@ -453,8 +453,8 @@ fn sizes_around_those_of_buffers_are_stored_as_they_are() {
     }
 }
 
-/// CVE-2021-32626: a reply that is nested more deeply than the script's stack, and than any client
-/// would follow.
+/// CVE-2021-32626: a reply nested more deeply than the script's stack, and than any client would
+/// follow.
 #[test]
 fn replies_are_nested_no_deeper_than_the_stack_allows() {
     let server = TestServer::start(&[]);
@@ -471,7 +471,8 @@ fn replies_are_nested_no_deeper_than_the_stack_allows() {
     assert!(seen.len() < 200_000 && String::from_utf8_lossy(&seen).contains("reached lua stack limit"));
 }
 
-/// CVE-2021-32675, CVE-2025-21605: who has not logged in cannot make the server's memory grow.
+/// CVE-2021-32675, CVE-2025-21605: an unauthenticated client cannot make the server's memory
+/// grow.
 #[test]
 fn strangers_take_no_memory() {
     let server = TestServer::start_with(Options {
@@ -489,13 +490,13 @@ fn strangers_take_no_memory() {
         stranger.send(header.as_bytes());
         assert!(stranger.read().text().contains("unauthenticated"), "{header:?}");
     }
-    // Requests without end by one who does not read the answers.
+    // Endless requests from clients that never read the replies.
     let strangers: Vec<RawClient> = (0..4)
         .map(|_| {
             let mut stranger = server.connect();
             stranger.set_patience(Duration::from_millis(300)).expect("a socket");
             let pipeline = request("GET something").repeat(10_000);
-            // Until the server takes no more, or closes the connection.
+            // Until the server stops reading, or closes the connection.
             for _ in 0..400 {
                 if stranger.try_send(&pipeline).is_err() {
                     break;

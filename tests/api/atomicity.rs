@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands on several keys are all or nothing, whoever watches; and no update is ever lost.
+//! Commands on several keys are atomic for every observer, and no update is ever lost.
 //!
-//! Each test has writers and readers on threads of their own for a number of steps. That such a
-//! test can fail is shown by the `linear` tests, which convict a server without locks.
+//! Each test runs writers and readers on separate threads for a number of steps. The `linear`
+//! tests prove that such a test can fail: they convict a server without locks.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -23,7 +23,7 @@ fn concurrent_increments_are_all_counted() {
         for number in 0..CLIENTS {
             let mut client = server.connect();
             scope.spawn(move || {
-                // Half of the clients one by one, half in pipelines.
+                // Half of the clients send single requests, half send pipelines.
                 let request = braid_tests::request("INCR hits");
                 let pipeline = if number % 2 == 0 { 1 } else { 50 };
                 for _ in 0..EACH / pipeline {
@@ -60,12 +60,12 @@ fn concurrent_appends_lose_no_byte() {
     }
 }
 
-/// Reads of each reader below which it has seen too little.
+/// Minimum number of reads per reader; with fewer, a reader has observed too little.
 const READS_MIN: u64 = 11;
 
-/// Runs `write` for each number up to `steps` in two threads, and `read` all the while in two
-/// others. On a machine that has not let the readers run there are more steps. Returns how many
-/// there were.
+/// Runs `write` in two threads, with `steps` numbers each, and `read` meanwhile in two others.
+/// The writers continue beyond `steps` until each reader has read often enough, in case a busy
+/// machine starves them. Returns the total number of steps.
 fn observe(
     server: &TestServer,
     steps: u64,
@@ -139,7 +139,7 @@ fn msetnx_lets_one_win() {
                 let mut client = server.connect();
                 scope.spawn(move || {
                     let won = |round: u64| {
-                        // Half of them name the keys the other way round.
+                        // Half of them name the keys in reverse order.
                         let (first, second) = if number % 2 == 0 { ("a", "b") } else { ("b", "a") };
                         client.call(&format!("MSETNX {first}{round} {number} {second}{round} {number}"))
                             == Value::Integer(1)

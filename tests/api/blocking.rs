@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that wait: who is served by whom, when, and with what, over several threads.
+//! Blocking commands: which client is served by whom, when, and with which element, across
+//! threads.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ fn start() -> TestServer {
     TestServer::start(&["--io-threads", "4"])
 }
 
-/// Has a client send a command that waits, and waits until `blocked` clients do.
+/// Makes a client send a blocking command, and waits until `blocked` clients are blocked.
 fn block(client: &mut RawClient, line: &str, other: &mut RawClient, blocked: usize) {
     client.send(&request(line));
     wait_for_blocked(other, blocked);
@@ -39,8 +40,8 @@ fn the_longest_waiter_is_served_first_whatever_thread_it_lives_on() {
             block(client, "BLPOP k 0", &mut other, number + 1);
         }
         let elements: Vec<String> = (0..8).map(|number| format!("{round}-{number}")).collect();
-        // The reply tells the length that was reached; when it is there, the waiters have taken
-        // theirs.
+        // The reply has the length before the waiters were served; by the time it arrives, they
+        // have taken their elements.
         assert_eq!(other.call(&format!("RPUSH k {}", elements.join(" "))), Value::Integer(8));
         assert_eq!(other.call("EXISTS k"), Value::Integer(0));
         assert_eq!(other.info_field("clients", "blocked_clients").unwrap(), "0");
@@ -65,15 +66,15 @@ fn a_wait_ends_when_its_time_is_over_and_not_before() {
     ] {
         let (start, timeout) = (Instant::now(), Duration::from_millis(millis));
         assert_eq!(client.call(line), Value::NullArray, "{line}");
-        // The server counts whole milliseconds.
+        // The server's clock has a resolution of one millisecond.
         let waited = start.elapsed() + Duration::from_millis(1);
         assert!(waited >= timeout, "{line}: {waited:?}");
         late.push(waited.saturating_sub(timeout));
     }
-    // A busy machine may delay some of them, not all.
+    // A busy machine may delay some of them, but not all.
     let least = late.iter().min().expect("there are some");
     assert!(*least < Duration::from_millis(10), "{late:?}");
-    // Who has given up takes nothing.
+    // A client that has timed out takes nothing.
     assert_eq!(client.call("RPUSH k x"), Value::Integer(1));
     assert_eq!(client.call("LLEN k"), Value::Integer(1));
 }
@@ -133,7 +134,7 @@ fn unblocking_from_another_connection() {
     ] {
         block(&mut client, "BLPOP k 0", &mut other, 1);
         assert_eq!(other.call(&format!("CLIENT UNBLOCK {number} {reason}")), Value::Integer(1));
-        // From that moment on it takes nothing.
+        // From this moment on the client takes nothing.
         assert_eq!(other.call("RPUSH k x"), Value::Integer(1));
         assert_eq!(other.call("LPOP k"), Value::bulk("x"));
         assert_eq!(client.read(), reply);
@@ -189,8 +190,7 @@ fn a_chain_of_moves_runs_to_its_end() {
         let line = format!("BLMOVE k{number} k{} LEFT RIGHT 0", number + 1);
         block(mover, &line, &mut other, number + 1);
     }
-    // In one packet with what follows: the chain has run before the next command of the same
-    // client.
+    // Sent in one packet: the whole chain runs before the same client's next command.
     other.send(&[request("RPUSH k0 x"), request("LRANGE k6 0 -1")].concat());
     assert_eq!(other.read(), Value::Integer(1));
     assert_eq!(other.read(), Value::Array(vec![Value::bulk("x")]));
@@ -215,7 +215,8 @@ fn waiting_counts_in_info_and_client_list() {
     assert_eq!(other.info_field("clients", "clients_in_timeout_table").unwrap(), "0");
 }
 
-/// A time-out and a push at the same moment: either the client has the element or the list has.
+/// A timeout and a push at the same moment: either the client gets the element or the list keeps
+/// it.
 #[test]
 fn timeouts_and_pushes_at_the_same_time() {
     let server = start();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CLIENT: listing, naming, killing, pausing; and how clients are spread over threads.
+//! CLIENT: listing, naming, killing, pausing; and the distribution of clients over threads.
 
 use std::time::{Duration, Instant};
 
 use braid_tests::{RawClient, TestServer, Value, wait_for, words};
 
-/// The fields of a line of CLIENT LIST.
+/// A field of a CLIENT LIST line.
 fn field(line: &str, name: &str) -> String {
     let prefix = format!("{name}=");
     line.split_whitespace()
@@ -86,7 +86,7 @@ fn a_killed_client_in_the_middle_of_a_pipeline_leaves_no_trace() {
         let id = victim.call("CLIENT ID").integer().expect("a number");
         let _ = victim.try_send(&braid_tests::request("INCR n").repeat(200));
         assert!(judge.call(&format!("CLIENT KILL ID {id}")).integer().is_some());
-        // What was answered has happened.
+        // Acknowledged commands have been executed.
         let answered = victim.read_to_close().expect("it is closed");
         let last = String::from_utf8_lossy(&answered)
             .lines()
@@ -115,7 +115,7 @@ fn a_pause_of_writes_holds_writes_and_lets_reads_pass() {
     assert_eq!(reader.call("GET k"), Value::bulk("after"));
 }
 
-/// What may write waits, and what has declared that it does not goes on.
+/// A script that may write waits; one that declares that it does not continues.
 #[test]
 fn a_pause_of_writes_lets_scripts_pass_that_declare_to_read_only() {
     const READS: &str = "#!lua flags=no-writes\nreturn 'read'";
@@ -139,7 +139,7 @@ fn a_pause_of_writes_lets_scripts_pass_that_declare_to_read_only() {
     ] {
         assert_eq!(client.call_arguments(line).text(), "read", "{line:?}");
     }
-    // A transaction of such scripts, too.
+    // So does a transaction of such scripts.
     client.ok("MULTI");
     for line in [&["EVAL", READS, "0"][..], &["EVALSHA", &reads, "0"]] {
         assert_eq!(client.call_arguments(line).text(), "QUEUED");
@@ -242,19 +242,19 @@ fn info_threads_counts_what_each_thread_did() {
     assert_eq!(commands.len(), 2, "{info}");
     assert!(commands.iter().sum::<u64>() >= 4_000, "{info}");
     let executing = match field_of(&info, "threading_model") {
-        // The main thread executes.
+        // Only the main thread executes.
         "handoff" | "fanout" => 1,
         _ => 2,
     };
     assert_eq!(commands.iter().filter(|&&count| count > 500).count(), executing, "{info}");
 }
 
-/// A field's value in a section of INFO.
+/// The value of a field in a section of INFO.
 fn field_of<'a>(info: &'a str, name: &str) -> &'a str {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default()
 }
 
-/// Begins a request with a big argument and sends all of it but the end.
+/// Starts a request with a big argument and sends all of it except the end.
 fn fill(client: &mut RawClient, bytes: usize) {
     let mut part = format!("*2\r\n${}\r\n", bytes + 1).into_bytes();
     part.resize(part.len() + bytes, b'v');
@@ -300,14 +300,14 @@ fn the_largest_clients_go_when_all_hold_too_much() {
         assert!(is_closed(&mut clients[2]), "{model}");
         judge.ok("CONFIG SET maxmemory-clients 500kb");
         assert_eq!(names(&mut judge), ["huge", "judge", "small"], "{model}");
-        // A client that grows beyond it goes by itself.
+        // A client that grows beyond the limit is evicted itself.
         let mut greedy = server.connect();
         greedy.ok("CLIENT SETNAME greedy");
         let mut part = b"*2\r\n$2000000\r\n".to_vec();
         part.resize(1_500_000, b'v');
         let _ = greedy.try_send(&part);
         assert!(is_closed(&mut greedy), "{model}");
-        // Queued commands count, too.
+        // Queued commands count too.
         let mut queueing = server.connect();
         queueing.ok("MULTI");
         let value = "v".repeat(200_000);

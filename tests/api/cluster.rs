@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cluster mode: one server that owns all slots, beside a stock server that does.
+//! Cluster mode: one server that owns all slots, compared with a stock server that does.
 
 use std::process::Command;
 
 use braid_tests::server::{Peer, is_braid, newer_peers, stock};
 use braid_tests::{RawClient, TestServer, Value, request};
+use rustix::process::Signal;
 
 const CLUSTER: &[&str] = &["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
 
@@ -24,7 +25,7 @@ fn stock_cluster(peer: &Peer) -> TestServer {
     server
 }
 
-/// Requests whose replies are those of every stock server, but for ids and ports.
+/// Requests whose replies equal those of every stock server, except for IDs and ports.
 const SAME: &[&str] = &[
     "CLUSTER KEYSLOT foo",
     "CLUSTER KEYSLOT {user1000}.following",
@@ -174,7 +175,7 @@ const SAME_AS_8: &[&str] = &[
     "EVAL \"return redis.pcall('select', '1')\" 0",
 ];
 
-/// A reply with what tells one server from another taken out.
+/// A reply with all server-specific parts replaced.
 fn anonymous(server: &TestServer, client: &mut RawClient, request: &str) -> String {
     let id = client.call("CLUSTER MYID").text();
     let port = server.port();
@@ -192,7 +193,7 @@ fn compare(peer: &Peer, requests: &[&str]) {
         one.call(hello);
         other.call(hello);
         for request in requests {
-            // Within a transaction the question for the id would be queued.
+            // Within a transaction, the query for the ID would be queued.
             if *request == "CLUSTER NODES" || request.starts_with("CLUSTER S") {
                 let (mine, stock) =
                     (anonymous(&ours, &mut one, request), anonymous(&theirs, &mut other, request));
@@ -224,7 +225,7 @@ fn replies_are_those_of_a_stock_cluster_of_one() {
     println!("compared with {} stock servers", peers.len());
 }
 
-/// Valkey, to compare with, if the server under test is Braid.
+/// A Valkey to compare with, if the server under test is Braid.
 fn valkey() -> Option<Peer> {
     let found = newer_peers().into_iter().find(|peer| peer.version.starts_with("valkey"));
     if found.is_none() {
@@ -233,7 +234,7 @@ fn valkey() -> Option<Peer> {
     found.filter(|_| is_braid())
 }
 
-/// Requests that Valkey alone knows.
+/// Requests that only Valkey supports.
 #[test]
 fn slot_stats_are_those_of_valkey() {
     let Some(peer) = valkey() else { return };
@@ -274,7 +275,7 @@ fn slot_stats_are_those_of_valkey() {
     );
 }
 
-/// What is counted: the same bytes as Valkey counts. Its processor time is its own.
+/// Braid counts the same bytes as Valkey. Processor time is not compared.
 #[test]
 fn traffic_of_slots_is_that_of_valkey() {
     let Some(peer) = valkey() else { return };
@@ -302,7 +303,7 @@ fn traffic_of_slots_is_that_of_valkey() {
         ] {
             client.call(text);
         }
-        // The message has been sent when it has arrived.
+        // Once the message has arrived, it has also been counted as sent.
         subscriber.read();
         let mut figures = Vec::new();
         for slot in [12182, 5061, 11298, 0] {
@@ -318,8 +319,8 @@ fn traffic_of_slots_is_that_of_valkey() {
     assert_eq!(told(None), told(Some(&peer)));
 }
 
-/// What Braid counts on purpose otherwise than Valkey: a transaction's and a script's bytes and
-/// time, once; and what a command that waits costs in all.
+/// Braid deliberately differs from Valkey: a transaction's or a script's bytes and time are
+/// counted once, and a blocking command is counted with its total cost.
 #[test]
 fn transactions_scripts_and_waiting_count_once() {
     if !is_braid() {
@@ -359,7 +360,7 @@ fn transactions_scripts_and_waiting_count_once() {
     let requests = sent(&["BLPOP {bar} 0.01", "BLPOP {bar} 0", "RPUSH {bar} x"]);
     let replies = "*-1\r\n*2\r\n$5\r\n{bar}\r\n$1\r\nx\r\n:1\r\n".len() as i64;
     assert_eq!(figures(5061)[2..], [requests, replies]);
-    // Bytes of keys are added up when they are asked for.
+    // Memory per slot is summed on request.
     client.ok(&format!("SET foo {}", "x".repeat(100_000)));
     let told = client.call("CLUSTER SLOT-STATS ORDERBY MEMORY-BYTES LIMIT 1").to_string();
     assert!(told.contains("12182") && told.contains("memory-bytes"), "{told}");
@@ -368,7 +369,7 @@ fn transactions_scripts_and_waiting_count_once() {
     assert!((100_000..200_000).contains(&bytes), "{told}");
 }
 
-/// The addresses that clients are told follow the settings, live.
+/// The addresses announced to clients follow changes of the settings at run time.
 #[test]
 fn announced_addresses_are_those_of_a_stock_cluster() {
     let Some(peer) = newer_peers().into_iter().find(|peer| peer.version.starts_with("redis 8")) else {
@@ -405,7 +406,7 @@ fn announced_addresses_are_those_of_a_stock_cluster() {
     );
 }
 
-/// redis-cli's tools for clusters, beside the stock servers where they are.
+/// redis-cli's cluster tools, also with the installed stock servers.
 #[test]
 fn tools_for_clusters_work() {
     if !is_braid() {
@@ -439,7 +440,7 @@ fn tools_for_clusters_work() {
         assert!(tool(&["--cluster", "call", &address, "PING"]).contains("PONG"));
         let port = ours.port().to_string();
         assert_eq!(tool(&["-c", "-p", &port, "SET", "k", "v"]).trim(), "OK");
-        // The way in for the keys of a server that is no cluster.
+        // Imports keys from a server outside of any cluster.
         let source = TestServer::start_program(&peer.program, &[]);
         let mut stock = source.connect();
         for number in 0..100 {
@@ -478,7 +479,8 @@ fn a_node_is_the_same_after_a_restart() {
     assert_eq!(client.call(&format!("CLUSTER COUNTKEYSINSLOT {slot}")), Value::Integer(1000));
     let some = client.call(&format!("CLUSTER GETKEYSINSLOT {slot} 10"));
     assert_eq!(some.elements().map(<[Value]>::len), Some(10));
-    // What was written without slots is loaded with them, several slots in one command included.
+    // Data written without slots is loaded into slots, including commands that span several
+    // slots.
     drop(client);
     drop(after);
     let plain = TestServer::start(&["--appendonly", "yes", "--dir", &dir]);
@@ -512,11 +514,33 @@ fn what_cannot_be_together_is_refused_at_start() {
     assert!(
         refused(&["--replicaof", "127.0.0.1 1"]).contains("replicaof directive not allowed in cluster mode")
     );
-    assert!(refused(&["--group-name", "g"]).contains("group-name is for servers without a cluster"));
+    assert!(refused(&["--group-name", "g"]).contains("group-name is only for servers outside a cluster"));
     let id = "4fa43a2a239e0f369eb6fe62fdf94030cbfbfdca";
     let nodes = format!(
         "{id} :1@2 myself,master - 0 0 0 connected 0-5\n{id} 10.0.0.2:1@2 master - 0 0 0 connected 6-16383\n"
     );
     std::fs::write(folder.path().join("nodes.conf"), nodes).expect("written");
     assert!(refused(&[]).contains("names other nodes"));
+}
+
+#[test]
+fn a_primary_with_slots_does_not_shut_down_with_safe_unless_forced() {
+    let valkey = newer_peers().into_iter().find(|peer| peer.version.starts_with("valkey"));
+    let ours = TestServer::start(CLUSTER);
+    for mut server in [Some(ours), valkey.map(|peer| stock_cluster(&peer))].into_iter().flatten() {
+        let mut client = server.connect();
+        let refused = Value::Error("ERR Errors trying to SHUTDOWN. Check logs.".into());
+        assert_eq!(client.call("SHUTDOWN SAFE"), refused);
+        assert_eq!(client.call("SHUTDOWN NOSAVE SAFE NOW"), refused);
+        client.ok("SET k v");
+        client.ok("CONFIG SET shutdown-on-sigterm \"safe nosave\"");
+        server.signal(Signal::TERM);
+        braid_tests::wait_for("the signal to be refused", || {
+            server.log().contains("errors trying to shut down the server")
+                || server.log().matches("Can't exit").count() == 3
+        });
+        assert_eq!(client.call("GET k").text(), "v");
+        assert!(client.try_send(&request("SHUTDOWN NOSAVE SAFE FORCE")).is_ok());
+        assert_eq!(server.wait().code(), Some(0));
+    }
 }

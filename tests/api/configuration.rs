@@ -178,12 +178,12 @@ fn statistics_of_all_threads_are_added_up_and_can_be_reset() {
     assert_eq!(client.info_field("commandstats", "cmdstat_incr"), None);
 }
 
-/// Starts a server that is to fail; what it says, and what stands in its log file.
+/// Starts a server that must fail; returns its error output and its log file.
 fn failed_start(folder: &std::path::Path, file: &str, arguments: &[&str]) -> (String, String) {
     let path = folder.join("braid.conf");
     std::fs::write(&path, file).expect("written");
     let log = folder.join("server.log");
-    // What an earlier start has left.
+    // Remove the log of an earlier start.
     let _ = std::fs::remove_file(&log);
     let port = braid_tests::server::free_port();
     let mut child = std::process::Command::new(braid_tests::server::program_under_test())
@@ -220,10 +220,10 @@ fn every_cause_of_a_failed_start_is_in_the_log() {
     let occupied_port = occupied.local_addr().expect("an address").port().to_string();
     let log = "logfile server.log\n";
     for (file, arguments, cause) in [
-        // Before the log is known, and behind it.
+        // Errors before the log file is known, and after.
         ("timeout x\nlogfile server.log\n", &[][..], "argument couldn't be parsed into an integer"),
         (log, &["--timeout", "abc"], "at option --timeout >>> 'timeout \"abc\"' argument couldn't be parsed"),
-        ("", &["--nosuch", "1", "--logfile", "server.log"], "no directive is called 'nosuch'"),
+        ("", &["--nosuch", "1", "--logfile", "server.log"], "unknown directive 'nosuch'"),
         (log, &["--port", &occupied_port], "Address already in use"),
         (log, &["--replicaof", "127.0.0.1", "x"], "Invalid master port"),
         (
@@ -235,7 +235,11 @@ fn every_cause_of_a_failed_start_is_in_the_log() {
         (log, &["--user", "a", "+nosuch"], "Unknown command or category name in ACL"),
         (log, &["--aclfile", "/no/such/file"], "/no/such/file"),
         (log, &["--rename-command", "nosuch", "x"], "No such command in rename-command"),
-        (log, &["--dir", &here, "--dbfilename", "bad.rdb"], "bad.rdb' tells what of the file can be read"),
+        (
+            log,
+            &["--dir", &here, "--dbfilename", "bad.rdb"],
+            "bad.rdb' to see how much of the file can be read",
+        ),
         (log, &["--tls-port", "1", "--tls-cert-file", "/no/such/file"], "No tls-key-file configured"),
         (
             log,
@@ -249,13 +253,13 @@ fn every_cause_of_a_failed_start_is_in_the_log() {
         assert!(logged.contains(cause), "{arguments:?}: the log has:\n{logged}\nbut it said:\n{said}");
         assert!(!said.trim().is_empty() && !logged.contains("os error"), "{arguments:?}: {logged}");
     }
-    // Once.
+    // The error is logged once.
     let manifest = folder.path().join("appendonlydir/appendonly.aof.manifest");
     std::fs::create_dir_all(manifest.parent().expect("a folder")).expect("created");
     std::fs::write(manifest, "file a seq 1 type x\n").expect("written");
     let (_, logged) = failed_start(folder.path(), log, &["--dir", &here, "--appendonly", "yes"]);
     assert_eq!(logged.matches("Unknown AOF file type").count(), 1, "{logged}");
-    // Also where the log and the errors go to the same terminal.
+    // Also if the log and the errors go to the same terminal.
     let terminal = folder.path().join("terminal");
     let output = std::fs::File::create(&terminal).expect("created");
     let status = std::process::Command::new(braid_tests::server::program_under_test())
@@ -305,7 +309,7 @@ fn settings_without_effect_say_so() {
     });
 }
 
-/// What configurations of stock servers carry in rights and renamed commands.
+/// ACL rules and renamed commands as in configurations of stock servers.
 #[test]
 fn configurations_may_name_every_command() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -318,7 +322,7 @@ fn configurations_may_name_every_command() {
     .expect("written");
     let options = braid_tests::server::Options { config_file: Some(path), ..Default::default() };
     let server = TestServer::start_with(options);
-    // Rules go by the commands' own names.
+    // ACL rules use the commands' original names.
     assert!(server.connect().call("ACL SETUSER u +cluster|slots -migrate -slaveof").text() == "OK");
     let server = TestServer::start(&[]);
     let mut client = server.connect();
@@ -357,7 +361,7 @@ fn the_version_that_clients_are_told_can_be_set() {
     assert!(said.contains("argument must be a version such as 7.2.4"), "{said}");
 }
 
-/// Fields of INFO that came with Redis 7.4, Redis 8 and Valkey 8.
+/// INFO fields introduced by Redis 7.4, Redis 8 and Valkey 8.
 #[test]
 fn newer_fields_of_info() {
     if !is_braid() {
@@ -392,7 +396,7 @@ fn newer_fields_of_info() {
     wait_for("the other one to have left", || watched(&mut client) == "0 0");
     let name = "client_query_buffer_limit_disconnections";
     assert_eq!(client.info_field("stats", name).as_deref(), Some("0"));
-    // A request that does not end.
+    // An endless request.
     let _ = one.try_send(&[&b"*1000000\r\n"[..], &b"$1\r\nx\r\n".repeat(400_000)].concat());
     wait_for("it to be closed", || client.info_field("stats", name).as_deref() == Some("1"));
 }

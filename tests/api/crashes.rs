@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the log says when the server crashes.
+//! The server's log after a crash.
 
 use std::os::unix::process::ExitStatusExt;
 
 use braid_tests::{TestServer, request};
 use rustix::process::Signal;
 
-/// The report in a log, from its first line to its last.
+/// The crash report in a log, from its first line to its last.
 #[track_caller]
 fn report(log: &str) -> &str {
     let begin = log.find("BUG REPORT START").unwrap_or_else(|| panic!("no report in:\n{log}"));

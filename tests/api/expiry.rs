@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Keys end when they should: not before, not much later, and without being asked.
+//! Keys expire on time: not early, not much later, and without being accessed.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ fn a_key_is_there_until_its_time_and_gone_right_after() {
             let asked = Instant::now();
             let there = client.call("GET k") == Value::bulk("v");
             let answered = Instant::now();
-            // The server's clock counts whole milliseconds: one more or less is right.
+            // The server's clock has a resolution of one millisecond, so an error of one either
+            // way is right.
             if there {
                 assert!(
                     asked - after <= Duration::from_millis(lifetime_ms + 1),
@@ -81,7 +82,7 @@ fn expired_keys_are_removed_without_being_asked_for() {
     }
     client.ok("SET keep v");
     wait_for("all of them to be removed", || client.call("DBSIZE") == Value::Integer(1));
-    // DBSIZE may leave out keys that are past their time and not removed yet.
+    // DBSIZE may exclude keys that have expired but are not removed yet.
     let mut expired = || client.info_field("stats", "expired_keys").and_then(|text| text.parse::<u64>().ok());
     wait_for("all of them to be counted", || expired() >= Some(20_000));
     assert_eq!(expired(), Some(20_000));
@@ -89,8 +90,8 @@ fn expired_keys_are_removed_without_being_asked_for() {
 
 #[test]
 fn an_expired_key_is_absent_for_every_command() {
-    // Removal in the background is switched off where the server allows it: what is expired must
-    // not show anyway.
+    // Background removal is switched off where the server allows it: expired keys must be
+    // invisible anyway.
     let server = TestServer::start(&["--enable-debug-command", "yes"]);
     let mut client = server.connect();
     client.call("DEBUG SET-ACTIVE-EXPIRE 0");
@@ -121,8 +122,8 @@ fn an_expired_key_is_absent_for_every_command() {
     }
 }
 
-/// In import mode nothing expires, nor is it evicted, until the import is over; who imports sees
-/// what is past its expiry, nobody else does. The replies are those of Valkey 9.
+/// In import mode no key expires or is evicted until the import is over. The importing client
+/// sees keys past their expiry, other clients do not. The replies equal those of Valkey 9.
 #[test]
 fn what_is_imported_stays_until_the_import_is_over() {
     let server = TestServer::start(&[]);
@@ -175,7 +176,7 @@ fn what_is_imported_stays_until_the_import_is_over() {
     source.send(b"MULTI\r\nGET past\r\nINCR number\r\nEXEC\r\n");
     let replies = [(); 4].map(|()| source.read().to_string());
     assert_eq!(replies[3], "[\"1\", (integer) 2]");
-    // Waiting is reckoned by the clock, whatever has expired.
+    // Blocking timeouts follow the real clock, whatever has expired.
     let began = Instant::now();
     assert!(source.call("BLPOP none 0.2").is_null());
     assert!(began.elapsed() >= Duration::from_millis(199));
@@ -183,7 +184,7 @@ fn what_is_imported_stays_until_the_import_is_over() {
     assert!(source.call("TTL later").integer().is_some_and(|left| (90..=100).contains(&left)));
     assert_eq!(count(&mut other), Some(4));
 
-    // It is no source any more; and later the import is over.
+    // The client stops being the import source; later the import ends.
     source.ok("CLIENT IMPORT-SOURCE OFF");
     assert!(source.call("GET past").is_null());
     assert_eq!(count(&mut other), Some(4));

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One client's long pipeline must not keep the other clients of its thread waiting: the thread
-//! goes on to them in between. Told by the order in which requests are served, not by the time that
-//! it takes.
+//! A client's long pipeline must not keep the other clients of its thread waiting: the thread
+//! serves them in between. Judged by the order in which requests are served, not by their times.
 
 use std::collections::BTreeSet;
 
 use braid_tests::{RawClient, TestServer, Value, request};
 
-/// A script that takes a millisecond or a few, and then counts.
+/// A script that runs for one or a few milliseconds, and then increments a counter.
 const MEDIUM: &str = "for i = 1, 400000 do end return redis.call('INCR', KEYS[1])";
 
 fn one_thread() -> Option<TestServer> {
@@ -21,8 +20,8 @@ fn one_thread() -> Option<TestServer> {
     Some(server)
 }
 
-/// What others find while a client's pipeline is executed: different answers of `look` until it
-/// answers `end`.
+/// The number of distinct results of `look` that another client observes while a pipeline is
+/// executed, until `look` returns `end`.
 fn seen_meanwhile(other: &mut RawClient, end: u64, mut look: impl FnMut(&mut RawClient) -> u64) -> usize {
     let mut seen = BTreeSet::new();
     loop {
@@ -40,7 +39,7 @@ fn a_pipeline_of_scripts_takes_turns_with_other_clients() {
     let Some(server) = one_thread() else { return };
     let (mut heavy, mut other) = (server.connect(), server.connect());
     let sha = heavy.call_arguments(&["SCRIPT", "LOAD", MEDIUM]).text();
-    // What comes behind the scripts is not served before them, and nothing is lost or served twice.
+    // Requests after the scripts are not served before them, and nothing is lost or served twice.
     let mut pipeline = Vec::new();
     for number in 0..SCRIPTS {
         pipeline.extend_from_slice(&request(&format!("EVALSHA {sha} 1 done")));
@@ -68,7 +67,7 @@ fn several_clients_with_long_pipelines_progress_together() {
     let sha = clients[0].call_arguments(&["SCRIPT", "LOAD", MEDIUM]).text();
     let pipeline = request(&format!("EVALSHA {sha} 1 done")).repeat(SCRIPTS);
     clients.iter_mut().for_each(|client| client.send(&pipeline));
-    // All count with one key: what each of them got tells when its scripts ran.
+    // All clients increment the same key, so the counts tell when each client's scripts ran.
     let got: Vec<Vec<i64>> = clients
         .iter_mut()
         .map(|client| (0..SCRIPTS).map(|_| client.read().integer().expect("a count")).collect())
@@ -104,8 +103,8 @@ fn keys_and_smembers_of_huge_things_take_turns() {
     }
 }
 
-/// Blocking, pausing, transactions, big arguments: what stops and begins again elsewhere must get
-/// along with turns that are cut short.
+/// Blocking, pausing, transactions, big arguments: features that interrupt a client and resume it
+/// elsewhere must work with turns that are cut short.
 #[test]
 fn what_stands_behind_a_slow_request_is_executed_in_order() {
     let Some(server) = one_thread() else { return };
@@ -174,6 +173,6 @@ fn a_pipeline_of_ordinary_requests_is_not_cut() {
     }
     let cut =
         client.info_field("stats", "client_turns_cut_short").and_then(|count| count.parse::<u64>().ok());
-    // A processor that is taken away in the middle makes any pipeline a slow one.
+    // Any pipeline is slow if the processor is preempted in the middle.
     assert!(cut.is_some_and(|cut| cut <= PIPELINES / 20), "{cut:?} of {PIPELINES}");
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Long values that are read again and again: each thread keeps a copy, and no copy outlives a
-//! change.
+//! Long values that are read repeatedly: each thread keeps a copy, and no copy outlives a change.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use braid_tests::{RawClient, TestServer, Value};
 
-/// Longer than what is kept inside of a key's entry.
+/// Longer than values stored inside a key's entry.
 const LONG: usize = 3000;
-/// Reads until every thread has its copy, whichever of them serves the client.
+/// Enough reads for every thread to have a copy, whichever of them serves the client.
 const READS: usize = 40;
 
 fn value(number: u64) -> String {
@@ -20,7 +19,7 @@ fn from_copies(client: &mut RawClient) -> u64 {
     field.parse().expect("a number")
 }
 
-/// Clients of different threads, as far as there are several.
+/// Clients of different threads, if the server has several.
 fn clients(server: &TestServer) -> Vec<RawClient> {
     (0..6).map(|_| server.connect()).collect()
 }
@@ -130,7 +129,7 @@ fn reads_of_a_hot_value_follow_its_writer() {
         for number in 1..300 {
             writer.ok(&format!("SET hot {}", value(number)));
             written.store(number, Ordering::SeqCst);
-            // Long enough that copies are made in between, now and then.
+            // Now and then a pause long enough for copies to be made.
             if number % 3 == 0 {
                 for _ in 0..READS {
                     writer.call("PING");

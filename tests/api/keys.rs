@@ -60,7 +60,7 @@ fn flushing_empties_one_database_or_all() {
 fn deleting_a_million_elements_holds_up_nobody() {
     let server = TestServer::start(&[]);
     let mut client = server.connect();
-    // A large string and a large list: the types there are at first, and the ones to come.
+    // A large string.
     client.ok("SET big x");
     assert_eq!(client.call("SETRANGE big 100000000 x"), Value::Integer(100_000_001));
     let start = std::time::Instant::now();

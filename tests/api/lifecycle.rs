@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Starting, stopping, and what a server costs that nobody uses.
+//! Starting, stopping, and the cost of an idle server.
 
 use std::io::Write;
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn a_signal_under_load_ends_cleanly_too() {
     });
 }
 
-/// The title of the process, without the NULs that fill the rest of its room.
+/// The process title, without the NULs that pad it.
 fn title(server: &TestServer) -> String {
     let bytes = std::fs::read(format!("/proc/{}/cmdline", server.process_id())).expect("it runs");
     String::from_utf8(bytes).expect("ASCII").trim_end_matches('\0').to_owned()
@@ -64,7 +64,7 @@ fn the_title_of_the_process_is_what_the_template_says() {
     let mut client = server.connect();
     client.ok("CONFIG SET proc-title-template \" a{{b {port} {tls-port} {config-file} {unixsocket} \"");
     assert_eq!(title(&server), format!("a{{b {port} 0 -"));
-    // Longer than the arguments: on into the environment, then cut.
+    // Longer than the arguments: the title extends into the environment, and beyond that is cut.
     client.ok(&format!("CONFIG SET proc-title-template {}", "t".repeat(500)));
     assert_eq!(title(&server), "t".repeat(500));
     client.ok(&format!("CONFIG SET proc-title-template {}", "t".repeat(100_000)));
@@ -117,7 +117,7 @@ fn a_port_in_use_is_told_and_fails() {
     assert_eq!(server.connect().call("PING").text(), "PONG");
 }
 
-/// Ends a process that the test's end must not leave behind.
+/// A process that is killed at the end of the test.
 struct Leftover(Option<Pid>);
 
 impl Drop for Leftover {
@@ -128,8 +128,8 @@ impl Drop for Leftover {
     }
 }
 
-/// The background process is started anew: it is to find the same file and folder by the same
-/// words, and the same standard input.
+/// The background process is a new one: it must resolve the same words to the same file and
+/// folder, and have the same standard input.
 #[test]
 fn in_the_background_the_command_line_means_the_same() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -164,7 +164,7 @@ fn in_the_background_the_command_line_means_the_same() {
     process.0 = None;
 }
 
-/// Processor time and wake-ups of a server during two seconds in which nobody asks for anything.
+/// Processor time and wake-ups of a server during two seconds without requests.
 fn cost_of_idling(server: &TestServer) -> (Duration, u64) {
     let id = server.process_id();
     let (time, switches) = (processor_time(id), voluntary_switches(id));
@@ -253,7 +253,8 @@ fn restarting_begins_empty_without_persistence() {
 
 #[test]
 fn a_script_that_goes_on_and_on_does_not_keep_the_server_from_ending() {
-    // It has written, under the lock of its key only: nobody can end it but by ending the server.
+    // The script has written, under its key's lock only: nothing can end it except ending the
+    // server.
     let script = "redis.call('set', KEYS[1], 'v') for i = 1, 1e12 do end";
     for by_signal in [true, false] {
         let mut server = TestServer::start(&["--io-threads", "2", "--busy-reply-threshold", "10"]);

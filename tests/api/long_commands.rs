@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that take long leave the other clients of their loop alone, and what they answer is
-//! still a state that there was.
+//! Long commands do not block the other clients of their loop, and their replies still show a
+//! state that existed at one moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ fn calls(client: &mut RawClient, command: &str) -> u64 {
     stats.strip_prefix("calls=").and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Fills a list with numbers in no order.
+/// Fills a list with random numbers.
 fn fill_list(client: &mut RawClient, key: &str, count: u64) {
     let mut random = source("numbers");
     for _ in 0..count / 1000 {
@@ -31,7 +31,7 @@ fn fill_list(client: &mut RawClient, key: &str, count: u64) {
     }
 }
 
-/// Ends the threads that run meanwhile, whatever becomes of the test.
+/// Stops the concurrent threads, however the test ends.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -40,8 +40,8 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Sends `command` and sees whether its client is found waiting, by another one of the same loop,
-/// before it is done.
+/// Sends `command` until another client of the same loop has observed its client waiting, and
+/// returns the reply. Panics if that never happens.
 #[track_caller]
 fn others_are_served(server: &TestServer, command: &str, mut prepare: impl FnMut(&mut RawClient)) -> Value {
     let (mut heavy, mut other) = (server.connect(), server.connect());
@@ -137,7 +137,7 @@ fn what_a_client_sends_behind_them_is_executed_behind_them() {
             (&Value::ok(), &Value::Integer(0), &found("mine"))
         );
     }
-    // A script has them at one moment, and a client that tracks before it is told of changes.
+    // In a script they run at a single moment.
     client.ok("DEBUG POPULATE 100000");
     assert_eq!(
         client.call_arguments(&["EVAL", "return #redis.call('KEYS', '*')", "0"]),
@@ -206,8 +206,8 @@ fn keys_that_are_there_throughout_are_told_once() {
     });
 }
 
-/// What was acknowledged before FLUSHALL was sent is gone when it is answered, what was sent after
-/// its answer stays.
+/// Writes acknowledged before FLUSHALL was sent are gone once it is answered; writes sent after
+/// the answer stay.
 #[test]
 fn flushall_divides_what_was_set_before_from_what_was_set_after() {
     let Some(server) = start("4") else { return };
@@ -232,7 +232,7 @@ fn flushall_divides_what_was_set_before_from_what_was_set_after() {
             client.ok("DEBUG POPULATE 30000 filling");
             let before: Vec<u64> = acknowledged.iter().map(|count| count.load(Ordering::SeqCst)).collect();
             client.ok(["FLUSHALL SYNC", "FLUSHALL", "FLUSHDB"][round % 3]);
-            // The one after the one that may be on its way now is set after the answer.
+            // One write may be in flight now; the next one is sent after the answer.
             let sent: Vec<u64> = acknowledged.iter().map(|count| count.load(Ordering::SeqCst) + 1).collect();
             braid_tests::wait::wait_for("more is set", || {
                 acknowledged.iter().zip(&sent).all(|(count, &sent)| count.load(Ordering::SeqCst) > sent + 2)
@@ -256,8 +256,8 @@ fn flushall_divides_what_was_set_before_from_what_was_set_after() {
     });
 }
 
-/// Others turn the list round and add or take two elements at once: each reply is the list as it
-/// was at one moment.
+/// Other clients rotate the list, and add or remove two elements atomically: each reply is the
+/// list at a single moment.
 #[test]
 fn what_is_sorted_is_a_state_that_there_was() {
     const LEN: u64 = 30_000;
@@ -306,8 +306,7 @@ fn what_is_sorted_is_a_state_that_there_was() {
     });
 }
 
-/// Fills two sorted sets and two sets, each with `count` members, a half of which the other one has
-/// too.
+/// Fills two sorted sets and two sets with `count` members each, half of which are in both.
 fn fill_sets(client: &mut RawClient, count: u64) {
     for (command, keys) in [("ZADD", ["z1", "z2"]), ("SADD", ["s1", "s2"])] {
         for (key, first) in keys.into_iter().zip([0, count / 2]) {
@@ -357,7 +356,7 @@ const STORING: &[&str] = &[
     "SORT s1 BY nosort GET # GET nothing STORE d",
 ];
 
-/// What stands at `d` after a command, and what that has answered.
+/// A command's reply, and the digest and encoding of the value stored at `d`.
 fn stored(client: &mut RawClient, command: &str) -> (Value, Value, Value) {
     let reply = client.call(command);
     (reply, client.call("DEBUG DIGEST-VALUE d"), client.call("OBJECT ENCODING d"))
@@ -401,7 +400,7 @@ fn what_is_combined_in_the_background_is_what_a_transaction_gets() {
     assert_eq!(stored(&mut client, "ZUNIONSTORE d 2 d z2"), expected);
     assert_eq!(client.call("SDIFFSTORE s1 s1 s1"), Value::Integer(0));
     assert_eq!(client.call("EXISTS s1"), Value::Integer(0));
-    // Other types, and texts that are no numbers.
+    // Other types, and texts that are not numbers.
     client.ok("SET text x");
     for command in ["ZUNIONSTORE d 2 z1 text", "ZINTER 2 z1 text", "SUNION s2 text", "SUNIONSTORE d s2 z1"] {
         assert!(client.call(command).text().starts_with("WRONGTYPE"), "{command}");
@@ -421,8 +420,8 @@ fn what_is_combined_in_the_background_is_what_a_transaction_gets() {
     }
 }
 
-/// A member wanders between two sets, atomically, while they are combined; and the file that
-/// repeats it all ends in the same state.
+/// A member moves between two sets atomically while they are combined. Replaying the append-only
+/// file yields the same state.
 #[test]
 fn what_is_combined_is_of_one_moment_and_stored_at_one() {
     const COUNT: u64 = 20_000;
@@ -460,7 +459,7 @@ fn what_is_combined_is_of_one_moment_and_stored_at_one() {
                     client.call(&format!("SMOVE s{from} s{to} wanderer"));
                     client.call("EXEC");
                     there = 1 - there;
-                    // Some results are good at once, others have to be computed again.
+                    // Some results are valid at the first attempt, others must be recomputed.
                     std::thread::sleep(std::time::Duration::from_millis([1, 60][there]));
                 }
             });
@@ -494,7 +493,8 @@ fn a_stored_result_comes_by_the_way_of_all_commands() {
     let (mut listener, mut monitor) = (server.connect(), server.connect());
     listener.call("SUBSCRIBE __keyevent@0__:zunionstore");
     monitor.ok("MONITOR");
-    // It waits, with what is computed, while changes are paused; who sees it wait pauses it.
+    // The command waits with its precomputed result while writes are paused. A client that sees
+    // it wait sends the pause.
     let mut heavy = server.connect();
     let mut is_paused = false;
     for _ in 0..20 {
@@ -526,7 +526,7 @@ fn a_stored_result_comes_by_the_way_of_all_commands() {
         }
     }
     assert!(is_paused, "it was never caught");
-    // Those who monitor are told of each once.
+    // MONITOR shows each command once.
     client.call("ECHO end");
     let mut seen = Vec::new();
     loop {
@@ -539,10 +539,10 @@ fn a_stored_result_comes_by_the_way_of_all_commands() {
     let count = |word: &str| seen.iter().filter(|other| **other == word).count();
     assert_eq!(count("ZUNIONSTORE"), count("\"PING\""));
     assert_eq!(count("ZUNIONSTORE") as u64, calls(&mut client, "zunionstore"));
-    // Nobody else's event came.
+    // No other event was sent.
     listener.send(&request("PING"));
     assert_eq!(listener.read().elements().expect("a pong")[0].text(), "pong");
-    // Who is served by what is stored: a client that waits for a member of it.
+    // The stored result serves a client that waits for a member of it.
     let mut waiting = server.connect();
     waiting.send(&request("BZPOPMIN d2 0"));
     braid_tests::wait::wait_for("it waits", || {
@@ -551,7 +551,7 @@ fn a_stored_result_comes_by_the_way_of_all_commands() {
     assert_eq!(client.call("ZUNIONSTORE d2 2 z1 z2"), Value::Integer(300_000));
     assert_eq!(waiting.read().elements().expect("a member")[1].text(), "member:0");
     assert_eq!(client.call("ZCARD d2"), Value::Integer(299_999));
-    // Clients that leave, or are killed, while it is computed.
+    // Clients that disconnect, or are killed, during the computation.
     for round in 0..10 {
         let mut heavy = server.connect();
         let id = heavy.call("CLIENT ID").integer().expect("an id");
@@ -566,8 +566,8 @@ fn a_stored_result_comes_by_the_way_of_all_commands() {
         });
     }
     assert_eq!(client.call("ZUNIONSTORE d 2 z1 z2"), Value::Integer(300_000));
-    // A limit of memory counts; not while what was replaced is still to be freed, which would make
-    // room.
+    // The memory limit applies, but not while replaced values are still to be freed, which would
+    // make room.
     braid_tests::wait::wait_for("what was replaced is freed", || {
         client.info_field("memory", "lazyfree_pending_objects").as_deref() == Some("0")
     });
@@ -576,7 +576,7 @@ fn a_stored_result_comes_by_the_way_of_all_commands() {
     client.ok("CONFIG SET maxmemory 0");
 }
 
-/// The id of the client whose last command is the long one.
+/// The ID of the client whose last command is the long one.
 fn heavy_id(client: &mut RawClient) -> String {
     let list = client.call("CLIENT LIST").text();
     let line = list.lines().find(|line| line.contains("cmd=zunionstore")).expect("it is there");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Scripts that take long: seen and ended from every thread, whatever they are at, and never at the
-//! expense of who has nothing to do with them.
+//! Long scripts: visible and killable from every thread, whatever they are doing, and never at
+//! the expense of unrelated clients.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, wait_for};
 use rustix::process::Signal;
 
-/// A command with arguments of any content.
+/// A command with arbitrary arguments.
 fn request(arguments: &[&str]) -> Vec<u8> {
     let mut request = format!("*{}\r\n", arguments.len());
     for argument in arguments {
@@ -17,16 +17,17 @@ fn request(arguments: &[&str]) -> Vec<u8> {
     request.into_bytes()
 }
 
-/// Connections on several threads.
+/// Connections spread over several threads.
 fn connections(server: &TestServer) -> Vec<RawClient> {
     (0..6).map(|_| server.connect()).collect()
 }
 
 const NO_SCRIPT: &str = "NOTBUSY No scripts in execution right now.";
 
-/// Kills what runs, from every connection in turn: none of them may be told that nothing runs.
+/// Kills the running script, trying each connection in turn: none of them may report that no
+/// script is running.
 fn kill_from(clients: &mut [RawClient], command: &str) {
-    // The run may not have begun yet.
+    // The run may not have started yet.
     wait_for("the run to be seen", || {
         let answers: Vec<String> = clients.iter_mut().map(|client| client.call(command).text()).collect();
         answers.iter().any(|answer| answer == "OK")
@@ -85,7 +86,7 @@ fn scripts_are_ended_whatever_they_are_at() {
         let killed = Instant::now();
         let reply = runner.read().text();
         assert!(reply.contains("Script killed by user"), "{script}: {reply}");
-        // Milliseconds on an idle machine; without interruption minutes, or never.
+        // Milliseconds on an idle machine; minutes or forever without interruption.
         assert!(killed.elapsed() < Duration::from_secs(10), "{script}: {:?}", killed.elapsed());
     }
 }
@@ -99,7 +100,7 @@ fn similar_long_strings_are_told_apart() {
     let began = Instant::now();
     client.send(&request(&["EVAL", script, "0"]));
     assert_eq!(client.read().text(), "40000");
-    // 0.1 s; 47 s while only some of a string was hashed.
+    // 0.1 s; it was 47 s while only part of a string was hashed.
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
@@ -114,7 +115,7 @@ fn a_script_without_commands_leaves_others_alone() {
     let mut runner = server.connect();
     runner.send(&request(&["EVAL", "while true do end", "0"]));
     wait_for("the script to be seen", || clients[0].call("FUNCTION STATS").text().starts_with("BUSY"));
-    // Those of the other thread; the runner's own are held back.
+    // Clients of the other thread; the runner's own thread holds its clients back.
     let mut served = 0;
     for client in &mut clients {
         client.set_patience(Duration::from_millis(500)).expect("a timeout");

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The server as programs use it: through a client library, on several connections and threads, by
-//! topic.
+//! The server as programs use it: through a client library, on several connections and threads,
+//! by topic.
 //!
 //!   cargo test -p braid-tests --test api
 //!   cargo test -p braid-tests --test api strings::        one topic
 //!
-//! What differs between Braid and stock servers on purpose (`INFO threads` ...) is tested only when
-//! Braid runs.
+//! Deliberate differences from stock servers (`INFO threads` ...) are tested only against Braid.
 
 mod access;
 mod advisories;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is sent without being asked for, over several threads: published messages, keyspace events,
-//! lines of MONITOR, invalidations.
+//! Push messages across threads: published messages, keyspace events, MONITOR lines,
+//! invalidations.
 
 use braid_tests::{RawClient, TestServer, Value, request, wait_for};
 
@@ -29,7 +29,7 @@ fn everybody_sees_the_messages_of_a_channel_in_one_order() {
         for publisher in 0..4 {
             let mut client = server.connect();
             scope.spawn(move || {
-                // Some one by one, some in a pipeline, some in transactions and scripts.
+                // Some as single requests, some in a pipeline, some in transactions and scripts.
                 for number in (0..EACH).step_by(5) {
                     let text = |at: usize| format!("PUBLISH c {publisher}:{}", number + at);
                     assert_eq!(client.call(&text(0)), Value::Integer(6));
@@ -73,8 +73,7 @@ fn who_is_told_that_it_listens_gets_what_is_published_from_then_on() {
         let channel = format!("channel:{}", round % 3);
         listen(listener, &channel);
         assert_eq!(publisher.call(&format!("PUBLISH {channel} {round}")), Value::Integer(1));
-        // The message was published before the end of the subscription was asked for, so it comes
-        // before it.
+        // The message was published before the unsubscription was requested, so it comes first.
         let reply = listener.call(&format!("UNSUBSCRIBE {channel}"));
         assert_eq!(reply, message(&channel, &round.to_string()));
         assert_eq!(listener.read().elements().expect("an array")[0], Value::bulk("unsubscribe"));
@@ -119,7 +118,7 @@ fn a_slow_listener_is_dropped_and_holds_up_nobody() {
     });
     assert_eq!(publisher.call("PUBLISH c end"), Value::Integer(1));
     assert_eq!(quick.read(), message("c", "end"));
-    // It counts as one of those who listen, for ordinary clients have no limit.
+    // The slow client was limited as a subscriber, because ordinary clients have no output limit.
     assert_eq!(publisher.call("PUBSUB NUMSUB c").elements().expect("pairs")[1], Value::Integer(1));
 }
 
@@ -141,7 +140,7 @@ fn listeners_are_killed_by_type_and_leave_no_trace() {
     });
 }
 
-/// The number of a message like `1:27`.
+/// The number in a message like `1:27`.
 fn number(text: &str) -> Option<u64> {
     text.split(':').nth(1)?.parse().ok()
 }
@@ -153,8 +152,8 @@ fn events_of_a_key_come_in_the_order_of_its_changes() {
     let mut listener = server.connect();
     server.connect().ok("CONFIG SET notify-keyspace-events Kgl");
     assert_eq!(listener.call("SUBSCRIBE __keyspace@0__:k").elements().expect("an array").len(), 3);
-    // A push makes the key and the pop that empties it deletes it: in the order of changes lengths
-    // are never negative, and each deletion comes right behind the pop that took the last element.
+    // A push creates the key and the pop that empties it deletes it. In the order of the changes,
+    // lengths are never negative, and each deletion follows the pop that took the last element.
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let mut client = server.connect();
@@ -184,8 +183,8 @@ fn events_of_a_key_come_in_the_order_of_its_changes() {
     assert!(events >= 2 * ROUNDS, "{events}");
 }
 
-/// Clients that cache read and write beside each other: whoever has been told that a write is done
-/// must not be able to find the old value in a cache whose connection was heard since.
+/// Caching clients read and write concurrently: once a client knows that a write is done, it must
+/// not find the old value in a cache whose connection has been read since.
 #[test]
 fn a_cache_is_never_stale_behind_a_later_reply() {
     for model in ["parallel", "handoff", "hybrid", "fanout", "global-lock"] {
@@ -194,7 +193,7 @@ fn a_cache_is_never_stale_behind_a_later_reply() {
     }
 }
 
-/// One client caches, four write.
+/// One client caches, four clients write.
 pub fn cache_beside_writers(server: &TestServer, model: &str) {
     let mut reader = server.connect();
     reader.call("HELLO 3");
@@ -209,12 +208,12 @@ pub fn cache_beside_writers(server: &TestServer, model: &str) {
         if cached.is_none() {
             let mut reply = reader.call("GET k");
             while reply.bytes().is_none() {
-                // An invalidation of what was cached before.
+                // An invalidation of the previously cached value.
                 reply = reader.read();
             }
             cached = reply.bytes().map(<[u8]>::to_vec);
         }
-        // Everything that was sent before this reply has been heard behind it.
+        // Read all pushes that were sent before this reply.
         let mut reply = reader.call("PING");
         while reply != Value::Simple("PONG".into()) {
             assert_eq!(reply.elements().expect("a push")[0], Value::bulk("invalidate"), "{model}");
@@ -239,7 +238,7 @@ fn messages_reach_clients_that_travel() {
         }
         let mut publisher = server.connect();
         for round in 0..200 {
-            // They are on their way while the message comes.
+            // The requests are in flight when the message arrives.
             for client in &mut listeners {
                 client.send(
                     &[request("MGET a b"), request("GET a"), request("MULTI"), request("EXEC")].concat(),
@@ -292,8 +291,8 @@ fn a_monitor_sees_the_commands_of_all_threads() {
     assert_eq!((increments, reads), (800, 800));
 }
 
-/// Who waits for each reply before sending the next request, on whatever connection, finds the
-/// lines in that order, however many threads there are.
+/// If each request is sent only after the previous reply, on any connection, MONITOR shows them
+/// in that order, however many threads there are.
 #[test]
 fn a_monitor_sees_commands_in_the_order_in_which_one_client_waits_for_them() {
     const ROUNDS: usize = 400;
@@ -332,14 +331,14 @@ fn a_monitor_sees_commands_in_the_order_in_which_one_client_waits_for_them() {
     }
 }
 
-/// The line of a command that waits stands before those of everybody who sees it wait, and is not
-/// repeated when it is served.
+/// A blocking command's MONITOR line precedes those of all clients that observe it waiting, and
+/// is not repeated when the command is served.
 #[test]
 fn a_command_that_waits_is_told_of_once_before_anybody_sees_it_wait() {
     let server = start();
     let mut client = server.connect();
     for round in 0..50 {
-        // One that ends at the same time as another begins.
+        // One monitor ends just as another one starts.
         let mut old = server.connect();
         old.ok("MONITOR");
         let mut monitor = server.connect();
@@ -359,8 +358,8 @@ fn a_command_that_waits_is_told_of_once_before_anybody_sees_it_wait() {
             let words: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
             told.push(words.join(" "));
         }
-        // It was asked for before anybody waited, too, perhaps, and a client that leaves may say
-        // so.
+        // INFO may also have been called before the client was blocked. The QUIT of the other
+        // monitor may be shown.
         told.retain(|command| command != "QUIT");
         let place = |wanted: &str| told.iter().position(|command| command == wanted).expect("it was told of");
         let (waits, served) = (place("BLPOP list 0"), place(&format!("RPUSH list {round}")));
@@ -369,8 +368,8 @@ fn a_command_that_waits_is_told_of_once_before_anybody_sees_it_wait() {
     }
 }
 
-/// Keys that are evicted are told to those who cached them. What that takes is not made room for in
-/// its turn, until no key is left.
+/// Clients that cache evicted keys are notified. Memory for these notifications must not cause
+/// further evictions until no key is left.
 #[test]
 fn eviction_does_not_feed_on_what_it_says() {
     const KEYS: usize = 300;
@@ -392,7 +391,7 @@ fn eviction_does_not_feed_on_what_it_says() {
     let used = |client: &mut RawClient| -> usize {
         client.info_field("memory", "used_memory").and_then(|text| text.parse().ok()).expect("a number")
     };
-    // Above the limit by about forty keys.
+    // About forty keys above the limit.
     let limit = used(&mut client) - 40_000;
     client.ok(&format!("CONFIG SET maxmemory {limit}"));
     wait_for("memory to be below the limit", || used(&mut client) <= limit);
@@ -400,8 +399,7 @@ fn eviction_does_not_feed_on_what_it_says() {
     assert!((150..KEYS as i64).contains(&left), "{left} keys are left");
 }
 
-/// Whoever asks for the lines of MONITOR and does not read them is closed before they fill the
-/// memory.
+/// A MONITOR client that does not read its lines is closed before they fill the memory.
 #[test]
 fn a_monitor_that_does_not_read_is_closed() {
     if !braid_tests::server::is_braid() {
@@ -416,7 +414,7 @@ fn a_monitor_that_does_not_read_is_closed() {
         |client: &mut RawClient| client.info_field("stats", "client_output_buffer_limit_disconnections");
     for _ in 0..100 {
         assert_eq!(client.call_arguments(&["SET", "k", &value]), Value::ok());
-        // The other one reads all that there is, and is left alone.
+        // The other monitor reads all of its lines, and is not closed.
         let line = reading.read_bytes(value.len());
         assert_eq!(line.len(), value.len());
     }
@@ -426,7 +424,7 @@ fn a_monitor_that_does_not_read_is_closed() {
     assert!(server.log().contains("(monitor-output-limit)"), "{}", server.log());
     assert!(deaf.read_to_close().is_some_and(|bytes| bytes.len() < 64 << 20));
 
-    // With another limit, and with none.
+    // With another limit, and without a limit.
     client.ok("CONFIG SET monitor-output-limit 0");
     let mut deaf = server.connect();
     deaf.ok("MONITOR");

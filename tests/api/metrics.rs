@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The HTTP port: metrics, health checks, and who may see what.
+//! The HTTP port: metrics, health checks, and access control.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use braid_tests::server::{free_port, program_under_test};
 use braid_tests::{TestServer, wait_for};
 
-/// A server with the port, which another process might have taken in between.
+/// Starts a server with a metrics port, which another process might take in the meantime.
 pub fn start(arguments: &[&str]) -> (TestServer, u16) {
     let port = free_port();
     let text = port.to_string();
@@ -17,7 +17,7 @@ pub fn start(arguments: &[&str]) -> (TestServer, u16) {
     (TestServer::start(&arguments), port)
 }
 
-/// The answer to a request: status, header, body.
+/// A request's response: status, header, body.
 fn ask(port: u16, request: &str) -> (u16, String, String) {
     let mut socket = TcpStream::connect(("127.0.0.1", port)).expect("the port is open");
     socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
@@ -62,7 +62,7 @@ fn metrics_follow_what_happens() {
     assert_eq!((head.0, &*head.2), (200, ""));
     let post = "POST / HTTP/1.1\nHost: localhost\nConnection: close\nContent-Length: 0\n\n";
     assert_eq!(ask(port, post).0, 405);
-    // A page elsewhere cannot have its reader's browser look.
+    // A foreign page must not read this one through its visitor's browser.
     let foreign = "GET / HTTP/1.1\nHost: foreign.example\nConnection: close\n\n";
     assert_eq!(ask(port, foreign).0, 403);
 }
@@ -74,7 +74,7 @@ fn a_password_is_asked_for_when_there_is_one() {
     assert_eq!(status, 401);
     assert!(header.contains("www-authenticate: basic realm="), "{header}");
     let with = |code: &str| get(port, "/metrics", &format!("Authorization: Basic {code}\n")).0;
-    // :wrong, :open sesame, default:open sesame
+    // Base64 of `:wrong`, `:open sesame` and `default:open sesame`.
     assert_eq!(with("Ondyb25n"), 401);
     assert_eq!(with("Om9wZW4gc2VzYW1l"), 200);
     assert_eq!(with("ZGVmYXVsdDpvcGVuIHNlc2FtZQ=="), 200);
@@ -85,7 +85,7 @@ fn a_password_is_asked_for_when_there_is_one() {
     assert!(log.contains("cmd=http") && log.contains("auth"), "{log}");
     let denied = client.info_field("stats", "acl_access_denied_auth");
     assert_eq!(denied.as_deref(), Some("1"), "a header without name and password is not a wrong one");
-    // Users have to be allowed INFO: a:x, b:x.
+    // Users need the permission for INFO. Base64 of `a:x` and `b:x`.
     client.ok("ACL SETUSER a on >x +get");
     client.ok("ACL SETUSER b on >x +info");
     assert_eq!(with("YTp4"), 403);
@@ -102,11 +102,11 @@ fn it_is_off_unless_asked_for_and_only_for_this_machine() {
     assert_eq!(client.call("CONFIG GET metrics-bind").to_string(), "[\"metrics-bind\", \"127.0.0.1\"]");
 }
 
-/// Opens connections that say nothing, and one that asks: it must not have to wait for them.
+/// Asserts that a request is answered without waiting for these connections.
 fn answered_beside(port: u16, others: &[TcpStream]) {
     let begin = Instant::now();
     assert_eq!(get(port, "/health", "").0, 200);
-    // They are given up by themselves after ten seconds.
+    // The server closes silent connections by itself after ten seconds.
     assert!(begin.elapsed() < Duration::from_secs(8), "{} others: {:?}", others.len(), begin.elapsed());
 }
 
@@ -130,10 +130,10 @@ fn connections_kept_after_a_refusal_do_not_keep_others_out() {
     let mut refused: Vec<TcpStream> = (0..40).map(|_| connect(port)).collect();
     let mut answers = 0;
     for socket in &mut refused {
-        // Those that had to give way for the others get no answer.
+        // Connections closed in favour of newer ones get no response.
         let _ = socket.write_all(request);
         let mut answer = Vec::new();
-        // A refusal ends the connection: there is an end to be read, and it comes at once.
+        // A refusal closes the connection: end of file comes immediately.
         let begin = Instant::now();
         let _ = socket.read_to_end(&mut answer);
         assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
@@ -183,7 +183,7 @@ fn health_checks_need_no_password() {
     assert!(header.contains("content-type: application/json"), "{header}");
     let (status, _, body) = get(port, "/ready", "");
     assert_eq!((status, &*body), (200, "{\"status\":\"ready\"}\n"));
-    // By whatever name a probe knows the server.
+    // Whatever name the probe uses for the server.
     let probe = "HEAD /ready HTTP/1.1\nHost: braid-0.braid.svc\nConnection: close\n\n";
     assert_eq!(ask(port, probe).0, 200);
     let post = "POST /health HTTP/1.1\nHost: localhost\nContent-Length: 0\nConnection: close\n\n";
@@ -204,7 +204,7 @@ fn a_server_that_loads_is_healthy_but_not_ready() {
     }
     client.ok("SAVE");
     drop(server);
-    // Ten milliseconds for each key, so that the load can be watched.
+    // Ten milliseconds per key, so that the load can be observed.
     let port = free_port();
     let mut server = Process(
         Command::new(program_under_test())
@@ -237,11 +237,11 @@ fn a_replica_is_ready_once_it_has_data() {
     };
     assert_eq!(readiness(), (503, "{\"status\":\"no-data\"}\n".to_owned()));
     assert_eq!(get(port, "/health", "").0, 200);
-    // Its primary is empty: that is all the data there are.
+    // Its primary is empty, so the replica has all data.
     let mut client = replica.connect();
     client.ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
     wait_for("the replica to be ready", || readiness().0 == 200);
-    // It serves what it has while the link is down, unless it may not.
+    // The replica serves its data while the link is down, unless that is forbidden.
     client.ok(&format!("REPLICAOF 127.0.0.1 {nowhere}"));
     assert_eq!(readiness().0, 200);
     client.ok("CONFIG SET replica-serve-stale-data no");
@@ -250,7 +250,7 @@ fn a_replica_is_ready_once_it_has_data() {
     assert_eq!(readiness().0, 200);
 }
 
-/// A server that is ended whatever becomes of the test.
+/// A process that is killed on drop, however the test ends.
 struct Process(Child);
 
 impl Drop for Process {
@@ -355,7 +355,7 @@ fn active_active_peers_are_told() {
     let has = |line: &str| assert!(body.contains(line), "{line} is missing in {body}");
     has(&format!("braid_active_peer_up{peer} 1\n"));
     has(&format!("braid_active_peer_lag_seconds{peer} "));
-    // One that was never reached.
+    // A peer that was never reached.
     has("braid_active_peer_up{peer=\"127.0.0.1:1\",peer_region=\"\"} 0\n");
     has("braid_active_merged_units_total{region=\"8\"} 1\n");
     has("braid_active_files_ok{region=\"8\"} 1\n");

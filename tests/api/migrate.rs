@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! MIGRATE: keys leave one server for another, and are in one of them whatever happens.
+//! MIGRATE: keys move from one server to another, and are on one of them whatever happens.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -18,7 +18,7 @@ fn start(arguments: &[&str]) -> (TestServer, RawClient) {
     (server, client)
 }
 
-/// The server under test and each stock server that is there, as targets.
+/// The server under test and each installed stock server, as targets.
 fn targets() -> Vec<Option<Peer>> {
     let peers: Vec<Peer> = stock().into_iter().chain(newer_peers()).collect();
     if peers.is_empty() {
@@ -62,7 +62,7 @@ fn options_do_what_they_say() {
         assert_eq!(client.call("DEL astray"), Value::Integer(1));
         assert_eq!(there.call("EXISTS k"), Value::Integer(0));
         if from.is_braid() {
-            // Stock servers put it into another database.
+            // Stock servers put the key into another database.
             assert_eq!(there.call("EXISTS astray"), Value::Integer(0));
         }
         says(&mut client, &format!("MIGRATE {at} k 0 5000 COPY AUTH right"), "OK");
@@ -76,7 +76,7 @@ fn options_do_what_they_say() {
         let left = there.call("PTTL k").integer().unwrap_or_default();
         assert!((4_000_000..=5_000_000).contains(&left), "{left}");
         says(&mut client, &format!("MIGRATE {at} k 0 5000 AUTH right"), "NOKEY");
-        // Several keys, of which some are missing and one is there already.
+        // Several keys, some of which are missing and one of which already exists on the target.
         client.ok("MSET a 1 b 2 c 3 k 4");
         says(&mut client, &format!("MIGRATE {at} \"\" 2 5000 AUTH right KEYS a x b y"), "OK");
         says(&mut client, &format!("MIGRATE {at} \"\" 0 5000 AUTH right KEYS k c"), &busy);
@@ -84,7 +84,8 @@ fn options_do_what_they_say() {
         assert_eq!(there.call("GET c").text(), "3");
         there.ok("SELECT 2");
         assert_eq!(there.call("MGET a b"), Value::Array(vec![Value::bulk("1"), Value::bulk("2")]));
-        // A connection is kept for the next one with the same password, and closed in the end.
+        // The connection is kept for the next MIGRATE with the same password, and closed
+        // eventually.
         if from.is_braid() {
             let kept = client.info_field("stats", "migrate_cached_sockets");
             assert!(kept.is_some_and(|kept| kept != "0"));
@@ -92,7 +93,7 @@ fn options_do_what_they_say() {
     }
 }
 
-/// Replicas and files learn of DELs, of the keys that were moved; listeners of `del`.
+/// Replicas and append-only files get a DEL of the moved keys, listeners a `del` event.
 #[test]
 fn a_move_is_a_deletion_for_all_others() {
     let (from, mut client) =
@@ -114,7 +115,7 @@ fn a_move_is_a_deletion_for_all_others() {
     assert_eq!(events, ["del a", "del b"]);
     client.ok("DEBUG LOADAOF");
     assert_eq!(client.call("KEYS *"), Value::Array(vec![Value::bulk("c")]));
-    // In a transaction and in a script it is done at once.
+    // In a transaction or a script it is synchronous.
     client.ok("SET k v");
     client.ok("MULTI");
     client.call(&format!("MIGRATE {at} k 0 5000"));
@@ -129,7 +130,7 @@ fn a_move_is_a_deletion_for_all_others() {
     assert_eq!(client.call("KEYS *"), Value::Array(vec![Value::bulk("c")]));
 }
 
-/// A target that takes connections and says nothing.
+/// A target that accepts connections and never replies.
 fn silent() -> (u16, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("bound").port();
@@ -162,7 +163,7 @@ fn others_are_served_while_a_target_is_silent() {
     assert_eq!(other.call("APPEND other w"), Value::Integer(1));
     assert_eq!(other.call("EVAL \"return redis.call('DEL', KEYS[1])\" 1 other"), Value::Integer(1));
     assert!(began.elapsed() < Duration::from_millis(1400), "others have waited");
-    // Who changes the key waits until it is known where it is.
+    // A client that changes the key waits until the outcome of the move is known.
     other.send(b"MULTI\r\nAPPEND k w\r\nEXEC\r\n");
     assert_eq!(client.read().text(), format!("{TO_TARGET} reading to target instance"));
     assert!(began.elapsed() >= Duration::from_millis(1400));
@@ -181,7 +182,7 @@ fn others_are_served_while_a_target_is_silent() {
     );
 }
 
-/// A connection that is closed without a word is opened once more, from the configured address.
+/// A connection that is closed without a reply is opened once more, from the configured address.
 #[test]
 fn connections_start_at_the_configured_address() {
     let (from, mut client) = start(&["--bind-source-addr", "127.0.0.5"]);
@@ -200,7 +201,8 @@ fn connections_start_at_the_configured_address() {
     assert_eq!(client.call("GET k").text(), "v");
 }
 
-/// A client that goes away while its key is on the way: the key is in one place nevertheless.
+/// A client that disconnects while its key is being moved: the key still ends up in exactly one
+/// place.
 #[test]
 fn a_move_is_finished_without_its_client() {
     let (from, mut client) = start(&[]);
@@ -210,7 +212,7 @@ fn a_move_is_finished_without_its_client() {
     let mut mover = from.connect();
     mover.send(&request(&format!("MIGRATE 127.0.0.1 {} k 0 20000", to.port())));
     if from.is_braid() {
-        // Before that, nobody needs it any more.
+        // Before that, the move would be dropped with its client.
         wait_for("the key to be sent", || {
             client.info_field("clients", "total_watched_keys").as_deref() == Some("1")
         });
@@ -226,7 +228,7 @@ fn a_move_is_finished_without_its_client() {
     wait_for("the key to be gone", || client.call("EXISTS k") == Value::Integer(0));
 }
 
-/// Changes by what names no keys are not held back: they reach the target, too.
+/// Changes by scripts with undeclared keys are not held back: they reach the target too.
 #[test]
 fn what_changes_on_the_way_is_sent_again() {
     let (from, mut client) = start(&[]);
@@ -237,14 +239,15 @@ fn what_changes_on_the_way_is_sent_again() {
     let (to, mut there) = start(&[]);
     let mut mover = from.connect();
     client.ok("MSET changed 1 gone 2 same 3");
-    // The connection is there, and the keys are small: they are sent whether they are read or not.
+    // The connection is established and the keys are small: they are sent whether or not the
+    // target reads.
     says(&mut client, &format!("MIGRATE 127.0.0.1 {} same 0 5000 COPY", to.port()), "OK");
     there.ok("FLUSHALL");
     to.signal(Signal::STOP);
     mover.send(&request(&format!("MIGRATE 127.0.0.1 {} \"\" 0 20000 KEYS changed gone same", to.port())));
     let mut writer = from.connect();
     let mut held = from.connect();
-    // From when they are watched on, changes are noticed.
+    // From the moment the keys are watched, changes are noticed.
     wait_for("the keys to be sent", || {
         client.info_field("clients", "total_watched_keys").as_deref() == Some("3")
     });
@@ -277,7 +280,7 @@ fn a_killed_target_leaves_every_unacknowledged_key_here() {
             client.ok(&format!("SET key:{key} {}", "x".repeat(1000)));
         }
         let names: Vec<String> = (0..2000).map(|key| format!("key:{key}")).collect();
-        // Some are there already, so that the connection is a kept one.
+        // Some keys are moved first, so that the connection is a reused one.
         let at = format!("MIGRATE 127.0.0.1 {} \"\" 0 5000 KEYS", to.port());
         says(&mut client, &format!("{at} {}", names[..10].join(" ")), "OK");
         client.send(&request(&format!("{at} {}", names[10..].join(" "))));
@@ -334,9 +337,9 @@ fn a_big_value_is_moved_while_others_are_served() {
     }
 }
 
-/// Increments a counter if it is there, since moving decides where it is. By a script that runs
-/// beside others, one that may touch any key and runs alone, or a transaction that needs
-/// everything.
+/// Increments a counter if it exists, since moves decide which server has it. By a script that
+/// runs in parallel with others, by one that may touch any key and runs alone, or by a
+/// transaction that needs all keys.
 fn increment_if_there(client: &mut RawClient, counter: usize, way: usize) -> bool {
     let script = |name: &str| {
         format!(
@@ -366,8 +369,8 @@ fn increment_if_there(client: &mut RawClient, counter: usize, way: usize) -> boo
     reply.integer().unwrap_or_else(|| panic!("{reply}")) > 0
 }
 
-/// Counters are incremented while they are moved to and fro. Each increment is acknowledged by one
-/// server, and is in the counter in the end, which is in one place.
+/// Counters are incremented while they are moved back and forth. Each increment is acknowledged
+/// by exactly one server and present in the final counter, which is in exactly one place.
 #[test]
 fn nothing_is_lost_under_writers() {
     const COUNTERS: usize = 4;
@@ -412,7 +415,8 @@ fn nothing_is_lost_under_writers() {
     }
 }
 
-/// Two that move the same keys, one with REPLACE: the second finds nothing, and takes nothing away.
+/// Concurrent moves of the same keys with REPLACE: all but the first find nothing, and delete
+/// nothing.
 #[test]
 fn a_key_is_moved_once() {
     let (from, mut client) = start(&["--io-threads", "2"]);

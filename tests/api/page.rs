@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The metrics page in a browser, as an operator sees it. What is not installed is skipped; with
-//! `CI` set that is a failure.
+//! The metrics page in a browser, as an operator sees it. Without a browser the tests are
+//! skipped, or fail if `CI` is set.
 //!
-//! `BRAID_PICTURE=FILE.png` keeps a picture of the page, of a server under load for as long as
-//! `BRAID_PICTURE_SECONDS` says, and one of it on a telephone beside it (`FILE-narrow.png`).
+//! `BRAID_PICTURE=FILE.png` saves a screenshot of the page, for a server that has been under load
+//! for `BRAID_PICTURE_SECONDS`, and one at the width of a phone beside it (`FILE-narrow.png`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use braid_tests::{RawClient, TestServer, Value, request, wait_for_within};
 
 use crate::metrics::start;
 
-/// The browser, or a word that there is none.
+/// Starts the browser, or prints that there is none.
 fn browser(test: &str) -> Option<Browser> {
     let found = browser::find();
     assert!(found.is_some() || std::env::var_os("CI").is_none(), "there is no Chromium on PATH");
@@ -24,13 +24,13 @@ fn browser(test: &str) -> Option<Browser> {
     found.map(|program| Browser::start(&program))
 }
 
-/// JavaScript that is true when what a plot says of its lines at present fits a regular expression.
+/// JavaScript that is true if the current legend of a plot matches a regular expression.
 fn says(title: &str, pattern: &str) -> String {
     format!("/{pattern}/.test({}.querySelector('.legend').innerText)", section(title))
 }
 
-/// How many lines of a plot are drawn: those whose colour is seen in the picture, in at least a few
-/// places.
+/// The number of a plot's lines that are drawn, and the number of all its lines. A line counts as
+/// drawn if a few pixels have its colour.
 fn lines_drawn(browser: &mut Browser, title: &str) -> (u64, u64) {
     let expression = format!(
         "(() => {{
@@ -55,7 +55,7 @@ fn lines_drawn(browser: &mut Browser, title: &str) -> (u64, u64) {
     (counts[0].as_u64().unwrap_or(0), counts[1].as_u64().unwrap_or(0))
 }
 
-/// Sends commands until it is told to stop.
+/// Sends commands until stopped.
 fn keep_busy(mut client: RawClient, stop: &AtomicBool) {
     let pipeline = ["SET hot value", "GET hot", "HSET hash field value", "INCR count", "SET due 1 EX 100"];
     let pipeline: Vec<u8> = pipeline.iter().flat_map(|line| request(line)).collect();
@@ -77,7 +77,7 @@ fn the_page_plots_what_the_server_does() {
     waiting.send(&request("BLPOP nothing 0"));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Whatever happens here, the load is to end.
+        // The load must end, whatever happens here.
         let _end = EndOf(&stop);
         for _ in 0..2 {
             let client = server.connect();
@@ -95,7 +95,7 @@ fn the_page_plots_what_the_server_does() {
         browser.wait_for(&says("Network per second", "sent [1-9][^]*received [1-9]"));
         browser.wait_for(&says("Keys", "keys 4[^]*with expiry 1"));
         browser.wait_for(&lists("Busiest commands", "^hset\\t[0-9.]+k?\\t[0-9.]+ .?s\\t[0-9.]+ %"));
-        // Of hot keys nothing is known until it is asked for.
+        // Hot keys are unknown until tracking is started.
         assert_eq!(browser.evaluate(&lists("Hot keys", "hot")), false);
         client.ok("HOTKEYS START METRICS 2 CPU NET SAMPLE 1");
         browser.wait_for(&lists("Hot keys", "^hot\\t[0-9.]+ .?s\\t[0-9.]+ "));
@@ -105,7 +105,7 @@ fn the_page_plots_what_the_server_does() {
             std::thread::sleep(Duration::from_secs(seconds.unwrap_or(0)));
             keep_picture(&mut browser, std::path::Path::new(&file));
         }
-        // Where nothing keeps the lines apart they may lie on each other.
+        // Lines that may coincide need not all be visible.
         for (title, lines, drawn_min) in [
             ("Commands per second", 1, 1),
             ("CPU by thread", 2, 1),
@@ -124,7 +124,7 @@ fn the_page_plots_what_the_server_does() {
             });
             assert!(drawn, "{title}: {} of {} lines are drawn", seen.0, seen.1);
         }
-        // What changes is seen.
+        // The page shows changes.
         let more: Vec<RawClient> = (0..5).map(|_| server.connect()).collect();
         browser.wait_for(&says("Clients", "connected 9[^]*blocked 1"));
         drop(more);
@@ -143,7 +143,7 @@ impl Drop for EndOf<'_> {
     }
 }
 
-/// Writes a picture of the page to a file, and one of it on a telephone beside it
+/// Saves a screenshot of the page to a file, and one at the width of a phone beside it
 /// (`NAME-narrow.png`).
 fn keep_picture(browser: &mut Browser, file: &std::path::Path) {
     let mut write = |width, height, file: &std::path::Path| {
@@ -172,7 +172,7 @@ fn the_page_of_a_node_shows_its_hottest_slots() {
     browser.wait_for(&lists("Hot slots", "^12182\\t[0-9.]+ .s\\t[0-9.]+ KiB\\t[0-9.]+ KiB\\t1$"));
 }
 
-/// Commands whose traces the panels show.
+/// Runs commands that show up in the panels.
 fn fill_panels(client: &mut RawClient) {
     client.ok("SAVE");
     client.ok("CONFIG SET slowlog-log-slower-than 1000");
@@ -212,7 +212,7 @@ fn the_page_shows_slow_commands_big_keys_and_what_is_wrong() {
     client.ok("CONFIG SET slowlog-log-slower-than -1 appendonly yes min-replicas-to-write 1");
     browser.wait_for(&lists("Big keys", "^large\\tstring\\t9[0-9.]+ KiB$|^large\\tstring\\t1[0-9.]+ KiB$"));
     browser.wait_for(&lists("Big keys", "^small\\tstring\\t[0-9]+ B$"));
-    // What a key is called is text, whatever it looks like.
+    // A key's name is treated as text, whatever it looks like.
     browser
         .wait_for(&lists("Slow log", "^[0-9]+ s\\t[0-9.]+( .?s)?\\tGET <b>a key.*<.b>\\t127.0.0.1:[0-9]+$"));
     browser.wait_for(&lists("Status", "^Writes\\trefused: min_replicas$"));
@@ -221,7 +221,8 @@ fn the_page_shows_slow_commands_big_keys_and_what_is_wrong() {
         "[...document.querySelectorAll('td.bad')].some(cell => cell.innerText === 'refused: min_replicas')";
     assert_eq!(browser.evaluate(is_marked), true);
     browser.wait_for_every_width("true");
-    // Who may run INFO but neither SLOWLOG nor SCAN sees the rest, and is not asked for a password.
+    // A user who may run INFO but neither SLOWLOG nor SCAN sees the other panels, and is not
+    // asked for a password.
     client.ok("ACL SETUSER default -slowlog -scan");
     browser.wait_for(&hint("Slow log", "This user may not run SLOWLOG GET."));
     browser.wait_for(&hint("Big keys", "This user may not run SCAN, or MEMORY USAGE on all keys."));
@@ -236,7 +237,7 @@ fn the_page_asks_for_the_password() {
     let (server, port) = start(&["--requirepass", "open sesame"]);
     let address = format!("http://127.0.0.1:{port}/");
     let shows_metrics = "typeof PLOTS === 'object'";
-    // Who gives none, or a wrong one, sees nothing.
+    // A reader without the right password sees nothing.
     assert_eq!(browser.open(&address), 401);
     assert_eq!(browser.evaluate(shows_metrics), false);
     browser.know_password("default", "wrong");
@@ -246,7 +247,7 @@ fn the_page_asks_for_the_password() {
     assert_eq!(browser.open(&address), 200);
     browser.wait_for(&says("Clients", "connected [0-9]"));
     assert_eq!(browser.complaints(), &[] as &[String]);
-    // Once the password is another one no more is told, and the page says so.
+    // After a change of the password no more data is sent, and the page shows that.
     let mut client = server.connect();
     client.ok("AUTH \"open sesame\"");
     client.ok("CONFIG SET requirepass another");
@@ -296,7 +297,7 @@ fn the_page_shows_replication_links() {
         "Replication",
         &format!("^replica 127.0.0.1:{its}\\tonline\\t0 B behind\\t0 behind\\t-$"),
     ));
-    // A primary that sends half of a full sync: a bar shows how far it is.
+    // A primary that sends half of a full sync: a bar shows the progress.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let primary = listener.local_addr().expect("bound").port();
     client.ok(&format!("REPLICAOF 127.0.0.1 {primary}"));
@@ -305,7 +306,8 @@ fn the_page_shows_replication_links() {
         scope.spawn(move || {
             let mut seen = Vec::new();
             let mut bytes = [0; 4096];
-            // Each request of the handshake is answered at once, and none holds another's name.
+            // Each request of the handshake is answered immediately; no request contains another
+            // one's name.
             while let Ok(count @ 1..) = std::io::Read::read(&mut socket, &mut bytes) {
                 seen.extend_from_slice(&bytes[..count]);
                 let answer: &[u8] = match &seen {
@@ -348,8 +350,8 @@ fn the_page_shows_active_active_peers() {
     browser.wait_for(&lists("Active-active", &up));
     browser.wait_for(&lists("Active-active", "^127.0.0.1:1\\tdown"));
     let hint = format!("{}.querySelector('.hint').innerText", section("Active-active"));
-    browser.wait_for(&format!("{hint}.startsWith('Region 2, 0 units of its own, 1 merged')"));
-    // Another server has no such part.
+    browser.wait_for(&format!("{hint}.startsWith('Region 2, 0 own units, 1 merged')"));
+    // A server without active-active replication hides that section.
     let (_plain, port) = start(&[]);
     assert_eq!(browser.open(&format!("http://127.0.0.1:{port}/")), 200);
     browser.wait_for("document.getElementById('state').textContent === 'live'");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SCAN's promise: what is there from beginning to end of an iteration is returned at least once,
-//! whatever else comes and goes, however the table grows and shrinks meanwhile.
+//! SCAN's guarantee: a key that exists throughout an iteration is returned at least once,
+//! whatever other keys come and go, and however the table grows and shrinks meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use braid_tests::random::source;
 use braid_tests::{RawClient, TestServer, Value, request};
 
-/// One whole iteration; `between` runs after each call.
+/// A complete iteration; `between` runs after each call.
 fn scan(client: &mut RawClient, options: &str, mut between: impl FnMut(u64)) -> Vec<String> {
     let mut found = Vec::new();
     let mut cursor = "0".to_owned();
@@ -75,7 +75,7 @@ fn keys_present_throughout_are_returned_while_the_table_grows_and_shrinks() {
         client.ok("FLUSHALL");
         let kept = random.u64(1..3_000);
         fill(&mut client, "kept", 0..kept);
-        // Shrinking rounds begin with many more keys.
+        // Shrinking rounds start with many more keys.
         let shrinks = round % 2 == 1;
         if shrinks {
             fill(&mut client, "other", 0..20_000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Strings and their bits, through the redis crate.
+//! Strings and bitmaps, through the redis crate.
 
 use braid_tests::TestServer;
 use redis::{Commands, ErrorKind, RedisResult};

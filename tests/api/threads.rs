@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `CONFIG SET io-threads` while the server works: whatever a client does just then, it gets its
-//! replies, once and in order.
+//! `CONFIG SET io-threads` under load: whatever a client is doing at that moment, it gets its
+//! replies once and in order.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use braid_tests::{RawClient, TestServer, Value, request, wait_for, wait_for_with
 use crate::under_load::keep_busy;
 
 const MODELS: [&str; 5] = ["parallel", "global-lock", "handoff", "hybrid", "fanout"];
-/// Numbers of threads, one after the other.
+/// A sequence of numbers of threads.
 const COUNTS: [usize; 8] = [2, 4, 1, 3, 2, 5, 1, 2];
 
-/// A server of a model with one thread; none if it is not Braid.
+/// Starts a server with one thread and this model; `None` if it is not Braid.
 fn start(model: &str) -> Option<TestServer> {
     let server = TestServer::start(&["--io-threads", "1", "--threading-model", model]);
     if server.is_braid() {
@@ -24,7 +24,7 @@ fn start(model: &str) -> Option<TestServer> {
     None
 }
 
-/// Names of the server's threads that serve clients.
+/// Number of the server's threads that serve clients.
 fn serving_threads(server: &TestServer) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.process_id())).expect("it runs");
     let name =
@@ -37,7 +37,7 @@ fn serving_threads(server: &TestServer) -> usize {
         .count()
 }
 
-/// Changes the number of threads, and waits until it is so.
+/// Changes the number of threads, and waits until the change is complete.
 fn change(server: &TestServer, control: &mut RawClient, count: usize) {
     control.ok(&format!("CONFIG SET io-threads {count}"));
     let name = || Value::bulk("io-threads");
@@ -58,7 +58,8 @@ fn change(server: &TestServer, control: &mut RawClient, count: usize) {
 fn block_and_serve(waiter: &mut RawClient, pusher: &mut RawClient, number: usize, stop: &AtomicBool) {
     let mut round = 0;
     while !stop.load(Ordering::Relaxed) {
-        // Something behind it, which has to wait too; with a key of its own, and with several.
+        // A request after the blocking one, which must wait too; the blocking one has one key or
+        // several.
         let key = if round % 2 == 0 { format!("q:{number}") } else { format!("q:{number} other:{number}") };
         let pipeline = [request(&format!("BLPOP {key} 0")), request(&format!("ECHO {round}"))];
         waiter.send(&pipeline.concat());
@@ -73,7 +74,7 @@ fn block_and_serve(waiter: &mut RawClient, pusher: &mut RawClient, number: usize
     }
 }
 
-/// Reads messages with numbers until that of the end, all of which have to come in order.
+/// Reads numbered messages up to the end message, and asserts their order.
 fn listen_to_the_end(listener: &mut RawClient, seen: &AtomicUsize) {
     let mut next = 0;
     loop {
@@ -108,8 +109,8 @@ fn the_number_of_threads_changes_under_load_and_nobody_notices() {
             let listeners: Vec<_> = (0..4)
                 .map(|number| {
                     let mut client = server.connect();
-                    // Messages come by turns on two channels and as what matches a pattern: in the
-                    // order in which they were sent.
+                    // Messages alternate between two channels, one of which a listener receives
+                    // by a pattern: they arrive in the order in which they were sent.
                     if number % 2 == 0 {
                         client.call("HELLO 3");
                     }
@@ -130,7 +131,7 @@ fn the_number_of_threads_changes_under_load_and_nobody_notices() {
                         let channel = if number.is_multiple_of(2) { "even" } else { "odd" };
                         request(&format!("PUBLISH {channel} {number}"))
                     };
-                    // Many in a row, so that there are always some on their way.
+                    // Many in a row, so that some are always in flight.
                     publisher.send(&(number..number + 500).flat_map(publish).collect::<Vec<u8>>());
                     (0..500).for_each(|_| assert_eq!(publisher.read(), Value::Integer(4)));
                     number += 500;
@@ -145,7 +146,7 @@ fn the_number_of_threads_changes_under_load_and_nobody_notices() {
                     seen.load(Ordering::Relaxed) > before && Instant::now() > until
                 });
             }
-            // Many at once: only the last one has to come true.
+            // Many changes in quick succession: only the last one must take effect.
             for count in [3, 1, 4, 2, 1, 3] {
                 control.ok(&format!("CONFIG SET io-threads {count}"));
             }
@@ -171,7 +172,7 @@ fn whoever_is_in_the_middle_of_something_goes_on_elsewhere() {
         let Some(server) = start(model) else { return };
         let mut control = server.connect();
         change(&server, &mut control, 4);
-        // One of each kind on every thread.
+        // One client of each kind on every thread.
         let each = || (0..4).map(|_| server.connect()).collect::<Vec<RawClient>>();
         let (mut waiting, mut timed, mut queueing, mut watching) = (each(), each(), each(), each());
         let (mut half, mut half_big, mut unread, mut monitoring) = (each(), each(), each(), each());
@@ -194,7 +195,7 @@ fn whoever_is_in_the_middle_of_something_goes_on_elsewhere() {
             named[number].ok(&format!("CLIENT SETNAME n{number}"));
             named[number].ok("SELECT 3");
         }
-        // On a slow machine four of them may have waited long enough already.
+        // On a slow machine, four of them may already have timed out.
         let all_wait = Instant::now();
         wait_for("those who wait", || {
             let blocked = control.info_field("clients", "blocked_clients");
@@ -258,7 +259,7 @@ fn whoever_is_in_the_middle_of_something_goes_on_elsewhere() {
                 }
             }
         }
-        // All that has gone is gone everywhere.
+        // Disconnected clients are removed everywhere.
         drop((waiting, timed, queueing, watching, half, half_big, unread, monitoring, both, paused, named));
         wait_for("the others to be gone", || {
             control.info_field("clients", "connected_clients").as_deref() == Some("1")
@@ -300,7 +301,7 @@ fn the_number_of_threads_is_written_down_and_the_server_ends_in_the_middle() {
             return;
         }
         let mut control = server.connect();
-        // Unless the arguments of every start say how many there are.
+        // Unless the common arguments set the number of threads.
         let is_given = std::env::var("BRAID_TEST_ARGS").is_ok_and(|args| args.contains("--io-threads"));
         let before = if round == 0 { 1 } else { 3 };
         let found = control.info_field("threads", "io_threads");
@@ -313,7 +314,7 @@ fn the_number_of_threads_is_written_down_and_the_server_ends_in_the_middle() {
         for refused in ["0", "257", "many"] {
             assert!(control.call(&format!("CONFIG SET io-threads {refused}")).is_error(), "{refused}");
         }
-        // Whatever is under way.
+        // A shutdown while the number of threads changes.
         let clients: Vec<RawClient> = (0..20).map(|_| server.connect()).collect();
         let count = [16, 1, 2][round / 5];
         control.ok(&format!("CONFIG SET io-threads {count}"));
@@ -338,7 +339,7 @@ fn as_many_threads_as_may_be_come_and_go() {
         control.info_field("stats", "total_commands_processed").expect("a number").parse().unwrap();
     assert!(commands > 600, "what ended threads have counted counts: {commands}");
     drop(clients);
-    // Their bells stay.
+    // Their notifiers stay open.
     let left = || braid_tests::process::open_files(server.process_id());
     assert!(wait_for_within(Duration::from_secs(10), || left() <= files + 256), "{} of {files}", left());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What happens to clients while they send as much as they can: they move from busy threads to idle
-//! ones, are paused, hang up. No reply may be lost, come twice or in another order.
+//! Clients that send as much as they can: they move from busy threads to idle ones, are paused,
+//! disconnect. No reply may be lost, duplicated or reordered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 
 use braid_tests::{RawClient, TestServer, Value, request, wait_for, wait_for_within};
 
-/// Requests in a pipeline: pairs of INCR and ECHO, a MULTI with two commands, and one that needs
-/// several keys.
+/// Rounds per pipeline. A round has INCR and ECHO, a transaction, and a command on several keys.
 const ROUNDS: usize = 60;
 
-/// Sends pipelines and checks every reply, until told to stop. Returns how often it has incremented
-/// its key.
+/// Sends pipelines and checks every reply, until stopped. Returns the number of increments of its
+/// key.
 pub fn keep_busy(client: &mut RawClient, number: usize, stop: &AtomicBool) -> i64 {
     let mut count = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -45,7 +44,7 @@ pub fn keep_busy(client: &mut RawClient, number: usize, stop: &AtomicBool) -> i6
     count
 }
 
-/// The thread that serves each client, by the client's id.
+/// The thread that serves each client, by client ID.
 fn threads_of(control: &mut RawClient) -> BTreeMap<i64, String> {
     let field = |line: &str, name: &str| {
         line.split(' ').find_map(|part| part.strip_prefix(name)).unwrap_or_default().to_owned()
@@ -73,8 +72,8 @@ fn a_busy_thread_hands_connections_over() {
             (id, client)
         })
         .collect();
-    // Clients of one thread only. All of them do the same, so in the end no thread has much more of
-    // them than another.
+    // Keep only the clients of a single thread. They all have the same load, so in the end it is
+    // spread evenly over the threads.
     let threads = threads_of(&mut control);
     let busy = threads[&clients[0].0].clone();
     clients.retain(|(id, _)| threads[id] == busy);
@@ -95,7 +94,7 @@ fn a_busy_thread_hands_connections_over() {
             let threads = threads_of(&mut control);
             ids.iter().map(|id| &threads[id]).collect::<BTreeSet<_>>().len() > 1
         });
-        // The moves go on for a while.
+        // Let the moves continue for a while.
         let until = Instant::now() + Duration::from_millis(700);
         wait_for_within(Duration::from_secs(5), || Instant::now() > until);
         stop.store(true, Ordering::Relaxed);
@@ -105,8 +104,8 @@ fn a_busy_thread_hands_connections_over() {
         let count = count.expect("every reply came once, in its place");
         assert_eq!(control.call(&format!("GET busy:{number}")), Value::Bulk(count.to_string().into_bytes()));
     }
-    // In the model handoff the main thread may be all that is busy: then there is nothing to be
-    // gained by moving anybody.
+    // In the model handoff, the main thread may be the only busy one; then moving clients gains
+    // nothing.
     let main_executes = control.info("threads").contains("threading_model:handoff");
     assert!(
         spread || main_executes,
@@ -114,7 +113,7 @@ fn a_busy_thread_hands_connections_over() {
         threads_of(&mut control),
         control.info("threads")
     );
-    // They are served, listed and ended where they are now.
+    // The clients are served, listed and killed on their current threads.
     for (id, mut client) in clients {
         assert_eq!(client.call("PING"), Value::Simple(b"PONG".to_vec()));
         assert_eq!(control.call(&format!("CLIENT KILL ID {id}")), Value::Integer(1));
@@ -126,8 +125,8 @@ fn a_busy_thread_hands_connections_over() {
     });
 }
 
-/// Serves a number of busy clients while `meddle` does what it does; then all of them must have got
-/// all of their replies.
+/// Runs busy clients while `meddle` runs; then all of them must have received all of their
+/// replies.
 fn busy_during(server: &TestServer, meddle: impl FnOnce()) {
     const CLIENTS: usize = 6;
     let stop = AtomicBool::new(false);
@@ -153,7 +152,7 @@ fn pauses_forget_nobody() {
     let server = TestServer::start(&["--io-threads", "3"]);
     let mut control = server.connect();
     busy_during(&server, || {
-        // Ended by hand at all possible moments, and by their time.
+        // Pauses ended explicitly at all possible moments, and by their timeout.
         for round in 0..300 {
             let kind = if round % 2 == 0 { "WRITE" } else { "ALL" };
             let length = if round % 5 == 0 { 1 } else { 1000 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `watchdog-period`: what takes long is told in the log while it does.
+//! `watchdog-period`: long commands are logged while they run.
 
 use braid_tests::{TestServer, request, wait_for};
 use rustix::process::Signal;
 
-/// Takes a minute, if it is not ended before.
+/// Takes a minute unless it is interrupted.
 const LONG: &str = "DEBUG SLEEP 60";
 
 #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! WATCH: a transaction runs only if nothing it looked at has changed.
+//! WATCH: a transaction runs only if none of its watched keys has changed.
 
 use braid_tests::{RawClient, TestServer, Value};
 
@@ -21,7 +21,7 @@ fn optimistic_increments_under_contention_are_all_counted() {
     assert_eq!(server.connect().call("GET n"), Value::bulk((CLIENTS * EACH).to_string()));
 }
 
-/// Reads, adds and writes back; answers how often it had to start again.
+/// Reads, adds one and writes back; returns the number of retries.
 fn add_one(client: &mut RawClient) -> usize {
     for retries in 0..100_000 {
         client.ok("WATCH n");
@@ -40,7 +40,7 @@ fn add_one(client: &mut RawClient) -> usize {
     panic!("a transaction never succeeds");
 }
 
-/// What happens between WATCH and EXEC, and whether the transaction must be given up.
+/// A command between WATCH and EXEC, and whether the transaction still runs.
 #[test]
 fn what_counts_as_a_change() {
     let server = TestServer::start(&[]);
@@ -70,7 +70,7 @@ fn what_counts_as_a_change() {
         ("SET k v", "TOUCH k", false),
         ("SET k 5", "INCRBY k 0", false),
     ] {
-        // TOUCH is no write: it must not be taken for one.
+        // TOUCH is not a write and must not count as one.
         let runs = runs || between.starts_with("TOUCH");
         other.call("FLUSHALL");
         other.call(before);
@@ -98,7 +98,7 @@ fn ones_own_changes_count_too() {
 fn a_watched_key_that_expires_has_changed() {
     let server = TestServer::start(&[]);
     let mut client = server.connect();
-    // Watched while it is there, which may take several attempts on a slow machine.
+    // The key must exist when it is watched, which may take several attempts on a slow machine.
     let is_watched = (0..10).any(|attempt| {
         client.ok("UNWATCH");
         client.ok(&format!("SET k v PX {}", 50 << attempt));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Client libraries of other languages doing real work (redis-py, go-redis, ioredis, Jedis), and
-//! programs that are built on Redis: job queues (BullMQ, Celery, Sidekiq), and servers that talk to
-//! each other through it (Socket.IO).
+//! programs built on Redis: job queues (BullMQ, Celery, Sidekiq), and servers that communicate
+//! through it (Socket.IO).
 //!
 //!   tests/clients/install && cargo test -p braid-tests --test clients
 //!
-//! Each script is a program in `clients/FOLDER` that takes the port and checks itself; its last
-//! line says how many checks passed. `suite_calls` make the calls of the libraries' own test suites
-//! that servers have answered wrongly. What is not installed is skipped, and named; with `CI` set
-//! that is a failure.
+//! Each script is a program in `clients/FOLDER` that takes the port and checks its own results;
+//! its last line states the number of checks passed. The `suite_calls` programs repeat those
+//! calls of the libraries' own test suites that servers have answered wrongly. Clients that are
+//! not installed are skipped with a message, or fail if `CI` is set.
 
 mod moving;
 
@@ -26,7 +26,7 @@ fn run(language: &str, installed: &str, command: impl FnOnce(&Path) -> Command) 
     run_with(language, installed, &[], command);
 }
 
-/// As [`run`], with a server of these arguments.
+/// As [`run`], with these arguments for the server.
 fn run_with(language: &str, installed: &str, arguments: &[&str], command: impl FnOnce(&Path) -> Command) {
     let folder = folder(language);
     if is_skipped(language, &folder.join(installed)) {
@@ -41,7 +41,7 @@ fn run_with(language: &str, installed: &str, arguments: &[&str], command: impl F
     judge(language, &command.output().expect("the program starts"));
 }
 
-/// Whether a client is not installed, which is a failure with `CI` set.
+/// True if a client is not installed, which is a failure if `CI` is set.
 fn is_skipped(language: &str, installed: &Path) -> bool {
     if installed.exists() {
         return false;
@@ -52,7 +52,7 @@ fn is_skipped(language: &str, installed: &Path) -> bool {
     true
 }
 
-/// A program has succeeded if it says so, and has checked something.
+/// Asserts that a program reports success and a plausible number of checks.
 fn judge(language: &str, output: &Output) {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -72,7 +72,7 @@ fn python() {
     });
 }
 
-/// What client suites call when they take a server for a new one.
+/// Makes the client suites treat the server as a recent Redis, and use its commands.
 const NEW: &[&str] = &["--redis-version", "8.0.6"];
 
 #[test]
@@ -133,7 +133,7 @@ fn java_program(folder: &Path, name: &str) -> Command {
     command
 }
 
-/// One server that is a cluster by itself.
+/// A single server that forms a cluster by itself.
 const CLUSTER: &[&str] = &["--cluster-enabled", "yes"];
 
 #[test]

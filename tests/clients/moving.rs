@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cluster clients while the cluster changes: slots move to and fro, a node joins, a primary hands
-//! over, another one dies. The programs see no error but those that every cluster gives them when a
-//! primary dies, since a library gives up a request or does not look for the new primary; their
-//! heads say which. They make their libraries try for as long as a failover takes, as with a stock
-//! cluster.
+//! Cluster clients while the cluster changes: slots move back and forth, a node joins, a primary
+//! hands over, another one dies. The programs tolerate only the errors that any cluster causes
+//! when a primary dies, because a library gives up on a request or does not look for the new
+//! primary; each program's header lists them. The programs configure their libraries to retry for
+//! as long as a failover takes, as with a stock cluster.
 //!
-//! A program works until its standard input ends, so a run is as long as the changes take.
+//! A program works until its standard input ends, so a run lasts as long as the changes take.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,12 +19,12 @@ use rustix::process::Signal;
 
 use crate::{folder, is_skipped, java_program, judge};
 
-/// What happens while a program runs.
+/// The changes to the cluster while a program runs.
 #[derive(Clone, Copy, PartialEq)]
 enum Changes {
-    /// Slots go to and fro between two shards.
+    /// Slots move back and forth between two shards.
     Moves,
-    /// Besides, a node joins, a primary hands over and another one dies.
+    /// In addition, a node joins, a primary hands over and another one dies.
     Failover,
 }
 
@@ -39,7 +39,7 @@ impl Changes {
     fn start_cluster(self) -> Option<Cluster> {
         match self {
             Changes::Moves => Cluster::create(2, 2, &[]),
-            // No write that was acknowledged is lost, whoever dies.
+            // Then no acknowledged write is lost, whichever node dies.
             Changes::Failover => Cluster::create(4, 2, &["--sync-writes", "yes"]),
         }
     }
@@ -57,14 +57,14 @@ impl Changes {
     }
 }
 
-/// Waits until the program has done something since. Moves that follow each other within
-/// milliseconds would redirect one request more often than libraries allow.
+/// Waits until the program has made progress. Moves in quick succession would redirect a single
+/// request more often than libraries allow.
 fn wait_for_work(cluster: &Cluster) {
     let before = increments(cluster);
     cluster.wait_for("the program goes on", || increments(cluster) >= before + 100);
 }
 
-/// How often INCR and INCRBY have been executed at the first two nodes.
+/// Number of INCR and INCRBY calls executed on the first two nodes.
 fn increments(cluster: &Cluster) -> u64 {
     let of = |index: usize| {
         let stats = cluster.client(index).info("commandstats");
@@ -82,7 +82,7 @@ fn leads(cluster: &Cluster, index: usize, seen_by: usize) -> bool {
     cluster.lines(seen_by).iter().any(|line| line.starts_with(&id) && line.contains("master"))
 }
 
-/// A fifth node gets slots.
+/// A fifth node joins and gets slots.
 fn join(cluster: &mut Cluster) {
     cluster.add_node();
     let port = cluster.nodes[0].port();
@@ -92,7 +92,7 @@ fn join(cluster: &mut Cluster) {
     cluster.move_slots(0, 4, "0 999");
 }
 
-/// The replica of the second shard takes over in good order.
+/// The replica of the second shard takes over by a planned handover.
 fn hand_over(cluster: &Cluster) {
     cluster.wait_for("the replica is in sync", || {
         cluster.client(3).call("CLUSTER FAILOVER") == Value::Simple("OK".into())
@@ -109,7 +109,7 @@ fn kill(cluster: &mut Cluster) {
     cluster.wait_for("the replica has taken over", || leads(cluster, 2, 4));
 }
 
-/// Starts a program, changes the cluster, and has the program end.
+/// Starts a program, changes the cluster, and ends the program.
 fn run(changes: Changes, language: &str, installed: &str, command: impl FnOnce(&Path) -> Command) {
     let folder = folder(language);
     if is_skipped(language, &folder.join(installed)) {
@@ -126,7 +126,8 @@ fn run(changes: Changes, language: &str, installed: &str, command: impl FnOnce(&
     judge(language, &program.wait_with_output().expect("it ends"));
 }
 
-/// Keys of all nodes that answer: on a stalled machine one may wait for its lease.
+/// The total number of keys of all nodes that answer: on a stalled machine a node may be waiting
+/// for its lease.
 fn count(cluster: &Cluster) -> i64 {
     let of = |index: usize| match cluster.client(index).call("DBSIZE") {
         Value::Integer(count) => count,
@@ -203,8 +204,8 @@ fn java_while_primaries_change() {
     java(Changes::Failover);
 }
 
-/// redis-rs counts on many keys, as the programs do. It tries a dead node over and over without a
-/// pause, and does not ask others for the slots, so the program connects anew.
+/// Counts on many keys with redis-rs, as the programs do. redis-rs retries a dead node over and
+/// over without a pause, and does not ask other nodes for the slots, so the test reconnects.
 fn rust(changes: Changes) {
     let Some(mut cluster) = changes.start_cluster() else { return };
     let addresses: Vec<String> =
@@ -220,7 +221,7 @@ fn rust(changes: Changes) {
     });
 }
 
-/// The sum of all counts.
+/// Increments counters until stopped; returns the sum of all counts.
 fn count_with(client: &redis::cluster::ClusterClient, is_exact: bool, stopped: &AtomicBool) -> u64 {
     let mut connection = client.get_connection().expect("a cluster");
     let mut counts = [0u64; 200];

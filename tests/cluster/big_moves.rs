@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Moves of 4,096 slots with much data under load, in rounds with faults: the source or the target
-//! is killed, or etcd stops for a while. Takes minutes and gigabytes, so it runs by command:
+//! Moves of 4,096 slots with much data under load, in rounds with faults: the source or the
+//! target is killed, or etcd stops for a while. Takes minutes and gigabytes, so it must be
+//! started explicitly:
 //!
 //!   BRAID_MOVE_MB=2048 BRAID_MOVE_ROUNDS=8 \
 //!       cargo test -p braid-tests --test cluster big_moves -- --ignored --nocapture
 //!
-//! Clients change keys in transactions meanwhile, and know what every reply has to be. After each
-//! round all keys are there, each of them once.
+//! Meanwhile clients change keys in transactions, and know every expected reply. After each round
+//! all keys are there, each exactly once.
 
 use std::time::{Duration, Instant};
 
@@ -16,14 +17,14 @@ use rustix::process::Signal;
 use crate::Cluster;
 use crate::moves::{Wait, begin, keys_of, leads, loaded, newest, ok};
 
-/// The slots that move.
+/// Number of slots that move.
 const SLOTS: u16 = 4096;
 const VALUE: usize = 4096;
 /// Requests in flight while the cluster is filled.
 const DEPTH: usize = 256;
 const CLIENTS: usize = 2;
 
-/// What happens in a round.
+/// The fault of a round.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fault {
     None,
@@ -67,7 +68,7 @@ fn fill(client: &mut RawClient, tags: &[String], count: usize) {
     }
 }
 
-/// The primaries of the two shards: the one with the slots first.
+/// The primaries of the two shards; the one with the slots comes first.
 fn leaders(cluster: &Cluster) -> (usize, usize) {
     let mut found = (0, 0);
     cluster.wait_for("both shards are led, and their replicas in sync", || {
@@ -92,19 +93,19 @@ fn leaders(cluster: &Cluster) -> (usize, usize) {
     found
 }
 
-/// Moves the slots. How long that took, and when it was done, by whoever leads then; nothing if it
-/// was not begun.
+/// Moves the slots. Returns the duration and the time of completion, possibly by successors of
+/// both primaries; `None` if the move did not start or did not complete.
 fn move_them(cluster: &Cluster, from: usize, to: usize) -> Option<(Duration, Instant)> {
     let started = Instant::now();
     let range = format!("0 {}", SLOTS - 1);
     if begin(cluster, from, to, &range) != ok() {
         return None;
     }
-    // One side may be dead; its successor tells of the same move.
+    // One side may be dead; its successor reports the same move.
     let shards = [from % 2, to % 2];
     loop {
         let is_alive = |index: usize| RawClient::tcp(cluster.nodes[index].address()).is_ok();
-        // It may die just then.
+        // The node may die at this moment.
         let told = |index: usize| std::panic::catch_unwind(|| newest(cluster, index)).ok().flatten();
         let states = (0..4).map(|index| is_alive(index).then(|| told(index)).flatten());
         let states: Vec<Option<String>> = states.map(|state| Some(state?.0)).collect();
@@ -121,7 +122,7 @@ fn move_them(cluster: &Cluster, from: usize, to: usize) -> Option<(Duration, Ins
     }
 }
 
-/// The longest wait in words, and when it was: a pause ends just before the move is done.
+/// The longest wait in words, and its time: a pause ends just before the move is complete.
 fn told(wait: Wait, done: Option<Instant>) -> String {
     let text = format!("longest wait {:.1?} ({} tries)", wait.time, wait.tries);
     let (Some(ended), Some(done)) = (wait.ended, done) else { return text };
@@ -131,7 +132,7 @@ fn told(wait: Wait, done: Option<Instant>) -> String {
     }
 }
 
-/// What the source's log says of how long commands waited.
+/// The waiting time of commands according to the source's log.
 fn pause_of(cluster: &Cluster, source: usize) -> Option<String> {
     let log = cluster.nodes[source].log();
     let line = log.lines().rfind(|line| line.contains("commands waited for") && line.contains("etcd"))?;
@@ -175,7 +176,7 @@ fn gigabytes_move_under_load_with_faults() {
                 }
                 mover.join().unwrap_or(None)
             });
-            // Until the rest goes on.
+            // Until the remaining clients continue.
             std::thread::sleep(Duration::from_secs(if fault == Fault::None { 1 } else { 5 }));
             took
         });

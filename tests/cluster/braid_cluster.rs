@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! braid-cluster makes and changes clusters, also while they are used.
+//! braid-cluster creates and changes clusters, also while they are in use.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -28,7 +28,7 @@ pub fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
-/// What it prints, which must be of a success.
+/// Runs the tool, which must succeed; returns its output.
 #[track_caller]
 fn done(arguments: &str) -> String {
     let output = run(arguments);
@@ -36,7 +36,7 @@ fn done(arguments: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What it says, which must be of a failure.
+/// Runs the tool, which must fail; returns its messages.
 #[track_caller]
 fn refused(arguments: &str) -> String {
     let output = run(arguments);
@@ -53,7 +53,7 @@ fn address(cluster: &Cluster, index: usize) -> String {
     cluster.nodes[index].address().to_string()
 }
 
-/// How many slots each primary has, as the tool tells.
+/// Each primary's number of slots, as reported by the tool.
 fn slot_counts(entry: &str) -> Vec<u64> {
     let status = json(&format!("status {entry}"));
     let nodes = status["nodes"].as_array().expect("nodes");
@@ -87,9 +87,9 @@ fn a_cluster_grows_and_shrinks() {
     assert!(cluster.client(0).call("CLUSTER INFO").text().contains("cluster_slots_assigned:0"));
     assert!(done(&format!("create {a} {b}")).starts_with("a cluster of 2 shards and 2 nodes"));
     write_keys(&cluster);
-    assert!(refused(&format!("create {a} {c}")).contains("is a node of a cluster already"));
-    assert_eq!(done(&format!("-p {} rebalance", cluster.nodes[0].port())), "no slot has to move\n");
-    // A new primary, and as many slots for it as for the others.
+    assert!(refused(&format!("create {a} {c}")).contains("is already a node of a cluster"));
+    assert_eq!(done(&format!("-p {} rebalance", cluster.nodes[0].port())), "no slot needs to move\n");
+    // A new primary, which gets as many slots as the others.
     let told = done(&format!("-p {} add {c}", cluster.nodes[0].port()));
     assert!(told.starts_with(&format!("{c} is a node")), "{told}");
     assert_eq!(slot_counts(&a), [0, 8_192, 8_192]);
@@ -100,7 +100,7 @@ fn a_cluster_grows_and_shrinks() {
     assert_eq!(told["moves"], plan["moves"]);
     assert_eq!(slot_counts(&a), [5_461, 5_461, 5_462]);
     check_keys(&cluster);
-    // Slots that are named go to the node that is named, by the first letters of its id.
+    // The named slots go to the named node, given by a prefix of its ID.
     let id = cluster.id(1);
     done(&format!("-p {} move 0-99,200 --to {}", cluster.nodes[0].port(), &id[..8]));
     let owner = |slot: u16| {
@@ -115,12 +115,12 @@ fn a_cluster_grows_and_shrinks() {
     };
     assert_eq!([0, 99, 200].map(owner), [&id; 3].map(String::clone));
     assert_ne!(owner(100), id);
-    // A node that has slots does not go; one that has none does.
-    assert!(refused(&format!("remove {c}")).contains("braid-cluster drain moves them away"));
+    // A node that has slots cannot be removed; one without slots can.
+    assert!(refused(&format!("remove {c}")).contains("move them away with braid-cluster drain"));
     let told = json(&format!("drain {c}"));
     let counts = slot_counts(&a);
     assert!(counts.len() == 2 && counts[1] - counts[0] <= 1, "{counts:?}");
-    // It has become a replica, which is drained no more: that would be another shard.
+    // The node has become a replica, which cannot be drained: that would drain another shard.
     assert!([&a, &b].iter().any(|place| told["joined"]["address"] == **place), "{told}");
     assert!(refused(&format!("drain {c}")).contains("is a replica of"));
     assert!(done(&format!("-p {} remove {c}", cluster.nodes[0].port())).contains("has left the cluster"));
@@ -141,7 +141,7 @@ fn replicas_are_made_take_over_and_go() {
     for part in ["cluster c, 2 shards, 4 nodes,", "all slots covered", "[####", "n0", "replica", "16383"] {
         assert!(told.contains(part), "{part}: {told}");
     }
-    // By a shard's primary, and by the replica's own name.
+    // Called on a shard's primary, with the replica's own name.
     let told = done(&format!("failover {} n0 --timeout 60", places[1]));
     assert!(told.starts_with(&format!("{} has taken over from {}", places[2], places[0])), "{told}");
     cluster.wait_for("the old primary follows", || {
@@ -149,7 +149,7 @@ fn replicas_are_made_take_over_and_go() {
     });
     let told = done(&format!("failover {} n0 --timeout 60", places[1]));
     assert!(told.starts_with(&format!("{} has taken over from {}", places[0], places[2])), "{told}");
-    // One more replica; a primary that has some does not go.
+    // One more replica; a primary with replicas cannot be removed.
     cluster.add_node();
     let new = address(&cluster, 4);
     let told = done(&format!("add {new} --replica-of {}", places[1]));
@@ -157,15 +157,15 @@ fn replicas_are_made_take_over_and_go() {
     assert!(refused(&format!("-p {} add {new}", cluster.nodes[0].port())).contains("already"));
     cluster.client(1).ok("CONFIG SET cluster-allow-replica-migration no");
     assert!(!done(&format!("drain {}", places[1])).contains("now of the shard of"));
-    assert!(refused(&format!("remove {}", places[1])).contains("has replicas, which have to go first"));
+    assert!(refused(&format!("remove {}", places[1])).contains("has replicas: remove them first"));
     done(&format!("-p {} remove {new}", cluster.nodes[0].port()));
-    // One that is gone for good is forgotten, and shown before.
+    // A permanently dead node is reported, and then forgotten.
     let dead = cluster.id(3);
     cluster.nodes[3].signal(rustix::process::Signal::KILL);
     cluster.nodes[3].wait();
     cluster.wait_for("it is missed", || run(&format!("status {}", places[0])).status.code() == Some(3));
     let told = done(&format!("-p {} remove {dead}", cluster.nodes[0].port()));
-    assert!(told.contains("is not reached and was forgotten"), "{told}");
+    assert!(told.contains("is unreachable and was forgotten"), "{told}");
     cluster.nodes.truncate(3);
     check_keys(&cluster);
 }
@@ -178,7 +178,7 @@ fn everything_works_while_slots_move_under_load() {
         for _ in 0..2 {
             assert!(done(&format!("drain {b}")).contains(&format!("{b}: now of the shard of")));
             assert_eq!(slot_counts(&a), [8_192, 8_192]);
-            // It leaves, and comes again as a primary.
+            // The node leaves, and rejoins as a primary.
             let port = cluster.nodes[0].port();
             done(&format!("-p {port} remove {b}"));
             done(&format!("-p {port} add {b}"));
@@ -193,7 +193,7 @@ fn everything_works_while_slots_move_under_load() {
 fn slots_are_evened_out_by_what_they_hold() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     let port = cluster.nodes[0].port();
-    // All in the lower half: of slots 866 (hello), 5061 (bar) and 6257 (a tag that is there).
+    // All in the lower half: slots 866 (hello), 5061 (bar) and 6257 (b).
     for (tag, count) in [("hello", 60), ("bar", 50), ("b", 40)] {
         for index in 0..count {
             cluster.call(&format!("SET {{{tag}}}:{index} x"));
@@ -208,11 +208,11 @@ fn slots_are_evened_out_by_what_they_hold() {
     let counts: Vec<u64> =
         status["nodes"].as_array().unwrap().iter().map(|node| node["keys"].as_u64().unwrap()).collect();
     assert!(counts.iter().all(|&keys| keys >= 50), "{counts:?}");
-    // What the servers do not count cannot be evened out.
+    // Figures that the servers do not count cannot be balanced.
     let told = refused(&format!("-p {port} rebalance --by load"));
     assert!(told.contains("CLUSTER SLOT-STATS has no cpu-usec"), "{told}");
     (0..2).for_each(|index| cluster.client(index).ok("CONFIG SET cluster-slot-stats-enabled yes"));
-    // Now the load is at one node: of slots 15495 (a) and 12182 (foo).
+    // Now the load is on one node: slots 15495 (a) and 12182 (foo).
     for number in 0..500 {
         for tag in ["a", "foo"] {
             cluster.call(&format!("SET {{{tag}}} {number}"));
@@ -232,7 +232,7 @@ fn slots_are_evened_out_by_what_they_hold() {
         let owners = [owner(15_495), owner(12_182)];
         owners.iter().all(Option::is_some) && owners[0] != owners[1]
     });
-    // Half of the bytes are in one slot, which stays alone.
+    // Half of the bytes are in one slot, which remains alone.
     let value = "x".repeat(1 << 20);
     for tag in ["hello", "bar", "b", "a", "foo"] {
         cluster.call(&format!("SET {{{tag}}}:big {value}"));
@@ -269,22 +269,22 @@ fn what_cannot_be_is_told() {
     assert!(told.contains("is not in cluster mode"), "{told}");
     let told = refused(&format!("create {a} {}", alone.address()));
     assert!(told.contains("it is a cluster by itself"), "{told}");
-    assert!(refused(&format!("create {a} {a}")).contains("is named twice"));
-    assert!(refused(&format!("create {a} {b} --replicas 2")).contains("need 3 servers"));
-    assert!(refused(&format!("add {b} -p {}", cluster.nodes[0].port())).contains("is in no cluster"));
+    assert!(refused(&format!("create {a} {a}")).contains("is given twice"));
+    assert!(refused(&format!("create {a} {b} --replicas 2")).contains("need at least 3 servers"));
+    assert!(refused(&format!("add {b} -p {}", cluster.nodes[0].port())).contains("is not in a cluster"));
     assert!(refused(&format!("drain {}", alone.address())).contains("there is no other primary"));
     assert!(refused(&format!("drain {}", plain.address())).contains("cluster support disabled"));
     assert!(refused("drain 127.0.0.1:1").contains("cannot connect"));
     done(&format!("create {a}"));
     let told = refused(&format!("-p {} move 5 --to nobody", cluster.nodes[0].port()));
     assert!(told.contains(&format!("there is no node nobody, only {a}")), "{told}");
-    assert!(refused(&format!("failover {a}")).contains("has no replica that could take over"));
+    assert!(refused(&format!("failover {a}")).contains("has no replica to take over"));
     assert!(refused(&format!("remove {a}")).contains("has 16384 slots"));
     cluster.client(0).ok("CLUSTER DELSLOTS 7");
     let output = run(&format!("status {a}"));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(text(&output).contains("1 SLOTS WITHOUT OWNER: 7"), "{}", text(&output));
-    assert!(refused(&format!("-p {} rebalance", cluster.nodes[0].port())).contains("nobody has slots 7"));
+    assert!(text(&output).contains("1 SLOTS WITHOUT AN OWNER: 7"), "{}", text(&output));
+    assert!(refused(&format!("-p {} rebalance", cluster.nodes[0].port())).contains("no node has slots 7"));
 }
 
 #[test]

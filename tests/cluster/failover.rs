@@ -11,14 +11,14 @@ use rustix::process::Signal;
 
 use crate::Cluster;
 
-/// A key of each of two shards.
+/// A key in each of two shards.
 const KEYS: [&str; 2] = ["hello", "foo"];
 
 fn says(cluster: &Cluster, index: usize, of: &str, flags: &str) -> bool {
     cluster.lines(index).iter().any(|line| line.starts_with(of) && line.contains(flags))
 }
 
-/// A node's column of CLUSTER NODES, as another one tells it.
+/// A node's column in CLUSTER NODES of another node.
 fn column(cluster: &Cluster, index: usize, of: &str, column: usize) -> u64 {
     let line = cluster.lines(index).into_iter().find(|line| line.starts_with(of)).expect("a known node");
     line.split(' ').nth(column).and_then(|word| word.parse().ok()).expect("a number")
@@ -29,7 +29,7 @@ fn epoch(cluster: &Cluster, index: usize, of: &str) -> u64 {
     column(cluster, index, of, 6)
 }
 
-/// The current epoch, as a node tells it.
+/// The current epoch according to a node.
 fn current_epoch(cluster: &Cluster, index: usize) -> u64 {
     let info = cluster.client(index).call("CLUSTER INFO").text();
     let value = info.lines().find_map(|line| line.strip_prefix("cluster_current_epoch:"));
@@ -67,12 +67,12 @@ fn epochs_rise_with_a_failover_and_all_nodes_show_the_same() {
     }
     let lost = column(&cluster, 1, &ids[0], 5);
     assert!(lost > 0, "it was heard of before it failed");
-    // Without a failover it stays, whatever starts anew.
+    // Without a failover it stays the same, whatever restarts.
     cluster.restart(0);
     cluster.wait_for("it is back", || says(&cluster, 1, &ids[0], "connected"));
     cluster.wait_until_ready(3);
     assert!((0..5).all(|index| current_epoch(&cluster, index) == risen), "{}", cluster.logs());
-    // One that is planned counts as well.
+    // A planned failover counts as well.
     cluster.wait_for("the replica is in sync", || cluster.client(0).call("CLUSTER FAILOVER") == Value::ok());
     cluster.wait_for("it has risen again", || {
         (0..5).all(|index| {
@@ -93,7 +93,7 @@ fn a_replica_takes_over_and_the_primary_comes_back_as_one() {
     }
     cluster.nodes[0].signal(Signal::KILL);
     cluster.nodes[0].wait();
-    // A client keeps the other shard, and finds the new primary.
+    // A client continues with the other shard, and finds the new primary.
     cluster.wait_for("the replica has taken over", || says(&cluster, 1, &ids[2], "master"));
     assert!(says(&cluster, 1, &ids[0], "slave,fail"), "{:?}", cluster.lines(1));
     assert_eq!(cluster.call("GET hello"), Value::Bulk("before".into()));
@@ -106,7 +106,7 @@ fn a_replica_takes_over_and_the_primary_comes_back_as_one() {
     cluster.wait_for("it is in sync, and writes go on", || {
         cluster.call("SET hello after") == Value::Simple("OK".into())
     });
-    // Reads of a replica are for clients that say so.
+    // Only clients that opt in may read from a replica.
     let mut reader = cluster.client(0);
     assert!(reader.call("GET hello").to_string().contains("MOVED"));
     reader.ok("READONLY");
@@ -164,7 +164,8 @@ fn a_replica_takes_over_when_asked() {
     });
 }
 
-/// `cluster-replica-no-failover`: neither the end of the primary nor its death makes it one.
+/// `cluster-replica-no-failover`: neither a shutdown nor a crash of the primary promotes the
+/// replica.
 #[test]
 fn a_replica_that_is_to_stay_one_takes_over_when_asked_alone() {
     let Some(mut cluster) = Cluster::create(3, 2, &["--cluster-replica-no-failover", "yes"]) else { return };
@@ -183,14 +184,14 @@ fn a_replica_that_is_to_stay_one_takes_over_when_asked_alone() {
     }
     assert!(cluster.client(1).call("GET foo").to_string().contains("CLUSTERDOWN"));
     assert!(says(&cluster, 1, &ids[2], " slave,nofailover "), "{:?}", cluster.lines(1));
-    let roles = cluster.nodes[2].log().matches("is the primary of the group now").count();
+    let roles = cluster.nodes[2].log().matches("is now the primary of the group").count();
     cluster.restart(0);
-    // It knows the cluster as soon as it answers at all. What it had in memory is gone, so it does
-    // not lead.
+    // The node knows the cluster as soon as it replies at all. Its data in memory is lost, so it
+    // does not lead.
     let port = cluster.nodes[0].port();
     let slots = cluster.client(0).call("CLUSTER SLOTS").to_string();
     assert!(slots.contains(&port.to_string()) && slots.contains(&ids[1]), "{slots}");
-    assert_eq!(cluster.nodes[2].log().matches("is the primary of the group now").count(), roles);
+    assert_eq!(cluster.nodes[2].log().matches("is now the primary of the group").count(), roles);
     cluster.wait_for("it is told to", || {
         cluster.client(2).call("CLUSTER FAILOVER FORCE") == Value::ok()
             || says(&cluster, 1, &ids[2], "master")
@@ -200,8 +201,8 @@ fn a_replica_that_is_to_stay_one_takes_over_when_asked_alone() {
     cluster.wait_for("it serves", || cluster.call("SET hello x") == Value::ok());
 }
 
-/// The request that a script sends right after the primary's machine has gone: its lease has not
-/// ended yet.
+/// A script's request right after the primary's machine has failed: the primary's lease has not
+/// expired yet.
 #[test]
 fn a_forced_failover_waits_for_the_end_of_the_dead_primarys_lease() {
     let Some(mut cluster) = Cluster::create(2, 1, &["--cluster-replica-no-failover", "yes"]) else { return };
@@ -213,14 +214,17 @@ fn a_forced_failover_waits_for_the_end_of_the_dead_primarys_lease() {
     cluster.nodes[0].signal(Signal::KILL);
     cluster.nodes[0].wait();
     let plain = cluster.client(1).call("CLUSTER FAILOVER").to_string();
-    assert!(plain.contains("whether the primary hands over") || plain.contains("Master is down"), "{plain}");
+    assert!(
+        plain.contains("the outcome of the handover is unknown") || plain.contains("Master is down"),
+        "{plain}"
+    );
     cluster.client(1).ok("CLUSTER FAILOVER FORCE");
     cluster.wait_for("it leads", || says(&cluster, 1, &id, "myself,master"));
     cluster.wait_for("it serves", || cluster.client(1).call("GET hello") == Value::Bulk("x".into()));
 }
 
-/// The request to hand over reaches the primary as it goes on, when its replica leads already: it
-/// is of no use to anybody then.
+/// The resumed primary receives the request to hand over when its replica already leads: by then
+/// the request is obsolete.
 #[test]
 fn a_primary_that_is_asked_too_late_follows_its_replica() {
     let Some(cluster) = Cluster::create(2, 1, &[]) else { return };
@@ -228,7 +232,7 @@ fn a_primary_that_is_asked_too_late_follows_its_replica() {
     cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n1"));
     cluster.nodes[0].signal(Signal::STOP);
     let silent = cluster.client(1).call("CLUSTER FAILOVER").to_string();
-    assert!(silent.contains("it is not known whether the primary hands over"), "{silent}");
+    assert!(silent.contains("the outcome of the handover is unknown"), "{silent}");
     cluster.wait_for("the replica leads", || says(&cluster, 1, &id, "myself,master"));
     cluster.nodes[0].signal(Signal::CONT);
     cluster.wait_for("the new primary serves", || cluster.client(1).call("SET hello x") == Value::ok());
@@ -240,7 +244,7 @@ fn a_primary_that_is_asked_too_late_follows_its_replica() {
     assert!(client.call("FLUSHALL").to_string().contains("READONLY"));
 }
 
-/// `cluster-manual-failover-timeout`: the primary does not hold clients back for longer.
+/// `cluster-manual-failover-timeout` limits how long the primary holds clients back.
 #[test]
 fn a_failover_that_was_asked_for_has_its_time() {
     let Some(cluster) = Cluster::create(2, 1, &["--cluster-manual-failover-timeout", "4321"]) else { return };
@@ -252,7 +256,7 @@ fn a_failover_that_was_asked_for_has_its_time() {
     assert!(log.contains(r#""TIMEOUT", "4321""#), "{log}");
 }
 
-/// Writes to a shard for a while; how long the longest pause was.
+/// Writes to a shard for a while; returns the longest pause.
 fn longest_pause(client: &mut RawClient, key: &str, time: Duration) -> Duration {
     let (begin, mut last, mut longest) = (Instant::now(), Instant::now(), Duration::ZERO);
     while begin.elapsed() < time {
@@ -286,8 +290,8 @@ fn service_goes_on_without_etcd_and_after_a_restart_of_all() {
     cluster.wait_for("the cluster is back", || cluster.call("GET n:{hello}") == before);
 }
 
-/// A stock node that has become a replica goes on to send its clients to the new primary. They do
-/// not have to connect anew: their libraries would count that as a failure.
+/// A stock node that has become a replica keeps redirecting its clients to the new primary. They
+/// need not reconnect, which their libraries would count as a failure.
 #[test]
 fn clients_of_a_former_primary_are_redirected_and_stay_connected() {
     let Some(cluster) = Cluster::create(3, 2, &[]) else { return };
@@ -305,14 +309,14 @@ fn clients_of_a_former_primary_are_redirected_and_stay_connected() {
         cluster.lines(0).iter().any(|line| line.contains("myself,slave"))
     });
     let port = cluster.nodes[2].port();
-    // As long as clients of a former primary outside of clusters are let stay, and longer.
+    // For longer than clients of a former primary outside of clusters may stay connected.
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(5) {
         let reply = client.call("GET {hello}").to_string();
         assert!(reply.contains(&format!("MOVED 866 127.0.0.1:{port}")), "{reply}");
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Shard channels are heard at replicas, as in a stock cluster.
+    // Replicas deliver messages of shard channels, as in a stock cluster.
     assert!(matches!(client.call("SSUBSCRIBE channel:{hello}"), Value::Array(_)));
     assert_eq!(cluster.client(2).call("SPUBLISH channel:{hello} message"), Value::Integer(0));
     let heard = client.read();
@@ -325,8 +329,8 @@ fn clients_of_a_former_primary_are_redirected_and_stay_connected() {
     assert!(left.contains("sunsubscribe"), "{left}");
 }
 
-/// A script that names no keys is not redirected. A node that says that it leads executes it, or
-/// has it wait for the rest of the change; it does not refuse it.
+/// A script without declared keys is not redirected. A node that claims to lead runs it, or holds
+/// it until the change of role is complete; it does not refuse it.
 #[test]
 fn scripts_without_declared_keys_wait_while_a_node_takes_over() {
     let Some(cluster) = Cluster::create(3, 2, &[]) else { return };
@@ -352,7 +356,7 @@ fn scripts_without_declared_keys_wait_while_a_node_takes_over() {
         for to in [2, 0, 2, 0] {
             let before = executed.load(Relaxed);
             cluster.wait_for("scripts are executed", || executed.load(Relaxed) > before + 100);
-            // A script of one that has failed is no reason to go on.
+            // Stop if a client has failed.
             if asking.iter().any(|one| one.is_finished()) {
                 break;
             }
@@ -368,7 +372,7 @@ fn scripts_without_declared_keys_wait_while_a_node_takes_over() {
 
 #[test]
 fn who_waits_is_told_that_the_cluster_is_down() {
-    // By its file a primary that was killed leads its shard again.
+    // Because of its append-only file, a killed primary leads its shard again.
     let more = ["--appendonly", "yes", "--sync-level", "disk"];
     let Some(mut cluster) = Cluster::create(2, 2, &more) else { return };
     let mut waiting = cluster.client(0);
@@ -382,7 +386,7 @@ fn who_waits_is_told_that_the_cluster_is_down() {
     waiting.ok("SET {hello} x");
 }
 
-/// What a client asks for to find its way is answered by a replica that loads, as in Valkey 9.
+/// While it loads, a replica answers the commands that clients need for routing, as in Valkey 9.
 #[test]
 fn the_cluster_is_told_of_while_a_replica_loads() {
     const TELL: [&str; 5] =
@@ -408,8 +412,8 @@ fn the_cluster_is_told_of_while_a_replica_loads() {
     assert!(replica.call("DBSIZE").to_string().contains("LOADING"), "it has not ended before");
 }
 
-/// What was in sync only in memory is gone when both servers of a shard start anew: neither leads,
-/// and the cluster says so, until an operator decides.
+/// Data that was in sync only in memory is lost when both servers of a shard restart: neither
+/// leads, and the cluster reports that, until an operator decides.
 #[test]
 fn a_shard_whose_servers_have_all_lost_their_memory_has_failed() {
     let Some(mut cluster) = Cluster::create(4, 2, &["--cluster-require-full-coverage", "no"]) else { return };
@@ -423,7 +427,7 @@ fn a_shard_whose_servers_have_all_lost_their_memory_has_failed() {
     for index in [0, 2] {
         cluster.restart(index);
     }
-    // The former primary, which is that by the records.
+    // The primary according to the records.
     let (mut client, mut reader) = (cluster.client(0), cluster.client(0));
     let down = Value::Error("CLUSTERDOWN Hash slot not served".into());
     reader.ok("READONLY");
@@ -437,7 +441,7 @@ fn a_shard_whose_servers_have_all_lost_their_memory_has_failed() {
         has_failed && begin.elapsed() > Duration::from_secs(5)
     });
     assert!(cluster.lines(0).iter().any(|line| line.contains("myself,master")), "{:?}", cluster.lines(0));
-    // Where all slots are to be served or none, the whole cluster is down.
+    // If all slots must be served, the whole cluster is down.
     let mut other = cluster.client(1);
     assert!(other.call("SET foo x") == Value::ok());
     other.ok("CONFIG SET cluster-require-full-coverage yes");
@@ -451,7 +455,7 @@ fn a_shard_whose_servers_have_all_lost_their_memory_has_failed() {
     cluster.wait_for("it serves", || cluster.call("SET hello x") == Value::ok());
 }
 
-/// Servers of a shard that end in good order lose nothing, though nothing waits for the disk.
+/// A clean shutdown of a shard's servers loses nothing, although no reply waits for the disk.
 #[test]
 fn a_cluster_whose_servers_all_ended_in_good_order_is_back_by_itself() {
     let more = ["--save", "3600 1", "--sync-writes", "yes"];
@@ -479,14 +483,15 @@ fn a_cluster_whose_servers_all_ended_in_good_order_is_back_by_itself() {
 fn the_log_tells_of_an_outage_of_etcd_once() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     cluster.etcd.pause();
-    // Its record is to change.
+    // A setting that changes the node's record.
     cluster.client(0).ok("CONFIG SET cluster-announce-hostname other.example");
-    cluster.wait_for("it has tried", || cluster.nodes[0].log().contains("could not say in etcd"));
+    cluster
+        .wait_for("it has tried", || cluster.nodes[0].log().contains("Cannot publish this server's address"));
     std::thread::sleep(Duration::from_secs(3));
     cluster.etcd.resume();
     cluster.wait_for("the other knows", || {
         cluster.client(1).call("CLUSTER NODES").to_string().contains("other.example")
     });
     let log = cluster.nodes[0].log();
-    assert_eq!(log.matches("could not say in etcd").count(), 1, "{log}");
+    assert_eq!(log.matches("Cannot publish this server's address").count(), 1, "{log}");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `braid-cluster import-cluster`: a stock cluster's keys come here while it is used.
+//! `braid-cluster import-cluster`: imports the keys of a stock cluster in use.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::braid_cluster::{command, text};
 use crate::moves::Load;
 use crate::redirections::stock_cluster;
 
-/// A request as a client of the stock cluster sends it.
+/// Sends a request as a client of the stock cluster.
 fn call(nodes: &[TestServer], text: &str) -> Value {
     let mut address: SocketAddr = nodes[0].address();
     for _ in 0..5 {
@@ -32,7 +32,7 @@ fn call(nodes: &[TestServer], text: &str) -> Value {
     panic!("{text} is redirected without an end");
 }
 
-/// Keys of all types and sizes, and how to look at them.
+/// Keys of all types and sizes, and the commands that read them.
 const VALUES: &[(&str, &str)] = &[
     ("SET string value", "GET string"),
     ("SET number 12345", "GET number"),
@@ -49,10 +49,10 @@ const VALUES: &[(&str, &str)] = &[
     ("SETBIT bits 1000 1", "BITCOUNT bits"),
 ];
 
-/// What else to look at.
+/// Further commands to compare.
 const MORE: &[&str] = &["STRLEN long", "HLEN big", "HGET big field:1999"];
 
-/// Writes them; what there is to be seen then.
+/// Writes the keys; returns the replies of the reading commands.
 fn write_values(nodes: &[TestServer]) -> Vec<(&'static str, String)> {
     for (write, _) in VALUES {
         let reply = call(nodes, write);
@@ -75,13 +75,13 @@ fn check_values(cluster: &Cluster, seen: &[(&str, String)]) {
     assert!((1..=100_000).contains(&left), "{left}");
 }
 
-/// Stock servers that there are.
+/// The installed stock servers.
 fn peers() -> Vec<std::path::PathBuf> {
     stock().into_iter().chain(newer_peers()).map(|peer| peer.program).collect()
 }
 
-/// Clients write to the stock cluster all the time. At the cut-over their writes wait, and all that
-/// was acknowledged is here.
+/// Clients write to the stock cluster throughout. At the cut-over their writes wait, and all
+/// acknowledged writes have been imported.
 fn nothing_is_lost_from(program: &Path) {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     let nodes = stock_cluster(program, 3);
@@ -105,7 +105,7 @@ fn nothing_is_lost_from(program: &Path) {
             format!("-p {} import-cluster {} --timeout 60", cluster.nodes[0].port(), nodes[1].address());
         let output = command(&arguments).output().expect("braid-cluster starts");
         stop.store(true, Relaxed);
-        // A write that waits there is never served: its client finds that it was not.
+        // A write that waits there is never executed, as its client finds out.
         nodes.iter().for_each(|node| drop(node.connect().call("CLIENT KILL TYPE normal SKIPME yes")));
         let loads = threads.into_iter().map(|thread| thread.join().expect("a load")).collect();
         assert!(output.status.success(), "{}\n{}", text(&output), cluster.logs());
@@ -122,11 +122,11 @@ fn nothing_is_lost_from(program: &Path) {
     client.set_patience(std::time::Duration::from_millis(300)).expect("a socket");
     client.send(b"*1\r\n$8\r\nFLUSHALL\r\n");
     assert!(client.try_read().is_err(), "a write is served at the other cluster");
-    // Nothing is left to do by itself: what is here already is not overwritten without a word.
+    // The import is complete. A second one must not silently overwrite keys that exist here.
     let arguments = format!("-p {} import-cluster {}", cluster.nodes[0].port(), nodes[1].address());
     let output = command(&arguments).output().expect("braid-cluster starts");
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output).contains("--replace says"), "{}", text(&output));
+    assert!(text(&output).contains("use --replace"), "{}", text(&output));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn what_concerns_all_keys_is_followed() {
     let Some(program) = peers().into_iter().next() else { return };
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     let nodes = stock_cluster(&program, 3);
-    // `hello` and `bar` are the first primary's, `foo` is the last one's.
+    // `hello` and `bar` belong to the first primary, `foo` to the last one.
     for key in ["hello", "bar", "foo"] {
         call(&nodes, &format!("SET {key} 1"));
     }
@@ -160,7 +160,7 @@ fn what_concerns_all_keys_is_followed() {
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
     let follows = lines.by_ref().map_while(Result::ok).any(|line| line.contains("3 of 3 primaries followed"));
     assert!(follows, "{}", cluster.logs());
-    // The rest of the lines is of no interest, but must not fill the pipe.
+    // The remaining lines do not matter, but must not fill the pipe.
     let rest = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>());
     nodes[0].connect().ok("FLUSHALL");
     call(&nodes, "SET hello 2");
@@ -177,7 +177,7 @@ fn what_concerns_all_keys_is_followed() {
     child.stdout.take().expect("a pipe").read_to_string(&mut told).expect("text");
     let status = child.wait().expect("it ends");
     let rest = rest.join().expect("lines");
-    assert!(status.success() && told.contains("everything is here"), "{told}{rest:?}\n{}", cluster.logs());
+    assert!(status.success() && told.contains("all data is here"), "{told}{rest:?}\n{}", cluster.logs());
     assert_eq!(cluster.call("GET hello"), Value::Bulk("2".into()));
     assert_eq!(cluster.call("GET {foo}b"), Value::Bulk("1".into()));
     assert_eq!(cluster.call("XLEN {foo}d"), Value::Integer(1));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clusters of several servers on etcd: made and changed by stock tools and by braid-cluster,
-//! redirections beside a stock cluster, imports of one, failover, outages and damaged records, and
-//! what holds for all nodes. And what the page shows of one.
+//! Multi-server clusters on etcd: created and changed by stock tools and by braid-cluster,
+//! redirections compared with a stock cluster, imports of one, failover, outages and damaged
+//! records, cluster-wide state, and the page.
 //!
 //!   cargo test -p braid-tests --test cluster
 //!
-//! Needs an `etcd` in `BRAID_PEERS_DIR` or on PATH; without one the tests are skipped.
+//! Needs an `etcd` in `BRAID_PEERS_DIR` or on PATH; otherwise the tests are skipped.
 
 mod big_moves;
 mod braid_cluster;
@@ -25,7 +25,7 @@ use std::process::Command;
 
 pub use braid_tests::cluster::{Cluster, ranges};
 
-/// The programs `redis-cli` that there are: Redis 7's on PATH, and Redis 8's.
+/// The available `redis-cli` programs: the one on PATH (Redis 7), and Redis 8's.
 pub fn redis_clis() -> Vec<PathBuf> {
     let newer = std::env::var_os("BRAID_PEERS_DIR").map(|folder| PathBuf::from(folder).join("redis-cli"));
     let programs = [Some(PathBuf::from("redis-cli")), newer].into_iter().flatten();

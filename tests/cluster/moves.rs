@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Slots that move at once: under load, with faults on all sides, beside Valkey 9.
+//! Atomic slot moves: under load, with faults on all sides, compared with Valkey 9.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ pub(crate) fn ok() -> Value {
     Value::Simple("OK".into())
 }
 
-/// The newest move that a node tells of: its state, and its message.
+/// State and message of the newest move that a node reports.
 pub(crate) fn newest(cluster: &Cluster, index: usize) -> Option<(String, String)> {
     let Value::Array(moves) = cluster.client(index).call("CLUSTER GETSLOTMIGRATIONS") else { return None };
     let Some(Value::Array(fields)) = moves.first() else { return None };
@@ -39,17 +39,17 @@ pub(crate) fn begin(cluster: &Cluster, from: usize, to: usize, slots: &str) -> V
     order(cluster, from, &cluster.id(to), slots)
 }
 
-/// The same where the target may not answer.
+/// As [`begin`], for a target that may not reply.
 fn order(cluster: &Cluster, from: usize, target: &str, slots: &str) -> Value {
     cluster.client(from).call(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slots} NODE {target}"))
 }
 
-/// What one client does: it counts up, appends, and changes pairs of keys in transactions, each on
-/// keys of its own, and knows what every reply has to be.
+/// A client's work: it increments, appends, and changes pairs of keys in transactions, on keys of
+/// its own, and knows every expected reply.
 pub struct Load {
     nodes: Vec<SocketAddr>,
     clients: HashMap<SocketAddr, RawClient>,
-    /// Where a key was last.
+    /// Where a key was last found.
     places: HashMap<String, SocketAddr>,
     tag: usize,
     pub(crate) counters: Vec<i64>,
@@ -64,21 +64,21 @@ impl Load {
         Load::at(cluster.nodes.iter().map(|node| node.address()).collect(), tag)
     }
 
-    /// The same, for a cluster whose nodes are there.
+    /// A load for a cluster with nodes at these addresses.
     pub fn at(nodes: Vec<SocketAddr>, tag: usize) -> Load {
         let (clients, places) = (HashMap::new(), HashMap::new());
         Load { nodes, clients, places, tag, counters: vec![0; TAGS], longest: Wait::default(), redirected: 0 }
     }
 
-    /// From now on, what it knows is to be at another cluster.
+    /// Continues on another cluster, which must have the same data.
     pub fn go_to(&mut self, nodes: Vec<SocketAddr>) {
         self.nodes = nodes;
         self.clients.clear();
         self.places.clear();
     }
 
-    /// A request for a key, sent to where its slot is. `None`: the connection was lost, and with it
-    /// whether the request was executed.
+    /// A request for a key, sent to its slot's node. `None`: the connection was lost, so the
+    /// outcome is unknown.
     fn call(&mut self, key: &str, requests: &[&str]) -> Option<Value> {
         let begin = Instant::now();
         for turn in 0..400 {
@@ -100,7 +100,7 @@ impl Load {
                 for _ in requests {
                     last = client.try_read().ok();
                     let Some(reply) = &last else { break };
-                    // Of a transaction, the request that is redirected says where to.
+                    // In a transaction, the redirected request names the new place.
                     moved = moved.or_else(|| Some(reply.to_string().split_once("MOVED ")?.1.to_owned()));
                 }
             }
@@ -135,7 +135,7 @@ impl Load {
         panic!("{requests:?} is never served");
     }
 
-    /// One change and its check. Without a reply either may have happened.
+    /// One change and its check. Without a reply it may or may not have been executed.
     pub fn step(&mut self, number: usize) {
         let index = number * 7 % TAGS;
         let key = format!("{{{}-{index}}}", self.tag);
@@ -155,7 +155,7 @@ impl Load {
                 self.counters[index] = expected;
             }
             None => loop {
-                // What has become of it shows.
+                // A read reveals the outcome.
                 let Some(reply) = self.call(&key, &[&format!("GET c:{key}")]) else { continue };
                 let now = match reply {
                     Value::Bulk(now) => String::from_utf8_lossy(&now).parse().expect("a number"),
@@ -168,7 +168,7 @@ impl Load {
         }
     }
 
-    /// A read, again if the connection is lost: its node may have ended.
+    /// Reads, retrying if the connection is lost because its node has died.
     fn read(&mut self, key: &str, request: &str) -> Value {
         loop {
             if let Some(reply) = self.call(key, &[request]) {
@@ -194,28 +194,28 @@ impl Load {
     }
 }
 
-/// The longest time for which a client waited until a request was executed.
+/// The longest time that a client waited for a request to be executed.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Wait {
     pub time: Duration,
-    /// How often it was sent, as nodes redirected it or told it to wait.
+    /// Number of attempts, including redirections and replies to try again.
     pub tries: usize,
     pub ended: Option<Instant>,
 }
 
-/// What clients under load have seen.
+/// Observations of clients under load.
 #[derive(Default)]
 pub(crate) struct Seen {
-    /// Transactions.
+    /// Number of transactions.
     pub changes: usize,
     pub longest: Wait,
-    /// Keys that there are now.
+    /// Number of keys at the end.
     pub keys: usize,
     redirected: usize,
 }
 
-/// Clients, one for each tag, that change keys while `work` runs, which begins when each of them
-/// has changed all of its keys. Everything is as they know it in the end.
+/// Runs `work` while one client per tag changes keys, starting when each has changed all of its
+/// keys. At the end all data matches the clients' expectations.
 pub(crate) fn loaded<T>(cluster: &Cluster, tags: Range<usize>, work: impl FnOnce() -> T) -> (T, Seen) {
     let (stop, ready) = (AtomicBool::new(false), Barrier::new(tags.len() + 1));
     std::thread::scope(|scope| {
@@ -253,14 +253,14 @@ pub(crate) fn loaded<T>(cluster: &Cluster, tags: Range<usize>, work: impl FnOnce
     })
 }
 
-/// The same while slots move. The longest time that a client waited.
+/// The same while slots move. Returns the longest time that a client waited.
 pub fn under_load(cluster: &Cluster, clients: usize, work: impl FnOnce()) -> Duration {
     let ((), seen) = loaded(cluster, 0..clients, work);
     assert!(seen.redirected > 0, "slots have moved");
     seen.longest.time
 }
 
-/// Each key of the load is at one node: as many as there are.
+/// The total number of keys on these nodes.
 pub(crate) fn keys_of(cluster: &Cluster, nodes: &[usize]) -> i64 {
     nodes
         .iter()
@@ -271,7 +271,8 @@ pub(crate) fn keys_of(cluster: &Cluster, nodes: &[usize]) -> i64 {
         .sum()
 }
 
-/// Waits until nodes have so many keys together: what has gone elsewhere is deleted by and by.
+/// Waits until nodes have this many keys together: keys that have moved away are deleted
+/// gradually.
 pub fn wait_for_keys(cluster: &Cluster, nodes: &[usize], expected: i64) {
     let mut found = 0;
     let is_so = braid_tests::wait_for_within(Duration::from_secs(20), || {
@@ -289,7 +290,7 @@ fn nothing_is_lost_while_slots_go_back_and_forth_under_load() {
             let (from, to) = if turn % 2 == 0 { (0, 1) } else { (1, 0) };
             cluster.move_slots(from, to, "0 4095 5000 5999");
         }
-        // From the other side.
+        // Requested from the target.
         let id = cluster.client(1).call("CLUSTER MIGRATION IMPORT 0 1000").text();
         cluster.wait_for("it is done", || {
             let status = cluster.client(1).call("CLUSTER MIGRATION STATUS ALL").to_string();
@@ -306,12 +307,12 @@ fn nothing_is_lost_while_slots_go_back_and_forth_under_load() {
     assert!(slots.contains("1001"), "{slots}");
 }
 
-/// Replies of synchronous writes at the source would wait behind the deletions otherwise.
+/// Otherwise, replies to synchronous writes on the source would wait behind the deletions.
 #[test]
 fn keys_that_have_gone_are_deleted_no_faster_than_the_replica_follows() {
     let patient = ["--sync-writes", "yes", "--sync-timeout", "60000"];
     let Some(cluster) = Cluster::create(4, 2, &patient) else { return };
-    // Of slot 866, whose primary is the first node and whose replica the third.
+    // Slot 866, whose primary is the first node and whose replica is the third one.
     const COUNT: u64 = 20_000;
     const NAME: u64 = 100;
     let fill = "EVAL \"for i = 1, 20000 do redis.call('set', KEYS[1]..string.format('%093d', i), '') end\" 1 {hello}";
@@ -325,7 +326,8 @@ fn keys_that_have_gone_are_deleted_no_faster_than_the_replica_follows() {
     cluster.nodes[2].signal(Signal::STOP);
     let began = Instant::now();
     cluster.move_slots(0, 1, "866 866");
-    // So many at once, and this long without a sign of the replica.
+    // Bytes deleted together, and the time after which deletion continues without an
+    // acknowledgement from the replica.
     let (chunk, patience) = (500 * (NAME + 10), Duration::from_millis(50));
     cluster.wait_for("some are deleted", || offset() - before > chunk / 2);
     while began.elapsed() < Duration::from_secs(1) {
@@ -341,7 +343,7 @@ fn keys_that_have_gone_are_deleted_no_faster_than_the_replica_follows() {
 fn values_of_all_sizes_and_databases_arrive() {
     let Some(cluster) = Cluster::create(2, 2, &["--cluster-databases", "3"]) else { return };
     let mut client = cluster.client(0);
-    // Of slot 866, which is the first node's.
+    // Slot 866, which belongs to the first node.
     for batch in 0..100 {
         let members: Vec<String> = (0..1000).map(|number| format!("{}", batch * 1000 + number)).collect();
         let scored: Vec<String> = members.iter().map(|member| format!("{member} {member}")).collect();
@@ -391,7 +393,7 @@ fn who_waits_or_listens_is_sent_to_the_new_node() {
     assert_eq!(left, Value::Array([&expected[..], &[Value::Integer(0)]].concat()));
     assert!(listening.call("SSUBSCRIBE channel:{hello}").to_string().contains("MOVED 866"));
     assert_eq!(waiting.call("PING"), Value::Simple("PONG".into()));
-    // A script that has not declared the key does not reach it.
+    // A script without the declared key cannot access it.
     let undeclared = cluster.client(0).call("EVAL \"return redis.call('SET','{hello}','x')\" 0").to_string();
     assert!(undeclared.contains("non local key"), "{undeclared}");
 }
@@ -403,14 +405,14 @@ fn a_move_can_be_cancelled_and_begun_again() {
         cluster.call(&format!("SET key:{number} {number}"));
     }
     let before = keys_of(&cluster, &[0]);
-    // The target does not answer.
+    // The target does not reply.
     cluster.nodes[1].signal(Signal::STOP);
     let id =
         cluster.lines(0).iter().find(|line| !line.contains("myself")).expect("the other")[..40].to_owned();
     let request = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 0 4000 NODE {id}");
     assert_eq!(cluster.client(0).call(&request), ok());
     let again = cluster.client(0).call(&request).to_string();
-    assert!(again.contains("on its way already"), "{again}");
+    assert!(again.contains("already being moved"), "{again}");
     assert_eq!(cluster.client(0).call("CLUSTER CANCELSLOTMIGRATIONS"), ok());
     cluster.nodes[1].signal(Signal::CONT);
     wait_for_state(&cluster, 0, "cancelled");
@@ -448,27 +450,27 @@ fn nothing_is_lost_whoever_dies_while_slots_move() {
         let victim = if round < 2 { from } else { to };
         keys += under_load_with_faults(shared, round, || {
             assert_eq!(begin(shared, from, to, &own_slots(shared, from)), ok());
-            // In the midst of it, or at its end.
+            // In the middle of the move, or at its end.
             std::thread::sleep(Duration::from_millis(7 * round as u64));
             shared.nodes[victim].signal(Signal::KILL);
         });
         cluster.nodes[victim].wait();
         cluster.restart(victim);
         cluster.wait_until_ready(2);
-        // Whoever leads takes it up.
+        // The current primary continues the move.
         cluster.wait_for("nothing is on its way", || (0..4).all(|index| !is_moving(&cluster, index)));
     }
     let leaders: Vec<usize> = (0..4).filter(|&index| leads(&cluster, index)).collect();
     wait_for_keys(&cluster, &leaders, keys);
 }
 
-/// A node tells of a move that is not over.
+/// True if a node reports an unfinished move.
 fn is_moving(cluster: &Cluster, index: usize) -> bool {
     let moves = cluster.client(index).call("CLUSTER MIGRATION STATUS ALL").to_string();
     moves.contains("in_progress")
 }
 
-/// The field of the newest move that a node tells of, as Redis names it.
+/// A field of the newest move that a node reports, by Redis's name.
 fn told(cluster: &Cluster, index: usize, name: &str) -> Option<Value> {
     let Value::Array(moves) = cluster.client(index).call("CLUSTER MIGRATION STATUS ALL") else { return None };
     let Some(Value::Array(fields)) = moves.first() else { return None };
@@ -476,8 +478,8 @@ fn told(cluster: &Cluster, index: usize, name: &str) -> Option<Value> {
     Some(fields[at + 1].clone())
 }
 
-/// A node whose process stands still until this is dropped, also by a failed assertion: clients
-/// that wait for it would wait for ever.
+/// A node that is stopped until this is dropped, even by a failed assertion: otherwise clients
+/// would wait for it forever.
 struct Stopped<'c>(&'c Cluster, usize);
 
 impl<'c> Stopped<'c> {
@@ -493,8 +495,8 @@ impl Drop for Stopped<'_> {
     }
 }
 
-/// The source has a connection to a target that answers nothing any more: it does not wait for
-/// `repl-timeout` (60 s) when another one leads.
+/// The source is connected to a target that has stopped replying: it does not wait for
+/// `repl-timeout` (60 s) once another node leads the target's shard.
 #[test]
 fn a_move_does_not_wait_for_a_target_that_stands_still() {
     let Some(cluster) = Cluster::create(4, 2, &[]) else { return };
@@ -508,7 +510,7 @@ fn a_move_does_not_wait_for_a_target_that_stands_still() {
     assert!(matches!(told(&cluster, 0, "retries"), Some(Value::Integer(1..))));
 }
 
-/// Both primaries end in the midst of it: their successors move the slots.
+/// Both primaries fail in the middle of a move: their successors complete it.
 #[test]
 fn a_move_is_taken_up_by_who_leads_then() {
     let durable = ["--sync-writes", "yes"];
@@ -521,7 +523,7 @@ fn a_move_is_taken_up_by_who_leads_then() {
         })
     });
     let ((), seen) = loaded(&cluster, 0..2, || {
-        // It answers nothing from now on, so the move cannot be done by those who began it.
+        // The target no longer replies, so the original primaries cannot complete the move.
         let _stopped = Stopped::new(&cluster, 1);
         assert_eq!(order(&cluster, 0, &ids[1], slots), ok());
         let name = told(&cluster, 0, "id");
@@ -548,7 +550,8 @@ fn a_move_is_taken_up_by_who_leads_then() {
     cluster.wait_for("nothing is on its way", || (0..4).all(|index| !is_moving(&cluster, index)));
 }
 
-/// A target that is away for long: the move waits, says why, and can be cancelled; or it goes on.
+/// A target that is away for a long time: the move waits, reports why, and can be cancelled;
+/// otherwise it continues.
 #[test]
 fn a_move_waits_for_its_target_until_it_is_cancelled() {
     let Some(mut cluster) = Cluster::create(2, 2, &["--appendonly", "yes", "--appendfsync", "always"]) else {
@@ -588,7 +591,7 @@ pub(crate) fn leads(cluster: &Cluster, index: usize) -> bool {
     cluster.lines(index).iter().any(|line| line.contains("myself,master"))
 }
 
-/// The first half of a primary's first range of slots, as arguments.
+/// The first half of a primary's first slot range, as arguments.
 fn own_slots(cluster: &Cluster, index: usize) -> String {
     let lines = cluster.lines(index);
     let line = lines.iter().find(|line| line.contains("myself")).expect("itself");
@@ -598,8 +601,8 @@ fn own_slots(cluster: &Cluster, index: usize) -> String {
     format!("{first} {}", first.midpoint(last))
 }
 
-/// Two clients that change keys, of a name of this round, while something dies, and for a while
-/// after. How many keys there are then.
+/// Two clients change keys named after this round during a fault and for a while after it.
+/// Returns the number of keys.
 fn under_load_with_faults(cluster: &Cluster, round: usize, fault: impl FnOnce()) -> i64 {
     let tags = 100 * (round + 1);
     let ((), seen) = loaded(cluster, tags..tags + 2, || {
@@ -631,7 +634,7 @@ fn etcd_may_be_away_while_slots_move() {
 fn errors_are_those_of_valkey() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     let (own, other) = (cluster.id(0), cluster.id(1));
-    // As Valkey 9.1 answers.
+    // The errors of Valkey 9.1.
     let cases = [
         ("SLOTSRANGE 0 99".to_owned(), "ERR syntax error"),
         (format!("SLOTSRANGE 0 99 SLOTSRANGE 100 101 NODE {other}"), "ERR syntax error"),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands of operators, and records that are not as they should be.
+//! Operators' commands, and damaged records.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use braid_tests::{Value, wait_for};
+use braid_tests::{Value, request, wait_for};
 use rustix::process::Signal;
 
 use crate::Cluster;
@@ -25,10 +25,10 @@ fn what_cannot_be_is_refused_in_words() {
     let (own, other) = (cluster.id(0), cluster.id(1));
     assert_eq!(error(&cluster, 1, "CLUSTER ADDSLOTS 5"), "ERR Slot 5 is already busy");
     assert_eq!(cluster.lines(1).len(), 1, "what was refused has not made it join");
-    assert!(error(&cluster, 0, "CLUSTER MEET 127.0.0.1 1").contains("cannot be met"));
+    assert!(error(&cluster, 0, "CLUSTER MEET 127.0.0.1 1").contains("cannot meet"));
     assert!(error(&cluster, 0, "CLUSTER MEET 127.0.0.1 x").contains("Invalid base port"));
     cluster.client(0).ok(&format!("CLUSTER MEET 127.0.0.1 {}", cluster.nodes[1].port()));
-    // Each has seen it when the command is answered; the other a moment later.
+    // The node that replied already sees the other one; the other one follows a moment later.
     assert_eq!(cluster.lines(0).len(), 2);
     wait_for("the other sees it", || cluster.lines(1).len() == 2);
     let unknown = "0123456789012345678901234567890123456789";
@@ -58,7 +58,7 @@ fn what_cannot_be_is_refused_in_words() {
     client.ok("MULTI");
     assert_eq!(client.call("CLUSTER BUMPEPOCH"), Value::Simple("QUEUED".into()));
     assert!(client.call("EXEC").to_string().contains("not allowed in a transaction"));
-    // A node leaves, and is told to be forgotten by tools that do not know.
+    // A node leaves, and tools that do not know that send FORGET as well.
     cluster.client(1).ok("CLUSTER RESET SOFT");
     wait_for("it is alone", || cluster.lines(0).len() == 1 && cluster.lines(1).len() == 1);
     cluster.client(0).ok(&format!("CLUSTER FORGET {other}"));
@@ -87,7 +87,7 @@ fn a_node_that_is_reset_hard_is_another_one() {
     let with_keys = (0..2).find(|&index| cluster.client(index).call("DBSIZE") == Value::Integer(1));
     let refused = error(&cluster, with_keys.expect("one of them has the key"), "CLUSTER RESET HARD");
     assert!(refused.contains("master nodes containing keys"), "{refused}");
-    // A replica is a primary without keys afterwards.
+    // After the reset, a replica is a primary without keys.
     cluster.client(2).ok("CLUSTER RESET HARD");
     let after = cluster.client(2).call("CLUSTER MYID").text();
     assert!(after.len() == 40 && after != before, "{before} and {after}");
@@ -98,7 +98,7 @@ fn a_node_that_is_reset_hard_is_another_one() {
     );
     assert_eq!(cluster.client(2).call("DBSIZE"), Value::Integer(0));
     wait_for("the others forget it", || (0..2).all(|index| cluster.lines(index).len() == 2));
-    // It joins like a new node, and is the same one after a restart.
+    // The node joins like a new one, and keeps its ID across a restart.
     let port = cluster.nodes[2].port();
     cluster.client(0).ok(&format!("CLUSTER MEET 127.0.0.1 {port}"));
     wait_for("it is known by its new id", || {
@@ -118,13 +118,13 @@ fn damaged_and_foreign_records_do_no_harm() {
     cluster.put_record("known/n8", r#"{"id":"short","shard":"short"}"#);
     cluster.put_record("slots/0123456789012345678901234567890123456789", r#"{"slots":"0-99999"}"#);
     cluster.put_record("something/else", "x");
-    wait_for("the log tells", || cluster.nodes[0].log().contains("not understood"));
+    wait_for("the log tells", || cluster.nodes[0].log().contains("invalid records of the group"));
     assert_eq!(cluster.call("SET k v"), Value::Simple("OK".into()));
     assert_eq!(cluster.call("GET k"), Value::Bulk("v".into()));
     assert_eq!(cluster.lines(1).len(), 2);
 }
 
-/// The current epoch and that of the node's shard, as it tells them.
+/// The current epoch and that of the node's shard, as the node reports them.
 fn epochs(cluster: &Cluster, index: usize) -> [u64; 2] {
     let info = cluster.client(index).call("CLUSTER INFO").text();
     let value = |name: &str| {
@@ -141,13 +141,13 @@ fn a_replica_that_is_reset_leaves_its_primary_the_slots() {
     let client = &mut cluster.client(2);
     let before = epochs(&cluster, 2);
     assert!(0 < before[1] && before[1] < before[0], "the current epoch is the other shard's: {before:?}");
-    // Slots are a primary's.
+    // A replica has no slots to give up.
     client.ok("CLUSTER RESET");
     cluster.wait_for("it has left", || (0..2).all(|index| cluster.lines(index).len() == 2));
     let info = cluster.client(1).call("CLUSTER INFO").text();
     assert!(info.contains("cluster_state:ok") && info.contains("cluster_slots_assigned:16384"), "{info}");
     assert_eq!(cluster.call("GET hello"), Value::Bulk("x".into()));
-    // It knows nobody any more, but for the epochs of the cluster that it was in.
+    // The node has forgotten the other ones, but not the epochs of its former cluster.
     assert_eq!(epochs(&cluster, 2), before);
     cluster.nodes[2].signal(Signal::TERM);
     cluster.nodes[2].wait();
@@ -156,7 +156,7 @@ fn a_replica_that_is_reset_leaves_its_primary_the_slots() {
     let client = &mut cluster.client(2);
     client.ok("CLUSTER RESET HARD");
     assert_eq!(epochs(&cluster, 2), [0, 0]);
-    // That its slots became nobody's is no part of it.
+    // Giving up its slots does not change the epochs.
     let before = epochs(&cluster, 1);
     cluster.client(1).ok("CLUSTER RESET SOFT");
     assert_eq!(epochs(&cluster, 1), before);
@@ -172,17 +172,18 @@ fn records_that_are_lost_do_not_stop_the_nodes() {
         cluster.wait_for("the log tells", || cluster.nodes[index].log().contains("are older (epoch 0)"));
     }
     assert_eq!(cluster.call("GET k"), Value::Bulk("v".into()));
-    assert!(error(&cluster, 0, "CLUSTER BUMPEPOCH").contains("older than what this node knows"));
+    assert!(error(&cluster, 0, "CLUSTER BUMPEPOCH").contains("older than this node's state"));
 }
 
-/// A node serves commands without keys before it has slots; getting some, it becomes a primary.
+/// A node serves commands without keys before it has slots; when it gets some, it becomes a
+/// primary.
 #[test]
 fn a_node_refuses_nothing_while_it_gets_its_first_slots() {
     let Some(cluster) = Cluster::start(1, &[]) else { return };
     let (is_over, begin) = (AtomicBool::new(false), Instant::now());
     let ask = || {
         let mut client = cluster.client(0);
-        // Also if nobody says that it is over, since the node does not get ready.
+        // With a time limit, in case the node never becomes ready and no one ends the loop.
         while !is_over.load(Relaxed) && begin.elapsed() < Duration::from_secs(60) {
             client.send(&b"DBSIZE\r\n".repeat(20));
             (0..20).for_each(|_| assert_eq!(client.read(), Value::Integer(0)));
@@ -195,4 +196,21 @@ fn a_node_refuses_nothing_while_it_gets_its_first_slots() {
         is_over.store(true, Relaxed);
         askers.into_iter().for_each(|asker| asker.join().expect("nothing was refused"));
     });
+}
+
+#[test]
+fn a_node_without_slots_of_its_own_shuts_down_with_safe() {
+    let Some(mut cluster) = Cluster::create(3, 2, &[]) else { return };
+    let refused = "ERR Errors trying to SHUTDOWN. Check logs.";
+    assert_eq!(error(&cluster, 0, "SHUTDOWN NOSAVE SAFE"), refused);
+    // A replica.
+    assert!(cluster.client(2).try_send(&request("SHUTDOWN NOSAVE SAFE")).is_ok());
+    assert_eq!(cluster.nodes[2].wait().code(), Some(0));
+    // A primary that has given its slots away.
+    cluster.move_slots(1, 0, "8192 16383");
+    cluster.wait_for("the node to know it", || {
+        cluster.lines(1).iter().any(|line| line.ends_with(" 0-16383") && !line.contains("myself"))
+    });
+    assert!(cluster.client(1).try_send(&request("SHUTDOWN NOSAVE SAFE")).is_ok());
+    assert_eq!(cluster.nodes[1].wait().code(), Some(0));
 }

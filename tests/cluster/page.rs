@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The metrics page of a node: shards with their slots, nodes, and moves. What is not installed is
-//! skipped; with `CI` set that is a failure.
+//! The metrics page of a node: shards with their slots, nodes, and moves. Without a browser the
+//! test is skipped, or fails if `CI` is set.
 
 use braid_tests::TestServer;
 use braid_tests::browser::{self, Browser, lists, section};
@@ -9,7 +9,8 @@ use rustix::process::Signal;
 
 use crate::Cluster;
 
-/// A cluster of two shards whose first one has a replica, and the port of the first node's page.
+/// A cluster of two shards, the first of which has a replica, and the port of the first node's
+/// page.
 fn start() -> Option<(Cluster, u16)> {
     let mut cluster = Cluster::start(0, &[])?;
     let ports = [free_port(), free_port(), free_port()];
@@ -25,7 +26,7 @@ fn open(browser: &mut Browser, port: u16) {
     assert_eq!(browser.open(&format!("http://127.0.0.1:{port}/")), 200);
 }
 
-/// JavaScript that is true when the panel's heading has a text.
+/// JavaScript that is true if the panel's summary contains a text.
 fn says(text: &str) -> String {
     format!("{}.querySelector('.hint').innerText.includes('{text}')", section("Cluster"))
 }
@@ -41,7 +42,7 @@ fn the_page_shows_the_cluster() {
     let mut browser = Browser::start(&program);
     open(&mut browser, page);
     let panel = section("Cluster");
-    browser.wait_for(&says("The cluster is well, 2 shards, 3 nodes, 16384 of 16384 slots served, epoch "));
+    browser.wait_for(&says("The cluster is healthy, 2 shards, 3 nodes, 16384 of 16384 slots served, epoch "));
     let node = |index: usize, rest: &str| {
         let this = if index == 0 { " .this." } else { "" };
         lists("Cluster", &format!("^n{index}{this}\\t127.0.0.1:{}\\t{rest}$", cluster.nodes[index].port()))
@@ -60,7 +61,7 @@ fn the_page_shows_the_cluster() {
         )
     };
     browser.wait_for(&drawn(2, 2));
-    // Its group is its shard.
+    // The group panel shows the shard.
     for words in ["2 of 2 in sync, ", ", 1 node in other shards."] {
         browser
             .wait_for(&format!("{}.querySelector('.hint').innerText.includes('{words}')", section("Group")));
@@ -72,7 +73,7 @@ fn the_page_shows_the_cluster() {
     browser.wait_for(&node(0, "primary\\tup\\t100-8191 .8092."));
     browser.wait_for(&node(1, "primary\\tup\\t0-99, 8192-16383 .8292."));
     browser.wait_for(&drawn(3, 2));
-    // One that is under way is too short to be met: what it would look like.
+    // A real move is too short to be caught, so show a made-up one.
     let bar = browser.evaluate(&format!(
         "(() => {{
             const one = {{ slots: [[0, 99]], source: 'n1', target: 'n0', state: 'snapshotting', is_over: false, message: '',
@@ -93,11 +94,11 @@ fn the_page_shows_the_cluster() {
     browser.wait_for(&says("3 nodes, 1 down"));
     browser.wait_for(&lists("Cluster", "^n2\\t.*\\treplica\\tdown\\t$"));
     assert_eq!(browser.complaints(), &[] as &[String]);
-    // A server that is a cluster by itself; one that is none has no such panel.
+    // A server that is a cluster by itself; a server without cluster mode has no such panel.
     let port = free_port();
     let alone = TestServer::start(&["--metrics-port", &port.to_string(), "--cluster-enabled", "yes"]);
     open(&mut browser, port);
-    browser.wait_for(&says("The cluster is well, 1 shard, 1 node, 16384 of 16384 slots served"));
+    browser.wait_for(&says("The cluster is healthy, 1 shard, 1 node, 16384 of 16384 slots served"));
     browser.wait_for(&lists("Cluster", "^this server\\t-\\tprimary\\tup\\t0-16383 .16384.$"));
     drop(alone);
     let port = free_port();

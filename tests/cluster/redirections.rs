@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Redirections and refusals beside a stock cluster of three, byte for byte.
+//! Redirections and errors compared with a stock cluster of three nodes, byte for byte.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use braid_tests::{RawClient, TestServer, Value, wait_for};
 
 use crate::{Cluster, ranges};
 
-/// A stock cluster of so many primaries, each with its range of slots.
+/// A stock cluster of `count` primaries, each with its range of slots.
 pub fn stock_cluster(program: &std::path::Path, count: usize) -> Vec<TestServer> {
     let mode = ["--cluster-enabled", "yes", "--cluster-node-timeout", "5000"];
     let nodes: Vec<TestServer> = (0..count).map(|_| TestServer::start_program(program, &mode)).collect();
@@ -25,7 +25,7 @@ pub fn stock_cluster(program: &std::path::Path, count: usize) -> Vec<TestServer>
     nodes
 }
 
-/// The replies to requests of one connection to a node, with ports and ids by their places.
+/// A node's replies to requests of one connection, with ports and IDs replaced by node numbers.
 fn replies(nodes: &[TestServer], index: usize, requests: &[&str]) -> Vec<String> {
     let ids: Vec<String> = nodes.iter().map(|node| node.connect().call("CLUSTER MYID").text()).collect();
     let mut client: RawClient = nodes[index].connect();
@@ -43,7 +43,7 @@ fn replies(nodes: &[TestServer], index: usize, requests: &[&str]) -> Vec<String>
     requests.iter().map(reply).collect()
 }
 
-/// What is asked of each node. `foo` is in slot 12182, `bar` in 5061, `hello` in 866.
+/// The requests for each node. `foo` is in slot 12182, `bar` in 5061, `hello` in 866.
 const REQUESTS: &[(usize, &[&str])] = &[
     (
         0,
@@ -74,7 +74,7 @@ const REQUESTS: &[(usize, &[&str])] = &[
         ],
     ),
     (0, &["READONLY", "GET foo", "READWRITE", "GET foo", "ASKING", "GET foo", "GET foo"]),
-    // A slot on its way from the third node to the first.
+    // A slot in migration from the third node to the first one.
     (
         0,
         &[
@@ -128,7 +128,7 @@ fn slots_of_nobody_stop_the_cluster_as_configured() {
     client.ok("CONFIG SET cluster-require-full-coverage no");
     wait_for("it serves what it has", || client.call("SET hello 1") == Value::Simple("OK".into()));
     assert_eq!(client.call("CLUSTER INFO").text().lines().next(), Some("cluster_state:ok"));
-    // And back, after a map that came meanwhile.
+    // And back, after an update of the slot map.
     assert!(client.call("CLUSTER BUMPEPOCH").text().starts_with("BUMPED"));
     client.ok("CONFIG SET cluster-require-full-coverage yes");
     assert!(text(&mut client, "SET hello 1").contains("only accepts read commands"));
@@ -141,7 +141,7 @@ fn a_transaction_whose_slot_has_moved_is_redirected_as_a_whole() {
     client.ok("MULTI");
     assert_eq!(client.call("SET hello 1"), Value::Simple("QUEUED".into()));
     cluster.move_slots(0, 1, "866 866");
-    // Not EXECABORT: clients send the transaction again, elsewhere.
+    // Not EXECABORT: clients resend the transaction to another node.
     let moved = format!("MOVED 866 127.0.0.1:{}", cluster.nodes[1].port());
     let reply = client.call("EXEC").to_string();
     assert!(reply.contains(&moved) && !reply.contains("EXECABORT"), "{reply}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replicas that go to primaries which have lost theirs, and shards that go where their last slot
-//! has gone.
+//! Replicas that migrate to primaries without replicas, and shards that join the shard to which
+//! their last slot has moved.
 
 use braid_tests::Value;
 use rustix::process::Signal;
@@ -8,10 +8,10 @@ use rustix::process::Signal;
 use crate::Cluster;
 use crate::moves::{TAGS, newest, under_load, wait_for_keys};
 
-/// A key of the second of two shards.
+/// A key in the second of two shards.
 const KEY: &str = "foo";
 
-/// The replicas of a primary that are connected to it.
+/// Ports of the replicas connected to a primary.
 fn replicas(cluster: &Cluster, index: usize) -> Vec<u16> {
     let role = cluster.client(index).call("ROLE");
     let list = role.elements().and_then(|role| role.get(2)?.elements());
@@ -39,13 +39,13 @@ fn a_primary_that_has_lost_its_replicas_gets_one_that_takes_over_from_it() {
     cluster.wait_for("it has taken over", || {
         cluster.client(index).call(&format!("GET {KEY}")) == Value::Bulk("value".into())
     });
-    // The last spare stays: the other primary has no more.
+    // The last replica stays: the other primary has no further one.
     cluster.restart(3);
     cluster.wait_for("the first replica is back", || replicas(&cluster, index).len() == 1);
     assert_eq!(replicas(&cluster, 0).len(), 1);
 }
 
-/// Waits until a primary has just these replicas, and they have what it has.
+/// Waits until a primary has exactly these replicas, and they have its data.
 fn wait_for_replicas(cluster: &Cluster, primary: usize, wanted: &[usize]) {
     let mut wanted: Vec<u16> = wanted.iter().map(|&index| cluster.nodes[index].port()).collect();
     wanted.sort_unstable();
@@ -90,7 +90,7 @@ fn a_shard_joins_the_one_that_has_taken_its_last_slot() {
     let loaded = cluster.client(0).call(&format!("FUNCTION LOAD \"{library}\""));
     assert_eq!(loaded, Value::Bulk("old".into()));
     cluster.move_slots(0, 1, "0 5000");
-    // Clients of its servers are redirected throughout, over the connections that they have.
+    // Clients of its servers are redirected throughout, over their existing connections.
     let mut clients = [0, 2].map(|index| cluster.client(index));
     cluster.move_slots(0, 1, "5001 8191");
     cluster.wait_for("all are replicas", || {
@@ -113,7 +113,7 @@ fn a_shard_joins_the_one_that_has_taken_its_last_slot() {
         let shards = cluster.client(index).call("CLUSTER SHARDS");
         assert_eq!(shards.elements().map(<[Value]>::len), Some(1), "nothing is left of the other one");
     }
-    // They are replicas like any other: one of the other shard takes over.
+    // The new replicas are ordinary ones: one from the former other shard takes over.
     cluster.wait_for("it is in sync", || cluster.client(1).info("group").contains("in_sync:n0,n1,n2,n3"));
     cluster.client(0).ok("CLUSTER FAILOVER");
     wait_for_replicas(&cluster, 0, &[1, 2, 3]);
@@ -129,18 +129,19 @@ fn a_shard_that_is_not_to_join_another_stays() {
     let more = ["--enable-debug-command", "yes"];
     let Some(mut cluster) = Cluster::create(5, 3, &more) else { return };
     write_keys(&cluster);
-    // One that never had slots.
+    // A node that never had slots.
     cluster.add_node();
     cluster.client(5).ok(&format!("CLUSTER MEET 127.0.0.1 {}", cluster.nodes[0].port()));
     cluster.client(0).ok("CONFIG SET cluster-allow-replica-migration no");
     cluster.move_slots(0, 2, "0 5460");
     cluster.move_slots(1, 2, "5461 10921");
-    // When this one has gone the others would have as well.
+    // Once this shard has joined, the others would have joined too.
     wait_for_replicas(&cluster, 2, &[1, 4]);
     assert!(is_primary(&cluster, 0) && is_primary(&cluster, 5), "{}", cluster.logs());
     wait_for_replicas(&cluster, 0, &[3]);
     check_keys(&cluster);
-    // Whoever takes over knows that its shard has lost its slots. It may go; the dead one with it.
+    // The new primary knows that its shard has lost its slots. It may join the other shard, and
+    // the dead node follows.
     cluster.wait_for("it is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n3"));
     cluster.nodes[0].signal(Signal::KILL);
     cluster.nodes[0].wait();
@@ -159,9 +160,7 @@ fn a_primary_with_keys_that_are_nobodys_stays_until_they_are() {
     assert_eq!(cluster.call("SET b value"), Value::ok());
     cluster.client(0).ok(&format!("CLUSTER DELSLOTS {slot}"));
     cluster.move_slots(0, 1, &format!("0 {} {} 8191", slot - 1, slot + 1));
-    cluster.wait_for("it tells why it stays", || {
-        cluster.nodes[0].log().contains("keys of slots that are nobody's")
-    });
+    cluster.wait_for("it tells why it stays", || cluster.nodes[0].log().contains("keys of unassigned slots"));
     assert!(is_primary(&cluster, 0));
     assert_eq!(cluster.client(0).call("DBSIZE"), Value::Integer(1));
     cluster.client(1).ok(&format!("CLUSTER ADDSLOTS {slot}"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CLUSTERSCAN over several nodes: a client follows redirections, and finds all keys.
+//! CLUSTERSCAN across several nodes: a client follows redirections, and finds all keys.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ fn fill(cluster: &Cluster) {
     }
 }
 
-/// A step of a walk: the next cursor, and keys.
+/// One step of a scan: the next cursor, and keys.
 fn step(cluster: &Cluster, request: &str) -> (String, Vec<String>) {
     let reply = cluster.call(request);
     let Value::Array(mut parts) = reply else { panic!("{request}: {reply}") };
@@ -25,8 +25,8 @@ fn step(cluster: &Cluster, request: &str) -> (String, Vec<String>) {
     (parts.remove(0).text(), keys.iter().map(Value::text).collect())
 }
 
-/// How often each key is found by a walk. `between` is called after each step with the number of
-/// steps.
+/// The number of times that a scan returns each key. `between` is called after each step with the
+/// number of steps.
 fn walk(cluster: &Cluster, options: &str, mut between: impl FnMut(usize)) -> HashMap<String, usize> {
     let (mut cursor, mut found) = ("0".to_owned(), HashMap::new());
     for number in 1.. {
@@ -51,7 +51,7 @@ fn a_walk_finds_the_keys_of_all_nodes() {
     let found = walk(&cluster, "COUNT 100", |_| {});
     assert_eq!(found.len(), KEYS);
     assert!(found.values().all(|&times| times == 1), "nothing moves: each key is told once");
-    // A slot of the last node, which the first one that is asked sends to.
+    // A slot of the last node, to which the first node redirects.
     let mut in_slot: Vec<String> = (0..20).map(|number| format!("{{a}}:{number}")).collect();
     for key in &in_slot {
         cluster.wait_for("a key is written", || cluster.call(&format!("SET {key} x")) == Value::ok());
@@ -63,7 +63,7 @@ fn a_walk_finds_the_keys_of_all_nodes() {
         in_slot.sort();
         assert_eq!(found, in_slot, "{options}");
     }
-    // A cursor that is sent to another node than its slot's is redirected, by hand too.
+    // A cursor sent to a node that does not own its slot is redirected.
     let (cursor, _) = step(&cluster, "CLUSTERSCAN 0 SLOT 16000");
     let moved = cluster.client(0).call(&format!("CLUSTERSCAN {cursor}")).to_string();
     assert!(moved.contains("MOVED 16000"), "{moved}");
@@ -73,7 +73,7 @@ fn a_walk_finds_the_keys_of_all_nodes() {
 fn a_walk_goes_on_where_slots_have_gone() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     fill(&cluster);
-    // Slots go to the other node while the walk is in the midst of them.
+    // Slots move to the other node while the scan is in the middle of them.
     let found = walk(&cluster, "COUNT 50", |steps| match steps {
         10 => cluster.move_slots(0, 1, "0 5000"),
         30 => cluster.move_slots(1, 0, "8192 12000"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `redis-cli --cluster`, of Redis 7 and 8, makes and changes clusters.
+//! `redis-cli --cluster` of Redis 7 and 8 creates and changes clusters.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use braid_tests::Value;
 
 use crate::{Cluster, redis_clis};
 
-/// Runs `redis-cli --cluster ...`; what it has printed, which must be of a success.
+/// Runs `redis-cli --cluster ...`, which must succeed; returns its output.
 fn run(program: &Path, arguments: &[&str]) -> String {
     let output = Command::new(program).arg("--cluster").args(arguments).output().expect("redis-cli runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -21,10 +21,10 @@ fn address(cluster: &Cluster, index: usize) -> String {
     cluster.nodes[index].address().to_string()
 }
 
-/// Writes keys all over the slots, or checks that they are there.
+/// Number of keys, spread over the slots.
 const KEYS: usize = 300;
 
-/// A third of them are in slot 0.
+/// A third of the keys is in slot 0.
 fn key(index: usize) -> String {
     if index.is_multiple_of(3) { format!("{{06S}}:{index}") } else { format!("key:{index}") }
 }
@@ -55,7 +55,7 @@ fn a_cluster_is_created_and_looked_at() {
     for program in redis_clis() {
         let Some(cluster) = Cluster::start(4, &[]) else { return };
         let places: Vec<String> = (0..4).map(|index| address(&cluster, index)).collect();
-        // Three primaries are the least that it makes.
+        // The tool requires at least three primaries.
         let mut arguments = vec!["create"];
         arguments.extend(places[..3].iter().map(String::as_str));
         arguments.extend(["--cluster-replicas", "0", "--cluster-yes"]);
@@ -81,13 +81,13 @@ fn slots_move_key_by_key_and_nodes_go() {
         run(&program, &["add-node", &places[2], &places[0]]);
         cluster.wait_for("the others know it", || cluster.lines(0).len() == 3);
         let id = cluster.id(2);
-        // Where keys are.
+        // From slots with keys.
         let moved = ["--cluster-from", "all", "--cluster-to", &id, "--cluster-slots", "60", "--cluster-yes"];
         run(&program, &[&["reshard", &places[0]], &moved[..]].concat());
         cluster.wait_until_ready(3);
         check_keys(&cluster);
         assert!(cluster.client(2).call("DBSIZE") != Value::Integer(0), "some keys went along");
-        // A slot that was left half way.
+        // A slot whose migration was abandoned half-way.
         let Value::Integer(slot) = cluster.client(0).call("CLUSTER KEYSLOT key:1") else { panic!("no slot") };
         let has_it = |index: &usize| cluster.client(*index).call("GET key:1") == Value::Bulk("1".into());
         let from = (0..3).find(has_it).expect("one has it");
@@ -96,7 +96,7 @@ fn slots_move_key_by_key_and_nodes_go() {
         cluster.client(from).ok(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", cluster.id(to)));
         run(&program, &["fix", &places[1]]);
         check_keys(&cluster);
-        // Everything goes back, and the node goes.
+        // Everything moves back, and the node leaves.
         let owned = cluster.client(2).call("CLUSTER NODES").text();
         let own = owned.lines().find(|line| line.contains("myself")).expect("its line");
         let count: usize = own

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What holds for the whole cluster: messages of PUBLISH, settings, users and functions.
+//! Cluster-wide state: published messages, settings, users and functions.
 
 use braid_tests::{RawClient, Value};
 
@@ -9,7 +9,7 @@ fn text(client: &mut RawClient, request: &str) -> String {
     client.call(request).to_string()
 }
 
-/// The numbers that a subscriber gets next.
+/// The next numbers that a subscriber receives.
 fn numbers(listener: &mut RawClient, count: usize) -> Vec<u64> {
     let number = |listener: &mut RawClient| {
         let message = listener.read().to_string();
@@ -33,7 +33,7 @@ fn a_message_reaches_the_subscribers_of_all_nodes() {
     for listener in &mut listeners {
         listener.call("SUBSCRIBE news");
     }
-    // Connections are made by the first message.
+    // The first message establishes the connections.
     let mut publisher = cluster.client(0);
     for number in 0..COUNT {
         assert_eq!(
@@ -46,7 +46,7 @@ fn a_message_reaches_the_subscribers_of_all_nodes() {
     for listener in &mut listeners {
         assert_eq!(numbers(listener, COUNT), expected, "once, and in the publisher's order");
     }
-    // From a replica too, by patterns, and from scripts.
+    // Also from a replica, to pattern subscribers, and from scripts.
     listeners[0].call("PSUBSCRIBE n?ws");
     assert_eq!(
         cluster.client(2).call("EVAL \"return redis.call('publish','news','7')\" 0"),
@@ -58,7 +58,7 @@ fn a_message_reaches_the_subscribers_of_all_nodes() {
     let info = cluster.client(0).call("CLUSTER INFO").text();
     assert!(info.contains(&format!("cluster_stats_messages_publish_sent:{}", 2 * COUNT)), "{info}");
     assert!(text(&mut cluster.client(0), "CLUSTER LINKS").contains(&cluster.id(1)));
-    // Keyspace events stay where they are.
+    // Keyspace events stay on their node.
     for index in 0..3 {
         cluster.client(index).ok("CONFIG SET notify-keyspace-events KEA");
     }
@@ -66,7 +66,7 @@ fn a_message_reaches_the_subscribers_of_all_nodes() {
     cluster.client(0).ok("SET hello 1");
     cluster.client(0).call("PUBLISH news 8");
     assert_eq!(numbers(&mut listeners[1], 1), [8]);
-    // A node that is gone holds up nobody, and gets messages again when it is back.
+    // A dead node delays nothing, and receives messages again once it is back.
     cluster.nodes[1].signal(rustix::process::Signal::KILL);
     cluster.nodes[1].wait();
     assert_eq!(publisher.call("PUBLISH news 9"), Value::Integer(2));
@@ -107,9 +107,9 @@ fn settings_users_and_functions_hold_for_the_whole_cluster() {
     let mut reader = cluster.client(1);
     reader.ok("AUTH reader secret");
     assert!(text(&mut reader, "SET foo 1").contains("NOPERM"), "{}", text(&mut client, "ACL LIST"));
-    // What is refused is written nowhere.
+    // A refused request is not written anywhere.
     for (request, error) in [
-        ("CONFIG SET port 1 CLUSTER", "differs from node to node"),
+        ("CONFIG SET port 1 CLUSTER", "differs between nodes"),
         ("CONFIG SET maxmemory x CLUSTER", "CONFIG SET failed"),
         ("CONFIG SET nosuch 1 CLUSTER", "Unknown option"),
         ("CONFIG SET maxmemory CLUSTER", "syntax error"),
@@ -123,14 +123,14 @@ fn settings_users_and_functions_hold_for_the_whole_cluster() {
     }
     assert_eq!(client.info_field("cluster", "cluster_settings"), Some("4".into()));
     assert_eq!(client.info_field("cluster", "cluster_settings_failed"), Some("0".into()));
-    // What one node changes for itself stays there, until the record changes.
+    // A node's own change stays on that node, until the record changes.
     cluster.client(1).ok("CONFIG SET slowlog-max-len 5");
     client.ok("CONFIG SET slowlog-log-slower-than 123 CLUSTER");
     cluster.wait_for("the other setting has come", || {
         text(&mut cluster.client(1), "CONFIG GET slowlog-log-slower-than").contains("123")
     });
     assert!(text(&mut cluster.client(1), "CONFIG GET slowlog-max-len").contains("\"5\""));
-    // A node that was away goes by what was changed and deleted meanwhile.
+    // A node that was away adopts the changes and deletions made meanwhile.
     cluster.wait_for("its replica is in sync", || {
         cluster.client(1).info("group").contains("group_in_sync:n1,n3")
     });
@@ -150,7 +150,7 @@ fn settings_users_and_functions_hold_for_the_whole_cluster() {
     for index in 0..4 {
         cluster.wait_for("the function is gone", || calls(&cluster, index, "Function not found"));
     }
-    // A record that cannot be applied is told and does not hold up others.
+    // A record that cannot be applied is reported, and does not hold up others.
     cluster.put_record("setting/nosuch", "{\"value\": \"1\"}");
     client.ok("CONFIG SET slowlog-max-len 79 CLUSTER");
     assert_eq!(client.info_field("cluster", "cluster_settings_failed"), Some("1".into()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A disk that takes no more: reads are served, writes are refused, and when there is room again
-//! everything that was acknowledged is written. What the test does to the server is a limit on the
-//! size of files, which the system answers like a full disk.
+//! A full disk: reads are served, writes are refused, and once there is space again, all
+//! acknowledged writes are written. The test limits the server's file size, which makes writes
+//! fail as on a full disk.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,8 @@ fn value(number: usize) -> String {
     format!("{number}{}", "x".repeat(20_000))
 }
 
-/// Writes until that is refused; how many values were acknowledged. The connection may end.
+/// Writes until a write is refused; returns the number of acknowledged values. The connection may
+/// end.
 fn fill(server: &TestServer) -> usize {
     let mut client = server.connect();
     for number in 0..100_000 {
@@ -102,8 +103,8 @@ fn a_full_disk_with_fsync_every_second() {
     a_full_disk("everysec");
 }
 
-/// Has several clients write in pipelines until they are refused. How many values of each were
-/// acknowledged.
+/// Several clients write in pipelines until they are refused. Returns each client's number of
+/// acknowledged values.
 fn fill_in_pipelines(server: &TestServer, refused: &str) -> Vec<usize> {
     const PIPELINE: usize = 16;
     let write = |writer: usize| {
@@ -143,8 +144,8 @@ fn check_all_there(client: &mut RawClient, acknowledged: &[usize]) {
     }
 }
 
-/// Writes are refused while there is still room for everything that was acknowledged: a kill loses
-/// nothing of it.
+/// Writes are refused while there is still space for all acknowledged ones, so a kill loses none
+/// of them.
 fn a_full_disk_and_a_kill(folder: &Path, policy: &str, refused: &str, fill: impl FnOnce(&TestServer)) {
     if !is_braid() {
         return;
@@ -154,7 +155,7 @@ fn a_full_disk_and_a_kill(folder: &Path, policy: &str, refused: &str, fill: impl
     fill(&server);
     let acknowledged = fill_in_pipelines(&server, refused);
     assert!(acknowledged.iter().sum::<usize>() > 1000, "{acknowledged:?}");
-    // What was acknowledged last may still be on its way to the file, for some milliseconds.
+    // The last acknowledged writes may take a few milliseconds to reach the file.
     let mut client = server.connect();
     wait_for("the file to have all", || {
         client.info_field("persistence", "aof_buffer_length").as_deref() == Some("0")
@@ -188,7 +189,7 @@ fn a_limit_on_files_and_a_kill_lose_nothing_that_was_acknowledged() {
     }
 }
 
-/// The space reserved ahead is no part of the file, and is given back at the end.
+/// Preallocated space does not belong to the file, and is released at the end.
 #[test]
 fn reserved_space_is_given_back() {
     use std::os::unix::fs::MetadataExt;
@@ -212,8 +213,8 @@ fn reserved_space_is_given_back() {
     assert!(data.blocks() * 512 < 64 << 10, "{} blocks are taken", data.blocks());
 }
 
-/// A long reply is sent in pieces while others of the same batch are made; not before what it
-/// follows is on disk.
+/// A long reply is sent in pieces while other replies of its batch are made, but not before the
+/// preceding writes are on disk.
 #[test]
 fn a_long_reply_does_not_run_ahead_of_the_disk() {
     if !is_braid() {
@@ -231,8 +232,8 @@ fn a_long_reply_does_not_run_ahead_of_the_disk() {
     assert_eq!(client.read().text(), REFUSED);
 }
 
-/// Who has changed something that cannot be put on disk is not left waiting, and not told that it
-/// is there.
+/// A client whose change cannot be written to disk is neither left waiting nor told that the
+/// change is on disk.
 #[test]
 fn a_change_that_cannot_be_put_on_disk_is_not_acknowledged() {
     if !is_braid() {
@@ -242,7 +243,7 @@ fn a_change_that_cannot_be_put_on_disk_is_not_acknowledged() {
     let server = start(folder.path(), "always");
     let mut reader = server.connect();
     reader.ok("SET before 1");
-    // What was written ahead holds small changes.
+    // The space written ahead still has room for small changes.
     limit_file_size(&server, Some(len(&increment(folder.path()))));
     let mut writer = server.connect();
     writer.send(&braid_tests::words::encode(&["SET", "large", &"x".repeat(3 << 20)]));
@@ -252,7 +253,7 @@ fn a_change_that_cannot_be_put_on_disk_is_not_acknowledged() {
     assert_eq!(reader.call("SET small 1").text(), REFUSED);
 }
 
-/// Whatever writing takes, a reply does not come before it is done.
+/// However long a write takes, the reply does not come before it is complete.
 #[test]
 fn a_reply_waits_for_a_slow_write() {
     if !is_braid() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replies that wait for a slow disk (`appendfsync always`): in order, whole, each to whom it
-//! belongs, and none before what it tells is on disk. A library that stands before the system's
-//! says for the disk when it is ready.
+//! Replies that wait for a slow disk (`appendfsync always`): in order, complete, each to its own
+//! client, and none before its data is on disk. A preloaded library decides when the disk is
+//! ready.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,8 +16,8 @@ use braid_tests::{TestServer, Value, wait_for, wait_for_within};
 
 use crate::sync::library;
 
-/// While there is a file of the name in `HOLD`, forcing to disk waits, each time, for one of that
-/// name and `.pass`, which it takes away. `.waits` has a byte for each wait.
+/// While the file named by `HOLD` exists, each fdatasync waits for a file with that name and
+/// `.pass`, which it removes. `.waits` grows by one byte per wait.
 const LIBRARY: &str = r#"
 #include <fcntl.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ int fdatasync(int descriptor) {
 }
 "#;
 
-/// A server on a disk that can be told to wait.
+/// A server on a disk that can be paused.
 struct Disk {
     folder: tempfile::TempDir,
     server: TestServer,
@@ -47,7 +47,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// Nothing without a C compiler, or with another server.
+    /// `None` without a C compiler, or for a server other than Braid.
     fn start() -> Option<Disk> {
         let folder = tempfile::tempdir().expect("a folder");
         let Some(library) = library(folder.path(), LIBRARY).filter(|_| is_braid()) else {
@@ -58,7 +58,7 @@ impl Disk {
         let port = metrics_port.to_string();
         let arguments =
             ["--dir", path, "--appendonly", "yes", "--appendfsync", "always", "--metrics-port", &port];
-        // Other models wait with the whole loop.
+        // In the other models the whole loop waits.
         let more = ["--io-threads", "1", "--threading-model", "parallel"];
         let options = Options {
             arguments: arguments.iter().chain(&more).map(|&text| text.to_owned()).collect(),
@@ -72,7 +72,7 @@ impl Disk {
         Some(Disk { folder, server, metrics_port })
     }
 
-    /// From now on nothing gets to disk without a pass.
+    /// From now on each sync needs a pass.
     fn hold(&self) {
         std::fs::write(hold(self.folder.path()), "").expect("a file");
     }
@@ -85,13 +85,13 @@ impl Disk {
         std::fs::write(hold(self.folder.path()).with_extension("pass"), "").expect("a file");
     }
 
-    /// Waits until the disk has been waited for so many times.
+    /// Waits until the server has waited for the disk `count` times.
     fn wait_for_waits(&self, count: u64) {
         let waits = hold(self.folder.path()).with_extension("waits");
         wait_for("the disk to be waited for", || waits.metadata().is_ok_and(|file| file.len() >= count));
     }
 
-    /// The figures that the server shows; nobody else is answered while the disk is waited for.
+    /// The server's metrics; no other client gets a reply while the server waits for the disk.
     fn metrics(&self) -> String {
         let mut socket = TcpStream::connect(("127.0.0.1", self.metrics_port)).expect("the port is open");
         socket
@@ -117,8 +117,8 @@ fn hold(folder: &Path) -> PathBuf {
     folder.join("hold")
 }
 
-/// Somebody whose reply waits executes a command that waits for a key, and is served: that is told
-/// when it is on disk as well.
+/// A client whose reply is held runs a blocking command and is served: the reply to that is also
+/// sent only when it is on disk.
 #[test]
 fn served_while_a_reply_waits() {
     let is_possible = (0..10).any(|_| {
@@ -128,8 +128,8 @@ fn served_while_a_reply_waits() {
         waiting.send(b"SET k 1\r\nBLPOP l 0\r\n");
         disk.wait_for_waits(1);
         disk.wait_for_calls("set", 1);
-        // On a busy machine the second one may be left for another turn, which comes behind the
-        // reply of the first one.
+        // On a busy machine, the second command may be postponed to another turn, which comes
+        // after the first reply.
         let waits = || disk.metrics().contains("\nbraid_clients_blocked 1\n");
         if !wait_for_within(Duration::from_secs(1), waits) {
             disk.let_go();
@@ -146,7 +146,7 @@ fn served_while_a_reply_waits() {
             });
             disk.pass();
             disk.wait_for_waits(2);
-            // Time enough for a reply that must not be sent.
+            // Enough time for a premature reply to arrive.
             for _ in 0..5 {
                 disk.metrics();
             }
@@ -160,8 +160,8 @@ fn served_while_a_reply_waits() {
     assert!(is_possible, "it has never waited");
 }
 
-/// What is sent while replies wait is executed afterwards, in order; whoever leaves meanwhile
-/// leaves nothing to the next one at its place.
+/// Requests sent while replies wait are executed afterwards, in order; a client that disconnects
+/// meanwhile leaves nothing behind for the next client in its place.
 #[test]
 fn sent_while_replies_wait() {
     let Some(disk) = Disk::start() else { return };

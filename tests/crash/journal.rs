@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What stands in the append-only file for a command: what repeats it, whenever and wherever it is
-//! repeated.
+//! A command's form in the append-only file: it has the same effect whenever and wherever it is
+//! replayed.
 
 use braid_tests::server::is_braid;
 
 use braid_tests::{RawClient, TestServer, Value, words};
 
-/// Commands, and what is journalled for each; `*` stands for a time or an ID. Between bars: several
+/// Commands, and their form in the journal; `*` stands for a time or an ID, bars separate several
 /// requests.
 const CASES: &[(&str, &str)] = &[
     ("SET k v", "SELECT 0|SET k v"),
@@ -56,7 +56,7 @@ const CASES: &[(&str, &str)] = &[
     ("ZADD z 1 a 2 b 3 c", "ZADD z 1 a 2 b 3 c"),
     ("BZPOPMIN z 0", "ZPOPMIN z"),
     ("ZMPOP 1 z MAX COUNT 1", "ZPOPMAX z 1"),
-    // Not all servers read hexadecimal numbers.
+    // Not all servers parse hexadecimal numbers.
     ("ZADD z CH 0x10 0x10 +5 d", "ZADD z CH 16 0x10 +5 d"),
     ("ZADD z NX 0x10 d", ""),
     ("ZINCRBY z -0x1.8p1 0x10", "ZINCRBY z -3 0x10"),
@@ -107,7 +107,7 @@ const CASES: &[(&str, &str)] = &[
     ("FLUSHALL", "FLUSHALL"),
 ];
 
-/// The requests in a file, in a line each, without annotations and what was written ahead.
+/// The requests in a file, one per line, without annotations and without the zeros written ahead.
 fn lines(server: &TestServer) -> Vec<String> {
     let file = server.directory().join("appendonlydir").join("appendonly.aof.1.incr.aof");
     let bytes = std::fs::read(file).expect("the file is there");
@@ -145,7 +145,7 @@ fn commands_are_journalled_as_what_repeats_them() {
     }
 }
 
-/// Only a span of time is replaced, by a point in time; other arguments stay as they were.
+/// Only a relative time is replaced, by an absolute one; other arguments stay unchanged.
 #[test]
 fn restored_values_are_journalled_as_they_came() {
     if !is_braid() {
@@ -178,8 +178,8 @@ fn restored_values_are_journalled_as_they_came() {
     assert!(lines.len() == expected.len() && expected.iter().zip(&lines).all(fits), "{lines:?}");
 }
 
-/// Steps that fail make room nevertheless. Stock servers tell nobody of that, and have another
-/// string after a restart.
+/// Failing BITFIELD steps extend the string nevertheless. Stock servers do not propagate that,
+/// and have a different string after a restart.
 #[test]
 fn room_that_failing_bitfields_make_is_there_after_a_load() {
     if !is_braid() {

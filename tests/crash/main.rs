@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Servers killed in the middle of their work: what they acknowledged is there when they start
-//! again, and what is there is a state that clients could have seen.
+//! Servers killed in the middle of their work: acknowledged writes are there after a restart, and
+//! the data is a state that clients could have seen.
 //!
 //!   cargo test -p braid-tests --test crash
 //!   BRAID_ROUNDS=200 cargo test -p braid-tests --test crash   more kills (default: 3 of each kind)
@@ -25,23 +25,23 @@ use braid_tests::{RawClient, TestServer, Value, words};
 use rustix::process::Signal;
 
 const CLIENTS: usize = 8;
-/// Transactions that a client has under way at once.
+/// Number of a client's transactions in flight.
 const PIPELINE: usize = 8;
-/// After so many kills, or with so many transactions, the next server begins with nothing: what has
-/// to be read after each round does not grow without end.
+/// After this many kills or transactions the next server starts empty, so that the data to read
+/// after each round stays bounded.
 const ROUNDS_OF_A_FOLDER: u64 = 10;
 const TRANSACTIONS_OF_A_FOLDER: u64 = 200_000;
 
-/// What clients know of their own work.
+/// A client's record of its own work.
 #[derive(Default)]
 struct Known {
-    /// Transactions sent.
+    /// Number of transactions sent.
     sent: u64,
-    /// How many were acknowledged, and when.
+    /// Times of acknowledgements, and the number of transactions acknowledged by then.
     acknowledged: Vec<(Instant, u64)>,
 }
 
-/// What an observer has read of the common list before the end.
+/// The common list as an observer has read it so far.
 type Seen = Mutex<Vec<String>>;
 
 fn arguments(folder: &Path, more: &[&str]) -> Vec<String> {
@@ -55,8 +55,8 @@ fn start(folder: &Path, more: &[&str]) -> TestServer {
     TestServer::start(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// A transaction over keys of its client and of all: whoever finds one part of it must find all of
-/// it.
+/// A transaction over its client's own keys and shared ones: a reader that sees one part of it
+/// must see all of it.
 fn transaction(client: usize, number: u64) -> Vec<u8> {
     let number = number.to_string();
     let own = |name: &str| format!("{name}:{client}");
@@ -109,14 +109,14 @@ fn observe(server: &TestServer, seen: &Seen) {
     }
 }
 
-/// What a server has.
+/// A server's data after a restart.
 struct Found {
     all: Vec<String>,
     /// The last transaction of each client.
     last: Vec<u64>,
 }
 
-/// Reads everything and checks that it is whole transactions.
+/// Reads the whole dataset and asserts that it consists of complete transactions.
 #[track_caller]
 fn read(server: &TestServer) -> Found {
     let mut client = server.connect();
@@ -142,8 +142,8 @@ fn read(server: &TestServer) -> Found {
     Found { all, last }
 }
 
-/// Kills a server at random moments of its work, again and again; `check` is told what was there
-/// and what was known, and when it was killed.
+/// Repeatedly kills a server at random moments; `check` gets the data found, the clients'
+/// records, the time of the kill, and the observed list.
 fn kill_again_and_again(
     test: &str,
     more: &[&str],

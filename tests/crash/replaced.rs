@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Files that are replaced while others of the same dataset are written or read: the newer one
-//! stays, and what is read is complete.
+//! Files that are replaced while other files of the same dataset are written or read: the newer
+//! file stays, and readers get complete files.
 
 use std::path::Path;
 
@@ -9,9 +9,9 @@ use braid_tests::{TestServer, wait_for};
 
 use crate::sync::library;
 
-/// The first snapshot to be forced to disk while there is a file of the name in `HOLD` waits for
-/// one of that name and `.release`. Whoever opens the file that is named in `READ`, to read it,
-/// releases it, and gives it a second to take that file's place.
+/// If the file named by `HOLD` exists, the next snapshot to be synced removes it and waits for a
+/// file with that name and `.release`. Opening the file named by `READ` for reading then creates
+/// the latter, and waits up to a second for the opened file to be replaced or deleted.
 const LIBRARY: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -81,7 +81,7 @@ int open(const char *path, int flags, ...) {
 }
 "#;
 
-/// Nothing without a C compiler, or with another server.
+/// `None` without a C compiler, or for a server other than Braid.
 fn start(folder: &Path, read: &str, more: &[&str]) -> Option<TestServer> {
     let Some(library) = library(folder, LIBRARY).filter(|_| is_braid()) else {
         println!("no C compiler, or another server: nothing to be seen");
@@ -120,7 +120,7 @@ fn a_reload_beside_a_save_in_the_background_loads_its_own_file() {
     assert_eq!(client.call("GET k").text(), "new", "what the file has that stays");
 }
 
-/// The same of the append-only file: a rewrite must not remove what is being loaded.
+/// The same for the append-only file: a rewrite must not remove files that are being loaded.
 #[test]
 fn a_load_beside_a_rewrite_finds_all_files() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The append-only file switched on and off while clients write.
+//! Switching the append-only file on and off while clients write.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,7 +8,7 @@ use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
 
-/// Who switches it off during a rewrite may ask for another one at once.
+/// After a rewrite was stopped by switching it off, another one may be requested immediately.
 #[test]
 fn rewritten_while_a_rewrite_that_was_stopped_ends() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -31,7 +31,8 @@ fn rewritten_while_a_rewrite_that_was_stopped_ends() {
     }
 }
 
-/// Nobody is refused or cut off meanwhile, and what is there when it is on is there after a crash.
+/// No client is refused or disconnected meanwhile, and data present while it is on survives a
+/// crash.
 #[test]
 fn switched_on_and_off_under_load() {
     if !is_braid() {
@@ -87,8 +88,8 @@ fn switched_on_and_off_under_load() {
     assert_eq!(files, 3, "a manifest, a base, an increment");
 }
 
-/// As long as there is no base on disk the dataset would be lost: the server does not end, unless
-/// it is forced.
+/// Without a base on disk the dataset would be lost: the server does not exit, unless it is
+/// forced to.
 #[test]
 fn the_first_base_is_waited_for() {
     if !is_braid() {
@@ -146,8 +147,8 @@ fn wait_for_rest(client: &mut RawClient) {
     });
 }
 
-/// Which files there are after each step, and which numbers they have, is the same in stock
-/// servers: this test holds for them, too.
+/// The set of files after each step and their numbers equal those of stock servers, so this test
+/// passes on them too.
 #[test]
 fn files_and_their_numbers() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -157,8 +158,8 @@ fn files_and_their_numbers() {
         TestServer::start(&[&["--dir", path, "--appendonly", "yes"][..], &rewrites].concat())
     };
     let appendonly = folder.path().join("appendonlydir");
-    // The manifest in short: number and type of each file. Every file that it names is there, and
-    // no other.
+    // The manifest in short form: type and number of each file. Every file in it exists, and no
+    // other.
     let check = |step: &str, expected: &str| {
         wait_for("removed files to be gone", || {
             let manifest =
@@ -192,7 +193,8 @@ fn files_and_their_numbers() {
     check("switched off", "b2 i2");
     rewrite(&mut client);
     check("rewritten while it is off", "b3");
-    // Stock servers count increments from 1 again only when they have read the manifest.
+    // Stock servers restart the numbering of increments at 1 only after they have read the
+    // manifest.
     client.ok("DEBUG LOADAOF");
     client.ok("CONFIG SET appendonly yes");
     wait_for_rest(&mut client);
@@ -214,7 +216,7 @@ fn files_and_their_numbers() {
     rewrite(&mut client);
     check("rewritten after that", "b8 i5");
 
-    // What is switched on during a save begins when that is over; until then nothing is written.
+    // Switched on during a save, it starts once the save is over; until then nothing is written.
     client.ok("CONFIG SET appendonly no");
     client.ok("CONFIG SET rdb-key-save-delay 500000");
     assert!(!client.call("BGSAVE").is_error());
@@ -232,9 +234,8 @@ fn files_and_their_numbers() {
     assert_eq!(server.connect().call("GET k").text(), "3");
 }
 
-/// A second rewrite begins before the thread that writes has come to the cut of the first one. What
-/// was changed between the two cuts is in the increment of the first one then, and not in a file
-/// that is gone.
+/// A second rewrite starts before the writing thread has reached the first one's cut. Changes
+/// between the two cuts must be in the first one's increment, not in a file that is gone.
 #[test]
 fn what_lies_between_two_cuts_outlives_a_crash() {
     if !is_braid() {
@@ -251,7 +252,7 @@ fn what_lies_between_two_cuts_outlives_a_crash() {
     assert!(!client.call("BGREWRITEAOF").is_error());
     wait_for_rest(&mut client);
     client.ok("SET between 1");
-    // The next one does not come to its end.
+    // The next rewrite does not complete.
     client.ok("CONFIG SET rdb-key-save-delay 10000000");
     assert!(!client.call("BGREWRITEAOF").is_error());
     let manifest = folder.path().join("appendonlydir/appendonly.aof.manifest");

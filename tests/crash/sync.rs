@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A disk that fails when it is told to keep what was written: nobody knows what is there then, so
-//! writes are refused until the file has been written anew, by itself, when the disk is well again.
-//! A library that stands before the system's says for the disk that it fails.
+//! A disk whose sync fails: it is unknown which data is on it, so writes are refused until the
+//! server has rewritten the file by itself, once the disk works again. A preloaded library makes
+//! the syncs fail.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use braid_tests::server::{Options, is_braid};
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
 
-/// Fails while there is a file of the name in `FAILING`.
+/// Fails while the file named by `FAILING` exists.
 const LIBRARY: &str = r#"
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ int fsync(int descriptor) { return forced(descriptor, SYS_fsync); }
 int fdatasync(int descriptor) { return forced(descriptor, SYS_fdatasync); }
 "#;
 
-/// Builds a library; nothing without a compiler.
+/// Builds a library; `None` without a compiler.
 pub fn library(folder: &Path, text: &str) -> Option<PathBuf> {
     let (source, library) = (folder.join("disk.c"), folder.join("disk.so"));
     std::fs::write(&source, text).expect("a file");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `deploy/compose.yaml`: its form, the servers' arguments, and the client's script.
+//! `deploy/compose.yaml`: its syntax, the servers' arguments, and the client's script.
 
 use std::process::Command;
 
@@ -25,7 +25,8 @@ fn the_compose_file_is_valid_and_its_servers_start() {
     if !is_braid() {
         return;
     }
-    // Nobody is at etcd's name here: a server of the group waits for it, and answers.
+    // No etcd answers at its name here: a server of the group waits for it, and meanwhile answers
+    // PING.
     let arguments: Vec<&str> = servers[0].split_whitespace().collect();
     let server = TestServer::start(&arguments);
     assert_eq!(server.connect().call("PING"), braid_tests::Value::Simple("PONG".into()));

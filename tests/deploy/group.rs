@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `deploy/group`: started, its primary killed, started again, stopped. And `deploy/compose.yaml`.
+//! `deploy/group`: start, kill of the primary, restart, stop. And `deploy/compose.yaml`.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{deploy, is_there, runs};
 
-/// How long anything may take.
+/// Time limit for every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A group in a folder of its own. Dropping it kills what is left of it.
+/// A group in a folder of its own. Dropping it kills its remaining processes.
 struct Group {
     folder: tempfile::TempDir,
     programs: tempfile::TempDir,
     ports: Vec<u16>,
     etcd_ports: [u16; 2],
-    /// Where etcd and redis-cli are.
+    /// PATH with etcd and redis-cli.
     path: std::ffi::OsString,
 }
 
@@ -85,14 +85,14 @@ impl Drop for Group {
     }
 }
 
-/// The process that a file names, if it runs in the file's folder.
+/// The process that a PID file names, if its working folder is the file's folder.
 fn read_pid(file: &Path) -> Option<Pid> {
     let pid: i32 = std::fs::read_to_string(file).ok()?.trim().parse().ok()?;
     let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
     (Some(folder) == std::fs::canonicalize(file.parent()?).ok()).then(|| Pid::from_raw(pid))?
 }
 
-/// The client of `deploy/group`, and its lines.
+/// The client of `deploy/group`, and its output lines.
 struct Client {
     child: Child,
     lines: Receiver<String>,
@@ -114,7 +114,7 @@ impl Client {
         Client { child, lines, seen: Vec::new() }
     }
 
-    /// The next line that begins so.
+    /// The next line with this prefix.
     #[track_caller]
     fn wait_for(&mut self, begin: &str) -> String {
         let end = Instant::now() + PATIENCE;
@@ -127,7 +127,7 @@ impl Client {
         panic!("no line '{begin}' in {:#?}", self.seen);
     }
 
-    /// Waits for a count of writes after what was seen.
+    /// Waits for the next line that counts writes.
     #[track_caller]
     fn wait_for_writes(&mut self) {
         let end = Instant::now() + PATIENCE;
@@ -148,7 +148,7 @@ impl Drop for Client {
     }
 }
 
-/// The port in `primary: port 7001, process ...`.
+/// The port in a line `primary: port 7001, process ...`.
 fn port_of(line: &str) -> u16 {
     let words = line.trim_start_matches("primary: port ");
     words.split(',').next().and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("no port in {line}"))
@@ -170,7 +170,7 @@ fn the_client_goes_on_when_the_primary_is_killed() {
     assert_eq!(told.matches("  slave").count(), 2, "{told}");
     let pids: Vec<_> = group.ports.iter().map(|port| group.pid(*port)).collect();
     assert!(pids.iter().all(Option::is_some), "{pids:?}");
-    // A second time changes nothing.
+    // A second start changes nothing.
     group.run("start");
     assert_eq!(group.ports.iter().map(|port| group.pid(*port)).collect::<Vec<_>>(), pids);
 
@@ -180,7 +180,7 @@ fn the_client_goes_on_when_the_primary_is_killed() {
     let successor = port_of(&client.wait_for("primary: "));
     assert!(successor != killed && group.ports.contains(&successor));
     client.wait_for("gap: ");
-    // It goes on, and the killed one comes back as a replica.
+    // The client continues, and the killed server comes back as a replica.
     client.wait_for_writes();
     let told = group.run("start");
     assert!(told.contains(&format!("braid-{successor}  port {successor}")), "{told}");
@@ -195,7 +195,7 @@ fn the_client_goes_on_when_the_primary_is_killed() {
     assert!(told.contains("Stopped."), "{told}");
     assert!(wait_for_within(PATIENCE, || group.ports.iter().all(|port| group.pid(*port).is_none())));
     assert_eq!(read_pid(&group.folder.path().join("etcd/pid")), None);
-    // What was stopped so can be started again, with its data.
+    // A stopped group can be started again with its data.
     let told = group.run("start");
     assert_eq!(told.matches("  master").count(), 1, "{told}");
     let mut client = braid_tests::RawClient::tcp(([127, 0, 0, 1], successor).into()).expect("it listens");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `deploy/install`: once below a folder, and once as an operator runs it, in a mount namespace
-//! whose /etc, /usr/local, /var/lib and /run are copies or empty, with a `systemctl` that only
-//! notes its calls.
+//! `deploy/install`: once into a staging folder, and once as an operator runs it, in a mount
+//! namespace whose /etc, /usr/local, /var/lib and /run are copies or empty, with a stub
+//! `systemctl` that only records its calls.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::{deploy, is_there, root, runs};
 const PROGRAMS: [&str; 6] =
     ["braid-server", "braid-check-rdb", "braid-check-aof", "braid-top", "braid-cluster", "braid-bench"];
 
-/// A folder with a script for each program that tells its version.
+/// A folder with a script in place of each program that prints this version.
 fn programs(version: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for name in PROGRAMS {
@@ -58,7 +58,7 @@ fn files_are_staged_and_the_server_runs_from_them() {
     assert!(staged("usr/local/share/doc/braid/operations.md").is_file());
     let unit = std::fs::read_to_string(staged("etc/systemd/system/braid.service")).expect("a unit");
 
-    // The configuration and the arguments that the unit gives are what the server takes.
+    // The server accepts the installed configuration and the unit's arguments.
     let command = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
     let port = braid_tests::server::free_port();
     let arguments = command
@@ -77,7 +77,7 @@ fn files_are_staged_and_the_server_runs_from_them() {
     let _ = child.wait();
     assert!(came_up, "the server starts with what is installed");
 
-    // Again: the configuration is kept.
+    // A second installation keeps the configuration.
     std::fs::write(staged("etc/braid/braid.conf"), "port 7000\n").expect("a file");
     install(&[]);
     assert_eq!(std::fs::read_to_string(staged("etc/braid/braid.conf")).expect("it is there"), "port 7000\n");
@@ -106,8 +106,8 @@ fn a_program_that_is_not_built_and_bad_arguments_are_refused() {
     assert_eq!(text(&output), text(&help));
 }
 
-/// Sets the scene of [`an_operator_installs_upgrades_and_removes`]: copies and empty folders over
-/// those of this machine.
+/// Sets up the environment of [`an_operator_installs_upgrades_and_removes`]: copies and empty
+/// folders mounted over those of this machine.
 const SCENE: &str = r#"
 set -eu
 scene=$1; shift
@@ -127,7 +127,7 @@ export PATH="$scene/bin:$PATH"
 exec "$@"
 "#;
 
-/// What the operator does, and what is to be seen then.
+/// The operator's steps, with checks of their effects.
 const STORY: &str = r#"
 set -eu
 scene=$1 install=$2

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the Helm chart shares with other files. The chart itself is checked by
-//! `tests/deploy/charts`.
+//! Content that the Helm chart shares with other files. `tests/deploy/charts` checks the chart
+//! itself.
 
 use crate::deploy;
 
@@ -10,7 +10,7 @@ fn read(name: &str) -> String {
 
 #[test]
 fn the_chart_has_the_alert_rules() {
-    // A chart can hold files of its own folder only.
+    // A chart can only include files of its own folder.
     let copy = read("helm/braid/files/braid.rules.yml");
     assert!(copy.contains("alert: BraidDown"));
     if deploy("prometheus").exists() {

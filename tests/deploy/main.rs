@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Deployments: the server under its systemd unit's restrictions, what it tells a service manager,
-//! `deploy/install`, the manifests for Kubernetes, the group of `deploy/group` and
+//! Deployments: the server under its systemd unit's restrictions, its notifications to a service
+//! manager, `deploy/install`, the manifests for Kubernetes, the group of `deploy/group` and
 //! `deploy/compose.yaml`.
 //!
 //!   cargo test -p braid-tests --test deploy
 //!
 //! Needs etcd-server, redis-tools, python3-seccomp, python3-yaml and systemd (the package, for
-//! `systemd-analyze`; it need not run). The Helm chart is checked by `tests/deploy/charts`, by
-//! hand.
+//! `systemd-analyze`; it need not run). The Helm chart is checked manually by
+//! `tests/deploy/charts`.
 
 mod compose;
 mod group;
@@ -28,8 +28,8 @@ fn deploy(name: &str) -> PathBuf {
     root().join("deploy").join(name)
 }
 
-/// Whether what a test needs is there. In CI it must be; elsewhere the test says that it is
-/// skipped.
+/// True if a test's prerequisite is available. If it is missing, the test fails in CI, and
+/// elsewhere prints that it is skipped.
 fn is_there(test: &str, what: &str, found: bool) -> bool {
     assert!(found || std::env::var_os("CI").is_none(), "{test}: there is no {what}");
     if !found {
@@ -38,7 +38,7 @@ fn is_there(test: &str, what: &str, found: bool) -> bool {
     found
 }
 
-/// Whether a program runs.
+/// True if a program runs successfully.
 fn runs(program: &str, arguments: &[&str]) -> bool {
     std::process::Command::new(program)
         .args(arguments)

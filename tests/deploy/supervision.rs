@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the server tells the service manager that started it.
+//! The server's notifications to the service manager that started it.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -10,7 +10,7 @@ use braid_tests::wait::PATIENCE;
 use braid_tests::{RawClient, TestServer, wait_for};
 use rustix::process::Signal;
 
-/// A process that is killed when the test is over, however it ends.
+/// A process that is killed at the end of the test, however it ends.
 struct Killed(std::process::Child);
 
 impl Drop for Killed {
@@ -20,7 +20,7 @@ impl Drop for Killed {
     }
 }
 
-/// A socket as systemd has one, and the value of NOTIFY_SOCKET.
+/// A notification socket like systemd's, and the value of NOTIFY_SOCKET.
 fn manager(folder: &std::path::Path, is_abstract: bool) -> (UnixDatagram, String) {
     let (address, name) = if is_abstract {
         let name = format!("braid-test-{}", folder.file_name().expect("a name").display());
@@ -34,13 +34,13 @@ fn manager(folder: &std::path::Path, is_abstract: bool) -> (UnixDatagram, String
     (socket, name)
 }
 
-/// The next message.
+/// Receives the next message.
 fn next(socket: &UnixDatagram) -> String {
     let mut buffer = [0; 1000];
     let len = loop {
         match socket.recv(&mut buffer) {
-            // A socket with a time limit is not waited for again by the kernel when the machine
-            // stops processes for a moment.
+            // The kernel does not restart a receive with a timeout after the machine has
+            // suspended processes for a moment.
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             received => break received.expect("a message"),
         }
@@ -48,7 +48,7 @@ fn next(socket: &UnixDatagram) -> String {
     String::from_utf8_lossy(&buffer[..len]).into_owned()
 }
 
-/// Waits for a message with this line, and returns all lines until then.
+/// Waits for a message with this line; returns all lines up to it.
 fn until(socket: &UnixDatagram, line: &str) -> Vec<String> {
     let mut lines = Vec::new();
     while lines.last().is_none_or(|last| last != line) {
@@ -89,7 +89,8 @@ fn systemd_is_told_of_the_way_of_the_server() {
         server.signal(Signal::TERM);
         assert_eq!(server.wait().code(), Some(0));
         let mut lines = vec![next(&socket), next(&socket)];
-        // Stock servers say first that they stop, and then try whether they can.
+        // Sorted, because stock servers announce the stop first and only then try whether they
+        // can stop.
         lines.sort();
         assert_eq!(lines, ["STATUS=Saving the final RDB snapshot\n", "STOPPING=1\n"]);
     }
@@ -143,7 +144,7 @@ fn a_failed_final_save_does_not_say_that_the_server_stops() {
     let (socket, name) = manager(folder.path(), false);
     let server = supervised(&name, &["--supervised", "systemd"]);
     until(&socket, "READY=1");
-    // Where the dump file would be is a folder.
+    // A folder stands where the dump file would be.
     std::fs::create_dir_all(server.directory().join("dump.rdb/in-the-way")).expect("a folder");
     let mut client = server.connect();
     assert!(client.call("SHUTDOWN SAVE").text().starts_with("ERR Errors trying to SHUTDOWN"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The server under the restrictions of `deploy/braid.service`, which `tests/deploy/confine`
-//! applies as systemd does. Refused system calls kill it here, so a server that lives to its end
-//! has made none.
+//! applies as systemd does. A refused system call kills the server here, so a server that exits
+//! normally has made none.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use crate::{deploy, is_there, root, runs};
 
-/// Whether units can be read and filters installed here.
+/// True if units can be parsed and filters installed on this machine.
 fn can_confine(test: &str) -> bool {
     is_braid()
         && is_there(test, "python3-seccomp", runs("/usr/bin/python3", &["-c", "import seccomp"]))
@@ -36,14 +36,14 @@ fn confined(arguments: &[&str]) -> TestServer {
     server
 }
 
-/// Ends a server, which must have been killed by nothing until then.
+/// Shuts down a server that must still be running.
 fn end(mut server: TestServer) {
     server.signal(Signal::TERM);
     let status = server.wait();
     assert_eq!(status.code(), Some(0), "{status}; its log:\n{}", server.log());
 }
 
-/// Runs a program under the unit's restrictions and returns what it prints.
+/// Runs a program under the unit's restrictions and returns its output.
 fn run_confined(program: &[&str]) -> String {
     let output = Command::new(root().join("tests/deploy/confine"))
         .arg(deploy("braid.service"))
@@ -131,7 +131,7 @@ fn everything_about_data_works_under_the_unit() {
     let mut server = server;
     assert_eq!(server.wait().code(), Some(0), "{}", server.log());
 
-    // Another one loads what it has left.
+    // Another server loads its data.
     let folder = server.directory().to_str().expect("a name").to_owned();
     let again = confined(&["--appendonly", "yes", "--dir", &folder]);
     assert_eq!(again.connect().call("GET last").text(), "one");
@@ -243,7 +243,7 @@ fn crashes_are_reported_under_the_unit() {
     let mut client = server.connect();
     client.send(&request("DEBUG SEGFAULT"));
     assert!(client.read_to_close().is_some());
-    // Not SIGSYS, which a refused call would draw.
+    // Not SIGSYS, the signal of a refused call.
     assert_eq!(server.wait().signal(), Some(Signal::SEGV.as_raw()));
     let log = server.log();
     assert!(log.contains("BUG REPORT END") && log.contains("engine/src/dispatch.rs:"), "{log}");
@@ -255,7 +255,7 @@ fn systemd_takes_the_unit() {
     if !is_there(test, "systemd-analyze", runs("systemd-analyze", &["--version"])) {
         return;
     }
-    // With a program in its place, so that what is left to complain about is the unit.
+    // Substitute an existing program, so that any complaint is about the unit.
     let folder = tempfile::tempdir().expect("a folder");
     let unit = folder.path().join("braid.service");
     let text = std::fs::read_to_string(deploy("braid.service")).expect("the unit");
@@ -264,7 +264,7 @@ fn systemd_takes_the_unit() {
     let output = Command::new("systemd-analyze").arg("verify").arg(&unit).output().expect("it starts");
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
-    // Complaints about units of this machine are not about ours.
+    // Ignore complaints about other units of this machine.
     assert!(output.status.success() && !text.contains("braid.service"), "{text}");
     // The overall exposure is below 2.0 of 10.
     let output = Command::new("systemd-analyze")

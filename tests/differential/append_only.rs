@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random commands of all families from several clients at once, while the append-only file is
-//! written and rewritten: a server that starts with these files holds the same data, and so does a
-//! stock server.
+//! Random commands of all families from several concurrent clients, while the append-only file is
+//! written and rewritten: a server started with the resulting files holds the same data, and so
+//! does a stock server.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +16,7 @@ use crate::families::FAMILIES;
 use crate::family::Family;
 use crate::generator::Generator;
 
-/// Families whose commands need nothing but data.
+/// Families whose commands only work on data.
 const OF_DATA: &[&str] = &[
     "strings",
     "bitmaps",
@@ -30,11 +30,11 @@ const OF_DATA: &[&str] = &[
     "hyperloglog",
     "geo",
 ];
-/// The same, of newer servers.
+/// Families of this kind for newer servers.
 const NEWER: &[&str] = &["newer-valkey", "newer-redis", "hash-expiry-valkey"];
 
 const CLIENTS: u64 = 4;
-/// What expires before this many milliseconds could do so between two looks at the data.
+/// Keys that expire within this many milliseconds could do so between two digests.
 const SOON_MS: i64 = 120_000;
 
 fn families(names: &[&str]) -> Vec<&'static Family> {
@@ -56,7 +56,7 @@ fn arguments<'a>(folder: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
     own.iter().chain(more).copied().collect()
 }
 
-/// Sends random commands, in pipelines now and then, whatever is answered.
+/// Sends random commands, partly in pipelines, and ignores the replies.
 fn send_commands(server: &TestServer, seed: u64, families: &[&'static Family], commands: u64) {
     let mut generator = Generator::new(seed, families);
     let mut client = server.connect();
@@ -72,15 +72,15 @@ fn send_commands(server: &TestServer, seed: u64, families: &[&'static Family], c
     }
 }
 
-/// What would end the connection or change how it answers.
+/// True for commands that would end the connection or change its replies.
 fn ends_something(line: &[Vec<u8>]) -> bool {
     let name = line.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
     [&b"quit"[..], b"reset", b"client", b"hello", b"subscribe", b"monitor", b"debug", b"config"]
         .contains(&&name[..])
 }
 
-/// Takes away what is about to expire, and returns a line for each key: its database, its name, and
-/// the digest of its value and expiry.
+/// Removes keys that expire soon, and returns one line per key: its database, its name, and the
+/// digest of its value and expiry.
 fn digest(client: &mut RawClient) -> Vec<String> {
     let mut lines = Vec::new();
     for db in 0..16 {
@@ -111,7 +111,7 @@ fn digest(client: &mut RawClient) -> Vec<String> {
     lines
 }
 
-/// Shows what two looks at the data do not have in common.
+/// Asserts that two digests are equal; otherwise shows the lines that they do not share.
 #[track_caller]
 fn assert_same(before: &[String], after: &[String], log: &str) {
     let gone: Vec<_> = before.iter().filter(|line| !after.contains(line)).collect();
@@ -119,7 +119,7 @@ fn assert_same(before: &[String], after: &[String], log: &str) {
     assert!(gone.is_empty() && new.is_empty(), "before: {gone:#?}\nafter: {new:#?}\nthe log: {log}");
 }
 
-/// Writes with these families and returns the digest of what was there when the server was killed.
+/// Writes with these families, and returns the digest at the time the server was killed.
 fn write(folder: &Path, families: &[&'static Family], more: &[&str]) -> Vec<String> {
     let server = TestServer::start(&arguments(folder, more));
     let (seed, commands) = (seed(), number("BRAID_COMMANDS", 20_000) / 8);
@@ -149,9 +149,9 @@ fn write(folder: &Path, families: &[&'static Family], more: &[&str]) -> Vec<Stri
     });
     let mut client = server.connect();
     assert_eq!(client.info_field("persistence", "aof_last_bgrewrite_status").as_deref(), Some("ok"));
-    // What has changed since the last rewrite is in the increment alone.
+    // Changes since the last rewrite are in the increment alone.
     send_commands(&server, seed.wrapping_sub(1), families, commands);
-    // What this client waits for is its own last change, behind all others.
+    // WAITAOF waits for this client's own last change, which follows all others.
     client.ok("SET last change");
     let digest = digest(&mut client);
     assert_eq!(client.call("WAITAOF 1 0 10000"), Value::Array(vec![Value::Integer(1), Value::Integer(0)]));

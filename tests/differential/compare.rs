@@ -1,39 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! How the replies of two servers to one command are compared: byte for byte, except where the
-//! command's own definition leaves the reply open (the order of a set, a random element, a clock).
+//! command's definition leaves the reply open (the order of a set, a random element, a clock).
 //!
-//! Differences of meaning do not belong here but into `known_differences.txt`.
+//! Semantic differences do not belong here but in `known_differences.txt`.
 
 use braid_tests::Value;
 
 use crate::generator::Command;
 
-/// What of a reply must agree.
+/// The part of a reply that must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Every byte.
     Exact,
     /// The elements, in any order.
     AnyOrder,
-    /// Pairs of elements, in any order of the pairs (a map as RESP2 has it).
+    /// Pairs of elements, in any order of the pairs (a map in RESP2).
     PairsInAnyOrder,
-    /// Integers may be apart by what a clock runs meanwhile; negative ones not.
+    /// Integers may differ by the elapsed time; negative ones must be equal.
     Clock,
-    /// Kinds and lengths, not contents.
+    /// Types and lengths, not contents.
     Shape,
-    /// Kind only.
+    /// Type only.
     Kind,
-    /// A cursor and elements: the elements in any order if both servers say that this is all.
+    /// A cursor and elements: if both cursors are 0, the elements in any order.
     Scan,
-    /// The elements of EXEC, each by the rule of its command.
+    /// The elements of EXEC's reply, each by the rule of its command.
     Transaction,
 }
 
-/// Seconds or milliseconds that pass at most between a command's run on one server and on the
-/// other.
+/// Maximum time between a command's runs on the two servers, in seconds or milliseconds.
 const CLOCK_TOLERANCE: i64 = 15_000;
 
-/// The upper-cased name of a command.
+/// A command's name in upper case.
 pub fn name(command: &[Vec<u8>]) -> String {
     command.first().map(|name| String::from_utf8_lossy(name).to_ascii_uppercase()).unwrap_or_default()
 }
@@ -45,7 +44,7 @@ pub fn rule(command: &[Vec<u8>]) -> Rule {
     match (name(command).as_str(), second.as_str()) {
         ("KEYS" | "SMEMBERS" | "SINTER" | "SUNION" | "SDIFF" | "HKEYS" | "HVALS", _) => Rule::AnyOrder,
         ("HGETALL", _) => Rule::PairsInAnyOrder,
-        // Sorting leaves the order of equal elements open, and without sorting that of a set.
+        // SORT leaves the order of equal elements open, and BY nosort that of a set.
         ("SORT" | "SORT_RO", _) => Rule::AnyOrder,
         (
             "TTL" | "PTTL" | "EXPIRETIME" | "PEXPIRETIME" | "HTTL" | "HPTTL" | "HEXPIRETIME" | "HPEXPIRETIME",
@@ -53,12 +52,12 @@ pub fn rule(command: &[Vec<u8>]) -> Rule {
         ) => Rule::Clock,
         ("XPENDING" | "XCLAIM" | "XINFO", _) => Rule::Clock,
         ("SPOP" | "RANDOMKEY" | "SRANDMEMBER" | "HRANDFIELD" | "ZRANDMEMBER", _) => Rule::Shape,
-        // Only a scan from the start that ends at once tells what must be in it.
+        // Only a scan that starts at 0 and completes in a single call has a defined result.
         ("SCAN", _) if command.get(1).is_some_and(|cursor| cursor == b"0") => Rule::Scan,
         ("SSCAN" | "HSCAN" | "ZSCAN", _) if command.get(2).is_some_and(|cursor| cursor == b"0") => Rule::Scan,
         ("SCAN" | "SSCAN" | "HSCAN" | "ZSCAN", _) => Rule::Kind,
         ("COMMAND", "COUNT" | "") => Rule::Kind,
-        // Without names: everything there is, which depends on the version.
+        // Without names these list all commands, which depend on the version.
         ("COMMAND", "INFO" | "DOCS" | "LIST") if command.len() == 2 => Rule::Kind,
         ("COMMAND", "INFO" | "LIST" | "DOCS" | "GETKEYSANDFLAGS") => Rule::AnyOrder,
         ("PUBSUB" | "CONFIG", _) => Rule::PairsInAnyOrder,
@@ -74,15 +73,15 @@ pub fn rule(command: &[Vec<u8>]) -> Rule {
     }
 }
 
-/// Whether the effect of the command is random, so that the two keyspaces differ after it.
+/// True if the command's effect is random, so that the two keyspaces differ after it.
 pub fn random_effect(command: &[Vec<u8>]) -> bool {
     name(command) == "SPOP"
 }
 
-/// Says whether a difference of the two replies to a command is a known one.
+/// True if the difference between two replies to a command is a known one.
 pub type Excuse<'a> = &'a dyn Fn(&Command, &Value, &Value) -> bool;
 
-/// Whether two replies to `command` agree. `queued` are the commands that an EXEC answers.
+/// True if two replies to `command` agree. `queued` are the commands to which an EXEC replies.
 pub fn agree(command: &Command, queued: &[Command], one: &Value, other: &Value, excuse: Excuse) -> bool {
     if one == other || excuse(command, one, other) {
         return true;
@@ -96,7 +95,7 @@ pub fn agree(command: &Command, queued: &[Command], one: &Value, other: &Value, 
             (Value::Array(one), Value::Array(other))
                 if one.len() == other.len() && one.len() == queued.len() =>
             {
-                // After a random element is gone, everything that follows may differ.
+                // After the removal of a random element, all later replies may differ.
                 queued.iter().any(|command| random_effect(command))
                     || queued
                         .iter()
@@ -106,7 +105,7 @@ pub fn agree(command: &Command, queued: &[Command], one: &Value, other: &Value, 
             _ => false,
         };
     }
-    // Inside MULTI the answer is only "QUEUED", on both.
+    // Inside MULTI both replies are only "QUEUED".
     by_rule(rule, one, other)
 }
 
@@ -178,7 +177,7 @@ pub fn sorted(value: &Value) -> Value {
     }
 }
 
-/// An array of keys and values in turn, sorted by pairs.
+/// An array of alternating keys and values, sorted by pairs.
 pub fn sorted_pairs(value: &Value) -> Value {
     match value {
         Value::Array(items) if items.len() % 2 == 0 => {

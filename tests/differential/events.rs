@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Keyspace events: after each command, the server under test and a stock server have published the
-//! same, in the same order.
+//! Keyspace events: after each command, the server under test and a stock server have published
+//! the same events in the same order.
 
 use braid_tests::server::stock;
 use braid_tests::{RawClient, TestServer, Value};
 
-/// One of a connection's commands in each line; `#` begins a transaction's line, `;` separates its
-/// commands.
+/// One command per line; a line that begins with `#` is a transaction, whose commands are
+/// separated by `;`.
 const COMMANDS: &str = r"
 SET s 1
 SET s 2 EX 100
@@ -207,7 +207,7 @@ impl Side {
         Side { _server: server, client, listener }
     }
 
-    /// What has been published since the last time.
+    /// The events published since the last call.
     fn events(&mut self) -> Vec<String> {
         let mut found = Vec::new();
         let mut value = self.listener.call("PING");
@@ -233,7 +233,7 @@ fn commands_publish_what_they_publish_in_stock_servers() {
         let mut seen = 0;
         for line in COMMANDS.lines().filter(|line| !line.is_empty()) {
             let replies = [ours.client.call(line), stock.client.call(line)];
-            // Which member SPOP takes is open.
+            // SPOP may take any member.
             if !line.starts_with("SPOP") {
                 assert_eq!(replies[0], replies[1], "{line}");
             }
@@ -245,7 +245,7 @@ fn commands_publish_what_they_publish_in_stock_servers() {
         }
         assert!(seen > 5, "{flags}: {seen}");
         if flags.contains('x') || flags.contains('A') {
-            // The listener's PING may come between the two channels' messages.
+            // The listener's PING may arrive between the messages on the two channels.
             let channels = ['K', 'E'].into_iter().filter(|&kind| flags.contains(kind)).count();
             let expired = |side: &mut Side| {
                 side.client.ok("SET stale 1 PX 1");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The list of command families: one file each in the folder `families`, and one line here. A
-//! family is switched on by [`ENABLED`].
+//! The list of command families: one file each in the folder `families`, and one line here.
+//! [`ENABLED`] switches families on.
 
 mod absent;
 pub mod access;
@@ -23,7 +23,7 @@ mod transactions;
 
 use crate::family::Family;
 
-/// Every family there is.
+/// All families.
 pub const FAMILIES: &[Family] = &[
     strings::FAMILY,
     bitmaps::FAMILY,
@@ -49,11 +49,12 @@ pub const FAMILIES: &[Family] = &[
     newer::HASH_EXPIRY_VALKEY,
 ];
 
-/// The families that Braid has. The others follow with their types; `BRAID_FAMILIES` (names with
-/// commas, or `all`) overrides this. A stock server under test gets all.
+/// The families that Braid supports. The others follow with their types; `BRAID_FAMILIES` (names
+/// separated by commas, or `all`) overrides this list. A stock server under test gets all
+/// families.
 ///
-/// `hash-expiry` and `hash-expiry-valkey` are the same commands against two peers that do not agree
-/// on all replies: at most one of them can be enabled.
+/// `hash-expiry` and `hash-expiry-valkey` are the same commands against two peers that disagree
+/// on some replies: at most one of them can be enabled.
 pub const ENABLED: &[&str] = &[
     "strings",
     "bitmaps",
@@ -75,10 +76,10 @@ pub const ENABLED: &[&str] = &[
     "hash-expiry-valkey",
 ];
 
-/// Those of collections, which newer peers are compared with as well.
+/// Families of collections, which are also compared with newer peers.
 pub const TYPES: &[&str] = &["lists", "hashes", "sets", "sorted_sets", "streams", "hyperloglog", "geo"];
 
-/// The families to test now.
+/// The families selected for this run.
 pub fn enabled() -> Vec<&'static Family> {
     let chosen = match std::env::var("BRAID_FAMILIES") {
         Ok(names) => names.split(',').map(|name| name.trim().to_owned()).collect(),

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A family of commands, as the files in `families/` describe them.
+//! A family of commands, as defined by the files in `families/`.
 
-/// Commands on one type or around one topic.
+/// Commands on one type or topic.
 pub struct Family {
     pub name: &'static str,
-    /// How often it is drawn, against the others.
+    /// Relative frequency.
     pub weight: u32,
-    /// Its keys are this and a digit, mostly; empty for keys of all types.
+    /// Keys are mostly this prefix and a digit; empty for keys of all types.
     pub key_prefix: &'static str,
-    /// One template a line, in the language of `grammar.rs`.
+    /// One template per line, in the language of `grammar.rs`.
     pub templates: &'static str,
-    /// Which stock server knows these commands: the beginning of a version as `Peer::version` has
-    /// it. Empty: any.
+    /// The stock server that knows these commands: a prefix of its `Peer::version`. Empty: any.
     pub peer: &'static str,
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random commands: a template of a family is drawn and expanded, its slots are filled, and once in
-//! a while the result is spoiled (wrong arity, wrong option, extreme number, swapped arguments).
+//! Random commands: a family's template is drawn and expanded, its slots are filled, and
+//! occasionally the result is spoiled (wrong arity, wrong option, extreme number, swapped
+//! arguments).
 //!
-//! What it must never produce, since two correct servers would then differ or the machine would
-//! suffer:
+//! The generator must never produce the following, because two correct servers would differ or
+//! the machine would suffer:
 //! - an expiry between now and a minute from now: [`SlotKind::Time`] arguments are spoiled only
 //!   with safe numbers
-//! - an offset that makes a string of hundreds of megabytes: [`SlotKind::Offset`], and no number of
-//!   [`EXTREME`] does
+//! - an offset that makes a string of hundreds of megabytes: [`SlotKind::Offset`], and no number
+//!   of [`EXTREME`] does
 //! - a count that asks for billions of elements: [`SlotKind::Count`]
-//! - a wait without end, or a setting changed for good: commands with a [`SlotKind::Fixed`]
-//!   argument are left alone
+//! - an endless wait, or a permanent change of a setting: commands with a [`SlotKind::Fixed`]
+//!   argument are never spoiled
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,7 +22,7 @@ use crate::grammar::{Node, Template, templates};
 use crate::payloads::payload;
 use crate::slots::{self, EXTREME, EXTREME_FLOATS, SlotKind, WILD_WORDS};
 
-/// An argument on its way into a command.
+/// An argument of a command under construction.
 #[derive(Clone, Debug)]
 pub struct Argument {
     pub bytes: Vec<u8>,
@@ -31,21 +32,21 @@ pub struct Argument {
 /// A command as it is sent.
 pub type Command = Vec<Vec<u8>>;
 
-/// Commands that take any number one appends to them as a count of elements to reply, with
-/// repetitions; and those that take one argument more since Redis 7.2; and RESTORE, whose time to
-/// live may not become short.
+/// Commands that take an appended number as a count of elements to return, with repetitions;
+/// commands with one more argument since Redis 7.2; and RESTORE, whose time to live must not
+/// become short.
 const NEVER_SPOILED: &[&str] = &["SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER", "ZRANK", "ZREVRANK", "RESTORE"];
 
-/// Whether an argument of this kind may stand anywhere.
+/// True if an argument of this kind may appear in any position.
 fn is_harmless(kind: SlotKind) -> bool {
     matches!(kind, SlotKind::Name | SlotKind::Key | SlotKind::Plain)
 }
 
-/// A source of commands.
+/// A generator of commands.
 pub struct Generator {
     random: Rng,
     families: Vec<(&'static Family, Vec<Template>)>,
-    /// The second in which the run began: absolute times count from here.
+    /// Start of the run in Unix seconds, the base of absolute times.
     now_s: u64,
 }
 
@@ -56,7 +57,7 @@ impl Generator {
         Generator { random: Rng::with_seed(seed), families, now_s }
     }
 
-    /// The source of randomness, for decisions around the commands.
+    /// The random number generator, for decisions outside of the commands.
     pub fn random(&mut self) -> &mut Rng {
         &mut self.random
     }
@@ -131,7 +132,7 @@ impl Generator {
         }
     }
 
-    /// Fills a slot. Numbers of the environment are small on purpose: few keys, fields and members
+    /// Fills a slot. Numbers in names are deliberately small: few keys, fields and members
     /// collide often.
     fn fill(&mut self, slot: &str, family: &Family, out: &mut Vec<Argument>) {
         use SlotKind::{Count, Key, Offset, Plain, Time};
@@ -211,7 +212,7 @@ impl Generator {
         choices[self.random.usize(0..choices.len())].as_bytes().to_vec()
     }
 
-    /// Mostly a key of the family's own, so that types match; now and then one of another.
+    /// Usually a key of the family's own, so that types match; sometimes one of another family.
     fn key(&mut self, family: &Family) -> Vec<u8> {
         if family.key_prefix.is_empty() || self.random.u8(0..100) < 8 {
             return self.any_key();
@@ -235,8 +236,8 @@ impl Generator {
             1 => b"\0\x01\xff\r\n".to_vec(),
             2 => self.pick(&["3.0", "1e5", "-0.5", "10.25", "0.1", "1e-7"]),
             3 => self.pick(EXTREME),
-            // Around 44 bytes, where Redis changes a string's encoding, and around 64, where packed
-            // forms end.
+            // Around 44 bytes, where Redis changes a string's encoding, and around 64, the limit
+            // of packed encodings.
             4 => vec![b'v'; self.random.usize(40..70)],
             5 => {
                 let len = self.random.usize(1..40);
@@ -312,7 +313,7 @@ impl Generator {
         }
     }
 
-    /// Makes a command wrong, or at least unusual.
+    /// Makes a command invalid, or at least unusual.
     fn spoil(&mut self, arguments: &mut Vec<Argument>) {
         let never = NEVER_SPOILED.iter().any(|name| name.as_bytes() == arguments[0].bytes);
         if never || arguments.iter().any(|argument| argument.kind == SlotKind::Fixed) {
@@ -339,7 +340,7 @@ impl Generator {
                 let copy = arguments[at].clone();
                 arguments.insert(at, copy);
             }
-            // Swapping could put a small number where a time or a size belongs.
+            // A swap could put a small number in place of a time or a size.
             5 if len > 2 && arguments.iter().all(|argument| is_harmless(argument.kind)) => {
                 let other = self.random.usize(1..len);
                 arguments.swap(at.max(1), other);
@@ -357,8 +358,7 @@ impl Generator {
         if self.random.bool() { self.pick(EXTREME) } else { self.pick(WILD_WORDS) }
     }
 
-    /// Something that does not belong in the place of an argument of this kind, yet does no harm
-    /// there.
+    /// A value that does not fit an argument of this kind, but does no harm there.
     fn unfit(&mut self, kind: SlotKind) -> Vec<u8> {
         match kind {
             SlotKind::Name | SlotKind::Plain | SlotKind::Fixed => self.wild(),
@@ -386,7 +386,7 @@ impl Generator {
         }
     }
 
-    /// Names of commands and options are read in any case.
+    /// Names of commands and options are case-insensitive.
     fn vary_case(&mut self, arguments: &mut [Argument]) {
         if self.random.u8(0..100) >= 25 {
             return;

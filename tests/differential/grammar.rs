@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Templates of commands: one line of text describes a command with all its options, and is
-//! expanded at random.
+//! Command templates: one line of text describes a command with all its options, and is expanded
+//! at random.
 //!
-//! - a bare word is itself (in random case once in a while): `SET`, `WITHSCORES`
-//! - `{name}` is a slot that the generator fills: `{key}`, `{value}`, `{seconds}` (the list is in
+//! - a bare word stands for itself (sometimes in random case): `SET`, `WITHSCORES`
+//! - `{name}` is a slot that the generator fills: `{key}`, `{value}`, `{seconds}` (listed in
 //!   `generator.rs`)
-//! - `[a b]` is there or not; `[a | b]` is there or not, and one of the two
+//! - `[a b]` is optional; `[a | b]` is optional, and one of the two
 //! - `(a | b)` is one of them; an alternative may be empty
 //! - `%( x y z )` is all its parts in random order (a part is a word, slot or bracket)
 //! - `+` right after a bracket or slot repeats it one to four times: `({field} {value})+`
-//! - a backslash at the end of a line joins the next one to it
-//! - `3x ` in front of the line makes it three times as likely
+//! - a backslash at the end of a line continues it on the next one
+//! - `3x ` at the start of a line makes it three times as likely
 
 /// A part of a template.
 #[derive(Debug)]
@@ -23,15 +23,15 @@ pub enum Node {
     Repeat(Box<Node>),
 }
 
-/// One line of a family.
+/// One line of a family's templates.
 #[derive(Debug)]
 pub struct Template {
     pub weight: u32,
     pub nodes: Vec<Node>,
 }
 
-/// Reads the lines of a family; blank lines and lines that begin with `#` are skipped. Panics on a
-/// template that is not well-formed: they are part of the program.
+/// Parses a family's templates; blank lines and lines that begin with `#` are skipped. Panics on
+/// a malformed template, because templates are part of the program.
 pub fn templates(text: &str) -> Vec<Template> {
     let joined = text.replace("\\\n", " ");
     joined
@@ -68,7 +68,7 @@ fn tokens(text: &str) -> Vec<String> {
                 }
             }
             '}' => spaced.push_str("} "),
-            // A repetition is marked so that it cannot be taken for the word `+`.
+            // Marks a repetition, to distinguish it from the word `+`.
             '+' if matches!(previous, ']' | ')' | '}') => spaced.push_str(" ++ "),
             other => spaced.push(other),
         }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Everything a server holds, read through commands, to compare two servers key by key.
+//! A server's whole dataset, read through commands, to compare two servers key by key.
 
 use braid_tests::client::{RawClient, ReadError};
 use braid_tests::{Value, request, words};
 
 use crate::compare::{Excuse, sorted, sorted_pairs};
 
-/// Databases that the generator writes to.
+/// Number of databases that the generator writes to.
 const DATABASES: u8 = 4;
 
-/// Milliseconds by which two expiries may differ.
+/// Maximum difference of two expiry times in milliseconds.
 const EXPIRY_TOLERANCE_MS: i64 = 15_000;
 
 /// One key.
@@ -22,8 +22,8 @@ struct Entry {
     content: Value,
 }
 
-/// Compares the keyspaces of two servers; answers the first difference. A difference of encodings
-/// is one of the command OBJECT ENCODING, and may be a known one.
+/// Compares the keyspaces of two servers; returns the first difference. A difference in encoding
+/// counts as one of the command OBJECT ENCODING, and may be a known one.
 pub fn difference(
     one: &mut RawClient,
     other: &mut RawClient,
@@ -118,7 +118,7 @@ fn entries(client: &mut RawClient) -> Result<Vec<Entry>, ReadError> {
     Ok(found)
 }
 
-/// Members and scores, the scores written in one way whatever the server's.
+/// Members and scores, with the scores formatted uniformly.
 fn plain_scores(reply: &Value) -> Value {
     let Some(items) = reply.elements() else { return reply.clone() };
     let plain = |(place, item): (usize, &Value)| match item.text().parse::<f64>() {

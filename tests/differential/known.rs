@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The differences that are meant, read from `tests/known_differences.txt`. What the file may say
-//! is explained there.
+//! Deliberate differences, read from `tests/known_differences.txt`, which explains its own
+//! format.
 //!
-//! Every entry carries an example, which is run before anything random: an entry whose example no
+//! Every entry has an example, which is run before any random command: an entry whose example no
 //! longer differs, or that does not excuse its own example, is out of date and fails the test.
 
 use braid_tests::Value;
@@ -10,27 +10,27 @@ use braid_tests::words::{glob, line, words};
 
 use crate::generator::Command;
 
-/// What of a reply is still compared where a difference is known.
+/// The part of a reply that is still compared in case of a known difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
     /// Nothing.
     Nothing,
-    /// That both are errors.
+    /// Both must be errors.
     Error,
-    /// Both as numbers, so that the way of writing them may differ.
+    /// Both are compared as numbers, so their formatting may differ.
     Number,
-    /// Kind and, for arrays, length.
+    /// Type and, for arrays, length.
     Shape,
 }
 
 /// One entry of the file.
 #[derive(Debug)]
 pub struct Known {
-    /// A glob over the command line, in any case.
+    /// A glob over the command line, case-insensitive.
     pub command: String,
-    /// A glob over the peer's reply as printed; `*` unless given.
+    /// A glob over the peer's reply as printed. Default: `*`.
     pub reply: String,
-    /// A glob over the peer's version; `*` unless given.
+    /// A glob over the peer's version. Default: `*`.
     pub peer: String,
     pub compare: Compare,
     pub reason: String,
@@ -75,9 +75,9 @@ fn entry(block: &str) -> Known {
 }
 
 impl Known {
-    /// Whether this entry is about `command` and its replies, and lets them pass.
+    /// True if this entry applies to `command` and its replies, and accepts them.
     pub fn excuses(&self, command: &Command, under_test: &Value, peer: &Value) -> bool {
-        // Subcommands and options may be in any case.
+        // Subcommands and options are case-insensitive.
         glob(self.command.to_ascii_uppercase().as_bytes(), line(command).to_ascii_uppercase().as_bytes())
             && glob(self.reply.as_bytes(), peer.to_string().as_bytes())
             && match self.compare {
@@ -92,7 +92,7 @@ impl Known {
     }
 }
 
-/// Equal, where texts that are numbers are taken as numbers.
+/// Equal, with numeric texts compared as numbers.
 fn same_numbers(one: &Value, other: &Value) -> bool {
     if one == other {
         return true;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random commands, the same to the server under test and to a stock server; replies must agree
+//! Random commands, sent both to the server under test and to a stock server; replies must agree
 //! byte for byte.
 //!
 //!   cargo test -p braid-tests --test differential
 //!   BRAID_TEST_SERVER=/usr/bin/redis-server cargo test -p braid-tests --test differential  # stock
 //!
-//! Variables, besides those of `support/lib.rs`:
-//! - `BRAID_COMMANDS`: how many commands a run sends in all (default 20000)
-//! - `BRAID_FAMILIES`: names of families (files in `families/`) with commas, or `all`
-//! - `BRAID_MISMATCHES`: how many different mismatches are collected and shrunk before the test
+//! Variables, in addition to those of `support/lib.rs`:
+//! - `BRAID_COMMANDS`: total number of commands in a run (default 20000)
+//! - `BRAID_FAMILIES`: names of families (files in `families/`) separated by commas, or `all`
+//! - `BRAID_MISMATCHES`: number of different mismatches to collect and shrink before the test
 //!   stops (default 5)
-//! - `BRAID_PEER`: another program to compare with than a stock Redis 7
+//! - `BRAID_PEER`: a program to compare with, instead of a stock Redis 7
 //! - `BRAID_ENCODINGS=0`: do not compare OBJECT ENCODING of the whole keyspace
 //!
-//! Flow: `generator` draws commands from the templates of the `families`; `pair` runs them on both
-//! servers and `compare`s replies and now and then the whole `keyspace`; `search` has a mismatch
-//! made small by `shrink` and printed as commands that can be pasted into `redis-cli`. Differences
-//! that are meant stand in `tests/known_differences.txt`.
+//! Flow: `generator` draws commands from the templates of the `families`; `pair` runs them on
+//! both servers and `compare`s their replies and periodically the whole `keyspace`; `search` lets
+//! `shrink` minimize a mismatch and prints it as commands that can be pasted into `redis-cli`.
+//! Deliberate differences are listed in `tests/known_differences.txt`.
 
 mod append_only;
 mod compare;
@@ -42,8 +42,8 @@ use family::Family;
 use pair::{Manner, Pair};
 use search::{report, search};
 
-/// The peer to compare with: `BRAID_PEER`, or a stock Redis 7. Newer ones reply to some of the
-/// random commands in another way, which is no difference of ours.
+/// The peer to compare with: `BRAID_PEER`, or a stock Redis 7. Newer servers reply differently to
+/// some of the random commands, which would not be faults of Braid.
 fn usual_peer() -> Option<Peer> {
     match std::env::var_os("BRAID_PEER") {
         Some(program) => Some(peer(program.as_ref()).expect("BRAID_PEER names a server")),
@@ -51,7 +51,7 @@ fn usual_peer() -> Option<Peer> {
     }
 }
 
-/// A quarter of the commands in the given manner against the usual peer.
+/// Compares a quarter of the commands in the given manner with the usual peer.
 fn usual(test: &str, protocol: u8, pipeline: usize) {
     let Some(peer) = usual_peer() else {
         assert!(std::env::var_os("CI").is_none(), "{test}: no Redis 7");
@@ -84,7 +84,7 @@ fn random_pipelines_get_the_same_replies_in_resp3() {
     usual("pipelined resp3", 3, 40);
 }
 
-/// Commands that only a newer server knows, against each such server in `BRAID_PEERS_DIR`.
+/// Commands that only a newer server knows, against the matching server in `BRAID_PEERS_DIR`.
 #[test]
 fn newer_commands_get_the_same_replies_as_on_newer_servers() {
     let families: Vec<_> = families::enabled().into_iter().filter(|family| !family.peer.is_empty()).collect();
@@ -94,7 +94,8 @@ fn newer_commands_get_the_same_replies_as_on_newer_servers() {
             continue;
         };
         if !braid_tests::server::is_braid() {
-            // A stock server under test is judged only by another of its own kind.
+            // A stock server under test is compared only with another instance of the same
+            // program.
             let mut pair = Pair::of_program(peer.program.clone(), &[]);
             let manner = Manner { protocol: 3, pipeline: 1, encodings: true };
             search::compare(family.name, &mut pair, &[family], manner, number("BRAID_COMMANDS", 20_000) / 20);
@@ -111,8 +112,8 @@ fn newer_commands_get_the_same_replies_as_on_newer_servers() {
     }
 }
 
-/// The types' commands against Redis 8, which keeps collections in the same forms as Braid. (Valkey
-/// 9 words too many refusals in its own way; what only it has is compared above.)
+/// The types' commands against Redis 8, whose collections have the same encodings as Braid's.
+/// (Valkey 9 words too many errors differently; its own features are compared above.)
 #[test]
 fn commands_on_types_get_the_same_replies_as_on_a_newer_redis() {
     let families = families::enabled().into_iter().filter(|family| families::TYPES.contains(&family.name));
@@ -130,8 +131,8 @@ fn commands_on_types_get_the_same_replies_as_on_a_newer_redis() {
     }
 }
 
-/// Every entry of `known_differences.txt` must still be needed: its example differs, and it excuses
-/// that.
+/// Every entry of `known_differences.txt` must still be needed: its example differs, and the
+/// entry excuses that.
 #[test]
 fn known_differences_are_still_there() {
     let mut peers: Vec<Peer> = usual_peer().into_iter().collect();
@@ -168,8 +169,8 @@ fn known_differences_are_still_there() {
     }
 }
 
-/// The test of the test: two stock servers that differ in one setting must be told apart, by a
-/// short sequence.
+/// The test of the test: a short sequence must tell apart two stock servers that differ in one
+/// setting.
 #[test]
 fn a_difference_is_found_and_made_small() {
     let Some(peer) = stock() else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Two servers that are given the same commands: the one under test and its peer.
+//! Two servers that receive the same commands: the one under test and its peer.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,32 +20,32 @@ pub struct Item {
     pub command: Command,
 }
 
-/// Connections that take part: enough for one to disturb what another watches.
+/// Number of connections: enough for one to interfere with another one's watched keys.
 pub const CONNECTIONS: usize = 3;
 
-/// A reply that takes longer is missing.
+/// Time limit for a reply; after that it counts as missing.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// After how many commands the keyspaces are compared.
+/// Number of commands between comparisons of the keyspaces.
 const KEYSPACE_EVERY: usize = 100;
 
 /// How a sequence is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
-    /// 2 or 3.
+    /// RESP version, 2 or 3.
     pub protocol: u8,
-    /// How many commands of one connection are sent before their replies are read.
+    /// Number of commands that one connection sends before it reads their replies.
     pub pipeline: usize,
-    /// Whether OBJECT ENCODING of every key is compared too.
+    /// True if OBJECT ENCODING of every key is compared too.
     pub encodings: bool,
 }
 
 /// The first disagreement in a sequence.
 #[derive(Clone, Debug)]
 pub struct Mismatch {
-    /// How many commands of the sequence were needed.
+    /// Length of the prefix of the sequence that shows the mismatch.
     pub needed: usize,
-    /// The name of the command, or `keyspace`: two mismatches with the same are taken for one.
+    /// The command's name, or `keyspace`: two mismatches with equal signatures count as one.
     pub signature: String,
     pub description: String,
 }
@@ -59,10 +59,10 @@ struct Side {
 
 /// The server under test and its peer.
 pub struct Pair {
-    /// Under test, peer.
+    /// The server under test, then the peer.
     sides: [Side; 2],
     known: Vec<Known>,
-    /// Replies compared, and how many of them were errors: most commands should do something.
+    /// Number of compared replies, and of errors among them: most commands should have an effect.
     compared: u64,
     errors: u64,
 }
@@ -73,7 +73,8 @@ impl Side {
         Side { options, server, control: None, clients: Vec::new() }
     }
 
-    /// An empty server with fresh connections, started anew when it has died or does not answer.
+    /// Empties the server and opens new connections, restarting it if it has died or does not
+    /// reply.
     fn reset(&mut self, protocol: u8) {
         self.clients.clear();
         for _ in 0..3 {
@@ -134,12 +135,12 @@ impl Side {
     }
 }
 
-/// Whether one of the known differences covers a command's two replies.
+/// True if one of the known differences covers a command's two replies.
 fn excuse(known: &[Known]) -> impl Fn(&Command, &Value, &Value) -> bool {
     |command, one, other| known.iter().any(|known| known.excuses(command, one, other))
 }
 
-/// Two replies below each other; long ones only around the place where they part.
+/// Two replies, one below the other; long ones only around the first difference.
 fn contrast(one: &str, other: &str) -> String {
     const BEFORE: usize = 150;
     const LEN: usize = 400;
@@ -159,7 +160,7 @@ fn closed() -> ReadError {
 }
 
 impl Pair {
-    /// Starts both. Known differences count only when Braid is under test.
+    /// Starts both servers. Known differences apply only if Braid is under test.
     pub fn start(peer: &Peer) -> Pair {
         let known = if braid_tests::server::is_braid() { crate::known::read() } else { Vec::new() };
         let known = known
@@ -172,7 +173,7 @@ impl Pair {
         )
     }
 
-    /// Two starts of one program with different arguments: to see whether differences are found.
+    /// Starts one program twice with different arguments, to check that differences are found.
     pub fn of_program(program: PathBuf, arguments: &[&str]) -> Pair {
         let plain = Options { program: Some(program), ..Options::default() };
         let changed =
@@ -184,7 +185,7 @@ impl Pair {
         Pair { sides: options.map(Side::start), known, compared: 0, errors: 0 }
     }
 
-    /// How much was compared, in words.
+    /// A textual summary of the comparisons.
     pub fn summary(&self) -> String {
         let share = 100 * self.errors / self.compared.max(1);
         format!("{} replies compared, {share} % of them errors", self.compared)
@@ -195,7 +196,7 @@ impl Pair {
         &self.known
     }
 
-    /// Runs one command on fresh servers after others; answers the two last replies.
+    /// Runs these commands on emptied servers; returns both replies to the last one.
     pub fn replies(&mut self, commands: &[Command]) -> [Value; 2] {
         self.sides.each_mut().map(|side| {
             side.reset(2);
@@ -207,7 +208,7 @@ impl Pair {
         })
     }
 
-    /// Runs a sequence from an empty state; answers the first disagreement.
+    /// Runs a sequence from an empty state; the error is the first disagreement.
     pub fn run(&mut self, items: &[Item], manner: Manner) -> Result<(), Mismatch> {
         for side in &mut self.sides {
             side.reset(manner.protocol);
@@ -249,7 +250,7 @@ impl Pair {
         let request: Vec<u8> = batch.iter().flat_map(|item| words::encode(&item.command)).collect();
         let mut replies: [Vec<Result<Value, ReadError>>; 2] = [Vec::new(), Vec::new()];
         for side in &mut self.sides {
-            // A connection that takes no more bytes shows as a missing reply.
+            // A connection that accepts no more bytes shows up as a missing reply.
             let _ = side.client(connection).try_send(&request);
         }
         for (side, replies) in self.sides.iter_mut().zip(&mut replies) {
@@ -305,8 +306,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Keeps the account of what is queued, and makes the keyspaces equal again after a random
-    /// effect.
+    /// Tracks the queued commands, and makes the keyspaces equal again after a random effect.
     fn follow(
         &mut self,
         item: &Item,

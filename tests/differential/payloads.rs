@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Payloads of DUMP that Redis 7.0.15 made, one of each type and form (version 10 of the format,
+//! DUMP payloads made by Redis 7.0.15, one for each type and encoding (version 10 of the format,
 //! which all later servers read).
 
-/// In hexadecimal digits.
+/// In hexadecimal.
 pub const PAYLOADS: &[&str] = &[
     "00c290eefeff0a002875de7b13eb2800",
     "000568656c6c6f0a006372df766534200a",
@@ -22,7 +22,7 @@ pub const PAYLOADS: &[&str] = &[
      0a00fd32c54f658b305f",
 ];
 
-/// One of them as bytes.
+/// A payload as bytes.
 pub fn payload(index: usize) -> Vec<u8> {
     let digits = PAYLOADS[index % PAYLOADS.len()].as_bytes();
     let digit = |byte: u8| char::from(byte).to_digit(16).expect("a hexadecimal digit") as u8;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The search for mismatches: random commands go to both servers, and what they do not agree on is
-//! made small and reported.
+//! The search for mismatches: sends random commands to both servers, then shrinks and reports
+//! their disagreements.
 
 use braid_tests::random::{number, seed};
 use braid_tests::words;
@@ -10,10 +10,10 @@ use crate::generator::Generator;
 use crate::pair::{CONNECTIONS, Item, Manner, Pair};
 use crate::shrink::{Shrunk, shrink};
 
-/// Commands from one empty state to the next.
+/// Number of commands between two empty states.
 const EPISODE: usize = 400;
 
-/// Runs `commands` random commands; panics with every mismatch found, made small.
+/// Runs `commands` random commands; panics with all mismatches, shrunk.
 pub fn compare(test: &str, pair: &mut Pair, families: &[&'static Family], manner: Manner, commands: u64) {
     let seed = seed();
     let names: Vec<&str> = families.iter().map(|family| family.name).collect();
@@ -26,7 +26,7 @@ pub fn compare(test: &str, pair: &mut Pair, families: &[&'static Family], manner
     }
 }
 
-/// Runs `commands` random commands; the mismatches found, made small.
+/// Runs `commands` random commands; returns the mismatches, shrunk.
 pub fn search(
     pair: &mut Pair,
     families: &[&'static Family],
@@ -53,7 +53,7 @@ pub fn search(
     found
 }
 
-/// Commands for the time between two empty states.
+/// The commands of one episode, which starts with an empty state.
 fn episode(generator: &mut Generator, manner: Manner) -> Vec<Item> {
     let mut items = Vec::with_capacity(EPISODE);
     while items.len() < EPISODE {
@@ -66,7 +66,7 @@ fn episode(generator: &mut Generator, manner: Manner) -> Vec<Item> {
     items
 }
 
-/// A mismatch in words, with the commands that show it.
+/// Describes a mismatch, with the commands that reproduce it.
 pub fn report(shrunk: &Shrunk) -> String {
     let one_connection = shrunk.items.iter().all(|item| item.connection == shrunk.items[0].connection);
     let lines: Vec<String> = shrunk

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Making a sequence that shows a mismatch as small as possible, by leaving things out and trying
-//! again.
+//! Minimizes a sequence that shows a mismatch, by removing parts and trying again.
 
 use std::time::{Duration, Instant};
 
 use crate::pair::{Item, Manner, Mismatch, Pair};
 
-/// How long one mismatch may be worked on.
+/// Time limit for shrinking one mismatch.
 const EFFORT: Duration = Duration::from_secs(20);
 
-/// A mismatch and the smallest sequence found that shows it.
+/// A mismatch, and the smallest sequence found that reproduces it.
 pub struct Shrunk {
     pub items: Vec<Item>,
     pub manner: Manner,
@@ -44,7 +43,7 @@ fn size(items: &[Item]) -> usize {
         .sum()
 }
 
-/// Tries a candidate; it becomes the best if it shows the same mismatch.
+/// Tries a candidate, which becomes the best one if it shows the same mismatch.
 fn attempt(pair: &mut Pair, best: &mut Shrunk, items: Vec<Item>, manner: Manner) -> bool {
     match pair.run(&items, manner) {
         Err(mismatch) if mismatch.signature == best.mismatch.signature => {
@@ -56,7 +55,7 @@ fn attempt(pair: &mut Pair, best: &mut Shrunk, items: Vec<Item>, manner: Manner)
     }
 }
 
-/// Leaves out runs of commands: halves first, single ones last.
+/// Removes runs of commands: halves first, single ones last.
 fn drop_commands(pair: &mut Pair, best: &mut Shrunk, end: Instant) {
     let mut chunk = best.items.len() / 2;
     while chunk > 0 {
@@ -73,7 +72,7 @@ fn drop_commands(pair: &mut Pair, best: &mut Shrunk, end: Instant) {
     }
 }
 
-/// Makes single commands smaller: fewer arguments, shorter arguments, the first connection.
+/// Simplifies single commands: fewer arguments, shorter arguments, the first connection.
 fn simplify_commands(pair: &mut Pair, best: &mut Shrunk, end: Instant) {
     let manner = best.manner;
     let mut at = 0;

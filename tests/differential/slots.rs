@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the slots of templates stand for, and the words that fill most of them. The generator draws
-//! the others.
+//! The meaning of template slots, and the values of most of them. The generator draws the others.
 
 use crate::families::access::RULES;
 use crate::families::scripts::{LIBRARIES, SCRIPTS};
 
-/// What an argument stands for; decides how it may be spoiled.
+/// The meaning of an argument, which decides how it may be spoiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotKind {
     Name,
@@ -14,11 +13,11 @@ pub enum SlotKind {
     Time,
     Offset,
     Count,
-    /// Never spoiled, nor is anything in a command that holds one.
+    /// Never spoiled; neither is any argument of the same command.
     Fixed,
 }
 
-/// A slot that is filled with one of some words.
+/// A slot that is filled with one of these words.
 pub struct Choice {
     pub slot: &'static str,
     pub kind: SlotKind,
@@ -27,7 +26,7 @@ pub struct Choice {
 
 const LEX_BOUNDS: &[&str] = &["-", "+", "[a", "(a", "[b", "(c", "[m2", "(m3", "[", "(", "a"];
 
-/// The slots that are filled so. A word that stands twice is drawn twice as often.
+/// The slots of this kind. A word that is listed twice is drawn twice as often.
 pub const CHOICES: &[Choice] = &[
     Choice {
         slot: "text",
@@ -84,8 +83,8 @@ pub const CHOICES: &[Choice] = &[
     Choice { slot: "channel", kind: SlotKind::Plain, words: &["c1", "c2", "news"] },
 ];
 
-/// Numbers at the edges. None of them, taken as a bit or byte offset, makes a string longer than a
-/// megabyte: they are small, or beyond what any offset may be.
+/// Boundary values. As a bit or byte offset, none of them makes a string longer than a megabyte:
+/// they are small, or beyond the maximum offset.
 pub const EXTREME: &[&str] = &[
     "0",
     "1",
@@ -128,7 +127,7 @@ pub const EXTREME: &[&str] = &[
     "1\u{0}",
 ];
 
-/// The same for numbers with a fraction, and how else they may be written.
+/// Boundary values with a fraction, and alternative notations.
 pub const EXTREME_FLOATS: &[&str] = &[
     "0",
     "-0",
@@ -159,7 +158,7 @@ pub const EXTREME_FLOATS: &[&str] = &[
     ".5",
 ];
 
-/// Words put where they do not belong.
+/// Words for positions where they do not belong.
 pub const WILD_WORDS: &[&str] = &[
     "",
     "NX",

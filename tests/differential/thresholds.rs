@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Collections that grow and shrink across every limit between small and big forms, one element at
-//! a time: replies, `OBJECT ENCODING` and in the end the whole content must be those of newer stock
-//! servers, whose forms Braid has.
+//! Collections that grow and shrink across every threshold between small and large encodings, one
+//! element at a time: replies, `OBJECT ENCODING` and finally the whole content must equal those
+//! of newer stock servers, whose encodings Braid shares.
 
 use braid_tests::server::{is_braid, newer_peers};
 
 use crate::generator::Command;
 use crate::pair::{Item, Manner, Pair};
 
-/// Commands in a row, each followed by a look at the key's form.
+/// A sequence of commands, each followed by a check of the key's encoding.
 struct Walk {
     key: &'static str,
     items: Vec<Item>,
@@ -71,7 +71,7 @@ fn sets() -> Walk {
     }
     walk.push(&["SMEMBERS", "e"]);
     for count in [1, 100, 127, 128, 129, 300] {
-        // Integers, then a text among them.
+        // Integers, then one text among them.
         walk.step(&["DEL", "e"]);
         let numbers: Vec<String> = (0..count).map(|n| n.to_string()).collect();
         let mut words = vec!["SADD", "e"];

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whether the documentation is true, as far as that is cheap to tell: links and anchors resolve;
-//! the programs, options, directives, variables and INFO fields that it names exist; blocks marked
-//! `runnable` run and print what the block behind them says.
+//! Checks the documentation as far as that is cheap: links and anchors resolve; the programs,
+//! options, directives, variables and INFO fields that it names exist; blocks marked `runnable`
+//! run and print the output block after them.
 //!
 //!   cargo test -p braid-tests --test docs
 //!
-//! Paths are for `braid-tidy` to see. It looks at names only. That a sentence is right is for its
-//! author to see.
+//! Only names are checked, and not paths, which `braid-tidy` checks. Whether a sentence is right
+//! is for its author to verify.
 
 mod names;
 mod snippets;
@@ -20,10 +20,10 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace")
 }
 
-/// Folders that are no part of the source.
+/// Folders that are not part of the source.
 const SKIPPED: [&str; 6] = ["target", "node_modules", "venv", ".git", "corpus", "third_party"];
 
-/// All files below a folder, sorted, that `wanted` takes.
+/// All files below a folder for which `wanted` holds, sorted.
 fn files(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -42,14 +42,14 @@ fn files(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     found
 }
 
-/// A page of the documentation.
+/// A documentation page.
 struct Page {
     path: PathBuf,
     text: String,
 }
 
 impl Page {
-    /// The path from the workspace's folder, for messages.
+    /// The path relative to the workspace's folder, for messages.
     fn name(&self) -> String {
         self.path.strip_prefix(root()).unwrap_or(&self.path).display().to_string()
     }
@@ -66,7 +66,7 @@ fn pages() -> Vec<Page> {
     pages
 }
 
-/// Fails with one line for each complaint.
+/// Fails with one line per complaint.
 #[track_caller]
 fn no_complaints(complaints: &[String]) {
     assert!(complaints.is_empty(), "{} complaints:\n  {}", complaints.len(), complaints.join("\n  "));

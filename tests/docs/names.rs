@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Names that the documentation mentions: they must be names of something.
+//! Names in the documentation must exist.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,8 +10,8 @@ use braid_tests::{TestServer, Value};
 use crate::text::{self, spans, split, words};
 use crate::{files, no_complaints, pages, root};
 
-/// Words of a directive's shape in code spans that are none: other programs, values of directives,
-/// fields.
+/// Words in code spans that look like directives but are not: other programs, values of
+/// directives, fields.
 const NO_DIRECTIVES: [&str; 21] = [
     "entries-read",
     "network-bytes-out",
@@ -33,14 +33,14 @@ const NO_DIRECTIVES: [&str; 21] = [
     "qbuf-free",
     "redis-8",
     "valkey-9",
-    // A line of the configuration file, but no setting that CONFIG GET knows.
+    // A line of the configuration file, but not a setting that CONFIG GET knows.
     "rename-command",
 ];
 
-/// Names with underscores that belong to others.
+/// Names with underscores that belong to other projects.
 const FOREIGN: [&str; 3] = ["bg_unlink", "df_snapshot_format", "lp_count"];
 
-/// The text of all sources: what is not documentation.
+/// The text of all sources, without documentation.
 fn sources() -> String {
     let is_source = |path: &Path| {
         path.extension().is_none_or(|kind| {
@@ -52,7 +52,7 @@ fn sources() -> String {
     let mut all = String::new();
     for folder in ["crates", "tests", "bench", "deploy", "fuzz", ".ci"] {
         for path in files(&root().join(folder), &is_source) {
-            // This file and its like must not be their own proof.
+            // The tests of the documentation must not be their own evidence.
             if !path.starts_with(root().join("tests/docs")) {
                 all += &fs::read_to_string(path).unwrap_or_default();
             }
@@ -62,7 +62,7 @@ fn sources() -> String {
     all
 }
 
-/// Names of packages and programs of the workspace.
+/// Names of the workspace's packages and programs.
 fn programs() -> HashSet<String> {
     let manifests = files(root(), &|path| path.ends_with("Cargo.toml"));
     let mut names = HashSet::new();
@@ -110,12 +110,13 @@ fn options_of_the_tools_exist() {
     let mut complaints = Vec::new();
     let mut options = 0;
     for page in pages() {
-        // A command and its continuation lines are one line.
+        // Join a command with its continuation lines.
         let joined = page.text.replace("\\\n", " ");
         for line in joined.lines() {
             for (tool, source) in &tools {
                 let Some(at) = line.find(&format!("{tool} ")) else { continue };
-                // To the end of the code span, or of the line. What is quoted is another program's.
+                // Up to the end of the code span or of the line. Quoted words belong to another
+                // program.
                 let code = line[at..].split(['`', '\'']).next().unwrap_or_default();
                 for word in code.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2) {
                     let name = word[2..].split(['=', ',', '|', ']', ')']).next().unwrap_or_default();
@@ -131,8 +132,7 @@ fn options_of_the_tools_exist() {
     no_complaints(&complaints);
 }
 
-/// Whether this is a word such as `io-threads`: at least two parts with hyphens between, in small
-/// letters.
+/// True for a word such as `io-threads`: two or more lower-case parts joined by hyphens.
 fn is_hyphenated(word: &str) -> bool {
     word.contains('-')
         && word.starts_with(|c: char| c.is_ascii_lowercase())
@@ -150,7 +150,7 @@ fn directives_exist() {
     }
     let programs = programs();
     let reference = fs::read_to_string(root().join("docs/configuration.md")).expect("the reference");
-    // They have no setting behind them, which is what the reference says of them.
+    // Ignored directives have no setting, as the reference says.
     let ignored =
         reference.split("## Accepted and ignored").nth(1).expect("the section of ignored directives");
     let mut client = server.connect();
@@ -172,7 +172,7 @@ fn directives_exist() {
             }
         }
         for line in page.text.replace("\\\n", " ").lines() {
-            // Names that are set, and options of the server.
+            // Names of settings in CONFIG commands, and options of the server.
             for set in ["CONFIG SET ", "config set ", "CONFIG GET ", "config get "] {
                 for (at, _) in line.match_indices(set) {
                     let name = line[at + set.len()..]
@@ -212,7 +212,7 @@ fn variables_and_fields_exist() {
                 complaints.push(format!("{}: no source knows {word}", page.name()));
             }
         }
-        // Fields of INFO, counters, functions: names with an underscore in a code span.
+        // INFO fields, counters, functions: names with an underscore in a code span.
         let (prose, _) = split(&page.text);
         for span in spans(&prose) {
             for (word, _) in words(&span, |c| c.is_ascii_alphanumeric() || c == '_') {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Runs the blocks that are marked `runnable` and compares what they print with the block `text
-//! output` behind them, if there is one. They are written for port 6379; here that is a server of
-//! their own.
+//! Runs the blocks marked `runnable` and compares their output with the following block
+//! `text output`, if there is one. The blocks are written for port 6379, which is replaced by the
+//! port of a server of their own.
 //!
-//! Each language needs what tests/clients/install installs; without it its blocks are skipped, and
-//! named. With `CI` set that is a failure. The Rust block is not run but compiled: it must be the
-//! text of hello.rs.
+//! Each language needs the installation by tests/clients/install. Without it the language's
+//! blocks are skipped with a message, or fail if `CI` is set. The Rust block is compiled, not
+//! run: its text must equal hello.rs.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -26,7 +26,7 @@ fn is_on_path(program: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))
 }
 
-/// The command that runs a block of this language in `folder`; the error says what is missing.
+/// The command that runs a block of this language in `folder`; the error names what is missing.
 fn command(language: &str, code: &str, folder: &Path) -> Result<Command, String> {
     let write = |name: &str, code: &str| fs::write(folder.join(name), code).expect("a file can be written");
     let missing = |what: &str| Err(format!("{language}: no {what}"));
@@ -88,10 +88,10 @@ fn command(language: &str, code: &str, folder: &Path) -> Result<Command, String>
     }
 }
 
-/// Runs a block; `None` if what it needs is missing.
+/// Runs a block; `None` if a prerequisite is missing.
 fn run(block: &Block, language: &str, port: u16) -> Option<String> {
     let folder = tempfile::tempdir().expect("a folder");
-    // redis-cli takes the port as an option; the programs have it in their text.
+    // redis-cli takes the port as an option; the other programs contain it in their text.
     let code =
         block.body.replace("6379", &port.to_string()).replace("redis-cli ", &format!("redis-cli -p {port} "));
     let mut command = match command(language, &code, folder.path()) {

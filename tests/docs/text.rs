@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Markdown, as far as these tests need it: links, headings, code spans, fenced blocks.
+//! The subset of Markdown that these tests need: links, headings, code spans, fenced blocks.
 
-/// A fenced block: the words behind its opening fence, and its lines.
+/// A fenced block: the words after its opening fence, and its lines.
 pub struct Block {
     pub info: String,
     pub body: String,
@@ -9,7 +9,7 @@ pub struct Block {
     pub line: usize,
 }
 
-/// The text without fenced and indented blocks, and the fenced blocks.
+/// Splits a page into the text without fenced and indented blocks, and the fenced blocks.
 pub fn split(text: &str) -> (String, Vec<Block>) {
     let mut prose = String::new();
     let mut blocks: Vec<Block> = Vec::new();
@@ -50,7 +50,7 @@ pub fn links(text: &str) -> Vec<&str> {
     found
 }
 
-/// What links may name behind a `#`: the headings, as GitHub makes identifiers of them.
+/// Valid anchors: the headings, converted to identifiers as on GitHub.
 pub fn anchors(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut inside = false;
@@ -70,7 +70,7 @@ pub fn anchors(text: &str) -> Vec<String> {
     found
 }
 
-/// Code spans of the prose: what stands between backticks in one paragraph.
+/// Code spans of the prose: the text between backticks within a paragraph.
 pub fn spans(prose: &str) -> Vec<String> {
     let mut found = Vec::new();
     for paragraph in prose.split("\n\n") {
@@ -83,7 +83,7 @@ pub fn spans(prose: &str) -> Vec<String> {
     found
 }
 
-/// Parts of a text that look like a word of these characters, with the character before each.
+/// Words of a text that consist of these characters, each with the preceding character.
 pub fn words(text: &str, is_part: impl Fn(char) -> bool) -> Vec<(&str, Option<char>)> {
     let mut found = Vec::new();
     let mut start = None;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! BGSAVE: the file has the state of one moment, whatever is written meanwhile, and its failure is
-//! handled as users know.
+//! BGSAVE: the file holds the state at a single moment despite concurrent writes, and failures
+//! are handled as users expect.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,15 +24,14 @@ fn begin(client: &mut RawClient) {
     assert_eq!(client.call("BGSAVE").text(), "Background saving started");
 }
 
-/// Moves amounts between accounts until told to stop, so that their sum stays the same after every
-/// transaction.
+/// Moves amounts between accounts until stopped. Every transaction preserves their sum.
 fn move_amounts(server: &TestServer, stop: &AtomicBool, seed: u64) {
     let (mut client, mut random) = (server.connect(), fastrand::Rng::with_seed(seed));
     while !stop.load(Relaxed) {
         let mut batch = String::new();
         for _ in 0..20 {
             let (from, to, amount) = (random.u32(0..ACCOUNTS), random.u32(0..ACCOUNTS), random.u32(1..9));
-            // Half of them by counters, half by fields of hashes.
+            // Half of the accounts are counters, half are fields of hashes.
             let lines = if random.bool() {
                 format!("DECRBY {from} {amount}\r\nINCRBY {to} {amount}\r\n")
             } else {
@@ -55,7 +54,7 @@ fn a_save_in_the_background_has_the_state_of_one_moment() {
         client.ok(&format!("SET {number} {STAKE}"));
         client.call(&format!("HSET h:{number} f {STAKE}"));
     }
-    /// Ends the threads however the test ends.
+    /// Stops the threads however the test ends.
     struct Stop<'s>(&'s AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {
@@ -86,7 +85,7 @@ fn a_save_in_the_background_has_the_state_of_one_moment() {
     });
 }
 
-/// A server whose saves in the background take a while.
+/// A server whose background saves take a while.
 fn slow_saver(arguments: &[&str]) -> (TestServer, RawClient, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("a readable path").to_owned();
@@ -196,7 +195,7 @@ fn while_it_fails_nothing_is_written_and_afterwards_it_is() {
     client.ok("SET k 2");
     client.ok("CONFIG SET stop-writes-on-bgsave-error yes");
     assert!(client.call("SET k 3").text().starts_with("MISCONF"));
-    // The disk is there again.
+    // The disk is available again.
     std::fs::create_dir(&inner).expect("a folder");
     client.ok(&format!("CONFIG SET dir {path}"));
     begin(&mut client);
@@ -205,8 +204,8 @@ fn while_it_fails_nothing_is_written_and_afterwards_it_is() {
     client.ok("SET k 3");
 }
 
-/// Fills a server whose saves at the end take a second or so, and has it end by a signal; the file
-/// that it writes meanwhile.
+/// Fills a server whose save at shutdown takes about a second, and signals it to shut down.
+/// Returns the server and the path of the file being written.
 fn ending(path: &str, signal: Signal) -> (TestServer, std::path::PathBuf) {
     let server = TestServer::start(&["--dir", path, "--save", "3600 1"]);
     let mut client = server.connect();
@@ -296,7 +295,7 @@ fn what_is_copied_during_a_save_is_told() {
         client.info_field("persistence", name).expect("a field").parse().expect("a number")
     };
     begin(&mut client);
-    // A change of everything: most of it has not been saved yet.
+    // Change all keys, most of which have not been saved yet.
     let changes: Vec<u8> =
         (0..2000).flat_map(|number| request(&format!("SETRANGE key:{number} 0 other"))).collect();
     client.send(&changes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a key holds, asked by commands.
+//! A key's content, read by commands.
 
 use braid_tests::{RawClient, Value};
 
@@ -7,7 +7,7 @@ fn ask(client: &mut RawClient, words: &[&[u8]]) -> Value {
     client.call_arguments(words)
 }
 
-/// Elements in pairs, sorted.
+/// Groups of `width` elements, sorted.
 fn sorted(reply: Value, width: usize) -> Vec<String> {
     let mut all: Vec<String> = reply
         .elements()
@@ -19,7 +19,7 @@ fn sorted(reply: Value, width: usize) -> Vec<String> {
     all
 }
 
-/// All of a key's content as text; the same on servers that hold the same.
+/// A key's whole content as text, equal on all servers that hold the same data.
 pub fn content(client: &mut RawClient, key: &[u8], times_of_fields: bool) -> Vec<String> {
     let kind = ask(client, &[b"TYPE", key]).text();
     let mut lines = match kind.as_str() {
@@ -29,7 +29,7 @@ pub fn content(client: &mut RawClient, key: &[u8], times_of_fields: bool) -> Vec
         "zset" => scores(ask(client, &[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"])),
         "hash" => hash(client, key, times_of_fields),
         "stream" => stream(client, key),
-        // It has expired since somebody saw it.
+        // The key has expired since the caller saw it.
         "none" => Vec::new(),
         other => panic!("a key of type {other}"),
     };
@@ -37,7 +37,7 @@ pub fn content(client: &mut RawClient, key: &[u8], times_of_fields: bool) -> Vec
     lines
 }
 
-/// Members in order with their scores as numbers: servers write them differently.
+/// Members in order, with their scores as numbers because servers format scores differently.
 fn scores(reply: Value) -> Vec<String> {
     let number = |score: &Value| score.text().parse::<f64>().expect("a score");
     reply
@@ -70,7 +70,7 @@ fn hash(client: &mut RawClient, key: &[u8], times_of_fields: bool) -> Vec<String
     lines
 }
 
-/// Entries, and all of XINFO but what says how the stream is kept and which servers compute
+/// Entries, and XINFO without the fields that describe the representation or that servers compute
 /// differently.
 fn stream(client: &mut RawClient, key: &[u8]) -> Vec<String> {
     const KEPT: [&str; 5] = ["radix-tree-keys", "radix-tree-nodes", "entries", "lag", "active-time"];
@@ -80,7 +80,7 @@ fn stream(client: &mut RawClient, key: &[u8]) -> Vec<String> {
     lines
 }
 
-/// Flattens a reply of names and values, leaving some names out.
+/// Flattens a reply of names and values, omitting some names.
 fn without(value: &Value, names: &[&str], lines: &mut Vec<String>) {
     let Some(items) = value.elements() else {
         lines.push(format!("{value}"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Dump files travel, too: one server saves, another starts with its file.
+//! Dump files move between servers: one saves, another starts with its file.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::content::content;
 use crate::fill;
 
-/// The server under test, or a stock one.
+/// Starts the server under test, or a stock one.
 fn start(peer: Option<&Peer>, arguments: &[&str]) -> TestServer {
     match peer {
         Some(peer) => TestServer::start_program(&peer.program, arguments),
@@ -31,7 +31,7 @@ fn keys(client: &mut RawClient) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Content of database 0, and of one key with an expiry in another one.
+/// The content of database 0, and of a key with an expiry in another database.
 fn all(client: &mut RawClient, times: bool) -> Vec<Vec<String>> {
     let mut all: Vec<Vec<String>> = keys(client)
         .iter()
@@ -47,7 +47,7 @@ fn all(client: &mut RawClient, times: bool) -> Vec<Vec<String>> {
     all
 }
 
-/// What `rdb-target` calls a stock server.
+/// The value of `rdb-target` for a stock server.
 fn target_of(peer: &Peer) -> &'static str {
     let names = [
         ("redis 7.0", "redis-7.0"),
@@ -59,8 +59,8 @@ fn target_of(peer: &Peer) -> &'static str {
     found.map_or("redis-7.2", |(_, target)| target)
 }
 
-/// Lets one server save and another load; `times`: with fields that expire. `more`: arguments for
-/// the one that saves.
+/// Saves with one server and loads with another. `times`: with expiring fields. `more`: arguments
+/// of the saving server.
 fn move_file(from: Option<&Peer>, to: Option<&Peer>, times: bool, seed: u64, more: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("a readable path");
@@ -72,7 +72,7 @@ fn move_file(from: Option<&Peer>, to: Option<&Peer>, times: bool, seed: u64, mor
     client.ok("SELECT 0");
     client.ok("SAVE");
     let saved = all(&mut client, times);
-    // The file alone must do: no save at the end.
+    // The file must be sufficient by itself: no save at shutdown.
     client.send(b"SHUTDOWN NOSAVE\r\n");
     server.wait();
     let other = start(to, &["--dir", path]);
@@ -92,8 +92,8 @@ fn dump_files_travel_between_servers() {
     for peer in &peers {
         let has_times = own_times && !peer.version.starts_with("redis 7");
         move_file(Some(peer), None, has_times, random.u64(..), &[]);
-        // Redis 7.0 is one version behind; Redis 8 does not know how Valkey writes fields that
-        // expire.
+        // Redis 7.0 is one version behind; Redis 8 does not know Valkey's form of expiring
+        // fields.
         if !peer.version.starts_with("redis 7.0") {
             let times = own_times && peer.version.starts_with("valkey");
             move_file(None, Some(peer), times, random.u64(..), &[]);
@@ -107,8 +107,8 @@ fn dump_files_travel_between_servers() {
     }
 }
 
-/// What the servers that a file is for do not know is left out of it: the times, not the members;
-/// and the log says so.
+/// Features that the target servers do not know are left out of the file, here the members' times
+/// but not the members, and the log says so.
 #[test]
 fn what_a_target_does_not_know_is_left_out() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -156,7 +156,7 @@ fn what_a_target_does_not_know_is_left_out() {
         let warning = format!("rdb-target: {lost} members of collections will not expire");
         assert_eq!(log.contains(&warning), lost > 0, "{target}: {log}");
         assert_eq!(client.call("FCALL f 0").integer().is_some(), target != "keydb");
-        assert_eq!(log.contains("functions are left out"), target == "keydb");
+        assert_eq!(log.contains("functions are omitted"), target == "keydb");
         let version = match target {
             "keydb" => 9,
             "redis-7.0" => 10,
@@ -195,7 +195,8 @@ fn the_end_of_the_server_saves_if_it_shall() {
     server.signal(Signal::TERM);
     assert!(server.wait().success());
     restart(&[], "SHUTDOWN NOSAVE", "four", "five");
-    // It cannot save: the folder is gone. Then it goes on, unless it is forced.
+    // The save fails because the folder is gone. The server continues, unless it is forced to
+    // exit.
     drop(folder);
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("a readable path").to_owned();
@@ -221,7 +222,7 @@ fn functions_are_in_the_file() {
     client.call_arguments(&["FUNCTION", "LOAD", LIBRARY]);
     client.ok("DEBUG RELOAD");
     assert_eq!(client.call("FCALL f 0").text(), "it is there");
-    // Beside what is there it is there twice.
+    // Without a flush, the library would be loaded a second time.
     let refusal = client.call("DEBUG RELOAD NOFLUSH").text();
     assert_eq!(refusal, "ERR Error trying to load the RDB dump, check server logs.");
     client.ok("DEBUG RELOAD NOFLUSH MERGE");
@@ -268,7 +269,7 @@ fn a_load_is_seen_from_outside_and_can_be_ended() {
     client.send(b"SHUTDOWN NOSAVE\r\n");
     server.wait();
     let before = std::fs::read(&file).expect("a dump file");
-    // With this wait after each key the load takes seconds. (Not a `TestServer`: that waits until
+    // With this delay per key, the load takes seconds. (Not a `TestServer`: that waits until
     // commands work.)
     let port = free_port();
     let mut child = std::process::Command::new(braid_tests::server::program_under_test())
@@ -291,7 +292,7 @@ fn a_load_is_seen_from_outside_and_can_be_ended() {
     );
     assert_eq!(client.info_field("persistence", "loading").as_deref(), Some("1"));
     assert!(client.info_field("persistence", "loading_loaded_perc").is_some());
-    // What is loaded so far must not be saved over what it comes from.
+    // The partly loaded dataset must not be saved over the file that it is loaded from.
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process id");
     kill_process(id, Signal::TERM).expect("it runs");
     child.wait().expect("our own child");

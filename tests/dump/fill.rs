@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random values of every type, small and large, so that every form occurs.
+//! Random values of every type, small and large, so that every encoding occurs.
 
 use braid_tests::RawClient;
 use fastrand::Rng;
 
-/// A text: short or long, repetitive or not, a number now and then.
+/// A text: short or long, repetitive or not, sometimes a number.
 fn text(random: &mut Rng) -> Vec<u8> {
     match random.u32(..10) {
         0..=2 => random.i32(-300..300).to_string().into_bytes(),
@@ -29,7 +29,7 @@ fn score(random: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// Sizes on both sides of the thresholds.
+/// A size below or above the encoding thresholds.
 fn size(random: &mut Rng) -> usize {
     match random.u32(..10) {
         0..=4 => random.usize(1..8),
@@ -47,7 +47,7 @@ fn words(command: &str, key: &str) -> Vec<Vec<u8>> {
     vec![command.as_bytes().to_vec(), key.as_bytes().to_vec()]
 }
 
-/// Fills an empty server; the same random numbers give the same commands.
+/// Fills an empty server. Equal random numbers give equal commands.
 pub fn fill(client: &mut RawClient, random: &mut Rng, has_field_expiry: bool) {
     for number in 0..12 {
         let mut set = words("SET", &format!("string:{number}"));

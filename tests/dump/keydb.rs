@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A file as KeyDB 6.3 writes it, put together as its `rdb.cpp` does: a file of Redis 6 with notes
-//! among the keys, the times of members among them, and a type of its own. (Files that a KeyDB has
-//! written are in `tests/corpus`.) And files for KeyDB, if `BRAID_KEYDB` names its program: none is
-//! to be had from package archives.
+//! A hand-made file in the format of KeyDB 6.3, after its `rdb.cpp`: a file of Redis 6 with
+//! annotations and member expiry times among the keys, and a type of its own. (Files written by a
+//! real KeyDB are in `tests/corpus`.) Also files for KeyDB, if `BRAID_KEYDB` names its program:
+//! no package archive has one.
 
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, wait_for};
 
 use crate::fill;
 
-/// Puts a file together. Strings and lengths are short.
+/// Builds a file. Strings and lengths must be short.
 #[derive(Default)]
 struct File(Vec<u8>);
 
@@ -29,7 +29,7 @@ impl File {
         self.bytes(&[250]).text(name).text(text)
     }
 
-    /// What stands before the type of a key of an active replica.
+    /// The records that precede a key's type, as an active replica writes them.
     fn begin(&mut self, expire_at: Option<i64>, idle: Option<u8>) -> &mut File {
         if let Some(time) = expire_at {
             self.bytes(&[252]).bytes(&time.to_le_bytes());
@@ -94,7 +94,7 @@ fn a_file_of_keydb() {
         let server = TestServer::start(&arguments);
         let mut client = server.connect();
         wait_for("what is past to be removed", || client.call("DBSIZE").integer() == Some(5));
-        // What was loaded is also saved.
+        // Loaded data is also saved.
         for _ in 0..2 {
             for (line, expected) in [
                 ("MGET string plain", "[\"value\", \"value\"]"),
@@ -117,12 +117,12 @@ fn a_file_of_keydb() {
             client.ok("DEBUG RELOAD");
         }
         let log = server.log();
-        assert!(log.contains("key 'job' is left out: a job of KeyDB's KEYDB.CRON"), "{log}");
+        assert!(log.contains("key 'job' is skipped: a job of KeyDB's KEYDB.CRON"), "{log}");
     }
 }
 
-/// A line with name, digest and expiry for each key. KeyDB reckons the digest of a sorted set from
-/// other texts of its scores: those have them as numbers.
+/// One line per key: name, digest and expiry. KeyDB computes a sorted set's digest from
+/// differently formatted scores, so sorted sets are listed with their scores as numbers instead.
 fn digests(client: &mut RawClient) -> Vec<String> {
     let keys = client.call("KEYS *").elements().expect("keys").to_vec();
     let mut line = |key: &[u8]| {
@@ -140,8 +140,8 @@ fn digests(client: &mut RawClient) -> Vec<String> {
     keys.iter().map(|key| line(key.bytes().expect("a key"))).collect()
 }
 
-/// What KeyDB knows, too, it reads, and has the same digest then. Members' times are asked for by
-/// themselves.
+/// KeyDB loads all types that it supports, with equal digests. Member expiry times are checked
+/// separately.
 #[test]
 fn a_file_for_keydb() {
     let Some(program) = std::env::var_os("BRAID_KEYDB").filter(|_| is_braid()) else { return };

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Values travel between the server under test and stock servers, both ways, by DUMP and RESTORE.
+//! DUMP and RESTORE move values between the server under test and stock servers, in both
+//! directions.
 //!
 //!   cargo test -p braid-tests --test dump
 //!
-//! Each server is filled with random values of every type and form by commands; every key is dumped
-//! there, restored on the other, and both are asked for the content. Run when stock servers are
-//! there: the `redis-server` on PATH and those of `BRAID_PEERS_DIR`.
+//! Commands fill each server with random values of every type and encoding; every key is dumped
+//! on one server and restored on the other, and the content on both is compared. Needs stock
+//! servers: the `redis-server` on PATH and those in `BRAID_PEERS_DIR`.
 //!
-//! A server refuses payloads of versions newer than its own, so those meant for an older one are
-//! given its version where it knows the type (Redis 7.0 is one version behind what Redis 7.2 and
-//! Braid write).
+//! A server refuses payloads of versions newer than its own, so a payload for an older server is
+//! resealed with its version if it knows the type (Redis 7.0 is one version behind Redis 7.2 and
+//! Braid).
 
 mod background;
 mod content;
@@ -26,17 +27,17 @@ use braid_tests::{RawClient, TestServer, Value};
 use content::content;
 use payload::Payload;
 
-/// How many times the keyspace is filled anew.
+/// Number of times that the keyspace is filled and moved.
 const ROUNDS: usize = 3;
 
-/// A server with what it can read.
+/// A server, and what it can load.
 struct Side {
     server: TestServer,
     client: RawClient,
     name: String,
-    /// The newest version of the format it reads, of Redis's count.
+    /// The newest version of Redis's format that it loads.
     version: u16,
-    /// It reads and writes fields that expire.
+    /// True if it supports expiring fields.
     has_field_expiry: bool,
     is_valkey: bool,
 }
@@ -71,7 +72,8 @@ impl Side {
     }
 }
 
-/// Moves every key of one server to the other and compares; how many arrived.
+/// Moves every key of one server to the other and compares; returns the number of keys that
+/// arrived.
 fn move_all(from: &mut Side, to: &mut Side) -> usize {
     let mut arrived = 0;
     to.client.ok("FLUSHALL");
@@ -80,7 +82,8 @@ fn move_all(from: &mut Side, to: &mut Side) -> usize {
         let mut payload = Payload::new(dumped.bytes().expect("a payload"));
         let expires = payload.has_field_expiry();
         if expires && (!to.has_field_expiry || payload.version() == 80 && to.is_redis_8()) {
-            // Redis 8 does not know what Valkey and Braid write: it must refuse, not misread.
+            // Redis 8 does not know the form that Valkey and Braid write: it must refuse it, not
+            // misread it.
             assert!(to.restore(&key, &payload).is_error(), "{}: {key:?}", to.name);
             continue;
         }
@@ -113,7 +116,7 @@ impl Side {
         self.name.starts_with("redis 8")
     }
 
-    /// The highest number of a type that it knows.
+    /// The highest type number that the server knows.
     fn kind_max(&self) -> u8 {
         match self.version {
             ..=9 => 17,
@@ -151,7 +154,7 @@ fn values_travel_between_servers() {
     }
 }
 
-/// Fills the server under test again: what came from the other replaced it.
+/// Refills the server under test, whose keys were replaced by the other server's.
 fn side_refill(side: &mut Side, seed: u64) {
     side.client.ok("FLUSHALL");
     fill::fill(&mut side.client, &mut fastrand::Rng::with_seed(seed), side.has_field_expiry);

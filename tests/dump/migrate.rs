@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Values travel by MIGRATE, which picks the version that the target reads by itself.
+//! MIGRATE moves values; by itself it picks a version that the target loads.
 
 use braid_tests::Value;
 use braid_tests::random::source;
@@ -9,7 +9,7 @@ use crate::content::content;
 use crate::{Side, fill};
 
 impl Side {
-    /// What a key holds, and whether it expires.
+    /// A key's content, and whether it expires.
     fn content(&mut self, key: &[u8], times: bool) -> Vec<String> {
         let mut lines = content(&mut self.client, key, times);
         let expiry = self.client.call_arguments(&[&b"PTTL"[..], key]).integer().unwrap_or_default();
@@ -18,8 +18,8 @@ impl Side {
     }
 }
 
-/// Moves every key and compares. Only hashes whose fields expire may stay, if the target knows no
-/// such thing.
+/// Moves every key and compares. Only hashes with expiring fields may stay, if the target does
+/// not support them.
 fn move_all(from: &mut Side, to: &mut Side, times: bool) -> usize {
     let route = format!("{} to {}", from.name, to.name);
     to.client.ok("FLUSHALL");
@@ -63,7 +63,7 @@ fn move_all(from: &mut Side, to: &mut Side, times: bool) -> usize {
     moved
 }
 
-/// As in `values_travel_between_servers`, with the expiry of keys as well.
+/// As in `values_travel_between_servers`, and including the expiry of keys.
 #[test]
 fn values_are_moved_between_servers() {
     let mut random = source("values_are_moved_between_servers");

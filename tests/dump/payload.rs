@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A payload of DUMP: type and body, version (2 bytes), CRC-64 of all before it (8 bytes).
+//! A DUMP payload: type and body, version (2 bytes), CRC-64 of all preceding bytes (8 bytes).
 
-/// Types whose fields carry times: Valkey 9's and Redis 7.4's.
+/// Hash types with field expiry times: Valkey 9's and Redis 7.4's.
 const FIELD_EXPIRY: [u8; 3] = [22, 24, 25];
 
 pub struct Payload(Vec<u8>);
@@ -29,7 +29,7 @@ impl Payload {
         FIELD_EXPIRY.contains(&self.kind())
     }
 
-    /// Gives it another version.
+    /// Changes the version and recomputes the checksum.
     pub fn reseal(&mut self, version: u16) {
         self.0.truncate(self.0.len() - 10);
         self.0.extend_from_slice(&version.to_le_bytes());

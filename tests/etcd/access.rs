@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Logins, and TLS with certificates of both sides.
+//! Logins, and TLS with server and client certificates.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn logins_are_checked_and_renewed() {
     bob.put(b"/b/k", b"1", None).unwrap();
     is_refused(bob.put(b"/c", b"1", None), "permission denied");
     is_refused(bob.watch_prefix(b"/c", 0, Duration::from_secs(2)).map(drop), "permission denied");
-    // A restarted etcd knows none of its tokens any more.
+    // A restarted etcd does not know its earlier tokens.
     etcd.stop();
     etcd.restart();
     let _ = bob.get(b"/b/k");
@@ -56,7 +56,7 @@ fn certificates_of_both_sides_are_checked() {
     let client = with(client_config(right, Some(right)));
     client.put(b"k", b"v", None).unwrap();
     let mut watch = client.watch_prefix(b"k", 0, Duration::from_secs(2)).unwrap();
-    // Longer than a record.
+    // Larger than a TLS record.
     client.put(b"k", &vec![b'x'; 100_000], None).unwrap();
     assert_eq!(watch.wait().unwrap().unwrap().events.len(), 1);
     assert_eq!(watch.wait().unwrap(), None, "a pause does not break the stream");

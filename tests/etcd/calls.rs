@@ -55,7 +55,7 @@ fn a_transaction_does_one_or_the_other() {
     let by_value = |value: &[u8]| Compare::Value { key: b"k".to_vec(), equals: value.to_vec() };
     assert!(!client.transaction(&change(by_value(b"1"), b"3")).unwrap().succeeded);
     assert!(client.transaction(&change(by_value(b"2"), b"3")).unwrap().succeeded);
-    // Gets of the side that is executed see its puts.
+    // Gets in the executed branch see its puts.
     let read = Transaction { then: vec![put(b"4"), get], ..Transaction::default() };
     assert_eq!(client.transaction(&read).unwrap().read[0][0].value, b"4");
     let twice = Transaction { then: vec![put(b"5"), put(b"6")], ..Transaction::default() };

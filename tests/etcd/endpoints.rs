@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Endpoints that fail, hang, or are something else.
+//! Endpoints that fail, hang, or are not etcd.
 
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,12 @@ fn a_cluster_goes_on_without_one_member() {
     client.put(b"k", b"1", None).unwrap();
     assert_eq!(client.endpoint(), endpoints[0]);
     members[0].kill();
-    // The first call may find the old connection, or the others without a leader.
+    // The first call may find the old connection, or the other members without a leader.
     wait_for("the others to answer", || client.put(b"k", b"2", None).is_ok());
     assert_ne!(client.endpoint(), endpoints[0]);
     assert_eq!(client.get(b"k").unwrap().unwrap().value, b"2");
-    // A new client finds the first one missing and asks the next, within one call.
+    // A new client finds the first endpoint unreachable and tries the next one, within a single
+    // call.
     let fresh = Client::new(&options(&endpoints.iter().map(String::as_str).collect::<Vec<_>>())).unwrap();
     assert_eq!(fresh.get(b"k").unwrap().unwrap().value, b"2");
     assert_eq!(fresh.endpoint(), endpoints[1]);
@@ -53,13 +54,14 @@ fn a_paused_etcd_leaves_the_outcome_unknown() {
     let error = client.put(b"k", b"2", None).unwrap_err();
     assert!(matches!(error, Error::Unknown(_)) && error.may_have_been_executed(), "{error:?}");
     assert!(start.elapsed() >= timeout && start.elapsed() < timeout * 3, "{:?}", start.elapsed());
-    // From now on it is asked for its version first, so that it is certain that nothing was
+    // From now on the client asks for the version first, so that it is certain that nothing was
     // executed.
     let error = client.put(b"k", b"3", None).unwrap_err();
     assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
     etcd.resume();
     wait_for("etcd to answer", || client.get(b"k").is_ok());
-    // Both are right: etcd 3.4 drops a request whose client has left, if it notices in time.
+    // Either value is right: etcd 3.4 drops a request whose client has disconnected, if it
+    // notices in time.
     let value = client.get(b"k").unwrap().unwrap().value;
     assert!(value == b"1" || value == b"2");
 }
@@ -78,7 +80,7 @@ fn something_else_is_no_etcd() {
     let names_both = |text: &String| text.contains(&nobody) && text.contains("no-such-host.invalid");
     assert!(matches!(&error, Error::Unreachable(text) if names_both(text)), "{error:?}");
 
-    // One that works is enough.
+    // One working endpoint is enough.
     let Some(etcd) = Etcd::start() else { return };
     let client = Client::new(&options(&[&nobody, &address, etcd.endpoint()])).unwrap();
     client.put(b"k", b"v", None).unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The client of etcd (crates/etcd) against real servers: calls, leases, watches, failover between
-//! endpoints, logins, TLS, and servers that do not answer.
+//! Tests the etcd client (crates/etcd) against real servers: calls, leases, watches, failover
+//! between endpoints, logins, TLS, and unresponsive servers.
 //!
-//! Needs an `etcd` in `BRAID_PEERS_DIR` or on PATH; without one the tests are skipped.
+//! Needs an `etcd` in `BRAID_PEERS_DIR` or on PATH; otherwise the tests are skipped.
 
 mod access;
 mod calls;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use braid_etcd::{Client, Options};
 use braid_tests::Etcd;
 
-/// Generous: the tests share their machine.
+/// Generous limits, because the tests share their machine.
 fn options(endpoints: &[&str]) -> Options {
     Options {
         endpoints: endpoints.iter().map(|&endpoint| endpoint.to_owned()).collect(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Watches: order, ends of leases, restarts, compaction.
+//! Watches: order, expiry of leases, restarts, compaction.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use braid_tests::{Etcd, wait_for};
 
 use crate::client;
 
-/// `+key=value` and `-key` of the next `count` changes.
+/// The next `count` changes as `+key=value` and `-key`.
 fn changes(watch: &mut Watch, count: usize) -> Vec<String> {
     let start = Instant::now();
     let mut seen = Vec::new();
@@ -43,7 +43,7 @@ fn changes_come_in_order_and_a_restart_loses_none() {
     client.delete(b"/w/a").unwrap();
     let seen = changes(&mut all, 5);
     assert_eq!(seen, ["+/w/leased=", "+/w/a=1", "+/w/a=2", "-/w/a", "-/w/leased"]);
-    // Quiet is none, and no error.
+    // A period without events yields `None`, not an error.
     assert_eq!(all.wait().unwrap(), None);
 
     etcd.stop();

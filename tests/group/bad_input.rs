@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Settings that cannot be right, servers with one name, and records that are not understood.
+//! Invalid settings, servers with equal names, and malformed records.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use crate::writer::Writer;
 use crate::{Group, arguments, is_primary, number};
 
-/// Starts a server that must not come up; what it says.
+/// Starts a server that must fail; returns its output.
 fn refused(arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let output = Command::new(program_under_test())
@@ -27,8 +27,8 @@ fn refused(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// Why etcd cannot be used at present. The log has the first reason alone, which on a busy machine
-/// may be that there was no answer in time.
+/// The current reason why etcd cannot be used. The log has only the first reason, which may be a
+/// timeout on a busy machine.
 fn etcd_error(server: &TestServer) -> String {
     server.connect().info_field("group", "group_etcd_error").unwrap_or_default()
 }
@@ -40,9 +40,9 @@ fn settings_that_contradict_each_other_are_refused() {
     for (arguments, reason) in [
         (&[&group[..]].concat(), "group-name needs etcd-endpoints"),
         (&[&etcd[..]].concat(), "group-name is missing"),
-        (&[&group[..], &["--etcd-endpoints", "127.0.0.1"]].concat(), "no etcd endpoint"),
-        (&[&["--group-name", "a/b"], &etcd[..]].concat(), "group-name 'a/b' may have"),
-        (&[&group[..], &etcd, &["--node-name", "a b"]].concat(), "node-name 'a b' may have"),
+        (&[&group[..], &["--etcd-endpoints", "127.0.0.1"]].concat(), "not an etcd endpoint"),
+        (&[&["--group-name", "a/b"], &etcd[..]].concat(), "group-name 'a/b' must be"),
+        (&[&group[..], &etcd, &["--node-name", "a b"]].concat(), "node-name 'a b' must be"),
         (
             &[&group[..], &etcd, &["--replicaof", "127.0.0.1", "1"]].concat(),
             "replicaof cannot be used in a group",
@@ -63,7 +63,7 @@ fn a_server_without_etcd_waits_and_says_so() {
         arguments: arguments(&format!("127.0.0.1:{port}"), 0),
         ..Options::default()
     });
-    wait_for("the log says so", || server.log().contains("the group goes on as it is"));
+    wait_for("the log says so", || server.log().contains("the group's roles stay as they are"));
     wait_for("INFO tells where", || etcd_error(&server).contains(&format!("127.0.0.1:{port}")));
     let mut client = server.connect();
     assert!(client.call("SET a 1").text().starts_with("READONLY"), "nobody has made it the primary");
@@ -77,9 +77,7 @@ fn a_second_server_with_a_name_does_not_split_the_group() {
     let epoch = group.epoch();
     group.servers[primary].connect().ok("SET a 1");
     let second = group.start_server(primary, None);
-    wait_for("it says that the name is taken", || {
-        second.log().contains("There is another server with the name")
-    });
+    wait_for("it says that the name is taken", || second.log().contains("Another server has the name"));
     assert!(!is_primary(&second) && is_primary(&group.servers[primary]));
     assert_eq!(group.epoch(), epoch);
 }
@@ -96,9 +94,9 @@ fn foreign_and_damaged_records_do_no_harm() {
     put("/braid/g/node/stranger", "damaged");
     put("/braid/g/what/is/this", "");
     let server = &group.servers[primary];
-    wait_for("the log tells", || server.log().contains("are not understood"));
+    wait_for("the log tells", || server.log().contains("invalid records of the group"));
     server.connect().ok("SET a 1");
-    // The truth itself: nobody acts on half of it.
+    // The shard's own record: no server acts on an incomplete one.
     put("/braid/g/shard/0", r#"{"epoch":99}"#);
     wait_for("the log tells", || server.log().contains("the record of the shard is not understood"));
     server.connect().ok("SET a 2");
@@ -116,7 +114,7 @@ fn a_wrong_password_is_told() {
         TestServer::start_with(Options { arguments, ..Options::default() })
     };
     let wrong = start("wrong");
-    wait_for("the log tells", || wrong.log().contains("the group goes on as it is"));
+    wait_for("the log tells", || wrong.log().contains("the group's roles stay as they are"));
     wait_for("INFO tells why", || etcd_error(&wrong).contains("invalid user ID or password"));
     assert!(!is_primary(&wrong));
     drop(wrong);
@@ -139,10 +137,10 @@ fn a_wrong_certificate_is_told() {
         }
         TestServer::start_with(Options { arguments, ..Options::default() })
     };
-    // Not etcd's authority; a certificate that etcd does not know.
+    // An authority that is not etcd's; a certificate that etcd does not trust.
     for (authority, own) in [(&other, &right), (&right, &other)] {
         let server = start(authority.path(), own.path());
-        wait_for("the log tells", || server.log().contains("the group goes on as it is"));
+        wait_for("the log tells", || server.log().contains("the group's roles stay as they are"));
         wait_for("INFO tells why", || etcd_error(&server).contains("certificate"));
         assert!(!is_primary(&server));
     }
@@ -164,9 +162,9 @@ fn clocks_that_are_two_days_apart_are_told_and_decide_nothing() {
     for (index, told) in ["ahead of etcd's", "behind etcd's"].into_iter().enumerate() {
         let log = || group.servers[index].log();
         wait_for("the log tells", || log().contains(told));
-        assert_eq!(log().matches("This machine's clock is").count(), 1, "{}", log());
+        assert_eq!(log().matches("This server's clock is").count(), 1, "{}", log());
     }
-    // Each of them leads once, and all that was acknowledged is there.
+    // Each server leads once, and all acknowledged writes are there.
     let writer = Writer::start(&group.servers, true);
     for _ in 0..2 {
         let (old, begin) = (group.primary().expect("a primary"), writer.acknowledged());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients that were made for Sentinel find the primary of a group, and follow it.
+//! Clients written for Sentinel find the primary of a group, and follow it.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::Group;
 
-/// The words of a reply that is a list of texts.
+/// The texts of a reply that is a list.
 fn words(reply: &Value) -> Vec<String> {
     match reply {
         Value::Array(items) => items.iter().map(Value::text).collect(),
@@ -18,7 +18,7 @@ fn words(reply: &Value) -> Vec<String> {
     }
 }
 
-/// The instances of a reply, as names and values one after the other.
+/// The instances of a reply, each as alternating names and values.
 fn instances(reply: &Value) -> Vec<Vec<String>> {
     match reply {
         Value::Array(items) => items.iter().map(words).collect(),
@@ -88,7 +88,7 @@ fn every_server_says_where_the_primary_is_and_tells_of_a_change_once() {
         let message = words(&listeners[index].read());
         assert_eq!(message, ["message", "+switch-master", &told]);
     }
-    // The old one comes back as a replica: nothing has changed for clients.
+    // The old primary comes back as a replica: nothing changes for clients.
     group.restart(old);
     group.wait_until_in_sync();
     for index in (0..3).filter(|&index| index != old) {
@@ -112,7 +112,8 @@ fn clients(language: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(language)
 }
 
-/// Starts a client program, kills the primary under it, and waits until it works with another one.
+/// Starts a client program, kills the primary it uses, and waits until the program works with
+/// another one.
 fn follows(language: &str, installed: &str, command: impl FnOnce(&Path) -> Command) {
     let folder = clients(language);
     if !folder.join(installed).exists() {

@@ -9,8 +9,8 @@ use rustix::process::Signal;
 use crate::writer::Writer;
 use crate::{Group, is_primary, number};
 
-/// Most time without an acknowledged write that a failover may cost on a busy machine; 2 to 3 s on
-/// a quiet one.
+/// Maximum time without an acknowledged write during a failover on a busy machine; 2 to 3 s on an
+/// idle one.
 const GAP_MAX: Duration = Duration::from_secs(15);
 
 fn wait_for_writes(writer: &Writer, more: i64) {
@@ -30,7 +30,7 @@ fn acknowledged_durable_writes_survive_primaries_that_die() {
         let new = group.wait_for_other(old);
         wait_for_writes(&writer, 200);
         assert!(group.epoch() > epoch);
-        assert!(group.servers[new].log().contains("is the primary of the group now"));
+        assert!(group.servers[new].log().contains("is now the primary of the group"));
         group.restart(old);
         group.wait_until_in_sync();
     }
@@ -49,7 +49,7 @@ fn a_primary_that_was_stopped_comes_back_as_a_replica_and_keeps_its_tail_in_a_fi
     let writer = Writer::start(&group.servers, true);
     wait_for_writes(&writer, 100);
     let old = group.primary().expect("a primary");
-    // A write that no other server can have: they are stopped, and their links are cut.
+    // A write that no other server can have: the replicas are stopped, and their links are cut.
     let mut client = group.servers[old].connect();
     let replicas: Vec<_> = (0..3).filter(|&index| index != old).collect();
     for &index in &replicas {
@@ -66,8 +66,9 @@ fn a_primary_that_was_stopped_comes_back_as_a_replica_and_keeps_its_tail_in_a_fi
     }
     let new = group.wait_for_other(old);
     wait_for_writes(&writer, 100);
-    // At first it does not know where the new one is: that one's record is gone for a moment. Or it
-    // does, if it hears of what happened meanwhile one by one.
+    // At first the old primary does not know the new one's address, because that record is
+    // missing for a moment. It may know it nevertheless, if it receives the intermediate changes
+    // one by one.
     group.servers[new].signal(Signal::STOP);
     group.client().delete(format!("/braid/g/node/n{new}").as_bytes()).expect("deleted");
     group.servers[old].signal(Signal::CONT);
@@ -102,7 +103,7 @@ fn clients_of_a_former_primary_are_served_no_data() {
     idle.ok("FAILOVER");
     group.wait_for_other(old);
     wait_for("the old primary follows", || !is_primary(&group.servers[old]));
-    // They came to a primary, and would take old data for the newest.
+    // These clients connected to a primary, and would mistake stale data for the newest.
     let refused = reader.call("GET a").text();
     assert!(refused.starts_with("MASTERDOWN This server is no longer the primary"), "{refused}");
     assert!(reader.try_send(b"PING\r\n").is_err() || reader.try_read().is_err(), "the connection has ended");
@@ -111,7 +112,7 @@ fn clients_of_a_former_primary_are_served_no_data() {
     wait_for("those that ask for nothing are disconnected", || {
         idle.try_send(b"PING\r\n").is_err() || idle.try_read().is_err()
     });
-    // The next primary serves those that came to it as a replica.
+    // The next primary serves clients that connected while it was a replica.
     let mut patient = group.servers[old].connect();
     group.servers[1 - old].connect().ok("FAILOVER");
     wait_for("it leads again", || is_primary(&group.servers[old]));
@@ -182,7 +183,7 @@ fn roles_are_the_groups_affair() {
     let forced = format!("FAILOVER TO 127.0.0.1 {} FORCE TIMEOUT 100", replica.port());
     let reply = group.servers[primary].connect().call(&forced).text();
     assert!(reply.contains("not allowed in a group"), "{reply}");
-    // It is no setting: a rewrite of the configuration says nothing about it.
+    // This is not a setting: CONFIG REWRITE does not write it.
     let setting = group.servers[1 - primary].connect().call("CONFIG GET replicaof").to_string();
     assert!(!setting.contains("127.0.0.1"), "{setting}");
 }
@@ -193,13 +194,14 @@ fn a_primary_that_cannot_end_leads_on() {
     let primary = group.wait_for_primary();
     let mut client = group.servers[primary].connect();
     (0..50).for_each(|number| client.ok(&format!("SET k{number} x")));
-    // Where the dump file would be is a folder.
+    // A folder stands where the dump file would be.
     std::fs::create_dir_all(group.servers[primary].directory().join("dump.rdb/in-the-way")).expect("made");
     assert!(client.call("SHUTDOWN SAVE NOW").text().starts_with("ERR Errors trying to SHUTDOWN"));
     let replica = (primary + 1) % 3;
     group.servers[replica].signal(Signal::KILL);
     group.servers[replica].wait();
-    // Its part in the group takes the replica out of the set, so that this need not wait for it.
+    // The server's group logic removes the replica from the set, so that this write need not wait
+    // for it.
     client.ok("CLIENT DURABLE ON");
     client.ok("SET n 1");
     assert!(is_primary(&group.servers[primary]));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Groups on etcd: real servers and a real etcd. Who is the primary after crashes, pauses and
-//! handovers, what clients see meanwhile, outages of etcd, and bad input.
+//! Groups on etcd: real servers and a real etcd. Which server is the primary after crashes,
+//! pauses and handovers, the clients' view meanwhile, outages of etcd, and bad input.
 //!
 //!   cargo test -p braid-tests --test group
 //!
-//! Needs an `etcd` in `BRAID_PEERS_DIR` or on PATH; without one the tests are skipped.
+//! Needs an `etcd` in `BRAID_PEERS_DIR` or on PATH; otherwise the tests are skipped.
 
 mod bad_input;
 mod discovery;
@@ -20,7 +20,7 @@ use braid_tests::server::Options;
 use braid_tests::wait::PATIENCE;
 use braid_tests::{Etcd, RawClient, TestServer, Value, wait_for, wait_for_within};
 
-/// An etcd and servers of one group.
+/// An etcd server and the servers of one group.
 pub struct Group {
     pub etcd: Etcd,
     pub servers: Vec<TestServer>,
@@ -28,12 +28,12 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts so many servers and waits until all are in sync. `None` without etcd.
+    /// Starts `count` servers and waits until all are in sync. `None` without etcd.
     pub fn start(count: usize, more: &[&str]) -> Option<Group> {
         Group::start_each(count, more, |_| Vec::new())
     }
 
-    /// The same with arguments that each server has alone.
+    /// As [`start`](Group::start), with additional arguments for each server.
     pub fn start_each(count: usize, more: &[&str], own: impl Fn(usize) -> Vec<String>) -> Option<Group> {
         let etcd = Etcd::start()?;
         let more = more.iter().map(|&word| word.to_owned()).collect();
@@ -46,7 +46,7 @@ impl Group {
         Some(group)
     }
 
-    /// A server of the group, under the name `n<index>`.
+    /// A server of the group, named `n<index>`.
     pub fn start_server(&self, index: usize, port: Option<u16>) -> TestServer {
         self.start_server_with(index, port, &[])
     }
@@ -58,18 +58,18 @@ impl Group {
         TestServer::start_with(Options { arguments, port, ..Options::default() })
     }
 
-    /// Starts a server that has ended anew: at the same port, without files.
+    /// Restarts a server that has ended, on the same port and without its files.
     pub fn restart(&mut self, index: usize) {
         let port = self.servers[index].port();
         self.servers[index] = self.start_server(index, Some(port));
     }
 
-    /// The server that says it is the primary.
+    /// The server that claims to be the primary.
     pub fn primary(&self) -> Option<usize> {
         (0..self.servers.len()).find(|&index| is_primary(&self.servers[index]))
     }
 
-    /// Waits until one of the servers says that it is the primary.
+    /// Waits until one of the servers claims to be the primary.
     pub fn wait_for_primary(&self) -> usize {
         let mut found = None;
         wait_for("a server is the primary", || {
@@ -79,7 +79,7 @@ impl Group {
         found.expect("found")
     }
 
-    /// Waits for a primary other than one.
+    /// Waits for a primary other than this one.
     pub fn wait_for_other(&self, than: usize) -> usize {
         let mut found = None;
         wait_for("another server is the primary", || {
@@ -89,7 +89,7 @@ impl Group {
         found.expect("found")
     }
 
-    /// A client of etcd.
+    /// A new etcd client.
     pub fn client(&self) -> braid_etcd::Client {
         let options = braid_etcd::Options {
             endpoints: vec![self.etcd.endpoint().to_owned()],
@@ -110,7 +110,7 @@ impl Group {
         self.record()["epoch"].as_u64().unwrap_or(0)
     }
 
-    /// Waits until every server is in the in-sync set, with its present run.
+    /// Waits until every server is in the in-sync set, with its current run.
     pub fn wait_until_in_sync(&self) {
         let runs: Vec<String> = self.servers.iter().map(run_id).collect();
         let is_in_sync = || {
@@ -144,18 +144,18 @@ pub fn arguments(endpoint: &str, index: usize) -> Vec<String> {
     .to_vec()
 }
 
-/// Whether a server says that it is a primary; false if it says nothing.
+/// True if a server claims to be a primary; false if it does not reply.
 pub fn is_primary(server: &TestServer) -> bool {
     try_connect(server).is_some_and(|mut client| says_primary(&mut client))
 }
 
-/// Whether the server of a connection says that it is a primary; false if it says nothing.
+/// True if the connected server claims to be a primary; false if it does not reply.
 pub fn says_primary(client: &mut RawClient) -> bool {
     client.try_send(b"*1\r\n$4\r\nROLE\r\n").is_ok()
         && client.try_read().is_ok_and(|role| role.to_string().contains("master"))
 }
 
-/// A connection that does not wait for long; none if the server is down.
+/// A connection with a short timeout; `None` if the server is down.
 pub fn try_connect(server: &TestServer) -> Option<RawClient> {
     let mut client = RawClient::tcp(server.address()).ok()?;
     client.set_patience(Duration::from_millis(500)).ok()?;
@@ -166,7 +166,7 @@ fn run_id(server: &TestServer) -> String {
     server.connect().info_field("server", "run_id").expect("a run")
 }
 
-/// Reads a key's number.
+/// Reads a key's numeric value.
 pub fn number(client: &mut RawClient, key: &str) -> i64 {
     match client.call(&format!("GET {key}")) {
         Value::Bulk(text) => String::from_utf8_lossy(&text).parse().expect("a number"),

@@ -2,7 +2,7 @@
 //! etcd is stopped, killed, slow, or has lost its data.
 //!
 //! `BRAID_OUTAGE_SECONDS=600 cargo test -p braid-tests --test group without_etcd -- --nocapture`
-//! has etcd stay away for as long.
+//! sets the length of etcd's outage.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use braid_tests::{wait_for, wait_for_within};
 use crate::writer::Writer;
 use crate::{Group, is_primary};
 
-/// Longer than a lease lasts.
+/// Longer than a lease.
 const OUTAGE: Duration = Duration::from_secs(6);
 
-/// Lets time pass while the writer goes on, and checks that it does.
+/// Waits for this time, and asserts that the writer makes progress throughout.
 fn goes_on_for(writer: &Writer, time: Duration) {
     let begin = Instant::now();
     let mut last = (Instant::now(), writer.acknowledged());
@@ -51,10 +51,10 @@ fn service_goes_on_without_etcd_and_roles_do_not_change() {
     let seen = writer.stop();
     println!("{seen:?}");
     assert!(!seen.went_back, "{seen:?}");
-    // It is one line when it begins and one when it ends, not one per attempt.
+    // One line when the outage begins and one when it ends, not one per attempt.
     let log = group.servers[primary].log();
-    assert!(log.matches("the group goes on as it is").count() <= 4, "{log}");
-    assert!(log.contains("etcd can be used again"), "{log}");
+    assert!(log.matches("the group's roles stay as they are").count() <= 4, "{log}");
+    assert!(log.contains("etcd is available again"), "{log}");
 }
 
 #[test]
@@ -72,7 +72,8 @@ fn the_record_is_written_again_when_etcd_has_lost_it() {
     assert!(!seen.went_back, "{seen:?}");
 }
 
-/// The primary goes on, has the record written anew, and the others are in sync under it.
+/// Asserts that the primary keeps its role and rewrites the record, and that the others are in
+/// sync under it.
 fn assert_mended(group: &Group, writer: Writer, primary: usize, epoch: u64) {
     wait_for("the primary has written the record again", || group.epoch() > epoch);
     group.wait_until_in_sync();
@@ -82,7 +83,7 @@ fn assert_mended(group: &Group, writer: Writer, primary: usize, epoch: u64) {
     assert_eq!(others, 1, "{}", group.logs());
     let seen = writer.stop();
     assert!(!seen.went_back, "{seen:?}");
-    let told = "etcd's data is older than it was: it was restored, or lost";
+    let told = "etcd's data has gone back: it was restored from a backup, or lost";
     let log = group.servers[primary].log();
     assert!(log.contains(told), "{log}");
 }
@@ -97,10 +98,10 @@ fn a_backup_from_before_a_failover_is_not_believed() {
     let new = group.wait_for_other(old);
     group.wait_until_in_sync();
     let epoch = group.epoch();
-    // It says that the old one is the primary, under an epoch that is over.
+    // The restored record names the old primary, with an epoch that has ended.
     group.etcd.restore(&backup);
     assert_mended(&group, writer, new, epoch);
-    // Whoever comes from now on finds the truth.
+    // A server that joins from now on finds the right record.
     let replica = (0..3).find(|&index| index != new).expect("a replica");
     group.servers[replica].signal(rustix::process::Signal::KILL);
     group.servers[replica].wait();

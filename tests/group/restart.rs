@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! All servers of a group end at once and start again with their files, or some of them.
+//! All servers of a group, or some of them, end together and restart with their files.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::writer::Writer;
 use crate::{Group, number};
 
-/// A group whose servers have folders that outlive them.
+/// A group whose servers' folders outlive them.
 struct Lasting {
     group: Group,
     folders: Vec<TempDir>,
@@ -38,7 +38,7 @@ impl Lasting {
     }
 
     fn kill_all(&mut self) {
-        // Stopped first: none of them sees another one's end.
+        // All are stopped first, so that none of them sees another one end.
         for signal in [Signal::STOP, Signal::KILL] {
             self.group.servers.iter().for_each(|server| server.signal(signal));
         }
@@ -47,10 +47,10 @@ impl Lasting {
         }
     }
 
-    /// Ends all servers at once by SIGTERM.
+    /// Ends all servers together by SIGTERM.
     fn end_all(&mut self) {
-        // A server refuses to end as long as the first base of its append-only file is being
-        // written, as after a full sync.
+        // A server refuses to exit while the first base of its append-only file is being written,
+        // as after a full sync.
         for server in &self.group.servers {
             let mut client = server.connect();
             wait_for("it may end", || {
@@ -69,13 +69,14 @@ impl Lasting {
         }
     }
 
-    /// Lines of the file that says whose files there are. The second one tells of a good end.
+    /// Number of lines of the file that names the files' member. The second line records a clean
+    /// shutdown.
     fn member_lines(&self, index: usize) -> usize {
         let text = std::fs::read_to_string(self.folders[index].path().join("group-member"));
         text.map_or(0, |text| text.lines().count())
     }
 
-    /// As which member a server says in etcd that it runs.
+    /// The member ID that a server has registered in etcd.
     fn member(&self, index: usize) -> Option<String> {
         let client = self.group.client();
         let node = client.get(format!("/braid/g/node/n{index}").as_bytes()).expect("an answer")?;
@@ -87,7 +88,7 @@ impl Lasting {
         (0..self.group.servers.len()).map(|index| self.member(index)).collect()
     }
 
-    /// Waits until all servers are members other than those that the record names: none of them
+    /// Waits until all servers are members that the record does not name, so that none of them
     /// leads by itself.
     fn wait_until_nobody_may_lead(&self) {
         wait_for("all of them are new members", || {
@@ -123,7 +124,7 @@ fn a_group_whose_replies_waited_for_the_disk_goes_on_after_all_servers_died() {
         lasting.kill_all();
         let seen = writer.stop();
         (0..3).for_each(|index| lasting.start_again(index));
-        // Nobody else has ever been the primary since.
+        // Only a member of the previous set can have become the primary.
         let primary = lasting.group.wait_for_primary();
         let record = lasting.group.record();
         let leader = record["primary"].as_str().expect("a primary");
@@ -165,8 +166,8 @@ fn a_group_that_had_it_in_memory_waits_for_an_operator() {
     let primary = lasting.group.wait_for_primary();
     let mut client = lasting.group.servers[primary].connect();
     assert_eq!(client.call("SET n 5").text(), "OK");
-    // The group promises no more than both servers' memory, and the one that takes over below may
-    // have been the replica.
+    // The group guarantees only that both servers have a write in memory, and the server that
+    // takes over below may have been the replica.
     let on_disk = client.call("WAITAOF 1 1 60000");
     assert_eq!(on_disk, Value::Array(vec![Value::Integer(1), Value::Integer(1)]));
     assert!(!lasting.is_on_disk());
@@ -176,7 +177,7 @@ fn a_group_that_had_it_in_memory_waits_for_an_operator() {
     wait_for("the old primary's lease is gone", || {
         let servers = lasting.group.servers.iter();
         let mut refusals = servers.map(|server| server.connect().call("FAILOVER TAKEOVER").text());
-        // The one that is asked first takes over, if it may.
+        // The first server asked takes over, if it may.
         refusals.next().is_some_and(|reply| reply == "OK")
     });
     let primary = lasting.group.wait_for_primary();
@@ -184,7 +185,7 @@ fn a_group_that_had_it_in_memory_waits_for_an_operator() {
     let mut client = lasting.group.servers[0].connect();
     wait_for("it serves", || client.call("GET n").text() == "5");
     assert_eq!(number(&mut client, "n"), 5);
-    assert!(client.call("FAILOVER TAKEOVER").text().contains("is the primary already"));
+    assert!(client.call("FAILOVER TAKEOVER").text().contains("is already the primary"));
     assert!(lasting.group.servers[0].log().contains("acknowledged writes that it lacks are lost"));
     wait_for("the other one follows", || {
         lasting.group.record()["in-sync"].as_array().is_some_and(|set| set.len() == 2)
@@ -193,7 +194,7 @@ fn a_group_that_had_it_in_memory_waits_for_an_operator() {
     assert!(other.call("FAILOVER TAKEOVER").text().contains("the primary is alive"));
 }
 
-/// Servers whose replies wait for each other's memory, with files of one kind.
+/// Options for servers whose replies wait for each other's memory, with one kind of files.
 fn in_memory<'a>(files: &[&'a str]) -> Vec<&'a str> {
     [files, &["--sync-writes", "yes", "--min-sync-replicas", "1"]].concat()
 }
@@ -225,7 +226,7 @@ fn a_group_in_memory_whose_servers_ended_in_good_order_goes_on_by_itself() {
                 lasting.group.record()["in-sync"].as_array().is_some_and(|set| set.len() == 2)
             });
         }
-        // A crash leaves no more than before.
+        // After a crash, the servers are new members, as without these files.
         let members = lasting.members();
         lasting.kill_all();
         (0..2).for_each(|index| lasting.start_again(index));
@@ -235,7 +236,7 @@ fn a_group_in_memory_whose_servers_ended_in_good_order_goes_on_by_itself() {
     }
 }
 
-/// What `n` is at a server; -1 if that cannot be said.
+/// The value of `n` on a server: 0 if it is missing, -1 if it cannot be read.
 fn number_at(lasting: &Lasting, index: usize) -> i64 {
     let reply = lasting.group.servers[index].connect().call("GET n").text();
     if reply.is_empty() { 0 } else { reply.parse().unwrap_or(-1) }
@@ -262,22 +263,22 @@ fn a_good_end_counts_only_with_its_files_and_once() {
     let notes: Vec<Vec<u8>> = (0..2)
         .map(|index| std::fs::read(lasting.folders[index].path().join("group-member")).expect("a note"))
         .collect();
-    // Older files were put back.
+    // Restore older files.
     for (index, bytes) in older.iter().enumerate() {
         std::fs::write(dump(&lasting, index), bytes).expect("written");
         lasting.start_again(index);
     }
     lasting.wait_until_nobody_may_lead();
-    assert!(lasting.group.logs().contains("are not those that the member"));
+    assert!(lasting.group.logs().contains("are not those that member"));
     lasting.kill_all();
-    // Those of the end without a note, which has counted.
+    // The files of the clean shutdown, but without its note, which has been used up.
     for (index, bytes) in newer.iter().enumerate() {
         std::fs::write(dump(&lasting, index), bytes).expect("written");
         lasting.start_again(index);
     }
     lasting.wait_until_nobody_may_lead();
     lasting.kill_all();
-    // One of them as it was left goes on, and the other one follows.
+    // The server with its files and note as it left them continues, and the other one follows.
     std::fs::write(lasting.folders[1].path().join("group-member"), &notes[1]).expect("written");
     (0..2).for_each(|index| lasting.start_again(index));
     wait_for("n1 leads", || lasting.group.primary() == Some(1));
@@ -286,7 +287,7 @@ fn a_good_end_counts_only_with_its_files_and_once() {
     wait_for("the other one has joined", || {
         lasting.group.record()["in-sync"].as_array().is_some_and(|set| set.len() == 2)
     });
-    // Under another epoch it is an old copy.
+    // Under a newer epoch the same files are a stale copy.
     lasting.kill_all();
     for index in 0..2 {
         std::fs::write(dump(&lasting, index), &newer[index]).expect("written");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What people see of a group: INFO, the metrics, the page, and a line in the log of each server
-//! for each change of a role.
+//! A group as operators see it: INFO, the metrics, the page, and one line in each server's log
+//! for each change of role.
 
 use braid_tests::browser::{self, Browser, lists, section};
 use braid_tests::http::metric;
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::Group;
 
-/// A group whose servers have a port for metrics each.
+/// A group whose servers each have a metrics port.
 struct Seen {
     group: Group,
     ports: Vec<u16>,
@@ -33,7 +33,7 @@ impl Seen {
             ports.push(port);
         }
         group.wait_until_in_sync();
-        // Each of them has read the record.
+        // Wait until each of them has read the record.
         for server in &group.servers {
             let all: Vec<String> = (0..count).map(|index| format!("n{index}")).collect();
             wait_for("all know the set", || field(server, "group_in_sync") == all.join(","));
@@ -41,7 +41,7 @@ impl Seen {
         Some(Seen { group, ports })
     }
 
-    /// Starts a server that has ended anew.
+    /// Restarts a server that has ended.
     fn restart(&mut self, index: usize) {
         self.group.more = arguments(self.ports[index]);
         self.group.restart(index);
@@ -64,7 +64,7 @@ fn field(server: &TestServer, name: &str) -> String {
     server.connect().info_field("group", name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// A part `name=value` of a member's line.
+/// A field `name=value` of a member's line.
 fn of_member(server: &TestServer, member: usize, part: &str) -> String {
     let line = field(server, &format!("group_member{member}"));
     let found = line.split(',').filter_map(|pair| pair.split_once('=')).find(|(name, _)| *name == part);
@@ -73,7 +73,8 @@ fn of_member(server: &TestServer, member: usize, part: &str) -> String {
 
 #[test]
 fn info_and_metrics_show_members_and_service() {
-    // A member that is stopped below stays in the set until that was seen, on a busy machine too.
+    // A member that is stopped below stays in the set until that has been observed, even on a
+    // busy machine.
     let patient = ["--lease-time", "6000", "--sync-timeout", "6000"];
     let Some(seen) = Seen::start_with(3, &patient) else { return };
     let (leads, servers) = (seen.primary(), &seen.group.servers);
@@ -88,7 +89,7 @@ fn info_and_metrics_show_members_and_service() {
             let part = |name: &str| of_member(server, member, name);
             assert_eq!((part("state"), part("in_sync")), ("up".into(), "1".into()));
             assert_eq!(part("role"), if member == leads { "primary" } else { "replica" });
-            // The primary knows of all links, a replica of its own.
+            // The primary knows all links, a replica only its own.
             let knows = if is_primary { member != leads } else { member == index };
             assert_eq!(part("link"), if knows { "up" } else { "unknown" }, "n{member} at n{index}");
             let lag: i64 = part("lag_bytes").parse().expect("a number");
@@ -107,7 +108,7 @@ fn info_and_metrics_show_members_and_service() {
         assert!(its("braid_group_etcd_last_answer_seconds") < 2.0);
         assert_eq!(its("braid_group_primary_changes_total"), 0.0);
     }
-    // Counts of synchronous writes, one by one.
+    // Synchronous writes are counted one by one.
     let mut client = servers[leads].connect();
     let count = |what: &str| seen.metric(leads, &format!("braid_sync_writes_{what}"));
     let before = count("acknowledged_total");
@@ -138,12 +139,12 @@ fn a_primary_that_may_not_serve_says_why() {
     let (primary, replica) = (&seen.group.servers[leads], &seen.group.servers[1 - leads]);
     seen.group.etcd.pause();
     replica.signal(Signal::STOP);
-    // A reply that had to wait before the lease ended is uncertain, and its connection ends.
+    // A reply held when the lease ends is uncertain, and its connection is closed.
     let get = || primary.connect().call("GET key").to_string();
     wait_for("the primary serves no more", || get().contains("MASTERDOWN"));
     wait_for("it is seen", || field(primary, "group_serving") == "0");
     let why = field(primary, "group_not_serving_reason");
-    assert_eq!(why, format!("its lease is not alive, and there is no answer from n{}", 1 - leads));
+    assert_eq!(why, format!("its lease has ended, and n{} did not answer", 1 - leads));
     assert_eq!(field(primary, "group_role"), "primary");
     assert_eq!(
         (seen.metric(leads, "braid_group_serving"), seen.metric(leads, "braid_group_primary")),
@@ -163,14 +164,13 @@ fn a_primary_that_may_not_serve_says_why() {
     seen.group.etcd.resume();
     wait_for("etcd is seen", || seen.metric(leads, "braid_group_etcd_up") == 1.0);
     let log = primary.log();
-    for line in [format!("This primary serves nothing at present: {why}"), "This primary serves again".into()]
-    {
+    for line in [format!("This primary is not serving: {why}"), "This primary serves again".into()] {
         assert_eq!(log.matches(&line).count(), 1, "{line}\n{log}");
     }
 }
 
-/// The roles that a server's log tells of, in their order: the epoch, and `primary` or whose
-/// replica.
+/// The role changes in a server's log, in order: the epoch, and `primary` or the primary it
+/// follows.
 fn roles(server: &TestServer) -> Vec<(u64, String)> {
     let role = |line: &str| {
         let said = line.split_once("This server is ")?.1;
@@ -178,7 +178,7 @@ fn roles(server: &TestServer) -> Vec<(u64, String)> {
         let epoch = epoch.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()?;
         let role = match said.strip_prefix("a replica of ") {
             Some(of) => format!("replica of {}", of.split(' ').next()?),
-            None if said.starts_with("the primary of the group now: ") => "primary".to_owned(),
+            None if said.starts_with("now the primary of the group: ") => "primary".to_owned(),
             None => return None,
         };
         Some((epoch, role))
@@ -201,7 +201,7 @@ fn each_change_of_a_role_is_one_line_in_each_log() {
     seen.group.wait_until_in_sync();
     let leaders = [first, second, third];
     for (index, server) in seen.group.servers.iter().enumerate() {
-        // The process of the server that was killed has seen the last epoch alone.
+        // The killed server's new process has seen only the last epoch.
         let epochs = if index == second { 3..=3 } else { 1..=3 };
         let expected: Vec<(u64, String)> = epochs
             .map(|epoch| match leaders[epoch as usize - 1] {
@@ -213,9 +213,9 @@ fn each_change_of_a_role_is_one_line_in_each_log() {
         assert_eq!(roles(server), expected, "n{index}\n{}", server.log());
     }
     let log = seen.group.servers[first].log();
-    assert!(log.contains("This primary serves nothing at present: it hands over to another server"), "{log}");
-    assert!(seen.group.servers[third].log().contains("this server offers to take its place"));
-    // Counted alike, by every server that saw both changes.
+    assert!(log.contains("This primary is not serving: it is handing over to another server"), "{log}");
+    assert!(seen.group.servers[third].log().contains("this server is a candidate to replace it"));
+    // Every server that saw both changes counts them equally.
     assert_eq!(seen.metric(third, "braid_group_primary_changes_total"), 2.0);
 }
 
@@ -244,14 +244,14 @@ fn the_page_shows_the_group() {
         |class: &str, count: usize| format!("{group}.querySelectorAll('svg g.{class}').length === {count}");
     browser.wait_for(&drawn("in-sync", 2));
     browser.wait_for_every_width(&format!("{group}.querySelector('svg').clientWidth > 200"));
-    // A member that is gone.
+    // A member that is down.
     let gone = (leads + 1) % 3;
     seen.group.servers[gone].signal(Signal::KILL);
     seen.group.servers[gone].wait();
     browser.wait_for(&says("2 of 2 in sync"));
     browser.wait_for(&drawn("in-sync", 1));
     assert_eq!(browser.complaints(), &[] as &[String]);
-    // A server alone has no such panel.
+    // A server without a group has no such panel.
     let port = free_port();
     let alone = TestServer::start(&["--metrics-port", &port.to_string()]);
     assert_eq!(browser.open(&format!("http://127.0.0.1:{port}/")), 200);

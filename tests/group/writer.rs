@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A client that counts on and on, goes to the primary wherever it is, and remembers what was
-//! acknowledged.
+//! A client that increments a counter continuously, follows the primary, and records the
+//! acknowledged values.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use braid_tests::{RawClient, TestServer, Value};
 
 use crate::says_primary;
 
-/// How long an answer may take before the client looks elsewhere.
+/// Time limit for a reply, after which the client tries another server.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// What the client has seen.
+/// The client's observations.
 #[derive(Debug)]
 pub struct Seen {
-    /// The largest count that was acknowledged.
+    /// The highest acknowledged count.
     pub acknowledged: i64,
     /// The longest time without an acknowledgement.
     pub gap: Duration,
-    /// A count that was acknowledged was smaller than an earlier one.
+    /// True if an acknowledged count was lower than an earlier one.
     pub went_back: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts counting with `INCR n`. `durable`: replies wait for the in-sync set.
+    /// Starts to count with `INCR n`. `durable`: replies wait for the in-sync set.
     pub fn start(servers: &[TestServer], durable: bool) -> Writer {
         let addresses: Vec<SocketAddr> = servers.iter().map(TestServer::address).collect();
         let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicI64::new(0)));
@@ -44,7 +44,7 @@ impl Writer {
         Writer { stop, acknowledged, thread }
     }
 
-    /// The largest count that was acknowledged so far.
+    /// The highest acknowledged count so far.
     pub fn acknowledged(&self) -> i64 {
         self.acknowledged.load(Relaxed)
     }

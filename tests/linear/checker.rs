@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The search for an order that explains a history (Wing and Gong's algorithm with Lowe's memory of
-//! failures).
+//! The search for an order that explains a history (Wing and Gong's algorithm with Lowe's cache
+//! of failures).
 //!
-//! Operations on keys that have nothing to do with each other are checked apart: a history is
-//! linearizable if each connected group of keys is. Within a group the search picks, again and
-//! again, an operation that may come next (all earlier ones of its client are placed, and no
-//! operation that is not placed was answered before it was sent), applies it to the model, and goes
-//! back when its reply does not fit. A set of placed operations together with the state they lead
-//! to is never tried twice.
+//! Operations on unrelated keys are checked separately: a history is linearizable if each
+//! connected group of keys is. Within a group the search repeatedly picks an operation that may
+//! come next (all earlier ones of its client are placed, and no unplaced operation was answered
+//! before it was sent), applies it to the model, and backtracks if its reply does not match. A
+//! set of placed operations together with the resulting state is never tried twice.
 //!
-//! Since the operations of one client run in order, the placed ones are described by one number a
-//! client.
+//! Since the operations of one client run in order, one number per client describes the placed
+//! ones.
 
 use std::collections::{BTreeMap, HashSet};
 
 use crate::model::State;
 use crate::operation::{Event, Key};
 
-/// What the checker found.
+/// The checker's result.
 #[derive(Debug)]
 pub enum Verdict {
     Linearizable,
-    /// There is no order for these operations.
+    /// No order explains these operations.
     Violation(Vec<Event>),
-    /// The search was given up.
+    /// The search was abandoned.
     Undecided,
 }
 
-/// States tried before a group is given up.
+/// Number of states to try before the search of a group is abandoned.
 const STEPS_MAX: usize = 150_000;
 
-/// Judges a history that began with all keys missing.
+/// Checks a history that started with no keys.
 pub fn check(history: &[Event]) -> Verdict {
     let mut undecided = false;
     for group in groups(history) {
@@ -43,7 +42,7 @@ pub fn check(history: &[Event]) -> Verdict {
     if undecided { Verdict::Undecided } else { Verdict::Linearizable }
 }
 
-/// Splits a history into parts that share no key.
+/// Splits a history into parts that share no keys.
 fn groups(history: &[Event]) -> Vec<Vec<Event>> {
     let mut leader: BTreeMap<Key, Key> = BTreeMap::new();
     for event in history {
@@ -66,7 +65,7 @@ fn groups(history: &[Event]) -> Vec<Vec<Event>> {
     parts.into_values().collect()
 }
 
-/// Whether there is an order; `None` when the search was given up.
+/// True if an order exists; `None` if the search was abandoned.
 fn search(history: &[Event]) -> Option<bool> {
     let mut clients: BTreeMap<usize, Vec<&Event>> = BTreeMap::new();
     for event in history {
@@ -78,7 +77,8 @@ fn search(history: &[Event]) -> Option<bool> {
     }
     let placed = vec![0_u16; clients.len()];
     let mut seen: HashSet<(Vec<u16>, State)> = HashSet::new();
-    // The way to the present point: what was placed, the state, and the candidates not tried yet.
+    // The path to the current point: the placed operations, the state, and the untried
+    // candidates.
     let first = candidates(&clients, &placed, &State::new());
     let mut path = vec![(placed, State::new(), first)];
     let mut steps = 0;
@@ -109,14 +109,15 @@ fn search(history: &[Event]) -> Option<bool> {
     }
 }
 
-/// The clients whose next operation may come next, the one answered first last (it is tried first).
+/// The clients whose next operation may come next; the one answered first comes last, because it
+/// is tried first.
 ///
-/// An operation that, going by its reply, changed nothing, and whose reply fits now, may as well
-/// come now: if there is an order in which it comes later, there is one in which it comes now. Then
-/// it is the only candidate.
+/// An operation whose reply shows that it changed nothing, and whose reply matches now, may just
+/// as well come now: if there is an order in which it comes later, there is one in which it comes
+/// now. Then it is the only candidate.
 fn candidates(clients: &[Vec<&Event>], placed: &[u16], state: &State) -> Vec<usize> {
     let next = |client: usize| clients[client].get(usize::from(placed[client])).copied();
-    // A client's next operation is answered before its later ones: it alone decides.
+    // A client's next operation is answered before its later ones, so it alone matters.
     let first_answer =
         (0..clients.len()).filter_map(|client| Some(next(client)?.answered_ns)).min().unwrap_or(u64::MAX);
     let mut found: Vec<usize> = (0..clients.len())

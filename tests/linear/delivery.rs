@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Delivery: producers put elements in, consumers on other threads take them out, most of them
-//! waiting for them; none may be lost, none come out twice, and from a queue none before one that
-//! was in it earlier.
+//! Delivery: producers add elements, consumers on other threads remove them, mostly with blocking
+//! commands; no element may be lost or delivered twice, and a queue must not deliver an element
+//! before one that was added to it earlier.
 //!
-//! Consumers give up after a moment and come again, and a meddler ends waits from outside, so that
-//! elements arrive at all possible moments of a wait.
+//! Consumers time out after a moment and try again, and a meddler ends waits from outside, so
+//! that elements arrive at all possible moments of a wait.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ struct Span {
     answered: u64,
 }
 
-/// What was seen of one element.
+/// The observations of one element.
 #[derive(Default, Debug)]
 struct Life {
     put: Option<(Span, usize)>,
@@ -34,7 +34,7 @@ enum Fault {
     Lost(u64),
     Twice(u64),
     FromNowhere(u64),
-    /// The second was put into the queue behind the first, but came out before it.
+    /// The second element was added to the queue after the first, but was delivered before it.
     Overtaken(u64, u64),
 }
 
@@ -42,12 +42,12 @@ enum Fault {
 struct History {
     puts: Vec<(u64, usize, Span)>,
     takes: Vec<(u64, Span)>,
-    /// What is still there at the end.
+    /// The elements that are still there at the end.
     left: Vec<u64>,
 }
 
-/// Judges a history; `is_queue`: elements come out of each place in the order in which they went
-/// in.
+/// Checks a history. `is_queue`: each place delivers its elements in the order in which they were
+/// added.
 fn check(history: &History, is_queue: bool) -> Result<(), Fault> {
     let mut lives: HashMap<u64, Life> = HashMap::new();
     for &(element, place, span) in &history.puts {
@@ -91,21 +91,21 @@ fn check(history: &History, is_queue: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-/// How elements go in and come out.
+/// How elements are added and removed.
 struct Transfer {
     name: &'static str,
     is_queue: bool,
-    /// Places that producers put elements into.
+    /// Number of places that producers add elements to.
     places: usize,
     setup: &'static [&'static str],
-    /// Puts an element, `{e}`, into a place, `{p}`.
+    /// The command that adds an element, `{e}`, to a place, `{p}`.
     put: &'static str,
-    /// What consumers send, each drawing one; `{t}` is a short timeout in seconds, `{ms}` in
+    /// The consumers' commands, drawn at random; `{t}` is a short timeout in seconds, `{ms}` in
     /// milliseconds.
     takes: &'static [&'static str],
-    /// What others send meanwhile.
+    /// Commands that other clients send meanwhile.
     moves: &'static [&'static str],
-    /// Commands whose replies have in them all that is left.
+    /// Commands whose replies contain all remaining elements.
     rest: &'static [&'static str],
 }
 
@@ -180,10 +180,10 @@ const KINDS: &[Transfer] = &[
     },
 ];
 
-/// Elements are numbers from here on, so that nothing else in a reply is taken for one.
+/// Elements are numbers starting here, so that no other part of a reply is mistaken for one.
 const FIRST: u64 = 1_000_000;
 
-/// All elements in a reply, wherever they stand.
+/// Collects all elements in a reply, at any level.
 fn elements(value: &Value, found: &mut Vec<u64>) {
     match value.elements() {
         Some(items) => items.iter().for_each(|item| elements(item, found)),
@@ -225,7 +225,7 @@ impl Run<'_> {
             assert!(!reply.is_error(), "{line}: {reply}");
             puts.push((element, place, span));
             if random.u8(0..4) == 0 {
-                // Let the consumers get ahead: they only wait for what is not there.
+                // Let the consumers catch up: they block only if there is no element.
                 std::thread::sleep(std::time::Duration::from_micros(random.u64(0..2_000)));
             }
         }
@@ -251,7 +251,7 @@ impl Run<'_> {
         takes
     }
 
-    /// Ends waits of others.
+    /// Unblocks other clients.
     fn meddle(&self, last_id: i64) {
         let (mut client, mut random) = (self.connect(), fastrand::Rng::new());
         while !self.done.load(Ordering::Relaxed) {
@@ -311,7 +311,7 @@ fn every_element_is_delivered_once_and_in_order() {
     }
 }
 
-/// The proof that the test can fail.
+/// Proves that the test can fail.
 #[test]
 fn wrong_deliveries_are_noticed() {
     let span = |sent| Span { sent, answered: sent + 10 };

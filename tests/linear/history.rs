@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Running a round on many connections and noting what happened when.
+//! Runs a round on many connections and records the times of its operations.
 
 use std::net::SocketAddr;
 use std::sync::Barrier;
@@ -12,14 +12,14 @@ use crate::operation::{Event, Operation, key_name};
 use crate::requests;
 use crate::workload::Round;
 
-/// The connections that take part.
+/// The connections of a test.
 pub struct Arena {
     clients: Vec<RawClient>,
     control: RawClient,
     start: Instant,
 }
 
-/// Keys of all workloads.
+/// Number of keys, for all workloads.
 const KEYS: u8 = 8;
 
 impl Arena {
@@ -27,18 +27,19 @@ impl Arena {
         Arena::try_new(server, clients).expect("the server accepts connections")
     }
 
-    /// None when the server does not accept connections.
+    /// `None` if the server does not accept connections.
     pub fn try_new(server: SocketAddr, clients: usize) -> Option<Arena> {
         let connect = || RawClient::tcp(server).ok();
         let clients = (0..clients).map(|_| connect()).collect::<Option<Vec<_>>>()?;
         let mut control = connect()?;
-        // A server that has no functions says so here; only scripts' workloads call one.
+        // A server without functions replies with an error, which is ignored; only the scripts'
+        // workloads call a function.
         control.try_send(&words::encode(&["FUNCTION", "LOAD", "REPLACE", &requests::library()])).ok()?;
         control.try_read().ok()?;
         Some(Arena { clients, control, start: Instant::now() })
     }
 
-    /// Empties the keys and runs a round, each connection on a thread of its own.
+    /// Deletes the keys and runs a round, with a thread for each connection.
     pub fn run(&mut self, round: &Round) -> Result<Vec<Event>, ReadError> {
         let keys: Vec<String> = std::iter::once("DEL".to_owned()).chain((0..KEYS).map(key_name)).collect();
         self.control.try_send(&words::encode(&keys)).map_err(|_| ReadError::TimedOut)?;
@@ -97,7 +98,7 @@ fn run_client(
     Ok(events)
 }
 
-/// A history for people: one line an operation, in the order of answers.
+/// A readable history: one line per operation, in the order of the replies.
 pub fn describe(history: &[Event]) -> String {
     let mut events: Vec<&Event> = history.iter().collect();
     events.sort_by_key(|event| event.answered_ns);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Linearizability: many connections work on few keys at once; there must be one order of all
-//! commands that explains every reply and in which no command runs before it was sent or after it
-//! was answered.
+//! Linearizability: many connections work concurrently on a few keys; there must be a single
+//! order of all commands that explains every reply, and in which no command runs before it was
+//! sent or after it was answered.
 //!
 //!   cargo test -p braid-tests --test linear
 //!
-//! Variables, besides those of `support/lib.rs`:
+//! Variables, in addition to those of `support/lib.rs`:
 //! - `BRAID_ROUNDS`: rounds of each workload (default 400)
 //! - `BRAID_TEST_BROKEN_SERVER`: a server built without its locks (cargo feature `no-locks`); the
-//!   test then also shows that a violation in it is found. Without the variable that part is
-//!   skipped, and says so.
+//!   test then also shows that violations in it are found. Without the variable that part is
+//!   skipped with a message.
 //!
 //! Flow: `workload` draws the commands of a round, `history` runs them on many connections and
-//! notes when each was sent and answered, `checker` looks for the order, with `model` telling what
-//! each command does. Rounds are short, since the search grows quickly, and many, since races are
-//! rare. Commands of a transaction count as one operation.
+//! records when each was sent and answered, `checker` looks for the order, using `model` for the
+//! effect of each command. Rounds are short, because the search grows quickly, and numerous,
+//! because races are rare. The commands of a transaction count as one operation.
 
 mod checker;
 mod delivery;
@@ -37,7 +37,7 @@ use workload::Workload;
 
 const IO_THREADS: &str = "4";
 
-/// Stock servers take `io-threads` too; Braid runs commands on them.
+/// Stock servers accept `io-threads` too; Braid runs commands on these threads.
 fn start(program: Option<std::path::PathBuf>) -> TestServer {
     let arguments = ["--io-threads", IO_THREADS].map(str::to_owned).to_vec();
     TestServer::start_with(Options { program, arguments, ..Options::default() })
@@ -96,15 +96,16 @@ fn everything_together() {
     check(&workload::EVERYTHING);
 }
 
-/// Scripts that stay with their keys, scripts that leave them, scripts of which that is unknown:
-/// beside commands and transactions.
+/// Scripts that use only their declared keys, scripts that use others, and scripts for which that
+/// is unknown, mixed with commands and transactions.
 #[test]
 fn scripts_of_all_kinds() {
     let server = check(&workload::SCRIPTS);
     let mut client = server.connect();
     let model = client.call("CONFIG GET threading-model");
     if server.is_braid() && model.elements().is_some_and(|found| found[1].text() == "parallel") {
-        // Otherwise the histories would say nothing about how these are told apart.
+        // All three ways must have been taken, or the histories would not test how scripts are
+        // classified.
         for field in ["scripts_run_beside_others", "scripts_run_alone", "scripts_begun_again"] {
             let count = client.info_field("stats", field).and_then(|count| count.parse::<u64>().ok());
             println!("{field}: {count:?}");
@@ -113,7 +114,7 @@ fn scripts_of_all_kinds() {
     }
 }
 
-/// The proof that these tests can fail: commands that are not atomic must be noticed, in each kind
+/// Proves that these tests can fail: commands that are not atomic must be detected in each kind
 /// of workload.
 #[test]
 fn commands_taken_apart_are_noticed() {
@@ -140,7 +141,7 @@ fn commands_taken_apart_are_noticed() {
     }
 }
 
-/// The same with a real culprit: a server whose shard locks do nothing must be convicted.
+/// The same proof with a real culprit: a server whose shard locks do nothing must be convicted.
 #[test]
 fn a_server_without_locks_is_convicted() {
     let Some(program) = std::env::var_os("BRAID_TEST_BROKEN_SERVER") else {
@@ -174,7 +175,8 @@ fn convict(program: &OsStr, workloads: &[&Workload]) {
                 }
             }
         }
-        // Without locks memory is not safe either: it may have died before it could be convicted.
+        // Without locks memory is not safe either: the server may crash before it can be
+        // convicted.
         if wait_for_within(std::time::Duration::from_millis(200), || !server.is_alive()) {
             crashes += 1;
         }
@@ -182,8 +184,7 @@ fn convict(program: &OsStr, workloads: &[&Workload]) {
     panic!("no violation found in a server without locks ({crashes} crashes)");
 }
 
-/// The model itself must tell the truth: it is held against the server, one command after the
-/// other.
+/// Checks the model itself: it is compared with the server, one command after another.
 #[test]
 fn the_model_agrees_with_the_server() {
     let server = braid_tests::TestServer::start(&[]);

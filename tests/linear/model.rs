@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What each operation does to a handful of keys, and what it answers: the sequential
-//! specification.
+//! The sequential specification: the effect of each operation on a handful of keys, and its
+//! reply.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use braid_tests::Value;
 
 use crate::operation::{Key, Operation, Script};
 
-/// The values of all keys that are there.
+/// The values of all existing keys.
 pub type State = BTreeMap<Key, Vec<u8>>;
 
 fn bulk(value: Option<&Vec<u8>>) -> Value {
@@ -16,7 +16,7 @@ fn bulk(value: Option<&Vec<u8>>) -> Value {
 }
 
 impl Operation {
-    /// Whether an operation with this reply changed nothing, in whatever state it ran.
+    /// True if an operation with this reply changed nothing, whatever the state.
     pub fn changes_nothing(&self, reply: &Value) -> bool {
         match self {
             Operation::Get(_) | Operation::MGet(_) | Operation::Exists(_) => true,
@@ -35,7 +35,7 @@ impl Operation {
         }
     }
 
-    /// Changes the state as the operation does, and answers its reply.
+    /// Applies the operation to the state, and returns its reply.
     pub fn apply(&self, state: &mut State) -> Value {
         match self {
             Operation::Get(key) => bulk(state.get(key)),
@@ -50,7 +50,7 @@ impl Operation {
             Operation::Incr(key) => {
                 let number = match state.get(key) {
                     None => Some(0),
-                    // Only the plain form of a number is one: not "02".
+                    // Only the canonical notation counts as a number: not "02".
                     Some(value) => std::str::from_utf8(value).ok().and_then(|text| {
                         text.parse::<i64>().ok().filter(|number| number.to_string() == text)
                     }),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Operations on a handful of keys, alone, in transactions and in scripts.
 //!
-//! A server that runs scripts beside other commands has to find out which keys a script will touch:
-//! from its text, from what it declares, from what it did before. So the same operations come in
-//! scripts that can be seen through, in scripts that cannot, and in readers that declare all of
-//! their keys, some, or none. Scripts of different number are different scripts to the server,
-//! which may learn their ways.
+//! A server that runs scripts in parallel with other commands must determine which keys a script
+//! will touch: from its text, from its declaration, from its earlier runs. So the same operations
+//! are sent in analyzable scripts, in opaque scripts, and in readers that declare all of their
+//! keys, some, or none. Scripts with different numbers are different scripts to the server, which
+//! may learn their behaviour.
 
 use braid_tests::Value;
 use fastrand::Rng;
@@ -39,11 +39,11 @@ pub enum Operation {
     Script(Script),
 }
 
-/// One operation as it was seen from outside.
+/// One operation as observed from outside.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub client: usize,
-    /// Its place among the operations of this client, which run in this order.
+    /// Its index among the operations of this client, which run in this order.
     pub place: usize,
     pub operation: Operation,
     pub reply: Value,
@@ -52,33 +52,33 @@ pub struct Event {
     pub answered_ns: u64,
 }
 
-/// How a script is written.
+/// The form of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Each command stands in the text, its keys are taken from KEYS, and all of them are declared.
+    /// Each command is in the text, its keys are taken from KEYS, and all of them are declared.
     Plain,
-    /// The commands are arguments: nothing can be told from the text.
+    /// The commands are arguments, so the text reveals nothing.
     Opaque,
-    /// The same, called as one that only reads.
+    /// Opaque, but called as read-only.
     Reader,
-    /// The same, by its own declaration.
+    /// Opaque, but declared read-only by a flag in its text.
     FlaggedReader,
-    /// The same, as a function of a library (`requests.rs`).
+    /// Opaque, but a read-only function of a library (`requests.rs`).
     FunctionReader,
 }
 
-/// A script and what it does.
+/// A script and its operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
     pub form: Form,
     pub number: u32,
     pub operations: Vec<Operation>,
-    /// The keys that it declares.
+    /// The declared keys.
     pub declared: Vec<Key>,
 }
 
 impl Operation {
-    /// The keys it reads or writes.
+    /// The keys that the operation reads or writes.
     pub fn keys(&self) -> Vec<Key> {
         match self {
             Operation::Get(key) | Operation::Set(key, _) | Operation::Incr(key) => vec![*key],
@@ -91,14 +91,14 @@ impl Operation {
         }
     }
 
-    /// Whether it changes nothing, whatever it finds.
+    /// True if the operation never changes anything.
     pub fn only_reads(&self) -> bool {
         matches!(self, Operation::Get(_) | Operation::MGet(_) | Operation::Exists(_))
     }
 }
 
 impl Script {
-    /// Draws a script that carries these operations out; one that reads only if they do.
+    /// Draws a script that runs these operations; its form is read-only only if they all are.
     pub fn draw(operations: Vec<Operation>, random: &mut Rng) -> Script {
         let reads = operations.iter().all(Operation::only_reads);
         let form = match random.u8(0..6) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Operations as requests: the commands that carry one out, and how a script is written that
-//! carries out several.
+//! Operations as requests: the commands of an operation, and the text of a script that runs
+//! several.
 
 use crate::operation::{Form, Key, Operation, Script, key_name};
 
-/// Carries out the commands that it is given: each as the number of its words, and the words.
-/// Between two of them some time passes.
+/// Runs the commands in its arguments, each given as a word count followed by the words. Some
+/// time passes between two commands.
 const INTERPRETER: &str = "local replies, at = {}, 1 \
      for round = 1, #ARGV do \
        if at > #ARGV then break end \
@@ -16,7 +16,7 @@ const INTERPRETER: &str = "local replies, at = {}, 1 \
      end \
      return replies";
 
-/// The library that the function is in.
+/// The library that contains the function.
 pub fn library() -> String {
     format!(
         "#!lua name=linear\nredis.register_function{{function_name='reads', flags={{'no-writes'}}, \
@@ -25,7 +25,7 @@ pub fn library() -> String {
 }
 
 impl Operation {
-    /// The commands that carry it out; a transaction is several.
+    /// The commands of the operation; a transaction has several.
     pub fn commands(&self) -> Vec<Vec<Vec<u8>>> {
         let name = |key: &Key| key_name(*key).into_bytes();
         let with_keys = |command: &str, keys: &[Key]| {
@@ -65,7 +65,7 @@ impl Operation {
 }
 
 impl Script {
-    /// The command that runs it.
+    /// The command that runs the script.
     pub fn command(&self) -> Vec<Vec<u8>> {
         let (name, text) = match self.form {
             Form::Plain => ("EVAL", String::new()),
@@ -91,7 +91,7 @@ impl Script {
         head.into_iter().chain(keys).map(String::into_bytes).chain(arguments).collect()
     }
 
-    /// The text with all commands in it; what is no key is an argument.
+    /// The text with all commands in it; words that are not keys become arguments.
     fn plain(&self, arguments: &mut Vec<Vec<u8>>) -> String {
         let mut text = String::from("local replies = {}");
         for (at, operation) in self.operations.iter().enumerate() {
@@ -115,8 +115,8 @@ impl Script {
     }
 }
 
-/// The commands that the arguments of a request would have the interpreter carry out; nothing if it
-/// is not called.
+/// The commands that a request passes to the interpreter; `None` if it does not call the
+/// interpreter.
 pub fn interpreted(request: &[Vec<u8>]) -> Option<Vec<Vec<Vec<u8>>>> {
     let is_called = match request.first()?.as_slice() {
         b"EVAL" | b"EVAL_RO" => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A server that is wrong on purpose: a proxy in front of a right one that takes commands apart, as
-//! a server does that forgets its locks. INCR becomes a read and a write, MSET several writes, MGET
-//! several reads, and a script that carries out its arguments a command for each of them.
+//! A deliberately wrong server: a proxy in front of a correct one that splits commands, like a
+//! server without locks. INCR becomes a read and a write, MSET several writes, MGET several
+//! reads, and a script that runs its arguments becomes one command for each of them.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -63,8 +63,8 @@ fn serve(mut front: RawClient, mut back: RawClient) {
     }
 }
 
-/// Reads, adds, writes back: what happens in between is lost. `None` (let the server do it) for
-/// what is no number.
+/// Reads, adds, writes back: concurrent changes are lost. `None` for a value that is not a
+/// number: the server then runs the command itself.
 fn increment(back: &mut RawClient, key: &[u8]) -> Option<Value> {
     let text = match back.call_arguments(&[b"GET", key]) {
         Value::Bulk(text) => String::from_utf8(text).ok()?,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is run: the mix of operations of each workload, drawn at random.
+//! Workloads: the mix of operations of each, drawn at random.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,22 +10,22 @@ use crate::operation::{Key, Operation, Script};
 /// A mix of operations.
 pub struct Workload {
     pub name: &'static str,
-    /// Connections.
+    /// Number of connections.
     pub clients: usize,
-    /// How many times a connection sends in a round.
+    /// Number of batches that a connection sends in a round.
     pub batches: usize,
-    /// How many operations are sent at once, their replies read afterwards.
+    /// Number of operations sent before their replies are read.
     pub pipeline: usize,
-    /// Keys `k0` and following.
+    /// Number of keys, from `k0`.
     keys: Key,
-    /// How many keys MSET, MGET and DEL name at most.
+    /// Maximum number of keys of MSET, MGET and DEL.
     span: usize,
     /// Weights: on one key, on many keys, transactions.
     weights: [u32; 3],
-    /// Of a hundred operations, these many are scripts.
+    /// Percentage of operations that are scripts.
     scripts: u32,
-    /// Bytes of a value at most: longer ones take longer to write, so that a torn one is seen more
-    /// easily.
+    /// Maximum length of a value in bytes: longer ones take longer to write, so that a torn one
+    /// is more likely to be seen.
     value_len_max: usize,
 }
 
@@ -77,15 +77,15 @@ pub const EVERYTHING: Workload = Workload {
     value_len_max: 12,
 };
 
-/// Scripts of all forms among commands and transactions with the same keys, and within
+/// Scripts of all forms, mixed with commands and transactions on the same keys, and within
 /// transactions.
 pub const SCRIPTS: Workload =
     Workload { name: "scripts", clients: 8, batches: 3, span: 3, scripts: 60, ..EVERYTHING };
 
-/// Nothing but scripts.
+/// Only scripts.
 pub const SCRIPTS_ALONE: Workload = Workload { name: "scripts alone", scripts: 100, ..SCRIPTS };
 
-/// A round: for each connection its batches, for each batch its operations.
+/// A round: the batches of each connection, and the operations of each batch.
 pub type Round = Vec<Vec<Vec<Operation>>>;
 
 impl Workload {
@@ -122,7 +122,7 @@ impl Workload {
         self.scripts > 0 && random.u32(0..100) < self.scripts
     }
 
-    /// A few operations in a script, half of the time only such as read.
+    /// A few operations in a script, half of the time only reads.
     fn script(&self, random: &mut Rng) -> Operation {
         let reads = random.bool();
         let count = random.usize(1..5);
@@ -171,14 +171,14 @@ impl Workload {
             10 => Operation::Rename(random.u8(0..self.keys), random.u8(0..self.keys)),
             _ => {
                 let from = random.u8(0..self.keys);
-                // COPY onto itself is an error of its own.
+                // COPY of a key to itself is an error of its own.
                 let to = (from + random.u8(1..self.keys)) % self.keys;
                 Operation::Copy(from, to)
             }
         }
     }
 
-    /// Different keys, in random order: locks must not depend on the order in which keys are named.
+    /// Distinct keys in random order: locks must not depend on the order in which keys are named.
     fn some_keys(&self, random: &mut Rng) -> Vec<Key> {
         let mut keys: Vec<Key> = (0..self.keys).collect();
         random.shuffle(&mut keys);
@@ -186,14 +186,14 @@ impl Workload {
         keys
     }
 
-    /// Mostly a number nobody else writes, so that a read tells which write it saw.
+    /// Usually a unique number, so that a read identifies the write it saw.
     fn value(&self, random: &mut Rng) -> Vec<u8> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = (NEXT.fetch_add(1, Ordering::Relaxed) % 100_000_000).to_string();
         if self.value_len_max <= 12 || random.bool() {
             return number.into_bytes();
         }
-        // The same few bytes again and again: a torn value shows as one that nobody wrote.
+        // The same few bytes repeated: a torn value shows up as one that no client wrote.
         let len = random.usize(number.len()..self.value_len_max);
         number.bytes().chain([b'.']).cycle().take(len.max(number.len())).collect()
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Monitoring as operators set it up: a real Prometheus that scrapes the server, the alert rules
-//! and the dashboard of `deploy/`, and redis_exporter. What is not installed is skipped, and named;
-//! with `CI` set that is a failure.
+//! and the dashboard of `deploy/`, and redis_exporter. Tests of programs that are not installed
+//! are skipped with a message, or fail if `CI` is set.
 //!
 //!   cargo test -p braid-tests --test monitoring
 //!
@@ -18,14 +18,14 @@ use braid_tests::server::{free_port, stock};
 use braid_tests::{Etcd, RawClient, TestServer, request, wait_for, wait_for_within};
 use serde_json::Value;
 
-/// Rules in `deploy/prometheus/braid.rules.yml`.
+/// Number of rules in `deploy/prometheus/braid.rules.yml`.
 const RULES: usize = 40;
 
 fn deploy(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(path)
 }
 
-/// A program by any of its names.
+/// Finds a program by any of its names.
 fn program(test: &str, names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = names.iter().find_map(|name| {
@@ -39,7 +39,7 @@ fn program(test: &str, names: &[&str]) -> Option<PathBuf> {
     found
 }
 
-/// A process that is ended whatever becomes of the test.
+/// A process that is killed on drop, however the test ends.
 struct Process(Child);
 
 impl Process {
@@ -56,7 +56,7 @@ impl Drop for Process {
     }
 }
 
-/// What Prometheus answers at a path of its interface.
+/// The data of Prometheus's answer at an API path.
 fn ask(port: u16, path: &str) -> Value {
     let body = get(port, path).unwrap_or_else(|| panic!("Prometheus does not answer {path}"));
     let answer: Value = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"));
@@ -64,19 +64,19 @@ fn ask(port: u16, path: &str) -> Value {
     answer["data"].clone()
 }
 
-/// The samples that an expression has now.
+/// The current samples of an expression.
 fn query(port: u16, expression: &str) -> Vec<Value> {
     let encoded: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
     ask(port, &format!("/api/v1/query?query={encoded}"))["result"].as_array().expect("samples").clone()
 }
 
-/// A server with something to tell in every metric that the dashboard shows: replicas, refusals,
-/// errors, slow commands. One of the replicas is a server that gets a full sync. Beside them a
-/// server in cluster mode, two that take writes for each other, and, if there is an etcd, the only
-/// server of a group.
+/// A server with activity for every metric that the dashboard shows: replicas, refusals, errors,
+/// slow commands. One of the replicas is a server that receives a full sync. Also a server in
+/// cluster mode, two active-active servers, and, if etcd is available, the only server of a
+/// group.
 struct Watched {
     server: TestServer,
-    /// Those of the metrics.
+    /// Port of the metrics.
     port: u16,
     replica_port: u16,
     _replica: RawClient,
@@ -94,7 +94,7 @@ struct Member {
 }
 
 impl Member {
-    /// The primary, which serves.
+    /// Starts a server and waits until it serves as its group's primary.
     fn start() -> Option<Member> {
         let etcd = Etcd::start()?;
         let port = free_port();
@@ -106,7 +106,7 @@ impl Member {
     }
 }
 
-/// Whether only a server in a group can answer an expression.
+/// True if only a server in a group exports the expression's metrics.
 fn is_of_group(expression: &str) -> bool {
     ["braid_group_", "braid_sync_writes_"].iter().any(|prefix| expression.contains(prefix))
 }
@@ -153,7 +153,7 @@ fn watched() -> Watched {
     wait_for("the first replica has its copy", || {
         client.info_field("replication", "slave0").is_some_and(|line| line.contains("state=online"))
     });
-    // Longer than the test takes.
+    // The sync takes longer than the test.
     for number in 0..200 {
         client.ok(&format!("SET filled:{number} value"));
     }
@@ -180,14 +180,14 @@ fn watched() -> Watched {
 }
 
 impl Watched {
-    /// The ports of all metrics.
+    /// The ports of all servers' metrics.
     fn ports(&self) -> Vec<u16> {
         let others = self.others.iter().map(|(_, port)| *port);
         let member = self.member.iter().map(|member| member.port);
         [self.port, self.replica_port].into_iter().chain(others).chain(member).collect()
     }
 
-    /// Commands of all kinds, and some that are refused.
+    /// Runs commands of all kinds, including some that are refused.
     fn work(&self) {
         let mut client = self.server.connect();
         for number in 0..50 {
@@ -209,7 +209,7 @@ fn dashboard() -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// Expressions of a dashboard with the titles of their panels and the texts of their legends.
+/// Expressions of a dashboard with their panels' titles and their legends' texts.
 fn expressions(dashboard: &Value) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let panels = dashboard["panels"].as_array().expect("panels");
@@ -224,7 +224,7 @@ fn expressions(dashboard: &Value) -> Vec<(String, String, String)> {
     panels.iter().flat_map(of_panel).collect()
 }
 
-/// An expression as Grafana sends it.
+/// An expression with Grafana's variables substituted.
 fn filled_in(expression: &str) -> String {
     expression.replace("$job", "braid").replace("$instance", ".*").replace("$__rate_interval", "1m")
 }
@@ -243,7 +243,7 @@ fn the_rules_fire_when_they_should() {
     assert!(text.contains(&format!("{RULES} rules found")), "{text}");
     check(&["check", "config", "--lint-fatal"], "prometheus/prometheus.yml");
     check(&["test", "rules"], "prometheus/braid.rules.test.yml");
-    // Each of them has a test in which it fires.
+    // Each alert has a test in which it fires.
     let read = |file: &str| std::fs::read_to_string(deploy(file)).expect("a file");
     let (rules, tests) = (read("prometheus/braid.rules.yml"), read("prometheus/braid.rules.test.yml"));
     let alerts: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
@@ -347,7 +347,7 @@ fn prometheus_scrapes_and_has_an_answer_to_every_query() {
     for (title, expression, legend) in all.iter().filter(|(_, expression, _)| can_answer(expression)) {
         let expression = filled_in(expression);
         let mut samples = Vec::new();
-        // Rates take two scrapes with something between them.
+        // Rates take two scrapes with activity between them.
         let answered = wait_for_within(Duration::from_secs(60), || {
             samples = query(port, &expression);
             if samples.is_empty() {
@@ -356,7 +356,7 @@ fn prometheus_scrapes_and_has_an_answer_to_every_query() {
             !samples.is_empty()
         });
         assert!(answered, "{title}: nothing for {expression}");
-        // What the legend names is a label of every line.
+        // Every sample has the labels that the legend names.
         for part in legend.split("{{").skip(1) {
             let label = part.split("}}").next().unwrap_or_default();
             for sample in &samples {
@@ -369,12 +369,12 @@ fn prometheus_scrapes_and_has_an_answer_to_every_query() {
             query(port, &filled_in(expression));
         }
     }
-    // The variables have values.
+    // The dashboard's variables have values.
     for (label, value) in [("job", "braid"), ("instance", &*format!("127.0.0.1:{}", watched.port))] {
         let values = ask(port, &format!("/api/v1/label/{label}/values?match%5B%5D=braid_info"));
         assert!(values.as_array().is_some_and(|all| all.iter().any(|one| one == value)), "{values}");
     }
-    // The rules are evaluated, and each metric that one names is there.
+    // The rules are evaluated, and every metric that they name is exported.
     wait_for("the rules to be evaluated", || {
         let groups = ask(port, "/api/v1/rules")["groups"].as_array().cloned().unwrap_or_default();
         let rules: Vec<&Value> =
@@ -394,12 +394,12 @@ fn prometheus_scrapes_and_has_an_answer_to_every_query() {
         assert!(metrics.lines().any(is_there), "a rule names {name}, which is not among the metrics");
     }
     assert!(seen > RULES, "{seen}");
-    // What fires with a server that is as it should be is wrong.
+    // A critical alert that fires for a healthy server is wrong.
     let firing = query(port, "ALERTS{alertstate=\"firing\", severity=\"critical\"}");
     assert!(firing.is_empty(), "{firing:?}");
 }
 
-/// Names of the metrics that redis_exporter tells of a server.
+/// Names of the metrics that redis_exporter exports for a server.
 fn exported(exporter: &Path, server: &TestServer) -> BTreeSet<String> {
     let mut client = server.connect();
     for line in [

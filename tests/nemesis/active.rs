@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Active-active replication under a nemesis: three regions that all take writes, each on a machine
-//! of its own, while they are cut apart, stopped, killed, and their clocks are set by up to an
-//! hour.
+//! Active-active replication under a nemesis: three regions that all take writes, each on a
+//! machine of its own, while they are cut off from each other, stopped and killed, and their
+//! clocks are changed by up to an hour.
 //!
 //!   tests/jepsen --rounds N --seed S active
 //!   cargo test -p braid-tests --test nemesis regions_agree
 //!
-//! `BRAID_ROUNDS` is the number of rounds (default: 4). In each of them clients write at all
-//! regions while something goes wrong; then everything is mended, and all must show the same
-//! (`ACTIVE DIGEST`, `DEBUG DIGEST`) and hold what was acknowledged and not removed.
+//! `BRAID_ROUNDS` is the number of rounds (default: 4). In each round clients write to all
+//! regions during faults; then everything is repaired, and all regions must show the same state
+//! (`ACTIVE DIGEST`, `DEBUG DIGEST`) and contain the acknowledged elements that were not removed.
 //!
-//! What counts as acknowledged: a killed server may lose writes of its last milliseconds
-//! (docs/active-active.md, Limits). So before a kill it is asked for ACTIVE DIGEST, which brings
-//! what was acknowledged until then to its log, and what is acknowledged between that and the kill
-//! may be lost or stay. Without a kill every write counts. Expiry times, of which the same section
-//! tells a limit, and XCLAIM FORCE are not used.
+//! Which writes count as acknowledged: a killed server may lose the writes of its last
+//! milliseconds (docs/active-active.md, Limits). So before a kill the server is sent ACTIVE
+//! DIGEST, which flushes all acknowledged writes to its log; writes acknowledged between that and
+//! the kill may be lost or kept. Without a kill every acknowledged write counts. Expiry times,
+//! for which the same section states a limit, and XCLAIM FORCE are not used.
 
 mod asking;
 mod clients;
@@ -36,22 +36,22 @@ use self::ledger::Kill;
 use crate::machines::{Machines, SERVERS};
 use crate::system::{PORT, Process};
 
-/// How long everything may take to be equal again: generous, it is reached by a failing test alone.
+/// Time limit for all regions to become equal again. Generous: only a failing test reaches it.
 const RECOVERY: Duration = Duration::from_secs(180);
-/// A clock is set by up to so many seconds.
+/// Maximum change of a clock, in seconds.
 const CLOCK_MOST: i64 = 3600;
-/// libfaketime reads the clock's file again after so long.
+/// Interval at which libfaketime reads the clock's file.
 const CLOCK_CACHE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
-    /// From both others.
+    /// From both other regions.
     Isolate,
-    /// Two regions, which still reach each other by way of the third.
+    /// Two regions, which still reach each other through the third one.
     CutPair,
-    /// Nothing that it sends arrives.
+    /// Nothing that the region sends arrives.
     Mute,
-    /// Nothing arrives at it.
+    /// Nothing arrives at the region.
     Deafen,
     Stop,
     Kill,
@@ -61,7 +61,7 @@ enum Fault {
 const FAULTS: [Fault; 7] =
     [Fault::Isolate, Fault::CutPair, Fault::Mute, Fault::Deafen, Fault::Stop, Fault::Kill, Fault::SetClock];
 
-/// Three regions. Dropping it kills them.
+/// Three regions. Dropping them kills their servers.
 struct Regions<'m> {
     machines: &'m Machines,
     processes: Vec<Process>,
@@ -95,7 +95,7 @@ impl<'m> Regions<'m> {
         set_clock(&self.folders[region].path().join("clock"), seconds);
     }
 
-    /// What a region shows: the digests, and what it has applied. Nothing if it does not answer.
+    /// A region's visible state: the digests, and the applied units. `None` without a reply.
     fn shown(&self, region: usize) -> Option<[String; 3]> {
         let address = self.machines.address(region).into();
         let one = ask(address, "ACTIVE DIGEST")?;
@@ -105,7 +105,7 @@ impl<'m> Regions<'m> {
         Some([one, other, applied])
     }
 
-    /// Waits until all show the same.
+    /// Waits until all regions show the same state.
     fn wait_until_equal(&self, when: &str) {
         let mut seen = Vec::new();
         let is_equal = wait_for_within(RECOVERY, || {
@@ -118,7 +118,7 @@ impl<'m> Regions<'m> {
         }
     }
 
-    /// Mends everything.
+    /// Repairs all faults.
     fn mend(&mut self) {
         self.machines.heal();
         for region in 0..SERVERS {
@@ -156,7 +156,7 @@ impl<'m> Regions<'m> {
             Fault::Stop => self.processes[region].signal(Signal::STOP),
             Fault::SetClock => self.set_clock(region, random.i64(-CLOCK_MOST..=CLOCK_MOST)),
             Fault::Kill => {
-                // Of what was acknowledged until here nothing may be lost.
+                // Writes acknowledged before this point must not be lost.
                 let safe = clients.now();
                 let safe = ask(self.machines.address(region).into(), "ACTIVE DIGEST").map_or(0, |_| safe);
                 std::thread::sleep(Duration::from_millis(random.u64(0..1000)));
@@ -190,7 +190,7 @@ fn arguments(machines: &Machines, machine: usize) -> Vec<String> {
     .map(str::to_owned)
     .collect();
     words.extend(["--save".into(), String::new()]);
-    // Peers that were away are sent units from memory, from disk, or a full copy.
+    // So peers that were away get units from memory or from disk, or a full copy.
     let keeps: &[&str] = match machine {
         0 => &["--appendonly", "yes"],
         1 => &["--active-backlog-size", "64kb"],
@@ -200,7 +200,7 @@ fn arguments(machines: &Machines, machine: usize) -> Vec<String> {
     words
 }
 
-/// Figures of all rounds.
+/// Totals of all rounds.
 #[derive(Default)]
 struct Total {
     writes: usize,
@@ -213,7 +213,7 @@ fn round(regions: &mut Regions, random: &mut Rng, number: u64, begin: Instant, t
     let first = FAULTS[random.usize(..FAULTS.len())];
     let second = FAULTS[random.usize(..FAULTS.len())];
     let mut faults = vec![first];
-    // At most one is killed at a time: the test would wait for it.
+    // At most one kill at a time, because the test would wait for the killed server.
     if random.bool() && !(first == Fault::Kill && second == Fault::Kill) {
         faults.push(second);
     }
@@ -234,7 +234,7 @@ fn round(regions: &mut Regions, random: &mut Rng, number: u64, begin: Instant, t
     }
     std::thread::sleep(time);
     regions.mend();
-    // Some writes come while news arrive.
+    // Some writes arrive while the regions catch up.
     std::thread::sleep(Duration::from_millis(random.u64(0..600)));
     let operations = clients.stop();
     regions.wait_until_equal(&format!("after round {number}"));
@@ -248,7 +248,7 @@ fn round(regions: &mut Regions, random: &mut Rng, number: u64, begin: Instant, t
         panic!("round {number}: {:#?}", found.violations);
     }
     if random.bool() {
-        // What all have seen is gone everywhere.
+        // FLUSHALL removes everywhere what all regions have seen.
         let region = random.usize(..SERVERS);
         ask(regions.machines.address(region).into(), "FLUSHALL").expect("it answers");
         regions.wait_until_equal("after FLUSHALL");

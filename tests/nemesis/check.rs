@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Judges a history.
+//! Checks a history.
 //!
-//! A list that is only appended to tells the order of all its changes, so it is judged exactly: it
-//! is linearizable if every read is a prefix of what was left, has everything that was acknowledged
-//! before it was sent, and is no shorter than one that had ended by then; if what was acknowledged
-//! is left, once; and if of two pushes the one that ended before the other was sent stands in
-//! front. Registers go to the linearizability checker. A write whose outcome is not known goes on
-//! for ever; one that nobody has read is left out, since it need not have happened.
+//! An append-only list reveals the order of all its changes, so it is checked exactly: it is
+//! linearizable if every read is a prefix of the final list, contains everything that was
+//! acknowledged before the read was sent, and is no shorter than any read that had ended by then;
+//! if every acknowledged element is in the final list, once; and if of two pushes, one of which
+//! ended before the other was sent, the earlier one comes first. Registers are given to the
+//! linearizability checker. A write whose outcome is unknown never ends; if no read has seen it,
+//! it is omitted, because it need not have happened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,14 +22,14 @@ use crate::operation::{self, Event};
 pub struct Findings {
     pub operations: usize,
     pub acknowledged: usize,
-    /// Acknowledged writes that are gone.
+    /// Acknowledged writes that are lost.
     pub lost: usize,
-    /// Reads that lack what was acknowledged before, or show what is gone.
+    /// Reads that lack writes acknowledged earlier, or that show lost writes.
     pub stale: usize,
     pub other: usize,
-    /// Registers that were too hard to judge.
+    /// Registers whose check was abandoned.
     pub undecided: usize,
-    /// What was found, in words; not all of it.
+    /// Descriptions of violations, not necessarily of all of them.
     pub violations: Vec<String>,
 }
 
@@ -85,7 +86,7 @@ fn check_list(key: &str, operations: &[&Operation], left: &[u64], found: &mut Fi
         found.other += 1;
         found.note(format!("{key}: an element is there twice"));
     }
-    // Acknowledged pushes, in the order of their ends, with the furthest place until then.
+    // Acknowledged pushes by end time, each with the furthest index up to then.
     let mut pushes: Vec<&&Operation> =
         operations.iter().filter(|one| one.action == Action::Push && one.is_acknowledged()).collect();
     pushes.sort_by_key(|one| one.ended);
@@ -102,7 +103,7 @@ fn check_list(key: &str, operations: &[&Operation], left: &[u64], found: &mut Fi
             }
         }
     }
-    // How long the list was for certain at a time.
+    // The guaranteed length of the list at a time.
     let until = |furthest: &[(u64, usize)], time: u64| {
         let count = furthest.partition_point(|(ended, _)| *ended < time);
         count.checked_sub(1).map_or(0, |last| furthest[last].1)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients that go to the server that says it is the primary, and note what they do and see.
+//! Clients that use the server that claims to be the primary, and record their operations and
+//! observations.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -13,15 +14,15 @@ use braid_tests::{RawClient, Value, wait_for, words};
 use crate::history::{Action, History, Operation, Outcome};
 
 const CLIENTS: usize = 4;
-/// How long a client waits for an answer. Longer than a failover takes, or most outcomes were
-/// unknown.
+/// Time limit for a reply. Longer than a failover, or most outcomes would be unknown.
 const PATIENCE: Duration = Duration::from_millis(1500);
 const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
-/// A client does something about so often.
+/// Approximate pause between a client's operations.
 const PAUSE: Duration = Duration::from_millis(4);
-/// Lists, sets and counters: a new one of each so often, so that they stay short.
+/// Lists, sets and counters: new ones at this interval, so that they stay short.
 const KEY_SECONDS: u64 = 60;
-/// Registers: their checker's work grows quickly with the length.
+/// Registers: new ones at this interval, because the cost of checking one grows quickly with its
+/// length.
 const REGISTER_MILLISECONDS: u64 = 150;
 
 /// The running clients.
@@ -52,7 +53,7 @@ impl Workload {
         Workload { threads: threads.collect(), stop }
     }
 
-    /// Ends the clients, and reads what is left at the primary.
+    /// Stops the clients, and reads the final state from the primary.
     pub fn stop(self, addresses: &[SocketAddr]) -> History {
         self.stop.store(true, Relaxed);
         let threads = self.threads.into_iter();
@@ -88,7 +89,7 @@ impl Workload {
     }
 }
 
-/// A connection to a server that says it is the primary.
+/// A connection to a server that claims to be the primary.
 fn connect(address: SocketAddr) -> Option<RawClient> {
     let socket = TcpStream::connect_timeout(&address, CONNECT_PATIENCE).ok()?;
     let mut client = RawClient::from_tcp(socket).ok()?;
@@ -110,7 +111,7 @@ fn numbers(reply: &Value) -> Option<Vec<u64>> {
     }
 }
 
-/// Whether an error says that nothing was executed. Another one leaves it open.
+/// True if the error means that nothing was executed. Other errors leave that open.
 fn says_not_executed(error: &str) -> bool {
     ["READONLY", "MASTERDOWN", "NOREPLICAS", "LOADING", "UNBLOCKED"]
         .iter()
@@ -120,8 +121,8 @@ fn says_not_executed(error: &str) -> bool {
 impl Client {
     fn run(mut self, stop: &AtomicBool) -> Vec<Operation> {
         let mut done = Vec::new();
-        // One whose outcome is not known goes on for all that is known: the next is another
-        // client's.
+        // An operation with an unknown outcome may never end, so the following ones belong to a
+        // new client.
         let mut life = 0;
         while !stop.load(Relaxed) {
             std::thread::sleep(PAUSE);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The nemesis: in each round one or two things go wrong for some seconds; then everything is
-//! mended and becomes whole. The seed decides what goes wrong, and for how long.
+//! The nemesis: in each round one or two faults last for some seconds; then everything is
+//! repaired and recovers. The seed determines the faults and their durations.
 //!
-//! At most one server is killed a round: what only killed members had in memory is lost by
-//! definition. It may be any of them, and the others may be stopped or cut off meanwhile.
+//! At most one server is killed per round: data that only killed members had in memory is lost by
+//! definition. It may be any server, and the others may be stopped or cut off meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -19,19 +19,19 @@ enum Fault {
     KillReplica,
     StopPrimary,
     StopReplica,
-    /// From everything, in both directions.
+    /// From all machines, in both directions.
     IsolatePrimary,
     IsolateReplica,
-    /// Nothing that it sends arrives.
+    /// Nothing that the primary sends arrives.
     MutePrimary,
-    /// Nothing arrives at it.
+    /// Nothing arrives at the primary.
     DeafenPrimary,
     /// The primary cannot reach etcd, or the Sentinels; the replicas can.
     CutPrimaryFromArbiters,
     /// A replica and the primary cannot reach each other; both reach etcd.
     CutReplicaFromPrimary,
     KillArbiter,
-    /// All of them, for a while.
+    /// All arbiters, for a while.
     StopArbiters,
     HandOver,
 }
@@ -69,7 +69,7 @@ impl<'n> Nemesis<'n> {
         Nemesis { system, machines, random }
     }
 
-    /// Makes faults for so long; how many rounds there were.
+    /// Injects faults for this time; returns the number of rounds.
     pub fn run_for(&mut self, time: Duration) -> usize {
         let (begin, mut rounds) = (Instant::now(), 0);
         while begin.elapsed() < time && self.round(rounds, begin) {
@@ -78,7 +78,7 @@ impl<'n> Nemesis<'n> {
         rounds
     }
 
-    /// False if not everything became whole again.
+    /// Runs a round. False if the system did not recover completely.
     fn round(&mut self, number: usize, begin: Instant) -> bool {
         let first = FAULTS[self.random.usize(..FAULTS.len())];
         let second = FAULTS[self.random.usize(..FAULTS.len())];
@@ -99,7 +99,7 @@ impl<'n> Nemesis<'n> {
             std::thread::sleep(Duration::from_millis(self.random.u64(0..300)));
         }
         std::thread::sleep(time);
-        // A restarted server may come before the others are mended, or after.
+        // A restarted server may come back before or after the network is repaired.
         if self.random.bool() {
             self.machines.heal();
             std::thread::sleep(Duration::from_millis(self.random.u64(0..2000)));

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What clients did and saw. In a file each operation is a line: client, what, key, value, when it
-//! was sent and ended (nanoseconds since the start), and the outcome: `ok` and what was read,
-//! `fail` (it was not executed), or `unknown` (it may have been, or may be still).
+//! The clients' operations and observations. In a file each operation is a line: client, action,
+//! key, value, the times when it was sent and when it ended (nanoseconds since the start), and
+//! the outcome: `ok` and the values read, `fail` (it was not executed), or `unknown` (it may have
+//! been executed, or may be executed later).
 
 use std::fmt::Write;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Action {
-    /// RPUSH of a value that nobody else pushes.
+    /// RPUSH of a unique value.
     Push,
     /// LRANGE of the whole list.
     List,
     /// INCR.
     Count,
-    /// SADD of a value that nobody else adds.
+    /// SADD of a unique value.
     Add,
-    /// SET of a value that nobody else sets.
+    /// SET of a unique value.
     Write,
     /// GET.
     Read,
@@ -23,7 +24,7 @@ pub enum Action {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// What was read, or the number that was counted; nothing for other writes.
+    /// The values read, or the counter's new value; empty for other writes.
     Ok(Vec<u64>),
     Fail,
     Unknown,
@@ -31,11 +32,11 @@ pub enum Outcome {
 
 #[derive(Clone, Debug)]
 pub struct Operation {
-    /// A thread of one connection: it does one thing after the other.
+    /// A logical client with a single connection, whose operations are sequential.
     pub client: usize,
     pub action: Action,
     pub key: String,
-    /// What it writes; 0 for reads.
+    /// The value written; 0 for reads.
     pub value: u64,
     pub sent: u64,
     pub ended: u64,
@@ -52,7 +53,7 @@ impl Operation {
     }
 }
 
-/// All operations, and what was left when all was over.
+/// All operations, and the final state.
 #[derive(Default)]
 pub struct History {
     pub operations: Vec<Operation>,
@@ -63,7 +64,7 @@ pub struct History {
 }
 
 impl History {
-    /// Writes it into the folder `BRAID_HISTORY`, if there is one.
+    /// Writes the history into the folder `BRAID_HISTORY`, if that is set.
     pub fn write(&self, name: &str) {
         let Some(folder) = std::env::var_os("BRAID_HISTORY") else { return };
         let mut text = String::new();

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Machines: network namespaces around one switch, with addresses of their own. What one machine
-//! sends to another can be cut off in either direction.
+//! Machines: network namespaces connected by a switch, each with an address of its own. Traffic
+//! between two machines can be cut in either direction.
 
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Machines of servers.
+/// Number of machines for servers.
 pub const SERVERS: usize = 3;
-/// Those, and as many for etcd or Sentinel.
+/// Machines for servers, and as many for etcd or Sentinel.
 pub const MACHINES: usize = 2 * SERVERS;
 
-/// The namespaces; they are deleted when it is dropped.
+/// The namespaces, which are deleted on drop.
 pub struct Machines {
     prefix: String,
     subnet: u8,
-    /// The names are the process's: one test at a time.
+    /// The names contain the process ID, so only one test may run at a time.
     _turn: MutexGuard<'static, ()>,
 }
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs `ip` and tells whether it has succeeded.
+/// Runs `ip`; true if it succeeds.
 fn ip(words: &str) -> bool {
     let ran = Command::new("ip").args(words.split_whitespace()).stderr(Stdio::null()).status();
     ran.is_ok_and(|status| status.success())
 }
 
 impl Machines {
-    /// Builds them. `None`, and a word why, if that cannot be done here.
+    /// Creates the machines. `None` if that is not possible here, with a note.
     pub fn build() -> Option<Machines> {
         let number = std::process::id() % 10_000;
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,19 +82,20 @@ impl Machines {
         Ipv4Addr::new(10, 213, self.subnet, 100)
     }
 
-    /// A command that runs on a machine. It becomes the program: it has its process ID.
+    /// A command that runs on a machine. `ip` executes the program in its place, so the process
+    /// ID is the program's.
     pub fn command(&self, machine: usize, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name(machine), program]);
         command
     }
 
-    /// Nothing that `from` sends arrives at `to` any more.
+    /// From now on nothing that `from` sends arrives at `to`.
     pub fn cut(&self, from: usize, to: usize) {
         ip(&format!("-n {} route add blackhole {}/32", self.name(from), self.address(to)));
     }
 
-    /// Everything arrives again.
+    /// Restores all connections.
     pub fn heal(&self) {
         for from in 0..MACHINES {
             for to in (0..MACHINES).filter(|&to| to != from) {

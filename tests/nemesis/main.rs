@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Groups under a nemesis: real servers, a real etcd of three and real clients, each on a machine
-//! of its own (a network namespace), while processes are killed, stopped and cut off from each
-//! other.
+//! Groups under a nemesis: real servers, a real etcd of three members and real clients, each on a
+//! machine of its own (a network namespace), while processes are killed, stopped and cut off from
+//! each other.
 //!
 //!   tests/jepsen --minutes N --seed S [sync|async|sentinel...]
 //!   cargo test -p braid-tests --test nemesis
@@ -9,14 +9,15 @@
 //! Active-active regions are another kind of system (`active.rs`):
 //! `tests/jepsen --rounds N active`.
 //!
-//! Variables, which `tests/jepsen` sets:
-//! - `BRAID_MINUTES`: how long faults are made (default: 30 seconds)
-//! - `BRAID_SYSTEMS`: of `sync`, `async` and `sentinel`, with blanks between (default: `sync`)
-//! - `BRAID_HISTORY`: a folder for histories, one operation a line (`history.rs`)
+//! Variables, set by `tests/jepsen`:
+//! - `BRAID_MINUTES`: how long faults are injected (default: 30 seconds)
+//! - `BRAID_SYSTEMS`: any of `sync`, `async` and `sentinel`, separated by blanks (default:
+//!   `sync`)
+//! - `BRAID_HISTORY`: a folder for histories, with one operation per line (`history.rs`)
 //!
-//! Synchronous writes must lose nothing; of asynchronous ones, and of stock Redis under Sentinel,
-//! the losses are counted. Needs root, `ip`, and etcd; wall clocks are a day apart if libfaketime
-//! is there. What is missing is said, and the test is skipped.
+//! Synchronous writes must lose nothing; losses of asynchronous writes, and of stock Redis under
+//! Sentinel, are counted. Needs root, `ip`, and etcd; if libfaketime is available, wall clocks
+//! are a day apart. If a prerequisite is missing, the test is skipped with a message.
 
 mod active;
 mod check;
@@ -46,7 +47,7 @@ use crate::faults::Nemesis;
 use crate::machines::Machines;
 use crate::system::{System, SystemKind};
 
-/// What one run has shown.
+/// The results of a run.
 struct Outcome {
     kind: SystemKind,
     rounds: usize,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is put to the test: a group on etcd, with synchronous writes or without, or stock Redis
+//! The system under test: a group on etcd, with or without synchronous writes, or stock Redis
 //! under Sentinel. Servers are on the first machines, etcd or Sentinel on the others.
 
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::machines::{Machines, SERVERS};
 
 pub const PORT: u16 = 6379;
-/// How long everything may take to be whole again: generous, it is reached by a failing test alone.
+/// Time limit for complete recovery. Generous: only a failing test reaches it.
 const RECOVERY: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +54,7 @@ impl SystemKind {
     }
 }
 
-/// A process that can be killed and started again.
+/// A process that can be killed and restarted.
 pub struct Process {
     machine: usize,
     program: String,
@@ -105,14 +105,15 @@ impl Process {
 /// The processes. Dropping it kills them.
 pub struct System {
     pub kind: SystemKind,
-    /// One a machine.
+    /// One per machine.
     processes: Vec<Process>,
     folders: Vec<TempDir>,
     addresses: Vec<SocketAddr>,
 }
 
 impl System {
-    /// Starts all of it, and waits until everything is in sync. `None` without what it needs.
+    /// Starts all processes, and waits until all servers are in sync. `None` if a prerequisite is
+    /// missing.
     pub fn start(kind: SystemKind, machines: &Machines) -> Option<System> {
         let programs = match kind {
             SystemKind::Sentinel => {
@@ -163,7 +164,7 @@ impl System {
         self.addresses.clone()
     }
 
-    /// INFO of a server; nothing if it does not answer.
+    /// A server's INFO; `None` without a reply.
     fn info(&self, server: usize) -> Option<String> {
         let socket =
             std::net::TcpStream::connect_timeout(&self.addresses[server], Duration::from_millis(500)).ok()?;
@@ -173,7 +174,7 @@ impl System {
         client.try_read().ok().map(|reply| reply.text())
     }
 
-    /// The server that says it is the primary.
+    /// The server that claims to be the primary.
     pub fn primary(&self) -> Option<usize> {
         (0..SERVERS).find(|&server| {
             self.is_up(server) && self.info(server).is_some_and(|info| info.contains("\r\nrole:master"))
@@ -184,12 +185,12 @@ impl System {
         self.processes[machine].is_up()
     }
 
-    /// Whether one server is the primary, and all others follow it and have everything.
+    /// True if one server is the primary, and all others follow it and have all data.
     pub fn is_whole(&self) -> bool {
         let infos: Vec<Option<String>> = (0..SERVERS).map(|server| self.info(server)).collect();
         let says = |what: &str| infos.iter().flatten().filter(|info| info.contains(what)).count();
         let others = SERVERS - 1;
-        // Sentinel may leave a replica behind another.
+        // Sentinel may leave a replica connected to another replica.
         let is_linked = says("\r\nrole:master") == 1
             && says("\r\nmaster_link_status:up") == others
             && says("master_sync_in_progress:1") == 0;
@@ -200,8 +201,8 @@ impl System {
         is_linked && (self.kind == SystemKind::Sentinel || infos.iter().flatten().all(is_in_sync))
     }
 
-    /// Starts what was killed, lets go on what was stopped, and waits until all are in sync. False
-    /// if that does not come to be; of Braid that is a failure.
+    /// Restarts killed processes, resumes stopped ones, and waits until all servers are in sync.
+    /// False if that does not happen under Sentinel; for a Braid group it is a test failure.
     pub fn wait_until_whole(&mut self, machines: &Machines) -> bool {
         machines.heal();
         for machine in 0..self.processes.len() {
@@ -231,7 +232,7 @@ impl System {
         self.processes[machine].signal(signal);
     }
 
-    /// Has the primary hand over, if it can.
+    /// Makes the primary hand over, if it can.
     pub fn hand_over(&self, primary: usize) {
         let Ok(mut client) = RawClient::tcp(self.addresses[primary]) else { return };
         let _ = client.set_patience(Duration::from_secs(1));
@@ -286,7 +287,7 @@ fn etcd(machines: &Machines, machine: usize) -> Vec<String> {
     ))
 }
 
-/// With a configuration file, in which Sentinel keeps who replicates whom.
+/// With a configuration file, in which Sentinel records the replication topology.
 fn redis(machines: &Machines, machine: usize, folder: &Path) -> Vec<String> {
     let own = machines.address(machine);
     let mut settings = format!(
@@ -298,7 +299,7 @@ fn redis(machines: &Machines, machine: usize, folder: &Path) -> Vec<String> {
     configured(folder, "redis.conf", &settings)
 }
 
-/// Writes a configuration file; the arguments that name it.
+/// Writes a configuration file; returns the arguments that name it.
 fn configured(folder: &Path, name: &str, settings: &str) -> Vec<String> {
     let path = folder.join(name);
     std::fs::write(&path, settings).expect("a configuration file");

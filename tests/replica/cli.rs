@@ -9,7 +9,7 @@ use braid_tests::{RawClient, TestServer, wait_for};
 
 use crate::{peers, primary, replica_at, wait_until_in_sync};
 
-/// The command line clients that belong to the stock servers of this machine.
+/// The command-line clients installed with this machine's stock servers.
 fn clients() -> Vec<PathBuf> {
     let beside = |peer: &Peer| {
         let name = if peer.version.starts_with("valkey") { "valkey-cli" } else { "redis-cli" };
@@ -47,7 +47,7 @@ fn run(client: &Path, of: &TestServer, arguments: &[&str]) {
     assert!(output.status.success(), "{} {arguments:?}: {said}", client.display());
 }
 
-/// A server that has loaded a dump file.
+/// Starts a server that loads a dump file.
 fn with_dump(file: &Path) -> TestServer {
     let folder = file.parent().expect("a folder").to_str().expect("text");
     let name = file.file_name().expect("a name").to_str().expect("text");
@@ -76,7 +76,7 @@ fn dumps_are_transferred_from_both_roles() {
             assert_eq!(loaded.1.call("DBSIZE").to_string(), "(integer) 0");
         }
     }
-    // The server is as before.
+    // The server is unchanged.
     wait_for("nobody but the replica is attached", || {
         server.connect().info_field("replication", "connected_slaves").as_deref() == Some("1")
     });
@@ -87,7 +87,7 @@ trait ConnectAndKeep {
 }
 
 impl ConnectAndKeep for TestServer {
-    /// A client with its server, which lives as long.
+    /// A server and a client of it; both are kept alive.
     fn connect_and_keep(self) -> (TestServer, RawClient) {
         let client = self.connect();
         (self, client)

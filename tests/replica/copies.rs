@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Full copies: of everything, while everything changes; shared; and what belongs to no replica.
+//! Full syncs: complete despite concurrent changes, and shared by replicas; also an append-only
+//! file that contains nothing of the link.
 
 use braid_tests::random::source;
 use braid_tests::{RawClient, TestServer, wait_for};
@@ -27,7 +28,7 @@ fn a_copy_is_complete_while_everything_changes() {
         for streamed in ["yes", "no"] {
             println!("{} with repl-diskless-sync {streamed}", peer.version);
             let mut random = source("a_copy_is_complete_while_everything_changes");
-            // It takes a while.
+            // Slow enough for concurrent changes.
             let server = primary(&["--repl-diskless-sync", streamed, "--rdb-key-save-delay", "200"]);
             let mut client = server.connect();
             fill_databases(&mut client, &mut random);
@@ -48,7 +49,7 @@ fn a_copy_is_complete_while_everything_changes() {
     }
 }
 
-/// Full copies that a server has begun.
+/// Number of full syncs that a server has started.
 fn copies_begun(server: &TestServer) -> usize {
     server.log().matches("Starting a full copy").count()
 }
@@ -56,7 +57,8 @@ fn copies_begun(server: &TestServer) -> usize {
 #[test]
 fn replicas_share_a_copy() {
     let Some(peer) = any_peer() else { return };
-    // Those that come while it is put off, and those that come while it is made, if that is a file.
+    // Replicas that connect during the delay share a full sync; if it is written to a file, so do
+    // those that connect while it is made.
     let late = ["--repl-diskless-sync-delay", "60", "--repl-diskless-sync-max-replicas", "2"];
     let slow = ["--repl-diskless-sync", "no", "--rdb-key-save-delay", "3000"];
     for arguments in [late, slow] {
@@ -97,7 +99,7 @@ fn a_copy_waits_for_a_save_and_a_rewrite() {
     assert!(!client.call("BGSAVE").is_error());
     let other = replica(&peer, &server, &[]);
     assert_same(&mut client, &mut other.connect());
-    // Long enough to be seen.
+    // Slow enough to be observed.
     client.ok("CONFIG SET rdb-key-save-delay 5000");
     let again = replica(&peer, &server, &[]);
     wait_for("a copy is being made", || figure(&mut client, "persistence", "rdb_bgsave_in_progress") == 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Full syncs beside the stream (`dual-channel-replication-enabled`), between servers under test
-//! and with Valkey in either role.
+//! Full syncs in parallel with the stream (`dual-channel-replication-enabled`), between servers
+//! under test and with Valkey in either role.
 
 use braid_tests::random::source;
 use braid_tests::server::{Peer, peer, program_under_test};
@@ -11,7 +11,7 @@ use crate::{assert_same, figure, peers, primary, raw};
 
 const ON: [&str; 4] = ["--dual-channel-replication-enabled", "yes", "--enable-debug-command", "yes"];
 
-/// The servers that know it.
+/// The servers that support it.
 fn sides() -> Vec<Peer> {
     let valkey = peers().into_iter().filter(|peer| peer.version.contains("valkey"));
     peer(program_under_test()).into_iter().chain(valkey).collect()
@@ -48,7 +48,7 @@ fn the_stream_comes_while_the_full_sync_does() {
             assert_same(&mut client, &mut its);
             assert_eq!(figure(&mut client, "stats", "sync_full"), 1);
             assert_eq!(figure(&mut client, "stats", "sync_partial_ok"), 1);
-            // From now on it is a replica like others.
+            // From now on it is an ordinary replica.
             its.call("CLIENT KILL TYPE master");
             wait_for("it has come back", || figure(&mut client, "stats", "sync_partial_ok") == 2);
             client.ok("SET last 1");
@@ -58,7 +58,8 @@ fn the_stream_comes_while_the_full_sync_does() {
     }
 }
 
-/// The stream is kept from the cut on, even if the second connection is gone before the first asks.
+/// The stream is kept from the cut on, even if the second connection closes before the first one
+/// requests it.
 #[test]
 fn the_stream_is_kept_until_it_is_asked_for() {
     let server = primary(&["--dual-channel-replication-enabled", "yes", "--repl-backlog-size", "16kb"]);
@@ -75,7 +76,7 @@ fn the_stream_is_kept_until_it_is_asked_for() {
     let [offset, id, _db, name] = words[..] else { panic!("{head}") };
     assert!(raw::copy(&mut copy).starts_with(b"REDIS00"));
     assert_eq!(copy.read_bytes(1), b"", "it is closed behind the full sync");
-    // More than the backlog has.
+    // More than the capacity of the backlog.
     client.ok(&format!("SET b {}", "x".repeat(100_000)));
     assert!(link.call("REPLCONF set-rdb-client-id 0").text().contains("Unrecognized RDB client id 0"));
     link.ok(&format!("REPLCONF set-rdb-client-id {name}"));

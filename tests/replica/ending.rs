@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The primary's end: replicas that lag have their time to catch up.
+//! Shutdown of the primary: lagging replicas get time to catch up.
 
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
 
 use crate::{any_peer, assert_same, figure, primary, replica, wait_until_in_sync};
 
-/// A primary with these arguments whose replica is stopped and lacks `INCR k`; clients of both.
+/// A primary with these arguments whose replica is stopped and lacks `INCR k`, and a client of
+/// each.
 struct Lagging {
     server: TestServer,
     other: TestServer,
@@ -27,7 +28,7 @@ fn lagging(arguments: &[&str]) -> Option<Lagging> {
     Some(Lagging { server, other, client, its })
 }
 
-/// Asks for the end of the server by another connection, which is left waiting.
+/// Requests the server's shutdown over another connection, which stays blocked.
 fn shut_down(server: &TestServer, client: &mut RawClient, request: &str) -> RawClient {
     let mut asking = server.connect();
     let before = figure(client, "clients", "blocked_clients");
@@ -49,13 +50,14 @@ fn replicas_catch_up_before_the_primary_ends() {
         };
         wait_for("it waits", || client.info_field("server", "shutdown_in_milliseconds").is_some());
         assert_eq!(client.call("GET k"), Value::bulk("2"), "reads go on");
-        // Writes do not: this one is never done.
+        // Writes do not: this one is never executed.
         let mut writer = server.connect();
         writer.send(&braid_tests::request("INCR k"));
         let waiting = 1 + i64::from(asking.is_some());
         wait_for("it is held back", || figure(&mut client, "clients", "blocked_clients") == waiting);
         assert_eq!(client.call("CLIENT UNPAUSE"), Value::ok());
-        // That pause is none of theirs. All are looked at again for it.
+        // The pause for the shutdown is not a client's to end. UNPAUSE makes the server check all
+        // paused clients again.
         wait_for("it is held back again", || figure(&mut client, "clients", "blocked_clients") == waiting);
         assert_eq!(client.call("GET k"), Value::bulk("2"));
         other.signal(Signal::CONT);
@@ -93,7 +95,7 @@ fn who_has_asked_for_the_end_is_told_that_it_does_not_come() {
         return;
     };
     assert_eq!(client.call("SHUTDOWN ABORT").text(), "ERR No shutdown in progress.");
-    // Taken back.
+    // Aborted.
     let mut first = shut_down(&server, &mut client, "SHUTDOWN");
     let mut second = shut_down(&server, &mut client, "SHUTDOWN NOW");
     wait_for("it waits", || client.info_field("server", "shutdown_in_milliseconds").is_some());
@@ -131,7 +133,7 @@ fn a_replica_that_cannot_end_follows_on() {
     let (mut client, mut its) = (server.connect(), replica.connect());
     (0..50).for_each(|number| client.ok(&format!("SET k{number} x")));
     wait_until_in_sync(&mut client, &mut its);
-    // Where the dump file was, its full sync, is a folder.
+    // A folder stands where the dump file of its full sync was.
     let dump = replica.directory().join("dump.rdb");
     std::fs::remove_file(&dump).expect("a full sync");
     std::fs::create_dir_all(dump.join("in-the-way")).expect("a folder");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! FAILOVER: nothing is lost, and who has to wait waits for a moment.
+//! FAILOVER: nothing is lost, and clients wait only briefly.
 
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,8 @@ fn a_replica_takes_over_with_everything() {
         }
         let began = Instant::now();
         client.ok(&format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 10000", replica.port()));
-        // It waits until the replica has taken over, and is told then that this is a replica.
+        // The write waits until the replica has taken over; then this server, now a replica,
+        // refuses it.
         let reply = writer.call("SET n lost");
         assert!(reply.text().starts_with("READONLY"), "{reply}");
         let waited = began.elapsed();
@@ -74,7 +75,7 @@ fn a_failover_that_cannot_be_is_refused_or_given_up() {
     client.ok(&format!("FAILOVER {at} TIMEOUT 300"));
     refused(&mut client, "FAILOVER", "ERR FAILOVER already in progress.");
     refused(&mut client, "REPLICAOF NO ONE", "ERR REPLICAOF not allowed while failing over.");
-    // Writes wait, and go on.
+    // Writes wait, and then continue.
     let mut writer = primary.connect();
     writer.ok("SET a 2");
     assert_eq!(state(&mut client), "no-failover");
@@ -82,7 +83,7 @@ fn a_failover_that_cannot_be_is_refused_or_given_up() {
     assert_eq!(state(&mut client), "waiting-for-sync");
     client.ok("FAILOVER ABORT");
     writer.ok("SET a 3");
-    // By force: what the replica lacks is lost, and it is the primary.
+    // Forced: the replica becomes the primary, and its missing writes are lost.
     client.ok(&format!("FAILOVER {at} TIMEOUT 200 FORCE"));
     wait_for("it is asked to take over", || state(&mut client) == "failover-in-progress");
     replica.signal(Signal::CONT);
@@ -92,7 +93,7 @@ fn a_failover_that_cannot_be_is_refused_or_given_up() {
     assert_eq!(its.call("ROLE").elements().expect("a list")[0].text(), "master");
 }
 
-/// How a server ends: by a signal, or by a client.
+/// The primary is shut down by a signal or by a client.
 #[test]
 fn a_replica_takes_over_when_the_primary_ends() {
     let programs = [peer(program_under_test()), any_peer()].into_iter().flatten();
@@ -118,7 +119,7 @@ fn a_replica_takes_over_when_the_primary_ends() {
         }
         assert!(primary.wait().success(), "{}", primary.log());
         assert!(primary.log().contains("Failover complete."), "{}", primary.log());
-        // One of them is the primary now, and has everything.
+        // One of the two replicas is the primary now, and has everything.
         let role = |client: &mut RawClient| client.call("ROLE").elements().expect("a list")[0].text();
         let roles = [role(&mut its), role(&mut of_other)];
         assert!(roles.contains(&"master".to_string()), "{roles:?}");
@@ -138,7 +139,7 @@ fn without_a_replica_in_sync_the_primary_ends_alone() {
     client.ok("SET a 1");
     client.send(&braid_tests::request("SHUTDOWN FAILOVER NOSAVE"));
     assert!(primary.wait().success(), "{}", primary.log());
-    assert!(primary.log().contains("no replica has everything"), "{}", primary.log());
+    assert!(primary.log().contains("no replica has caught up"), "{}", primary.log());
     replica.signal(Signal::CONT);
     let mut its = replica.connect();
     assert_eq!(its.call("ROLE").elements().expect("a list")[0].text(), "slave");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The server under test as the replica of stock servers and of its like: full syncs of all kinds,
-//! the stream, links that break, chains, promotions, restarts.
+//! The server under test as the replica of stock servers and of its own kind: full syncs of all
+//! kinds, the stream, broken links, chains, promotions, restarts.
 
 use braid_tests::certificates::certificates;
 use braid_tests::random::source;
@@ -12,7 +12,8 @@ use crate::fill::fill;
 use crate::workload::Writers;
 use crate::{any_peer, assert_same, assert_same_dataset, figure, peers, wait_until_in_sync};
 
-/// Servers to follow: those of this machine, and one like the server under test.
+/// Primaries to follow: the stock servers of this machine, and another instance of the server
+/// under test.
 fn primaries() -> Vec<Peer> {
     peers().into_iter().chain(peer(program_under_test())).collect()
 }
@@ -24,7 +25,7 @@ fn start(program: &Peer, arguments: &[&str]) -> TestServer {
     TestServer::start_program(&program.program, &[&USUAL[..], arguments].concat())
 }
 
-/// The server under test, which follows a primary.
+/// Starts the server under test as a replica of this primary.
 fn follower(of: &TestServer, arguments: &[&str]) -> TestServer {
     follower_at(&of.port().to_string(), arguments)
 }
@@ -33,7 +34,7 @@ fn follower_at(port: &str, arguments: &[&str]) -> TestServer {
     TestServer::start(&[&USUAL[..], &["--replicaof", "127.0.0.1", port], arguments].concat())
 }
 
-/// ZADD with the score that a member has already takes its expiry away, and nothing else.
+/// ZADD with a member's current score removes its expiry, and changes nothing else.
 #[test]
 fn a_member_that_expires_no_longer_does_so_at_replicas() {
     let primary = TestServer::start(&USUAL);
@@ -78,7 +79,7 @@ fn it_follows_every_server_through_cuts_and_full_syncs() {
             let mut random = source("it_follows_every_server_through_cuts_and_full_syncs");
             let server = start(&primary, &["--repl-diskless-sync", diskless, "--repl-backlog-size", "8mb"]);
             let mut client = server.connect();
-            // What is there in the other one goes.
+            // The replica's own data is removed.
             fill(&mut client, &mut random, false);
             let options = ["--repl-diskless-load", load, "--repl-compression", compression];
             let replica = TestServer::start(&[&USUAL[..], &options].concat());
@@ -106,7 +107,7 @@ fn it_follows_every_server_through_cuts_and_full_syncs() {
     }
 }
 
-/// Valkey 9 leaves them out of full syncs for those that do not say that they read them.
+/// Valkey 9 omits them from full syncs for replicas that do not announce support for them.
 #[test]
 fn fields_that_expire_come_with_a_full_sync() {
     for primary in primaries() {
@@ -135,7 +136,7 @@ fn between_braid_servers_everything_may_be_compressed() {
     for (diskless, load) in [("no", "disabled"), ("yes", "flush-before-load")] {
         let server = TestServer::start(&[&USUAL[..], &["--repl-diskless-sync", diskless]].concat());
         let mut client = server.connect();
-        // The dump itself is not compressed: each value is short.
+        // The dump itself does not compress: each value is short.
         client.ok("DEBUG POPULATE 20000 a:key:with:a:name 40");
         let sent = |client: &mut RawClient| figure(client, "stats", "total_net_repl_output_bytes");
         let mut copied = Vec::new();
@@ -154,12 +155,12 @@ fn between_braid_servers_everything_may_be_compressed() {
             assert_same(&mut client, &mut its);
             let stream = (sent(&mut client) - before, offset(&mut client) - end);
             assert_eq!(compression == "lz4", stream.0 * 4 < stream.1, "{compression}: {stream:?}");
-            // Resumed behind a cut, as before.
+            // Resumed after a cut, as without compression.
             its.call("CLIENT KILL TYPE master");
             wait_until_in_sync(&mut client, &mut its);
             client.ok("SET last 1");
             assert_same(&mut client, &mut its);
-            // Beside that, replies in two handshakes.
+            // The difference is the replies in two handshakes.
             wait_for("all that was sent has arrived", || {
                 let received = figure(&mut its, "stats", "total_net_repl_input_bytes");
                 (0..100).contains(&(received - (sent(&mut client) - first)))
@@ -219,7 +220,7 @@ fn roles_are_exchanged_without_a_full_sync() {
             writers.stop();
             assert_same(client, replica);
             let full_syncs = figure(replica, "stats", "sync_full");
-            // Nothing may be journalled between the two, not even a PING.
+            // Nothing may enter the journal in between, not even a PING.
             client.ok("CONFIG SET repl-ping-replica-period 3600");
             wait_until_in_sync(client, replica);
             client.ok("MULTI");
@@ -254,7 +255,7 @@ fn it_goes_on_after_a_restart() {
         wait_until_in_sync(&mut client, &mut replica.connect());
         replica.signal(Signal::TERM);
         assert_eq!(replica.wait().code(), Some(0));
-        // In the database that the stream was in.
+        // In the database that the stream had selected.
         client.ok("SET while_away 1");
         let full_syncs = figure(&mut client, "stats", "sync_full");
         let replica = follower(&server, &arguments);
@@ -370,13 +371,13 @@ fn clients_of_a_replica_see_what_they_would_at_a_stock_server() {
     let mut client = server.connect();
     let replica = TestServer::start(&USUAL);
     let (mut its, mut waiting, mut listening) = (replica.connect(), replica.connect(), replica.connect());
-    // Whoever waits when it becomes a replica is told, and goes.
+    // Clients that are blocked when the server becomes a replica are notified and unblocked.
     waiting.send(&braid_tests::request("BLPOP list 0"));
     wait_for("it waits", || its.info_field("clients", "blocked_clients").as_deref() == Some("1"));
     follow(&mut its, &server);
     assert!(waiting.read().text().starts_with("UNBLOCKED force unblock"));
     wait_until_in_sync(&mut client, &mut its);
-    // What is read is allowed, and woken by the stream.
+    // Blocking reads are allowed, and the stream wakes them.
     let mut waiting = replica.connect();
     waiting.send(&braid_tests::request("XREAD BLOCK 0 STREAMS stream $"));
     listening.call("SUBSCRIBE news");
@@ -385,7 +386,7 @@ fn clients_of_a_replica_see_what_they_would_at_a_stock_server() {
     assert!(waiting.read().to_string().contains("1-1"));
     assert_eq!(client.call("PUBLISH news flash").to_string(), "(integer) 0");
     assert!(listening.read().to_string().contains("flash"));
-    // What is past its expiry is hidden, and stays until the primary says so.
+    // Keys past their expiry are hidden, and stay until the primary deletes them.
     client.ok("DEBUG SET-ACTIVE-EXPIRE 0");
     client.ok("SET soon gone PX 1");
     wait_until_in_sync(&mut client, &mut its);
@@ -394,7 +395,7 @@ fn clients_of_a_replica_see_what_they_would_at_a_stock_server() {
     assert!(its.call("INFO keyspace").text().contains("keys=2"));
     client.call("GET soon");
     wait_for("the primary has said so", || its.call("INFO keyspace").text().contains("keys=1"));
-    // The link.
+    // The state of the link.
     assert!(its.call("CLIENT LIST TYPE master").text().contains("flags=M"));
     assert!(its.call("WAIT 0 1").text().starts_with("ERR WAIT cannot be used with replica instances."));
     let role = its.call("ROLE").to_string();
@@ -411,7 +412,7 @@ fn clients_of_a_replica_see_what_they_would_at_a_stock_server() {
     its.ok("SET a 1");
 }
 
-/// Scripts that declare what they do, and one that declares nothing.
+/// Scripts that declare their flags, and scripts that declare nothing.
 const SCRIPTS: [&str; 5] = [
     "#!lua\nreturn redis.call('GET', KEYS[1])",
     "#!lua flags=no-writes\nreturn redis.call('GET', KEYS[1])",
@@ -420,7 +421,8 @@ const SCRIPTS: [&str; 5] = [
     "return 1",
 ];
 
-/// What a replica says to them: run at once, and in transactions, with and without its primary.
+/// A replica's replies to these scripts: called directly, and in transactions, with and without
+/// its primary.
 fn said_to_scripts(program: &Peer) -> Vec<String> {
     let server = TestServer::start(&USUAL);
     let replica = start(program, &["--repl-diskless-sync-delay", "0"]);
@@ -431,7 +433,7 @@ fn said_to_scripts(program: &Peer) -> Vec<String> {
         said.push(format!("{words:?}: {}", client.read()));
     };
     let script = |script: &'static str| ["EVAL", script, "1", "key"];
-    // Queued by what is a primary still.
+    // Queued while the server is still a primary.
     let mut queued: Vec<RawClient> = SCRIPTS.iter().map(|_| replica.connect()).collect();
     for (client, text) in queued.iter_mut().zip(SCRIPTS) {
         ask(client, &["MULTI"]);

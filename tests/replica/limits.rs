@@ -47,7 +47,8 @@ fn writes_are_allowed_as_soon_as_a_replica_is_online() {
         wait_for("it is online", || client.call("INFO replication").text().contains("state=online"));
         client.call("SET k v") == Value::ok()
     };
-    // Not with the next look at all replicas, which is once a second.
+    // Writes are allowed immediately, not only after the next check of all replicas, which runs
+    // once a second.
     let allowed = (0..TRIES).filter(&mut at_once).count();
     assert!(allowed * 2 > TRIES, "{allowed} of {TRIES}");
 }
@@ -61,7 +62,7 @@ fn a_replica_that_is_too_far_behind_is_cut_off() {
     client.ok("CONFIG SET client-output-buffer-limit \"replica 1mb 0 0\"");
     other.signal(Signal::STOP);
     let value = "x".repeat(100_000);
-    // What the sockets' buffers take is not counted.
+    // Data in the sockets' buffers is not counted.
     wait_for("it is cut off", || {
         client.ok(&format!("SET k {value}"));
         figure(&mut client, "replication", "connected_slaves") == 0
@@ -92,14 +93,14 @@ fn writes_wait_for_a_slow_replica() {
     std::thread::scope(|scope| {
         let writer = scope.spawn(write);
         wait_for("writes to pause", || {
-            // It is alive, but takes nothing.
+            // The replica is alive, but reads nothing.
             link.send(&request("REPLCONF ACK 1"));
             is_told("Writes wait for replica")
         });
         let paused_at = written.load(SeqCst);
         assert!(paused_at < ROUNDS);
         assert_eq!(client.call("GET k").text(), value, "reads go on");
-        // Its stream has all of it, and it was not disconnected.
+        // The stream is complete, and the replica was not disconnected.
         let mut received = 0;
         while received < ROUNDS * value.len() {
             received += link.read_bytes(100_000).len();
@@ -107,14 +108,14 @@ fn writes_wait_for_a_slow_replica() {
         }
         writer.join().expect("no panic");
         assert_eq!(figure(&mut client, "replication", "connected_slaves"), 1);
-        wait_for("writes to go on", || is_told("Writes do not wait for replicas any more"));
-        // When it says nothing any more, writes go on, and it is disconnected.
+        wait_for("writes to go on", || is_told("Writes no longer wait for replicas"));
+        // Once the replica is silent, writes continue, and it is disconnected.
         scope.spawn(write);
         wait_for("it is cut off", || figure(&mut client, "replication", "connected_slaves") == 0);
     });
     assert_eq!(written.load(SeqCst), 2 * ROUNDS);
     let told = |line: &str| server.log().matches(line).count();
-    let ends = told("Writes do not wait for replicas any more");
+    let ends = told("Writes no longer wait for replicas");
     assert!(ends > 0 && ends <= told("Writes wait for replica"), "an end is told once");
 }
 
@@ -125,7 +126,7 @@ fn a_silent_replica_is_cut_off() {
     let mut client = server.connect();
     let (other, _its) = replica_in_sync(&peer, &server, &mut client);
     other.signal(Signal::STOP);
-    // A new one each time: those are closed when they are idle.
+    // A new connection each time, because idle connections are closed.
     wait_for("it is cut off", || figure(&mut server.connect(), "replication", "connected_slaves") == 0);
     other.signal(Signal::CONT);
     wait_for("it has come back", || figure(&mut server.connect(), "stats", "sync_partial_ok") == 1);
@@ -143,7 +144,7 @@ fn what_a_slow_replica_has_to_come_evicts_nothing() {
         - figure(&mut client, "memory", "mem_not_counted_for_evict")
         + (2 << 20);
     client.ok(&format!("CONFIG SET maxmemory {limit}"));
-    // It takes nothing, and the rate is more than any cron follows.
+    // The replica reads nothing, and the rate is too high for any cron to keep up with.
     let change = request(&format!("SETRANGE key:0 0 {}", "y".repeat(90_000)));
     for _ in 0..10 {
         client.send(&change.repeat(30));
@@ -160,7 +161,7 @@ fn a_replica_that_takes_no_full_sync_is_cut_off() {
     for streams in ["no", "yes"] {
         let server = primary(&["--repl-timeout", "2", "--repl-diskless-sync", streams]);
         let mut client = server.connect();
-        // More than sockets' buffers take.
+        // More than the sockets' buffers hold.
         let value = "x".repeat(100_000);
         for number in 0..200 {
             client.ok(&format!("SET {number} {value}"));
@@ -171,7 +172,7 @@ fn a_replica_that_takes_no_full_sync_is_cut_off() {
         link.send(&request("PSYNC ? -1"));
         assert!(raw::line(&mut link).starts_with("+FULLRESYNC"));
         wait_for("it is cut off", || {
-            // It is alive, and takes nothing.
+            // The replica is alive, but reads nothing.
             let _ = link.try_send(&request("REPLCONF ACK 1"));
             figure(&mut client, "replication", "connected_slaves") == 0
         });

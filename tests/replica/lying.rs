@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Primaries that lie: the replica says what is wrong, keeps the data that it is to keep, tries
-//! again, and lives.
+//! Faulty primaries: the replica reports the fault, keeps the data that it must keep, tries
+//! again, and survives.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use crate::rounds::OF_DATA;
 
 pub const ID: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// A dump with a key, as the server under test writes it.
+/// A dump with a few keys, written by the server under test.
 pub fn dump() -> Vec<u8> {
     let server = TestServer::start(&["--save", ""]);
     let mut client = server.connect();
@@ -28,7 +28,7 @@ pub fn dump() -> Vec<u8> {
     std::fs::read(server.directory().join("dump.rdb")).expect("a dump")
 }
 
-/// A dump with keys enough for its load to be watched.
+/// A dump with enough keys for its load to be observed.
 pub fn many_keys() -> Vec<u8> {
     let server = TestServer::start(&["--save", "", "--enable-debug-command", "yes"]);
     let mut client = server.connect();
@@ -37,7 +37,7 @@ pub fn many_keys() -> Vec<u8> {
     std::fs::read(server.directory().join("dump.rdb")).expect("a dump")
 }
 
-/// Answers the handshake of a replica until it asks for the stream; what it asks for.
+/// Answers a replica's handshake up to its request for the stream; returns that request.
 fn introduced(socket: &TcpStream) -> String {
     let mut reader = BufReader::new(socket.try_clone().expect("a socket"));
     let mut writer = socket.try_clone().expect("a socket");
@@ -77,7 +77,7 @@ impl Liar {
         self.listener.local_addr().expect("bound").port()
     }
 
-    /// The next attempt of the replica, up to its request for the stream.
+    /// Accepts the replica's next attempt, up to its request for the stream.
     pub fn next(&self) -> TcpStream {
         let (socket, _) = self.listener.accept().expect("it comes again");
         socket.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
@@ -87,11 +87,12 @@ impl Liar {
 }
 
 pub fn send(socket: &mut TcpStream, bytes: &[u8]) {
-    // It may have hung up by now.
+    // The replica may have closed the connection by now.
     let _ = socket.write_all(bytes);
 }
 
-/// A replica of the liar that has a key of its own, with a way to load full syncs.
+/// A replica of the faulty primary with a key of its own, and with this way of loading full
+/// syncs.
 fn victim(liar: &Liar, load: &str) -> (TestServer, RawClient) {
     let server = TestServer::start(&[
         "--repl-diskless-load",
@@ -113,7 +114,7 @@ fn is_up(client: &mut RawClient) -> bool {
     client.info_field("replication", "master_link_status").as_deref() == Some("up")
 }
 
-/// In the end it gets a full sync, and then the stream.
+/// Finally sends a valid full sync, and then the stream.
 fn mend(liar: &Liar, client: &mut RawClient) {
     let mut socket = liar.next();
     let dump = dump();
@@ -143,7 +144,7 @@ fn the_next_start_removes_what_a_killed_replica_had_received() {
         names.sort();
         names
     };
-    // That of a stock server, which may live elsewhere.
+    // A temporary file of a stock server, which may run elsewhere.
     std::fs::write(folder.path().join("temp-1700000000.999999999.rdb"), "REDIS").expect("written");
     let liar = Liar::new();
     let begin = || {
@@ -161,7 +162,7 @@ fn the_next_start_removes_what_a_killed_replica_had_received() {
     killed.wait();
     drop(socket);
     assert!(files().contains(&left_over), "nobody could remove it");
-    // Those of others that live stay.
+    // The files of other running servers stay.
     let (_other, _socket, others) = begin();
     assert_eq!(files(), ["temp-1700000000.999999999.rdb", &others]);
     let third = TestServer::start(&["--dir", path, "--save", ""]);
@@ -178,7 +179,8 @@ fn a_replica_answers_while_its_full_sync_stalls() {
     let server = TestServer::start(&["--repl-timeout", "60", "--save", ""]);
     let mut client = server.connect();
     client.ok(&format!("REPLICAOF 127.0.0.1 {}", liar.port()));
-    // Part of a dump, and nothing more. What is not served says that it is loading.
+    // Only part of a dump. Requests that cannot be served get the reply that the server is
+    // loading.
     let dump = many_keys();
     for load in ["on-empty-db", "flush-before-load", "swapdb"] {
         client.ok(&format!("CONFIG SET repl-diskless-load {load}"));
@@ -192,7 +194,7 @@ fn a_replica_answers_while_its_full_sync_stalls() {
             socket = liar.next();
             send(&mut socket, format!("+FULLRESYNC {ID} 200\r\n${}\r\n", dump.len()).as_bytes());
         }
-        // Nothing of it, or half.
+        // Nothing of the dump, or half of it.
         let len = if load == "on-empty-db" { 0 } else { dump.len() / 2 };
         send(&mut socket, &dump[..len]);
         let field = if load == "swapdb" { "async_loading" } else { "loading" };
@@ -207,7 +209,7 @@ fn a_replica_answers_while_its_full_sync_stalls() {
             }
         }
         if load == "swapdb" {
-            // A script that runs for long is busy, and can be killed.
+            // A long-running script makes the server busy, and can be killed.
             client.ok("CONFIG SET busy-reply-threshold 10");
             let mut running = server.connect();
             running.send(&request("EVAL \"while true do end\" 0"));
@@ -245,11 +247,11 @@ fn lies_in_front_of_a_full_sync() {
         wait_for("it is told", || server.log().contains(told));
         assert!(!is_up(&mut client) && client.call("GET own").text() == "1");
     }
-    // A line without an end.
+    // An endless line.
     let mut socket = liar.next();
     send(&mut socket, &[b'x'; 200_000]);
-    wait_for("it is told", || server.log().contains("a line without an end"));
-    // Signs of life, and nothing else.
+    wait_for("it is told", || server.log().contains("an unterminated line"));
+    // Keep-alive bytes, and nothing else.
     let mut socket = liar.next();
     for _ in 0..20 {
         send(&mut socket, b"\n");
@@ -269,19 +271,19 @@ fn damaged_full_syncs() {
         for round in 0..12 {
             let mut damaged = whole.clone();
             let (announced, hangs_up) = match round % 4 {
-                // Cut off.
+                // Truncated.
                 0 => {
                     damaged.truncate(random.usize(9..whole.len()));
                     (whole.len(), true)
                 }
-                // Too short, as announced.
+                // Truncated, but with the right length announced.
                 1 => {
                     damaged.truncate(random.usize(9..whole.len()));
                     (damaged.len(), false)
                 }
-                // A bit is wrong. If it is in the notes the checksum tells.
+                // One flipped bit. In an annotation the checksum reveals it.
                 2 => {
-                    // Not in the version: old ones have no checksum.
+                    // Not in the version: dumps of old versions have no checksum.
                     let at = random.usize(9..whole.len());
                     damaged[at] ^= 1 << random.u32(0..8);
                     (whole.len(), false)
@@ -309,7 +311,8 @@ fn damaged_full_syncs() {
             });
             assert!(server.is_alive(), "round {round}, {load}");
             if load == "swapdb" || (load == "disabled" && round % 4 == 0) {
-                // Before a load that begins by removing it, the dataset is there.
+                // Before the first load that starts by deleting the dataset, the dataset is
+                // there.
                 let is_kept = load == "swapdb" || round == 0;
                 assert!(!is_kept || client.call("GET own").text() == "1", "round {round}, {load}");
             }
@@ -323,13 +326,14 @@ fn streams_that_make_no_sense() {
     let liar = Liar::new();
     let (mut server, mut client) = victim(&liar, "disabled");
     mend(&liar, &mut client);
-    // The first socket is gone with `mend`: it tries to go on from where it was.
+    // The first socket was closed by `mend`: the replica tries to resume at its offset.
     let (socket, _) = liar.listener.accept().expect("it comes again");
     let asked = introduced(&socket);
     let offset = 100 + request("INCR counter").len() + 1;
     assert_eq!(asked, format!("PSYNC {ID} {offset}"));
     let mut socket = socket;
-    // What cannot be run is told, and the stream goes on: the primary has done it.
+    // Requests that cannot be executed are logged, and the stream continues: the primary has
+    // executed them.
     send(&mut socket, b"+CONTINUE\r\n");
     send(&mut socket, &request("NOSUCH command"));
     send(&mut socket, &request("LPUSH counter x"));
@@ -340,13 +344,13 @@ fn streams_that_make_no_sense() {
     for told in ["Unknown command 'NOSUCH'", "WRONGTYPE", "No such database: 99"] {
         assert!(log.contains(told), "{told} in\n{log}");
     }
-    // A transaction without an end is not done.
+    // A transaction without an end is not executed.
     send(&mut socket, &request("MULTI"));
     send(&mut socket, &request("INCR counter"));
     drop(socket);
     let mut socket = liar.next();
     assert_eq!(client.call("GET counter").text(), "2");
-    // Garbage: nothing is resumed behind it.
+    // Garbage: the stream is not resumed after it.
     send(&mut socket, b"+CONTINUE\r\n*1\r\n:5\r\n");
     wait_for("it is told", || server.log().contains("Protocol error in the stream"));
     let (socket, _) = liar.listener.accept().expect("it comes again");
@@ -356,8 +360,8 @@ fn streams_that_make_no_sense() {
     mend(&liar, &mut client);
 }
 
-/// Requests of all kinds, and how many bytes of them are whole units: all but the last transaction,
-/// which has no end.
+/// Requests of all kinds, and the length in bytes of the complete units: all but the last
+/// transaction, which has no end.
 fn random_stream(random: &mut fastrand::Rng) -> (Vec<u8>, usize) {
     let families: Vec<_> = FAMILIES.iter().filter(|family| OF_DATA.contains(&family.name)).collect();
     let mut generator = Generator::new(random.u64(..), &families);
@@ -365,7 +369,8 @@ fn random_stream(random: &mut fastrand::Rng) -> (Vec<u8>, usize) {
     for _ in 0..random.u32(1..400) {
         let words = generator.command();
         let name = words[0].to_ascii_lowercase();
-        // Only clients use these, and what would move or remove what is counted.
+        // Exclude commands that only clients use, and commands that would move or delete the
+        // counter.
         if !["multi", "exec", "discard", "watch", "flushall", "flushdb", "swapdb"]
             .iter()
             .any(|&word| word.as_bytes() == name)
@@ -386,7 +391,7 @@ fn random_stream(random: &mut fastrand::Rng) -> (Vec<u8>, usize) {
     (stream, whole)
 }
 
-/// Sends a full sync to the replica that comes next, and then a stream in pieces.
+/// Sends a full sync to the next replica, and then a stream in pieces.
 fn serve(liar: &Liar, stream: &[u8], random: &mut fastrand::Rng) {
     let mut socket = liar.next();
     let dump = dump();
@@ -398,7 +403,7 @@ fn serve(liar: &Liar, stream: &[u8], random: &mut fastrand::Rng) {
         send(&mut socket, piece);
         rest = others;
     }
-    // What was sent arrives before the end of the connection.
+    // All sent bytes arrive before the end of the connection.
     let _ = socket.shutdown(std::net::Shutdown::Write);
     let _ = socket.read_to_end(&mut Vec::new());
 }
@@ -411,7 +416,7 @@ fn a_stream_is_applied_unit_by_unit_wherever_it_ends() {
         let (_server, mut client) = victim(&liar, "disabled");
         let (stream, whole) = random_stream(&mut random);
         serve(&liar, &stream, &mut random);
-        // It has all whole units, and goes on behind them.
+        // The replica has applied all complete units, and resumes after them.
         let (socket, _) = liar.listener.accept().expect("it comes again");
         assert_eq!(introduced(&socket), format!("PSYNC {ID} {}", 100 + whole + 1));
         let increments = stream[..whole].windows(5).filter(|bytes| bytes == b"whole").count();
@@ -436,7 +441,7 @@ fn damaged_streams_do_no_harm() {
             }
         }
         serve(&liar, &stream, &mut random);
-        // Whether it goes on or begins anew depends on what was hit.
+        // Depending on the damage, it resumes or starts over.
         let (socket, _) = liar.listener.accept().expect("it comes again");
         let asked = introduced(&socket);
         assert!(asked.starts_with("PSYNC "), "{asked}");
@@ -461,7 +466,7 @@ fn a_replica_that_is_promoted_after_a_bad_full_sync_writes_its_append_only_file(
     send(&mut socket, format!("+FULLRESYNC {ID} 7\r\n$9\r\nREDIS0011").as_bytes());
     drop(socket);
     wait_for("the full sync has failed", || server.log().contains("Discarding temporary DB"));
-    // It loads until it has cleaned up.
+    // The server counts as loading until it has cleaned up.
     wait_for("it is promoted", || client.call("REPLICAOF NO ONE") == Value::ok());
     client.ok("SET own 2");
     assert_eq!(client.info_field("persistence", "aof_enabled").as_deref(), Some("1"));

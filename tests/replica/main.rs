@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replication: stock servers as replicas of the server under test, and the server under test as a
-//! replica of theirs. Full syncs, the stream of changes, what is left when links break, and what
-//! clients see of it.
+//! Replication: stock servers as replicas of the server under test, and the server under test as
+//! a replica of theirs. Full syncs, the stream of changes, recovery from broken links, and the
+//! clients' view of it.
 //!
 //!   cargo test -p braid-tests --test replica
 //!
-//! Run when stock servers are there: the `redis-server` on PATH and those of `BRAID_PEERS_DIR`.
-//! Variables, besides those of `support/lib.rs`:
+//! Needs stock servers: the `redis-server` on PATH and those in `BRAID_PEERS_DIR`. Variables, in
+//! addition to those of `support/lib.rs`:
 //! - `BRAID_ROUNDS`: random rounds of `rounds.rs` (default 3)
-//! - `BRAID_TEST_BROKEN_SERVER`: a server that applies a stream in the wrong way (cargo feature
-//!   `no-locks`); `prefix.rs` then also shows that this is noticed
+//! - `BRAID_TEST_BROKEN_SERVER`: a server that applies a stream incorrectly (cargo feature
+//!   `no-locks`); `prefix.rs` then also shows that this is detected
 //!
-//! Whatever a test does, in the end the replica has the primary's dataset: both are asked for its
-//! digest.
+//! At the end of each test the replica has the primary's dataset: the digests of both are
+//! compared.
 
 mod cli;
 mod copies;
@@ -42,7 +42,7 @@ mod content;
 #[path = "../dump/fill.rs"]
 mod fill;
 
-/// Random commands, as the differential tests draw them.
+/// Random commands, drawn as in the differential tests.
 #[path = "../differential"]
 #[allow(dead_code, reason = "what only the differential tests need")]
 mod differential {
@@ -75,24 +75,24 @@ fn any_peer() -> Option<Peer> {
     peers().into_iter().next()
 }
 
-/// A server under test that begins full copies without waiting for more replicas.
+/// Starts a server under test whose full syncs do not wait for more replicas.
 fn primary(arguments: &[&str]) -> TestServer {
     let usual = ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"];
     TestServer::start(&[&usual[..], arguments].concat())
 }
 
-/// A stock server that is its replica.
+/// Starts a stock server as its replica.
 fn replica(peer: &Peer, of: &TestServer, arguments: &[&str]) -> TestServer {
     replica_at(peer, &of.port().to_string(), arguments)
 }
 
-/// As [`replica`], of who listens on this port.
+/// As [`replica`], for the primary on this port.
 fn replica_at(peer: &Peer, port: &str, arguments: &[&str]) -> TestServer {
     let usual = ["--replicaof", "127.0.0.1", port, "--enable-debug-command", "yes"];
     TestServer::start_program(&peer.program, &[&usual[..], arguments].concat())
 }
 
-/// One that has caught up, and a client of it. `client`: one of its primary.
+/// A replica that has caught up, and a client of it. `client`: a client of the primary.
 fn replica_in_sync(peer: &Peer, of: &TestServer, client: &mut RawClient) -> (TestServer, RawClient) {
     let other = replica(peer, of, &[]);
     let mut its = other.connect();
@@ -100,13 +100,13 @@ fn replica_in_sync(peer: &Peer, of: &TestServer, client: &mut RawClient) -> (Tes
     (other, its)
 }
 
-/// A number that INFO tells.
+/// A numeric INFO field.
 fn figure(client: &mut RawClient, section: &str, field: &str) -> i64 {
     let text = client.info_field(section, field).unwrap_or_else(|| panic!("INFO has no {field}"));
     text.parse().unwrap_or_else(|_| panic!("{field} is {text}"))
 }
 
-/// Waits until a replica has all that its primary has.
+/// Waits until a replica has caught up with its primary.
 #[track_caller]
 fn wait_until_in_sync(primary: &mut RawClient, replica: &mut RawClient) {
     wait_for("the replica is in sync", || {
@@ -116,19 +116,19 @@ fn wait_until_in_sync(primary: &mut RawClient, replica: &mut RawClient) {
     });
 }
 
-/// Waits until both have the same dataset: what has expired at the primary is removed at the
-/// replica soon.
+/// Waits until both have the same dataset: keys expired on the primary are soon removed on the
+/// replica.
 #[track_caller]
 fn assert_same(primary: &mut RawClient, replica: &mut RawClient) {
     wait_until_in_sync(primary, replica);
     assert_same_dataset(primary, replica);
 }
 
-/// As [`assert_same`], of servers between which there is no link.
+/// As [`assert_same`], for servers without a link.
 #[track_caller]
 fn assert_same_dataset(primary: &mut RawClient, replica: &mut RawClient) {
-    // Equal digests say it in short. Versions differ in how they write scores, so different ones
-    // say nothing.
+    // Equal digests settle it quickly. Different ones do not, because versions format scores
+    // differently.
     let is_same = wait_for_within(PATIENCE, || {
         primary.call("DEBUG DIGEST") == replica.call("DEBUG DIGEST") || dataset(primary) == dataset(replica)
     });
@@ -145,13 +145,13 @@ fn panic_with_difference(ours: &[String], theirs: &[String]) -> ! {
     panic!("only the primary has:\n{}\nonly the replica has:\n{}", lacks(ours, theirs), lacks(theirs, ours));
 }
 
-/// All keys of all databases with what they hold and when they expire, a line each.
+/// All keys of all databases with their content and expiry, one line each.
 fn dataset(client: &mut RawClient) -> Vec<String> {
     dataset_of(client, false, |content| content)
 }
 
-/// As [`dataset`], with the times of fields if all servers know them. `told` chooses what is told
-/// of a key's content.
+/// As [`dataset`], with the times of fields if all servers support them. `told` filters a key's
+/// content.
 fn dataset_of(
     client: &mut RawClient,
     times_of_fields: bool,
@@ -165,7 +165,7 @@ fn dataset_of(
             if client.call_arguments(&[b"EXISTS", key]) == Value::Integer(1) {
                 let expiry = client.call_arguments(&[b"PEXPIRETIME", key]);
                 let mut content = content(client, key, times_of_fields);
-                // Each server notes by its own clock when it last saw a consumer.
+                // Each server records by its own clock when it last saw a consumer.
                 while let Some(at) = content.iter().position(|line| line == "\"seen-time\"") {
                     content.drain(at..at + 2);
                 }

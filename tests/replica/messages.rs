@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Published messages and keyspace events in a chain of primary, replica and sub-replica: each
-//! delivers what a stock server does.
+//! delivers the same ones as a stock server.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::{peers, wait_until_in_sync};
 const USUAL: [&str; 6] =
     ["--repl-diskless-sync-delay", "0", "--notify-keyspace-events", "KEA", "--enable-debug-command", "yes"];
 
-/// At the primary, one after the other.
+/// Commands for the primary, in sequence.
 const STEPS: [&str; 34] = [
     "PUBLISH news plain",
     "SPUBLISH shard plain",
@@ -51,7 +51,7 @@ const STEPS: [&str; 34] = [
     "SPOP nosuch",
 ];
 
-/// Channels and payloads that a listener hears up to the message `end`.
+/// The channels and payloads that a listener receives up to the message `end`.
 fn heard(listener: &mut RawClient) -> Vec<String> {
     let mut all = Vec::new();
     loop {
@@ -65,7 +65,7 @@ fn heard(listener: &mut RawClient) -> Vec<String> {
     }
 }
 
-/// What the listeners at all servers of a chain hear.
+/// The messages that listeners receive on all servers of a chain.
 fn of_chain(program: &Path) -> Vec<(String, Vec<String>)> {
     let head = TestServer::start_program(program, &USUAL);
     let of = |server: &TestServer| {
@@ -90,7 +90,7 @@ fn of_chain(program: &Path) -> Vec<(String, Vec<String>)> {
     }
     wait_for("it has expired", || client.call("EXISTS gone").to_string() == "(integer) 0");
     wait_until_in_sync(&mut client, &mut below.connect());
-    // What is published at a replica stays there.
+    // A message published on a replica stays there.
     let mut its = replica.connect();
     assert_eq!(its.call("PUBLISH news at-replica").to_string(), "(integer) 1");
     assert_eq!(its.call("SPUBLISH shard at-replica").to_string(), "(integer) 1");
@@ -136,7 +136,7 @@ fn a_replica_that_rests_delivers_a_message_at_once() {
         });
         let mut times: Vec<_> = times.collect();
         times.sort();
-        // Those that wait for the replica's cron come a tenth of a second after each other.
+        // Messages that wait for the replica's cron arrive at intervals of a tenth of a second.
         assert!(times[10] < Duration::from_millis(50), "{command}: {times:?}");
     }
 }

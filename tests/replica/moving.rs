@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Moving from a stock server to Braid and back without downtime: the commands of
-//! docs/replication.md, with other ports, while a client writes all the time.
+//! docs/replication.md, with other ports, while a client writes continuously.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::{assert_same, peers};
 
 const DOCUMENT: &str = include_str!("../../docs/replication.md");
 
-/// The commands for redis-cli in the section on moving; first those that use CLIENT PAUSE, then the
-/// one that uses FAILOVER.
+/// The redis-cli commands in the section on moving: first those with CLIENT PAUSE, then the one
+/// with FAILOVER.
 fn commands() -> (Vec<&'static str>, &'static str) {
     let (_, section) = DOCUMENT.split_once("\n## Move to Braid").expect("the section is there");
     let section = section.split("\n## ").next().expect("it has an end");
@@ -29,7 +29,7 @@ fn commands() -> (Vec<&'static str>, &'static str) {
     (lines[begin..end].to_vec(), lines[end])
 }
 
-/// Runs one of the document's commands for a move between these ports: what it prints.
+/// Runs one of the document's commands for a move between these ports; returns its output.
 fn run(command: &str, from: u16, to: u16) -> String {
     let command = command.replace("6379", &from.to_string()).replace("7379", &to.to_string());
     let output = Command::new("sh").args(["-c", &command]).output().expect("a shell");
@@ -41,16 +41,16 @@ fn field(text: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned()))
 }
 
-/// What the writing client saw.
+/// The writing client's observations.
 #[derive(Default)]
 struct Seen {
     acknowledged: Vec<u64>,
-    /// Errors, and what ended connections.
+    /// Error replies, and errors that ended a connection.
     errors: Vec<String>,
     longest_wait: Duration,
 }
 
-/// A client that writes all the time to the server to which clients are sent.
+/// A client that writes continuously to the server that clients are currently directed to.
 struct Writer {
     port: Arc<AtomicU16>,
     /// The server that acknowledged the last write.
@@ -94,7 +94,7 @@ impl Writer {
         Writer { port, acknowledged_by, ends, thread }
     }
 
-    /// Waits until the server to which clients are sent has acknowledged a write.
+    /// Waits until that server has acknowledged a write.
     fn wait_until_it_has_moved(&self) {
         wait_for("the client writes there", || self.acknowledged_by.load(Relaxed) == self.port.load(Relaxed));
     }
@@ -105,7 +105,8 @@ impl Writer {
     }
 }
 
-/// Writes a number. An error without text: the client was sent to another server while it waited.
+/// Writes a number. An error without text: the client was directed to another server while it
+/// waited.
 fn try_write(
     client: &mut RawClient,
     number: u64,

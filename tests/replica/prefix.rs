@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Prefix consistency: what readers of a replica see is a state that the primary had. A later
-//! change is never seen without an earlier one, a transaction never in part, and nobody sees the
-//! dataset go back.
+//! Prefix consistency: readers of a replica see a state that the primary had. They never see a
+//! later change without an earlier one, never part of a transaction, and never an older state
+//! after a newer one.
 //!
-//! Writers count upwards in keys, in a known order; readers ask for these keys in all ways and
-//! orders, and [`history`] judges what they are told. That it can be told wrong is shown with a
-//! server that is wrong on purpose (cargo feature `no-locks`, `BRAID_TEST_BROKEN_SERVER`): as a
-//! replica it applies the requests of a batch one by one, sorted by key.
+//! Writers count upwards in keys, in a known order; readers query these keys in all ways and
+//! orders, and [`history`] judges the replies. A deliberately wrong server (cargo feature
+//! `no-locks`, `BRAID_TEST_BROKEN_SERVER`) proves that the test can fail: as a replica it applies
+//! the requests of a batch one by one, sorted by key.
 
 mod history;
 
@@ -26,25 +26,25 @@ use history::{Observer, STEPS, Seen, Violation};
 
 const WRITERS: usize = 3;
 const READERS: usize = 3;
-/// How long each manner is tried.
+/// Duration of the test of each manner.
 const DURATION: Duration = Duration::from_millis(1500);
-/// When so much is received at once, all threads apply it; twice that.
+/// Twice the number of received bytes from which on all threads take part in applying them.
 const MUCH: i64 = 400 << 10;
 
 /// How changes reach the replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Manner {
-    /// In small batches, which the link's thread applies.
+    /// In small batches, applied by the link's thread.
     Steady,
-    /// Held back now and then: all threads apply what has come.
+    /// Held back at times, and then applied by all threads.
     Bursts,
-    /// By full syncs, since too much was missed when a link was cut.
+    /// By full syncs, because too much was missed while a link was cut.
     FullSyncs,
 }
 
 /// How a reading thread ended.
 enum Outcome {
-    /// With so many reads, and the last round seen of each writer.
+    /// The number of reads, and the last round seen of each writer.
     Fine(u64, Vec<u64>),
     Violation(Violation),
     /// The server is gone.
@@ -65,7 +65,7 @@ impl Load<'_> {
     }
 
     fn write(&self, writer: usize, mut random: fastrand::Rng) {
-        // What one connection was told is done, the other one builds on.
+        // A change acknowledged on one connection precedes later changes on the other one.
         let mut clients = [self.primary.connect(), self.primary.connect()];
         let (mut round, padding) = (0_u64, "x".repeat(600));
         while !self.is_over() {
@@ -96,7 +96,7 @@ impl Load<'_> {
             client.send(&sent);
             (0..requests).for_each(|_| assert!(!client.read().is_error()));
             self.rounds.fetch_add(1, SeqCst);
-            // Readers need processors, too.
+            // Readers need processor time too.
             std::thread::sleep(Duration::from_micros(random.u64(..2000)));
         }
     }
@@ -108,7 +108,7 @@ impl Load<'_> {
         while !self.is_over() {
             let writer = random.usize(..WRITERS);
             let mut keys: Vec<&'static str> = STEPS.iter().flat_map(|keys| keys.iter().copied()).collect();
-            // Last ones first, which shows what has come too early; or in any order.
+            // The last keys first, which reveals premature changes; or in random order.
             keys.reverse();
             if random.bool() {
                 random.shuffle(&mut keys);
@@ -128,7 +128,7 @@ impl Load<'_> {
         Outcome::Fine(reads, observers.iter().map(Observer::round).collect())
     }
 
-    /// What happens to the replica meanwhile.
+    /// Disturbs the replica meanwhile.
     fn disturb(&self, manner: Manner) {
         let began = Instant::now();
         let (mut client, mut its) = (self.primary.connect(), self.replica.connect());
@@ -167,7 +167,8 @@ impl Load<'_> {
     }
 }
 
-/// Asks for a writer's keys in one of six ways. What was read at once is in one list.
+/// Queries a writer's keys in one of six ways. Each list holds values that were read at one
+/// moment.
 fn ask(
     client: &mut RawClient,
     writer: usize,
@@ -179,7 +180,7 @@ fn ask(
     let lines = match way {
         0 => vec![format!("MGET {all}")],
         1 => vec![format!("EVAL \"return redis.call('MGET', unpack(KEYS))\" {} {all}", keys.len())],
-        // Of what a script does not declare it may have read something else: it runs alone.
+        // The script reads keys that it does not declare, so it runs alone.
         2 => vec![format!("EVAL \"return redis.call('MGET', unpack(ARGV))\" 0 {all}")],
         3 => {
             let gets = names.iter().map(|name| format!("GET {name}"));
@@ -189,7 +190,7 @@ fn ask(
     };
     let mut replies = Vec::new();
     if way == 5 {
-        // One after the other.
+        // One request at a time.
         for line in &lines {
             let _ = client.try_send(&request(line));
             replies.push(client.try_read()?);
@@ -200,7 +201,7 @@ fn ask(
             replies.push(client.try_read()?);
         }
     }
-    // While a full sync is loaded nothing is told.
+    // Replies are errors while a full sync is being loaded.
     let values = |replies: &[Value]| -> Vec<Seen> {
         let read = keys.iter().copied().zip(replies).filter(|(_, reply)| !reply.is_error());
         read.map(|(key, reply)| (key, reply.text().parse().unwrap_or(0))).collect()
@@ -214,7 +215,7 @@ fn ask(
     })
 }
 
-/// Reads from a replica while its primary is written to. Nothing if it died.
+/// Reads from a replica while its primary is written to. `None` if the replica died.
 fn observe(manner: Manner, load: &str, program: Option<PathBuf>) -> Option<Result<(), Violation>> {
     println!("{manner:?}, load {load}");
     let mut random = source("prefix");
@@ -244,7 +245,7 @@ fn observe(manner: Manner, load: &str, program: Option<PathBuf>) -> Option<Resul
                 let random = random.fork();
                 scope.spawn(move || {
                     let outcome = load.read(random);
-                    // The first one that has seen enough ends it.
+                    // The first reader that has seen enough ends the test.
                     load.stop.store(true, SeqCst);
                     outcome
                 })
@@ -293,7 +294,7 @@ fn readers_see_states_that_the_primary_had() {
     }
 }
 
-/// The proof that this test can fail.
+/// Proves that this test can fail.
 #[test]
 fn a_replica_that_applies_out_of_order_is_convicted() {
     let Some(program) = std::env::var_os("BRAID_TEST_BROKEN_SERVER").map(PathBuf::from) else {
@@ -301,7 +302,7 @@ fn a_replica_that_applies_out_of_order_is_convicted() {
         return;
     };
     for manner in [Manner::Steady, Manner::Bursts] {
-        // Without locks it may die before it is convicted.
+        // Without locks the server may crash before it is convicted.
         let convicted = (0..5).find_map(|_| observe(manner, "disabled", Some(program.clone()))?.err());
         let violation = convicted.unwrap_or_else(|| panic!("{manner:?}: no violation was found"));
         println!("{manner:?}: {violation}");

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex};
 
-/// Passes connections on to a server that may come and go. Ends when dropped.
+/// Forwards connections to a server that may go down and come back. Stops on drop.
 pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,
@@ -16,13 +16,14 @@ pub struct Proxy {
 struct Shared {
     target: SocketAddr,
     is_over: AtomicBool,
-    /// Bytes that the server may still send before all connections are cut; negative: any number.
+    /// Number of bytes that the server may still send before all connections are cut; negative:
+    /// unlimited.
     budget: AtomicI64,
     open: Mutex<Vec<TcpStream>>,
 }
 
 impl Proxy {
-    /// A proxy in front of a port of this machine.
+    /// A proxy for a local port.
     pub fn new(target: u16) -> Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let port = listener.local_addr().expect("a bound socket").port();
@@ -38,7 +39,7 @@ impl Proxy {
         Proxy { port, shared }
     }
 
-    /// Where replicas connect to.
+    /// The port that replicas connect to.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -48,7 +49,7 @@ impl Proxy {
         self.shared.cut();
     }
 
-    /// Cuts all connections once the server has sent so many more bytes.
+    /// Cuts all connections after the server has sent this many more bytes.
     pub fn cut_after(&self, bytes: i64) {
         self.shared.budget.store(bytes, SeqCst);
     }
@@ -58,7 +59,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.is_over.store(true, SeqCst);
         self.cut();
-        // Wakes the listening thread.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
     }
 }
@@ -70,7 +71,7 @@ impl Shared {
         }
     }
 
-    /// How many of so many bytes may pass; true if the connections are to be cut behind them.
+    /// How many of these bytes may pass; true if the connections must be cut after them.
     fn pass(&self, count: usize) -> (usize, bool) {
         let wanted = count as i64;
         let taken = self.budget.fetch_update(SeqCst, SeqCst, |left| match left {
@@ -91,7 +92,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             return;
         }
         let Ok(replica) = socket else { continue };
-        // Without a server the replica finds the connection closed, and tries again.
+        // Without a server the connection is closed, and the replica tries again.
         let Ok(server) = TcpStream::connect(shared.target) else { continue };
         let ends = [&replica, &server].map(|end| end.try_clone().expect("a second handle"));
         let back = [&server, &replica].map(|end| end.try_clone().expect("a second handle"));
@@ -104,7 +105,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-/// Copies until one end is closed. `shared`: if the budget counts here.
+/// Copies until one end is closed. `shared`: set if the budget applies to this direction.
 fn copy(mut from: TcpStream, mut to: TcpStream, shared: Option<&Shared>) {
     let mut bytes = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut bytes) {

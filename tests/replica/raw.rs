@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The link byte by byte: what a replica says, and what it gets.
+//! The link byte by byte: the replica's messages, and the data that it receives.
 
 use braid_tests::server::program_under_test;
 use braid_tests::{RawClient, TestServer, Value, request, wait_for};
 
 use crate::{figure, peers, primary};
 
-/// A line as a reply that is no RESP.
+/// A line in place of a RESP reply.
 pub fn line(client: &mut RawClient) -> String {
     let mut line = Vec::new();
     while line.last() != Some(&b'\n') {
         let byte = client.read_bytes(1);
         assert!(!byte.is_empty(), "closed behind {line:?}");
-        // Empty ones show that the link is alive.
+        // Empty lines are keep-alives.
         if byte != b"\n" || !line.is_empty() {
             line.extend(byte);
         }
@@ -20,7 +20,7 @@ pub fn line(client: &mut RawClient) -> String {
     String::from_utf8_lossy(line.trim_ascii_end()).into_owned()
 }
 
-/// A full copy behind its head: its bytes.
+/// The bytes of a full sync, after its header line.
 pub fn copy(client: &mut RawClient) -> Vec<u8> {
     let head = line(client);
     if let Some(mark) = head.strip_prefix("$EOF:") {
@@ -38,13 +38,13 @@ pub fn copy(client: &mut RawClient) -> Vec<u8> {
     client.read_bytes(len)
 }
 
-/// A connection that has got a full copy and goes on with the stream; the ID and the offset from
-/// which.
+/// A connection that has received a full sync and continues with the stream; also the replication
+/// ID and the start offset.
 pub fn attached(server: &TestServer) -> (RawClient, String, i64) {
     attached_with(server, "capa psync2")
 }
 
-/// The same, of a replica with other capabilities.
+/// The same, with other capabilities of the replica.
 fn attached_with(server: &TestServer, capabilities: &str) -> (RawClient, String, i64) {
     let mut link = server.connect();
     link.ok(&format!("REPLCONF listening-port 12345 {capabilities}"));
@@ -96,7 +96,7 @@ fn the_stream_is_counted_from_the_copy_on() {
     let text = String::from_utf8_lossy(&stream);
     let set = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n";
     assert!(text.ends_with(&format!("{set}*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\n2\r\n")), "{text}");
-    // Another one that has had some of it goes on there; the first byte has the number 1.
+    // Another replica that has part of the stream resumes there; the first byte has number 1.
     let mut other = server.connect();
     other.ok("REPLCONF capa psync2");
     let had = stream.len() as i64 / 2;
@@ -105,7 +105,7 @@ fn the_stream_is_counted_from_the_copy_on() {
     assert_eq!(other.read_bytes(stream.len() - had as usize), stream[had as usize..]);
     client.ok("SET c 3");
     assert!(other.read_bytes(10).starts_with(b"*3\r\n$3\r\nSET"[..10].as_ref()));
-    // Neither another history nor an offset that has not been reached.
+    // Neither an unknown history nor an offset that has not been reached.
     for wrong in [format!("PSYNC {} {}", "0".repeat(40), offset + 1), format!("PSYNC {id} {}", end + 1000)] {
         let mut stranger = server.connect();
         stranger.send(&request(&wrong));
@@ -142,10 +142,11 @@ fn a_question_is_answered_by_one_word_only() {
     while !stream.ends_with(b"$6\r\nGETACK\r\n$1\r\n*\r\n") {
         stream.extend(link.read_bytes(1));
     }
-    // Up to the SET would do; what was asked does not count.
+    // Acknowledging up to the SET is enough; the GETACK does not count.
     link.send(&request(&format!("REPLCONF ACK {}", offset + stream.len() as i64 - 37)));
     assert_eq!(client.read(), Value::Integer(1));
-    // Whatever else a replica says ends the link, without a word that could be taken for changes.
+    // Any other request from a replica closes the link, without a reply that could be mistaken
+    // for changes.
     link.send(&request("GET a"));
     assert_eq!(link.read_to_close(), Some(Vec::new()));
 }
@@ -187,13 +188,13 @@ fn mistakes_are_named() {
     client.ok("REPLCONF capa unheard-of listening-port 1");
     client.ok("REPLCONF rdb-filter-only functions");
     assert_eq!(client.call("SYNC").text(), "ERR Filtered replica requires EOF capability");
-    // From whoever is no replica it has no effect, and no reply.
+    // From a client that is not a replica it has no effect, and no reply.
     client.send(&request("REPLCONF ACK 100"));
     assert_eq!(client.call("PING").text(), "PONG");
 }
 
-/// What a client was told then survives the server. With one thread this is always so; with
-/// several, a replica may belong to another one.
+/// An acknowledged change then survives the server. With one thread this always holds; with
+/// several, the replica may belong to another thread.
 #[test]
 fn a_change_is_sent_to_the_replica_before_it_is_acknowledged() {
     let usual = ["--io-threads", "1", "--repl-ping-replica-period", "1000", "--appendfsync", "always"];

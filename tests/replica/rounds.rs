@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random rounds: some servers of all kinds replicate from each other while clients send random
-//! commands, links are cut, roles change and servers are restarted. In the end all have the same
-//! history, the same offset and the same dataset.
+//! Random rounds: servers of all kinds replicate from each other while clients send random
+//! commands, links are cut, roles change and servers are restarted. At the end all have the same
+//! history, offset and dataset.
 //!
-//! `BRAID_ROUNDS` is the number of rounds (default 3). What is done is printed, step by step.
+//! `BRAID_ROUNDS` is the number of rounds (default 3). Each step is printed.
 
 mod clients;
 mod commands;
@@ -25,20 +25,20 @@ pub use commands::OF_DATA;
 use datasets::assert_same;
 use servers::{Node, ServerKind, kinds};
 
-/// Servers retry once a second, and a machine may be busy.
+/// Servers retry once a second, and the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Some servers, and who follows whom.
+/// The servers of a round, and which one follows which.
 struct Set {
     nodes: Vec<Node>,
     commands: Commands,
-    /// By node.
+    /// The followed node, by node.
     follows: Vec<Option<usize>>,
     random: fastrand::Rng,
 }
 
 impl Set {
-    /// Servers that all follow one of them, directly or not. At least one is under test.
+    /// Starts servers that all follow one of them, directly or not. At least one is under test.
     fn start(kinds: &[ServerKind], mut random: fastrand::Rng) -> Set {
         let mut chosen = vec![kinds[0].clone()];
         let kinds = if random.u32(..4) == 0 { &kinds[..1] } else { kinds };
@@ -60,21 +60,21 @@ impl Set {
         self.random.usize(..self.nodes.len())
     }
 
-    /// The node that follows none.
+    /// The node that follows no other one.
     fn head(&self) -> usize {
         self.follows.iter().position(Option::is_none).expect("a head")
     }
 
-    /// Whether there is a way from one node up to another.
+    /// True if `node` follows `above`, directly or not, or is the same node.
     fn is_below(&self, node: usize, above: usize) -> bool {
         node == above || self.follows[node].is_some_and(|next| self.is_below(next, above))
     }
 
-    /// Makes a node the head, and has the others follow it or each other.
+    /// Makes a node the head; the others follow it or each other.
     fn reorder(&mut self, head: usize) {
         let mut others: Vec<usize> = (0..self.nodes.len()).filter(|&node| node != head).collect();
         self.random.shuffle(&mut others);
-        // Those under test can follow any server, and be followed by any.
+        // Servers under test can follow any server, and any server can follow them.
         others.sort_by_key(|&node| !self.nodes[node].kind.is_under_test);
         let mut placed = vec![head];
         self.follows[head] = None;
@@ -94,7 +94,7 @@ impl Set {
         self.nodes[node].follow(Some(port));
     }
 
-    /// One of the things that happen to a set.
+    /// Applies a random disturbance.
     fn disturb(&mut self, clients: &Clients) {
         let node = self.any();
         match self.random.u32(..14) {
@@ -125,7 +125,7 @@ impl Set {
                 let head = self.head();
                 println!("  {head} begins another history");
                 self.nodes[head].ok("DEBUG CHANGE-REPL-ID");
-                // Replicas learn of it when they come again.
+                // Replicas learn of it when they reconnect.
                 self.nodes[head].call("CLIENT KILL TYPE replica");
             }
             10 => {
@@ -159,7 +159,7 @@ impl Set {
                 self.nodes[node].signal(Signal::CONT);
             }
             _ => {
-                // What has come meanwhile is much: several threads apply it.
+                // Many changes are pending by then, so several threads apply them.
                 println!("  much is written while replicas hold the stream");
                 let head = self.head();
                 for node in (0..self.nodes.len()).filter(|&node| node != head) {
@@ -170,7 +170,7 @@ impl Set {
         }
     }
 
-    /// Has a node follow another one than it does.
+    /// Makes a node follow a different one.
     fn move_one(&mut self, node: usize) {
         let above = self.any();
         let is_able = self.nodes[node].kind.can_follow(&self.nodes[above].kind);
@@ -202,13 +202,13 @@ impl Set {
         });
         assert!(is_over, "the failover has an end");
         if self.nodes[head].info("replication", "role") == "slave" {
-            // Who followed the old head still does.
+            // The followers of the old head still follow it.
             (self.follows[head], self.follows[heir]) = (Some(heir), None);
             clients.go_to(port);
         }
     }
 
-    /// All have what the head has.
+    /// Asserts that all nodes have the head's data.
     fn assert_equal(&mut self) {
         let head = self.head();
         for node in &mut self.nodes {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is seen of replication: INFO with the fields of stock servers, how far links are behind,
-//! and how far full syncs are.
+//! Observability of replication: INFO with the fields of stock servers, the lag of links, and the
+//! progress of full syncs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::{figure, peers, primary, replica_at, wait_until_in_sync};
 
 const USUAL: [&str; 6] = ["--repl-diskless-sync-delay", "0", "--repl-timeout", "20", "--save", ""];
 
-/// Names and values of a section, in order.
+/// Names and values of an INFO section, in order.
 fn fields(client: &mut RawClient, section: &str) -> Vec<(String, String)> {
     let text = client.info(section);
     let fields = text.lines().filter_map(|line| line.split_once(':'));
@@ -25,13 +25,13 @@ fn names(fields: &[(String, String)]) -> Vec<&str> {
     fields.iter().map(|(name, _)| name.as_str()).collect()
 }
 
-/// Names of a value `name=value,name=value`.
+/// The names in a value `name=value,name=value`.
 fn parts<'a>(fields: &'a [(String, String)], name: &str) -> Vec<&'a str> {
     let value = fields.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value);
     value.split(',').filter_map(|part| part.split_once('=')).map(|(name, _)| name).collect()
 }
 
-/// INFO replication in each state that has other fields than the one before.
+/// INFO replication in each state whose fields differ from those of the previous one.
 fn in_all_states(program: &Path) -> Vec<(&'static str, Vec<(String, String)>)> {
     let mut states = Vec::new();
     let head = TestServer::start_program(program, &USUAL);
@@ -79,8 +79,8 @@ fn info_has_the_fields_of_stock_servers_in_their_order() {
     }
 }
 
-/// INFO's `master_link_down_since_seconds` of a replica in the states of its link. "up": the field
-/// is missing.
+/// INFO's `master_link_down_since_seconds` of a replica in each state of its link. "up": the
+/// field is missing.
 fn down_times(program: &Path) -> Vec<(&'static str, String)> {
     let nobody = format!("127.0.0.1 {}", free_port());
     let (host, port) = nobody.split_once(' ').expect("two words");
@@ -126,7 +126,7 @@ fn how_long_the_link_is_down_is_told_once_it_was_up() {
     }
 }
 
-/// The figure behind a name in a field of the section of links; nothing if it has none.
+/// A named number in a field of the section of links; `None` if it is missing.
 fn of_link(client: &mut RawClient, link: &str, name: &str) -> Option<f64> {
     let line = client.info_field("links", link)?;
     let parts = line.split(',').filter_map(|part| part.split_once('='));
@@ -181,9 +181,9 @@ fn a_full_sync_is_seen_as_it_is_sent() {
     for diskless in ["yes", "no"] {
         let server = primary(&["--repl-diskless-sync", diskless, "--rdbcompression", "no"]);
         let mut client = server.connect();
-        // More than the buffers of a socket take.
+        // More than the buffers of a socket hold.
         client.ok("DEBUG POPULATE 4000 key 10000");
-        // It asks for a full sync, and reads none of it.
+        // This replica requests a full sync, and reads none of it.
         let mut link = server.connect();
         link.ok("REPLCONF listening-port 12345 capa eof capa psync2");
         link.send(&request("PSYNC ? -1"));
@@ -192,7 +192,7 @@ fn a_full_sync_is_seen_as_it_is_sent() {
         });
         let share = of_link(&mut client, "replica0", "sync_perc").expect("a share");
         assert!(0.0 < share && share < 100.0, "{share}");
-        // As stock servers call it: one that is streamed is being saved until its end.
+        // As in stock servers: a streamed full sync counts as being saved until its end.
         let state = if diskless == "yes" { "state=wait_bgsave" } else { "state=send_bulk" };
         let line = client.info_field("replication", "slave0").expect("a replica");
         assert!(line.contains(state), "repl-diskless-sync {diskless}: {line}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Stock Sentinel over two servers, one or both of them under test: a primary that dies, one that
-//! is stopped for a while, and a planned failover. A client follows, and counts what it loses.
+//! Stock Sentinel with two servers, one or both of them under test: a primary that dies, one that
+//! is stopped for a while, and a planned failover. A client follows, and counts its lost writes.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -16,7 +16,7 @@ use crate::wait_until_in_sync;
 /// Milliseconds of silence after which a server counts as down.
 const DOWN_AFTER_MS: u64 = 1500;
 
-/// What happens to the primary.
+/// The primary's fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Trouble {
     Killed,
@@ -79,7 +79,7 @@ fn primary_port(sentinel: &mut RawClient) -> u16 {
     reply.elements().and_then(|words| words.get(1)?.text().parse().ok()).unwrap_or(0)
 }
 
-/// Sets a number at the primary that the sentinel names, and waits for the replica if `waits`.
+/// Sets a number on the primary that the sentinel names, and waits for the replica if `waits`.
 /// True if it is acknowledged.
 fn write(sentinel: &mut RawClient, number: u64, waits: bool) -> bool {
     let Ok(mut client) = RawClient::tcp(([127, 0, 0, 1], primary_port(sentinel)).into()) else {
@@ -138,7 +138,7 @@ fn round(sentinel: &Peer, one: &Peer, other: &Peer, trouble: Trouble) {
         Trouble::Killed => primary.signal(Signal::KILL),
         Trouble::Stopped => primary.signal(Signal::STOP),
         Trouble::Planned => {
-            // It takes some seconds until sentinels have seen that a replica is fit.
+            // It takes sentinels some seconds to see that a replica is suitable.
             let accepted =
                 wait_for_within(Duration::from_secs(30), || its.call("SENTINEL FAILOVER set").text() == "OK");
             assert!(accepted, "{}", its.call("SENTINEL FAILOVER set"));
@@ -176,7 +176,7 @@ fn round(sentinel: &Peer, one: &Peer, other: &Peer, trouble: Trouble) {
         Trouble::Stopped => primary.signal(Signal::CONT),
         Trouble::Planned => {}
     }
-    // Sentinels end the connections of clients when they change a role.
+    // Sentinels close clients' connections when they change a role.
     let text = || {
         let mut client = RawClient::tcp(primary.address()).ok()?;
         client.try_send(b"INFO replication\r\n").ok()?;

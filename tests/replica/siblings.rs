@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Full syncs that replicas take from each other (`repl-sibling-sync`).
+//! Full syncs that replicas get from each other (`repl-sibling-sync`).
 
 use braid_tests::random::source;
 use braid_tests::{RawClient, TestServer, wait_for};
@@ -14,7 +14,7 @@ fn sibling(of: &TestServer) -> (TestServer, RawClient) {
     (server, client)
 }
 
-/// Full syncs that were begun, and streams that were resumed.
+/// Numbers of started full syncs and of resumed streams.
 fn syncs(client: &mut RawClient) -> (i64, i64) {
     (figure(client, "stats", "sync_full"), figure(client, "stats", "sync_partial_ok"))
 }
@@ -30,7 +30,7 @@ fn a_replica_takes_a_full_sync_from_another() {
     let (_first, mut of_first) = sibling(&server);
     wait_until_in_sync(&mut client, &mut of_first);
     assert_eq!((syncs(&mut client), syncs(&mut of_first)), ((1, 0), (0, 0)));
-    // All that come afterwards load the primary with the stream only.
+    // All later replicas cost the primary only the stream.
     let mut later: Vec<(TestServer, RawClient)> = (0..2).map(|_| sibling(&server)).collect();
     for (_, of_later) in &mut later {
         wait_until_in_sync(&mut client, of_later);
@@ -47,7 +47,7 @@ fn a_replica_takes_a_full_sync_from_another() {
         .map(|of_one| syncs(of_one).0)
         .sum();
     assert_eq!(of_siblings, 2);
-    // Stock servers know nothing of it.
+    // Stock servers do not support it.
     let Some(peer) = any_peer() else { return };
     let other = replica(&peer, &server, &[]);
     wait_until_in_sync(&mut client, &mut other.connect());
@@ -61,7 +61,7 @@ fn the_primary_serves_when_no_sibling_can() {
     client.ok("SET a 1");
     let (first, mut of_first) = sibling(&server);
     wait_until_in_sync(&mut client, &mut of_first);
-    // It lets nobody in.
+    // The sibling refuses connections.
     of_first.ok("CONFIG SET requirepass secret");
     let (second, mut of_second) = sibling(&server);
     wait_until_in_sync(&mut client, &mut of_second);
@@ -70,7 +70,8 @@ fn the_primary_serves_when_no_sibling_can() {
     assert_eq!(syncs(&mut client), (2, 0));
     drop((first, of_first));
     wait_for("it is gone", || figure(&mut client, "replication", "connected_slaves") == 1);
-    // The stream behind a sibling's full sync may be gone when it has been loaded.
+    // After a sibling's full sync has been loaded, the following stream may no longer be
+    // available.
     let (_third, mut of_third) = sibling(&server);
     let value = "x".repeat(100_000);
     wait_for("it is in sync", || {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The stream of changes: after the link was cut, from the backlog or anew.
+//! The stream of changes after the link was cut: resumed from the backlog, or started over.
 
 use braid_tests::certificates::certificates;
 use braid_tests::random::source;
@@ -32,7 +32,7 @@ fn a_replica_goes_on_where_the_link_was_cut() {
     }
 }
 
-/// By TLS alone, and with what a file or a pipe would have been used for.
+/// Over TLS only, where a file or a pipe would otherwise be used.
 #[test]
 fn a_replica_may_come_by_tls() {
     for (peer, diskless) in peers().iter().flat_map(|peer| ["yes", "no"].map(|diskless| (peer, diskless))) {

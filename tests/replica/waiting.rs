@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! WAIT, WAITAOF, and what ROLE and INFO tell.
+//! WAIT, WAITAOF, and the replies of ROLE and INFO.
 
 use braid_tests::{Value, wait_for};
 use rustix::process::Signal;
@@ -25,7 +25,7 @@ fn wait_tells_how_many_replicas_have_it() {
         other.signal(Signal::STOP);
         client.ok("SET k stopped");
         assert_eq!(client.call("WAIT 1 50"), Value::Integer(0));
-        // One that has written nothing since has nothing to wait for.
+        // A client without writes since then does not wait.
         let mut idle = server.connect();
         assert_eq!(idle.call("WAIT 1 0"), Value::Integer(1));
         client.send(&braid_tests::request("WAIT 1 0"));

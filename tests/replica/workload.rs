@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients that change a primary's dataset in all kinds of ways while something else happens to it.
+//! Clients that change a primary's dataset in all kinds of ways during a test.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use braid_tests::{RawClient, TestServer, wait_for};
 
-/// Between two steps of a writer. Without it, writers take the processor from the servers on a busy
-/// machine, and the more they have written, the longer copies and rewrites take.
+/// Pause between two steps of a writer. Without it, on a busy machine, writers starve the
+/// servers, and the more they have written, the longer full syncs and rewrites take.
 const BREAK: Duration = Duration::from_millis(1);
 
-/// Threads that write until they are stopped.
+/// Threads that write until stopped.
 pub struct Writers {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
@@ -21,7 +21,7 @@ pub struct Writers {
 }
 
 impl Writers {
-    /// Begins to write with so many threads, each with a random source of its own.
+    /// Starts this many writing threads, each with a random generator of its own.
     pub fn start(server: &TestServer, threads: usize, random: &mut fastrand::Rng) -> Writers {
         let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let threads = (0..threads)
@@ -40,14 +40,14 @@ impl Writers {
         Writers { stop, done, threads }
     }
 
-    /// Waits until so many more things were done.
+    /// Waits until this many more steps are completed.
     #[track_caller]
     pub fn go_on(&self, steps: u64) {
         let from = self.done.load(Relaxed);
         wait_for("writers get on", || self.done.load(Relaxed) >= from + steps);
     }
 
-    /// Stops them.
+    /// Stops the threads.
     #[track_caller]
     pub fn stop(self) {
         self.stop.store(true, Relaxed);
@@ -55,7 +55,7 @@ impl Writers {
     }
 }
 
-/// Requests that belong together, for a thread with a number.
+/// Related requests of a thread with this number.
 pub fn requests(number: usize, random: &mut fastrand::Rng) -> Vec<String> {
     let key = |random: &mut fastrand::Rng| format!("w:{}", random.u32(..300));
     let (a, b) = (key(random), key(random));
@@ -96,7 +96,7 @@ pub fn requests(number: usize, random: &mut fastrand::Rng) -> Vec<String> {
     }
 }
 
-/// Does one thing: sends some requests, and takes their replies, none of which is an error.
+/// Performs one step: sends some requests, none of which may fail.
 fn write(client: &mut RawClient, number: usize, random: &mut fastrand::Rng) {
     let lines = requests(number, random);
     for line in &lines {
@@ -105,7 +105,7 @@ fn write(client: &mut RawClient, number: usize, random: &mut fastrand::Rng) {
     for line in &lines {
         let reply = client.read();
         let is_fine = !reply.is_error() || reply.text().starts_with("ERR no such key");
-        // What INCR finds may have been made a text by APPEND, never anything else.
+        // INCR may find a text that APPEND has made, but nothing else.
         assert!(is_fine || reply.text().starts_with("ERR value is not"), "{line}: {reply}");
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Chromium without a window, steered over a pipe (the DevTools protocol: JSON messages that end in
-//! a NUL byte).
+//! Headless Chromium, driven over a pipe (the DevTools protocol: JSON messages that end in a NUL
+//! byte).
 //!
-//! A test opens an address and asks the page questions by JavaScript, as its reader could; whatever
-//! the page complains of is kept: exceptions, what it writes to the console as an error, and what
-//! the browser itself reports of it.
+//! A test opens an address and queries the page with JavaScript. The page's complaints are
+//! recorded: exceptions, errors and warnings on the console, and those that the browser itself
+//! logs about it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use crate::wait::{PATIENCE, wait_for_within};
 
-/// The longest that the browser may take for one answer. Generous: processors may be busy with
-/// other tests.
+/// Time limit for one answer of the browser. Generous, because other tests may keep the
+/// processors busy.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// A browser with one page.
@@ -31,12 +31,12 @@ pub struct Browser {
     session: String,
     complaints: Vec<String>,
     password: Option<(String, String)>,
-    /// The page has been given the password.
+    /// The page has already been given the password.
     has_told: bool,
     _folder: tempfile::TempDir,
 }
 
-/// Chromium on this machine, if there is one.
+/// The Chromium installed on this machine, if any.
 pub fn find() -> Option<PathBuf> {
     let names = [
         "chromium-headless-shell",
@@ -47,30 +47,30 @@ pub fn find() -> Option<PathBuf> {
         "chrome",
     ];
     let path = std::env::var_os("PATH")?;
-    // The smallest first, wherever it is.
+    // The smallest build first, in whichever folder of PATH.
     names.iter().find_map(|name| {
         std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
     })
 }
 
-/// JavaScript for the section of the metrics page with a title.
+/// JavaScript for the section of the metrics page with this title.
 pub fn section(title: &str) -> String {
     format!(
         "[...document.querySelectorAll('section')].find(part => part.querySelector('h2').textContent === '{title}')"
     )
 }
 
-/// JavaScript that is true when some line of a section's table fits a regular expression. Cells are
-/// separated by tabs.
+/// JavaScript that is true if any row of a section's table matches a regular expression. Tabs
+/// separate the cells.
 pub fn lists(title: &str, pattern: &str) -> String {
     format!("[...{}.querySelectorAll('tr')].some(line => /{pattern}/.test(line.innerText))", section(title))
 }
 
 impl Browser {
-    /// Starts it with an empty page of 1200 x 740 pixels.
+    /// Starts the browser with an empty page of 1200 x 740 pixels.
     pub fn start(program: &Path) -> Browser {
         let folder = tempfile::tempdir().expect("a folder");
-        // It reads descriptor 3 and writes descriptor 4.
+        // Chromium reads commands from descriptor 3 and writes replies to descriptor 4.
         let mut process = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1"])
             .arg(program)
@@ -119,21 +119,20 @@ impl Browser {
         browser
     }
 
-    /// Gives the page another size, in pixels of a screen that has one for each of CSS's.
+    /// Resizes the page, in CSS pixels; the device pixel ratio is 1.
     pub fn resize(&mut self, width: u32, height: u32) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.ask("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// Answers with name and password when a page asks for them, as its reader would; once a page:
-    /// if it is asked again they were wrong.
+    /// Answers a page's authentication request with this name and password, once per page. A
+    /// second request means that they were wrong, and is cancelled.
     pub fn know_password(&mut self, name: &str, password: &str) {
         self.password = Some((name.to_owned(), password.to_owned()));
         self.ask("Fetch.enable", json!({ "handleAuthRequests": true }));
     }
 
-    /// Opens an address and forgets earlier complaints. Returns the status with which the server
-    /// answered.
+    /// Opens an address and discards earlier complaints. Returns the HTTP status of the response.
     #[track_caller]
     pub fn open(&mut self, address: &str) -> u64 {
         self.complaints.clear();
@@ -153,7 +152,7 @@ impl Browser {
         status.unwrap_or_default()
     }
 
-    /// The value of an expression in the page.
+    /// Evaluates an expression in the page and returns its value.
     #[track_caller]
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let question = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
@@ -162,8 +161,9 @@ impl Browser {
         reply["result"]["value"].clone()
     }
 
-    /// Waits until the page shows all of its width, and this expression is true, on a telephone and
-    /// on a screen. `BRAID_PICTURE` names a file beside which pictures of both are kept.
+    /// Waits, at the width of a phone and at that of a desktop screen, until nothing in the page
+    /// overflows horizontally and this expression is true. If `BRAID_PICTURE` names a file,
+    /// screenshots of both are saved beside it.
     #[track_caller]
     pub fn wait_for_every_width(&mut self, expression: &str) {
         for width in [390, 1280] {
@@ -179,8 +179,7 @@ impl Browser {
         }
     }
 
-    /// Waits until an expression is true in the page; panics with what the page shows when that
-    /// does not come.
+    /// Waits until an expression is true in the page. On timeout, panics with the page's text.
     #[track_caller]
     pub fn wait_for(&mut self, expression: &str) {
         let came = wait_for_within(PATIENCE, || self.evaluate(expression) == true);
@@ -190,20 +189,20 @@ impl Browser {
         }
     }
 
-    /// What the page has complained of since it was opened.
+    /// The page's complaints since it was opened.
     pub fn complaints(&mut self) -> &[String] {
-        // Whatever came before the answer to a question has been seen.
+        // Events that precede a reply have been read by the time the reply arrives.
         self.evaluate("0");
         &self.complaints
     }
 
-    /// A picture of the whole page, as the base64 text of a PNG file.
+    /// A screenshot of the whole page, as base64 text of a PNG file.
     pub fn picture(&mut self) -> String {
         let question = json!({ "format": "png", "captureBeyondViewport": true });
         self.ask("Page.captureScreenshot", question)["data"].as_str().expect("a picture").to_owned()
     }
 
-    /// Writes that picture to a file.
+    /// Saves a screenshot of the whole page to a file.
     pub fn keep_picture(&mut self, file: &Path) {
         let picture = STANDARD.decode(self.picture()).expect("base64");
         std::fs::write(file, picture).expect("the file is written");
@@ -239,7 +238,7 @@ impl Browser {
         self.next
     }
 
-    /// Something that the browser tells by itself.
+    /// Handles an event that the browser sends unprompted.
     fn note(&mut self, message: &Value) {
         let parameters = &message["params"];
         match message["method"].as_str().unwrap_or_default() {

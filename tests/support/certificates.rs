@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Certificates made for one test.
+//! Certificates generated for a single test.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 pub fn certificates() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut authority = CertificateParams::new(vec![]).unwrap();
-    // OpenSSL takes a certificate whose issuer has its own name for one that vouches for itself.
+    // OpenSSL treats a certificate whose issuer has the certificate's own name as self-signed.
     authority.distinguished_name.push(DnType::CommonName, "an authority");
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
@@ -29,8 +29,8 @@ pub fn certificates() -> TempDir {
     folder
 }
 
-/// TLS of a client that trusts the authority of the folder `authority` and shows the certificate of
-/// the folder `own`, if there is one.
+/// TLS configuration of a client that trusts the authority in the folder `authority` and presents
+/// the client certificate in the folder `own`, if given.
 pub fn client_config(authority: &Path, own: Option<&Path>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(authority.join("ca.pem")).unwrap()).unwrap();

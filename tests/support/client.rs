@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A blocking client that works in bytes: it sends exactly what it is given and hands out exactly
-//! what came back.
+//! A blocking client that works in bytes: it sends exactly the given bytes and returns exactly
+//! the received ones.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,8 +11,7 @@ use std::time::Duration;
 use crate::value::{ParseError, Value};
 use crate::words::{encode, line, words};
 
-/// How long a reply may take before the test fails. Long, since a busy machine is no fault of the
-/// server.
+/// Time limit for a reply. Long, because a busy machine is not the server's fault.
 pub const REPLY_PATIENCE: Duration = Duration::from_secs(20);
 
 enum Socket {
@@ -24,23 +23,24 @@ enum Socket {
 pub struct RawClient {
     socket: Socket,
     received: Vec<u8>,
-    /// Bytes at the front of `received` that replies handed out already cover.
+    /// Length of the prefix of `received` that has already been returned as replies.
     used: usize,
 }
 
-/// Why no reply came.
+/// Why no reply was read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// The server closed the connection. Bytes that came before and are no whole reply are inside.
+    /// The server closed the connection. Holds the unread bytes, which do not form a complete
+    /// reply.
     Closed(Vec<u8>),
-    /// Nothing came for the time allowed.
+    /// Nothing arrived within the time limit.
     TimedOut,
-    /// What came is no RESP.
+    /// The received bytes are not valid RESP.
     Malformed(String),
 }
 
 impl RawClient {
-    /// Connects over TCP, with Nagle's delay off so that each write is a segment of its own.
+    /// Connects over TCP with Nagle's algorithm off, so that each write is a segment of its own.
     pub fn tcp(address: SocketAddr) -> std::io::Result<RawClient> {
         let socket = TcpStream::connect_timeout(&address, REPLY_PATIENCE)?;
         socket.set_nodelay(true)?;
@@ -52,7 +52,7 @@ impl RawClient {
         RawClient::over(Socket::Unix(UnixStream::connect(path)?))
     }
 
-    /// Takes over a TCP connection made elsewhere.
+    /// Wraps an existing TCP connection.
     pub fn from_tcp(socket: TcpStream) -> std::io::Result<RawClient> {
         RawClient::over(Socket::Tcp(socket))
     }
@@ -63,7 +63,7 @@ impl RawClient {
         Ok(client)
     }
 
-    /// Sets how long reads and writes may take.
+    /// Sets the time limit for reads and writes.
     pub fn set_patience(&mut self, patience: Duration) -> std::io::Result<()> {
         match &self.socket {
             Socket::Tcp(socket) => {
@@ -77,7 +77,7 @@ impl RawClient {
         }
     }
 
-    /// Sends bytes as they are; panics when the connection does not take them.
+    /// Sends bytes as they are; panics if the write fails.
     #[track_caller]
     pub fn send(&mut self, bytes: &[u8]) {
         self.try_send(bytes).expect("the connection takes the bytes");
@@ -91,7 +91,7 @@ impl RawClient {
         }
     }
 
-    /// Tells the server that nothing more will be sent; replies can still be read.
+    /// Half-closes the connection: nothing more will be sent, but replies can still be read.
     pub fn finish_sending(&mut self) {
         let done = match &self.socket {
             Socket::Tcp(socket) => socket.shutdown(std::net::Shutdown::Write),
@@ -100,7 +100,7 @@ impl RawClient {
         done.expect("the connection is open");
     }
 
-    /// Our own address, as the server sees it in CLIENT LIST (TCP only).
+    /// The client's own address, as the server shows it in CLIENT LIST (TCP only).
     pub fn local_address(&self) -> String {
         match &self.socket {
             Socket::Tcp(socket) => {
@@ -137,11 +137,11 @@ impl RawClient {
         Ok(())
     }
 
-    /// The next reply and its very bytes.
+    /// The next reply, parsed and as raw bytes.
     pub fn try_read_raw(&mut self) -> Result<(Value, Vec<u8>), ReadError> {
         loop {
-            // A large bulk string is not parsed again for every chunk: its length tells when it can
-            // be complete.
+            // Do not parse a large bulk string again for every chunk: its header gives the length
+            // to wait for.
             match Value::parse(&self.received[self.used..]) {
                 Ok((value, len)) => {
                     let raw = self.received[self.used..self.used + len].to_vec();
@@ -165,7 +165,7 @@ impl RawClient {
         self.try_read_raw().map(|(value, _)| value)
     }
 
-    /// The next reply; panics when none comes.
+    /// The next reply; panics if there is none.
     #[track_caller]
     pub fn read(&mut self) -> Value {
         match self.try_read() {
@@ -174,7 +174,7 @@ impl RawClient {
         }
     }
 
-    /// The bytes that have arrived and were not read, without waiting for more.
+    /// The unread bytes that have arrived, without waiting for more.
     pub fn read_arrived(&mut self) -> Vec<u8> {
         let set_nonblocking = |socket: &Socket, on| match socket {
             Socket::Tcp(socket) => socket.set_nonblocking(on),
@@ -186,7 +186,7 @@ impl RawClient {
         self.received.drain(..).skip(std::mem::take(&mut self.used)).collect()
     }
 
-    /// The next `len` bytes as they came; fewer when the connection ends before.
+    /// The next `len` bytes as they came; fewer if the connection ends first.
     pub fn read_bytes(&mut self, len: usize) -> Vec<u8> {
         while self.received.len() - self.used < len {
             if self.fill().is_err() {
@@ -199,7 +199,7 @@ impl RawClient {
         bytes
     }
 
-    /// Everything until the server closes the connection; `None` when it does not close it in time.
+    /// All bytes up to the end of the connection; `None` if the server does not close it in time.
     pub fn read_to_close(&mut self) -> Option<Vec<u8>> {
         loop {
             match self.fill() {
@@ -213,14 +213,14 @@ impl RawClient {
         }
     }
 
-    /// Sends a command given as text and answers its reply: `client.call("SET k \"a b\"")`.
+    /// Sends a command given as text and returns its reply: `client.call("SET k \"a b\"")`.
     #[track_caller]
     pub fn call(&mut self, text: &str) -> Value {
         let arguments = words(text);
         self.call_arguments(&arguments)
     }
 
-    /// Sends a command given as arguments and answers its reply.
+    /// Sends a command given as arguments and returns its reply.
     #[track_caller]
     pub fn call_arguments<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> Value {
         self.send(&encode(arguments));
@@ -234,7 +234,7 @@ impl RawClient {
         }
     }
 
-    /// Calls and panics unless the reply is `+OK`.
+    /// Sends a command given as text and panics unless the reply is `+OK`.
     #[track_caller]
     pub fn ok(&mut self, text: &str) {
         assert_eq!(self.call(text), Value::ok(), "reply to {text}");
@@ -246,7 +246,7 @@ impl RawClient {
         self.call(&format!("INFO {section}")).text()
     }
 
-    /// The text of one field of INFO.
+    /// The text of one INFO field.
     #[track_caller]
     pub fn info_field(&mut self, section: &str, field: &str) -> Option<String> {
         let prefix = format!("{field}:");
@@ -254,7 +254,7 @@ impl RawClient {
     }
 }
 
-/// How many bytes a reply that begins with a bulk string's header takes; 0 for other beginnings.
+/// Length in bytes of a reply that starts with a bulk string's header; 0 for any other start.
 fn bulk_len(bytes: &[u8]) -> usize {
     if bytes.first() != Some(&b'$') {
         return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clusters of several servers on etcd, as tests start them.
+//! Multi-server clusters on etcd.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use tempfile::TempDir;
 use crate::server::Options;
 use crate::{Etcd, RawClient, TestServer, Value, wait_for_within};
 
-/// How long a change may take to be seen, with a lease of two seconds.
+/// Time limit for a change to become visible, with a lease of two seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The column of CLUSTER NODES where a node's slots begin.
+/// The column of CLUSTER NODES in which a node's slots begin.
 const SLOTS: usize = 8;
 
-/// An etcd and nodes of one cluster, whose folders outlive them.
+/// An etcd server and the nodes of one cluster. The nodes' folders outlive them.
 pub struct Cluster {
     pub etcd: Etcd,
     pub nodes: Vec<TestServer>,
     folders: Vec<TempDir>,
-    /// Further arguments of nodes that are started from now on.
+    /// Extra arguments for nodes that are started from now on.
     pub more: Vec<String>,
 }
 
 impl Cluster {
-    /// Starts so many nodes, which do not know each other. `None` without etcd.
+    /// Starts `count` nodes that do not know each other. `None` without etcd.
     pub fn start(count: usize, more: &[&str]) -> Option<Cluster> {
         let etcd = Etcd::start()?;
         let more = more.iter().map(|&word| word.to_owned()).collect();
@@ -33,14 +33,14 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// The same, as a cluster of so many shards; all further nodes are replicas.
+    /// Starts `count` nodes as a cluster of `shards` shards; the other nodes are replicas.
     pub fn create(count: usize, shards: usize, more: &[&str]) -> Option<Cluster> {
         let cluster = Cluster::start(count, more)?;
         cluster.form(shards);
         Some(cluster)
     }
 
-    /// Makes the nodes, which do not know each other yet, a cluster of so many shards.
+    /// Makes the nodes, which do not know each other yet, a cluster of `shards` shards.
     pub fn form(&self, shards: usize) {
         let count = self.nodes.len();
         let ids: Vec<String> = (0..count).map(|index| self.id(index)).collect();
@@ -85,7 +85,7 @@ impl Cluster {
         TestServer::start_with(Options { arguments, port, ..Options::default() })
     }
 
-    /// Starts a node that has ended anew, at the same port and with its files.
+    /// Restarts a node that has ended, on the same port and with its files.
     pub fn restart(&mut self, index: usize) {
         let port = self.nodes[index].port();
         self.nodes[index] = self.start_node(index, &self.folders[index], Some(port));
@@ -99,8 +99,8 @@ impl Cluster {
         self.client(index).call("CLUSTER MYID").text()
     }
 
-    /// Waits until every node says that the cluster is well and has so many primaries, all of which
-    /// serve.
+    /// Waits until every node reports a healthy cluster with `shards` primaries, and every node
+    /// has taken up its role.
     pub fn wait_until_ready(&self, shards: usize) {
         for index in 0..self.nodes.len() {
             let is_ready = || {
@@ -121,8 +121,8 @@ impl Cluster {
                 let own = lines.iter().find(|line| line.contains("myself,")).map_or("", |line| line);
                 let part = match own.split_whitespace().nth(SLOTS) {
                     _ if own.contains("myself,slave") => "is a replica of",
-                    Some(_) => "is the primary of the group now",
-                    None => "is in no shard",
+                    Some(_) => "is now the primary of the group",
+                    None => "is not in any shard",
                 };
                 self.nodes[index].log().contains(part)
             };
@@ -130,7 +130,7 @@ impl Cluster {
         }
     }
 
-    /// The lines of CLUSTER NODES of a node.
+    /// One node's CLUSTER NODES output, by lines.
     pub fn lines(&self, index: usize) -> Vec<String> {
         let text = self.client(index).call("CLUSTER NODES").text();
         text.lines().map(str::to_owned).collect()
@@ -144,8 +144,7 @@ impl Cluster {
         self.nodes.iter().map(TestServer::log).collect::<Vec<_>>().join("\n")
     }
 
-    /// Has slots of one node go to another at once, as soon as that is possible, and waits until
-    /// they have.
+    /// Moves slots from one node to another, retrying until a move succeeds.
     pub fn move_slots(&self, from: usize, to: usize, slots: &str) {
         let id = self.id(to);
         let request = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slots} NODE {id}");
@@ -156,7 +155,7 @@ impl Cluster {
             let mut state = String::new();
             self.wait_for("the move has ended", || {
                 let moves = self.client(from).call("CLUSTER GETSLOTMIGRATIONS").to_string();
-                // The newest comes first.
+                // The newest move comes first.
                 let rest = moves.split_once("\"state\", \"").map_or("", |(_, rest)| rest);
                 state = rest.split('"').next().unwrap_or_default().to_owned();
                 ["success", "failed"].contains(&state.as_str())
@@ -165,8 +164,8 @@ impl Cluster {
         });
     }
 
-    /// A request as a client of the cluster sends it: it follows redirections, from the start again
-    /// if one leads to a node that is dead, which a node may know later than another.
+    /// Sends a request as a cluster client does, following redirections. Starts over if one leads
+    /// to a dead node, since some nodes learn of a death later than others.
     pub fn call(&self, text: &str) -> Value {
         let mut reply = None;
         self.wait_for(&format!("{text} is answered"), || {
@@ -192,7 +191,7 @@ impl Cluster {
         panic!("{text} is redirected without an end");
     }
 
-    /// A record of etcd.
+    /// Writes a record to etcd, below the cluster's prefix.
     pub fn put_record(&self, key: &str, value: &str) {
         let options = braid_etcd::Options {
             endpoints: vec![self.etcd.endpoint().to_owned()],
@@ -205,7 +204,7 @@ impl Cluster {
     }
 }
 
-/// All slots in so many ranges.
+/// All slots, divided into `count` ranges.
 pub fn ranges(count: usize) -> Vec<(usize, usize)> {
     (0..count).map(|index| (index * 16_384 / count, (index + 1) * 16_384 / count - 1)).collect()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! etcd servers of a test: on free ports, with their data in a folder of their own.
+//! etcd servers for tests: each on free ports, with its data in a folder of its own.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -15,8 +15,8 @@ use crate::process;
 use crate::server::free_port;
 use crate::wait::{wait_for, wait_for_within};
 
-/// The program: `etcd` of `BRAID_PEERS_DIR`, or else the one on PATH. Without one the reason why a
-/// test is skipped is printed.
+/// The etcd program: in `BRAID_PEERS_DIR`, or else on PATH. If there is none, prints that the
+/// test is skipped.
 pub fn program() -> Option<PathBuf> {
     let peers = std::env::var_os("BRAID_PEERS_DIR").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -40,7 +40,7 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// A cluster of one. None if there is no etcd: the test is skipped.
+    /// A cluster of one member. `None` without etcd: the test is skipped.
     pub fn start() -> Option<Etcd> {
         let mut etcd = Etcd::prepare(&program()?, "one", None, &[]);
         etcd.cluster_of(&[]);
@@ -48,8 +48,8 @@ impl Etcd {
         Some(etcd)
     }
 
-    /// One that speaks TLS alone, with `server.pem`, `server.key` and `ca.pem` of the folder (see
-    /// [`crate::certificates`]). Clients need a certificate if `asks_clients`.
+    /// A server that speaks only TLS, with `server.pem`, `server.key` and `ca.pem` of the folder
+    /// (see [`crate::certificates`]). It requires client certificates if `asks_clients`.
     pub fn start_tls(certificates: &Path, asks_clients: bool) -> Option<Etcd> {
         let file = |name: &str| certificates.join(name).to_str().expect("a path of ASCII").to_owned();
         let mut more =
@@ -63,7 +63,7 @@ impl Etcd {
         Some(etcd)
     }
 
-    /// A cluster of `count` members, all of which serve.
+    /// A cluster of `count` members, all of them serving.
     pub fn start_cluster(count: usize) -> Option<Vec<Etcd>> {
         let program = program()?;
         let mut members: Vec<Etcd> =
@@ -73,15 +73,14 @@ impl Etcd {
             let others: Vec<_> = peers.iter().enumerate().filter(|(other, _)| *other != index).collect();
             member.cluster_of(&others.into_iter().map(|(_, peer)| peer.clone()).collect::<Vec<_>>());
         }
-        // None serves before most of them are there.
+        // No member serves before a majority has started, so launch all before waiting for any.
         members.iter_mut().for_each(Etcd::launch);
         members.iter().for_each(Etcd::wait_until_ready);
         Some(members)
     }
 
     fn prepare(program: &Path, name: &str, scheme: Option<&str>, more: &[String]) -> Etcd {
-        // In memory where that is possible: to a busy disk a write may take as long as a lease
-        // lasts.
+        // In memory if possible: on a busy disk, a write may take as long as a lease.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let folder = folder.expect("a folder for etcd");
         let (port, peer_port) = (free_port(), free_port());
@@ -96,12 +95,12 @@ impl Etcd {
         arguments
             .extend(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer].map(Into::into));
         arguments.extend_from_slice(more);
-        // Certificates are made for this name.
+        // The certificates are issued for this name.
         let endpoint = if scheme == "https" { format!("https://localhost:{port}") } else { client };
         Etcd { program: program.into(), arguments, endpoint, port, folder, child: None, starts: 0 }
     }
 
-    /// `name=address` for the list of a cluster's members.
+    /// This member's `name=address` entry in the list of members.
     fn peer(&self) -> String {
         let after = |flag| {
             let at = self.arguments.iter().position(|argument| argument == flag).expect("a known flag");
@@ -122,7 +121,7 @@ impl Etcd {
             OpenOptions::new().create(true).append(true).open(self.log_file()).expect("a log for etcd");
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        // Settings of the machine's own etcd are not meant.
+        // Do not inherit the settings of the machine's own etcd.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ETCD_")) {
             command.env_remove(name);
         }
@@ -131,7 +130,7 @@ impl Etcd {
     }
 
     fn wait_until_ready(&self) {
-        // Before the cluster has agreed on its version, calls that are newer than the oldest are
+        // Until the cluster has agreed on its version, calls newer than the oldest version are
         // refused.
         let is_ready = || {
             let log = self.log();
@@ -141,8 +140,8 @@ impl Etcd {
         assert!(wait_for_within(Duration::from_secs(60), is_ready), "etcd does not serve: {}", self.log());
     }
 
-    /// Starts it again after [`stop`](Etcd::stop) or [`kill`](Etcd::kill), with the same data and
-    /// ports.
+    /// Starts the server again after [`stop`](Etcd::stop) or [`kill`](Etcd::kill), with the same
+    /// data and ports.
     pub fn restart(&mut self) {
         self.launch();
         self.wait_until_ready();
@@ -161,7 +160,7 @@ impl Etcd {
         self.folder.path().join("log")
     }
 
-    /// What it has logged, over all its starts.
+    /// The log of all its starts.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_file()).unwrap_or_default()
     }
@@ -172,7 +171,7 @@ impl Etcd {
         }
     }
 
-    /// SIGTERM, and waits for its end.
+    /// Sends SIGTERM and waits for the end of the process.
     pub fn stop(&mut self) {
         self.resume();
         self.signal(Signal::TERM);
@@ -181,15 +180,16 @@ impl Etcd {
         }
     }
 
-    /// A backup of its data, made by `etcdctl` of the same folder as etcd. `None`, and a word why,
-    /// if there is none.
+    /// Backs up the data with the `etcdctl` from etcd's own folder. `None` without `etcdctl`,
+    /// with a note that the test is skipped.
     pub fn back_up(&self) -> Option<PathBuf> {
         let backup = self.folder.path().join("backup");
         let file = backup.to_str().expect("a path of ASCII");
         self.control(&["--endpoints", &self.endpoint, "snapshot", "save", file]).then_some(backup)
     }
 
-    /// Ends it and starts it again with the data of a backup, as its operator would after a loss.
+    /// Kills the server and restarts it with the data of a backup, as an operator would after
+    /// data loss.
     pub fn restore(&mut self, backup: &Path) {
         self.kill();
         std::fs::remove_dir_all(self.data()).expect("its data is deleted");
@@ -203,7 +203,7 @@ impl Etcd {
         self.restart();
     }
 
-    /// Ends it and starts it again without any data.
+    /// Kills the server and restarts it without any data.
     pub fn restart_empty(&mut self) {
         self.kill();
         std::fs::remove_dir_all(self.data()).expect("its data is deleted");
@@ -214,7 +214,7 @@ impl Etcd {
         self.folder.path().join("data")
     }
 
-    /// Runs etcdctl. False if there is none.
+    /// Runs etcdctl. False if it is missing.
     fn control(&self, arguments: &[&str]) -> bool {
         let program = self.program.with_file_name("etcdctl");
         if !program.is_file() {
@@ -245,7 +245,8 @@ impl Etcd {
         self.signal(Signal::CONT);
     }
 
-    /// One request to its JSON gateway, without TLS; the reply's body. For setting a test up.
+    /// Sends one request to the JSON gateway, without TLS, and returns the reply's body. For test
+    /// setup.
     pub fn post(&self, path: &str, body: &str) -> String {
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("etcd listens");
         let length = body.len();
@@ -257,8 +258,8 @@ impl Etcd {
         reply.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
     }
 
-    /// Requires logins from now on: of `root`, who may do everything, and of `user`, who may read
-    /// and write the keys from `first` to before `end`. Both with the password.
+    /// Requires logins from now on: as `root`, with all rights, or as `user`, who may read and
+    /// write keys in `first..end`. Both have the same password.
     pub fn enable_auth(&self, user: &str, password: &str, first: &str, end: &str) {
         use base64::Engine;
         let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The HTTP port of a server, asked without a library.
+//! A minimal HTTP client for a server's HTTP port.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// The body of what a port of this machine answers to GET; nothing if it does not answer.
+/// The body of the reply to GET from a local port; `None` if there is no reply.
 pub fn get(port: u16, path: &str) -> Option<String> {
     let mut socket = TcpStream::connect(("127.0.0.1", port)).ok()?;
     socket.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
@@ -15,7 +15,7 @@ pub fn get(port: u16, path: &str) -> Option<String> {
     Some(answer.split_once("\r\n\r\n")?.1.to_owned())
 }
 
-/// The value of a metric's only sample; none if the server does not have it.
+/// The value of a metric's only sample; `None` if the server does not expose it.
 pub fn metric(port: u16, name: &str) -> Option<f64> {
     let text = get(port, "/metrics")?;
     let value = |line: &str| {

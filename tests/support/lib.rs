@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the tests of the whole server share: starting a server, talking to it in bytes, waiting,
-//! seeded randomness.
+//! Support code for tests against a whole server: starting servers, talking to them in bytes,
+//! waiting, seeded randomness.
 //!
-//! Nothing here knows which program is under test, and nothing here may depend on another crate of
-//! the workspace: the tests must be able to judge any Redis-compatible server, and must not share a
-//! mistake with the code they judge.
+//! Nothing here knows which program is under test, and nothing here may depend on another crate
+//! of the workspace: the tests must be able to judge any Redis-compatible server, and must not
+//! share a mistake with the code they judge.
 //!
-//! Variables that steer the tests:
+//! Environment variables:
 //! - `BRAID_TEST_SERVER`: the program under test. Default: `braid-server` of this workspace (see
 //!   [`server`]).
 //! - `BRAID_TEST_ARGS`: arguments added to every start of it, for example
 //!   `--threading-model handoff`.
 //! - `BRAID_PEERS_DIR`: folder with stock servers to compare with: `redis-server` 8,
 //!   `valkey-server` 9, `redis7-server`, and `etcd`.
-//! - `BRAID_TEST_PROGRAMS`: folder with the tools of this workspace, such as `braid-top`, as they
-//!   are to be tested. Default: they are built.
-//! - `BRAID_SEED`: seed of the random tests; without it a new one is drawn and printed.
-//! - the variables of one kind of test only are in the header of its `main.rs`.
+//! - `BRAID_TEST_PROGRAMS`: folder with this workspace's tools to test, such as `braid-top`.
+//!   Default: they are built.
+//! - `BRAID_SEED`: seed of the random tests. Default: a new one, which is printed.
+//! - Variables for one kind of test only are listed in the header of its `main.rs`.
 
 pub mod browser;
 pub mod certificates;
@@ -48,7 +48,7 @@ pub fn request(line: &str) -> Vec<u8> {
 mod licence {
     use std::path::{Path, PathBuf};
 
-    /// Source files below a folder, but not what was built or installed there.
+    /// Source files below a folder, except build output and installed packages.
     fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).expect("a folder of the repository").flatten() {
             let path = entry.path();

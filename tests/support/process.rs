@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the system tells about a running process: processor time, threads, open files. Linux only
-//! (`/proc`).
+//! Facts about a running process from the operating system: processor time, threads, open files.
+//! Linux only (`/proc`).
 
 use std::ffi::OsString;
 use std::fs::DirEntry;
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Processor time used so far by all threads of the process.
 pub fn processor_time(process_id: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process_id}/stat")).expect("the process runs");
-    // The name in parentheses may hold blanks: fields are counted after it. utime and stime are
+    // The name in parentheses may contain blanks, so count fields after it. utime and stime are
     // fields 14 and 15.
     let fields: Vec<&str> =
         stat.rsplit_once(')').expect("name in parentheses").1.split_whitespace().collect();
@@ -21,7 +21,7 @@ pub fn processor_time(process_id: u32) -> Duration {
     Duration::from_secs_f64((ticks(14) + ticks(15)) as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// How often the threads of the process went to sleep of their own accord: each is a wake-up.
+/// Voluntary context switches of all threads of the process: one for each wake-up.
 pub fn voluntary_switches(process_id: u32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{process_id}/task")).expect("the process runs");
     tasks
@@ -33,8 +33,8 @@ pub fn voluntary_switches(process_id: u32) -> u64 {
         .sum()
 }
 
-/// Variables that have a process see another wall clock, for example `+1d`; its other clocks stay
-/// right. `None`, and a word why, without libfaketime.
+/// Environment variables that shift a process's wall clock, for example by `+1d`; its other
+/// clocks are unaffected. `None` without libfaketime, with a note printed.
 pub fn shifted_clock(by: &str) -> Option<Vec<(&'static str, OsString)>> {
     let library = ["x86_64-linux-gnu", "aarch64-linux-gnu"]
         .iter()
@@ -48,8 +48,9 @@ pub fn shifted_clock(by: &str) -> Option<Vec<(&'static str, OsString)>> {
     Some(vec![("LD_PRELOAD", library.into()), ("FAKETIME", by.into()), only_wall_clock])
 }
 
-/// Sets the clock of processes whose `FAKETIME_TIMESTAMP_FILE` is this file, in seconds beside the
-/// machine's. The file is replaced as a whole: libfaketime ends a process that reads half a line.
+/// Sets the clock offset, in seconds from the machine's time, of processes whose
+/// `FAKETIME_TIMESTAMP_FILE` is this file. The file is replaced atomically: libfaketime kills a
+/// process that reads a partial line.
 pub fn set_clock(file: &Path, seconds: i64) {
     let new = file.with_extension("new");
     std::fs::write(&new, format!("{seconds:+}\n")).expect("a clock");
@@ -74,8 +75,9 @@ pub fn resident_bytes(process_id: u32) -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
-/// Sends a signal to a child of ours. That it has ended by itself is for the caller to see. After
-/// SIGSTOP none of its threads runs any more on return; the system call alone returns before.
+/// Sends a signal to a child process. If the child has already ended, the signal is dropped
+/// silently. After SIGSTOP, returns only once all threads have stopped; the system call alone
+/// returns earlier.
 pub fn signal(child: &Child, signal: Signal) {
     let _ = kill_process(Pid::from_child(child), signal);
     if signal != Signal::STOP {
@@ -83,7 +85,7 @@ pub fn signal(child: &Child, signal: Signal) {
     }
     let is_stopped = |thread: DirEntry| {
         let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        // "id (name) state ...": a name may have blanks and parentheses.
+        // "id (name) state ...": the name may contain blanks and parentheses.
         stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 'Z']))
     };
     crate::wait_for("all threads are stopped", || {

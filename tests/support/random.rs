@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Randomness that can be repeated: every random test draws from a source whose seed it prints.
+//! Reproducible randomness: every random test draws from a generator whose seed it prints.
 
-/// A source seeded from `BRAID_SEED`, or anew when that is not set. The seed is printed, and cargo
-/// shows the output of a failing test, so a failure can always be run again.
+/// A generator seeded from `BRAID_SEED`, or with a new seed if that is not set. The seed is
+/// printed, and cargo shows the output of a failing test, so every failure can be reproduced.
 pub fn source(test: &str) -> fastrand::Rng {
     let seed = seed();
     println!("{test}: BRAID_SEED={seed}");
     fastrand::Rng::with_seed(seed)
 }
 
-/// The seed that `BRAID_SEED` names, or a fresh one.
+/// The seed in `BRAID_SEED`, or a new one.
 pub fn seed() -> u64 {
     match std::env::var("BRAID_SEED") {
         Ok(text) => text.trim().parse().expect("BRAID_SEED must be a whole number"),

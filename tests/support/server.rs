@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A server process for one test: started on a free port in a folder of its own, stopped when
-//! dropped.
+//! A server process for one test: started on a free port in a folder of its own, stopped on drop.
 //!
-//! The program under test is `BRAID_TEST_SERVER`; without it `braid-server` is looked for beside
-//! the test executable (`target/PROFILE`), and if it is not there it is built once with
+//! The program under test is `BRAID_TEST_SERVER`. Default: the `braid-server` beside the test
+//! executable (`target/PROFILE`); if there is none, it is built once with
 //! `cargo build --release -p braid-server`.
 
 use std::ffi::OsString;
@@ -24,19 +23,19 @@ use crate::wait::{PATIENCE, wait_for_within};
 /// How to start a server.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// The program; `None` is the one under test.
+    /// The program; `None` means the program under test.
     pub program: Option<PathBuf>,
-    /// A configuration file, which the harness's own arguments come after.
+    /// A configuration file; the harness's own arguments come after it.
     pub config_file: Option<PathBuf>,
-    /// Arguments after the harness's own, so they win.
+    /// Arguments after the harness's own, which they override.
     pub arguments: Vec<String>,
     /// `ulimit -n` for the process.
     pub open_files_max: Option<u32>,
-    /// The port; `None` is a free one.
+    /// The port; `None` means a free one.
     pub port: Option<u16>,
-    /// Leave `--bind` to the test.
+    /// Omit `--bind`, which the test sets itself.
     pub no_bind: bool,
-    /// Variables for the process's environment.
+    /// Environment variables of the process.
     pub environment: Vec<(&'static str, OsString)>,
 }
 
@@ -49,13 +48,13 @@ pub struct TestServer {
 }
 
 impl TestServer {
-    /// Starts the program under test with these arguments after the usual ones.
+    /// Starts the program under test with these arguments after the harness's own.
     #[track_caller]
     pub fn start(arguments: &[&str]) -> TestServer {
         TestServer::start_with(Options { arguments: owned(arguments), ..Options::default() })
     }
 
-    /// Starts another program, to compare with.
+    /// Starts another program, for comparison.
     #[track_caller]
     pub fn start_program(program: &Path, arguments: &[&str]) -> TestServer {
         TestServer::start_with(Options {
@@ -65,7 +64,7 @@ impl TestServer {
         })
     }
 
-    /// Starts a server; panics with its log when it does not come up.
+    /// Starts a server; panics with its log if it does not come up.
     #[track_caller]
     pub fn start_with(options: Options) -> TestServer {
         for _ in 0..5 {
@@ -76,8 +75,8 @@ impl TestServer {
                 return server;
             }
             let log = server.log();
-            // Another process may have taken the port between our look and the server's bind: only
-            // then try again.
+            // Another process may have taken the port between the probe and the server's bind.
+            // Retry only in that case.
             assert!(log.contains("ddress already in use"), "the server did not come up; its log:\n{log}");
         }
         panic!("no free port found");
@@ -114,7 +113,7 @@ impl TestServer {
         TestServer { child, port, directory, is_program_under_test }
     }
 
-    /// Whether the server answers a PING; that it asks for a password is an answer.
+    /// True if the server answers a PING; a request for a password counts as an answer.
     fn answers(&self) -> bool {
         let Ok(mut client) = RawClient::tcp(self.address()) else { return false };
         let _ = client.set_patience(Duration::from_secs(2));
@@ -125,7 +124,7 @@ impl TestServer {
             })
     }
 
-    /// Whether it is this server that listens on the port, not one of another process.
+    /// True if this server, and not another process, listens on the port.
     fn listens(&self) -> bool {
         let local = format!(":{:04X}", self.port);
         let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
@@ -143,51 +142,51 @@ impl TestServer {
         })
     }
 
-    /// A new connection that works in bytes.
+    /// Opens a connection that works in bytes.
     #[track_caller]
     pub fn connect(&self) -> RawClient {
         RawClient::tcp(self.address()).expect("the server accepts connections")
     }
 
-    /// A new connection of the redis crate.
+    /// Opens a connection of the redis crate.
     #[track_caller]
     pub fn connect_redis(&self) -> redis::Connection {
         let client = redis::Client::open(self.url()).expect("a proper address");
         client.get_connection().expect("the server accepts connections")
     }
 
-    /// The address as redis clients take it.
+    /// The server's URL for redis clients.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// Where it listens.
+    /// The address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
-    /// The port it listens on.
+    /// The port that the server listens on.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Its process id.
+    /// The process ID.
     pub fn process_id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its working folder.
+    /// The server's working folder.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// What it has written to its standard output and error.
+    /// The server's standard output and error so far.
     pub fn log(&self) -> String {
         let bytes = std::fs::read(self.directory.path().join("server.log")).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Whether the process runs.
+    /// True while the process runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -197,7 +196,7 @@ impl TestServer {
         process::signal(&self.child, signal);
     }
 
-    /// Waits until the process has ended; panics when it does not.
+    /// Waits until the process has ended; panics on timeout.
     #[track_caller]
     pub fn wait(&mut self) -> ExitStatus {
         let start = Instant::now();
@@ -210,7 +209,8 @@ impl TestServer {
         }
     }
 
-    /// Whether this is Braid, judged by the program's name; tests of what only Braid has ask this.
+    /// True if this is Braid, judged by the program's name. Tests of features that only Braid has
+    /// check this.
     pub fn is_braid(&self) -> bool {
         self.is_program_under_test && is_braid()
     }
@@ -238,7 +238,7 @@ impl Drop for TestServer {
     }
 }
 
-/// Whether the program under test is Braid, judged by its name.
+/// True if the program under test is Braid, judged by its name.
 pub fn is_braid() -> bool {
     program_under_test().file_name().is_some_and(|name| name.to_string_lossy().contains("braid"))
 }
@@ -272,8 +272,8 @@ fn build() -> PathBuf {
     target.join("release").join("braid-server")
 }
 
-/// The path of a program of this workspace: in `BRAID_TEST_PROGRAMS`, or else beside the test,
-/// built if need be.
+/// The path of a workspace program: in `BRAID_TEST_PROGRAMS`, or else beside the test, built if
+/// necessary.
 pub fn tool(name: &str) -> PathBuf {
     if let Some(folder) = std::env::var_os("BRAID_TEST_PROGRAMS") {
         return PathBuf::from(folder).join(name);
@@ -281,8 +281,8 @@ pub fn tool(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
     let profile = test.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps/TEST");
     let path = profile.join(name);
-    // Built even if it is there: cargo knows whether it is up to date. Two tests at once wait for
-    // each other.
+    // Built even if the file exists: cargo knows whether it is up to date. Concurrent tests wait
+    // for each other.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.args(["build", "--quiet", "-p", name, "--target-dir"]).arg(profile.parent().expect("target"));
@@ -302,12 +302,12 @@ pub fn tool(name: &str) -> PathBuf {
 pub struct Peer {
     /// The program.
     pub program: PathBuf,
-    /// Its version as INFO tells it: `redis 7.0.15`, `valkey 9.1.2`.
+    /// Its version as in `--version`: `redis 7.0.15`, `valkey 9.1.2`.
     pub version: String,
 }
 
-/// A stock Redis 7: the `redis-server` on PATH (Debian 12 has 7.0), or `redis7-server` of
-/// `BRAID_PEERS_DIR`. If there is neither, the `redis-server` on PATH whatever its version is.
+/// A stock Redis 7: the `redis-server` on PATH (Debian 12 has 7.0), or `redis7-server` in
+/// `BRAID_PEERS_DIR`. If there is neither, the `redis-server` on PATH, whatever its version.
 pub fn stock() -> Option<Peer> {
     let path = std::env::var_os("PATH")?;
     let found = std::env::split_paths(&path).find_map(|folder| peer(&folder.join("redis-server")));
@@ -316,13 +316,13 @@ pub fn stock() -> Option<Peer> {
     found.clone().filter(is_7).or_else(unpacked).or(found)
 }
 
-/// The newer stock servers of `BRAID_PEERS_DIR`.
+/// The newer stock servers in `BRAID_PEERS_DIR`.
 pub fn newer_peers() -> Vec<Peer> {
     let Some(folder) = std::env::var_os("BRAID_PEERS_DIR").map(PathBuf::from) else { return Vec::new() };
     ["redis-server", "valkey-server"].iter().filter_map(|name| peer(&folder.join(name))).collect()
 }
 
-/// A program as a peer; none if it does not tell its version as Redis and Valkey do.
+/// A program as a peer; `None` if it does not print its version as Redis and Valkey do.
 pub fn peer(program: &Path) -> Option<Peer> {
     // "Redis server v=7.0.15 sha=...": first word and version.
     let output = Command::new(program).arg("--version").output().ok()?;
@@ -332,8 +332,7 @@ pub fn peer(program: &Path) -> Option<Peer> {
     Some(Peer { program: program.into(), version: format!("{name} {version}") })
 }
 
-/// A port that nobody listens on. Taken from below the range that the system hands to outgoing
-/// connections.
+/// A port without a listener, from below the range that the system uses for outgoing connections.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     const FIRST: u32 = 15_000;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Disks that can be full in earnest.
+//! Disks small enough to fill up for real.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A disk of its own for a test; taken away at its end.
+/// A disk of one test, unmounted on drop.
 pub struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    /// One of a size such as `64m`. Nothing where the test may not mount one.
+    /// Mounts a disk of a size such as `64m`. `None` if the test may not mount one.
     pub fn mount(size: &str) -> Option<SmallDisk> {
         let folder = tempfile::tempdir().expect("a folder");
         let options = format!("size={size}");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands and bytes as text: splitting a line into arguments as `redis-cli` does, and writing
-//! bytes so that they can be read and pasted back.
+//! Commands and bytes as text: splits a line into arguments as `redis-cli` does, and prints bytes
+//! so that they can be read and pasted back.
 
 pub use braid_client::reply::{line, quote};
 
-/// Splits a line into arguments. Blanks separate; `"..."` may hold blanks and the escapes
-/// `\r \n \t \0 \\ \" \xHH`; `'...'` holds anything but a quote, as it is. Panics on text it cannot
-/// read: lines are written by test authors.
+/// Splits a line into arguments. Blanks separate; `"..."` may contain blanks and the escapes
+/// `\r \n \t \0 \\ \" \xHH`; `'...'` is literal and may contain anything but a quote. Panics on
+/// malformed text, because test authors write the lines.
 pub fn words(line: &str) -> Vec<Vec<u8>> {
     let bytes = line.as_bytes();
     let mut found = Vec::new();
@@ -38,7 +38,8 @@ pub fn words(line: &str) -> Vec<Vec<u8>> {
     }
 }
 
-/// Reads the inside of a double-quoted word from `at`; answers the place after the closing quote.
+/// Parses the inside of a double-quoted word from `at`; returns the index after the closing
+/// quote.
 fn quoted(bytes: &[u8], mut at: usize, word: &mut Vec<u8>) -> usize {
     loop {
         match bytes.get(at).expect("closing quote") {
@@ -67,7 +68,7 @@ fn quoted(bytes: &[u8], mut at: usize, word: &mut Vec<u8>) -> usize {
     }
 }
 
-/// The request that carries `arguments`: a RESP array of bulk strings.
+/// Encodes `arguments` as a request: a RESP array of bulk strings.
 pub fn encode<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
     let mut request = format!("*{}\r\n", arguments.len()).into_bytes();
     for argument in arguments {
@@ -79,7 +80,7 @@ pub fn encode<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
     request
 }
 
-/// Whether `text` matches `pattern`, in which `*` stands for any bytes and `?` for any one byte.
+/// True if `text` matches `pattern`, where `*` matches any bytes and `?` any single byte.
 pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at_pattern, mut at_text) = (0, 0);
     let mut star: Option<(usize, usize)> = None;

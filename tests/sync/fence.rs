@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The fence: a primary that cannot prove that it is one serves no data.
+//! The fence: a server that cannot prove that it is the primary serves no data.
 
 use braid_tests::{request, wait_for};
 
@@ -58,7 +58,7 @@ fn refusals_do_not_wait_for_members() {
     let (mut writer, mut reader) = (group.durable(), group.durable());
     send_held(&mut writer, "SET k 1");
     group.admin.ok("DEBUG SERVE-UNTIL never");
-    // What the writer waits for is not acknowledged, and will not be.
+    // The writer's change is not acknowledged, and never will be.
     assert_eq!(reader.call("GET k").text(), REFUSAL);
     assert_eq!(reader.call("SET k 2").text(), REFUSAL);
     assert_uncertain(&mut writer);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What waits, for whom, and until when.
+//! Which replies wait, for which members, and until when.
 
 use braid_tests::{Value, request, wait_for};
 
@@ -20,7 +20,7 @@ fn a_reply_waits_for_all_members() {
     assert_held(&mut client);
     members[1].acknowledge();
     assert_eq!(client.read().text(), "OK");
-    // Nothing is behind now: reads come at once.
+    // All changes are acknowledged now, so reads are not held.
     assert_eq!(client.call("GET k").text(), "1");
 }
 
@@ -34,7 +34,7 @@ fn members_are_asked_at_once_and_once() {
     other.send(&request("SET k 2"));
     members[0].read_until("$1\r\n2\r\n");
     let behind = members[0].offset();
-    // A stock server does not count the question when it answers.
+    // A stock server's acknowledgement does not include the GETACK itself.
     members[0].acknowledge_at(asked - 37);
     assert_eq!(client.read().text(), "OK");
     assert_held(&mut other);
@@ -52,14 +52,15 @@ fn reads_of_others_wait_unless_they_do_not_want_to() {
     send_held(&mut writer, "SET k 1");
     send_held(&mut reader, "GET k");
     assert_eq!(group.admin.call("GET k").text(), "1");
-    // What reveals nothing does not wait.
+    // A reply that reveals no data does not wait.
     let mut idle = group.durable();
     assert_eq!(idle.call("PING").text(), "PONG");
     members[0].catch_up(&mut group.admin);
     members[0].acknowledge();
     assert_eq!(writer.read().text(), "OK");
     assert_eq!(reader.read().text(), "1");
-    // One that does not wait may write, and those that do must not see it.
+    // A client without durable replies may write, and durable readers must not see that write
+    // early.
     group.admin.ok("SET k 2");
     send_held(&mut reader, "GET k");
     reader.send(&request("CLIENT DURABLE OFF"));
@@ -92,7 +93,7 @@ fn the_setting_decides_for_all_others() {
     members[0].catch_up(&mut group.admin);
     members[0].acknowledge();
     assert_eq!(client.read().text(), "OK");
-    // A replica that comes anew is let in though nothing is acknowledged.
+    // A new replica is admitted although nothing is acknowledged.
     group.admin.ok("SET k 4");
     group.set(1, &["a/2"]);
     send_held(&mut client, "GET k");
@@ -162,7 +163,7 @@ fn messages_of_what_waits_wait() {
         let mut first = [last(&mut listener), last(&mut listener)];
         first.sort();
         assert_eq!(first, [Some("later".into()), Some("set".into())]);
-        // What is published while it is held must not go with it.
+        // A message published while another one is held must not be released with it.
         group.admin.ok("SET k 2");
         assert_held(&mut listener);
         members[0].catch_up(&mut group.admin);
@@ -191,16 +192,16 @@ fn only_the_present_epoch_and_run_count() {
     restarted.acknowledge();
     assert_held(&mut client);
     let mut present = Member::attach(&group, "a/1", 2);
-    // More than there is says nothing.
+    // An acknowledgement beyond the end of the stream is ignored.
     present.acknowledge_at(present.offset() + 1_000_000);
     assert_held(&mut client);
     present.acknowledge();
     assert_eq!(client.read(), Value::NullBulk);
-    // What it has acknowledged it still has when its connection is gone.
+    // Its acknowledgements remain valid after its connection has closed.
     drop(present);
     assert_eq!(client.call("GET k"), Value::NullBulk);
     send_held(&mut client, "SET k 1");
-    // It is removed from the set: the others have it.
+    // The member is removed from the set: the remaining members have everything.
     group.set(2, &[]);
     assert_eq!(client.read().text(), "OK");
 }

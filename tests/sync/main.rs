@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Synchronous writes: replies that wait for every in-sync member of a group, and the fence. The
-//! replicas are connections of the test, which acknowledge when the test says so; what a group
-//! would decide is said by DEBUG IN-SYNC and DEBUG SERVE-UNTIL.
+//! replicas are connections of the test, which controls their acknowledgements; DEBUG IN-SYNC and
+//! DEBUG SERVE-UNTIL replace the group's decisions.
 //!
 //!   cargo test -p braid-tests --test sync
 //!
-//! Whatever waits is shown to wait (nothing comes for a while), and then to come.
+//! Each held reply is shown to be held (nothing arrives for a while), and then to arrive.
 
 mod fence;
 mod holding;
@@ -19,14 +19,14 @@ use braid_tests::{RawClient, TestServer, Value, request};
 
 pub use member::Member;
 
-/// How long nothing has to come for a reply to count as held.
+/// Time without any bytes after which a reply counts as held.
 const A_WHILE: Duration = Duration::from_millis(60);
 const LONG: Duration = Duration::from_secs(20);
 
 pub const UNCERTAIN: &str =
     "UNCERTAIN The outcome is unknown: not every in-sync replica has acknowledged in time.";
 
-/// A primary of a group, and a client whose replies do not wait.
+/// A group's primary, and a client whose replies do not wait.
 pub struct Group {
     pub server: TestServer,
     pub admin: RawClient,
@@ -49,7 +49,7 @@ impl Group {
         Group { server, admin }
     }
 
-    /// A group with these members besides the primary, under epoch 1; all have acknowledged.
+    /// A group with these members in addition to the primary, at epoch 1; all have acknowledged.
     pub fn with(members: &[&str], arguments: &[&str]) -> (Group, Vec<Member>) {
         let mut group = Group::start(arguments);
         group.set(1, members);
@@ -90,7 +90,7 @@ pub fn assert_held(client: &mut RawClient) {
     client.set_patience(LONG).expect("a time-out");
 }
 
-/// An error in the place of all replies, and the end of the connection.
+/// Asserts that an error replaces all pending replies, and that the connection then ends.
 #[track_caller]
 pub fn assert_uncertain(client: &mut RawClient) {
     assert_eq!(client.read().text(), UNCERTAIN);

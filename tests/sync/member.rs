@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A replica made of a connection: it takes the stream, and acknowledges when told to.
+//! A replica simulated by a connection: it reads the stream, and acknowledges on request.
 
 use braid_tests::{RawClient, request};
 
@@ -11,13 +11,13 @@ pub struct Member {
 }
 
 impl Member {
-    /// A member by its name (node/run), which follows the primary under an epoch.
+    /// A member with this name (node/run) that follows the primary at an epoch.
     pub fn attach(group: &Group, name: &str, epoch: u64) -> Member {
         let (node, run) = name.split_once('/').expect("node/run");
         Member::attach_by(group, &format!("REPLCONF capa psync2 group-member {node} {run} {epoch}"))
     }
 
-    /// A replica that says this of itself.
+    /// A replica that introduces itself with these words.
     pub fn attach_by(group: &Group, words: &str) -> Member {
         let mut link = group.server.connect();
         link.ok(words);
@@ -32,7 +32,7 @@ impl Member {
         Member { link, offset }
     }
 
-    /// Takes the stream up to where it ends at present.
+    /// Reads the stream up to its current end.
     pub fn catch_up(&mut self, admin: &mut RawClient) {
         let end = admin.info_field("replication", "master_repl_offset");
         let end: i64 = end.and_then(|end| end.parse().ok()).expect("an offset");
@@ -49,7 +49,7 @@ impl Member {
         self.link.send(&request(&format!("REPLCONF ACK {offset}")));
     }
 
-    /// Acknowledges all of it, and another offset on disk.
+    /// Acknowledges the whole stream, and another offset as on disk.
     pub fn acknowledge_on_disk(&mut self, on_disk: i64) {
         self.link.send(&request(&format!("REPLCONF ACK {} FACK {on_disk}", self.offset)));
     }
@@ -58,7 +58,7 @@ impl Member {
         self.offset
     }
 
-    /// Waits until the stream has this, however it is cut.
+    /// Reads the stream until it ends with this text, however it is fragmented.
     pub fn read_until(&mut self, text: &str) {
         let mut stream = Vec::new();
         while !stream.ends_with(text.as_bytes()) {
@@ -70,7 +70,7 @@ impl Member {
     }
 }
 
-/// A line that is no RESP, without the empty ones that show that the link is alive.
+/// A line that is not RESP, skipping the empty keep-alive lines.
 fn line(link: &mut RawClient) -> String {
     let mut line = Vec::new();
     while line.last() != Some(&b'\n') {

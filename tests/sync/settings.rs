@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Settings that go together, and the least size of the set.
+//! Dependent settings, and the minimum size of the in-sync set.
 
 use braid_tests::TestServer;
 
@@ -10,13 +10,13 @@ fn without_a_group_there_is_nobody_to_wait_for() {
     let server = TestServer::start(&[]);
     let mut client = server.connect();
     let refused = client.call("CONFIG SET sync-writes yes").text();
-    assert!(refused.ends_with("sync-writes needs a group: this server is in none"), "{refused}");
+    assert!(refused.ends_with("sync-writes needs a group: this server is not in one"), "{refused}");
     assert_eq!(
         client.call("CONFIG GET sync-writes").elements().map(|pair| pair[1].text()),
         Some("no".into())
     );
     let refused = client.call("CLIENT DURABLE ON").text();
-    assert_eq!(refused, "ERR Synchronous writes need a group: this server is in none");
+    assert_eq!(refused, "ERR Synchronous writes need a group: this server is not in one");
     client.ok("CLIENT DURABLE OFF");
     assert_eq!(client.call("CLIENT DURABLE maybe").text(), "ERR syntax error");
     let refused = client.call("CONFIG SET sync-level disk").text();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Members that do not acknowledge in time, and the end of being primary.
+//! Members that do not acknowledge in time, and demotion of the primary.
 
 use braid_tests::{Value, request, wait_for};
 
@@ -44,7 +44,7 @@ fn a_slow_member_alone_is_named_and_leaves_by_the_set_only() {
 fn a_replica_cannot_say_what_became_of_it() {
     let (mut group, _members) = Group::with(&["a/1"], &[]);
     let (mut writer, mut old) = (group.durable(), group.durable());
-    // It has waited before, for something else.
+    // This client has been blocked before, for another reason.
     assert_eq!(old.call("BLPOP list 0.01"), Value::NullArray);
     send_held(&mut writer, "INCR n");
     group.admin.ok("REPLICAOF 127.0.0.1 1");
@@ -63,7 +63,8 @@ fn who_is_primary_no_longer_says_so_at_once() {
     wait_for("it waits", || group.admin.info_field("clients", "blocked_clients").as_deref() == Some("1"));
     group.admin.ok("DEBUG IN-SYNC OFF");
     assert_uncertain(&mut writer);
-    // It began to wait before, and cannot know who has what it is served.
+    // The client was blocked before the change, and cannot know which servers have the element it
+    // is served.
     assert_eq!(group.admin.call("RPUSH list a"), integer(1));
     assert_uncertain(&mut listener);
     let mut fresh = group.durable();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! TLS from outside: handshakes, pipelines of all sizes, certificates exchanged while clients are
-//! connected.
+//! TLS as clients see it: handshakes, pipelines of all sizes, certificates replaced while clients
+//! are connected.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 type Client = StreamOwned<ClientConnection, TcpStream>;
 
-/// A server with TLS on a port of its own, and that port.
+/// Starts a server with TLS on a separate port; returns both.
 fn start(folder: &Path, more: &[&str]) -> (TestServer, u16) {
     let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let port = braid_tests::server::free_port().to_string();
@@ -55,8 +55,8 @@ fn values_of_all_sizes_travel() {
     let folder = certificates();
     let (_server, port) = start(folder.path(), &["--tls-auth-clients", "no"]);
     let mut client = connect(port, &client_config(folder.path(), None));
-    // Around the sizes of a record, of a chunk received at once, and of an argument with memory of
-    // its own.
+    // Around the sizes of a TLS record, of a single receive, and of an argument with an
+    // allocation of its own.
     for size in [0, 1, 100, 16_383, 16_384, 16_385, 32_700, 32_768, 40_000, 70_000, 1_000_000, 5_000_000] {
         let value: Vec<u8> = (0..size).map(|index| (index % 251) as u8).collect();
         ask(&mut client, &set_request("key", &value), b"+OK\r\n").unwrap();
@@ -73,8 +73,8 @@ fn a_pipeline_is_answered_without_another_word() {
     let folder = certificates();
     let (_server, port) = start(folder.path(), &["--tls-auth-clients", "no"]);
     let mut client = connect(port, &client_config(folder.path(), None));
-    // More than one receive takes: what is decrypted and waits must not wait for the socket to
-    // speak again.
+    // More than a single receive holds: decrypted bytes must be served without another event on
+    // the socket.
     for count in [1, 10, 1_000, 20_000] {
         let request = b"*1\r\n$4\r\nPING\r\n".repeat(count);
         let reply = b"+PONG\r\n".repeat(count);
@@ -111,7 +111,7 @@ fn certificates_are_exchanged_under_connected_clients() {
     ask(&mut old, b"PING\r\n", b"+PONG\r\n").unwrap();
     let mut plain = server.connect();
     let file = |name: &str| other.path().join(name).to_str().unwrap().to_owned();
-    // A key without its certificate is refused, and everything stays as it was.
+    // A key without its certificate is refused, and nothing changes.
     let refused = plain.call_arguments(&["CONFIG", "SET", "tls-key-file", &file("server.key")]).text();
     assert!(refused.contains("Unable to update TLS configuration"), "{refused}");
     ask(&mut connect(port, &client_config(folder.path(), None)), b"PING\r\n", b"+PONG\r\n").unwrap();
@@ -130,10 +130,10 @@ fn nonsense_harms_nobody() {
         let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
         socket.write_all(nonsense).unwrap();
         socket.shutdown(std::net::Shutdown::Write).unwrap();
-        // An alert or nothing, then the end.
+        // An alert or nothing, then end of file.
         let _ = socket.read_to_end(&mut Vec::new());
     }
-    // A handshake that stops half way.
+    // A handshake that is abandoned half-way.
     let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
     drop(socket);
     ask(&mut connect(port, &client_config(folder.path(), None)), b"PING\r\n", b"+PONG\r\n").unwrap();
@@ -151,12 +151,12 @@ fn connections_go_on_while_the_number_of_threads_changes() {
         }
         let mut clients: Vec<Client> =
             (0..3).map(|_| connect(port, &client_config(folder.path(), None))).collect();
-        // One of them is in the middle of a request all the time.
+        // Throughout, one client is in the middle of a request.
         let mut half = connect(port, &client_config(folder.path(), None));
         ask(&mut half, b"PING\r\n*2\r\n$4\r\nECHO\r\n$4\r\nha", b"+PONG\r\n").unwrap();
         let mut plain = server.connect();
-        // More than one receive takes: decrypted bytes wait in the connection when it goes to
-        // another thread.
+        // More than a single receive holds: decrypted bytes are pending when the connection moves
+        // to another thread.
         let request = [b"*1\r\n$4\r\nPING\r\n".repeat(6_000), set_request("big", &[b'x'; 60_000])].concat();
         let reply = [b"+PONG\r\n".repeat(6_000), b"+OK\r\n".to_vec()].concat();
         std::thread::scope(|scope| {
@@ -177,7 +177,7 @@ fn connections_go_on_while_the_number_of_threads_changes() {
     }
 }
 
-/// CVE-2026-56684: connections that are killed while requests and replies of theirs wait in the TLS
+/// CVE-2026-56684: connections are killed while requests and replies are pending in their TLS
 /// layer.
 #[test]
 fn connections_are_killed_in_the_middle_of_what_they_do() {
@@ -192,8 +192,8 @@ fn connections_are_killed_in_the_middle_of_what_they_do() {
         let mut clients: Vec<Client> = (0..8).map(|_| connect(port, &config)).collect();
         for client in &mut clients {
             ask(client, b"PING\r\n", b"+PONG\r\n").unwrap();
-            // More than is read in one go, and replies that nobody reads; the last request is not
-            // complete.
+            // More than one read takes, and replies that are never read; the last request is
+            // incomplete.
             let pipeline = [
                 b"GET key\r\n".repeat(20),
                 b"*2\r\n$4\r\nECHO\r\n$100000\r\n".to_vec(),
@@ -203,7 +203,7 @@ fn connections_are_killed_in_the_middle_of_what_they_do() {
             client.sock.set_write_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
             let _ = client.write_all(&pipeline);
         }
-        // One of them ends its own connection in a pipeline.
+        // One of the clients kills its own connection in a pipeline.
         let _ = clients[0].write_all(b"CLIENT KILL TYPE normal SKIPME no\r\nPING\r\n");
         let line = if round % 2 == 0 { "CLIENT KILL TYPE normal" } else { "CLIENT KILL MAXAGE 0" };
         admin.call(line);
@@ -217,7 +217,8 @@ fn connections_are_killed_in_the_middle_of_what_they_do() {
     ask(&mut last, b"STRLEN key\r\n", b":300000\r\n").unwrap();
 }
 
-/// With `tls-cluster` MIGRATE speaks TLS, and shows the certificate that the target asks for.
+/// With `tls-cluster`, MIGRATE uses TLS and presents the client certificate that the target
+/// requires.
 #[test]
 fn keys_are_moved_over_tls() {
     let folder = certificates();

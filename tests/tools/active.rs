@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! braid-bench active: two servers that agree, two that are kept apart, and servers that cannot
-//! take part.
+//! braid-bench active: two servers that converge, two that are not connected, and servers that
+//! cannot take part.
 
 use std::process::{Command, Output, Stdio};
 
@@ -26,7 +26,7 @@ fn text(output: &Output) -> String {
 fn servers_that_merge_hold_what_was_acknowledged() {
     let one = server("1");
     let address = format!("127.0.0.1:{}", one.port());
-    // The other one is started by the program.
+    // The program starts the other server.
     let line = format!("{} --active-replica yes --active-region 2", program_under_test().display());
     let words =
         ["--seconds", "3", "--cuts", "2", "--rate", "300", "--seed", "7", "--patience", "60", "--json"];
@@ -41,7 +41,7 @@ fn servers_that_merge_hold_what_was_acknowledged() {
     assert!(kinds.len() >= 12, "{json}");
     let writes: u64 = kinds.iter().filter_map(|kind| kind["writes"].as_u64()).sum();
     assert!(writes > 100, "{json}");
-    // It is left as it was.
+    // The server's configuration is restored.
     assert_eq!(one.connect().info_field("active", "active_peers").as_deref(), Some("0"));
 }
 

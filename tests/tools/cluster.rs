@@ -84,7 +84,7 @@ fn what_fails_is_told() {
     assert!(text(&output).contains("cannot connect"), "{}", text(&output));
     assert_eq!(run("status --nothing").status.code(), Some(2));
     assert!(text(&run("--help")).contains("Exit status"));
-    // A primary without replicas has nobody to hand over to.
+    // A primary without replicas cannot hand over.
     let server = TestServer::start(&[]);
     let output = run(&format!("failover 127.0.0.1:{}", server.port()));
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
@@ -134,7 +134,7 @@ fn a_group_is_shown_and_hands_over() {
     assert!(done.starts_with(&format!("{replica} has taken over from {primary}")), "{done}");
     wait_for("the new epoch", || text(&run(&format!("status {asked}"))).starts_with("group g, epoch 2"));
 
-    // The one that is a replica now ends.
+    // Stop the former primary, now a replica.
     let (index, other) = if primary == "a" { (0, 1) } else { (1, 0) };
     let left = format!("127.0.0.1:{}", servers[other].port());
     drop(servers.remove(index));

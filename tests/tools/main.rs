@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The tools as users run them: braid-bench, braid-top and braid-cluster as programs, against the
-//! server under test.
+//! The tools as users run them: the programs braid-bench, braid-top and braid-cluster, against
+//! the server under test.
 //!
 //!   cargo test -p braid-tests --test tools
 //!
-//! The programs are those in `BRAID_TEST_PROGRAMS`; without it they are built.
+//! The programs are taken from `BRAID_TEST_PROGRAMS`; if that is not set, they are built.
 
 mod active;
 mod bench;
@@ -15,8 +15,8 @@ use std::process::Command;
 
 pub use braid_tests::server::tool as program;
 
-/// CVE-2018-12326: a name of a host that is longer than any buffer. CVE-2021-32762: a reply that
-/// announces more than there can be.
+/// CVE-2018-12326: a host name longer than any buffer. CVE-2021-32762: a reply that announces an
+/// impossible number of elements.
 #[test]
 fn what_is_too_long_ends_with_a_message() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

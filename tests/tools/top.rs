@@ -25,7 +25,7 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The number behind `"name": ` in JSON, the first of them.
+/// The number after the first `"name": ` in JSON.
 #[track_caller]
 fn number(json: &str, name: &str) -> f64 {
     let start = json.find(&format!("\"{name}\": ")).unwrap_or_else(|| panic!("no {name} in {json}"));
@@ -39,7 +39,7 @@ fn json_tells_what_the_server_does() {
     let mut client = server.connect();
     client.ok("SET k v");
     client.ok("CLIENT SETNAME worker");
-    // Commands go on while it looks.
+    // Commands continue while braid-top samples.
     let output = std::thread::scope(|scope| {
         let looking = scope.spawn(|| run(&server, "--json --clients"));
         while !looking.is_finished() {
@@ -91,7 +91,8 @@ fn links_are_shown_in_both_roles() {
     let server = TestServer::start(&["--repl-diskless-sync-delay", "0"]);
     let replica = TestServer::start(&["--replicaof", "127.0.0.1", &server.port().to_string()]);
     let (mut its, mut of_server) = (replica.connect(), server.connect());
-    // The primary counts it as online when it has acknowledged the full sync, which is later.
+    // The primary counts the replica as online once it has acknowledged the full sync, which is
+    // later.
     braid_tests::wait_for("the link is up at both ends", || {
         its.info_field("replication", "master_link_status").as_deref() == Some("up")
             && of_server.info_field("replication", "slave0").is_some_and(|line| line.contains("state=online"))
@@ -107,7 +108,7 @@ fn links_are_shown_in_both_roles() {
     assert_eq!(number(&json, "lag_bytes"), 0.0);
 }
 
-/// Of a node of a cluster: its slots with what they cost, and its own shard's members.
+/// For a cluster node: its slots with their costs, and the members of its own shard.
 #[test]
 fn a_node_of_a_cluster_tells_of_its_slots_and_its_shard() {
     let Some(cluster) = Cluster::create(3, 2, &["--cluster-slot-stats-enabled", "yes"]) else { return };
@@ -136,7 +137,7 @@ fn a_node_of_a_cluster_tells_of_its_slots_and_its_shard() {
     let mut lines = said.lines().skip_while(|line| !line.trim_start().starts_with("slot "));
     let is_slot = |line: &str| line.trim_start().starts_with("866 ");
     assert!(lines.nth(1).is_some_and(is_slot), "{said}");
-    // A server in no cluster is not asked.
+    // braid-top does not query slots of a server without cluster mode.
     let server = TestServer::start(&[]);
     let told = text(&run(&server, "--json"));
     assert!(told.contains("\"slots\": null"), "{told}");

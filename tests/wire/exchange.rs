@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Exchanges: what is sent and what must come back, as text files.
+//! Exchanges: requests and their expected replies, as text files.
 //!
 //! A file holds exchanges separated by blank lines. An exchange is a title line `# ...` and lines
 //! of these forms:
@@ -7,13 +7,13 @@
 //! - `>> "PING\r\n"`        bytes, sent as they are
 //! - `< "+PONG\r\n"`        exactly these bytes come back
 //! - `<* "-ERR unknown*"`   one reply comes back whose bytes match the pattern
-//! - `closed`               the server closes the connection, and nothing more comes
-//! - `args --name value`    in front of everything: the server is started with these arguments
-//! - `braid`                in front of everything: only for Braid (what stock servers do not have)
+//! - `closed`               the server closes the connection and sends nothing more
+//! - `args --name value`    before all other lines: the server is started with these arguments
+//! - `braid`                before all other lines: only for Braid (stock servers lack the feature)
 //!
-//! What a server sends must not depend on how the bytes of the requests arrive, so each exchange is
-//! run in four manners. Between two fragments a second connection is served, so that the first one
-//! has most likely been read.
+//! A server's replies must not depend on how the bytes of the requests arrive, so each exchange
+//! is run in four manners. Between two fragments a second connection is served, so that the
+//! server has most likely read the first fragment by then.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,13 +37,13 @@ struct Exchange {
     steps: Vec<Step>,
 }
 
-/// How requests are cut into writes.
+/// How requests are divided into writes.
 #[derive(Clone, Copy, Debug)]
 enum Manner {
     Whole,
     Pipelined,
     ByteByByte,
-    /// The first so many bytes of everything sent are followed by a pause.
+    /// A pause after the first so many bytes of the whole exchange.
     SplitAt(usize),
 }
 
@@ -105,8 +105,8 @@ impl Exchange {
                     sent_before += bytes.len();
                     if matches!(manner, Manner::ByteByByte) {
                         for byte in &bytes[..split] {
-                            // The server may have answered and closed before the last byte: the
-                            // expectations tell.
+                            // The server may have replied and closed before the last byte; the
+                            // expectations decide.
                             let _ = client.try_send(&[*byte]);
                             other.call("PING");
                         }
@@ -139,7 +139,7 @@ impl Exchange {
                 },
             }
         }
-        // Nothing more may have come: the reply to a PING is the next thing.
+        // No further bytes: the next reply must be the one to a PING.
         client.send(b"*1\r\n$4\r\nPING\r\n");
         match client.try_read_raw() {
             Ok((value, raw)) if value.text() == "PONG" || value.is_error() || value.elements().is_some() => {
@@ -152,7 +152,7 @@ impl Exchange {
     }
 }
 
-/// Runs every exchange of a file in every manner and reports all that fail.
+/// Runs every exchange of a file in every manner and reports all failures.
 fn check(file: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("wire/exchanges").join(file);
     let mut servers: BTreeMap<String, (TestServer, RawClient)> = BTreeMap::new();

@@ -11,7 +11,7 @@ use socket2::{Domain, Socket, Type};
 fn connections_beyond_maxclients_are_told_and_closed() {
     let server = TestServer::start(&["--maxclients", "10"]);
     let mut kept: Vec<RawClient> = Vec::new();
-    // The harness's own first connection may linger for a moment.
+    // The test harness's own first connection may linger for a moment.
     wait_for("ten connections", || {
         while kept.len() < 10 {
             let mut client = server.connect();
@@ -30,7 +30,7 @@ fn connections_beyond_maxclients_are_told_and_closed() {
     }
     let rejected = kept[0].info_field("stats", "rejected_connections").expect("a counter");
     assert!(rejected.parse::<u64>().expect("a number") >= 50, "rejected_connections:{rejected}");
-    // A place that is given back can be taken again.
+    // A freed place can be taken again.
     drop(kept.pop());
     wait_for("a free place", || {
         let mut client = server.connect();
@@ -67,7 +67,7 @@ fn a_storm_of_connections_is_survived() {
 
 #[test]
 fn few_file_descriptors_mean_few_clients_not_a_dead_server() {
-    // 32 descriptors are what Redis keeps for itself; some are left for clients.
+    // Redis reserves 32 descriptors for itself, which leaves some for clients.
     let server = TestServer::start_with(Options {
         arguments: words_of("--maxclients 1000"),
         open_files_max: Some(64),
@@ -82,7 +82,7 @@ fn few_file_descriptors_mean_few_clients_not_a_dead_server() {
             opened.push(client);
         }
     }
-    // Whoever is connected is served, all the while.
+    // Connected clients are served throughout.
     assert_eq!(first.call("PING").text(), "PONG");
     first.ok("SET k v");
     let used = braid_tests::process::processor_time(server.process_id());
@@ -161,8 +161,8 @@ fn noeviction_stops_before_memory_runs_far_over() {
     assert_eq!(client.call("DBSIZE"), Value::Integer(stored));
 }
 
-/// Fills a server far beyond its memory under one policy; answers how many keys are left of how
-/// many with and without expiry, and whether the writes went through.
+/// Fills a server far beyond its memory under one policy. Returns the number of evicted keys and
+/// the last write's reply.
 fn overfill(policy: &str, expiring: bool) -> (usize, Value) {
     let server = TestServer::start(&["--maxmemory-policy", policy]);
     let mut client = server.connect();
@@ -224,7 +224,7 @@ fn a_reader_that_does_not_read_is_cut_off_at_the_output_buffer_limit() {
     let mut client = server.connect();
     let value = vec![b'v'; 1_000_000];
     assert_eq!(client.call_arguments(&[b"SET", &b"big"[..], &value]), Value::ok());
-    // A small receive buffer, so that the system holds little of what is not read.
+    // A small receive buffer, so that the system holds little of the unread data.
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.set_recv_buffer_size(8 * 1024).expect("a small buffer");
     socket.connect(&server.address().into()).expect("the server accepts");
@@ -313,7 +313,7 @@ fn a_reply_without_end_stops_at_the_output_limit() {
     }
     let before = braid_tests::process::resident_bytes(server.process_id());
     for request in [
-        // Billions of elements would be bytes by the hundred billion.
+        // Billions of elements would take hundreds of billions of bytes.
         "SRANDMEMBER set -999999999",
         "HRANDFIELD hash -999999999 WITHVALUES",
         "ZRANDMEMBER zset -999999999 WITHSCORES",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where the server listens: several addresses, IPv6, a unix socket; and whom it lets in.
+//! Where the server listens: several addresses, IPv6, a unix socket; and which clients it
+//! accepts.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
@@ -75,7 +76,7 @@ fn an_optional_address_that_cannot_be_bound_is_left_out() {
     assert_eq!(pings(server.address()).as_deref(), Some("PONG"));
 }
 
-/// An address of this machine that is not a loopback one, found without sending anything.
+/// A non-loopback address of this machine, found without sending anything.
 fn outer_address() -> Option<Ipv4Addr> {
     let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
@@ -128,7 +129,7 @@ fn port_and_addresses_change_while_the_server_runs() {
     client.ok("CONFIG SET bind \"127.0.0.1 127.0.0.2\"");
     wait_for("the second address to be served", || at(2, port).as_deref() == Some("PONG"));
     assert_eq!(at(1, port).as_deref(), Some("PONG"));
-    // What cannot be listened on changes nothing.
+    // A failed attempt to listen changes nothing.
     let taken = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let taken_port = taken.local_addr().expect("an address").port();
     assert!(client.call(&format!("CONFIG SET port {taken_port}")).is_error());

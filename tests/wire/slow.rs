@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients that are slow, stop half-way, or move very large things.
+//! Clients that are slow, stop half-way, or transfer very large values.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn send_in_pieces(client: &mut RawClient, bytes: &[u8], piece: usize) {
 fn a_megabyte_in_pieces_arrives_whole() {
     let server = TestServer::start(&[]);
     let mut client = server.connect();
-    // Not periodic in any buffer size, so that a piece put in the wrong place shows.
+    // Not periodic in any buffer size, so that a misplaced piece is detected.
     let value: Vec<u8> = (0..1_048_576_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     for piece in [1000, 16 * 1024, 16 * 1024 + 1, 65_536, 1_048_576, 4_000_000] {
         send_in_pieces(&mut client, &encode(&[b"SET", &b"big"[..], &value]), piece);
@@ -110,8 +110,8 @@ fn a_half_open_connection_still_gets_its_replies() {
     client.send(&request);
     client.finish_sending();
     let rest = client.read_to_close().expect("the server closes when the client has finished");
-    // Redis may notice the end before it writes: what comes is a beginning of the replies, and the
-    // commands have run.
+    // Redis may notice the end before it writes: the received bytes are a prefix of the replies,
+    // and the commands have run.
     assert!(b":1\r\n:2\r\n".starts_with(&rest[..]), "{rest:?}");
     let mut other = server.connect();
     wait_for("both commands to have run", || other.call("GET n") == Value::bulk("2"));
@@ -126,7 +126,8 @@ fn a_slow_reader_of_big_replies_gets_every_byte() {
     let mut reader = server.connect();
     let request: Vec<u8> = (0..10).flat_map(|_| encode(&["GET", "big"])).collect();
     reader.send(&request);
-    // The value changes while its old form is still on its way: replies must not.
+    // The value changes while replies with its old content are still being sent; those must not
+    // change.
     assert_eq!(client.call("SETRANGE big 0 changed"), Value::Integer(2_000_000));
     assert_eq!(client.call("DEL big"), Value::Integer(1));
     let changed: Vec<u8> = [b"changed", &value[7..]].concat();
@@ -139,8 +140,7 @@ fn a_slow_reader_of_big_replies_gets_every_byte() {
     }
 }
 
-/// Half a gigabyte in one argument, the most that is allowed by default. Needs about 2 GB of
-/// memory.
+/// An argument of half a gigabyte, the default maximum. Needs about 2 GB of memory.
 #[test]
 #[ignore = "moves 512 MB; run with --ignored"]
 fn the_largest_argument_is_stored_and_returned() {
@@ -179,8 +179,8 @@ fn arguments_around_a_big_one_may_come_late() {
     let mut request = encode(&[b"SET", &b"k"[..], &value, b"EX", b"1000"]);
     request.extend(encode(&[b"MSET", &b"a"[..], &value, b"b", &value[..40_000], b"c", b"small"]));
     request.extend(encode(&["STRLEN", "b"]));
-    // Cut behind each argument, and within line ends, so that the server has a big argument and
-    // waits for the rest.
+    // Cut after each argument, and within line ends, so that the server holds a big argument
+    // while it waits for the rest.
     let mut at = 0;
     for (place, _) in request.iter().enumerate().filter(|(_, byte)| **byte == b'\r') {
         client.send(&request[at..place + 1]);

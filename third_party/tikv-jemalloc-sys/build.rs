@@ -333,7 +333,8 @@ fn main() {
 
     // Make:
     let make = make_cmd(&host);
-    run(&mut make_command(make, &build_dir, &num_jobs));
+    // Braid: only the archive that is linked (see third_party/README.md).
+    run(make_command(make, &build_dir, &num_jobs).arg("lib/libjemalloc_pic.a"));
 
     // Skip watching this environment variables to avoid rebuild in CI.
     if env::var("JEMALLOC_SYS_RUN_JEMALLOC_TESTS").is_ok() {
@@ -349,9 +350,10 @@ fn main() {
     }
 
     // Make install:
-    run(make_command(make, &build_dir, &num_jobs)
-        .arg("install_lib_static")
-        .arg("install_include"));
+    run(make_command(make, &build_dir, &num_jobs).arg("install_include"));
+    fs::create_dir_all(out_dir.join("lib")).expect("failed to create the folder of the archive");
+    fs::copy(build_dir.join("lib/libjemalloc_pic.a"), out_dir.join("lib/libjemalloc_pic.a"))
+        .expect("failed to install the archive");
 
     // Try to remove the build directory to avoid it wasting disk space in the target directory
     let _ = fs::remove_dir_all(build_dir);

@@ -19,7 +19,7 @@ use crate::rules::{has_spaces, merge_selectors};
 use crate::terms::Terms;
 use crate::user::User;
 
-/// The parts of the server that a change of users affects.
+/// The parts of the server that are affected by a change of users.
 #[derive(Clone, Copy)]
 pub struct Server<'a> {
     pub commands: &'a CommandTable,
@@ -44,12 +44,12 @@ pub struct Acl {
     pub(crate) changing: Mutex<()>,
     next_number: AtomicU64,
     pub log: AclLog,
-    /// Failed log-ins by HTTP, which no loop counts.
+    /// Failed log-ins by HTTP, which event loops do not count.
     denied_by_http: AtomicU64,
 }
 
 impl Acl {
-    /// The default user, with the configured password.
+    /// An ACL with only the default user, who has the configured password.
     pub fn new(config: &Config, commands: &CommandTable) -> Acl {
         let mut user = User::default_user(Terms { commands, all_channels: true });
         user.set_password(config.requirepass().as_bytes());
@@ -67,7 +67,7 @@ impl Acl {
         self.users.read().get(name).cloned()
     }
 
-    /// The default user. There always is one.
+    /// The default user, who always exists.
     pub fn default_user(&self) -> Arc<User> {
         self.user(DEFAULT_USER).expect("the default user cannot be deleted")
     }
@@ -136,7 +136,7 @@ impl Acl {
         Ok(())
     }
 
-    /// All rules of a user as they would be after [`Acl::set_user`], which changes nothing.
+    /// The rules of a user as they would be after [`Acl::set_user`]. Changes nothing.
     pub fn rules_after(
         &self,
         server: Server<'_>,
@@ -145,7 +145,7 @@ impl Acl {
     ) -> Result<Vec<u8>, CommandError> {
         let mut user = self.changed_user(server, name, rules)?;
         user.settle();
-        // Behind `user NAME `.
+        // Skips `user NAME `.
         Ok(user.describe().split_off(name.len() + 6))
     }
 
@@ -174,7 +174,7 @@ impl Acl {
         Ok(user)
     }
 
-    /// Closes a user's connections that are subscribed to channels it may no longer use.
+    /// Closes a user's connections that are subscribed to channels the user may no longer use.
     fn disconnect_listeners(&self, server: Server<'_>, name: &[u8]) {
         let Some(user) = self.user(name).filter(|user| !user.may_use_all_channels()) else { return };
         for record in server.clients.all().iter().filter(|record| record.has(client_flags::PUBSUB)) {
@@ -202,7 +202,7 @@ impl Acl {
     }
 
     /// Deletes users, closes their connections and returns the number deleted. The caller closes
-    /// the asking connection: its next command finds it without a user.
+    /// the asking connection, whose next command finds no user for it.
     pub fn delete_users(&self, server: Server<'_>, names: &[&[u8]], asking: u64) -> usize {
         let _changing = self.changing.lock();
         let deleted: Vec<Arc<User>> = {
@@ -215,7 +215,7 @@ impl Acl {
     }
 
     /// Replaces all users; the default user keeps its identity. Closes the connections of all
-    /// others except the asking one. The caller holds `changing`.
+    /// other users, except the asking one. The caller holds `changing`.
     pub(crate) fn replace_users(
         &self,
         server: Server<'_>,

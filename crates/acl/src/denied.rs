@@ -3,7 +3,8 @@
 
 use braid_spec::{Command, CommandError};
 
-/// The missing permission of a request, in the order of checks, with the index of the argument.
+/// The first missing permission of a request, in the order of checks, with the index of the
+/// argument.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Denied {
     Command,
@@ -24,7 +25,7 @@ impl Denied {
         }
     }
 
-    /// The same, for clients that may learn the key or channel.
+    /// Like [`Denied::text`], for clients that may see the key or channel.
     pub fn detailed_text(self, user: &[u8], command: &Command, args: &[&[u8]]) -> Vec<u8> {
         let (index, kind) = match self {
             Denied::Command => return self.text(user, command),

@@ -13,8 +13,8 @@ use crate::rules::{LineFault, RuleError, has_spaces, merge_selectors};
 use crate::user::User;
 
 impl Acl {
-    /// Defines users from a configuration's `user` lines. The error has the number of the line and
-    /// the fault.
+    /// Defines users from a configuration's `user` lines. The error has the line's index and the
+    /// fault.
     pub fn define_users(&self, server: Server<'_>, lines: &[&[String]]) -> Result<(), (usize, String)> {
         let _changing = self.changing.lock();
         for (number, line) in lines.iter().enumerate() {
@@ -66,8 +66,8 @@ impl Acl {
         Ok(user)
     }
 
-    /// Replaces all users by those of the file or, after any fault, none. The error has Redis's
-    /// text, without an error code.
+    /// Replaces all users by those of the file; after any fault, changes nothing. The error is
+    /// Redis's text, without an error code.
     pub fn load_file(&self, server: Server<'_>, asking: u64) -> Result<(), String> {
         let name = server.config.aclfile();
         let path = file_of(server.config).unwrap_or_default();
@@ -117,7 +117,7 @@ impl Acl {
         }
         let rules: Vec<&[u8]> = rules.iter().map(|rule| rule.trim_ascii()).collect();
         let user = self.define_user(server, name, &rules).map_err(|(rule, error)| match error {
-            // An unknown command is no secret.
+            // The name of an unknown command is not secret.
             RuleError::Unknown => {
                 format!(": Error in applying operation '{}': {error}.", String::from_utf8_lossy(&rule))
             }
@@ -138,7 +138,7 @@ impl Acl {
         braid_config::replace_file(&path, &text).map_err(|error| braid_base::system_text::reason(&error))
     }
 
-    /// The `user` lines for CONFIG REWRITE: none with a users file.
+    /// The `user` lines for CONFIG REWRITE; none if there is a users file.
     pub fn config_lines(&self, config: &Config) -> Vec<String> {
         if file_of(config).is_some() {
             return Vec::new();
@@ -148,7 +148,7 @@ impl Acl {
             match String::from_utf8(user.describe()) {
                 Ok(line) => lines.push(quote_words(&line)),
                 Err(_) => log::warn!(
-                    "CONFIG REWRITE: user {:?} is left out, since a configuration file is UTF-8",
+                    "CONFIG REWRITE: user {:?} is omitted: configuration files must be UTF-8",
                     String::from_utf8_lossy(user.name())
                 ),
             }
@@ -163,7 +163,7 @@ pub fn file_of(config: &Config) -> Option<PathBuf> {
     (!name.is_empty()).then(|| config.dir().join(&*name))
 }
 
-/// Quotes words that a reader would misread.
+/// Quotes words that the reader would parse differently.
 fn quote_words(line: &str) -> String {
     let words: Vec<String> = line.split(' ').map(braid_config::quote_if_needed).collect();
     words.join(" ")

@@ -2,12 +2,13 @@
 //! Users and permissions (ACL).
 //!
 //! A session holds an immutable [`User`](user::User). Every change of users increments the
-//! generation in the attention word, and a session that sees a new generation looks its user up
+//! generation in the attention word, and a session that sees a new generation looks up its user
 //! again before its next command. For a user with all permissions that comparison is the whole
 //! check, and it also covers pauses and the memory limit.
 //!
-//! Flow: [`rules`] are applied to a copy of a [`user`] and its [`selector`]s; denials go into the
-//! [`log`]; [`file`] reads and writes users as text. Sessions and commands are above this crate.
+//! Flow: [`rules`] are applied to a copy of a [`user`] and its [`selector`]s; denials go to the
+//! [`log`]; [`mod@file`] reads and writes users as text. Sessions and commands belong to higher
+//! crates.
 
 #![forbid(unsafe_code)]
 

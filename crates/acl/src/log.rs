@@ -45,7 +45,7 @@ pub struct Event {
     /// The command, key or channel.
     pub object: Vec<u8>,
     pub user: Vec<u8>,
-    /// The client, as in CLIENT LIST.
+    /// Description of the client, as in CLIENT LIST.
     pub client: Vec<u8>,
 }
 
@@ -67,7 +67,7 @@ pub struct AclLog {
     inner: Mutex<(u64, VecDeque<Entry>)>,
 }
 
-/// Events further apart are separate entries, in ms.
+/// Events further apart than this become separate entries, in ms.
 const GROUPING_MS: i64 = 60_000;
 /// Number of newest entries searched for a similar one.
 const LOOK_BACK: usize = 10;
@@ -102,7 +102,7 @@ impl AclLog {
         self.inner.lock().1.iter().take(count).cloned().collect()
     }
 
-    /// Drops all entries; ids go on.
+    /// Drops all entries; ids continue.
     pub fn clear(&self) {
         self.inner.lock().1.clear();
     }

@@ -42,13 +42,13 @@ pub enum RuleError {
     ArgumentOfSubcommand,
 }
 
-/// True for names and patterns with spaces, which cannot be written to a file.
+/// True if the text has spaces, so that it cannot be written to a file.
 pub fn has_spaces(text: &[u8]) -> bool {
     text.iter().any(|&byte| byte == 0 || byte.is_ascii_whitespace() || byte == 0x0b)
 }
 
-/// Joins selectors that are spread over several arguments. The error is the argument that opens an
-/// unclosed one.
+/// Joins selectors that span several arguments. The error is the argument that opens an unclosed
+/// selector.
 pub fn merge_selectors(rules: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>, Vec<u8>> {
     let mut merged = Vec::with_capacity(rules.len());
     let mut open: Option<(&[u8], Vec<u8>)> = None;
@@ -118,7 +118,7 @@ impl User {
     }
 }
 
-/// A password in plain text (after `plain`), or its digest (after another sign).
+/// A password in plain text (after the sign `plain`), or its digest (after another sign).
 fn parse_password(rule: &[u8], plain: u8) -> Result<Password, RuleError> {
     let text = &rule[1..];
     if rule[0] == plain {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Selector: permitted commands, keys and channels. A user has a root selector and optionally
-//! others; a command must be permitted by one of them alone.
+//! others; a command must be permitted by a single one of them.
 
 use braid_base::glob::{literal_prefix, matches};
 use braid_spec::keys::{self, KeyList};
@@ -29,7 +29,7 @@ impl Access {
         self.0 & other.0 == other.0
     }
 
-    /// The access that a command with these key flags needs. Checking existence needs none.
+    /// The access that a command with these key flags needs. Checking for existence needs none.
     #[inline]
     pub(crate) fn needed(flags: KeyFlags) -> Access {
         let read = if flags.has(KeyFlags::ACCESS) { Access::READ } else { Access::NONE };
@@ -47,7 +47,7 @@ impl Access {
     }
 }
 
-/// The rest of a pattern after its literal prefix.
+/// The part of a pattern after its literal prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rest {
     Nothing,
@@ -94,11 +94,11 @@ impl KeyPattern {
 pub struct Selector {
     /// All commands are allowed.
     all_commands: bool,
-    /// It started from all commands rather than from none.
+    /// The rules start from all commands rather than from none.
     starts_from_all: bool,
     /// One bit per command id.
     commands: Box<[u64]>,
-    /// Commands allowed with certain first arguments only.
+    /// Commands allowed only with certain first arguments.
     first_arguments: Vec<(u32, Vec<Box<[u8]>>)>,
     /// The rules that produced `commands`, without their signs.
     rules: Vec<(bool, Vec<u8>)>,
@@ -108,7 +108,7 @@ pub struct Selector {
     pub(crate) channels: Vec<Box<[u8]>>,
 }
 
-/// The keys of a request, found once for several selectors.
+/// The keys of a request, computed once for several selectors.
 #[derive(Default)]
 pub(crate) struct FoundKeys(Option<KeyList>);
 
@@ -193,7 +193,7 @@ impl Selector {
         }
     }
 
-    /// Records a command rule; it replaces earlier ones about the same command or a part of it.
+    /// Records a command rule; it replaces earlier rules for the same command or a part of it.
     pub(crate) fn note_rule(&mut self, allowed: bool, name: Vec<u8>) {
         self.rules.retain(|(_, known)| match known.strip_prefix(&name[..]) {
             Some(rest) => !(rest.is_empty() || rest[0] == b'|'),
@@ -265,7 +265,7 @@ impl Selector {
         Ok(())
     }
 
-    /// The command rules, as ACL SETUSER takes them.
+    /// The command rules, as accepted by ACL SETUSER.
     pub fn command_rules(&self) -> Vec<u8> {
         let mut text = if self.starts_from_all { b"+@all".to_vec() } else { b"-@all".to_vec() };
         for (allowed, name) in &self.rules {
@@ -294,7 +294,7 @@ impl Selector {
         rules.join(&b' ')
     }
 
-    /// All rules, starting from a new selector.
+    /// All rules, relative to a new selector.
     pub fn describe(&self) -> Vec<u8> {
         let (keys, channels) = (self.key_rules(), self.channel_rules());
         let mut parts = Vec::new();

@@ -188,7 +188,7 @@ fn alike_events_are_one_entry() {
     log.push(event("a"), 61_000, 3);
     let seen: Vec<_> = log.latest(9).iter().map(|entry| (entry.id, entry.count, entry.created_ms)).collect();
     assert_eq!(seen, [(0, 2, 1000), (1, 1, 2000)]);
-    // Too long ago to be the same.
+    // Too far apart to be grouped.
     log.push(event("a"), 121_001, 3);
     assert_eq!(log.latest(1)[0].id, 2);
     log.push(event("c"), 121_001, 2);

@@ -26,7 +26,7 @@ pub struct User {
     pub enabled: bool,
     /// Any password is accepted.
     pub no_password: bool,
-    /// Payloads that it restores are checked deeply.
+    /// RESTORE payloads of this user are checked deeply.
     pub sanitizes: bool,
     pub(crate) passwords: Vec<Password>,
     /// The root selector is first.
@@ -77,12 +77,12 @@ impl User {
         self.unrestricted
     }
 
-    /// True if unauthenticated connections are this user.
+    /// True if unauthenticated connections run as this user.
     pub fn is_open(&self) -> bool {
         self.no_password && self.enabled
     }
 
-    /// Replaces all passwords by this one; an empty one means none is needed.
+    /// Replaces all passwords; an empty one means that no password is needed.
     pub(crate) fn set_password(&mut self, password: &[u8]) {
         self.no_password = password.is_empty();
         self.passwords.clear();
@@ -91,7 +91,7 @@ impl User {
         }
     }
 
-    /// Checks a password. Takes the same time for all of the user's passwords, and if none matches.
+    /// Checks a password. Takes the same time whichever password matches, or if none does.
     pub(crate) fn accepts(&self, password: &[u8]) -> bool {
         let digest = sha256_hex(password);
         let mut known = false;
@@ -129,7 +129,7 @@ impl User {
     }
 
     /// Checks a request of valid arity. With several selectors, the error is the one that occurs
-    /// latest in a check.
+    /// latest in the order of checks.
     pub fn check(&self, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
         if self.unrestricted {
             return Ok(());

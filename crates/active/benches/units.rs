@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a unit costs where it is made (a request of the journal to bytes for peers), and where it
-//! is taken (bytes to requests for the keyspace), without files, links and the keyspace itself.
+//! The cost of a unit where it is made (from a request of the journal to bytes for peers) and
+//! where it is applied (from bytes to requests for the keyspace), without files, links and the
+//! keyspace itself.
 //!
-//! `cargo bench -p braid-active`; the time is that of [`BATCH`] units, on keys at random among
+//! `cargo bench -p braid-active`; the time is that of [`BATCH`] units on random keys among
 //! [`KEYS`].
 
 use std::hint::black_box;
@@ -43,10 +44,10 @@ impl Values for NoValues {
     }
 }
 
-/// Writes of clients, by the number of a key.
+/// The benchmarked commands.
 const WRITES: [&str; 5] = ["SET", "INCRBY", "HSET", "SADD", "ZADD"];
 
-/// The request that a number is of, written to `run`.
+/// Calls `run` with the request for a key number.
 fn request<R>(write: &str, number: u64, run: impl FnOnce(&[&[u8]]) -> R) -> R {
     let name = format!("key:{number:09}");
     let member = format!("member:{}", number % 10);
@@ -69,7 +70,7 @@ fn replica(number: u8) -> Replica {
     replica
 }
 
-/// The unit that a request makes.
+/// The encoded unit of a request.
 fn make(replica: &mut Replica, write: &str, number: u64) -> Vec<u8> {
     request(write, number, |args| {
         let unit = translate(replica, &NoValues, NOW, &[Request { database: 0, args }]);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Amounts: what increments add up to, exactly.
+//! Amounts: exact sums of increments.
 //!
-//! A number in steps of 10^-17, the precision in which Redis prints the results of INCRBYFLOAT, in
-//! 128 bits. Sums are exact, so they are the same in whatever order regions hear of increments, and
-//! what was forgotten of a sum can be taken off again. What does not fit (beyond 10^20, or finer
-//! than 17 places) is for the caller to write as a whole value.
+//! An amount is a 128-bit count of steps of 10^-17, the precision in which Redis prints the
+//! results of INCRBYFLOAT. Sums are exact, so they do not depend on the order in which regions
+//! receive increments, and a forgotten part can be subtracted again. A number that does not fit
+//! (10^20 or more, or finer than 17 places) must be written by the caller as a whole value.
 
-/// Decimal places.
+/// The number of decimal places.
 const PLACES: usize = 17;
 const ONE: i128 = 100_000_000_000_000_000;
-/// Amounts from texts and floats stay below this, so that sums of many cannot overflow.
+/// Bound for amounts from texts and floats, so that the sum of many cannot overflow.
 const LIMIT: i128 = 1_000_000_000_000_000_000_000 * ONE / 10;
 
-/// An exact sum; see the module.
+/// An exact sum; see the module documentation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Amount(i128);
 
@@ -41,7 +41,7 @@ impl Amount {
         self.0
     }
 
-    /// A float's, rounded to the last place.
+    /// The amount of a float, rounded to the last place.
     pub fn of_float(value: f64) -> Option<Amount> {
         if !value.is_finite() || value.abs() >= LIMIT as f64 / ONE as f64 {
             return None;
@@ -51,7 +51,7 @@ impl Amount {
         Some(Amount(whole as i128 * ONE + rest.round() as i128))
     }
 
-    /// A plain decimal number: no exponent, no white space, at most 17 places.
+    /// Parses a plain decimal number: no exponent, no white space, at most 17 places.
     pub fn parse(text: &[u8]) -> Option<Amount> {
         let (is_negative, digits) = match text {
             [b'-', rest @ ..] => (true, rest),
@@ -76,7 +76,7 @@ impl Amount {
         (steps < LIMIT).then_some(Amount(if is_negative { -steps } else { steps }))
     }
 
-    /// Its text, without zeros that say nothing.
+    /// Appends the decimal text, without trailing zeros.
     pub fn write(self, out: &mut Vec<u8>) {
         let steps = self.0.unsigned_abs();
         let one = ONE.unsigned_abs();
@@ -93,12 +93,12 @@ impl Amount {
         (self.0 / ONE) as f64 + (self.0 % ONE) as f64 / ONE as f64
     }
 
-    /// The integer, if it is one that a client's INCR may give.
+    /// The integer, if it is one that INCR can return.
     pub fn to_integer(self) -> Option<i64> {
         (self.0 % ONE == 0).then(|| i64::try_from(self.0 / ONE).ok()).flatten()
     }
 
-    /// Sums of peers' making may be anything; they stay at the ends instead of overflowing.
+    /// Saturates: sums from peers may be anything, and must not overflow.
     pub fn plus(self, other: Amount) -> Amount {
         Amount(self.0.saturating_add(other.0))
     }
@@ -107,7 +107,7 @@ impl Amount {
         Amount(self.0.saturating_sub(other.0))
     }
 
-    /// The sum, if nothing is lost in it.
+    /// The sum, if it is in range.
     pub fn checked_plus(self, other: Amount) -> Option<Amount> {
         self.0.checked_add(other.0).filter(|sum| sum.unsigned_abs() < LIMIT.unsigned_abs()).map(Amount)
     }

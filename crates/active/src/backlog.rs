@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The backlog: encoded units in the order in which a server applied them, its own and others',
-//! from which it serves its peers. In that order nothing comes before what it depends on, so units
-//! may go any way: pairs, rings, meshes.
+//! The backlog: encoded units, local and remote, in the order in which this server applied them.
+//! Peers are served from it. In that order no unit precedes its dependencies, so any topology
+//! works: pairs, rings, meshes.
 //!
-//! What was dropped, or came by a full copy, is remembered as a vector: a peer that lacks some of
-//! it needs a full copy.
+//! Units that were dropped, or arrived in a full copy, are remembered as a vector: a peer that
+//! lacks any of them needs a full copy.
 //!
-//! Units are short, and there are many of them, so they stand one after another in pieces.
+//! Units are short and numerous, so they are stored contiguously in pieces.
 
 use std::collections::VecDeque;
 
 use crate::stamp::Stamp;
 use crate::vector::{Run, Vector};
 
-/// A piece with so many bytes takes no further units.
+/// Size in bytes from which a piece takes no further units.
 const PIECE: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     first: Stamp,
-    /// Where its bytes end in its piece.
+    /// The end of its bytes in the piece.
     end: u32,
-    /// From its first stamp to its last.
+    /// The distance from its first stamp to its last.
     stamps: u32,
-    /// The start of its run, as an index.
+    /// The index of its run's start in `starts`.
     start: u32,
 }
 
-/// Units that follow each other.
+/// Consecutive units.
 #[derive(Clone, Debug, Default)]
 struct Piece {
-    /// Of the first unit.
+    /// The position of the first unit.
     position: u64,
     bytes: Vec<u8>,
     units: Vec<Kept>,
@@ -39,18 +39,18 @@ struct Piece {
 #[derive(Clone, Debug, Default)]
 pub struct Backlog {
     pieces: VecDeque<Piece>,
-    /// Of units and what is kept beside them, without those that were dropped.
+    /// Bytes of the kept units and their entries.
     bytes: usize,
-    /// Where the runs start that units are of.
+    /// The starts of the runs that the units belong to.
     starts: Vec<Stamp>,
-    /// Everything that was applied and cannot be sent unit by unit.
+    /// Every applied effect that cannot be sent unit by unit.
     before: Vector,
-    /// Units that were dropped: the position of the first that is kept.
+    /// The number of dropped units: the position of the first kept unit.
     dropped: u64,
 }
 
 impl Piece {
-    /// A unit's bytes.
+    /// The bytes of a unit.
     fn bytes_of(&self, index: usize) -> &[u8] {
         let start = index.checked_sub(1).map_or(0, |before| self.units[before].end as usize);
         &self.bytes[start..self.units[index].end as usize]
@@ -60,7 +60,7 @@ impl Piece {
         self.position + self.units.len() as u64
     }
 
-    /// Units from a position on.
+    /// The units from a position on: position, bytes, first stamp.
     fn since(&self, position: u64) -> impl Iterator<Item = (u64, &[u8], Stamp)> {
         let first = usize::try_from(position.saturating_sub(self.position)).unwrap_or(usize::MAX);
         let units = self.units.iter().enumerate().skip(first);
@@ -69,19 +69,19 @@ impl Piece {
 }
 
 impl Backlog {
-    /// A backlog that begins after what has been applied so far.
+    /// Creates a backlog that begins after everything applied so far.
     pub fn new(applied: Vector) -> Backlog {
         Backlog { before: applied, ..Backlog::default() }
     }
 
-    /// Keeps a unit that has just been applied, so that it is the last of its run.
+    /// Appends a unit that has just been applied, and so is the last of its run.
     pub fn push(&mut self, first: Stamp, applied: &Vector, bytes: &[u8]) {
         if let Some(run) = applied.run_of(first) {
             self.push_of(first, run, bytes);
         }
     }
 
-    /// As [`Backlog::push`]: `run` was its run, up to and with it.
+    /// [`Backlog::push`] for a known run: `run` extends up to and including the unit.
     pub fn push_of(&mut self, first: Stamp, run: Run, bytes: &[u8]) {
         let start = self.starts.iter().position(|start| *start == run.start).unwrap_or_else(|| {
             self.starts.push(run.start);
@@ -106,7 +106,7 @@ impl Backlog {
         self.bytes += bytes.len() + size_of::<Kept>();
     }
 
-    /// A full copy is about to be merged into what has been applied.
+    /// Records that a full copy is about to be merged.
     pub fn merges(&mut self, copy: &Vector, applied: &Vector) {
         for run in copy.runs() {
             if applied.run(run.start).is_none_or(|known| known.last < run.last) {
@@ -115,12 +115,12 @@ impl Backlog {
         }
     }
 
-    /// Drops the oldest units until the rest takes no more than so many bytes.
+    /// Drops the oldest units until the rest takes at most `bytes_max` bytes.
     pub fn trim(&mut self, bytes_max: usize) {
         self.trim_before(u64::MAX, bytes_max);
     }
 
-    /// The same of units before a position.
+    /// [`Backlog::trim`], but drops only units before a position.
     pub fn trim_before(&mut self, position: u64, bytes_max: usize) {
         while self.bytes > bytes_max
             && self.dropped < position
@@ -142,24 +142,24 @@ impl Backlog {
         self.bytes
     }
 
-    /// The position of the first unit that is kept.
+    /// The position of the first kept unit.
     pub fn begin(&self) -> u64 {
         self.dropped
     }
 
-    /// The position behind the last unit.
+    /// The position after the last unit.
     pub fn end(&self) -> u64 {
         self.pieces.back().map_or(self.dropped, Piece::end)
     }
 
-    /// When the unit of a position was made, in ms of Unix time.
+    /// The time at which the unit at a position was made, in ms of Unix time.
     pub fn made_ms(&self, position: u64) -> Option<u64> {
         let position = position.max(self.dropped);
         let piece = self.pieces.get(self.pieces.partition_point(|piece| piece.end() <= position))?;
         Some(piece.units[(position - piece.position) as usize].first.unix_ms())
     }
 
-    /// Bytes of the units from a position on, about.
+    /// The approximate size in bytes of the units from a position on.
     pub fn bytes_since(&self, position: u64) -> usize {
         let (behind, all) = (self.end().saturating_sub(position), self.end() - self.dropped);
         match all {
@@ -168,8 +168,8 @@ impl Backlog {
         }
     }
 
-    /// As [`Backlog::since`], for a peer that has applied everything before a position: units with
-    /// their positions and first stamps.
+    /// [`Backlog::since`] for a peer that has applied everything before a position: the units
+    /// with their positions and first stamps.
     pub fn since_position<'b>(
         &'b self,
         applied: &Vector,
@@ -182,7 +182,7 @@ impl Backlog {
         applied.includes(&self.before).then_some(lacking)
     }
 
-    /// The units that a peer lacks that has applied so much, or nothing if it needs a full copy.
+    /// The units missing from a peer that has applied `applied`; `None` if it needs a full copy.
     pub fn since<'b>(&'b self, applied: &Vector) -> Option<impl Iterator<Item = &'b [u8]>> {
         Some(self.since_position(applied, 0)?.map(|(_, bytes, _)| bytes))
     }
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
     use crate::stamp::Region;
 
-    /// Units come back whole and in order, wherever pieces end, and what was dropped is known.
+    /// Units come back whole and in order across piece boundaries, and dropped units are known.
     #[test]
     fn units_stand_in_pieces() {
         let region = Region::new(3).unwrap();

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cells: one value that any region may write, add to, give a time to live, or remove. A string is
-//! a cell, and so is a hash's field, a member of a set or sorted set, an element of a list, an
-//! entry of a stream. So the laws of merging are proved once.
+//! Cells: one value that any region may write, increment, give a time to live, or remove. A
+//! string is a cell, and so is a hash field, a member of a set or sorted set, an element of a
+//! list, an entry of a stream. So the laws of merging are proved once.
 //!
-//! Every change removes what it had seen of the cell, by its causal context, and nothing else. What
-//! remains are the writes that have not been overwritten by one that saw them: one, unless regions
-//! have written at the same time. The latest of those shows; the others are kept (*losers*) until
-//! all regions know both, since a removal may have seen the one and not the other. Increments
-//! ([`tally`](crate::tally)) and times to live stand beside the value and follow the same rule.
+//! Every change removes exactly the part of the cell that its causal context covers. The writes
+//! that remain have not been overwritten by one that saw them: a single write, unless regions
+//! wrote concurrently. The latest of them shows; the others (*losers*) are kept until all regions
+//! know both, since a removal may have seen only one of them. Increments
+//! ([`tally`]) and times to live are kept beside the value and follow the same
+//! rule.
 //!
-//! No cell keeps a tombstone for a value: what a replica has seen ([`Vector`]) and does not have
-//! was removed, for effects and full copies alike.
+//! A cell keeps no tombstone for a value: a value that a replica has seen ([`Vector`]) and does
+//! not have was removed. This holds for effects and full copies alike.
 //!
-//! [`Mark`] is what a value needs beside it: 16 bytes, and a box for what is rare. The value itself
-//! is apart from it, so the engine may keep values where they are and marks elsewhere.
+//! [`Mark`] is the metadata of a value: 16 bytes, and a box for rare parts. The value is separate
+//! from it, so the engine may keep values where they are and marks elsewhere.
 
 use crate::amount::Amount;
 use crate::lost::Lost;
@@ -23,37 +24,37 @@ use crate::stored::stored;
 use crate::tally::{self, SeenTally, Tally};
 use crate::vector::{Seen, Vector};
 
-/// Where an effect stands: its own stamp, and what it had seen.
+/// The position of an effect: its own stamp and its causal context.
 #[derive(Clone, Copy, Debug)]
 pub struct At<'a> {
     pub stamp: Stamp,
     pub seen: Seen<'a>,
     pub rules: &'a Rules,
-    /// Counts values that lose against concurrent ones.
+    /// Counts values that lose to concurrent ones.
     pub lost: &'a std::cell::Cell<u64>,
 }
 
 impl At<'_> {
-    /// Whether the effect replaces or removes something of this stamp.
+    /// True if the effect replaces or removes a value with this stamp.
     pub fn removes(&self, stamp: Stamp) -> bool {
         self.seen.covers(stamp) || !self.rules.removes_only_seen
     }
 }
 
-/// What two replicas that merge have seen.
+/// The vectors of two merging replicas.
 #[derive(Clone, Copy, Debug)]
 pub struct Sides<'a> {
     pub mine: &'a Vector,
     pub theirs: &'a Vector,
-    /// What the other side does not have since it has evicted it, of the present key and of keys
-    /// that it does not name any more.
+    /// Values that the other side lacks because it evicted them: those of the present key, and
+    /// with `horizon` those of keys whose marks it has dropped.
     pub lost: &'a Lost,
     pub horizon: Stamp,
     pub rules: &'a Rules,
 }
 
 impl Sides<'_> {
-    /// Whether the other side, which does not have something of this stamp, has seen it removed.
+    /// True if the other side, which lacks a value with this stamp, has seen it removed.
     pub fn removed_there(&self, stamp: Stamp) -> bool {
         self.rules.merge_knows_removals
             && self.theirs.covers(stamp)
@@ -65,19 +66,19 @@ impl Sides<'_> {
     }
 }
 
-/// Whether a write wins over a concurrent one.
+/// True if a write wins over a concurrent one.
 fn wins(stamp: Stamp, over: Stamp, rules: &Rules) -> bool {
     if rules.ties_by_region { stamp > over } else { stamp.position() > over.position() }
 }
 
-/// Until when something lives, in ms of Unix time; or for ever, by PERSIST.
+/// An expiry time in ms of Unix time, or none, by PERSIST.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Time {
     At(u64),
     Never,
 }
 
-/// Times that concurrent effects have given.
+/// The times given by concurrent effects.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Times(Vec<(Stamp, Time)>);
 
@@ -86,7 +87,7 @@ impl Times {
         Times(Vec::new())
     }
 
-    /// One that a write of a stamp has given.
+    /// The time that a write with this stamp gave.
     pub(crate) fn given(stamp: Stamp, time: u64) -> Times {
         Times(vec![(stamp, Time::At(time))])
     }
@@ -105,7 +106,7 @@ impl Times {
         self.0.retain(|(stamp, _)| !at.removes(*stamp));
     }
 
-    /// The only one there is, if it is no PERSIST's.
+    /// The time, if there is exactly one and it is not from PERSIST.
     pub(crate) fn only(&self) -> Option<(Stamp, u64)> {
         match self.0.as_slice() {
             [(stamp, Time::At(time))] => Some((*stamp, *time)),
@@ -113,8 +114,8 @@ impl Times {
         }
     }
 
-    /// The longest, with its stamp. A value written after a time was given lives without it, so
-    /// times before `floor` do not count.
+    /// The longest time, with its stamp. A value written after a time was given lives without it,
+    /// so times before `floor` do not count.
     pub fn winner(&self, floor: Stamp, rules: &Rules) -> Option<(Stamp, Time)> {
         let valid = self.0.iter().copied().filter(|(stamp, _)| *stamp >= floor);
         if rules.longest_time_wins {
@@ -128,7 +129,7 @@ impl Times {
         merge_stamped(&mut self.0, &theirs.0, sides);
     }
 
-    /// Whether [`Times::settle`] would drop something.
+    /// True if [`Times::settle`] would drop something.
     pub fn has_garbage(&self, is_live: bool, floor: Stamp, rules: &Rules) -> bool {
         match self.0.as_slice() {
             [] => false,
@@ -137,14 +138,14 @@ impl Times {
         }
     }
 
-    /// Keeps only what shows.
+    /// Keeps only the time in effect.
     pub fn settle(&mut self, is_live: bool, floor: Stamp, rules: &Rules) {
         let winner = self.winner(floor, rules).filter(|(_, time)| is_live && *time != Time::Never);
         self.0.retain(|one| Some(*one) == winner);
     }
 }
 
-/// Merges values of which each has the stamp of its effect.
+/// Merges values that each carry the stamp of their effect.
 fn merge_stamped<V: Clone>(mine: &mut Vec<(Stamp, V)>, theirs: &[(Stamp, V)], sides: &Sides) {
     mine.retain(|(stamp, _)| theirs.iter().any(|(other, _)| other == stamp) || !sides.removed_there(*stamp));
     for (stamp, value) in theirs {
@@ -158,15 +159,15 @@ fn merge_stamped<V: Clone>(mine: &mut Vec<(Stamp, V)>, theirs: &[(Stamp, V)], si
 /// The marks of one value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mark<V> {
-    /// Of the write that shows; [`Stamp::ZERO`] without one.
+    /// The stamp of the visible write; [`Stamp::ZERO`] if there is none.
     stamp: Stamp,
     more: Option<Box<More<V>>>,
 }
 
-/// Marks that most values do not have.
+/// Marks that most values lack.
 #[derive(Clone, PartialEq, Debug)]
 struct More<V> {
-    /// Concurrent writes that do not show.
+    /// Concurrent writes that are not visible.
     losers: Vec<(Stamp, V)>,
     tallies: Vec<Tally>,
     times: Times,
@@ -184,10 +185,10 @@ impl<V> Default for More<V> {
     }
 }
 
-/// A change of a cell, as it travels.
+/// A change of a cell, in the form that is sent.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CellChange<V> {
-    /// The whole value, with the time that it is to live.
+    /// Writes the whole value, with its expiry time.
     Put {
         value: V,
         time: Option<u64>,
@@ -206,7 +207,7 @@ pub enum CellChange<V> {
 }
 
 impl<V> CellChange<V> {
-    /// The value that it writes, if that is all it does.
+    /// The value, if writing it is the only thing the change does.
     pub(crate) fn written(&self) -> Option<&V> {
         match self {
             CellChange::Put { value, time: None, seen } if seen.is_empty() => Some(value),
@@ -229,12 +230,12 @@ impl<V> Default for Cell<V> {
 }
 
 impl<V: Clone> Cell<V> {
-    /// One that has been written once.
+    /// A cell that has been written once.
     pub fn written(stamp: Stamp, value: V) -> Cell<V> {
         Cell { value: Some(value), mark: Mark { stamp, more: None } }
     }
 
-    /// The value and its stamp, if that is all there is.
+    /// Its stamp and value, if it has nothing else.
     pub fn into_plain(self) -> Result<(Stamp, V), Cell<V>> {
         match self {
             Cell { value: Some(value), mark: Mark { stamp, more: None } } => Ok((stamp, value)),
@@ -242,7 +243,7 @@ impl<V: Clone> Cell<V> {
         }
     }
 
-    /// The stamp and the value, if that is all there is.
+    /// Its stamp and value, if it has nothing else.
     pub fn plain(&self) -> Option<(Stamp, &V)> {
         match self {
             Cell { value: Some(value), mark: Mark { stamp, more: None } } => Some((*stamp, value)),
@@ -250,17 +251,17 @@ impl<V: Clone> Cell<V> {
         }
     }
 
-    /// The value without increments.
+    /// The value without its increments.
     pub fn base(&self) -> Option<&V> {
         self.value.as_ref()
     }
 
-    /// The stamp of the write that shows.
+    /// The stamp of the visible write.
     pub fn stamp(&self) -> Option<Stamp> {
         self.value.is_some().then_some(self.mark.stamp)
     }
 
-    /// The sum of all increments that count, if there are any.
+    /// The sum of all increments that count; `None` if there are none.
     pub fn amount(&self) -> Option<Amount> {
         let counting = self.tallies().iter().filter(|tally| tally.counts());
         counting.map(Tally::amount).reduce(Amount::plus)
@@ -270,17 +271,17 @@ impl<V: Clone> Cell<V> {
         self.mark.more.as_ref().map_or(&[], |more| &more.tallies)
     }
 
-    /// What a removal is to say that it saw of the increments.
+    /// The increments that a removal has to list as seen.
     pub fn seen(&self) -> Vec<SeenTally> {
         self.tallies().iter().filter(|tally| tally.counts()).map(Tally::seen).collect()
     }
 
-    /// It has a value, or increments that stand for one.
+    /// True if it has a value, or increments that stand for one.
     pub fn is_live(&self) -> bool {
         self.value.is_some() || self.tallies().iter().any(Tally::counts)
     }
 
-    /// Nothing is left of it.
+    /// True if nothing is left of it.
     pub fn is_empty(&self) -> bool {
         self.value.is_none() && self.mark.more.is_none()
     }
@@ -289,7 +290,7 @@ impl<V: Clone> Cell<V> {
         self.stamp().unwrap_or(Stamp::ZERO)
     }
 
-    /// The time that it is to live, with the stamp of who gave it.
+    /// The expiry time in Unix ms, with the stamp of the effect that gave it.
     pub fn time(&self, rules: &Rules) -> Option<(Stamp, u64)> {
         match self.mark.more.as_ref()?.times.winner(self.floor(), rules) {
             Some((stamp, Time::At(time))) => Some((stamp, time)),
@@ -297,7 +298,7 @@ impl<V: Clone> Cell<V> {
         }
     }
 
-    /// Applies a change, and answers whether it holds garbage now.
+    /// Applies a change. Returns true if the cell now holds garbage.
     pub fn apply(&mut self, at: &At, change: CellChange<V>) -> bool {
         match change {
             CellChange::Put { value, time, seen } => {
@@ -319,7 +320,7 @@ impl<V: Clone> Cell<V> {
         self.mark.more.get_or_insert_default()
     }
 
-    /// Gives back what holds nothing.
+    /// Frees the box of rare marks if it is empty.
     fn compact(&mut self) {
         let is_spare = |more: &mut Box<More<V>>| {
             more.losers.is_empty() && more.tallies.is_empty() && more.times.is_empty()
@@ -327,7 +328,7 @@ impl<V: Clone> Cell<V> {
         self.mark.more.take_if(is_spare);
     }
 
-    /// Removes what the effect saw.
+    /// Removes everything that the effect saw.
     pub fn remove(&mut self, at: &At, seen: &[SeenTally]) {
         if at.removes(self.mark.stamp) {
             self.value = None;
@@ -358,7 +359,7 @@ impl<V: Clone> Cell<V> {
         self.compact();
     }
 
-    /// Adds a write that nothing here has overwritten.
+    /// Adds a write that no write here has overwritten.
     fn insert(&mut self, at: &At, value: V) {
         let (stamp, rules) = (at.stamp, at.rules);
         let loser = match self.value.take() {
@@ -389,7 +390,8 @@ impl<V: Clone> Cell<V> {
             Some(tally) if at.stamp > tally.last => (tally.last, tally.sum) = (at.stamp, sum),
             Some(_) => {}
             None => {
-                // If it began before, all that there was of it has been forgotten here.
+                // A tally that started earlier and is not here has been forgotten up to this
+                // increment.
                 let forgotten = if start < at.stamp { at.stamp.before() } else { Stamp::ZERO };
                 more.tallies.push(Tally { start, last: at.stamp, sum, forgotten, forgotten_sum: before });
                 more.tallies.sort_unstable_by_key(|tally| tally.start);
@@ -397,7 +399,7 @@ impl<V: Clone> Cell<V> {
         }
     }
 
-    /// An increment by the region whose run started there, or nothing if the sum is out of range.
+    /// An increment by the region whose run starts at `run`; `None` if the sum is out of range.
     pub fn increment(&self, region: Region, run: Stamp, stamp: Stamp, by: Amount) -> Option<CellChange<V>> {
         let is_own = |tally: &&Tally| tally.start.region() == region && tally.start > run && tally.counts();
         let (start, before) = self
@@ -428,7 +430,7 @@ impl<V: Clone> Cell<V> {
         self.compact();
     }
 
-    /// All writes, the one that shows last, if ties are decided by region.
+    /// All writes; the visible one is last, if ties are decided by region.
     fn writes(&self) -> Vec<(Stamp, V)> {
         let losers = self.mark.more.iter().flat_map(|more| more.losers.iter().cloned());
         let shown = self.value.clone().map(|value| (self.mark.stamp, value));
@@ -444,7 +446,7 @@ impl<V: Clone> Cell<V> {
         writes
     }
 
-    /// The stamps of all that it has but increments.
+    /// Visits the stamps of everything but increments.
     pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
         self.stamp().into_iter().for_each(&mut *note);
         if let Some(more) = &self.mark.more {
@@ -453,7 +455,7 @@ impl<V: Clone> Cell<V> {
         }
     }
 
-    /// Only what was added to it.
+    /// A cell with only the increments.
     pub(crate) fn into_tallies(self) -> Cell<V> {
         let mut cell = Cell::default();
         if let Some(more) = self.mark.more.filter(|more| !more.tallies.is_empty()) {
@@ -462,7 +464,8 @@ impl<V: Clone> Cell<V> {
         cell
     }
 
-    /// Whether it holds something that does not show and can go when all regions know it.
+    /// True if the cell holds invisible state that can be dropped once every region has
+    /// acknowledged it.
     pub fn has_garbage(&self, rules: &Rules) -> bool {
         self.mark.more.as_ref().is_some_and(|more| {
             !more.losers.is_empty()
@@ -471,7 +474,7 @@ impl<V: Clone> Cell<V> {
         })
     }
 
-    /// Drops that, and answers how many things.
+    /// Drops all garbage, and returns the number of dropped items.
     pub fn settle(&mut self, rules: &Rules) -> usize {
         let (is_live, floor) = (self.is_live(), self.floor());
         let Some(more) = &mut self.mark.more else { return 0 };

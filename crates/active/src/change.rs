@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What an effect does to a key, as it travels.
+//! The change that an effect makes to a key, in the form that is sent.
 
 use crate::Bytes;
 use crate::cell::{CellChange, Time};
@@ -7,8 +7,8 @@ use crate::place::{Place, Side};
 use crate::stream::StreamChange;
 use crate::tally::SeenTally;
 
-/// The types of values, in the order that decides when regions give one key different ones: the
-/// last of them shows.
+/// The types of values, in the order that resolves type conflicts: of concurrent values of one
+/// key, the last type shows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     String,
@@ -24,7 +24,7 @@ impl Kind {
     pub const ALL: [Kind; 7] =
         [Kind::String, Kind::HyperLogLog, Kind::List, Kind::Set, Kind::Hash, Kind::SortedSet, Kind::Stream];
 
-    /// Its name, as TYPE gives it; HyperLogLogs have one of their own.
+    /// The name that TYPE returns; HyperLogLogs have their own.
     pub fn name(self) -> &'static str {
         match self {
             Kind::String => "string",
@@ -37,13 +37,13 @@ impl Kind {
         }
     }
 
-    /// Its bit in a set of types.
+    /// The type's bit in a set of types.
     pub(crate) fn bit(self) -> u8 {
         1 << self as u8
     }
 }
 
-/// A tally that a removal saw, and where. The element is empty for a string.
+/// A tally that a removal saw, and its location. The element is empty for a string.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SeenAt {
     pub kind: Kind,
@@ -51,14 +51,14 @@ pub struct SeenAt {
     pub tally: SeenTally,
 }
 
-/// A change of one key. All of them remove only what their region had seen.
+/// A change of one key. Every change removes only values that its region had seen.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
-    /// Removes the key: DEL, and what overwrites it or creates it anew.
+    /// Removes the key: DEL, and before a command that overwrites or recreates it.
     Remove {
         seen: Vec<SeenAt>,
     },
-    /// Removes the key's value of a type that does not show.
+    /// Removes the key's hidden value of a type.
     Clear {
         kind: Kind,
         seen: Vec<SeenAt>,
@@ -75,12 +75,12 @@ pub enum Change {
     },
     Element(Place, CellChange<Bytes>),
     Stream(StreamChange),
-    /// Registers and ranks.
+    /// HyperLogLog registers and their ranks.
     Count(Vec<(u16, u8)>),
 }
 
 impl Change {
-    /// Stamps that it takes.
+    /// The number of stamps that the change takes.
     pub fn stamps(&self) -> u64 {
         match self {
             Change::Push { values, .. } => (values.len() as u64).max(1),
@@ -88,7 +88,7 @@ impl Change {
         }
     }
 
-    /// The type that it writes, if it is of one.
+    /// The type that the change writes, if it writes one.
     pub fn kind(&self) -> Option<Kind> {
         match self {
             Change::Remove { .. } | Change::Clear { .. } | Change::Live(_) => None,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What lies between two views of a key, as effects for a shadow that shows the one while the
-//! keyspace has the other. Only elements that differ are touched.
+//! The difference between two views of a key, as effects for a shadow that shows the one view
+//! while the keyspace has the other. Only elements that differ are touched.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,7 +18,7 @@ fn given(until: Until) -> Time {
 }
 
 impl Transaction<'_> {
-    /// Brings a key of the shadow from what it shows to what the keyspace has.
+    /// Brings a key of the shadow from its present view to the one that the keyspace has.
     pub fn bring(&mut self, database: u32, name: &Name, before: &Shown, after: &Shown) {
         if before == after {
             return;
@@ -119,9 +119,10 @@ impl Transaction<'_> {
         }
     }
 
-    /// What stays keeps its place: regions that did this at once would double what is written anew.
+    /// Unchanged elements keep their places: regions that rewrite a list concurrently duplicate
+    /// its elements.
     fn bring_list(&mut self, database: u32, name: &Name, from: &[Bytes], to: &[Bytes]) {
-        // From the right on, so that what is to the left keeps its index.
+        // From right to left, so that elements further left keep their indexes.
         let (mut from_end, mut to_end) = (from.len(), to.len());
         for (from_at, to_at) in matching(from, to).into_iter().rev() {
             self.replace(database, name, from_at + 1..from_end, &to[to_at + 1..to_end], from.len());
@@ -130,8 +131,8 @@ impl Transaction<'_> {
         self.replace(database, name, 0..from_end, &to[..to_end], from.len());
     }
 
-    /// Replaces some elements of a list that had so many. What is new comes first: a key that is
-    /// empty in between loses its time.
+    /// Replaces a range of elements in a list that had `len`. New elements are added first: a key
+    /// that is empty in between loses its time.
     fn replace(&mut self, database: u32, name: &Name, gone: Range<usize>, new: &[Bytes], len: usize) {
         let mut first = gone.start;
         if gone.end == len {
@@ -173,7 +174,7 @@ impl Transaction<'_> {
             let given = view.pending.iter().filter(|(id, one)| pending.get(id) != Some(one));
             let mut given: Vec<(Id, Pending)> = given.map(|(id, one)| (*id, one.clone())).collect();
             given.sort_by(|(_, one), (_, other)| one.consumer.cmp(&other.consumer));
-            // How far the group has read is said above.
+            // The group's position has been set above.
             self.group_claim(database, name, group, &given, None);
             for consumer in consumers.iter().filter(|one| !view.consumers.contains(one)) {
                 self.group_remove_consumer(database, name, group, consumer);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The hybrid logical clock of a region: the wall clock's milliseconds, but later than every stamp
-//! that the region has given or seen.
+//! The hybrid logical clock of a region: wall-clock milliseconds, but always later than every
+//! stamp that the region has given or seen.
 //!
-//! A wall clock that steps back, or runs behind another region's, therefore cannot give a later
-//! write an earlier stamp. One that runs ahead would drag all regions with it, so a stamp too far
-//! ahead of the own wall clock is refused. The clock reads no time itself; callers pass it.
+//! So a wall clock that steps back, or lags behind another region's, cannot give a later write an
+//! earlier stamp. A wall clock that runs ahead would drag all regions with it, so a stamp too far
+//! ahead of the local wall clock is refused. The clock never reads the time; callers pass it.
 
 use crate::rules::Rules;
 use crate::stamp::{Region, Stamp};
 
-/// A stamp that is further ahead of the own clock than is allowed.
+/// The error for a stamp that is further ahead of the local clock than allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the stamp is {ahead_ms} ms ahead of this server's clock, {allowed_ms} ms are allowed")]
 pub struct TooFarAhead {
@@ -25,7 +25,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that goes on after a stamp.
+    /// A clock that continues after a stamp.
     pub fn new(region: Region, after: Stamp, ahead_ms_max: u64) -> Clock {
         Clock { region, latest: after, ahead_ms_max }
     }
@@ -35,7 +35,7 @@ impl Clock {
         self.latest
     }
 
-    /// The first of `count` stamps in a row, all later than whatever was given or seen.
+    /// Returns the first of `count` consecutive stamps, all later than any stamp given or seen.
     pub fn tick(&mut self, now_ms: u64, count: u64, rules: &Rules) -> Stamp {
         let wall = Stamp::at(now_ms, self.region);
         let next = self.latest.next_of(self.region);
@@ -44,7 +44,7 @@ impl Clock {
         first
     }
 
-    /// Whether a stamp of another region may be observed.
+    /// Fails if another region's stamp is too far ahead to be observed.
     pub fn check(&self, now_ms: u64, stamp: Stamp) -> Result<(), TooFarAhead> {
         let ahead_ms = stamp.unix_ms().saturating_sub(now_ms);
         if ahead_ms > self.ahead_ms_max {
@@ -53,7 +53,7 @@ impl Clock {
         Ok(())
     }
 
-    /// Goes on from a stamp that was seen.
+    /// Advances the clock to a stamp that was seen.
     pub fn observe(&mut self, stamp: Stamp) {
         self.latest = self.latest.max(stamp);
     }

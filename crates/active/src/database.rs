@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The keys of one database, each where it takes the least memory.
+//! The keys of one database, each in the form that takes the least memory.
 
 use std::collections::hash_map::RandomState;
 use std::ops::Deref;
@@ -15,21 +15,21 @@ use crate::stamp::Stamp;
 use crate::value::Value;
 use crate::{Bytes, Name};
 
-/// The keys of a database. Each is in one of the two places.
+/// The keys of a database. Each is either in `plain` or in `others`.
 #[derive(Clone, Debug, Default)]
 pub struct Database {
     /// Strings that have been written once.
     pub plain: Plains,
     pub others: Others,
-    /// What is left of keys that are in neither, or not as a whole, since they were evicted.
+    /// The marks of evicted keys that are not in `plain` or `others`, or only in part.
     pub evicted: Marks,
 }
 
-/// Something of a key to look at.
+/// Access to a key or value.
 #[derive(Debug)]
 pub enum Look<'k, T> {
     Kept(&'k T),
-    /// Made of a plain string.
+    /// Built from a plain string.
     Made(T),
 }
 
@@ -48,7 +48,7 @@ impl<T> Deref for Look<'_, T> {
 }
 
 impl<'k> KeyRef<'k> {
-    /// The value that shows.
+    /// The visible value.
     pub fn into_value(self) -> Option<ValueRef<'k>> {
         match self {
             KeyRef::Kept(key) => key.value().map(ValueRef::Kept),
@@ -77,7 +77,7 @@ impl Database {
         }
     }
 
-    /// Changes a key, which may be a new one, and has it where it belongs then.
+    /// Changes a key, or creates it, and moves it to where it then belongs.
     pub fn change<R>(&mut self, name: &[u8], change: impl FnOnce(&mut Key) -> R) -> R {
         if let Some(key) = self.others.get_mut(name) {
             let result = change(key);
@@ -108,7 +108,7 @@ impl Database {
         result
     }
 
-    /// The key that a mark is about, which is nowhere then.
+    /// Takes the key of a mark out of the database.
     fn take_marked(&mut self, name: &[u8], mark: &mut Mark) -> Key {
         match mark.is_hidden {
             true => std::mem::take(&mut mark.rest),
@@ -116,7 +116,7 @@ impl Database {
         }
     }
 
-    /// Puts it where it belongs. `run` says where a stamp's run starts.
+    /// Puts the key of a mark back where it belongs. `run` returns the start of a stamp's run.
     fn put_marked(&mut self, name: &[u8], key: Key, mut mark: Mark, run: impl Fn(Stamp) -> Option<Stamp>) {
         match mark.is_hidden {
             true => {
@@ -129,7 +129,7 @@ impl Database {
         self.evicted.set(name, &mark);
     }
 
-    /// The keyspace has evicted a key. Nothing of it shows from now on.
+    /// Records that the keyspace has evicted a key. Nothing of it is visible any more.
     pub fn evict(&mut self, name: &[u8], run: impl Fn(Stamp) -> Option<Stamp>) {
         let mut mark = self.evicted.get(name).unwrap_or_default();
         if !mark.is_hidden {
@@ -139,8 +139,8 @@ impl Database {
         }
     }
 
-    /// Changes a key of which something was evicted. Answers whether it holds garbage now, and
-    /// whether more shows than the client, if it was one, knows of.
+    /// Changes a key that was evicted, at least in part. Returns whether it now holds garbage,
+    /// and whether it shows more than the client knows, if a client here made the change.
     pub fn change_evicted(
         &mut self,
         at: &At,
@@ -165,7 +165,7 @@ impl Database {
         (has_garbage, shows_more)
     }
 
-    /// Merges a key that one of the sides has evicted, and answers whether it holds garbage now.
+    /// Merges a key that either side has evicted. Returns true if it now holds garbage.
     pub fn merge_evicted(
         &mut self,
         name: &[u8],
@@ -184,7 +184,7 @@ impl Database {
         other.each_stamp(&mut |stamp| there.push(stamp));
         there.sort_unstable();
         let is_there = |stamp: Stamp| {
-            // A stamp of a collection stands for earlier ones of its run as well.
+            // A stamp of a collection also stands for earlier stamps of its run.
             let is_of_region = |other: &Stamp| other.region() == stamp.region();
             let is_alive = match mark.lost.is_exact() {
                 true => there.binary_search(&stamp).is_ok() || theirs.lost.may_have(stamp),
@@ -195,8 +195,8 @@ impl Database {
         let kept: Vec<Stamp> = mark.lost.stamps().iter().copied().filter(|stamp| is_there(*stamp)).collect();
         mark.lost.retain(|stamp| kept.contains(&stamp));
         key.merge(other, &Sides { lost: &theirs.lost, ..*sides });
-        // What is not here either. Of a collection more than that may be wrong: what they have seen
-        // removed of it is not told.
+        // Take over the marks of values that are missing here too; of a collection all marks,
+        // since they do not tell which elements the other side has seen removed.
         let is_unknown = !theirs.lost.is_exact() && !sides.mine.includes(sides.theirs);
         let is_new = |stamp: &Stamp| is_unknown || !sides.mine.covers(*stamp);
         let new: Vec<Stamp> = theirs.lost.stamps().iter().copied().filter(is_new).collect();
@@ -211,7 +211,8 @@ impl Database {
         has_garbage
     }
 
-    /// FLUSH of what was evicted, once the others are done. `seen` is what it saw of increments.
+    /// FLUSH of the evicted keys, after the others. `seen` returns the increments of a key that
+    /// it saw.
     pub fn flush_evicted<'s>(
         &mut self,
         at: &At,
@@ -247,8 +248,8 @@ impl Database {
         }
     }
 
-    /// Whether a write of a string replaces all that there is of a key: nothing, or a plain string
-    /// of a stamp that it covers.
+    /// True if a write of a string replaces everything there is of a key: nothing, or a plain
+    /// string whose stamp is covered.
     pub fn is_replaced(&self, name: &[u8], covers: impl FnOnce(Stamp) -> bool) -> bool {
         match self.plain.get(name) {
             _ if self.evicted.has(name) => false,
@@ -257,8 +258,9 @@ impl Database {
         }
     }
 
-    /// Writes a string where nothing is, or a plain one that the write replaces: the usual case of
-    /// [`Database::change`]. False if it is another case; nothing has changed then.
+    /// Writes a string to a key that does not exist, or has a plain string that the write
+    /// replaces: the fast path of [`Database::change`]. Returns false, and changes nothing, in
+    /// any other case.
     pub fn write_plain(&mut self, at: &At, name: &[u8], change: &CellChange<Bytes>) -> bool {
         let CellChange::Put { value, time, seen } = change else { return false };
         let plain = Plain { stamp: at.stamp, time: *time, value };
@@ -291,8 +293,8 @@ mod tests {
     use crate::stamp::Region;
     use crate::vector::{Run, Seen, Vector};
 
-    /// A region has lost what its earlier run wrote, and flushes what it writes now: of that no
-    /// more than this counts as removed.
+    /// A region has lost values of its earlier run, and flushes values of its present run: only
+    /// the latter count as removed.
     #[test]
     fn a_flush_leaves_the_marks_of_another_run() {
         let stamp = |position| Stamp::of(Region::new(1).unwrap(), position).unwrap();
@@ -320,8 +322,8 @@ mod tests {
         assert!(!keys.evicted.has(b"key"));
     }
 
-    /// Both sides have evicted a collection, the other one when the latest of its elements had been
-    /// removed: the earlier one is still lost.
+    /// Both sides have evicted a collection, the other side after the latest element had been
+    /// removed: the earlier element is still lost.
     #[test]
     fn a_merge_leaves_the_mark_of_what_both_have_lost() {
         let stamp = |position| Stamp::of(Region::new(1).unwrap(), position).unwrap();

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! From what peers did to requests for the keyspace: brings a keyspace that shows what the shadow
-//! showed to what it shows now.
+//! Turns effects of peers into requests for the keyspace: brings a keyspace that agrees with the
+//! former state of the shadow to its present state.
 //!
-//! Call these with the world stopped and the whole journal [translated](crate::translate), several
-//! in a row if there are several units, then [`Difference::finish`], and run its requests as a
-//! replica runs its primary's: with nothing expired by time. They go to the append-only file and
-//! ordinary replicas, and must not be translated back. That libraries were touched is only said:
-//! whether their code fits together is for the server to find out.
+//! Use with the world stopped and the journal [translated](crate::translate) to its end: apply
+//! one or more units, then call [`Difference::finish`], and run the requests as a replica runs
+//! its primary's, without expiry by time. They go to the append-only file and to ordinary
+//! replicas, and must never be translated back. For libraries there is only a flag that they were
+//! touched: only the server can tell which of them fit together.
 //!
-//! Of a hash, set, sorted set, stream or list only the parts are looked at that effects name. A
-//! removal of the whole and a change of type have what is left written anew; elements in the middle
-//! of a list ([`crate::list_difference`]) what stands between them and the nearer end, if there is
-//! no command that does it.
+//! In a hash, set, sorted set, stream or list only the parts that effects name are compared.
+//! After a removal of the whole key, or a change of its type, the remainder is rewritten. A
+//! change in the middle of a list ([`crate::list_difference`]) that no command can make rewrites
+//! everything between it and the nearer end.
 
 use std::collections::btree_map::IntoIter;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,27 +34,28 @@ use crate::vector::{Run, Seen};
 use crate::view::{Part, Shown, Until, View};
 use crate::{Bytes, Name, string};
 
-/// A plain request for the keyspace.
+/// A request for the keyspace, with the arguments as plain bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OwnedRequest {
     pub database: u32,
     pub args: Vec<Vec<u8>>,
 }
 
-/// What a key showed before.
+/// The former state of a key.
 #[derive(Debug)]
 enum Before {
     Whole(Shown),
-    /// A collection, and those of its parts that were touched.
+    /// A collection, and its touched parts.
     Parts {
         kind: Kind,
         until: Until,
         touched: BTreeSet<Part>,
-        /// What they showed; of a list, those that were there, and their values.
+        /// The former state of the touched parts; of a list, the touched places that had an
+        /// element, with its value.
         view: View,
         places: Vec<(Place, Bytes)>,
     },
-    /// It was there, and more was touched than parts.
+    /// It existed, and more than parts was touched.
     Something,
 }
 
@@ -64,8 +65,9 @@ struct Touched {
     ended: Option<EndedOfKey>,
 }
 
-/// A write that replaces all that there was of a string or an element, or makes it, an increment of
-/// a string: what most writes are; and a flush. The keyspace has only to be told of it.
+/// A write that the keyspace can simply repeat, without a comparison, as is true of most writes:
+/// it creates a string or element or replaces everything there is of it, increments a string, or
+/// is a flush.
 #[derive(Debug)]
 struct Direct<'u> {
     database: u32,
@@ -76,12 +78,12 @@ struct Direct<'u> {
 #[derive(Debug)]
 enum Written<'u> {
     String(&'u [u8], Until),
-    /// What it has become.
+    /// An increment; the present value is read later.
     Sum,
     Field(&'u Bytes, &'u Bytes),
     Member(&'u Bytes),
     Score(&'u Bytes, f64),
-    /// Of a database, or all; it has no name.
+    /// A flush of one database, or of all. `name` is empty.
     Flush(Option<u32>),
 }
 
@@ -101,20 +103,20 @@ impl<'u> Written<'u> {
     }
 }
 
-/// Keys that were touched, with what they showed before.
+/// The touched keys, with their former state.
 #[derive(Debug, Default)]
 pub struct Difference<'u> {
-    /// In order, and before all others.
+    /// Direct writes, in order. They run before all others.
     direct: Vec<Direct<'u>>,
-    /// By database.
+    /// Other touched keys, by database.
     touched: BTreeMap<u32, BTreeMap<Name, Touched>>,
-    /// So were libraries.
+    /// True if libraries were touched.
     pub touches_libraries: bool,
     /// See [`Pieces::rewrites_streams`].
     pub rewrites_streams: bool,
 }
 
-/// The parts that a change is about, if it is not about more.
+/// The parts that a change touches; `None` if it touches more than parts.
 fn parts_of(change: &Change, stamp: Stamp, kind: Kind) -> Option<Vec<Part>> {
     let parts = match change {
         Change::Live(_) | Change::Stream(StreamChange::Last(_)) => Vec::new(),
@@ -133,7 +135,7 @@ fn parts_of(change: &Change, stamp: Stamp, kind: Kind) -> Option<Vec<Part>> {
     change.kind().is_none_or(|of_change| of_change == kind).then_some(parts)
 }
 
-/// Whether an effect that has seen so much had seen anything of a value.
+/// True if an effect with this causal context had seen any part of a value.
 fn has_any_of(value: &Value, seen: &Seen<'_>) -> bool {
     let mut has_any = false;
     value.each_stamp(&mut |stamp| has_any |= seen.covers(stamp));
@@ -149,17 +151,17 @@ impl<'u> Difference<'u> {
         self.direct.is_empty() && self.touched.is_empty()
     }
 
-    /// Whether a key was touched otherwise than by a direct write.
+    /// True if a key was touched by anything but a direct write.
     pub(crate) fn touches(&self, database: u32, name: &[u8]) -> bool {
         self.touched.get(&database).is_some_and(|names| names.contains_key(name))
     }
 
-    /// A string has been written over all that there was.
+    /// Notes a string write that has replaced everything there was.
     pub(crate) fn note_write(&mut self, database: u32, name: &'u [u8], value: &'u [u8]) {
         self.direct.push(Direct { database, name, written: Written::String(value, None) });
     }
 
-    /// The write that a unit is, if it is such a one.
+    /// The direct write that a unit consists of, if it is one.
     fn direct_of(&self, replica: &Replica, unit: &'u Unit) -> Option<Direct<'u>> {
         let [Effect::Key { database, name, change }] = &unit.effects[..] else { return None };
         let written = Written::of(change).filter(|_| *database != LIBRARIES)?;
@@ -168,7 +170,7 @@ impl<'u> Difference<'u> {
         is_direct.then_some(Direct { database: *database, name, written })
     }
 
-    /// Notes what a key shows, unless that has been noted.
+    /// Notes the state of a key, unless that has been noted before.
     fn note(
         &mut self,
         replica: &Replica,
@@ -208,7 +210,8 @@ impl<'u> Difference<'u> {
         let Before::Parts { kind, touched: parts, view, places, .. } = &mut touched.before else { return };
         let value = replica.key(database, name).and_then(KeyRef::into_value);
         let value = value.as_deref().filter(|value| value.kind() == *kind);
-        // A write that found no key has removed what it had seen of a former one.
+        // A write that found no key removes only what it had seen of a former key, which may be
+        // nothing.
         let removes_nothing = || {
             matches!(change, Change::Remove { seen } if seen.is_empty())
                 && seen.zip(value).is_some_and(|(seen, value)| !has_any_of(value, &seen))
@@ -222,7 +225,7 @@ impl<'u> Difference<'u> {
             }
         };
         for part in new {
-            // An earlier unit has not touched it, so it shows what it showed before.
+            // No earlier unit has touched the part, so it still shows its former state.
             if !parts.insert(part.clone()) {
                 continue;
             }
@@ -239,8 +242,8 @@ impl<'u> Difference<'u> {
         }
     }
 
-    /// A flush has been applied, and was all that a unit had. The keyspace is flushed, too, and
-    /// what the flush had not seen is written anew.
+    /// Notes a flush that has been applied and was the only effect of its unit. The keyspace is
+    /// flushed as well, and the keys that the flush had not seen are rewritten.
     fn flush(&mut self, replica: &Replica, only: Option<u32>) {
         self.touched.retain(|database, _| !flushes(only, *database));
         self.direct.push(Direct { database: 0, name: &[], written: Written::Flush(only) });
@@ -250,7 +253,7 @@ impl<'u> Difference<'u> {
         }
     }
 
-    /// Everything may be removed.
+    /// Notes all keys that a flush may remove.
     fn note_flush(&mut self, replica: &Replica, only: Option<u32>) {
         if only == Some(LIBRARIES) {
             self.touches_libraries = true;
@@ -272,7 +275,7 @@ impl<'u> Difference<'u> {
         self.note(replica, database, name, |_| Before::Whole(shown(replica, database, name)));
     }
 
-    /// The requests, in order.
+    /// All requests, in order.
     pub fn requests(self, replica: &Replica) -> Vec<OwnedRequest> {
         let mut all = Vec::new();
         self.finish(replica, |database, args| {
@@ -281,12 +284,12 @@ impl<'u> Difference<'u> {
         all
     }
 
-    /// Runs the requests, in order, each in its database.
+    /// Runs all requests in order, each in its database.
     pub fn finish(self, replica: &Replica, run: impl FnMut(u32, &[&[u8]])) {
         self.into_pieces().run(replica, run, || true);
     }
 
-    /// To run the requests a part at a time.
+    /// Converts it to pieces, to run the requests a few at a time.
     pub fn into_pieces(self) -> Pieces<'u> {
         Pieces {
             direct: self.direct.into_iter(),
@@ -298,18 +301,18 @@ impl<'u> Difference<'u> {
     }
 }
 
-/// What is left of a difference. Nothing may happen to its keys, here or in the keyspace, before
-/// all of it has been run.
+/// The requests that are left of a difference. Its keys must not change, in the shadow or in the
+/// keyspace, until all of them have been run.
 #[derive(Debug)]
 pub struct Pieces<'u> {
     direct: std::vec::IntoIter<Direct<'u>>,
     databases: IntoIter<u32, BTreeMap<Name, Touched>>,
-    /// Of the present database.
+    /// The touched keys of the present database.
     touched: (u32, IntoIter<Name, Touched>),
-    /// Requests of a key, and its database.
+    /// The pending requests of a key, and its database.
     ready: (u32, std::vec::IntoIter<Vec<Vec<u8>>>),
-    /// The requests are for other servers than Braid as well, which cannot insert an entry in a
-    /// stream: such a stream is written anew.
+    /// The requests must also work on servers other than Braid, which cannot insert an entry in
+    /// the middle of a stream: such a stream is rewritten.
     pub rewrites_streams: bool,
 }
 
@@ -324,13 +327,13 @@ impl Pieces<'_> {
         }
     }
 
-    /// Makes the next requests, so that [`Pieces::run`] need not: for a large key that takes long,
-    /// and so does passing over many keys for which there are none.
+    /// Makes the next requests ahead of [`Pieces::run`]. That takes long for a large key, or for
+    /// many keys in a row that need no requests.
     pub fn prepare(&mut self, replica: &Replica) {
         while self.direct.len() == 0 && self.ready.1.len() == 0 && self.prepare_key(replica) {}
     }
 
-    /// Makes the requests of the next key. False if there is no more.
+    /// Makes the requests of the next key. Returns false if there is no key left.
     fn prepare_key(&mut self, replica: &Replica) -> bool {
         let Some((database, name, touched)) = self.next_touched() else { return false };
         let mut requests = Requests::new(database);
@@ -340,8 +343,8 @@ impl Pieces<'_> {
         true
     }
 
-    /// Runs requests one by one as long as `goes_on`; those that write a key anew together. True if
-    /// there are no more.
+    /// Runs requests one by one while `goes_on` returns true; requests that rewrite a key run
+    /// together. Returns true if none is left.
     pub fn run(
         &mut self,
         replica: &Replica,
@@ -377,7 +380,7 @@ impl Direct<'_> {
                 }
             }
             Written::Sum => {
-                // If something else shows by now, that was touched later.
+                // If no string shows now, a later effect has touched the key.
                 if let Some(Value::String(cell)) = replica.visible(database, name).as_deref()
                     && let Some(text) = string::shown(cell)
                 {
@@ -404,14 +407,15 @@ fn finish_key(requests: &mut Requests, replica: &Replica, name: &Name, touched: 
     let database = requests.database;
     let (value, now_ended) = (replica.visible(database, name), replica.ended.of(database, name));
     let Some(value) = value.as_deref() else {
-        // It may be there past its time, so it is removed where that is not known to be over.
+        // The keyspace may still hold the key past its time: delete it unless that is known to be
+        // over.
         let is_new = touched.ended.as_ref() != now_ended;
         if is_new || !matches!(touched.before, Before::Whole(None)) {
             requests.delete(name);
         }
         return;
     };
-    // Likewise elements that were ended, and are no more.
+    // Likewise elements that were ended and no longer are.
     if let Some(ended) = &touched.ended
         && !ended.is_whole()
     {
@@ -444,7 +448,7 @@ fn finish_key(requests: &mut Requests, replica: &Replica, name: &Name, touched: 
     }
 }
 
-/// [`Replica::apply`].
+/// [`Replica::apply`] that also records the difference.
 pub fn apply_with_difference<'u>(
     replica: &mut Replica,
     now_ms: u64,
@@ -481,7 +485,7 @@ pub fn apply_with_difference<'u>(
     replica.apply(now_ms, unit)
 }
 
-/// [`Replica::merge`].
+/// [`Replica::merge`] that also records the difference.
 pub fn merge_with_difference<'u>(
     replica: &mut Replica,
     now_ms: u64,
@@ -522,7 +526,7 @@ pub fn whole(replica: &Replica) -> impl Iterator<Item = OwnedRequest> {
     })
 }
 
-/// The requests that write some keys as the shadow has them, whatever the keyspace has.
+/// The requests that rewrite some keys as the shadow has them, whatever the keyspace has.
 pub fn anew(replica: &Replica, keys: &[(u32, Name)]) -> impl Iterator<Item = OwnedRequest> {
     keys.iter().flat_map(|(database, name)| {
         let mut requests = Requests::new(*database);
@@ -548,8 +552,8 @@ mod tests {
         number.to_string().into_bytes().into()
     }
 
-    /// A peer that has seen everything flushes the keyspace by one request; what it had not seen is
-    /// written anew.
+    /// A flush by a peer that has seen everything is one request to the keyspace; keys that it
+    /// had not seen are rewritten.
     #[test]
     fn a_flush_is_one_request() {
         let (mut one, mut two) = (replica(1), replica(2));
@@ -577,8 +581,8 @@ mod tests {
         assert_eq!(two.views().count(), 1);
     }
 
-    /// Strings that the other side has written over are written here, and nothing is kept of what
-    /// they were. Where nothing is to be written the caller may stop after each key all the same.
+    /// Strings that the other side has overwritten are written here, and their former state is
+    /// not kept. The caller can stop after each key, even where nothing has to be written.
     #[test]
     fn a_copy_writes_what_it_has_anew() {
         let (mut one, mut two) = (replica(1), replica(2));
@@ -593,10 +597,10 @@ mod tests {
         two.apply(NOW, &unit).unwrap();
         write(&mut one, 0..2, 8, None);
         write(&mut one, 2..3, 9, Some(NOW + 2000));
-        // On both sides, to the same.
+        // On both sides, to the same value.
         write(&mut one, 10..MANY, 10, None);
         write(&mut two, 10..MANY, 10, None);
-        // This one has ended here.
+        // The keyspace here has ended this one.
         two.execute(NOW, |transaction| assert!(transaction.end(0, &key(1), None))).unwrap();
         let mut difference = Difference::default();
         merge_with_difference(&mut two, NOW, one.state(), &mut difference).unwrap();
@@ -619,7 +623,7 @@ mod tests {
         assert_eq!(texts[texts.len() - 4..], expected, "{texts:?}");
     }
 
-    /// Of a large collection only what an effect names is looked at and written.
+    /// In a large collection only the parts that an effect names are compared and written.
     #[test]
     fn the_work_is_that_of_what_was_touched() {
         type Write = fn(&mut Transaction, &Name, u64);
@@ -668,7 +672,7 @@ mod tests {
         }
     }
 
-    /// The requests that follow from a write to a list of so many elements.
+    /// The requests after a write to a list of `MANY` elements.
     fn after_write(
         element: impl Fn(u64) -> Bytes,
         write: impl FnOnce(&mut Transaction, &Name),
@@ -698,7 +702,7 @@ mod tests {
         assert_eq!(words(set), ["LSET", "key", "7", "9"]);
         let inserted = after_write(bytes, |transaction, key| transaction.list_insert(0, key, at, bytes(9)));
         assert_eq!(words(inserted), ["LINSERT", "key", "BEFORE", "7", "9"]);
-        // Elements of its value come before it.
+        // Equal elements come before it.
         let zeros_before = |number: u64| bytes(if number < 7 { 0 } else { number });
         let removed = after_write(zeros_before, |transaction, key| transaction.list_remove(0, key, at - 1));
         assert_eq!(words(removed), ["LREM", "key", "-1", "0"]);
@@ -707,8 +711,8 @@ mod tests {
         assert_eq!(words(inserted), ["LINSERT", "key", "AFTER", "7", "9"]);
     }
 
-    /// Of a long list of equal elements that a peer has changed in its middle only the shorter
-    /// side is written anew.
+    /// In a long list of equal elements that a peer has changed in the middle, only the shorter
+    /// side is rewritten.
     #[test]
     fn a_change_among_equal_elements_rewrites_the_shorter_side() {
         type Write = fn(&mut Transaction, &Name, usize);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Effects as they travel between regions, in units that are applied whole: what one command,
-//! transaction or script has done.
+//! Effects as sent between regions. A unit holds the effects of one command, transaction or
+//! script, and is applied whole.
 //!
-//! A unit names the stamp of its first effect (the others follow in a row), the last stamp of the
-//! unit before it in its run, and what its region had applied of all others: its causal context. By
-//! the last two a receiver applies each unit once, in each region's order, and never before one
-//! that its region had seen, whatever way units take.
+//! A unit names the stamp of its first effect (the others follow consecutively), the last stamp
+//! of the preceding unit in its run, and its causal context: everything its region had applied
+//! from other regions. From the last two a receiver applies each unit once, in each region's
+//! order, and never before a unit that its region had seen, whatever route units take.
 
 use std::ops::Range;
 
@@ -17,16 +17,16 @@ use crate::libraries::LIBRARIES;
 use crate::stamp::{Region, Stamp};
 use crate::vector::{Run, Vector};
 
-/// Nearly always one.
+/// Nearly always one effect.
 pub type Effects = SmallVec<[Effect; 1]>;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Unit {
     pub first: Stamp,
-    /// The last stamp of the unit before, or the start of the run if there is none.
+    /// The last stamp of the preceding unit, or the start of the run if there is none.
     pub previous: Stamp,
     pub starts_run: bool,
-    /// What the region had applied, except of the run itself.
+    /// Everything the region had applied, except from the run itself.
     pub seen: Vector,
     pub effects: Effects,
 }
@@ -34,13 +34,13 @@ pub struct Unit {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
     Key {
-        /// Or [`LIBRARIES`](crate::libraries::LIBRARIES).
+        /// A client's database, or [`LIBRARIES`](crate::libraries).
         database: u32,
         name: Name,
         change: Change,
     },
-    /// FLUSHDB or, without a database, FLUSHALL: removes what it saw of all keys. Of libraries only
-    /// if it is about them.
+    /// FLUSHDB, or FLUSHALL if `database` is `None`: removes all keys that it saw. Libraries are
+    /// flushed only if `database` names them.
     Flush { database: Option<u32>, seen: Vec<FlushSeen> },
 }
 
@@ -53,7 +53,7 @@ pub struct FlushSeen {
 }
 
 impl Effect {
-    /// The key that it is about, if it is one.
+    /// The key that the effect changes; `None` for a flush or a library.
     pub fn key(&self) -> Option<(u32, &Name)> {
         match self {
             Effect::Key { database, name, .. } if *database != LIBRARIES => Some((*database, name)),
@@ -68,7 +68,7 @@ impl Effect {
         }
     }
 
-    /// The database of keys that it is about, if it is one.
+    /// The database of keys that the effect changes; `None` for FLUSHALL and for libraries.
     pub fn database(&self) -> Option<u32> {
         self.place().filter(|database| *database != LIBRARIES)
     }
@@ -77,7 +77,7 @@ impl Effect {
         self.place() == Some(LIBRARIES)
     }
 
-    /// Stamps that it takes.
+    /// The number of stamps that the effect takes.
     pub fn stamps(&self) -> u64 {
         match self {
             Effect::Key { change, .. } => change.stamps(),
@@ -91,13 +91,13 @@ impl Unit {
         self.first.region()
     }
 
-    /// Its last stamp. A unit without effects takes one.
+    /// The unit's last stamp. A unit without effects takes one stamp.
     pub fn last(&self) -> Stamp {
         let count: u64 = self.effects.iter().map(Effect::stamps).sum();
         self.first.plus(count.saturating_sub(1))
     }
 
-    /// Its effects with their stamps.
+    /// The effects with their stamps.
     pub fn stamped(&self) -> impl Iterator<Item = (Stamp, &Effect)> {
         self.effects.iter().scan(self.first, |next, effect| {
             let stamp = *next;
@@ -117,7 +117,7 @@ impl Unit {
     }
 }
 
-/// What a unit says before its effects, and its last stamp.
+/// The header of a unit, and its last stamp.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'u> {
     pub first: Stamp,
@@ -132,7 +132,7 @@ impl Head<'_> {
         self.first.region()
     }
 
-    /// The run that it starts or goes on.
+    /// The run that the unit starts or continues.
     pub fn run(&self, applied: &Vector) -> Option<Run> {
         if self.starts_run {
             return Some(Run { start: self.previous, last: self.previous });
@@ -143,7 +143,7 @@ impl Head<'_> {
     }
 }
 
-/// What a unit's bytes say, if it is a plain write. Name and value stay where they are.
+/// The decoded form of a unit that is one plain write. Name and value stay in the unit's bytes.
 #[derive(Clone, Debug)]
 pub struct Write {
     pub(crate) first: Stamp,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Maps of cells: the elements of a collection, each with its own marks. An element that is removed
-//! leaves nothing.
+//! Maps of cells: the elements of a collection, each with its own marks. A removed element leaves
+//! nothing.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -32,17 +32,17 @@ impl<K: Ord + Clone, V: Clone> Elements<K, V> {
         self.0.get(element)
     }
 
-    /// All that there is, in order; some of it does not show.
+    /// All elements in order, including invisible ones.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &Cell<V>)> {
         self.0.iter()
     }
 
-    /// The stamps of all that there is.
+    /// Visits the stamps of all elements.
     pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
         self.0.values().for_each(|cell| cell.each_stamp(note));
     }
 
-    /// Changes one, and answers whether it holds garbage now.
+    /// Changes one element. Returns true if it now holds garbage.
     pub fn apply(&mut self, at: &At, element: K, change: CellChange<V>) -> bool {
         let cell = self.0.entry(element.clone()).or_default();
         let has_garbage = cell.apply(at, change);
@@ -52,7 +52,7 @@ impl<K: Ord + Clone, V: Clone> Elements<K, V> {
         has_garbage
     }
 
-    /// Removes of all elements what the effect saw.
+    /// Removes the part of every element that the effect saw.
     pub fn remove_all<'a>(&mut self, at: &At, seen: impl Iterator<Item = (&'a K, SeenTally)>)
     where
         K: 'a,
@@ -89,7 +89,7 @@ impl<K: Ord + Clone, V: Clone> Elements<K, V> {
         self.0.values().any(Cell::is_live)
     }
 
-    /// Whether any shows of those that `shows` leaves.
+    /// True if any element that `shows` accepts is visible.
     pub fn any_shows(&self, shows: impl Fn(&K) -> bool) -> bool {
         self.0.iter().any(|(element, cell)| cell.is_live() && shows(element))
     }

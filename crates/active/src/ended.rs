@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What this server's keyspace has ended because its time has come, and another region is to
-//! remove.
+//! Keys and elements that this server's keyspace has ended because their time has come, and that
+//! another region has yet to remove.
 //!
-//! One region removes a key or element whose time has come: the one that gave the time. Keyspaces
-//! end it by their own clocks, sooner or later than that. From there on until the removal arrives
-//! the shadow has it and the keyspace does not; what is noted here makes up the difference. So what
-//! a keyspace shows follows from the shadow and the journal alone, whatever a clock says.
+//! Exactly one region removes an expired key or element: the one that gave the time. Each
+//! keyspace ends it by its own clock, earlier or later than that. Until the removal arrives the
+//! shadow has the key and the keyspace does not; the notes here are that difference. So the
+//! visible keyspace follows from the shadow and the journal alone, whatever any clock says.
 //!
-//! A note is about the time that had come. It goes when the key or element gets another one, or is
-//! removed: then it shows again, or there is nothing left to hide. Notes are neither saved nor
-//! sent. A server that starts fills its keyspace with everything, and that ends it again.
+//! A note refers to the time that has passed. It is dropped when the key or element gets another
+//! time, which makes it visible again, or is removed, which leaves nothing to hide. Notes are
+//! neither saved nor sent: a restarted server fills its keyspace with everything, and the
+//! keyspace ends it again.
 
 use std::collections::BTreeMap;
 
 use crate::stamp::Stamp;
 use crate::{Bytes, Name};
 
-/// A time, with the stamp of who gave it.
+/// An expiry time in Unix ms, with the stamp of the effect that gave it.
 pub(crate) type GivenTime = (Stamp, u64);
 
-/// What has been ended of one key.
+/// The ended parts of one key.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct EndedOfKey {
     whole: Option<GivenTime>,
@@ -27,7 +28,7 @@ pub(crate) struct EndedOfKey {
 }
 
 impl EndedOfKey {
-    /// The whole key has been ended.
+    /// True if the whole key has been ended.
     pub fn is_whole(&self) -> bool {
         self.whole.is_some()
     }
@@ -36,12 +37,12 @@ impl EndedOfKey {
         self.elements.contains_key(element)
     }
 
-    /// Elements that have been ended.
+    /// The ended elements.
     pub fn elements(&self) -> impl Iterator<Item = &Bytes> {
         self.elements.keys()
     }
 
-    /// Keeps the notes whose times still count. False if there are none.
+    /// Keeps the notes whose times still apply. Returns false if none is left.
     fn review(&mut self, time_of: impl Fn(Option<&[u8]>) -> Option<GivenTime>) -> bool {
         self.whole.take_if(|time| time_of(None) != Some(*time));
         self.elements.retain(|element, time| time_of(Some(element)) == Some(*time));
@@ -54,12 +55,12 @@ impl EndedOfKey {
 pub(crate) struct Ended(BTreeMap<u32, BTreeMap<Name, EndedOfKey>>);
 
 impl Ended {
-    /// What has been ended of a key, if anything has.
+    /// The ended parts of a key; `None` if there are none.
     pub fn of(&self, database: u32, name: &[u8]) -> Option<&EndedOfKey> {
         self.0.get(&database)?.get(name)
     }
 
-    /// The keyspace has ended a key, or an element of it.
+    /// Notes that the keyspace has ended a key, or one of its elements.
     pub fn note(&mut self, database: u32, name: &Name, element: Option<&[u8]>, time: GivenTime) {
         let of_key = self.0.entry(database).or_default().entry(name.clone()).or_default();
         match element {
@@ -68,7 +69,8 @@ impl Ended {
         }
     }
 
-    /// A key has changed: `time_of` says its time, or an element's.
+    /// Reviews the notes of a changed key. `time_of` returns the present time of the key (`None`)
+    /// or of an element.
     pub fn review(
         &mut self,
         database: u32,
@@ -85,7 +87,7 @@ impl Ended {
         }
     }
 
-    /// The keys that something has been ended of.
+    /// The keys with at least one ended part.
     pub fn names(&self) -> Vec<(u32, Name)> {
         let of_database = |(database, names): (&u32, &BTreeMap<Name, EndedOfKey>)| {
             names.keys().map(|name| (*database, name.clone())).collect::<Vec<_>>()
@@ -93,7 +95,7 @@ impl Ended {
         self.0.iter().flat_map(of_database).collect()
     }
 
-    /// Keys, and elements of keys, that were ended by a time that someone gave.
+    /// The ended keys and elements whose time has a stamp that `is_giver` accepts.
     pub fn given_by(&self, is_giver: impl Fn(Stamp) -> bool) -> Vec<(u32, Name, Option<Bytes>)> {
         let mut found = Vec::new();
         for (database, names) in &self.0 {

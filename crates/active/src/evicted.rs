@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is kept of keys that the keyspace has evicted. Eviction is local: it is no removal anywhere
-//! else, and no effect tells of it.
+//! Records of keys that the keyspace has evicted. Eviction is local: it removes nothing on other
+//! servers, and no effect reports it.
 //!
-//! Of an evicted key only a [`Mark`] is left, so that its memory comes free: the stamps of what is
-//! lost here, and its *rest*, in which nothing big is. The rest has the key's times and what
-//! regions have added to numbers, since a later write has to say what of that it saw; a number is
-//! kept whole. A mark of an ordinary string takes eleven bytes beside its name.
+//! An evicted key leaves only a [`Mark`], so that its memory is freed: the stamps of the values
+//! lost here, and a small *rest*. The rest has the key's times and the increments of numbers,
+//! since a later write must state which of those it saw; a number is kept whole. The mark of an
+//! ordinary string takes eleven bytes in addition to the name.
 //!
-//! A key with a hidden mark is not there:
+//! Clients do not see a key with a hidden mark:
 //!
-//! - What a peer writes to a part of it (a field, a push, a member) is lost as well: the key stays
-//!   away, rather than to show a part as if that were all. A whole string shows, if it is later
-//!   than what was lost; and what is removed elsewhere ends the mark. A number comes back whole
-//!   with the next increment of a peer.
-//! - A client here finds no key. What it writes is what it sees then, as on a server alone, and
-//!   peers add it to what they have; `SET` replaces that. The mark stays as long as something is
-//!   lost. Of a number all is known, so the keyspace gets the true sum
+//! - A peer's write to a part of it (a field, a push, a member) is lost as well: the key stays
+//!   hidden rather than show a part as if it were the whole. A whole string becomes visible if it
+//!   is later than the lost values. A removal elsewhere ends the mark. A number returns whole
+//!   with a peer's next increment.
+//! - A client here finds no key. It then sees only its own writes, as on a standalone server,
+//!   while peers add them to the value they have; `SET` replaces that value. The mark stays as
+//!   long as anything is lost. A number is known completely, so the keyspace gets the true sum
 //!   ([`crate::Replica::take_revived`]). DEL finds nothing, and so removes nothing elsewhere.
-//!   FLUSHALL removes it everywhere.
-//! - A time that this region gave is ended by this region, as always: the rest has it.
+//!   FLUSHALL removes the key everywhere.
+//! - This region still ends the key if it gave the time: the time is in the rest.
 //!
-//! A full copy has the marks. By a copy nothing counts as removed that its sender may have lost,
-//! and the receiver takes over the mark of what it had not heard of before. What the receiver
-//! itself has lost does not come back. Of a collection only the latest stamp of each run is kept,
-//! so a part that was removed before the eviction may outlive a full copy that would have told of
-//! it.
+//! A full copy contains the marks. A value that the copy's sender may have lost does not count as
+//! removed, and the receiver takes over the marks of values it had not heard of. Values that the
+//! receiver itself has lost do not come back. Of a collection only the latest stamp of each run
+//! is kept, so a part that was removed before the eviction may survive a full copy that would
+//! otherwise have shown its removal.
 //!
-//! What bounds marks: they end when the key is written or removed as a whole, by whom or by its
-//! time. Two servers may both have evicted a key that nobody writes any more; so of too many marks
-//! the oldest are dropped ([`crate::keys::Keys::limit_marks`]), and the latest stamp of these is
-//! kept: what is not later than this *horizon* does not count as removed by a copy either. Marks
-//! that hold increments or times stay.
+//! Marks are bounded. A mark ends when the key is written or removed as a whole, by any server or
+//! by its time. Two servers may both have evicted a key that is never written again, so the
+//! oldest of too many marks are dropped ([`crate::keys::Keys::limit_marks`]). The latest stamp of
+//! the dropped marks is kept as the *horizon*: a value that is not later than it does not count
+//! as removed by a copy either. Marks with increments or times stay.
 
 use std::collections::hash_map::RandomState;
 
@@ -40,25 +40,25 @@ use crate::plain::{Plain, Plains};
 use crate::stamp::Stamp;
 use crate::stored::{Stored, load_len, store_len};
 
-/// Bits of a mark's first byte.
+/// Flags in the first byte of a packed mark.
 const EXACT: u8 = 1;
 const HIDDEN: u8 = 2;
 const REST: u8 = 4;
-/// More than one stamp, or none.
+/// Any number of stamps other than one.
 const MORE: u8 = 8;
 
-/// What is left of an evicted key.
+/// The remains of an evicted key.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Mark {
     pub lost: Lost,
-    /// Nothing has been written here since. Otherwise the key is among the others.
+    /// True until the key is written here again; then it is an ordinary key as well.
     pub is_hidden: bool,
-    /// Of a hidden one.
+    /// Only a hidden mark has one.
     pub rest: Key,
 }
 
 impl Mark {
-    /// It says nothing.
+    /// True if the mark carries no information.
     fn is_spare(&self) -> bool {
         self.lost.is_empty() && (!self.is_hidden || self.rest.is_empty())
     }
@@ -109,7 +109,7 @@ impl Stored for Mark {
     }
 }
 
-/// The marks of a database, in blocks as plain strings are.
+/// The marks of a database, in blocks like plain strings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Marks(Plains);
 
@@ -135,7 +135,7 @@ impl Marks {
         if self.is_empty() { None } else { self.0.get(name).and_then(Mark::of) }
     }
 
-    /// Has a key this mark, or none if it says nothing.
+    /// Sets the mark of a key. A mark without information is removed.
     pub fn set(&mut self, name: &[u8], mark: &Mark) {
         if mark.is_spare() {
             self.0.remove(name);
@@ -149,7 +149,7 @@ impl Marks {
         self.0.iter().map(|(name, _)| name)
     }
 
-    /// Those that have a rest.
+    /// The marks that have a rest.
     pub fn with_rest(&self) -> impl Iterator<Item = (&[u8], Mark)> {
         let has_rest = |plain: &Plain<'_>| plain.value.first().is_some_and(|flags| flags & REST != 0);
         let some = self.0.iter().filter(move |(_, plain)| has_rest(plain));
@@ -164,12 +164,12 @@ impl Marks {
         self.0.block_among(name, blocks)
     }
 
-    /// What is now of what was in a block when there were so many.
+    /// The present marks of the names that were in `block` when there were `then` blocks.
     pub fn of_block(&self, block: usize, then: usize) -> impl Iterator<Item = (&[u8], Mark)> {
         self.0.of_block(block, then).filter_map(|(name, plain)| Some((name, Mark::of(plain)?)))
     }
 
-    /// Drops those that have no rest and whose latest stamp is not after a horizon.
+    /// Drops marks without a rest whose latest stamp is not after `horizon`.
     pub fn drop_until(&mut self, horizon: Stamp) {
         let keeps = |plain: &Plain<'_>| {
             plain.stamp > horizon || plain.value.first().is_none_or(|flags| flags & REST != 0)
@@ -177,7 +177,7 @@ impl Marks {
         self.0.retain(|_, plain| keeps(&plain));
     }
 
-    /// The latest stamps of those that could be dropped, of some.
+    /// The latest stamps of droppable marks among the first `most` marks.
     pub fn sample(&self, most: usize) -> impl Iterator<Item = Stamp> {
         let droppable = |plain: &Plain<'_>| plain.value.first().is_some_and(|flags| flags & REST == 0);
         self.0.iter().take(most).filter(move |(_, plain)| droppable(plain)).map(|(_, plain)| plain.stamp)

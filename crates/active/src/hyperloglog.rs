@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! HyperLogLogs: the union of what all regions have counted; DEL takes what it saw.
+//! HyperLogLogs: the union of the counts of all regions; DEL removes the additions it saw.
 //!
-//! Of each register there are the additions that may still show: a later one that had seen an
-//! earlier one replaces it if its rank is not less. So after a DEL exactly the additions are left
-//! that it had not seen, also in registers where a greater rank was removed. PFADD therefore says
-//! every rank that it counts, whether or not it changes a register. Additions that do not show go
-//! when all regions know them: no removal can take the one that shows without them any more.
+//! A register keeps the additions that may still show: a later addition replaces an earlier one
+//! that it had seen, unless its rank is lower. So a DEL leaves exactly the additions it had not
+//! seen, even in registers where it removed a greater rank. That is why PFADD sends every rank
+//! that it counts, whether or not it changes a register. Hidden additions are dropped once all
+//! regions know them: no removal can then remove the visible one without them.
 
 use crate::cell::{At, Sides};
 use crate::stamp::Stamp;
 use crate::stored::stored;
 
-/// Registers, and the greatest rank.
+/// The number of registers, and the greatest rank.
 pub const REGISTERS: u16 = 1 << 14;
 pub const RANK_MAX: u8 = 51;
 
@@ -24,7 +24,7 @@ struct Addition {
 }
 
 impl Addition {
-    /// Whether there are such a register and rank.
+    /// True if the register and rank are valid.
     fn can_be(&self) -> bool {
         self.register < REGISTERS && (1..=RANK_MAX).contains(&self.rank)
     }
@@ -32,7 +32,7 @@ impl Addition {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HyperLogLog {
-    /// In order.
+    /// Sorted.
     additions: Vec<Addition>,
 }
 
@@ -41,12 +41,12 @@ impl HyperLogLog {
         self.additions.is_empty()
     }
 
-    /// The stamps of all that there is.
+    /// Visits the stamps of everything.
     pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
         self.additions.iter().for_each(|one| note(one.stamp));
     }
 
-    /// Counts, and answers whether what it counted holds garbage now.
+    /// Counts registers and ranks. Returns true if a counted register now holds garbage.
     pub fn apply(&mut self, at: &At, registers: &[(u16, u8)]) -> bool {
         let mut has_garbage = false;
         for &(register, rank) in registers {
@@ -77,15 +77,15 @@ impl HyperLogLog {
         self.additions.sort_unstable();
     }
 
-    /// Whether it has additions that do not show.
+    /// True if it has hidden additions.
     pub fn has_garbage(&self) -> bool {
         self.additions.windows(2).any(|pair| pair[0].register == pair[1].register)
     }
 
-    /// Drops them, and answers how many.
+    /// Drops the hidden additions, and returns their number.
     pub fn settle(&mut self) -> usize {
         let before = self.additions.len();
-        // The last of a register, which has the greatest rank, is the one that stays.
+        // The last addition of a register has the greatest rank, and is kept.
         self.additions.reverse();
         self.additions.dedup_by_key(|one| one.register);
         self.additions.reverse();
@@ -93,12 +93,12 @@ impl HyperLogLog {
         before - self.additions.len()
     }
 
-    /// Whether its additions are in order.
+    /// True if the additions are in order.
     fn can_be(&self) -> bool {
         self.additions.is_sorted_by(|one, next| one < next)
     }
 
-    /// Registers that are not 0, with their ranks.
+    /// The non-zero registers, with their ranks.
     pub fn registers(&self) -> Vec<(u16, u8)> {
         let mut shown: Vec<(u16, u8)> = Vec::new();
         for one in &self.additions {

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A sequence that is changed anywhere: its items stand in chunks, so that a change moves a chunk's
-//! and not those of half the sequence. Its ends cost what they cost in a `VecDeque`.
+//! A sequence that can change anywhere. Items are kept in chunks, so that a change moves one
+//! chunk's items and not half the sequence. Operations at the ends cost the same as in a
+//! `VecDeque`.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use crate::stored::{Stored, load_len, store_len};
 
-/// Items of a chunk at most, and of two neighbours that become one.
+/// The maximum number of items in a chunk, and in two neighbours that are merged.
 const CHUNK: usize = 512;
 const JOINED: usize = CHUNK / 2;
 
-/// See the module.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub(crate) struct Items<T> {
-    /// None of them is empty.
+    /// No chunk is empty.
     chunks: VecDeque<VecDeque<T>>,
     len: usize,
 }
@@ -52,7 +53,7 @@ impl<T> Items<T> {
         self.chunks.iter().flatten()
     }
 
-    /// Items from an index on.
+    /// The items from an index on.
     pub fn since(&self, index: usize) -> impl Iterator<Item = &T> {
         let (chunk, within) = self.place(index);
         let mut chunks = self.chunks.range(chunk.min(self.chunks.len())..);
@@ -60,8 +61,8 @@ impl<T> Items<T> {
         first.chain(chunks.flatten())
     }
 
-    /// The chunk that an index is in, and the index within it. The index behind the last item is
-    /// the one behind the last chunk's.
+    /// The chunk that holds an index, and the index within it. The index past the last item maps
+    /// to the end of the last chunk.
     fn place(&self, index: usize) -> (usize, usize) {
         if index < self.len / 2 {
             let mut left = index;
@@ -112,7 +113,7 @@ impl<T> Items<T> {
         }
     }
 
-    /// [`Items::place`] while the length has been raised already.
+    /// [`Items::place`] when `len` already counts the new item.
     fn place_before(&mut self, index: usize) -> (usize, usize) {
         self.len -= 1;
         let place = self.place(index);
@@ -140,9 +141,9 @@ impl<T> Items<T> {
         Some(item)
     }
 
-    /// Where an item is, or would be, by an order that the items are in.
+    /// The index of an item, or its insertion point, by the order in which the items are sorted.
     pub fn search(&self, order: impl Fn(&T) -> Ordering) -> Result<usize, usize> {
-        // The last chunk that begins with or before it.
+        // The last chunk whose first item is not after the wanted one.
         let is_before =
             |chunk: &VecDeque<T>| chunk.front().is_some_and(|item| order(item) != Ordering::Greater);
         let number = self.chunks.partition_point(is_before).saturating_sub(1);
@@ -193,7 +194,7 @@ impl<T: Stored> Stored for Items<T> {
 mod tests {
     use super::*;
 
-    /// Random changes do to it what they do to a list.
+    /// Random changes have the same effect as on a `Vec`.
     #[test]
     fn items_are_a_list() {
         let mut random = fastrand::Rng::with_seed(11);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A key: its value, its time to live, and what other regions have made of it at the same time.
+//! A key: its value, its time to live, and the concurrent changes of other regions.
 //!
-//! Regions that do not know of each other's may give a key values of different types. The last type
-//! in a fixed order shows, the same everywhere. The others are kept hidden, since a removal may
-//! have seen only one of them, until a write that saw them removes them.
+//! Regions that write concurrently may give a key values of different types. The last type in a
+//! fixed order shows, on every server. The others stay hidden until a write that saw them removes
+//! them, since a removal may have seen only one of them.
 //!
-//! Likewise a write that finds no key, or one whose time has come, first removes what is left of
-//! it.
+//! Likewise, a write that finds no key, or an expired one, first removes its remains.
 
 use smallvec::SmallVec;
 
@@ -23,23 +22,23 @@ use crate::value::Value;
 
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Key {
-    /// In order of type; nearly always one.
+    /// Ordered by type; nearly always one.
     values: SmallVec<[Value; 1]>,
-    /// Most keys have none.
+    /// Absent for most keys.
     times: Option<Box<Times>>,
 }
 
 static NO_TIMES: Times = Times::none();
 
 impl Key {
-    /// A string that has been written once.
+    /// A key with a string that has been written once.
     pub(crate) fn of_plain(plain: Plain<'_>) -> Key {
         let cell = Cell::written(plain.stamp, Bytes::from(plain.value));
         let times = plain.time.map(|time| Box::new(Times::given(plain.stamp, time)));
         Key { values: SmallVec::from_buf([Value::String(cell)]), times }
     }
 
-    /// The string, if it is one that has been written once, and had its time from that.
+    /// The string, if it has been written once and any time of the key came from that write.
     pub(crate) fn as_plain(&self) -> Option<Plain<'_>> {
         let [Value::String(cell)] = &self.values[..] else { return None };
         let (stamp, value) = cell.plain()?;
@@ -50,7 +49,7 @@ impl Key {
         Some(Plain { stamp, time, value })
     }
 
-    /// Stores what [`Key::of_plain`] makes.
+    /// Stores the key that [`Key::of_plain`] would make.
     pub(crate) fn store_plain(plain: Plain<'_>, out: &mut Vec<u8>) {
         store_len(1, out);
         (Kind::String as u8).store(out);
@@ -67,7 +66,7 @@ impl Key {
         }
     }
 
-    /// The only value that there is, if it shows.
+    /// The value, if it is the only one and visible.
     pub(crate) fn only(&self) -> Option<&Value> {
         let [value] = &self.values[..] else { return None };
         value.is_live().then_some(value)
@@ -77,24 +76,24 @@ impl Key {
         self.times.is_some()
     }
 
-    /// [`Value::write_plain`] of the only value that there is.
+    /// [`Value::write_plain`] on the only value.
     pub(crate) fn write_plain(&mut self, at: &At, change: &Change) -> bool {
         let [value] = &mut self.values[..] else { return false };
         value.write_plain(at, change)
     }
 
-    /// The value that shows.
+    /// The visible value.
     pub(crate) fn into_value(mut self) -> Option<Value> {
         let index = self.values.iter().rposition(Value::is_live)?;
         Some(self.values.swap_remove(index))
     }
 
-    /// The types of values that are hidden, a bit for each.
+    /// The types of the hidden values, one bit each.
     pub(crate) fn hidden(&self) -> u8 {
         if self.values.len() < 2 { 0 } else { self.losers().fold(0, |all, value| all | value.kind().bit()) }
     }
 
-    /// The value that shows, unless its time has come.
+    /// The visible value, whether or not the key's time has passed.
     pub fn value(&self) -> Option<&Value> {
         self.values.iter().rfind(|value| value.is_live())
     }
@@ -104,13 +103,13 @@ impl Key {
         self.values.iter()
     }
 
-    /// Values that are hidden behind it.
+    /// The hidden live values.
     pub fn losers(&self) -> impl Iterator<Item = &Value> {
         let shown = self.value().map(Value::kind);
         self.values.iter().filter(move |value| Some(value.kind()) != shown && value.is_live())
     }
 
-    /// Nothing is left of it.
+    /// True if nothing is left of the key.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty() && self.times.is_none()
     }
@@ -124,8 +123,8 @@ impl Key {
         self.times.take_if(|times| times.is_empty());
     }
 
-    /// Until when it lives, with the stamp of who said so. A string that was written later than the
-    /// time was given lives without it.
+    /// The expiry time in Unix ms, with the stamp of the effect that gave it. A time given before
+    /// the visible string was written does not apply.
     pub fn time(&self, rules: &Rules) -> Option<(Stamp, u64)> {
         match self.times().winner(self.floor(), rules) {
             Some((stamp, Time::At(time))) => Some((stamp, time)),
@@ -133,7 +132,7 @@ impl Key {
         }
     }
 
-    /// The time of a key that is there, or of an element that it shows.
+    /// The time of a visible key, or of one of its elements.
     pub(crate) fn time_of(&self, element: Option<&[u8]>, rules: &Rules) -> Option<GivenTime> {
         let value = self.value()?;
         match element {
@@ -149,12 +148,12 @@ impl Key {
         }
     }
 
-    /// What a removal is to say that it saw of increments.
+    /// The increments that a removal has to list as seen.
     pub fn seen(&self) -> Vec<SeenAt> {
         self.values.iter().flat_map(Value::seen).collect()
     }
 
-    /// Applies a change, and answers whether what it changed holds garbage now.
+    /// Applies a change. Returns true if the changed part now holds garbage.
     pub fn apply(&mut self, at: &At, change: Change) -> bool {
         let mut has_garbage = false;
         let kind = change.kind();
@@ -172,14 +171,15 @@ impl Key {
             }
             Change::Live(time) => self.change_times(|times| times.set(at, time)),
             change => {
-                // A string's time is the key's.
+                // The time of a string is the time of the key.
                 let change = match change {
                     Change::String(CellChange::Put { value, time, seen }) => {
                         match time {
                             Some(time) => self.change_times(|times| times.set(at, Time::At(time))),
                             None => self.forget_times(at),
                         }
-                        // A region that has evicted values of other types may not know of them.
+                        // The writer may have evicted values of other types, and so not know of
+                        // them.
                         let others = self.values.iter_mut().filter(|value| value.kind() != Kind::String);
                         others.for_each(|value| value.remove(at, &[]));
                         Change::String(CellChange::Put { value, time: None, seen })
@@ -220,25 +220,25 @@ impl Key {
         }
     }
 
-    /// Removes what the effect saw.
+    /// Removes everything that the effect saw.
     pub fn remove(&mut self, at: &At, seen: &[SeenAt]) {
         self.values.iter_mut().for_each(|value| value.remove(at, seen));
         self.forget_times(at);
         self.compact(at.rules);
     }
 
-    /// The stamps of all that there is but increments and times.
+    /// Visits the stamps of everything but increments and times.
     pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
         self.values.iter().for_each(|value| value.each_stamp(note));
     }
 
-    /// Drops what an evicted key does not keep, and notes the stamps of that.
+    /// Drops the parts that an evicted key does not keep, and adds their stamps to `lost`.
     pub(crate) fn strip(&mut self, lost: &mut Lost) {
         self.values.iter_mut().for_each(|value| value.strip(lost));
         self.values.retain(|value| !value.is_empty());
     }
 
-    /// The string that shows is not later than another one.
+    /// True if the visible value is a string older than a stamp.
     pub(crate) fn is_older(&self, than: Stamp) -> bool {
         matches!(self.value(), Some(Value::String(cell)) if cell.stamp().is_some_and(|stamp| stamp < than))
     }
@@ -253,30 +253,32 @@ impl Key {
             }
         }
         if self.times.is_some() || theirs.times.is_some() {
-            // An evicted key keeps its times, also one that came with a value that it has lost.
+            // An evicted key keeps its times, even a time that came with a value it has lost.
             let sides = &Sides { lost: &Lost::none(), ..*sides };
             self.change_times(|times| times.merge(theirs.times(), sides));
         }
         self.compact(sides.rules);
     }
 
-    /// Which times count depends on what shows, so none goes while something is hidden.
+    /// Which times apply depends on the visible value, so none is dropped while a value is
+    /// hidden.
     fn times_have_garbage(&self, rules: &Rules) -> bool {
         self.values.len() <= 1 && self.times().has_garbage(self.value().is_some(), self.floor(), rules)
     }
 
-    /// Whether it holds something that does not show and can go when all regions know it. Values of
-    /// other types are not among it.
+    /// True if the key holds invisible state that can be dropped once every region has
+    /// acknowledged it. Hidden values of other types are not garbage.
     pub fn has_garbage(&self, rules: &Rules) -> bool {
         self.times_have_garbage(rules) || self.values_have_garbage(rules)
     }
 
-    /// The same of a key of which a part is lost: its times count, whatever there is of it.
+    /// The same for a key with an evicted part: all its times count, whatever is left of its
+    /// value.
     pub(crate) fn values_have_garbage(&self, rules: &Rules) -> bool {
         self.values.iter().any(|value| value.has_garbage(rules))
     }
 
-    /// Drops that.
+    /// Drops that garbage.
     pub(crate) fn settle_values(&mut self, rules: &Rules) {
         for value in &mut self.values {
             value.settle(rules);
@@ -284,7 +286,7 @@ impl Key {
         self.values.retain(|value| !value.is_empty());
     }
 
-    /// Drops that, and answers how many things.
+    /// Drops all garbage, and returns the number of dropped items.
     pub fn settle(&mut self, rules: &Rules) -> usize {
         let mut dropped = self.values.iter_mut().map(|value| value.settle(rules)).sum();
         self.compact(rules);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! All keys of a replica, and those among them that hold garbage: what does not show and can go
-//! when all regions know it.
+//! All keys of a replica, and an index of the keys with garbage: invisible state that can be
+//! dropped once every region has acknowledged it.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,7 +21,7 @@ use crate::stored::{Stored, load_len};
 use crate::vector::Seen;
 use crate::{Bytes, Name};
 
-/// Marks of evicted keys that are looked at to find which are old.
+/// Marks of evicted keys sampled per database to find old ones.
 const MARKS_SAMPLED: usize = 4096;
 
 /// A database and a name.
@@ -39,38 +39,40 @@ pub struct Hashed<'n> {
 pub struct Keys {
     /// By database.
     all: BTreeMap<u32, Database>,
-    /// Of all databases, also ones that come back, so that buckets stay the same.
+    /// Shared by all databases, including recreated ones, so that a name's bucket stays the same.
     hasher: RandomState,
     /// Keys with garbage, and the number of the change that touched them last.
     garbage: HashMap<KeyId, u64>,
-    /// The same, by the number.
+    /// The same entries, ordered by the number.
     garbage_order: BTreeSet<(u64, KeyId)>,
-    /// They are being written.
+    /// The save or digest in progress.
     saving: Option<Box<Saving>>,
-    /// How often that has begun.
+    /// The number of saves and digests started so far.
     savings: u64,
-    /// The latest stamp of what was evicted and is not kept any more.
+    /// The latest stamp of the dropped marks of evicted keys.
     pub horizon: Stamp,
-    /// Evicted keys of which clients here have written more than they know of.
+    /// Evicted keys that clients here have written, and that show more than those clients know
+    /// of.
     revived: Vec<KeyId>,
     /// Changes so far.
     pub changes: u64,
-    /// Values that were hidden behind others of another type.
+    /// The number of values that became hidden behind a value of another type.
     pub type_conflicts: u64,
-    /// Values that lost against another region's concurrent write, by their type. Not saved.
+    /// The number of values that lost to a concurrent write of another region, by type. Not
+    /// saved.
     pub conflicts: [u64; Kind::ALL.len()],
 }
 
-/// What another replica's keys change here.
+/// The changes that merging another replica's keys makes.
 #[derive(Debug, Default)]
 pub struct Changes<'t> {
-    /// Strings that have been written once, and of which nothing is here that stays.
+    /// Plain strings that are new here or replace everything here.
     pub new: Vec<(u32, &'t [u8], Plain<'t>)>,
-    /// Other keys, as they are to be.
+    /// Other changed keys, in their merged form.
     pub merged: Vec<(u32, Name, Key)>,
-    /// Keys of which something was evicted on either side.
+    /// Keys with an eviction mark on either side.
     pub evicted: Vec<KeyId>,
-    /// Keys with garbage that stay as they are.
+    /// Unchanged keys that hold garbage.
     garbage: Vec<KeyId>,
 }
 
@@ -83,7 +85,7 @@ impl Keys {
         self.hasher.hash_one(name)
     }
 
-    /// Prefetches what there is of keys, by the hashes of their names.
+    /// Prefetches keys, by database and hash of the name.
     pub fn prefetch(&self, hashed: &[(u32, u64)]) {
         let each = |one: fn(&Database, u64)| {
             let found = hashed.iter().filter_map(|(database, hash)| Some((self.all.get(database)?, *hash)));
@@ -102,8 +104,9 @@ impl Keys {
         }
     }
 
-    /// A [plain write](crate::write) where nothing is, or a plain string that it replaces: what
-    /// [`Keys::apply`] comes to then. False if it is another case; nothing has changed then.
+    /// Applies a [plain write](crate::write) to a key that does not exist, or is a plain string
+    /// that the write replaces, with the same result as [`Keys::apply`]. Returns false, and
+    /// changes nothing, in any other case.
     pub fn write(&mut self, at: &At, key: Hashed<'_>, value: &[u8]) -> bool {
         let Hashed { database, hash, name } = key;
         let Some(keys) = self.all.get_mut(&database) else { return false };
@@ -124,13 +127,14 @@ impl Keys {
         true
     }
 
-    /// Whether a key is a string that has been written once, so that a write sees all of it.
+    /// True if a key is a string that has been written once, so that a write sees all of it.
     pub fn is_plain(&self, database: u32, name: &[u8]) -> bool {
         self.all.get(&database).is_some_and(|keys| keys.plain.get(name).is_some())
     }
 
-    /// Whether a write that has seen so much replaces all that there is of a string or an element:
-    /// what has been written once, or nothing; or adds to a string that shows and has no time.
+    /// True if a write that has seen `seen` replaces everything there is of a string or element:
+    /// nothing, or a value that has been written once; or if it increments a visible string
+    /// without a time.
     pub fn is_replaced(&self, database: u32, name: &[u8], change: &Change, seen: &Seen) -> bool {
         let is_string = matches!(change, Change::String(CellChange::Put { .. }));
         let Some(keys) = self.all.get(&database) else { return is_string };
@@ -150,17 +154,17 @@ impl Keys {
         self.all.iter().flat_map(|(database, keys)| keys.iter().map(|(name, key)| (*database, name, key)))
     }
 
-    /// Their names.
+    /// The names of all keys.
     pub fn names(&self) -> impl Iterator<Item = (u32, &[u8])> {
         self.all.iter().flat_map(|(database, keys)| keys.names().map(|name| (*database, name)))
     }
 
-    /// Those of one database.
+    /// The keys of one database.
     pub fn of_database(&self, database: u32) -> impl Iterator<Item = KeyRef<'_>> {
         self.all.get(&database).into_iter().flat_map(|keys| keys.iter().map(|(_, key)| key))
     }
 
-    /// The last database that clients can choose.
+    /// The last database, except the one of libraries.
     pub fn last_database(&self) -> Option<u32> {
         self.all.keys().copied().rfind(|database| *database != LIBRARIES)
     }
@@ -175,7 +179,7 @@ impl Keys {
             return;
         }
         let id = (database, name.clone());
-        // What it holds has to be seen together with this change.
+        // The garbage can go only once this change has been acknowledged as well.
         let before = match self.garbage.get_mut(&id) {
             Some(number) => Some(std::mem::replace(number, self.changes)),
             None if has_garbage => self.garbage.insert(id.clone(), self.changes),
@@ -190,7 +194,8 @@ impl Keys {
         self.garbage_order.insert(entry);
     }
 
-    /// Applies an effect, of a client here or not. `run` says where a stamp's run starts.
+    /// Applies an effect; `is_own` for one of a client here. `run` returns the start of a stamp's
+    /// run.
     pub fn apply(&mut self, at: &At, effect: &Effect, is_own: bool, run: impl Fn(Stamp) -> Option<Stamp>) {
         match effect {
             Effect::Key { database, name, change } => {
@@ -213,7 +218,7 @@ impl Keys {
                 if let Change::String(change) = change
                     && keys.write_plain(at, name, change)
                 {
-                    // It has no garbage; if it had some once, that is looked for in vain.
+                    // It has no garbage. A stale entry in the garbage index does no harm.
                     self.changes += 1;
                     return;
                 }
@@ -278,7 +283,7 @@ impl Keys {
                 }
                 is_left
             });
-            // What is left of them may be plain now.
+            // The remainder of a key may be plain now.
             left.iter().for_each(|name| keys.change(name, |_| ()));
             let evicted = keys.flush_evicted(at, of_name, &run);
             touched.extend(evicted.into_iter().map(|name| ((*number, name), true)));
@@ -286,22 +291,22 @@ impl Keys {
         self.end_visit(touched);
     }
 
-    /// After changes of many keys.
+    /// Finishes a change of many keys.
     fn end_visit(&mut self, touched: Vec<(KeyId, bool)>) {
         self.all.retain(|_, keys| !keys.is_empty());
         self.changes += 1;
         touched.iter().for_each(|((database, name), has_garbage)| self.note(*database, name, *has_garbage));
     }
 
-    /// What both sides have seen, for a database of these, the other side's keys.
+    /// `sides` for a database; `self` are the keys of the other side.
     fn sides_in<'s>(&self, number: u32, sides: &Sides<'s>) -> Sides<'s> {
         // Libraries are not evicted.
         let horizon = if number == LIBRARIES { Stamp::ZERO } else { self.horizon };
         Sides { horizon, ..*sides }
     }
 
-    /// What merging with another replica's keys changes. Most keys are the same on both sides, or
-    /// known to one of them alone.
+    /// The changes that merging another replica's keys makes. Most keys are equal on both sides,
+    /// or known to only one of them.
     pub fn changes_by<'t>(&self, theirs: &'t Keys, sides: &Sides) -> Changes<'t> {
         let (none, no_key) = (Database::default(), Key::default());
         let (mut changes, mut new) = (Changes::default(), Vec::new());
@@ -337,7 +342,7 @@ impl Keys {
                 for (name, plain) in other.plain.iter().filter(|(name, _)| is_left(name)) {
                     match mine.plain.get(name) {
                         Some(had) if had == plain => {}
-                        // They have seen it, and written it anew.
+                        // The other side has seen it and overwritten it.
                         Some(had) if sides.removed_there(had.stamp) && !sides.removed_here(plain.stamp) => {
                             new.push((number, name, plain));
                         }
@@ -384,8 +389,8 @@ impl Keys {
         self.end_visit(touched);
     }
 
-    /// Drops the garbage of some keys that were last touched by a change up to this one. True if
-    /// there are more.
+    /// Drops the garbage of at most `most` keys that were last touched by a change up to `up_to`.
+    /// Returns true if there is more.
     pub fn settle(&mut self, up_to: u64, most: usize, rules: &Rules) -> bool {
         for _ in 0..most {
             if !self.has_garbage_of(up_to) {
@@ -410,12 +415,12 @@ impl Keys {
         has_more
     }
 
-    /// Whether there is garbage that was last touched by a change up to this one.
+    /// True if there is garbage that was last touched by a change up to `up_to`.
     fn has_garbage_of(&self, up_to: u64) -> bool {
         self.garbage_order.first().is_some_and(|(number, _)| *number <= up_to)
     }
 
-    /// Keeps in mind all garbage, in keys that were loaded.
+    /// Indexes the garbage of loaded keys.
     pub fn find_garbage(&mut self, rules: &Rules) {
         for (database, keys) in &self.all {
             // Plain strings have none.
@@ -427,8 +432,8 @@ impl Keys {
         self.garbage_order = self.garbage.iter().map(|(id, number)| (*number, id.clone())).collect();
     }
 
-    /// Begins to write all keys, as they are now, behind some bytes. The number by which the pieces
-    /// are asked for.
+    /// Starts to serialize all keys in their present state, after the bytes `before`. Returns the
+    /// number that [`Keys::take_piece`] takes.
     pub fn begin_saving(&mut self, before: Vec<u8>) -> u64 {
         let mut end = Vec::new();
         self.changes.store(&mut end);
@@ -437,7 +442,7 @@ impl Keys {
         self.begin(Out::State { bytes: before, end })
     }
 
-    /// Begins to make their digest, as they are now. It is the last piece, in 8 bytes.
+    /// Starts to digest all keys in their present state. The digest is the last piece, 8 bytes.
     pub fn begin_digest(&mut self, rules: Rules) -> u64 {
         self.begin(Out::Digest { sum: 0, bytes: 0, rules })
     }
@@ -448,8 +453,8 @@ impl Keys {
         self.savings
     }
 
-    /// The next piece, of about so many bytes, and whether it is the last; nothing if everything
-    /// has changed at once, or another saving has begun.
+    /// The next piece, of about `bytes` bytes, and whether it is the last; `None` if everything
+    /// has changed at once, or another save or digest has begun.
     pub fn take_piece(&mut self, number: u64, bytes: usize) -> Option<(Vec<u8>, bool)> {
         let saving = self.saving.as_mut().filter(|saving| saving.number == number)?;
         let (piece, is_last) = saving.take_piece(&self.all, bytes);
@@ -459,12 +464,12 @@ impl Keys {
         Some((piece, is_last))
     }
 
-    /// The pieces are not wanted any more.
+    /// Aborts the save or digest.
     pub fn stop_saving(&mut self) {
         self.saving = None;
     }
 
-    /// Reads what was written, or what an older server wrote, which had no marks.
+    /// Parses the output of a save. A state of an older version has no marks.
     pub fn load(from: &mut &[u8], has_marks: bool) -> Option<Keys> {
         let mut keys = Keys::default();
         for _ in 0..load_len(from)? {
@@ -488,18 +493,18 @@ impl Keys {
         Some(keys)
     }
 
-    /// What is left of a key that was evicted, if nothing has been written to it here since.
+    /// The rest of an evicted key that has not been written here since.
     pub(crate) fn hidden(&self, database: u32, name: &[u8]) -> Option<Key> {
         let mark = self.all.get(&database)?.evicted.get(name)?;
         mark.is_hidden.then_some(mark.rest)
     }
 
-    /// Whether something of a key was evicted here and has not been written anew.
+    /// True if a key was evicted here, and not all of it has been written again.
     pub fn is_evicted(&self, database: u32, name: &[u8]) -> bool {
         self.all.get(&database).is_some_and(|keys| keys.evicted.has(name))
     }
 
-    /// Names of keys of which something was evicted.
+    /// The names of these keys.
     pub fn evicted_names(&self) -> impl Iterator<Item = (u32, &[u8])> {
         self.all.iter().flat_map(|(database, keys)| keys.evicted.names().map(|name| (*database, name)))
     }
@@ -508,14 +513,14 @@ impl Keys {
         self.all.values().map(|keys| keys.evicted.len()).sum()
     }
 
-    /// What is left of keys that were evicted, where something is but the mark.
+    /// The rests of evicted keys that have one.
     pub(crate) fn all_hidden(&self) -> impl Iterator<Item = (u32, &[u8], Key)> {
         self.all.iter().flat_map(|(database, keys)| {
             keys.evicted.with_rest().map(|(name, mark)| (*database, name, mark.rest))
         })
     }
 
-    /// The keyspace has evicted a key.
+    /// Records that the keyspace has evicted a key.
     pub fn evict(&mut self, database: u32, name: &Name, rules: &Rules, run: impl Fn(Stamp) -> Option<Stamp>) {
         let Some(keys) = self.all.get_mut(&database) else { return };
         if let Some(saving) = self.saving.as_mut().filter(|_| rules.saves_before_changes) {
@@ -525,7 +530,7 @@ impl Keys {
         self.changes += 1;
     }
 
-    /// Evicted keys of which more shows than a client here knows of that has written them.
+    /// Takes the evicted keys that show more than the clients here that wrote them know of.
     pub fn take_revived(&mut self) -> Vec<KeyId> {
         std::mem::take(&mut self.revived)
     }
@@ -534,8 +539,8 @@ impl Keys {
         !self.revived.is_empty()
     }
 
-    /// If there are more marks of evicted keys than that, drops about half of those that can be
-    /// dropped, the oldest.
+    /// If there are more than `most` marks of evicted keys, drops about half of the droppable
+    /// ones, oldest first.
     pub fn limit_marks(&mut self, most: usize) {
         if self.evicted_len() <= most {
             return;
@@ -548,7 +553,7 @@ impl Keys {
         let middle = samples.len() / 2;
         let (_, horizon, _) = samples.select_nth_unstable(middle);
         self.horizon = self.horizon.max(*horizon);
-        // A saving would miss them.
+        // A save in progress would miss them.
         self.saving = None;
         for keys in self.all.values_mut() {
             keys.evicted.drop_until(self.horizon);
@@ -556,7 +561,7 @@ impl Keys {
         self.all.retain(|_, keys| !keys.is_empty());
     }
 
-    /// Whether a key holds garbage that nobody keeps in mind. Never; tests ask.
+    /// True if a key holds garbage that is not indexed. Must never happen; for tests.
     pub fn has_forgotten_garbage(&self, rules: &Rules) -> bool {
         self.iter().any(|(database, name, key)| {
             key.has_garbage(rules) && !self.garbage.contains_key(&(database, name.into()))

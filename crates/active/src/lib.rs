@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Active-active replication: servers that all take writes, and agree once they have heard of each
-//! other's.
+//! Active-active replication: every server takes writes, and all converge once they have
+//! exchanged effects.
 //!
-//! [`clock`] stamps what a region does, [`vector`] says what a server has applied, [`effect`] is
-//! what travels, in the form of [`wire`]. The values merge: [`cell`] has the rules for one value,
-//! on which all types are built (`string`, `hash`, `set`, `sorted_set`, `list`, `stream`,
-//! `hyperloglog`), [`key`] those for a key. [`replica`] is a server's part: it turns what clients
-//! do into effects, and applies those of others once, in order, whatever way they come.
+//! [`clock`] stamps a region's effects, [`vector`] records the effects a server has applied, and
+//! [`effect`] is the unit of replication, in [`wire`] format. Values merge: [`cell`] has the
+//! rules for one value, on which all types are built (`string`, `hash`, `set`, `sorted_set`,
+//! `list`, `stream`, `hyperloglog`); [`key`] has the rules for a key. [`replica`] is a server's
+//! state: it turns client requests into effects, and applies the effects of other regions once
+//! and in order, over any route.
 //!
-//! Nothing here does input or output, reads a clock or starts a thread; time is an argument. So the
-//! simulator (`tests/simulation`) runs what a server runs. Values are apart from their marks
-//! ([`cell::Mark`]), so that the engine may keep marks beside its own values, and only while
-//! active-active is on.
+//! This crate does no input or output, reads no clock and starts no thread; time is an argument.
+//! So the simulator (`tests/simulation`) runs the server's own code. Values are separate from
+//! their marks ([`cell::Mark`]), so the engine can keep marks beside its own values, and only
+//! while active-active is on.
 
 #![forbid(unsafe_code)]
 
@@ -76,7 +77,7 @@ pub use rules::Rules;
 pub use stamp::{Region, Stamp};
 pub use vector::Vector;
 
-/// A value or element as clients wrote it.
+/// A value or element as the client wrote it.
 pub type Bytes = Box<[u8]>;
 /// A key's name.
 pub type Name = std::sync::Arc<[u8]>;

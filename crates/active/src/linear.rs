@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Linear hashing: which of so many buckets a hash is in. There is one more whenever they have
-//! become full on the average; only one bucket is split then, so no change waits for a whole table
-//! to be moved.
+//! Linear hashing: maps a hash to one of a growing number of buckets. A table whose buckets are
+//! full on average gets one more bucket, and only one bucket is split for it, so no change waits
+//! for a whole table to be moved.
 
-/// The bucket of a hash among so many: the first 2^n of them if it is there, 2^n being the least
-/// power that is not less than all; else the one that will be split into it.
+/// The bucket of a hash: the hash modulo the least power of two that is not below `buckets` if
+/// that bucket exists, else the bucket that will be split to create it.
 pub(crate) fn index(hash: u64, buckets: usize) -> usize {
     let mask = buckets.next_power_of_two() - 1;
     let index = hash as usize & mask;
     if index < buckets { index } else { hash as usize & (mask >> 1) }
 }
 
-/// The bucket that is split when there is a new one.
+/// The bucket to split when bucket `new` is added.
 pub(crate) fn split_by(new: usize) -> usize {
     new & !(1 << (usize::BITS - 1 - new.leading_zeros()))
 }
 
-/// The buckets among which is spread what was in one of them when there were fewer. None if there
-/// are fewer now: the table has been empty meanwhile.
+/// The buckets that now hold the entries `bucket` had when there were `then` buckets. Empty if
+/// there are fewer buckets now: the table has been emptied meanwhile.
 pub(crate) fn family(bucket: usize, then: usize, now: usize) -> Vec<usize> {
     if now < then || bucket >= now {
         return Vec::new();
@@ -41,7 +41,7 @@ pub(crate) fn family(bucket: usize, then: usize, now: usize) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    /// What a bucket held is in its family later, and nothing else is there.
+    /// A bucket's former entries are all in its family, and families do not overlap.
     #[test]
     fn families_hold_what_a_bucket_held() {
         let mut random = fastrand::Rng::with_seed(3);

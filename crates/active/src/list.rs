@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Lists: elements in the order of their [places](crate::place). Concurrent pushes all stay, in the
-//! same order everywhere; a removal removes what it saw, so of an element that LSET changes
-//! meanwhile the new value stays.
+//! Lists: elements in the order of their [places](crate::place). Concurrent pushes all stay, in
+//! the same order everywhere. A removal removes the value it saw, so an element that a concurrent
+//! LSET changes stays, with the new value.
 //!
-//! An element that has only been pushed needs 16 bytes of marks: its place's one word, which is its
-//! stamp as well, and an empty box. What was inserted or changed has more in the box.
+//! An element that has only been pushed needs 16 bytes of marks: the one word of its place, which
+//! is also its stamp, and an empty box. An inserted or changed element has more in the box.
 
 use crate::stored::stored;
 use std::cmp::Ordering;
@@ -23,23 +23,23 @@ pub struct List {
 
 #[derive(Clone, PartialEq, Debug)]
 struct Item {
-    /// Empty if there is a cell in the box.
+    /// Empty if the box has a cell.
     value: Bytes,
     mark: ItemMark,
 }
 
 #[derive(Clone, PartialEq, Debug)]
 struct ItemMark {
-    /// The last step of its place.
+    /// The last step of the place.
     step: Step,
     more: Option<Box<More>>,
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
 struct More {
-    /// The steps before it.
+    /// The steps before the last one.
     way: Box<[Step]>,
-    /// Value and marks, if its stamp is another than its place's, or there is more than one value.
+    /// Value and marks, if the stamp differs from the place's or there is more than one value.
     cell: Option<Cell<Bytes>>,
 }
 
@@ -74,7 +74,7 @@ impl Item {
         }
     }
 
-    /// With the cell given, or nothing if nothing is left of it.
+    /// The item with this cell; `None` if nothing is left of it.
     fn with(mut self, cell: Cell<Bytes>) -> Option<Item> {
         cell.base()?;
         let plain = cell.into_plain().and_then(|(stamp, value)| {
@@ -101,7 +101,7 @@ impl Item {
         self.mark.more.as_ref().is_none_or(|more| more.cell.is_none())
     }
 
-    /// Only the plain items' way is quick.
+    /// Fast only for plain items.
     fn removed(self, at: &At) -> Option<Item> {
         if self.is_plain() {
             return (!at.removes(self.own_stamp())).then_some(self);
@@ -121,7 +121,7 @@ impl List {
         self.items.is_empty()
     }
 
-    /// The stamps of all that there is.
+    /// Visits the stamps of everything.
     pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
         for item in self.items.iter() {
             if item.is_plain() { note(item.own_stamp()) } else { item.cell().each_stamp(note) }
@@ -132,7 +132,7 @@ impl List {
         self.items.iter().map(Item::shown)
     }
 
-    /// Those from an index on.
+    /// The values from an index on.
     pub(crate) fn values_since(&self, index: usize) -> impl Iterator<Item = &Bytes> {
         self.items.since(index).map(Item::shown)
     }
@@ -142,12 +142,12 @@ impl List {
         self.items.iter().map(|item| (Place::new(item.steps()), item.shown()))
     }
 
-    /// The index of an element that is there; of others the one that it would have.
+    /// The index of an element; `Err` with its insertion point if it does not exist.
     pub(crate) fn index(&self, place: &Place) -> Result<usize, usize> {
         self.find(place.steps())
     }
 
-    /// Whether an element is there.
+    /// True if an element exists.
     pub(crate) fn has(&self, place: &Place) -> bool {
         self.index(place).is_ok()
     }
@@ -156,7 +156,7 @@ impl List {
         self.items.get(index).map(Item::shown)
     }
 
-    /// How many elements stand before all of these places, and how many behind.
+    /// The number of elements before all of these places, and the number after all of them.
     pub(crate) fn around<'a>(&self, places: impl Iterator<Item = &'a Place>) -> (usize, usize) {
         let (mut first, mut end) = (self.len(), 0);
         for place in places {
@@ -173,7 +173,7 @@ impl List {
         Place::new(self.items.get(index)?.steps())
     }
 
-    /// Where an element comes that is inserted before the one of this index.
+    /// The place of an element that is inserted before the one at `index`.
     pub fn place_before(&self, index: usize, stamp: Stamp) -> Option<Place> {
         if index == 0 {
             return Place::new([Step::push(Side::Left, stamp)].into_iter());
@@ -191,7 +191,7 @@ impl List {
 
     fn find(&self, steps: &[Step]) -> Result<usize, usize> {
         let order = |item: &Item| compare(item.steps(), steps.iter().copied());
-        // Most are pushed or popped.
+        // Most elements are pushed or popped.
         if self.items.back().is_none_or(|item| order(item) == Ordering::Less) {
             return Err(self.items.len());
         }
@@ -201,7 +201,7 @@ impl List {
         self.items.search(order)
     }
 
-    /// Pushes values, of which each has the next stamp.
+    /// Pushes values, which take consecutive stamps.
     pub fn push(&mut self, at: &At, side: Side, values: Vec<Bytes>) {
         for (count, value) in (0..).zip(values) {
             let steps = [Step::push(side, at.stamp.plus(count))];
@@ -212,7 +212,7 @@ impl List {
         }
     }
 
-    /// Inserts, changes or removes one element, and answers whether it holds garbage now.
+    /// Inserts, changes or removes one element. Returns true if it now holds garbage.
     pub fn apply(&mut self, at: &At, place: &Place, change: CellChange<Bytes>) -> bool {
         match self.find(place.steps()) {
             Ok(index) => {
@@ -235,7 +235,7 @@ impl List {
         }
     }
 
-    /// Whether its elements are in order.
+    /// True if the elements are in order.
     fn can_be(&self) -> bool {
         let mut items = self.items.iter();
         let Some(mut before) = items.next() else { return true };

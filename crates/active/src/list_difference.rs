@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Requests that bring a list from what it showed to what it shows, where some of its places were
+//! Requests that bring a list from its former to its present state when some of its places were
 //! touched.
 //!
-//! At the ends they are pops and pushes. Commands name an element in the middle by its index
-//! (LSET), or by being the first or last one of its value (LREM, LINSERT). Where that does not do,
-//! all between the touched places and the nearer end is written anew.
+//! Changes at the ends are pops and pushes. In the middle commands name an element by its index
+//! (LSET), or as the first or last one of its value (LREM, LINSERT). Where neither works,
+//! everything between the touched places and the nearer end is rewritten.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ use crate::place::{Place, Side};
 use crate::requests::Requests;
 use crate::view::Part;
 
-/// Elements that are inserted or removed one by one: for each the list is looked through.
+/// The maximum number of elements inserted or removed one by one: each one scans the list.
 const EDITS: usize = 16;
 
-/// `before` are those of the touched places that had an element, with its value. False if the list
-/// has to be written anew.
+/// `before` has the touched places that had an element, with its value. Returns false if the
+/// whole list must be rewritten.
 pub(crate) fn bring_list(
     requests: &mut Requests,
     key: &[u8],
@@ -55,8 +55,8 @@ pub(crate) fn bring_list(
     true
 }
 
-/// Other values of any number of elements, or some elements more or less. False if there are no
-/// commands that do it.
+/// Changes the values of any number of elements, or adds and removes a few. Returns false if no
+/// commands can do it.
 fn change_in_place<'p>(
     requests: &mut Requests,
     key: &[u8],
@@ -84,7 +84,7 @@ fn change_in_place<'p>(
         return true;
     }
     let had = requests.all.len();
-    // Names go by values, so those must be the ones that the keyspace has.
+    // Commands name elements by value, so the other values must be those in the keyspace.
     let is_done = set.is_empty()
         && gone.len() + new.len() <= EDITS
         && remove_in_place(requests, key, list, &gone)
@@ -99,7 +99,7 @@ fn is_among_first(list: &List, count: usize, value: &Bytes) -> bool {
     list.values().take(count).any(|one| one == value)
 }
 
-/// Removes elements that stood before those of these indexes, in order.
+/// Removes elements that stood before the elements now at these indexes, in order.
 fn remove_in_place(requests: &mut Requests, key: &[u8], list: &List, gone: &[(usize, &Bytes)]) -> bool {
     gone.iter().enumerate().all(|(number, (index, value))| {
         let is_first = !is_among_first(list, *index, value);
@@ -112,10 +112,10 @@ fn remove_in_place(requests: &mut Requests, key: &[u8], list: &List, gone: &[(us
     })
 }
 
-/// Inserts elements that have these indexes in the end, in order.
+/// Inserts elements, in order, that end up at these indexes.
 fn insert_in_place(requests: &mut Requests, key: &[u8], list: &List, new: &[(usize, &Bytes)]) -> bool {
     new.iter().enumerate().all(|(number, (index, value))| {
-        // Those behind it that are new are not there yet.
+        // New elements after it are not there yet.
         let next = (*index..).zip(new[number..].iter()).take_while(|(at, (new, _))| at == new).count();
         let next = list.value(index + next).filter(|pivot| !is_among_first(list, *index, pivot));
         let previous = index
@@ -130,9 +130,9 @@ fn insert_in_place(requests: &mut Requests, key: &[u8], list: &List, new: &[(usi
     })
 }
 
-/// What stands between the touched places and the nearer end is written anew. So many elements were
-/// there, and so many are kept on the two sides. False if none are: a list that is empty in between
-/// loses its time.
+/// Rewrites everything between the touched places and the nearer end. `had` is the former length;
+/// `left` and `right` are the numbers of elements kept at the two ends. Returns false if none is
+/// kept: a list that is empty in between loses its time.
 fn rewrite_shorter_end(
     requests: &mut Requests,
     key: &[u8],
@@ -152,7 +152,7 @@ fn rewrite_shorter_end(
     true
 }
 
-/// Elements of an end, from the middle on, as they are pushed.
+/// Reverses the elements of an end to push order, from the middle outwards.
 fn outwards(mut values: Vec<&Bytes>) -> Vec<&Bytes> {
     values.reverse();
     values

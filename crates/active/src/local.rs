@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What clients of this region do, turned into effects: each method changes the replica and records
-//! what the other regions are to do.
+//! Turns changes by this region's clients into effects: each method changes the replica and
+//! records the effect for the other regions.
 //!
-//! Which of these a command is, its checks and its reply are the caller's: a method does what it is
-//! told, once the command has been found to change something. A write that finds no key, or no
-//! element to add to, first removes what may be left of a former one, also elsewhere.
+//! The caller maps a command to these methods, checks it and makes the reply. A method performs
+//! its change unconditionally, so it is called only if the command changes something. A write
+//! that finds no key, or no element to add to, first removes possible remains of a former one,
+//! also at other regions.
 
 use crate::amount::Amount;
 use crate::cell::{At, Cell, CellChange, Time};
@@ -23,19 +24,19 @@ use crate::vector::{Run, Seen};
 use crate::view::View;
 use crate::{Bytes, Name};
 
-/// What one command, transaction or script does.
+/// The effects of one command, transaction or script.
 pub struct Transaction<'a> {
     replica: &'a mut Replica,
     now_ms: u64,
-    /// Of the next effect.
+    /// The stamp of the next effect.
     next: Stamp,
     effects: Effects,
 }
 
 impl Replica {
-    /// Does what a client wants, and returns what the other regions are to get: nothing if nothing
-    /// has changed. What has a time is there until it [is ended](Transaction::end), whatever the
-    /// clock says.
+    /// Runs a client's changes and returns the unit for the other regions; `None` if nothing has
+    /// changed. A key or element with a time exists until it [is ended](Transaction::end),
+    /// whatever the clock says.
     pub fn execute(
         &mut self,
         now_ms: u64,
@@ -86,12 +87,12 @@ impl Transaction<'_> {
         self.replica.visible(database, name)
     }
 
-    /// What a client sees of a key.
+    /// A key as clients see it.
     pub fn view(&self, database: u32, name: &Name) -> Option<View> {
         self.replica.view(database, name)
     }
 
-    /// The keyspace has evicted a key: no other region hears of it.
+    /// Records that the keyspace has evicted a key. Other regions are not notified.
     pub fn evict(&mut self, database: u32, name: &Name) {
         if self.value(database, name).is_none() {
             return;
@@ -106,23 +107,24 @@ impl Transaction<'_> {
         replica.review_key(database, name);
     }
 
-    /// What is left of an evicted key that is not there.
+    /// The rest of a hidden evicted key.
     fn rest(&self, database: u32, name: &Name) -> Option<Key> {
         self.replica.state.keys.hidden(database, name)
     }
 
-    /// Whether others may have more of a key than is known here.
+    /// True if other regions may have more of a key than is known here.
     fn may_have_lost(&self, database: u32, name: &Name) -> bool {
         self.replica.state.keys.horizon > Stamp::ZERO || self.replica.is_evicted(database, name)
     }
 
-    /// Whether an evicted key, which is not there, is known all the same: what a client adds to it
-    /// is not all that shows then. Tests ask.
+    /// True if a hidden evicted key has a rest with a value: a client's increment is then not all
+    /// that shows. For tests.
     pub fn keeps_rest(&self, database: u32, name: &Name) -> bool {
         self.rest(database, name).is_some_and(|rest| rest.value().is_some())
     }
 
-    /// Before a write to a key: removes what is hidden of it, or left of it if it is not there.
+    /// Called before a write to a key. Removes its hidden values, or its remains if it does not
+    /// exist.
     fn prepare(&mut self, database: u32, name: &Name) {
         let rules = self.replica.settings.rules;
         let key = self.replica.key(database, name);
@@ -130,7 +132,7 @@ impl Transaction<'_> {
             Some(key) if self.value(database, name).is_some() => {
                 key.losers().map(|loser| Change::Clear { kind: loser.kind(), seen: loser.seen() }).collect()
             }
-            // Others still have what was evicted.
+            // Other regions still have the evicted value.
             None if self.may_have_lost(database, name) => Vec::new(),
             key if rules.clears_before_creating => {
                 vec![Change::Remove { seen: key.map_or_else(Vec::new, |key| key.seen()) }]
@@ -140,7 +142,8 @@ impl Transaction<'_> {
         clears.into_iter().for_each(|change| self.change(database, name, change));
     }
 
-    /// SET and all that writes a whole string; `time` is its time to live, a kept one as well.
+    /// SET and every other write of a whole string. `time` is the expiry time in Unix ms, also
+    /// one that is kept.
     pub fn set(&mut self, database: u32, name: &Name, value: Bytes, time: Option<u64>) {
         let is_string = || matches!(self.value(database, name).as_deref(), Some(Value::String(_)));
         let seen = if self.replica.is_evicted(database, name) {
@@ -164,7 +167,8 @@ impl Transaction<'_> {
         self.change(database, name, Change::String(CellChange::Put { value, time, seen }));
     }
 
-    /// INCR and its kind. False if the sum is out of range: the caller writes the result instead.
+    /// INCR and similar commands. Returns false if the sum is out of range: the caller then
+    /// writes the result instead.
     pub fn increment(&mut self, database: u32, name: &Name, by: Amount) -> bool {
         self.prepare(database, name);
         let none = Cell::default();
@@ -179,14 +183,14 @@ impl Transaction<'_> {
         true
     }
 
-    /// DEL and what overwrites a key.
+    /// DEL and commands that overwrite a key.
     pub fn remove(&mut self, database: u32, name: &Name) {
         if let Some(seen) = self.replica.key(database, name).map(|key| key.seen()) {
             self.change(database, name, Change::Remove { seen });
         }
     }
 
-    /// FLUSHDB, or FLUSHALL without a database.
+    /// FLUSHDB, or FLUSHALL if `database` is `None`.
     pub fn flush(&mut self, database: Option<u32>) {
         let keys = self.replica.state.keys.iter().map(|(number, name, key)| (number, name, key.seen()));
         let evicted = self.replica.state.keys.all_hidden();
@@ -200,7 +204,7 @@ impl Transaction<'_> {
         self.effect(Effect::Flush { database, seen });
     }
 
-    /// EXPIRE and PERSIST of a key that is there.
+    /// EXPIRE and PERSIST of an existing key.
     pub fn live(&mut self, database: u32, name: &Name, time: Time) {
         self.prepare(database, name);
         self.change(database, name, Change::Live(time));
@@ -218,10 +222,10 @@ impl Transaction<'_> {
         self.change(database, name, Change::Hash(field, CellChange::Remove { seen }));
     }
 
-    /// HINCRBY and HINCRBYFLOAT; false as for [`Transaction::increment`].
+    /// HINCRBY and HINCRBYFLOAT. Returns false as [`Transaction::increment`] does.
     pub fn hash_increment(&mut self, database: u32, name: &Name, field: Bytes, by: Amount) -> bool {
         self.prepare(database, name);
-        // What was evicted of it is not removed elsewhere.
+        // An evicted field must not be removed elsewhere.
         let is_known = self.hash_cell(database, name, &field).is_some();
         if !self.shows(database, name, &field) && (is_known || !self.may_have_lost(database, name)) {
             self.hash_remove(database, name, field.clone());
@@ -233,26 +237,26 @@ impl Transaction<'_> {
         true
     }
 
-    /// HEXPIRE and HPERSIST of a field that is there.
+    /// HEXPIRE and HPERSIST of an existing field.
     pub fn hash_live(&mut self, database: u32, name: &Name, field: Bytes, time: Time) {
         self.prepare(database, name);
         self.change(database, name, Change::Hash(field, CellChange::Live(time)));
     }
 
-    /// Whether a collection shows an element.
+    /// True if a collection shows an element.
     fn shows(&self, database: u32, name: &Name, element: &[u8]) -> bool {
         let ended = self.replica.ended.of(database, name);
         let is_ended = ended.is_some_and(|ended| ended.has(element));
         !is_ended && self.value(database, name).is_some_and(|value| value.has(element))
     }
 
-    /// Until when an element of a collection lives that shows.
+    /// The expiry time of a visible element, in Unix ms.
     pub(crate) fn time_of_element(&self, database: u32, name: &Name, element: &[u8]) -> Option<u64> {
         let shown = self.value(database, name).filter(|_| self.shows(database, name, element));
         shown.and_then(|value| value.time_of(element, &self.replica.settings.rules)).map(|(_, time)| time)
     }
 
-    /// What a write of a hash's field is to say that it saw of increments.
+    /// The increments that a write of a hash field has to list as seen.
     fn seen_of_field(&self, database: u32, name: &Name, field: &[u8]) -> Vec<SeenTally> {
         self.seen_of(database, name, |value| match value {
             Value::Hash(hash) => hash.seen(field),
@@ -260,7 +264,7 @@ impl Transaction<'_> {
         })
     }
 
-    /// The same of a sorted set's member.
+    /// The increments that a write of a sorted set member has to list as seen.
     fn seen_of_member(&self, database: u32, name: &Name, member: &[u8]) -> Vec<SeenTally> {
         self.seen_of(database, name, |value| match value {
             Value::SortedSet(set) => set.seen(member),
@@ -268,7 +272,7 @@ impl Transaction<'_> {
         })
     }
 
-    /// Of the value that shows, or of what is left of one that was evicted, of whatever type.
+    /// The increments in the visible value, or in the rest of an evicted key, whatever its type.
     fn seen_of(
         &self,
         database: u32,
@@ -292,7 +296,7 @@ impl Transaction<'_> {
 
     pub fn set_add(&mut self, database: u32, name: &Name, member: Bytes) {
         self.prepare(database, name);
-        // A member that is there already keeps its time.
+        // An existing member keeps its time.
         let time = self.time_of_element(database, name, &member);
         let change = CellChange::Put { value: (), time, seen: Vec::new() };
         self.change(database, name, Change::Set(member, change));
@@ -303,7 +307,7 @@ impl Transaction<'_> {
         self.change(database, name, Change::Set(member, CellChange::Remove { seen: Vec::new() }));
     }
 
-    /// SMOVE of a member that is there. It keeps its time where it was not yet.
+    /// SMOVE of an existing member. It keeps its time if it is new in the destination.
     pub fn set_move(&mut self, database: u32, from: &Name, to: &Name, member: Bytes) {
         let time = self.time_of_element(database, from, &member);
         let is_new = !self.shows(database, to, &member);
@@ -321,7 +325,7 @@ impl Transaction<'_> {
 
     pub fn sorted_set_add(&mut self, database: u32, name: &Name, member: Bytes, score: f64) {
         self.prepare(database, name);
-        // What ZADD keeps of a member's time is the caller's to say again.
+        // If ZADD keeps a member's time, the caller gives it again.
         let seen = self.seen_of_member(database, name, &member);
         let change = CellChange::Put { value: score, time: None, seen };
         self.change(database, name, Change::SortedSet(member, change));
@@ -333,7 +337,7 @@ impl Transaction<'_> {
         self.change(database, name, Change::SortedSet(member, CellChange::Remove { seen }));
     }
 
-    /// ZINCRBY; false as for [`Transaction::increment`].
+    /// ZINCRBY. Returns false as [`Transaction::increment`] does.
     pub fn sorted_set_increment(&mut self, database: u32, name: &Name, member: Bytes, by: Amount) -> bool {
         self.prepare(database, name);
         let is_known = self.sorted_set_cell(database, name, &member).is_some();
@@ -366,7 +370,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// LINSERT before the element of an index.
+    /// LINSERT before the element at an index.
     pub fn list_insert(&mut self, database: u32, name: &Name, index: usize, value: Bytes) {
         self.prepare(database, name);
         let key = self.value(database, name);
@@ -381,7 +385,7 @@ impl Transaction<'_> {
         self.list_element(database, name, index, change);
     }
 
-    /// Pops, LREM and LTRIM, an element at a time.
+    /// Pops, LREM and LTRIM, one element at a time.
     pub fn list_remove(&mut self, database: u32, name: &Name, index: usize) {
         self.list_element(database, name, index, CellChange::Remove { seen: Vec::new() });
     }
@@ -394,7 +398,7 @@ impl Transaction<'_> {
         self.change(database, name, Change::Element(place, change));
     }
 
-    /// PFADD and PFMERGE: registers and ranks.
+    /// PFADD and PFMERGE, as registers and ranks.
     pub fn count(&mut self, database: u32, name: &Name, registers: Vec<(u16, u8)>) {
         self.prepare(database, name);
         self.change(database, name, Change::Count(registers));
@@ -407,7 +411,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// XADD, with an ID of the client's or the region's next one; nothing if there is none.
+    /// XADD with the client's ID or the region's next one. Returns the ID; `None` if no ID is
+    /// left.
     pub fn stream_add(&mut self, database: u32, name: &Name, id: Option<Id>, fields: Fields) -> Option<Id> {
         let last = self.stream(database, name).map_or_else(Id::default, Stream::last_id);
         let id = match id {
@@ -421,7 +426,7 @@ impl Transaction<'_> {
         Some(id)
     }
 
-    /// XTRIM: what comes before the first entry that is kept.
+    /// XTRIM: removes the entries before `first`.
     pub fn stream_trim(&mut self, database: u32, name: &Name, first: Id) {
         let Some(stream) = self.stream(database, name) else { return };
         let gone: Vec<Id> = stream.entries().map(|(id, _)| id).take_while(|id| *id < first).collect();
@@ -436,7 +441,7 @@ impl Transaction<'_> {
         self.change(database, name, Change::Stream(StreamChange::Entry(id, change)));
     }
 
-    /// Before a removal: an empty stream stays, with its last ID.
+    /// Called before a removal: an empty stream remains, with its last ID.
     fn record_last_id(&mut self, database: u32, name: &Name) {
         let stream = self.stream(database, name).filter(|stream| !stream.records_last_id());
         if let Some(last) = stream.map(Stream::last_id) {
@@ -444,7 +449,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// XSETID, and MKSTREAM of an empty one.
+    /// XSETID, and MKSTREAM of an empty stream.
     pub fn stream_set_id(&mut self, database: u32, name: &Name, last: Id) {
         self.prepare(database, name);
         self.change(database, name, Change::Stream(StreamChange::Last(last)));
@@ -465,7 +470,8 @@ impl Transaction<'_> {
         self.group(database, name, group, GroupChange::Destroy);
     }
 
-    /// The group's creations, with what each counts from and how far it has read.
+    /// The group's creations: the stamps of the creation and of its last repositioning, and the
+    /// ID up to which it has read.
     fn creations(&self, database: u32, name: &Name, group: &Bytes) -> Vec<(Stamp, Stamp, Id)> {
         let stream = self.stream(database, name);
         let creations = stream.map_or(&[][..], |stream| stream.creations(group));
@@ -476,8 +482,8 @@ impl Transaction<'_> {
         creations.iter().map(of_group).collect()
     }
 
-    /// XGROUP SETID. Forwards it is as if the group had read: of two regions' the larger ID counts.
-    /// Backwards it wins over what was read meanwhile.
+    /// XGROUP SETID. A move forwards counts as reading: of two regions' IDs the larger wins. A
+    /// move backwards overrides concurrent reads.
     pub fn group_set_id(&mut self, database: u32, name: &Name, group: &Bytes, id: Id) {
         self.prepare(database, name);
         for (created, since, delivered) in self.creations(database, name, group) {
@@ -486,7 +492,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// XREADGROUP: entries are delivered to a consumer, for the first time or again.
+    /// XREADGROUP: delivers entries to a consumer, for the first time or again.
     pub fn group_deliver(
         &mut self,
         database: u32,
@@ -513,7 +519,8 @@ impl Transaction<'_> {
         self.group(database, name, group, change);
     }
 
-    /// XCLAIM: entries go to their consumers; the group has read up to `last`, if it is given.
+    /// XCLAIM: assigns entries to consumers. `last`, if given, is the ID up to which the group
+    /// has read.
     pub fn group_claim(
         &mut self,
         database: u32,
@@ -545,7 +552,7 @@ impl Transaction<'_> {
         self.group(database, name, group, GroupChange::Acknowledge { id });
     }
 
-    /// XGROUP DELCONSUMER, with what was pending for it.
+    /// XGROUP DELCONSUMER, with the consumer's pending entries.
     pub fn group_remove_consumer(&mut self, database: u32, name: &Name, group: &Bytes, consumer: &Bytes) {
         self.prepare(database, name);
         let view = self.stream(database, name).and_then(|stream| stream.group(group));
@@ -561,16 +568,16 @@ impl Transaction<'_> {
         }
     }
 
-    /// Until when a key lives that is there.
+    /// The expiry time of an existing key, in Unix ms.
     pub(crate) fn time_of(&self, database: u32, name: &Name) -> Option<u64> {
         self.value(database, name)?;
         let key = self.replica.key(database, name)?;
         key.time(&self.replica.settings.rules).map(|(_, time)| time)
     }
 
-    /// The keyspace has ended a key or an element, as its time had come: removes it if that is for
-    /// this region to do. Otherwise it is hidden until the region does so whose time it is. False
-    /// if there is no such time.
+    /// The keyspace has ended a key or element because its time has come. Removes it if this
+    /// region has to; otherwise hides it until the region that gave the time removes it. Returns
+    /// false if it is visible and has no time.
     pub fn end(&mut self, database: u32, name: &Name, element: Option<&[u8]>) -> bool {
         let rules = self.replica.settings.rules;
         let Some(time) = self.replica.key(database, name).map(|key| key.time_of(element, &rules)) else {
@@ -616,8 +623,8 @@ mod tests {
     use super::*;
     use crate::testing::{NOW, replica};
 
-    /// Numbers of an evicted key are still counted elsewhere. A write of one says that it has seen
-    /// it, also where a number of another type, which a peer has made of the key, would show.
+    /// Numbers of an evicted key still count elsewhere. A write of one states that it has seen
+    /// it, even if a number of another type, which a peer has created under the key, would show.
     #[test]
     fn a_write_has_seen_the_numbers_of_an_evicted_key() {
         let (mut one, mut two) = (replica(1), replica(2));
@@ -649,8 +656,8 @@ mod tests {
         assert_eq!(two.view(0, &name), Some(expected));
     }
 
-    /// A full copy of a server that has evicted a key tells its time all the same: a time that came
-    /// with the value, and was replaced, does not count any more.
+    /// A full copy from a server that has evicted a key still carries its time: a time that came
+    /// with the value and was replaced no longer counts.
     #[test]
     fn an_evicted_key_keeps_its_time_in_copies() {
         let (mut one, mut two) = (replica(1), replica(2));

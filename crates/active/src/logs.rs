@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The backlog on disk: which logs of units there are, and from where in them a peer can be sent
-//! what it lacks when the [backlog](crate::backlog) in memory has dropped some of it.
+//! The backlog on disk: the list of unit logs, and the position in them from which a peer can be
+//! sent the units it lacks when the [backlog](crate::backlog) in memory has dropped some of them.
 //!
-//! A log has units in the order in which they were applied, as the backlog does, and each log goes
-//! on where the one before it ends. So a peer that has applied everything that came before a log
-//! can be sent the units from there on. What came by a full copy is in no log: then only the logs
-//! after it count.
+//! A log has units in the order in which they were applied, like the backlog, and each log
+//! continues where the one before it ends. So a peer that has applied everything before a log can
+//! be sent the units from there on. The effects of a full copy are in no log: only the logs after
+//! it are usable.
 //!
-//! Files are the caller's; this knows their numbers and lengths.
+//! The caller owns the files; this module knows their numbers and lengths.
 
 use std::collections::VecDeque;
 
@@ -17,32 +17,32 @@ use crate::vector::Vector;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Log {
     pub number: u64,
-    /// Everything that was applied before its first unit.
+    /// Everything that was applied before the first unit.
     pub begin: Vector,
     pub bytes: u64,
 }
 
-/// A place between two units of a log.
+/// A position between two units of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cursor {
     pub number: u64,
     pub offset: u64,
 }
 
-/// A cursor as one word, which peers hand back: this bit, so that it is no position of the backlog,
-/// the number, and in the lowest bits the offset.
+/// A cursor as one word, which peers send back: this bit, which tells it from a backlog position,
+/// then the number, and the offset in the lowest bits.
 const IS_CURSOR: u64 = 1 << 62;
 const OFFSET_BITS: u32 = 38;
 const NUMBER_BITS: u32 = 24;
 
 impl Cursor {
-    /// As a word; nothing if it does not fit in one.
+    /// The cursor as a word; `None` if it does not fit.
     pub fn word(self) -> Option<u64> {
         let fits = self.number >> NUMBER_BITS == 0 && self.offset >> OFFSET_BITS == 0;
         fits.then_some(IS_CURSOR | self.number << OFFSET_BITS | self.offset)
     }
 
-    /// The cursor that a word stands for, if it is one.
+    /// The cursor in a word; `None` if the word is not a cursor.
     pub fn of_word(word: u64) -> Option<Cursor> {
         let is_cursor = word & IS_CURSOR != 0 && word >> 63 == 0;
         let number = word >> OFFSET_BITS & ((1 << NUMBER_BITS) - 1);
@@ -50,12 +50,12 @@ impl Cursor {
     }
 }
 
-/// Logs that follow each other, the last of which is still written.
+/// Consecutive logs; the last one is still being written.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Logs(VecDeque<Log>);
 
 impl Logs {
-    /// A log begins after what has been applied. Logs before a gap are of no use any more.
+    /// A log begins after the effects in `begin`. Logs before a gap are dropped.
     pub fn push(&mut self, number: u64, begin: Vector) {
         if self.0.back().is_some_and(|last| last.number + 1 != number) {
             self.clear();
@@ -63,14 +63,14 @@ impl Logs {
         self.0.push_back(Log { number, begin, bytes: 0 });
     }
 
-    /// The last log has so many bytes by now.
+    /// Sets the present length of the last log in bytes.
     pub fn set_len(&mut self, bytes: u64) {
         if let Some(last) = self.0.back_mut() {
             last.bytes = bytes;
         }
     }
 
-    /// Tells the lengths of all.
+    /// Sets the lengths of all logs in bytes.
     pub fn set_len_of(&mut self, bytes: impl Fn(u64) -> u64) {
         self.0.iter_mut().for_each(|log| log.bytes = bytes(log.number));
     }
@@ -79,7 +79,7 @@ impl Logs {
         self.0.clear();
     }
 
-    /// The logs before one are gone.
+    /// Drops the logs before a number.
     pub fn drop_before(&mut self, number: u64) {
         let gone = self.0.partition_point(|log| log.number < number);
         self.0.drain(..gone);
@@ -89,18 +89,19 @@ impl Logs {
         self.0.iter()
     }
 
-    /// Whether the log of a cursor is there.
+    /// True if the log of a cursor exists.
     pub fn has(&self, cursor: Cursor) -> bool {
         self.0.iter().any(|log| log.number == cursor.number)
     }
 
-    /// From where a peer can be sent what it lacks that has applied so much: as late as possible.
+    /// The latest position from which a peer that has applied `applied` can be sent the units it
+    /// lacks.
     pub fn reach(&self, applied: &Vector) -> Option<Cursor> {
         let log = self.0.iter().rev().find(|log| applied.includes(&log.begin))?;
         Some(Cursor { number: log.number, offset: 0 })
     }
 
-    /// Bytes behind a cursor.
+    /// The number of bytes after a cursor.
     pub fn bytes_from(&self, cursor: Cursor) -> u64 {
         let behind = self.0.iter().filter(|log| log.number >= cursor.number).map(|log| log.bytes);
         behind.sum::<u64>().saturating_sub(cursor.offset)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The stamps of what a region has [evicted](crate::evicted) of a key.
+//! The stamps of the values that a region has [evicted](crate::evicted) from a key.
 
 use crate::stamp::Stamp;
 
-/// The stamps of what is lost.
+/// The stamps of evicted values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lost {
-    /// In order. The latest of each region if this is not all.
+    /// In order. Unless `is_exact`, only the latest of each run is certain to be listed.
     stamps: Vec<Stamp>,
-    /// These are all: there were strings only.
+    /// The list is complete: only strings were evicted.
     is_exact: bool,
 }
 
@@ -27,7 +27,7 @@ impl Lost {
         self.stamps.is_empty()
     }
 
-    /// From its parts, in any order.
+    /// Creates it from stamps in any order.
     pub fn of(mut stamps: Vec<Stamp>, is_exact: bool) -> Lost {
         stamps.sort_unstable();
         Lost { stamps, is_exact }
@@ -45,7 +45,7 @@ impl Lost {
         &self.stamps
     }
 
-    /// More is lost, of a string or not.
+    /// Adds stamps of evicted values; `is_exact` if they are all the stamps, as for a string.
     pub fn add(&mut self, stamps: impl IntoIterator<Item = Stamp>, is_exact: bool) {
         let had = self.stamps.len();
         self.stamps.extend(stamps);
@@ -56,7 +56,8 @@ impl Lost {
         }
     }
 
-    /// Keeps one stamp of each run, if more is not needed; `run` says where a stamp's run starts.
+    /// Keeps only the latest stamp of each run, unless the list is exact. `run` returns the start
+    /// of a stamp's run.
     pub fn shorten(&mut self, run: impl Fn(Stamp) -> Option<Stamp>) {
         if self.is_exact || self.stamps.len() < 2 {
             return;
@@ -73,7 +74,7 @@ impl Lost {
         self.stamps.sort_unstable();
     }
 
-    /// Whether something of a stamp may be lost.
+    /// True if a value with this stamp may have been evicted.
     pub fn may_have(&self, stamp: Stamp) -> bool {
         if self.is_exact {
             return self.stamps.binary_search(&stamp).is_ok();

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which elements of a list are still there in a later form of it, when nothing is known but the
-//! values. Elements that are not paired cost their identity, so a pair must never be of different
-//! values, and few should be left out.
+//! Matches the elements of a list with those of a later version when only the values are known.
+//! An unmatched element loses its identity, so a pair must have equal values, and few elements
+//! should remain unmatched.
 //!
-//! Equal ends first. Between them it is the longest common subsequence: all pairs of equal values
-//! are written down, row by row and each row backwards, and the longest rise through them is taken
-//! (Hunt and Szymanski). That takes time for the pairs there are. Where values repeat so often that
-//! these are many, only the first of equal values is paired with the first, the second with the
-//! second, and fewer may stay than could.
+//! Equal ends are matched first. The middle is a longest common subsequence (Hunt and Szymanski):
+//! all pairs of equal values are listed, row by row and each row backwards, and the longest
+//! rising subsequence is taken. The time depends on the number of pairs. Where values repeat so
+//! often that there are too many pairs, only the n-th occurrences of a value are paired with each
+//! other, which may match fewer elements than possible.
 
 use std::collections::HashMap;
 
 use crate::Bytes;
 
-/// Pairs of equal values that are looked at, for each element.
+/// The maximum number of candidate pairs per element.
 const PAIRS: usize = 16;
 
-/// Indexes of elements that are the same, in order.
+/// The index pairs of matched elements, in order.
 pub fn matching(from: &[Bytes], to: &[Bytes]) -> Vec<(usize, usize)> {
     let (start, end) = common(from, to);
     let (from_end, to_end) = (from.len() - end, to.len() - end);
@@ -49,18 +49,18 @@ pub fn matching(from: &[Bytes], to: &[Bytes]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// How many elements two lists have in common at the begin, and at the end of the rest.
+/// The length of the common prefix, and that of the common suffix of the rest.
 pub fn common(from: &[Bytes], to: &[Bytes]) -> (usize, usize) {
     let start = from.iter().zip(to).take_while(|(one, other)| one == other).count();
     let rest = from[start..].iter().rev().zip(to[start..].iter().rev());
     (start, rest.take_while(|(one, other)| one == other).count())
 }
 
-/// The longest row of pairs whose first numbers rise. Their second ones do not fall, and where they
-/// are equal the first ones fall.
+/// The longest subsequence of pairs with rising first numbers. In the input the second numbers
+/// never fall, and where they are equal the first numbers fall.
 fn longest_rise(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    // Of the rows of each length, the pair that ends the one with the least end; and before each
-    // pair the one before it in its row.
+    // `ends` has, for each length, the last pair of the subsequence that ends lowest; `before`
+    // has the predecessor of each pair in its subsequence.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     for (index, pair) in pairs.iter().enumerate() {
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    /// All that was not removed, wherever something was inserted.
+    /// All elements that were not removed are matched, wherever others were inserted.
     #[test]
     fn unique_elements_all_stay() {
         let mut random = fastrand::Rng::with_seed(1);
@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    /// The longest there is, found the slow way.
+    /// The length of the longest common subsequence, by dynamic programming.
     fn longest(from: &str, to: &str) -> usize {
         let mut row = vec![0; to.len() + 1];
         for one in from.bytes() {
@@ -152,8 +152,8 @@ mod tests {
         }
     }
 
-    /// Where every element equals every second other one, not all pairs are looked at: they would
-    /// not fit into memory.
+    /// If every element equals every second element, not all pairs are listed: they would not fit
+    /// into memory.
     #[test]
     fn many_equal_values_take_no_long_time() {
         let text = |first: &str| format!("{first}{}", "ab".repeat(50_000));

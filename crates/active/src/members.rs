@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Elements of sets, hashes and sorted sets: cells by name, in [blocks](crate::packed) in order of
-//! their names. An element that is removed leaves nothing.
+//! Elements of sets, hashes and sorted sets: cells by name, in name-ordered
+//! [blocks](crate::packed). A removed element leaves nothing.
 //!
-//! A cell that has been written once, which is nearly all of them, is its stamp and its value: an
-//! element of a set takes ten bytes beside its name. What has more marks is in the form of
-//! `stored`.
+//! A cell that has been written once, as nearly all have, is stored as its stamp and its value: a
+//! set element takes ten bytes in addition to its name. A cell with more marks is stored in the
+//! form of `stored`.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -21,12 +21,12 @@ use crate::vector::Seen;
 
 type Block = crate::packed::Block<true>;
 
-/// A block with more bytes is split, if it has more than one entry.
+/// A block of more than one entry is split when it exceeds this size in bytes.
 const BLOCK_MAX: usize = 1280;
 
-/// A value that an element may have.
+/// A type of element value.
 pub trait Packed: Stored + Clone + PartialEq {
-    /// Writes it after a stamp.
+    /// Appends the value after its stamp.
     fn pack(&self, out: &mut Vec<u8>);
     fn unpack(bytes: &[u8]) -> Self;
 }
@@ -48,7 +48,7 @@ impl Packed for Bytes {
 }
 
 impl Packed for f64 {
-    /// Most scores are short: their last bytes are zeros.
+    /// Drops trailing zero bytes: most scores are short.
     fn pack(&self, out: &mut Vec<u8>) {
         let bytes = self.to_bits().to_be_bytes();
         let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -64,7 +64,7 @@ impl Packed for f64 {
     }
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub struct Members<V> {
     blocks: Blocks,
@@ -73,9 +73,9 @@ pub struct Members<V> {
 
 #[derive(Clone, Debug)]
 enum Blocks {
-    /// All in one.
+    /// All elements in one block.
     One(Block),
-    /// By the least name that may be in each. The first has the empty name.
+    /// Keyed by the least name that each block may hold. The first key is the empty name.
     Many(BTreeMap<Bytes, Block>),
 }
 
@@ -91,13 +91,13 @@ impl<V: Packed> PartialEq for Members<V> {
     }
 }
 
-/// The stamp of an entry, if that and the value are all its cell has.
+/// The stamp of an entry whose cell has only a stamp and a value.
 fn stamp_of(entry: &Entry<'_>) -> Option<Stamp> {
     let stamp = entry.content.first_chunk().filter(|_| !entry.is_marked)?;
     Stamp::from_word(u64::from_le_bytes(*stamp))
 }
 
-/// Whether there is nothing, or a value that has been written once, of a stamp that is covered.
+/// True if there is no entry, or a plain one whose stamp is covered.
 fn is_covered(had: Option<Entry<'_>>, covers: impl FnOnce(Stamp) -> bool) -> bool {
     had.is_none_or(|had| stamp_of(&had).is_some_and(covers))
 }
@@ -105,12 +105,12 @@ fn is_covered(had: Option<Entry<'_>>, covers: impl FnOnce(Stamp) -> bool) -> boo
 fn cell_of<V: Packed>(entry: &Entry<'_>) -> Cell<V> {
     match stamp_of(entry) {
         Some(stamp) => Cell::written(stamp, V::unpack(&entry.content[size_of::<Stamp>()..])),
-        // It was written here.
+        // This code wrote the entry, so it loads.
         None => Cell::load(&mut &entry.content[..]).unwrap_or_default(),
     }
 }
 
-/// The content of a cell's entry, and whether it is marked.
+/// The content of a cell's entry, and its `is_marked`.
 fn content_of<V: Packed>(cell: Cell<V>) -> (Vec<u8>, bool) {
     let mut content = Vec::with_capacity(64);
     match cell.into_plain() {
@@ -126,7 +126,7 @@ fn content_of<V: Packed>(cell: Cell<V>) -> (Vec<u8>, bool) {
     }
 }
 
-/// All names up to one.
+/// The range of all names up to and including one.
 fn up_to(name: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
     (Bound::Unbounded, Bound::Included(name))
 }
@@ -156,7 +156,7 @@ impl Blocks {
         }
     }
 
-    /// Adds an entry, or replaces the one of its name, if it may: false if not.
+    /// Adds or replaces an entry if `may` accepts the present one. Returns false if it does not.
     fn put_if(&mut self, entry: Entry<'_>, may: impl FnOnce(Option<Entry<'_>>) -> bool) -> bool {
         let Some(block) = self.of_mut(entry.name) else { return false };
         let place = block.place_of(entry.name);
@@ -170,7 +170,7 @@ impl Blocks {
         true
     }
 
-    /// Splits the block of a name that was put there.
+    /// Splits the block into which `name` was just put.
     fn split(&mut self, name: &[u8]) {
         let Some(block) = self.of_mut(name) else { return };
         let is_last = block.iter().last().is_some_and(|last| last.name == name);
@@ -202,7 +202,7 @@ impl Blocks {
         }
     }
 
-    /// One block again, if that is all there is.
+    /// Returns to a single block when only one is left.
     fn join(&mut self) {
         if let Blocks::Many(blocks) = self
             && blocks.len() == 1
@@ -226,12 +226,12 @@ impl<V: Packed> Members<V> {
         self.blocks.iter().flat_map(Block::iter)
     }
 
-    /// All that there is, in order; some of it does not show.
+    /// All elements in order, including invisible ones.
     pub fn iter(&self) -> impl Iterator<Item = (Bytes, Cell<V>)> {
         self.entries().map(|entry| (Bytes::from(entry.name), cell_of(&entry)))
     }
 
-    /// The elements of which more is known than that they were written once.
+    /// The marked elements: those with more than a stamp and a value.
     pub fn iter_marked(&self) -> impl Iterator<Item = (Bytes, Cell<V>)> {
         let marked = self.entries().filter(|entry| entry.is_marked);
         marked.map(|entry| (Bytes::from(entry.name), cell_of(&entry)))
@@ -242,22 +242,22 @@ impl<V: Packed> Members<V> {
         self.blocks.put_if(Entry { name, is_marked, content: &content }, |_| true);
     }
 
-    /// What a removal is to say that it saw of an element's increments.
+    /// The increments of an element that a removal has to list as seen.
     pub fn seen(&self, element: &[u8]) -> Vec<SeenTally> {
         let marked = self.blocks.of(element).and_then(|block| block.get(element));
         let marked = marked.filter(|entry| entry.is_marked);
         marked.map_or_else(Vec::new, |entry| cell_of::<V>(&entry).seen())
     }
 
-    /// Whether a write that has seen so much replaces all that there is of an element: a value that
-    /// has been written once, or nothing.
+    /// True if a write that has seen `seen` replaces everything there is of an element: nothing,
+    /// or a value that has been written once.
     pub fn is_replaced(&self, element: &[u8], seen: &Seen) -> bool {
         let had = self.blocks.of(element).and_then(|block| block.get(element));
         is_covered(had, |stamp| seen.covers(stamp))
     }
 
-    /// Writes an element where nothing is, or a value that the write replaces: the usual case of
-    /// [`Members::apply`]. False if it is another case; nothing has changed then.
+    /// Writes an element that does not exist, or has a plain value that the write replaces: the
+    /// fast path of [`Members::apply`]. Returns false, and changes nothing, in any other case.
     pub fn write_plain(&mut self, at: &At, element: &[u8], value: &V) -> bool {
         let mut content = Vec::with_capacity(64);
         content.extend(at.stamp.word().to_le_bytes());
@@ -266,7 +266,7 @@ impl<V: Packed> Members<V> {
         self.blocks.put_if(entry, |had| is_covered(had, |stamp| at.removes(stamp)))
     }
 
-    /// Changes one, and answers whether it holds garbage now.
+    /// Changes one element. Returns true if it now holds garbage.
     pub fn apply(&mut self, at: &At, element: Bytes, change: CellChange<V>) -> bool {
         let had = self.get(&element);
         let was_there = had.is_some();
@@ -280,7 +280,8 @@ impl<V: Packed> Members<V> {
         has_garbage
     }
 
-    /// Changes all cells: those that have been written once are kept or not, the others are given.
+    /// Visits all cells: `keeps` decides whether a plain cell stays, `change` edits each marked
+    /// cell.
     fn change_all(&mut self, keeps: impl Fn(Stamp) -> bool, mut change: impl FnMut(&[u8], &mut Cell<V>)) {
         let mut marked = Vec::new();
         let mut review = |entry: Entry<'_>| match stamp_of(&entry) {
@@ -307,7 +308,7 @@ impl<V: Packed> Members<V> {
         self.blocks.join();
     }
 
-    /// Removes of all elements what the effect saw.
+    /// Removes the part of every element that the effect saw.
     pub fn remove_all<'a>(&mut self, at: &At, seen: impl Iterator<Item = (&'a Bytes, SeenTally)>) {
         let mut of_elements: BTreeMap<&[u8], Vec<SeenTally>> = BTreeMap::new();
         seen.for_each(|(element, tally)| of_elements.entry(element).or_default().push(tally));
@@ -344,7 +345,7 @@ impl<V: Packed> Members<V> {
         others.for_each(|(name, other)| add(&name, take_other(&other)));
     }
 
-    /// The stamps of all that there is but increments.
+    /// Visits the stamps of everything but increments.
     pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
         for entry in self.entries() {
             match stamp_of(&entry) {
@@ -354,7 +355,7 @@ impl<V: Packed> Members<V> {
         }
     }
 
-    /// Only what was added to elements.
+    /// A copy with only the increments.
     pub(crate) fn only_tallies(&self) -> Members<V> {
         let mut members = Members::default();
         for (element, cell) in self.iter_marked() {
@@ -370,7 +371,7 @@ impl<V: Packed> Members<V> {
         self.any_shows(|_| true)
     }
 
-    /// Whether any shows of those that `shows` leaves.
+    /// True if any element that `shows` accepts is visible.
     pub fn any_shows(&self, shows: impl Fn(&[u8]) -> bool) -> bool {
         self.entries().any(|entry| shows(entry.name) && (!entry.is_marked || cell_of::<V>(&entry).is_live()))
     }
@@ -424,7 +425,7 @@ mod tests {
         }
     }
 
-    /// Elements stay in order and are found, whatever blocks they are in; what goes leaves nothing.
+    /// Elements stay ordered and can be found in any block; removed elements leave nothing.
     #[test]
     fn members_are_a_map() {
         let (rules, others) = (Rules::default(), Vector::default());
@@ -468,7 +469,7 @@ mod tests {
         }
     }
 
-    /// What an element costs: blocks are not much larger than what they hold.
+    /// Memory per element: blocks are not much larger than their contents.
     #[test]
     fn elements_are_small() {
         let mut members = Members::<()>::default();

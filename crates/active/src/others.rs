@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Keys that stand as whole structures: all that are no [plain strings](crate::plain). They are
-//! found by hash in short buckets ([`crate::linear`]).
+//! Keys stored as whole structures: all but [plain strings](crate::plain). They are found by hash
+//! in short buckets ([`crate::linear`]).
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -10,7 +10,7 @@ use braid_base::prefetch::{CACHE_LINE, prefetch};
 use crate::key::Key;
 use crate::linear;
 
-/// Keys of a bucket, on the average.
+/// Average number of keys in a bucket.
 const FILL: usize = 8;
 
 /// A key with its name.
@@ -20,7 +20,7 @@ struct Named {
     key: Key,
 }
 
-/// Keys, each with a part of its hash, so that few names are looked at.
+/// Keys, each with a tag from its hash, so that few names are compared.
 #[derive(Clone, Debug, Default)]
 struct Bucket(Vec<(u32, Box<Named>)>);
 
@@ -29,7 +29,7 @@ impl Bucket {
         self.0.iter().position(|(one, named)| *one == tag && *named.name == *name)
     }
 
-    /// Buckets are short: they grow a little at a time.
+    /// Buckets are short, so they grow in small steps.
     fn push(&mut self, tag: u32, named: Box<Named>) {
         if self.0.len() == self.0.capacity() {
             self.0.reserve_exact(2);
@@ -38,7 +38,7 @@ impl Bucket {
     }
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Others {
     buckets: Vec<Bucket>,
@@ -46,7 +46,7 @@ pub(crate) struct Others {
     hasher: RandomState,
 }
 
-/// The part of a hash that does not say which bucket it is.
+/// The upper half of a hash, which does not select the bucket.
 fn tag(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
@@ -64,7 +64,7 @@ impl Others {
         self.buckets.len()
     }
 
-    /// The bucket of a name among so many.
+    /// The bucket of a name if there are `buckets` buckets.
     pub fn bucket_among(&self, name: &[u8], buckets: usize) -> usize {
         linear::index(self.hasher.hash_one(name), buckets)
     }
@@ -95,7 +95,7 @@ impl Others {
         self.find(name).is_some()
     }
 
-    /// The same of a name of this hash.
+    /// [`Others::has`] for a name with a known hash.
     pub fn has_hashed(&self, hash: u64, name: &[u8]) -> bool {
         self.find_hashed(hash, name).is_some()
     }
@@ -111,14 +111,14 @@ impl Others {
         }
     }
 
-    /// Prefetches its list of keys.
+    /// Prefetches the list of keys in the bucket of a hash.
     pub fn prefetch_list(&self, hash: u64) {
         if let Some(bucket) = self.bucket_of(hash) {
             bucket.0.as_slice().chunks(4).for_each(|some| prefetch(some.as_ptr()));
         }
     }
 
-    /// Prefetches the key that has the hash, if there is one.
+    /// Prefetches the keys with the tag of a hash.
     pub fn prefetch_key(&self, hash: u64) {
         let list = self.bucket_of(hash).into_iter().flat_map(|bucket| &bucket.0);
         for (_, named) in list.filter(|(one, _)| *one == tag(hash)) {
@@ -128,7 +128,7 @@ impl Others {
         }
     }
 
-    /// Adds a key that is not there.
+    /// Adds a key that does not exist.
     pub fn insert(&mut self, name: &[u8], key: Key) {
         if self.buckets.is_empty() {
             self.buckets.push(Bucket::default());
@@ -142,7 +142,7 @@ impl Others {
         }
     }
 
-    /// One bucket more: takes what belongs there out of the one where it was until now.
+    /// Adds a bucket, and moves to it the keys that belong there from the bucket that is split.
     fn grow(&mut self) {
         let new = self.buckets.len();
         let from = linear::split_by(new);
@@ -167,7 +167,7 @@ impl Others {
         }
     }
 
-    /// Changes all, and keeps only some.
+    /// Changes every key, and keeps those for which `keeps` returns true.
     pub fn retain(&mut self, mut keeps: impl FnMut(&[u8], &mut Key) -> bool) {
         for bucket in &mut self.buckets {
             let before = bucket.0.len();
@@ -182,12 +182,12 @@ impl Others {
         }
     }
 
-    /// All, in no order.
+    /// All keys, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Key)> {
         self.buckets.iter().flat_map(|bucket| &bucket.0).map(|(_, named)| (&*named.name, &named.key))
     }
 
-    /// What is now of what was in a bucket when there were so many.
+    /// The present keys whose names were in `bucket` when there were `then` buckets.
     pub fn of_bucket(&self, bucket: usize, then: usize) -> impl Iterator<Item = (&[u8], &Key)> {
         let family = linear::family(bucket, then, self.buckets.len()).into_iter();
         family.flat_map(|bucket| &self.buckets[bucket].0).map(|(_, named)| (&*named.name, &named.key))
@@ -206,7 +206,7 @@ mod tests {
         Key::of_plain(Plain { stamp, time: None, value: b"" })
     }
 
-    /// Random changes do what they do to a map, while buckets are split.
+    /// Random changes have the same effect as on a map, while buckets are split.
     #[test]
     fn keys_are_a_map() {
         let mut random = fastrand::Rng::with_seed(5);

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Blocks: a few named entries in one piece of memory.
+//! Blocks: a few named entries in one contiguous allocation.
 //!
 //! Most values and elements have been written once: a name, a stamp and a short text. As separate
-//! allocations in a map these cost several times what they hold. In a block an entry costs two
-//! bytes of lengths beside it. It is found by looking through the block, so blocks are kept short
-//! by those who have many: [`crate::members`] has them in order of names, as the entries within
-//! them are, [`crate::plain`] by hash, where the entries of a block are in no order.
+//! allocations in a map they cost several times their contents. In a block an entry has two bytes
+//! of overhead for lengths. Lookup scans the block, so owners of many blocks keep them short:
+//! [`crate::members`] sorts entries and blocks by name, [`crate::plain`] finds blocks by hash and
+//! keeps the entries of a block unordered.
 //!
-//! An entry: length of the name, name, length of the content and a bit that is the owner's,
-//! content. Lengths take seven bits a byte. Bytes come from here only, never from a peer or a file.
+//! Entry format: length of the name, name, length of the content with a bit for the owner's use,
+//! content. Lengths are varints of seven bits a byte. Blocks are built only here, never read from
+//! a peer or a file.
 
 use std::ops::Range;
 
 use braid_base::prefetch::{CACHE_LINE, prefetch};
 
-/// See the module. `ORDERED`: by name.
+/// See the module documentation. `ORDERED`: entries are sorted by name.
 #[derive(Clone, Default)]
 pub(crate) struct Block<const ORDERED: bool>(Vec<u8>);
 
-/// Where an entry is in a block, or would be, until the block changes.
+/// The place of an entry in a block, or its insertion point. Valid until the block changes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Place {
     range: Range<usize>,
@@ -29,13 +30,13 @@ pub(crate) struct Place {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry<'b> {
     pub name: &'b [u8],
-    /// The owner's bit.
+    /// The bit for the owner's use.
     pub is_marked: bool,
     pub content: &'b [u8],
 }
 
 impl Entry<'_> {
-    /// Bytes that it takes in a block.
+    /// The bytes that the entry takes in a block.
     fn len(&self) -> usize {
         let lengths = number_len(self.name.len()) + number_len(self.content.len() << 1);
         lengths + self.name.len() + self.content.len()
@@ -66,7 +67,7 @@ fn number_len(number: usize) -> usize {
     ((usize::BITS - (number | 1).leading_zeros()) as usize).div_ceil(7)
 }
 
-/// Takes a length from the begin of some bytes.
+/// Takes a varint from the front of `bytes`.
 fn take_number(bytes: &mut &[u8]) -> Option<usize> {
     let (mut number, mut shift) = (0_usize, 0);
     loop {
@@ -95,7 +96,7 @@ impl<const ORDERED: bool> Block<ORDERED> {
         self.0.is_empty()
     }
 
-    /// Bytes of its entries.
+    /// The size of the entries in bytes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -110,13 +111,13 @@ impl<const ORDERED: bool> Block<ORDERED> {
         std::iter::from_fn(move || take_entry(&mut rest))
     }
 
-    /// Where an entry is, or would be.
+    /// The place of an entry, or its insertion point.
     pub fn place_of(&self, name: &[u8]) -> Place {
         let (range, found) = self.find(name);
         Place { range, is_there: found.is_some() }
     }
 
-    /// The entry of a place.
+    /// The entry at a place.
     pub fn at(&self, place: &Place) -> Option<Entry<'_>> {
         if place.is_there { take_entry(&mut &self.0[place.range.clone()]) } else { None }
     }
@@ -127,7 +128,7 @@ impl<const ORDERED: bool> Block<ORDERED> {
             let start = self.0.len() - rest.len();
             let Some(entry) = take_entry(&mut rest) else { return (start..start, None) };
             if !ORDERED {
-                // Names that differ mostly do so at the end.
+                // Different names mostly differ at the end.
                 if entry.name.last() == name.last() && entry.name == name {
                     return (start..self.0.len() - rest.len(), Some(entry));
                 }
@@ -144,19 +145,19 @@ impl<const ORDERED: bool> Block<ORDERED> {
         self.find(name).1
     }
 
-    /// Adds an entry, or replaces the one of its name. True if it is new.
+    /// Adds an entry, or replaces the one with its name. Returns true if it is new.
     pub fn put(&mut self, entry: Entry<'_>) -> bool {
         let place = self.place_of(entry.name);
         self.put_at(&place, entry);
         !place.is_there
     }
 
-    /// The same where its place is known. Where it is now.
+    /// [`Block::put`] at a known place. Returns the entry's new place.
     pub fn put_at(&mut self, place: &Place, entry: Entry<'_>) -> Place {
         let range = place.range.clone();
         let (had, len) = (self.0.len(), entry.len());
         if had - range.len() + len > self.0.capacity() {
-            // To the next of the sizes that the allocator has.
+            // Round up to the allocator's next size class.
             let wanted = had - range.len() + len;
             let step = (wanted.next_power_of_two() / 8).max(16);
             self.0.reserve_exact(wanted.next_multiple_of(step) - had);
@@ -165,7 +166,7 @@ impl<const ORDERED: bool> Block<ORDERED> {
         if end > range.end {
             self.0.resize(had + (end - range.end), 0);
         }
-        // Most values are replaced by ones of their length.
+        // Most values are replaced by ones of the same length.
         if end != range.end {
             self.0.copy_within(range.end..had, end);
             self.0.truncate(had - range.len() + len);
@@ -174,7 +175,7 @@ impl<const ORDERED: bool> Block<ORDERED> {
         Place { range: range.start..end, is_there: true }
     }
 
-    /// Removes an entry. True if it was there.
+    /// Removes an entry. Returns true if it existed.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         let (range, found) = self.find(name);
         let was_there = found.is_some();
@@ -185,7 +186,7 @@ impl<const ORDERED: bool> Block<ORDERED> {
         was_there
     }
 
-    /// Keeps only some entries, and answers how many went.
+    /// Keeps only the entries that `keeps` accepts, and returns the number of dropped ones.
     pub fn retain(&mut self, mut keeps: impl FnMut(Entry<'_>) -> bool) -> usize {
         let (mut kept, mut read, mut gone) = (0, 0, 0);
         while read < self.0.len() {
@@ -208,9 +209,9 @@ impl<const ORDERED: bool> Block<ORDERED> {
         gone
     }
 
-    /// Takes the entries of the second half away, by bytes; at the end of a row of rising names
-    /// only the last one, so that blocks that are filled in order are full. Nothing if there is one
-    /// entry.
+    /// Splits off the second half of the entries, by bytes; with `at_end`, for names that arrive
+    /// in order, only the last entry, so that blocks filled in order stay full. `None` if there
+    /// is only one entry.
     pub fn split(&mut self, at_end: bool) -> Option<Block<ORDERED>> {
         let mut rest = &self.0[..];
         let (mut place, mut last) = (0, 0);
@@ -234,7 +235,7 @@ impl<const ORDERED: bool> Block<ORDERED> {
         take_entry(&mut &self.0[..]).map(|entry| entry.name)
     }
 
-    /// Bytes that it takes.
+    /// The allocated size in bytes.
     #[cfg(test)]
     pub fn capacity(&self) -> usize {
         self.0.capacity()
@@ -252,7 +253,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Random changes do to a block what they do to a map.
+    /// Random changes have the same effect on a block as on a map.
     #[test]
     fn a_block_is_a_map() {
         blocks_are_maps::<true>();

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Places of list elements: words that order them the same way everywhere, without tombstones.
+//! Places of list elements: words that give the same order on every server, without tombstones.
 //!
-//! Elements form a tree. A push hangs its element to the root, on the left (LPUSH) or on the right
-//! (RPUSH); LINSERT hangs one to a neighbour. The order is: left children, the element, right
-//! children. Pushes of one side are in order of their stamps, away from the middle; inserted
-//! children of one side likewise, towards their parent, so the newest stands next to it. Stamps are
-//! later than all that was seen, so an element lands where its region's client put it.
+//! Elements form a tree. A push attaches its element to the root, on the left (LPUSH) or the
+//! right (RPUSH); LINSERT attaches it to a neighbour. The order is left children, the element,
+//! right children. Pushes to one side are ordered by stamp, outwards; inserted children of one
+//! side are ordered by stamp towards their parent, so the newest stands next to it. A new stamp
+//! is later than every stamp its region has seen, so an element lands where the client put it.
 //!
-//! A place is the way from the root, a word for each step: the top bit is the side, the rest a
-//! stamp, or its complement where later ones come first; so words compare as their elements do. It
-//! names all ancestors, so they need not exist any more. Nearly every place is one word.
+//! A place is the path from the root, one word per step. The top bit is the side; the rest is a
+//! stamp, or its complement where later elements come first, so words compare as their elements
+//! do. The path names all ancestors, so they need not exist any more. Nearly every place is one
+//! word.
 //!
 //! Worked example: RPUSH a (stamp 5), RPUSH b (6), LINSERT AFTER a x (7), LINSERT AFTER a y (8)
-//! gives a = [R5], y = [R5, R8], x = [R5, R7], b = [R6].
+//! gives `a = [R5], y = [R5, R8], x = [R5, R7], b = [R6]`.
 
 use std::cmp::Ordering;
 
@@ -27,7 +28,7 @@ pub enum Side {
     Right,
 }
 
-/// One step of a way. Words compare as their elements do among their siblings.
+/// One step of a path. Steps compare as their elements do among siblings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Step(u64);
 
@@ -42,7 +43,7 @@ impl Stored for Step {
 }
 
 impl Step {
-    /// From the root.
+    /// A step from the root.
     pub fn push(side: Side, stamp: Stamp) -> Step {
         match side {
             Side::Left => Step(!stamp.word() & !RIGHT),
@@ -50,7 +51,7 @@ impl Step {
         }
     }
 
-    /// From another element.
+    /// A step from another element.
     pub fn child(side: Side, stamp: Stamp) -> Step {
         match side {
             Side::Left => Step(stamp.word()),
@@ -70,14 +71,14 @@ impl Step {
         self.0 & RIGHT != 0
     }
 
-    /// The stamp of the element's creation. `is_push`: the step is the first of its way.
+    /// The stamp of the element's creation. `is_push`: the step is the first of its path.
     pub fn stamp(self, is_push: bool) -> Stamp {
         let word = if self.is_right() == is_push { self.0 } else { !self.0 };
         Stamp::from_word(word & !RIGHT).unwrap_or(Stamp::ZERO)
     }
 }
 
-/// Compares ways.
+/// Compares paths.
 pub fn compare(mut one: impl Iterator<Item = Step>, mut other: impl Iterator<Item = Step>) -> Ordering {
     loop {
         let side = |step: Step| if step.is_right() { Ordering::Greater } else { Ordering::Less };
@@ -92,7 +93,7 @@ pub fn compare(mut one: impl Iterator<Item = Step>, mut other: impl Iterator<Ite
     }
 }
 
-/// The way to an element; at least one step.
+/// The path to an element; at least one step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place(Box<[Step]>);
 

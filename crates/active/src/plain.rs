@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Plain strings: keys that hold a short string that has been written once, with or without a time,
-//! and nothing else. Most keys are; so they stand in [blocks](crate::packed), eleven bytes beside
-//! name and value, and all others are in [`crate::keys`] as whole structures.
+//! Plain strings: keys that hold only a short string that has been written once, with or without
+//! a time. Most keys are plain, so they are kept in [blocks](crate::packed), with eleven bytes in
+//! addition to name and value. All other keys are whole structures in [`crate::keys`].
 //!
 //! Blocks are found by hash ([`crate::linear`]).
 
@@ -18,25 +18,25 @@ use crate::stamp::Stamp;
 
 type Block = crate::packed::Block<false>;
 
-/// Bytes of name and value of a string that stands here; longer ones would make blocks that take
-/// long to change.
+/// Limit for name and value of a plain string, in bytes; longer ones would make blocks slow to
+/// change.
 const LEN_MAX: usize = 512;
-/// Entries of a block, on the average.
+/// Average number of entries in a block.
 const FILL: usize = 8;
-/// Bytes of a stamp or time.
+/// Size of a stamp or time, in bytes.
 const WORD: usize = 8;
 
 /// A string and its marks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Plain<'p> {
     pub stamp: Stamp,
-    /// Until when it lives, by the write of the stamp.
+    /// The expiry time in Unix ms, given by the same write.
     pub time: Option<u64>,
     pub value: &'p [u8],
 }
 
 impl<'p> Plain<'p> {
-    /// Nothing but what was written here comes in.
+    /// This module wrote the entry, so it parses.
     fn of(entry: Entry<'p>) -> Option<Plain<'p>> {
         let (stamp, mut value) = entry.content.split_first_chunk::<WORD>()?;
         let mut time = None;
@@ -47,36 +47,36 @@ impl<'p> Plain<'p> {
         Some(Plain { stamp: Stamp::from_word(u64::from_le_bytes(*stamp))?, time, value })
     }
 
-    /// Whether it may stand here.
+    /// True if the string is short enough to be plain.
     pub fn fits(&self, name: &[u8]) -> bool {
         name.len() + self.value.len() <= LEN_MAX
     }
 }
 
-/// Where a string is, or would be, until something changes.
+/// The place of a string, or its insertion point. Valid until something changes.
 #[derive(Debug)]
 pub(crate) struct PlainPlace {
     block: usize,
     place: Place,
 }
 
-/// Where a name is, or would be.
+/// The last lookup: the place of a name, or its insertion point.
 #[derive(Clone, Debug, Default)]
 struct Found {
     name: Vec<u8>,
     block: usize,
     place: Place,
-    /// Nothing has changed since.
+    /// Nothing has changed since the lookup.
     is_current: bool,
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plains {
     blocks: Vec<Block>,
     len: usize,
     hasher: RandomState,
-    /// The last name that was looked for: an effect looks for its own several times.
+    /// The last name looked up: an effect looks up its own several times.
     last: RefCell<Found>,
 }
 
@@ -89,7 +89,7 @@ impl Plains {
         self.len
     }
 
-    /// Where a name is, or would be. There are blocks.
+    /// The place of a name, or its insertion point. Requires at least one block.
     fn find(&self, name: &[u8]) -> (usize, Place) {
         let mut last = self.last.borrow_mut();
         if !last.is_current || last.name != name {
@@ -109,7 +109,7 @@ impl Plains {
         }
     }
 
-    /// Prefetches its entries.
+    /// Prefetches the entries in the block of a hash.
     pub fn prefetch_entries(&self, hash: u64) {
         if let Some(block) = self.block_of(hash) {
             self.blocks[block].prefetch();
@@ -120,13 +120,14 @@ impl Plains {
         (!self.blocks.is_empty()).then(|| linear::index(hash, self.blocks.len()))
     }
 
-    /// Where a name of this hash is, or would be, unless there is nothing yet.
+    /// The place of a name with this hash, or its insertion point; `None` if there are no blocks
+    /// yet.
     pub fn place_of(&self, hash: u64, name: &[u8]) -> Option<PlainPlace> {
         let block = self.block_of(hash)?;
         Some(PlainPlace { block, place: self.blocks[block].place_of(name) })
     }
 
-    /// The stamp of the string of a place.
+    /// The stamp of the string at a place.
     pub fn stamp_at(&self, at: &PlainPlace) -> Option<Stamp> {
         Some(Plain::of(self.blocks[at.block].at(&at.place)?)?.stamp)
     }
@@ -135,7 +136,7 @@ impl Plains {
         self.blocks.len()
     }
 
-    /// The block of a name among so many.
+    /// The block of a name if there are `blocks` blocks.
     pub fn block_among(&self, name: &[u8], blocks: usize) -> usize {
         linear::index(self.hasher.hash_one(name), blocks)
     }
@@ -148,7 +149,7 @@ impl Plains {
         Plain::of(self.blocks[block].at(&place)?)
     }
 
-    /// Adds a string, or replaces the one of its name.
+    /// Adds a string, or replaces the one with its name.
     pub fn put(&mut self, name: &[u8], plain: Plain<'_>) {
         if self.blocks.is_empty() {
             self.blocks.push(Block::default());
@@ -159,7 +160,7 @@ impl Plains {
         self.count_new(!is_there);
     }
 
-    /// The same where its place is known.
+    /// [`Plains::put`] at a known place.
     pub fn put_at(&mut self, at: &PlainPlace, name: &[u8], plain: Plain<'_>) {
         self.last.get_mut().is_current = false;
         self.put_in(at.block, &at.place, name, plain);
@@ -167,7 +168,7 @@ impl Plains {
     }
 
     fn put_in(&mut self, block: usize, place: &Place, name: &[u8], plain: Plain<'_>) -> Place {
-        // Only marks of evicted keys may be longer.
+        // Only marks of evicted keys can be longer.
         let mut content = SmallVec::<[u8; 2 * LEN_MAX]>::new();
         content.extend_from_slice(&plain.stamp.word().to_le_bytes());
         if let Some(time) = plain.time {
@@ -185,7 +186,7 @@ impl Plains {
         }
     }
 
-    /// One block more: takes what belongs there out of the one where it was until now.
+    /// Adds a block, and moves to it the entries that belong there from the block that is split.
     fn grow(&mut self) {
         let new = self.blocks.len();
         let from = linear::split_by(new);
@@ -216,20 +217,20 @@ impl Plains {
         was_there
     }
 
-    /// All, in no order.
+    /// All strings, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], Plain<'_>)> {
         let entries = self.blocks.iter().flat_map(Block::iter);
         entries.filter_map(|entry| Some((entry.name, Plain::of(entry)?)))
     }
 
-    /// What is now of what was in a block when there were so many.
+    /// The present strings of the names that were in `block` when there were `then` blocks.
     pub fn of_block(&self, block: usize, then: usize) -> impl Iterator<Item = (&[u8], Plain<'_>)> {
         let family = linear::family(block, then, self.blocks.len()).into_iter();
         let entries = family.flat_map(|block| self.blocks[block].iter());
         entries.filter_map(|entry| Some((entry.name, Plain::of(entry)?)))
     }
 
-    /// Keeps only some.
+    /// Keeps only the strings that `keeps` accepts.
     pub fn retain(&mut self, mut keeps: impl FnMut(&[u8], Plain<'_>) -> bool) {
         self.last.get_mut().is_current = false;
         for block in &mut self.blocks {
@@ -253,7 +254,7 @@ mod tests {
 
     type Map = BTreeMap<Vec<u8>, (Stamp, Option<u64>, Vec<u8>)>;
 
-    /// Random changes do what they do to a map, while blocks are split.
+    /// Random changes have the same effect as on a map, while blocks are split.
     #[test]
     fn plain_strings_are_a_map() {
         let mut random = fastrand::Rng::with_seed(5);
@@ -293,7 +294,7 @@ mod tests {
         }
     }
 
-    /// What a string costs beside its name and value.
+    /// Memory per string in addition to name and value.
     #[test]
     fn plain_strings_are_small() {
         const COUNT: usize = 200_000;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One server's part: what it has applied, and what follows from it.
+//! A replica: the state that one server has applied, and the operations on it.
 //!
-//! Flow: [`Replica::execute`] runs a client's command and returns the unit that the others are to
-//! get. [`Replica::apply`] takes a unit of another region, from whomever it comes: it applies it
-//! once, after the one before it and after everything that its region had seen, or answers that it
-//! has it already or that something is missing. [`Replica::merge`] takes a full copy.
-//! Acknowledgements of all regions let garbage go.
+//! Flow: [`Replica::execute`] runs a client's command and returns the unit for the other regions.
+//! [`Replica::apply`] takes a unit of another region, from any peer: it applies the unit once,
+//! after its predecessor and everything that its region had seen, or reports that the unit is
+//! known already or that a predecessor is missing. [`Replica::merge`] takes a full copy. Garbage
+//! is dropped when all regions have acknowledged it.
 //!
-//! Invariant: what has been applied depends on the vector only, not on the way it came. Two
+//! Invariant: the applied state depends on the vector only, not on the route of the units. Two
 //! replicas with equal vectors show the same.
 
 use std::cell::Cell;
@@ -30,52 +30,53 @@ use crate::vector::{Run, Seen, Vector};
 use crate::view::{View, digest};
 use crate::{Bytes, Name};
 
-/// Stamps that a unit may take; a replica needs as many below its ceiling.
+/// The maximum number of stamps in a unit; a replica needs as many below its ceiling.
 pub const STAMPS_OF_A_UNIT: u64 = 1 << 24;
-/// Keys whose garbage is dropped at once.
+/// The number of keys whose garbage is dropped in one step.
 const SETTLED_AT_ONCE: usize = 1000;
 
-/// What became of a unit.
+/// The outcome of applying a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Applied {
     Now,
     /// It had been applied before.
     Known,
-    /// Something that comes before it has not arrived, up to this stamp.
+    /// A predecessor is missing, up to this stamp.
     Early(Stamp),
 }
 
-/// Why something is not done. Nothing has changed then.
+/// Reasons for refusing an operation. A refused operation changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
     #[error(transparent)]
     TooFarAhead(#[from] TooFarAhead),
     #[error(
-        "the peer sends effects as region {}, which is this server's own number: two servers have it, or this one was \
-         set back to older files", .0.number()
+        "the peer sends effects as region {}, this server's own number: two servers use it, or this server \
+         was restored from older files", .0.number()
     )]
     OwnRegion(Region),
     #[error(
-        "the peer sends effects of region {} that do not go with those known here: two servers have this number, or \
-         one was set back to older files", .0.number()
+        "the peer's effects of region {} contradict those known here: two servers use this number, or one \
+         was restored from older files", .0.number()
     )]
     Contradiction(Region),
-    #[error("the stamps that may be given have to be recorded on disk first")]
+    #[error("the clock's ceiling must be on disk before stamps are issued")]
     Ceiling,
 }
 
-/// What a server starts with.
+/// The settings that a server starts with.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub region: Region,
-    /// Regions that there are, a bit for each.
+    /// The known regions, one bit each.
     pub members: u64,
-    /// How far a peer's stamps may be ahead of this server's clock.
+    /// The maximum lead of a peer's stamps over this server's clock, in ms.
     pub ahead_ms_max: u64,
     pub rules: Rules,
 }
 
-/// What is saved, and what a full copy carries: all keys with their marks, and what they come from.
+/// The saved state, which is also the content of a full copy: all keys with their marks, and the
+/// vector of the effects applied to them.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pub vector: Vector,
@@ -83,17 +84,17 @@ pub struct State {
 }
 
 impl State {
-    /// The last database that has a key, of those that clients can choose.
+    /// The last database that has a key, among those that clients can select.
     pub fn last_database(&self) -> Option<u32> {
         self.keys.last_database()
     }
 
-    /// Database and name of all keys, also of those that nothing shows of any more.
+    /// Database and name of all keys, including those that are no longer visible.
     pub fn names(&self) -> impl Iterator<Item = (u32, &[u8])> {
         self.keys.names()
     }
 
-    /// Reads what a saver has written.
+    /// Parses the saver's output.
     pub(crate) fn load(from: &mut &[u8], has_marks: bool) -> Option<State> {
         Some(State { vector: Vector::load(from)?, keys: Keys::load(from, has_marks)? })
     }
@@ -106,26 +107,25 @@ pub struct Replica {
     pub(crate) clock: Clock,
     /// The start of the run in which this server writes.
     pub(crate) run: Stamp,
-    /// No stamp above it may be given before a higher one is on disk.
+    /// No stamp above this one may be given before a higher ceiling is on disk.
     pub(crate) ceiling: Stamp,
-    /// What the keyspace has ended and the shadow still has.
+    /// Keys and elements that the keyspace has ended and the shadow still has.
     pub(crate) ended: Ended,
     stability: Stability,
-    /// All regions have acknowledged so many changes.
+    /// The number of changes that all regions have acknowledged.
     stable: u64,
-    /// Regions that are gone for good.
+    /// Regions that have been removed, one bit each.
     gone: u64,
 }
 
-/// A ceiling above another stamp that lets a region write for so long.
+/// A ceiling above `stamp` that lets a region write for `for_ms`.
 pub fn ceiling_after(stamp: Stamp, region: Region, now_ms: u64, for_ms: u64) -> Stamp {
     let now = Stamp::at(now_ms.saturating_add(for_ms), region);
     now.max(stamp.next_of(region).plus(2 * STAMPS_OF_A_UNIT))
 }
 
 impl Replica {
-    /// A server that starts with nothing, or goes on from what it saved when it ended in good
-    /// order.
+    /// A server that starts empty, or continues from the state it saved at a clean shutdown.
     pub fn new(settings: Settings, mut state: State) -> Replica {
         state.keys.find_garbage(&settings.rules);
         let region = settings.region;
@@ -144,12 +144,12 @@ impl Replica {
         }
     }
 
-    /// A server that comes back from a file that may be older than what others have seen of it.
-    /// `last` is the ceiling that its former process had recorded, `ceiling` a higher one that is
-    /// on disk by now ([`ceiling_after`] it and the state): not even a process that crashes at once
-    /// may start where another did. The unit tells the others of the new run, which starts now if
-    /// that is later than the former ceiling: that of files that were put back may be below what
-    /// others have seen.
+    /// A server that restarts from a file that may be older than the state others have seen.
+    /// `last` is the ceiling recorded by its former process. `ceiling` is a higher one that is on
+    /// disk already ([`ceiling_after`] `last` and the state), so that even a process that crashes
+    /// immediately never starts where another did. The unit announces the new run. The run starts
+    /// now if that is later than `last`, since the ceiling in restored files may be below stamps
+    /// that others have seen.
     pub fn restart(
         settings: Settings,
         state: State,
@@ -187,7 +187,7 @@ impl Replica {
         &self.settings.rules
     }
 
-    /// What has been applied.
+    /// The vector of the applied effects.
     pub fn vector(&self) -> &Vector {
         &self.state.vector
     }
@@ -196,23 +196,23 @@ impl Replica {
         &self.state
     }
 
-    /// The start of the run in which it writes.
+    /// The start of the run in which this server writes.
     pub fn run(&self) -> Stamp {
         self.run
     }
 
-    /// A ceiling that lets it write for so long.
+    /// A ceiling that lets this server write for `for_ms`.
     pub fn next_ceiling(&self, now_ms: u64, for_ms: u64) -> Stamp {
         ceiling_after(self.ceiling.max(self.clock.latest()), self.region(), now_ms, for_ms)
     }
 
-    /// Whether it cannot write until a higher ceiling is on disk.
+    /// True if it cannot write until a higher ceiling is on disk.
     pub fn needs_ceiling(&self, now_ms: u64) -> bool {
         let next = self.clock.clone().tick(now_ms, 1, self.rules());
         next.plus(STAMPS_OF_A_UNIT) > self.ceiling
     }
 
-    /// The ceiling is on disk.
+    /// Raises the ceiling. It must be on disk already.
     pub fn raise_ceiling(&mut self, ceiling: Stamp) {
         self.ceiling = self.ceiling.max(ceiling);
     }
@@ -221,7 +221,7 @@ impl Replica {
         self.state.keys.get(database, name)
     }
 
-    /// What the keyspace shows of a key: all that has not been ended there.
+    /// A key as the keyspace shows it: without the elements that the keyspace has ended.
     pub fn view(&self, database: u32, name: &[u8]) -> Option<View> {
         let value = self.visible(database, name)?;
         Some(View::beside(&value, self.ended.of(database, name), self.rules()))
@@ -233,31 +233,31 @@ impl Replica {
         ended.is_none_or(|ended| value.shows_beside(ended)).then_some(value)
     }
 
-    /// The hash of a key's name, as long as there is this replica.
+    /// The hash of a key's name. Valid as long as this replica exists.
     pub fn hash(&self, name: &[u8]) -> u64 {
         self.state.keys.hash(name)
     }
 
-    /// Prefetches keys that are about to be looked at: their databases and hashes.
+    /// Prefetches keys that are about to be accessed, by database and hash.
     pub fn prefetch(&self, hashed: &[(u32, u64)]) {
         self.state.keys.prefetch(hashed);
     }
 
-    /// Whether a key is a string that has been written once, and shows: a write sees all of it.
+    /// True if a key is a visible string that has been written once: a write sees all of it.
     pub(crate) fn is_plain(&self, database: u32, name: &[u8]) -> bool {
         self.state.keys.is_plain(database, name) && self.ended.of(database, name).is_none()
     }
 
-    /// Whether a unit with one change replaces all that there is of a string or an element, or adds
-    /// to a string.
+    /// True if a unit with this one change replaces everything there is of a string or element,
+    /// or increments a string.
     pub(crate) fn is_replaced_by(&self, unit: &Unit, database: u32, name: &[u8], change: &Change) -> bool {
         let Some(run) = unit.head().run(&self.state.vector) else { return false };
         let seen = Seen { others: &unit.seen, own: Run { start: run.start, last: unit.first.before() } };
         self.state.keys.is_replaced(database, name, change, &seen) && self.ended.of(database, name).is_none()
     }
 
-    /// All keys that are there, whether or not the keyspace has ended them: database, name, value,
-    /// time. Without libraries.
+    /// All existing keys but libraries, whether or not the keyspace has ended them: database,
+    /// name, value, expiry time in Unix ms.
     pub fn views(&self) -> impl Iterator<Item = (u32, &[u8], View, Option<u64>)> {
         let keys = self.state.keys.iter().filter(|(database, ..)| *database != LIBRARIES);
         keys.filter_map(|(database, name, key)| {
@@ -266,7 +266,7 @@ impl Replica {
         })
     }
 
-    /// The code of all libraries, the latest first.
+    /// The code of all libraries, latest first.
     pub fn libraries(&self) -> Vec<Bytes> {
         let code = |key: KeyRef<'_>| match key.value() {
             Some(Value::String(cell)) => Some((cell.stamp()?, cell.base()?.clone())),
@@ -277,35 +277,36 @@ impl Replica {
         all.into_iter().map(|(_, code)| code).collect()
     }
 
-    /// Equal for replicas that show the same.
+    /// A digest that is equal on replicas that show the same.
     pub fn digest(&self) -> u64 {
         let keys = self.state.keys.iter();
         let digests = keys.map(|(database, name, key)| digest(database, name, &key, self.rules()).0);
         digests.fold(0, u64::wrapping_add)
     }
 
-    /// Keys that hold what is kept until all regions have acknowledged it.
+    /// The number of keys with state that is kept until all regions have acknowledged it.
     pub fn tombstones(&self) -> usize {
         self.state.keys.garbage_len()
     }
 
-    /// Whether garbage has been lost sight of; tests ask.
+    /// True if some garbage is not indexed; for tests.
     pub fn has_forgotten_garbage(&self) -> bool {
         self.state.keys.has_forgotten_garbage(self.rules())
     }
 
-    /// Values that were hidden behind others of another type.
+    /// The number of values that became hidden behind a value of another type.
     pub fn type_conflicts(&self) -> u64 {
         self.state.keys.type_conflicts
     }
 
-    /// Values that lost against another region's concurrent write since the start, by their type.
+    /// The number of values that lost to a concurrent write of another region since the start, by
+    /// type.
     pub fn conflicts(&self) -> impl Iterator<Item = (Kind, u64)> {
         Kind::ALL.into_iter().map(|kind| (kind, self.state.keys.conflicts[kind as usize]))
     }
 
-    /// What becomes of a unit of another region, or of an earlier run of this one: the run that it
-    /// is of, if it is to be applied now.
+    /// Checks a unit of another region, or of an earlier run of this one. Returns its run if it
+    /// can be applied now, otherwise the outcome.
     pub(crate) fn admit(&self, now_ms: u64, unit: &Head<'_>) -> Result<Result<Run, Applied>, Refusal> {
         let rules = self.settings.rules;
         let applied = &self.state.vector;
@@ -322,7 +323,7 @@ impl Replica {
         let run = match unit.run(applied) {
             Some(run) if run.last == unit.previous || unit.starts_run || !rules.applies_in_order => run,
             _ if !rules.applies_in_order => Run { start: Stamp::start(unit.region()), last: unit.previous },
-            // One server's own come one after another.
+            // Units of one server are consecutive.
             Some(run) if unit.previous < run.last && rules.applies_once => {
                 return Err(Refusal::Contradiction(unit.region()));
             }
@@ -353,7 +354,7 @@ impl Replica {
         for (stamp, effect) in unit.stamped() {
             let own = Run { start: run.start, last: stamp.before() };
             let at = At { stamp, seen: Seen { others: &unit.seen, own }, rules: &rules, lost: &lost };
-            // What is lost has been applied before, or is of this run.
+            // A lost value has been applied before, or belongs to this run.
             let starts = |stamp| Some(self.state.vector.run_start(stamp, run.start));
             self.state.keys.apply(&at, effect, is_own, starts);
             self.review(effect);
@@ -362,13 +363,14 @@ impl Replica {
         Ok(Applied::Now)
     }
 
-    /// A unit of another region has been applied: its run, up to and with it.
+    /// Records that a unit of another region has been applied: its run, up to and including the
+    /// unit.
     pub(crate) fn note_applied(&mut self, run: Run) {
         self.state.vector.add(run);
         self.observe(run.last);
     }
 
-    /// After an effect: what the keyspace has ended may show again, or be gone.
+    /// After an effect: keys that the keyspace has ended may be visible again, or gone.
     pub(crate) fn review(&mut self, effect: &Effect) {
         match effect {
             Effect::Key { database, name, .. } => self.review_key(*database, name),
@@ -396,12 +398,12 @@ impl Replica {
         }
     }
 
-    /// Takes a full copy of another replica: it merges, nothing is replaced.
+    /// Merges a full copy of another replica. Nothing is replaced.
     pub fn merge(&mut self, now_ms: u64, theirs: &State) -> Result<(), Refusal> {
         self.merge_noting(now_ms, theirs, |_, _| ())
     }
 
-    /// The same; `note` is told what is about to change.
+    /// [`Replica::merge`] that calls `note` before it makes the changes.
     pub(crate) fn merge_noting<'t>(
         &mut self,
         now_ms: u64,
@@ -435,7 +437,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Regions that have to acknowledge: all that were named or heard of, and are not gone.
+    /// The regions that must acknowledge: all that are configured or known from effects, except
+    /// removed ones.
     pub fn others(&self) -> Vec<Region> {
         let heard = self.state.vector.runs().iter().map(|run| 1 << run.start.region().number());
         let members = heard.fold(self.settings.members, |members, one: u64| members | one) & !self.gone;
@@ -443,26 +446,26 @@ impl Replica {
         regions.filter(|region| *region != self.region()).collect()
     }
 
-    /// There is a region from which nothing may have been heard yet: it has to acknowledge as well.
+    /// Adds a region that may not have sent anything yet: it must acknowledge as well.
     pub fn add_member(&mut self, region: Region) {
         self.settings.members |= 1 << region.number();
     }
 
-    /// A region is gone for good: nothing waits for it any more.
+    /// Removes a region permanently: nothing waits for it any more.
     pub fn remove_region(&mut self, region: Region) {
         self.gone |= 1 << region.number();
         self.stability.forget(region);
         self.collect_garbage();
     }
 
-    /// What a region has on disk, as it says.
+    /// Records the vector that a region says it has on disk.
     pub fn acknowledge(&mut self, region: Region, vector: Vector) {
         self.stability.acknowledge(region, vector);
         self.collect_garbage();
     }
 
-    /// Drops what all regions have acknowledged, as far as that does not take long. True if there
-    /// is more.
+    /// Drops garbage that all regions have acknowledged, as much as fits a short step. Returns
+    /// true if there is more.
     pub fn collect_garbage(&mut self) -> bool {
         let others = self.others();
         let rules = self.settings.rules;
@@ -473,43 +476,43 @@ impl Replica {
         self.collect_more_garbage()
     }
 
-    /// Goes on with that.
+    /// Drops more of that garbage. Returns true if there is more.
     pub fn collect_more_garbage(&mut self) -> bool {
         self.state.keys.settle(self.stable, SETTLED_AT_ONCE, &self.settings.rules)
     }
 
-    /// Whether something of a key was evicted here and has not been written anew.
+    /// True if a key was evicted here, and not all of it has been written again.
     pub fn is_evicted(&self, database: u32, name: &[u8]) -> bool {
         self.state.keys.is_evicted(database, name)
     }
 
-    /// Keys of which something was evicted and has not been written anew.
+    /// The number of keys that were evicted here and not completely written again.
     pub fn evicted(&self) -> usize {
         self.state.keys.evicted_len()
     }
 
-    /// Their names.
+    /// The names of these keys.
     pub fn evicted_names(&self) -> impl Iterator<Item = (u32, Name)> {
         self.state.keys.evicted_names().map(|(database, name)| (database, name.into()))
     }
 
-    /// Marks of evicted keys that are kept, about; see [`crate::evicted`].
+    /// Limits the number of marks of evicted keys to about `most`; see [`crate::evicted`].
     pub fn limit_marks(&mut self, most: usize) {
         self.state.keys.limit_marks(most);
     }
 
-    /// Numbers that were evicted and that clients here have since added to, not knowing of more:
-    /// the keyspace is to get what shows of them now.
+    /// Takes the evicted numbers that clients here have incremented without knowing their sums:
+    /// the keyspace must get the visible values.
     pub fn take_revived(&mut self) -> Vec<(u32, Name)> {
         self.state.keys.take_revived()
     }
 
-    /// Whether there are such.
+    /// True if there are any.
     pub fn has_revived(&self) -> bool {
         self.state.keys.has_revived()
     }
 
-    /// Evicted keys whose times have come and are this region's: it removes them.
+    /// Removes evicted keys whose time has passed, if this region has to end them.
     pub fn end_evicted(&mut self, now_ms: u64) -> Result<Option<Unit>, Refusal> {
         let rules = self.settings.rules;
         let is_due = |key: &crate::key::Key| {
@@ -519,7 +522,7 @@ impl Replica {
         let mut due: Vec<(u32, Name, Change)> = due
             .map(|(database, name, key)| (database, name.into(), Change::Remove { seen: key.seen() }))
             .collect();
-        // The same history for a seed, always.
+        // Sorted, so that a seed always gives the same history.
         due.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
         self.execute(now_ms, |transaction| {
             for (database, name, change) in due {
@@ -528,29 +531,29 @@ impl Replica {
         })
     }
 
-    /// Begins to save the state as it is now; a saving that goes on ends.
+    /// Starts a save of the present state. Aborts any save or digest in progress.
     pub(crate) fn begin_saving(&mut self) -> u64 {
         let mut bytes = Vec::new();
         self.state.vector.store(&mut bytes);
         self.state.keys.begin_saving(bytes)
     }
 
-    /// Begins to make the digest of the state as it is now, in place of a saving.
+    /// Starts a digest of the present state. Aborts any save or digest in progress.
     pub(crate) fn begin_digest(&mut self) -> u64 {
         self.state.keys.begin_digest(self.settings.rules)
     }
 
-    /// The next piece of a saving, and whether it is the last; nothing if it has come to nothing.
+    /// The next piece, and whether it is the last; `None` if the save or digest was aborted.
     pub(crate) fn take_piece(&mut self, number: u64, bytes: usize) -> Option<(Vec<u8>, bool)> {
         self.state.keys.take_piece(number, bytes)
     }
 
-    /// A saving is not wanted any more.
+    /// Aborts the save or digest.
     pub fn stop_saving(&mut self) {
         self.state.keys.stop_saving();
     }
 
-    /// The region that removes what a time given with this stamp ends.
+    /// True if this region has to remove a key or element that ends by a time with this stamp.
     pub(crate) fn expires(&self, stamp: Stamp) -> bool {
         let giver = stamp.region();
         let owner = if self.gone >> giver.number() & 1 == 0 {
@@ -561,8 +564,8 @@ impl Replica {
         owner == Some(self.region()) || !self.settings.rules.one_region_expires
     }
 
-    /// Removes what the keyspace has ended and is this region's to remove by now, since the region
-    /// that gave the time is gone.
+    /// Removes what the keyspace has ended and this region has to remove now, because the region
+    /// that gave the time has been removed.
     pub fn remove_inherited(&mut self, now_ms: u64) -> Result<Option<Unit>, Refusal> {
         let due = self.ended.given_by(|stamp| self.expires(stamp));
         self.execute(now_ms, |transaction| {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Requests that bring a keyspace from one view of a key to another. Only elements that differ are
-//! touched; what no request can do that way (an element in the middle of a list, another type) is
-//! written anew.
+//! Requests that bring a keyspace from one view of a key to another. Only elements that differ
+//! are touched. A key is rewritten where no request can do that (an element in the middle of a
+//! list, another type).
 //!
-//! An entry in the middle of a stream is XADD with its ID, which only Braid takes, and only from
-//! such requests.
+//! An entry in the middle of a stream is an XADD with its ID, which only Braid accepts, and only
+//! in such requests.
 //!
-//! The two views may be of a part of a collection: of the elements that may differ.
+//! Both views may cover only a part of a collection: the elements that may differ.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use crate::place::Side;
 use crate::stream::{Fields, GroupView, Id};
 use crate::view::{Shown, Until, View};
 
-/// Elements of a request at most.
+/// The maximum number of elements in a request.
 const ELEMENTS: usize = 512;
 
 /// Requests that change one database.
 pub struct Requests {
     pub database: u32,
     pub all: Vec<Vec<Vec<u8>>>,
-    /// Streams with entries that come late are written anew, for others than Braid.
+    /// Rewrite streams with late entries, for servers other than Braid.
     pub rewrites_streams: bool,
 }
 
@@ -36,7 +36,7 @@ impl Requests {
         self.all.push(words.iter().map(|word| word.to_vec()).collect());
     }
 
-    /// Several requests with the same begin, of not too many elements each.
+    /// Splits elements over several requests with the same head.
     fn spread(&mut self, head: &[&[u8]], elements: &[Vec<&[u8]>]) {
         for some in elements.chunks(ELEMENTS) {
             let words: Vec<&[u8]> = head.iter().copied().chain(some.iter().flatten().copied()).collect();
@@ -44,7 +44,7 @@ impl Requests {
         }
     }
 
-    /// A member's time, by the commands of a type.
+    /// Sets or clears an element's time; `prefix` selects the type's command.
     fn element_time(&mut self, prefix: &str, key: &[u8], element: &[u8], until: Until) {
         let at = until.map(|time| time.to_string());
         let name = format!("{prefix}{}", if at.is_some() { "PEXPIREAT" } else { "PERSIST" });
@@ -55,12 +55,12 @@ impl Requests {
         self.push(&words);
     }
 
-    /// Removes a key, which may be there past its time.
+    /// Deletes a key, which the keyspace may hold past its time.
     pub fn delete(&mut self, key: &[u8]) {
         self.push(&[b"DEL", key]);
     }
 
-    /// Removes elements of a collection, which may be there past their times.
+    /// Removes elements of a collection, which the keyspace may hold past their times.
     pub fn delete_elements<'a>(
         &mut self,
         key: &[u8],
@@ -77,14 +77,14 @@ impl Requests {
         self.spread(&[name, key], &all);
     }
 
-    /// Writes a key anew, whatever is there.
+    /// Rewrites a key, whatever is there.
     pub fn rewrite(&mut self, key: &[u8], view: &View, until: Until) {
         self.delete(key);
         self.write_view(key, view);
         self.time(key, None, until);
     }
 
-    /// Changes a key's time, if it is another.
+    /// Changes a key's time if it differs.
     pub fn time(&mut self, key: &[u8], had: Until, until: Until) {
         match until {
             Some(time) if had != until => self.push(&[b"PEXPIREAT", key, time.to_string().as_bytes()]),
@@ -103,14 +103,14 @@ impl Requests {
         }
     }
 
-    /// Brings a key that is there from one view to another of the same type. False if it has to be
-    /// written anew; there are no requests then.
+    /// Brings an existing key from one view to another of the same type. Returns false, without
+    /// requests, if the key must be rewritten.
     pub fn goes_on(&mut self, key: &[u8], from: &View, had: Until, to: &View, until: Until) -> bool {
         if !self.bring_view(key, from, to) {
             return false;
         }
         let is_string = matches!(to, View::String(_) | View::HyperLogLog(_));
-        // SET takes the time away.
+        // SET clears the time.
         let had = had.filter(|_| !is_string || from == to);
         self.time(key, had, until);
         true
@@ -184,7 +184,7 @@ impl Requests {
         self.spread(&[b"HSET", key], &pairs);
         let gone = gone_of(from.iter().map(|(one, ..)| one), to.iter().map(|(one, ..)| one));
         self.spread(&[b"HDEL", key], &gone);
-        // HSET has taken the times away.
+        // HSET has cleared the times.
         for (field, _, until) in new.into_iter().filter(|(.., until)| until.is_some()) {
             self.element_time("H", key, field, *until);
         }
@@ -205,7 +205,7 @@ impl Requests {
         self.spread(&[b"ZADD", key], &pairs);
         let gone = gone_of(from.iter().map(|(one, ..)| one), to.iter().map(|(one, ..)| one));
         self.spread(&[b"ZREM", key], &gone);
-        // ZADD has taken the times away.
+        // ZADD has cleared the times.
         for (member, _, until) in new.into_iter().filter(|(.., until)| until.is_some()) {
             self.element_time("Z", key, member, *until);
         }
@@ -234,8 +234,8 @@ impl Requests {
         from == to
     }
 
-    /// Replaces so many elements at the ends of a list that keeps some between them. The new ones
-    /// are given away from the middle.
+    /// Replaces elements at the ends of a list that keeps some between them. Each end has the
+    /// number of elements to pop, and the new elements from the middle outwards.
     pub fn replace_ends(&mut self, key: &[u8], ends: [(Side, usize, Vec<&Bytes>); 2]) {
         for (side, gone, new) in ends {
             let (pop, push): (&[u8], &[u8]) = match side {
@@ -250,22 +250,22 @@ impl Requests {
         }
     }
 
-    /// Gives an element of a list another value.
+    /// Sets the value of a list element.
     pub fn set_element(&mut self, key: &[u8], index: usize, value: &[u8]) {
         self.push(&[b"LSET", key, index.to_string().as_bytes(), value]);
     }
 
-    /// Inserts an element in a list, `BEFORE` or `AFTER` the first one of a value.
+    /// Inserts an element into a list, `BEFORE` or `AFTER` the first one equal to `pivot`.
     pub fn insert_element(&mut self, key: &[u8], side: &[u8], pivot: &[u8], value: &[u8]) {
         self.push(&[b"LINSERT", key, side, pivot, value]);
     }
 
-    /// Removes one element of a value from a list: the first one (`1`) or the last one (`-1`).
+    /// Removes one element of a value from a list: the first (`1`) or the last one (`-1`).
     pub fn remove_element(&mut self, key: &[u8], count: &[u8], value: &[u8]) {
         self.push(&[b"LREM", key, count, value]);
     }
 
-    /// Writes a list's end anew, of so many elements; some are kept before or behind it.
+    /// Replaces `gone` elements at one end of a list that keeps some at the other end.
     pub fn rewrite_end(&mut self, key: &[u8], side: Side, gone: usize, new: Vec<&Bytes>) {
         let none = match side {
             Side::Left => Side::Right,
@@ -283,7 +283,7 @@ impl Requests {
         }
     }
 
-    /// Writes a key that is not there.
+    /// Writes a key that does not exist.
     fn write_view(&mut self, key: &[u8], view: &View) {
         match view {
             View::List(values) => {
@@ -292,7 +292,7 @@ impl Requests {
             }
             View::Stream { entries, last, groups } => {
                 match entries.is_empty() {
-                    // Only so is an empty stream made.
+                    // The only way to create an empty stream.
                     true => self.push(&[b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y"]),
                     false => self.add_entries(key, entries.iter()),
                 }
@@ -324,7 +324,7 @@ impl Requests {
                 }
             };
             self.bring_group(key, name, before, group);
-            // Last: no claim moves it.
+            // Last, so that no claim moves it.
             if before.delivered != group.delivered {
                 self.push(&[b"XGROUP", b"SETID", key, name, delivered.as_bytes()]);
             }
@@ -354,7 +354,7 @@ impl Requests {
     }
 }
 
-/// Elements that are gone, each as what a request names.
+/// The removed elements, each as the word that names it in a request.
 fn gone_of<'a>(
     from: impl Iterator<Item = &'a Bytes>,
     to: impl Iterator<Item = &'a Bytes>,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The details on which agreement hangs. A server has all of them; the simulator leaves out one at
-//! a time, to show that it notices.
+//! The rules on which convergence depends. A server applies all of them; the simulator disables
+//! one at a time, to prove that it detects the violation.
 
-/// What a replica keeps to. All of it is on except in the simulator.
+/// The rules that a replica applies. All are on except in the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
     /// Stamps only rise, whatever the wall clock does.
     pub clock_never_goes_back: bool,
-    /// Stamps are later than those that were seen.
+    /// Stamps are later than every stamp seen.
     pub clock_is_hybrid: bool,
-    /// A unit waits for what its region had seen.
+    /// A unit waits until everything its region had seen is applied.
     pub waits_for_dependencies: bool,
     /// A unit that has been applied is not applied again.
     pub applies_once: bool,
@@ -17,35 +17,35 @@ pub struct Rules {
     pub applies_in_order: bool,
     /// A server that comes back from an older file starts a new run.
     pub starts_new_run: bool,
-    /// Own effects that a crash has cost are taken back from others.
+    /// A region's own effects that a crash has lost are taken back from its peers.
     pub takes_back_own: bool,
-    /// Equal times are decided by region.
+    /// Equal times are ordered by region.
     pub ties_by_region: bool,
-    /// A value that loses against a concurrent one is kept, since the winner may be removed.
+    /// A value that loses to a concurrent one is kept, since the winner may be removed.
     pub keeps_losers: bool,
-    /// What was forgotten of a tally is kept until all regions know.
+    /// The forgotten part of a tally is kept until all regions know of it.
     pub keeps_forgotten: bool,
-    /// A removal forgets of a tally what it saw, not all.
+    /// A removal forgets the part of a tally that it saw, not all of it.
     pub forgets_only_seen: bool,
-    /// A removal removes what it saw, not all.
+    /// A removal removes only the values that it saw.
     pub removes_only_seen: bool,
-    /// What the other side of a merge has seen and does not have was removed.
+    /// In a merge, a value that the other side has seen and does not have was removed.
     pub merge_knows_removals: bool,
-    /// The hidden value of a type conflict is kept until a write that saw it.
+    /// The hidden value of a type conflict is kept until a write that saw it removes it.
     pub keeps_losing_types: bool,
-    /// A write that creates a key removes what is left of the former one.
+    /// A write that creates a key removes leftovers of the previous one.
     pub clears_before_creating: bool,
-    /// Garbage goes when all regions, not just one, have acknowledged it.
+    /// Garbage is dropped once all regions, not just one, have acknowledged it.
     pub waits_for_all_regions: bool,
-    /// An acknowledgement counts when everything that its region knew has been applied here.
+    /// An acknowledgement counts once everything its region knew has been applied here.
     pub acknowledgements_wait: bool,
-    /// Of concurrent times the longest wins.
+    /// The longest of concurrent times wins.
     pub longest_time_wins: bool,
     /// Only the winner's region removes an expired key.
     pub one_region_expires: bool,
-    /// While a state is saved, keys are written before they change.
+    /// While a state is saved, keys are written out before they change.
     pub saves_before_changes: bool,
-    /// What a region has evicted is removed nowhere.
+    /// An eviction removes the key nowhere else.
     pub eviction_is_no_removal: bool,
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A replica's state as bytes, for a file and for a full copy.
+//! Serialized state of a replica, for a file and for a full copy.
 //!
-//! A mark and a version; the state, in the form of `stored`, cut into parts, each behind its
-//! length; a length of 0, and a checksum of the state. Written in pieces, between which the replica
-//! goes on: what is written is what it was at the begin. What does not fill the bytes exactly is
-//! refused.
+//! Format: magic and version; the state in the form of `stored`, cut into parts, each after its
+//! length; a length of 0; a CRC-64 of the state. The state is written in pieces while the replica
+//! continues, and is exactly the state at the start of the save. A state with missing or excess
+//! bytes is refused.
 
 use braid_base::crc::crc64;
 
@@ -12,24 +12,24 @@ use crate::replica::{Replica, State};
 
 /// The version that is written.
 pub const VERSION: u8 = 4;
-/// One that is read as well: without marks of evicted keys.
+/// An older version that can still be loaded: it has no marks of evicted keys.
 const WITHOUT_MARKS: u8 = 3;
 const MAGIC: &[u8] = b"BRAIDAAS";
-/// Mark and version.
+/// Size of magic and version, in bytes.
 const HEAD: usize = MAGIC.len() + 1;
-/// Bytes of a length or checksum.
+/// Size of a length or checksum, in bytes.
 const WORD: usize = 8;
-/// Bytes of a piece, about: one takes much less than a millisecond.
+/// Approximate size of a piece in bytes. One takes much less than a millisecond.
 pub const PIECE: usize = 64 << 10;
 
-/// Why bytes are no saved state.
+/// Reasons for refusing bytes as a saved state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SavedError {
-    #[error("this is no state of active-active replication")]
+    #[error("not a saved state of active-active replication")]
     Magic,
-    #[error("the state has version {0}, this server knows {VERSION}")]
+    #[error("the state has version {0}, this server supports {VERSION}")]
     Version(u8),
-    #[error("the state ends too early")]
+    #[error("the state is truncated")]
     Short,
     #[error("{0} bytes follow the state")]
     Trailing(usize),
@@ -39,12 +39,13 @@ pub enum SavedError {
     Damaged,
 }
 
-/// What comes next of a state.
+/// The next piece of a state.
 #[derive(Debug)]
 pub enum Piece {
     More(Vec<u8>),
     Last(Vec<u8>),
-    /// Everything has changed at once, or another saving has begun: begin anew.
+    /// The save was aborted, since everything has changed at once or another save has begun.
+    /// Start again.
     Lost,
 }
 
@@ -57,13 +58,13 @@ pub struct Saver {
 }
 
 impl Saver {
-    /// Begins with the state as it is now; a saving that goes on is lost.
+    /// Starts a save of the present state. Aborts any save or digest in progress.
     pub fn begin(replica: &mut Replica) -> Saver {
         Saver { number: replica.begin_saving(), sum: 0, is_begun: false }
     }
 
-    /// The next piece, of about so many bytes: more if a key is long, or much has changed since the
-    /// one before it.
+    /// The next piece, of about `bytes` bytes: more if a key is large, or if much has changed
+    /// since the previous piece.
     pub fn piece(&mut self, replica: &mut Replica, bytes: usize) -> Piece {
         let Some((part, is_last)) = replica.take_piece(self.number, bytes.max(1)) else { return Piece::Lost };
         self.sum = crc64(self.sum, &part);
@@ -83,26 +84,26 @@ impl Saver {
     }
 }
 
-/// How far a digest is.
+/// Progress of a digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Digesting {
     More,
     Done(u64),
-    /// As of a saving: begin anew.
+    /// Aborted, as [`Piece::Lost`]. Start again.
     Lost,
 }
 
-/// Makes a replica's digest in pieces: [`Replica::digest`] of the begin.
+/// Computes a replica's digest in pieces: [`Replica::digest`] as of the start.
 #[derive(Debug)]
 pub struct Digester(u64);
 
 impl Digester {
-    /// Begins with the state as it is now; a saving that goes on is lost.
+    /// Starts a digest of the present state. Aborts any save or digest in progress.
     pub fn begin(replica: &mut Replica) -> Digester {
         Digester(replica.begin_digest())
     }
 
-    /// Looks at about so many bytes.
+    /// Digests about `bytes` more bytes.
     pub fn go_on(&self, replica: &mut Replica, bytes: usize) -> Digesting {
         match replica.take_piece(self.0, bytes.max(1)) {
             None => Digesting::Lost,
@@ -112,7 +113,7 @@ impl Digester {
     }
 }
 
-/// The bytes, in pieces, without anything between.
+/// Saves the whole state at once; returns its pieces.
 pub fn save(replica: &mut Replica) -> Vec<Vec<u8>> {
     let mut saver = Saver::begin(replica);
     let mut pieces = Vec::new();
@@ -123,13 +124,13 @@ pub fn save(replica: &mut Replica) -> Vec<Vec<u8>> {
                 pieces.push(piece);
                 return pieces;
             }
-            // Nothing comes between.
+            // Nothing changes between the pieces.
             Piece::Lost => return pieces,
         }
     }
 }
 
-/// What is read next.
+/// The part of the format that is read next.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     Head,
@@ -139,12 +140,12 @@ enum Next {
     Nothing,
 }
 
-/// Reads what [`save`] wrote.
+/// Loads the output of [`save`].
 #[derive(Debug)]
 pub struct Loader {
     next: Next,
     version: u8,
-    /// Of what is read next.
+    /// The incomplete field that is being read.
     buffer: Vec<u8>,
     content: Vec<u8>,
 }
@@ -155,7 +156,7 @@ impl Default for Loader {
     }
 }
 
-/// Moves bytes, until there are so many. False if they do not suffice.
+/// Moves bytes to `buffer` until it has `len`. Returns false if `bytes` runs out first.
 fn fill(buffer: &mut Vec<u8>, len: usize, bytes: &mut &[u8]) -> bool {
     let (some, rest) = bytes.split_at(bytes.len().min(len - buffer.len()));
     buffer.extend_from_slice(some);
@@ -168,8 +169,8 @@ impl Loader {
         Loader::default()
     }
 
-    /// Takes the next bytes, however they are cut. True when the state is complete: what follows is
-    /// not taken, and `bytes` is left behind it.
+    /// Takes the next bytes, split anywhere. Returns true once the state is complete; `bytes` is
+    /// then left at the first byte after it.
     pub fn feed(&mut self, bytes: &mut &[u8]) -> Result<bool, SavedError> {
         loop {
             match self.next {
@@ -216,7 +217,7 @@ impl Loader {
         }
     }
 
-    /// The state.
+    /// The loaded state.
     pub fn finish(self) -> Result<State, SavedError> {
         if !matches!(self.next, Next::Nothing) {
             return Err(SavedError::Short);
@@ -241,7 +242,7 @@ mod tests {
     use crate::testing::{NOW, replica};
     use crate::{Bytes, Name};
 
-    /// A state with a value of each type, without its frame.
+    /// A state with a value of each type, without its framing.
     fn content() -> Vec<u8> {
         let mut replica = replica(1);
         let name = |text: &str| -> Name { text.as_bytes().into() };
@@ -268,7 +269,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// A checksum proves nothing: the peer gives it. What is read merges.
+        /// The peer supplies the checksum, so it proves nothing. Any state that loads must merge.
         #[test]
         fn damage_does_no_harm(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
             let mut bytes = content();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! All keys as bytes, or as a digest, in pieces between which they change.
+//! Serializes or digests all keys in pieces, while they change between the pieces.
 //!
-//! What is written is what there was at the begin, exactly: before the first change to a key its
-//! bucket is written, with all that is in it. So what follows the state is just what was applied
-//! since the begin. A change costs a look at a bit, or a bucket's writing. A digest is made in the
-//! same way, and is all that is written of it.
+//! The output is exactly the state at the start: before the first change to a key, its bucket is
+//! written with everything in it. So a log that follows the state is exactly the effects applied
+//! since the start. A change costs the test of a bit, or writing a bucket. A digest is computed
+//! the same way.
 //!
-//! Changes of everything at once (FLUSH, a full copy) end it: it has to begin anew.
+//! A change of everything at once (FLUSH, a full copy) aborts the save: it must start again.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::rules::Rules;
 use crate::stored::{Stored, store_len};
 use crate::view::digest;
 
-/// Which buckets of a table have been written, of those that there were at the begin.
+/// The buckets of a table that have been written, out of those that existed at the start.
 #[derive(Clone, Debug)]
 struct Written {
     buckets: usize,
-    /// A bit for each.
+    /// One bit per bucket.
     bits: Vec<u64>,
-    /// All before this one have been.
+    /// All buckets before this one have been written.
     next: usize,
 }
 
@@ -31,7 +31,7 @@ impl Written {
         Written { buckets, bits: vec![0; buckets.div_ceil(64)], next: 0 }
     }
 
-    /// A bucket is about to be written; false if it has been already.
+    /// Marks a bucket as written. Returns false if it already was.
     fn take(&mut self, bucket: usize) -> bool {
         let (word, bit) = (&mut self.bits[bucket / 64], 1 << (bucket % 64));
         let is_new = *word & bit == 0;
@@ -39,7 +39,7 @@ impl Written {
         is_new
     }
 
-    /// The next that has to be written.
+    /// Marks and returns the next unwritten bucket.
     fn take_next(&mut self) -> Option<usize> {
         while self.next < self.buckets {
             let bucket = self.next;
@@ -52,7 +52,7 @@ impl Written {
     }
 }
 
-/// Of a database.
+/// Progress in one database.
 #[derive(Clone, Debug)]
 struct Progress {
     plain: Written,
@@ -60,26 +60,26 @@ struct Progress {
     evicted: Written,
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub(crate) struct Saving {
-    /// Another one has another number.
+    /// Identifies this save; each has another number.
     pub number: u64,
     databases: BTreeMap<u32, Progress>,
     out: Out,
 }
 
-/// What becomes of the keys.
+/// The output made of the keys.
 #[derive(Clone, Debug)]
 pub(crate) enum Out {
-    /// Their bytes that wait to be taken, and what follows the keys.
+    /// Serialized keys not yet taken, and the bytes that follow the last key.
     State { bytes: Vec<u8>, end: Vec<u8> },
-    /// The digest of those so far, and how many bytes have been looked at for the next piece.
+    /// The digest so far, and the number of bytes digested for the next piece.
     Digest { sum: u64, bytes: usize, rules: Rules },
 }
 
 impl Out {
-    /// Bytes for the next piece.
+    /// The number of bytes in the next piece so far.
     fn len(&self) -> usize {
         match self {
             Out::State { bytes, .. } => bytes.len(),
@@ -130,7 +130,7 @@ impl Out {
         }
     }
 
-    /// The next piece.
+    /// Takes the next piece.
     fn take(&mut self, is_last: bool) -> Vec<u8> {
         match self {
             Out::State { bytes, end } => {
@@ -147,7 +147,7 @@ impl Out {
     }
 }
 
-/// What comes next: a key, or the mark of an evicted one.
+/// Record types: a key, or the mark of an evicted key.
 const KEY: u8 = 0;
 pub(crate) const MARK: u8 = 1;
 
@@ -158,7 +158,7 @@ fn store_name(database: u32, name: &[u8], out: &mut Vec<u8>) {
 }
 
 impl Saving {
-    /// Begins; of a state `out` has what comes before the keys.
+    /// Starts a save. For a state, `out` has the bytes that precede the keys.
     pub fn new(number: u64, all: &BTreeMap<u32, Database>, mut out: Out) -> Saving {
         if let Out::State { bytes, .. } = &mut out {
             store_len(all.values().map(|keys| keys.len() + keys.evicted.len()).sum(), bytes);
@@ -172,7 +172,7 @@ impl Saving {
         Saving { number, databases, out }
     }
 
-    /// A key is about to change.
+    /// Must be called before a key changes: writes its buckets.
     pub fn before(&mut self, number: u32, keys: &Database, name: &[u8]) {
         let Some(Progress { plain, others, evicted }) = self.databases.get_mut(&number) else { return };
         if plain.buckets > 0 {
@@ -195,7 +195,7 @@ impl Saving {
         }
     }
 
-    /// Writes on until there are so many bytes, and gives them. True if these are the last.
+    /// Continues until `bytes` bytes are ready, and takes them. Returns true with the last piece.
     pub fn take_piece(&mut self, all: &BTreeMap<u32, Database>, bytes: usize) -> (Vec<u8>, bool) {
         let none = Database::default();
         while self.out.len() < bytes {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sets: observed-remove, so an addition that a removal had not seen wins.
+//! Sets: observed-remove, so an addition wins over a removal that had not seen it.
 //!
-//! SADD of a member that is there gives it a new stamp: that it was added again has to survive a
-//! concurrent SREM.
+//! SADD of an existing member gives it a new stamp: the addition must survive a concurrent SREM.
 
 use crate::members::Members;
 

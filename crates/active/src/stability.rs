@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Stability: which changes all regions have acknowledged, so that nobody can do anything any more
-//! that has not seen them.
+//! Stability: which changes all regions have acknowledged, so that no region can act any more
+//! without having seen them.
 //!
-//! A region acknowledges what its files hold: what it would still have after a crash. Its
-//! acknowledgement counts here when everything that it covers has been applied here: an effect that
-//! the region made before it saw ours may be on its way still. And every acknowledgement must know
-//! all runs: one who does not know that a server has come back may still take effects from its
-//! former process (links refuse those of a process that is known to be gone).
+//! A region acknowledges what is in its files, and so survives a crash. An acknowledgement counts
+//! here once everything it covers has been applied here: an effect that the region made before it
+//! saw ours may still be in flight. Every acknowledgement must also know all runs: a region that
+//! does not know of a server's restart may still accept effects from its former process (links
+//! refuse a process that is known to be gone).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,24 +14,24 @@ use crate::rules::Rules;
 use crate::stamp::Region;
 use crate::vector::Vector;
 
-/// Barriers that wait at most; more come when these have gone.
+/// The maximum number of waiting barriers; others are added when these have been passed.
 const BARRIERS: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 pub struct Stability {
     acknowledged: BTreeMap<Region, Acknowledged>,
-    /// How many changes there were when this had been applied.
+    /// The number of changes at the time when a vector had been applied.
     barriers: VecDeque<(u64, Vector)>,
-    /// The last change of the last barrier.
+    /// The last change covered by the last barrier.
     last: u64,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Acknowledged {
     counted: Vector,
-    /// Covers what has not been applied here yet.
+    /// Covers effects that have not been applied here yet.
     waiting: Option<Vector>,
-    /// The one after that.
+    /// The acknowledgement after `waiting`; a newer one replaces it.
     latest: Option<Vector>,
 }
 
@@ -114,11 +114,11 @@ mod tests {
         let mut stability = Stability::default();
         let applied = vector(&[(0, 0, 10), (1, 0, 5)]);
         stability.acknowledge(region(1), applied.clone());
-        // Region 2 has done something before that, which is still on its way.
+        // Region 2 made an effect before that, which is still in flight.
         let more = vector(&[(0, 0, 10), (1, 0, 5), (2, 0, 3)]);
         stability.acknowledge(region(2), more.clone());
         assert_eq!(stability.advance(&applied, 4, &others, &rules), None);
-        // It comes; but region 1 does not know that region 2 is there.
+        // It arrives, but region 1 does not know of region 2.
         assert_eq!(stability.advance(&more, 5, &others, &rules), None);
         stability.acknowledge(region(1), more.clone());
         assert_eq!(stability.advance(&more, 5, &others, &rules), Some(5));
@@ -132,7 +132,7 @@ mod tests {
         let before = vector(&[(0, 0, 10), (1, 0, 5)]);
         let after = vector(&[(0, 0, 10), (1, 0, 5), (1, 900, 901)]);
         stability.acknowledge(region(1), after.clone());
-        // It may still take effects of region 1's former process.
+        // Region 2 may still accept effects of region 1's former process.
         stability.acknowledge(region(2), before.clone());
         assert_eq!(stability.advance(&before, 7, &others, &rules), None);
         assert_eq!(stability.advance(&after, 7, &others, &rules), None);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Stamps: the moment of an effect by its region's hybrid clock, in 8 bytes.
+//! Stamps: the time of an effect by its region's hybrid clock, in 8 bytes.
 //!
-//! A stamp is three things at once, so a mark needs one word for all of them: the time by which the
-//! last writer wins, the *dot* that names the effect (no region gives a stamp twice), and the
-//! effect's place in its region's order (stamps of a region only rise; a unit names the stamp
-//! before it, so gaps are seen). From the top: a bit that is always 0 and free for places in lists,
-//! 41 bits of milliseconds since 2020 (until 2089), 16 bits that count within a millisecond and
-//! carry into it, 6 bits of region. Comparing the words compares the moments, ties by region.
+//! A stamp has three uses, so a mark needs one word for all of them: the time by which the last
+//! writer wins, the *dot* that names the effect (no region gives a stamp twice), and the effect's
+//! position in its region's order (a region's stamps only rise; a unit names the stamp before it,
+//! so gaps show). Layout from the top: a bit that is always 0 and is free for places in lists, 41
+//! bits of milliseconds since 2020 (until 2089), a 16-bit counter within the millisecond that
+//! carries into it, 6 bits of region. Comparing words compares times, with ties broken by region.
 
 use std::fmt;
 
-/// Regions of a system.
+/// The number of regions in a system.
 pub const REGIONS: u8 = 64;
 /// 2020-01-01 in Unix time.
 const EPOCH_MS: u64 = 1_577_836_800_000;
@@ -32,26 +32,26 @@ impl Region {
     }
 }
 
-/// A moment of a region's clock; see the module.
+/// A moment of a region's clock; see the module documentation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Stamp(u64);
 
 impl Stamp {
-    /// Before every effect.
+    /// Earlier than every effect.
     pub const ZERO: Stamp = Stamp(0);
 
-    /// Before every effect of a region: where its first run starts.
+    /// Earlier than every effect of a region: the start of its first run.
     pub fn start(region: Region) -> Stamp {
         Stamp(u64::from(region.0))
     }
 
-    /// The first stamp of a millisecond, in Unix time.
+    /// A region's first stamp in a millisecond of Unix time.
     pub fn at(unix_ms: u64, region: Region) -> Stamp {
         let ms = unix_ms.saturating_sub(EPOCH_MS).min((1 << MS_BITS) - 1);
         Stamp(ms << (COUNTER_BITS + REGION_BITS) | u64::from(region.0))
     }
 
-    /// The word, if it can be a stamp.
+    /// The stamp in a word; `None` if the word cannot be a stamp.
     pub fn from_word(word: u64) -> Option<Stamp> {
         (word >> 63 == 0).then_some(Stamp(word))
     }
@@ -68,29 +68,29 @@ impl Stamp {
         (self.0 >> (COUNTER_BITS + REGION_BITS)) + EPOCH_MS
     }
 
-    /// Its place in its region's order.
+    /// The position in the region's order.
     pub fn position(self) -> u64 {
         self.0 >> REGION_BITS
     }
 
-    /// The stamp at a place in a region's order, if there is one.
+    /// The stamp at a position in a region's order; `None` if the position is out of range.
     pub fn of(region: Region, position: u64) -> Option<Stamp> {
         (position >> (MS_BITS + COUNTER_BITS) == 0)
             .then_some(Stamp(position << REGION_BITS | u64::from(region.0)))
     }
 
-    /// The stamp so many further on, of the same region. It stays at the last there is (2089).
+    /// The stamp `count` positions later in the same region. Saturates at the last stamp (2089).
     pub fn plus(self, count: u64) -> Stamp {
         let last = (1 << (MS_BITS + COUNTER_BITS)) - 1;
         Stamp(self.position().saturating_add(count).min(last) << REGION_BITS | u64::from(self.region().0))
     }
 
-    /// The one before it, of the same region.
+    /// The preceding stamp of the same region.
     pub fn before(self) -> Stamp {
         Stamp(self.position().saturating_sub(1) << REGION_BITS | u64::from(self.region().0))
     }
 
-    /// The least stamp of a region that is later than this one.
+    /// The first stamp of a region that is later than this one.
     pub fn next_of(self, region: Region) -> Stamp {
         Stamp(self.position() << REGION_BITS | u64::from(region.0)).plus(1)
     }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The form of structures in a saved state: field by field, numbers of fixed size, lists with their
-//! length. Each structure's own file has a line with its fields. Nothing is allocated that the
-//! bytes cannot fill.
+//! Serialization of structures in a saved state: field by field, fixed-size numbers, lists with a
+//! length prefix. Each structure lists its fields in its own file. Loading never allocates more
+//! than the input can fill.
 
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-/// What has a form in a saved state.
+/// A type with a serialized form in a saved state.
 pub trait Stored: Sized {
     fn store(&self, out: &mut Vec<u8>);
-    /// Takes it from the begin of some bytes.
+    /// Takes a value from the front of `from`; `None` if the bytes are not valid.
     fn load(from: &mut &[u8]) -> Option<Self>;
 }
 
-/// The form of a structure: its fields in this order. A condition may follow that what is loaded
-/// must meet.
+/// Implements [`Stored`] for a structure: its fields in this order, then optionally a condition
+/// that a loaded value must meet.
 macro_rules! stored {
     (<V> $type:ident { $($field:ident),* $(,)? } $(, $can_be:expr)?) => {
         impl<V: $crate::stored::Stored> $crate::stored::Stored for $type<V> {
@@ -41,7 +41,7 @@ macro_rules! stored {
 }
 pub(crate) use stored;
 
-/// The form of a number.
+/// Implements [`Stored`] for numbers, little-endian.
 macro_rules! number {
     ($($type:ty),*) => {
         $(impl Stored for $type {
@@ -64,7 +64,7 @@ impl Stored for f64 {
         self.to_bits().store(out);
     }
 
-    /// No score is NaN.
+    /// Rejects NaN: no score is NaN.
     fn load(from: &mut &[u8]) -> Option<f64> {
         u64::load(from).map(f64::from_bits).filter(|number| !number.is_nan())
     }
@@ -82,7 +82,8 @@ pub(crate) fn store_len(len: usize, out: &mut Vec<u8>) {
     (len as u64).store(out);
 }
 
-/// A length that the bytes can fill: everything has at least one byte.
+/// Loads a length. One beyond the remaining bytes is refused, as every element has at least one
+/// byte.
 pub(crate) fn load_len(from: &mut &[u8]) -> Option<usize> {
     usize::try_from(u64::load(from)?).ok().filter(|len| *len <= from.len())
 }
@@ -123,7 +124,7 @@ impl<T: Stored> Stored for Box<T> {
     }
 }
 
-/// The form of a list of some kind.
+/// Implements [`Stored`] for sequences.
 macro_rules! sequence {
     ($($type:ty),*) => {
         $(impl<T: Stored> Stored for $type {

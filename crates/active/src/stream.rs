@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Streams: the entries of all regions in order of their IDs, which name the region, so that two
-//! regions never give the same one; XDEL and XTRIM remove what they saw.
+//! Streams: the entries of all regions in order of their IDs. Generated IDs encode the region, so
+//! two regions never give the same one. XDEL and XTRIM remove the entries they saw.
 //!
-//! A group is removed by XGROUP DESTROY for good: what others read and acknowledged in it meanwhile
-//! does not bring it back, since these effects name the creation that they belong to. Groups of the
-//! same name that two regions have created are shown as one. An entry that is delivered is pending;
-//! XACK removes the deliveries that it saw.
+//! XGROUP DESTROY removes a group permanently: concurrent reads and acknowledgements do not bring
+//! it back, since these effects name the creation that they belong to. Groups of the same name
+//! that two regions have created are shown as one. A delivered entry is pending; XACK removes the
+//! deliveries that it saw.
 
 use crate::stored::stored;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub struct Id {
 }
 
 impl Id {
-    /// The next ID that a region gives: its sequence is the region's number modulo 64.
+    /// The next ID that a region generates: its sequence modulo 64 is the region's number.
     pub fn next(last: Id, now_ms: u64, region: Region) -> Option<Id> {
         let (regions, number) = (u64::from(REGIONS), u64::from(region.number()));
         if now_ms > last.ms {
@@ -39,7 +39,7 @@ impl Id {
     }
 }
 
-/// Fields and values in turn.
+/// Alternating fields and values.
 pub type Fields = Box<[Bytes]>;
 
 /// A delivery that has not been acknowledged.
@@ -58,15 +58,15 @@ pub enum StreamChange {
     Group(Bytes, GroupChange),
 }
 
-/// A change of a group. `created` names the creation of the group that is meant.
+/// A change of a group. `created` identifies the creation of the group.
 #[derive(Clone, PartialEq, Debug)]
 pub enum GroupChange {
     Create {
         delivered: Id,
     },
     Destroy,
-    /// How far it has read. `since` is the stamp of the XGROUP SETID, or of the creation, that it
-    /// counts from; nothing if this is one.
+    /// Sets the position up to which the group has read. `since` is the stamp of the creation or
+    /// XGROUP SETID from which it counts; `None` if this is itself a SETID.
     Deliver {
         created: Stamp,
         since: Option<Stamp>,
@@ -77,7 +77,7 @@ pub enum GroupChange {
         id: Id,
         pending: Pending,
     },
-    /// XACK, in all creations that it saw.
+    /// XACK, in all creations of the group that it saw.
     Acknowledge {
         id: Id,
     },
@@ -98,7 +98,7 @@ pub struct Group {
     consumers: Elements<Bytes, ()>,
 }
 
-/// A group as it is shown.
+/// A group as clients see it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct GroupView {
     pub delivered: Id,
@@ -133,14 +133,15 @@ impl Group {
         self.created
     }
 
-    /// From where it counts, and how far it has read.
+    /// The stamp of the creation or SETID from which it counts, and the ID up to which it has
+    /// read.
     pub fn delivered(&self) -> (Stamp, Id) {
         self.delivered
     }
 }
 
 impl Stream {
-    /// The stamps of all that there is.
+    /// Visits the stamps of everything.
     pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
         self.last.each_stamp(note);
         self.entries.each_stamp(note);
@@ -152,12 +153,12 @@ impl Stream {
         }
     }
 
-    /// The entries that show.
+    /// The visible entries.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = (Id, &Fields)> {
         self.entries.iter().filter_map(|(id, cell)| Some((*id, cell.base()?)))
     }
 
-    /// One entry, if it shows.
+    /// An entry, if it is visible.
     pub(crate) fn entry(&self, id: Id) -> Option<&Fields> {
         self.entries.get(&id)?.base()
     }
@@ -167,12 +168,12 @@ impl Stream {
         self.last.base().copied().max(last).unwrap_or_default()
     }
 
-    /// Whether the last ID is known even without the entry that has it.
+    /// True if the last ID is recorded separately from the entry that has it.
     pub fn records_last_id(&self) -> bool {
         self.last.base() == Some(&self.last_id())
     }
 
-    /// The creations of a group, the oldest first.
+    /// The creations of a group, oldest first.
     pub fn creations(&self, name: &[u8]) -> &[Group] {
         self.groups.get(name).map_or(&[], |groups| groups)
     }
@@ -209,7 +210,7 @@ impl Stream {
         self.last.is_empty() && self.entries.is_empty() && self.groups.is_empty()
     }
 
-    /// Applies a change, and answers whether what it changed holds garbage now.
+    /// Applies a change. Returns true if the changed part now holds garbage.
     pub fn apply(&mut self, at: &At, change: StreamChange) -> bool {
         match change {
             StreamChange::Entry(id, change) => self.entries.apply(at, id, change),
@@ -232,7 +233,7 @@ impl Stream {
                 creations.sort_unstable_by_key(|group| group.created);
             }
             GroupChange::Destroy => creations.retain(|group| !at.removes(group.created)),
-            // What concerns a creation that has been destroyed comes to nothing.
+            // A change of a creation that has been destroyed has no effect.
             GroupChange::Deliver { created, since, id } => {
                 if let Some(index) = find(creations, created) {
                     let group = &mut creations[index];

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tallies: what one region has added to a number, and how much of that others have overwritten.
+//! Tallies: one region's increments of a number, and the part of them that has been overwritten.
 //!
-//! Only its region writes a tally's sum, so the later of two states is the newer one, and an
-//! increment travels as the new sum. A SET or DEL says of each tally which sum it saw; from then on
-//! that much of it is forgotten, and increments that it had not seen go on counting. When all of it
-//! is forgotten the region starts a new tally with its next increment, and the forgotten one is
-//! kept as a tombstone until all regions have acknowledged it: a state in which it still counts may
-//! come yet.
+//! Only its region changes a tally's sum, so the later of two states is the newer one, and an
+//! increment is sent as the new sum. A SET or DEL states the sum it saw of each tally; that part
+//! is then forgotten, and increments it had not seen still count. Once a tally is forgotten
+//! completely, the region's next increment starts a new one. The forgotten tally is kept as a
+//! tombstone until all regions have acknowledged it, since a state in which it still counts may
+//! yet arrive.
 
 use crate::amount::Amount;
 use crate::stamp::Stamp;
 use crate::stored::stored;
 use crate::vector::Vector;
 
-/// A region's increments of one number since it last saw them forgotten.
+/// One region's increments of a number since it last saw them forgotten.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tally {
-    /// The stamp of the first increment: the tally's name.
+    /// The stamp of the first increment: the tally's identity.
     pub start: Stamp,
-    /// Of the latest.
+    /// The stamp of the latest increment.
     pub last: Stamp,
     pub sum: Amount,
-    /// Up to which increment, and how much, is forgotten.
+    /// The last forgotten increment, and the sum up to it.
     pub forgotten: Stamp,
     pub forgotten_sum: Amount,
 }
 
-/// What a removal saw of a tally.
+/// The state of a tally that a removal saw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeenTally {
     pub start: Stamp,
@@ -35,7 +35,7 @@ pub struct SeenTally {
 }
 
 impl Tally {
-    /// Something of it counts.
+    /// True if part of the tally still counts.
     pub fn counts(&self) -> bool {
         self.forgotten < self.last
     }
@@ -55,7 +55,7 @@ impl Tally {
         }
     }
 
-    /// Whether its region may have written it.
+    /// True if the region can have written this tally.
     fn can_be(&self) -> bool {
         self.start.region() == self.last.region() && self.start <= self.last && self.forgotten <= self.last
     }
@@ -68,9 +68,10 @@ impl Tally {
     }
 }
 
-/// Merges tallies of two replicas, of which each has seen so much.
+/// Merges the tallies of two replicas; each vector lists the effects its replica has seen.
 pub fn merge(mine: &mut Vec<Tally>, seen: &Vector, theirs: &[Tally], their_seen: &Vector) {
-    // One that a side has seen to its end and does not have any more was forgotten, and all know.
+    // A tally that a side has seen to its end and no longer has was forgotten, as all regions
+    // know.
     mine.retain(|tally| {
         theirs.iter().any(|other| other.start == tally.start) || !their_seen.covers(tally.last)
     });

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Turns the journal of a server's keyspace into effects for its peers.
+//! Translates the journal of a server's keyspace into effects for its peers.
 //!
-//! A server has a keyspace, in which commands run, and a [`Replica`], its *shadow*: all values with
-//! their marks. One thread reads the journal as an ordinary replica reads its primary's stream, and
-//! gives each unit to [`translate`], which does the same to the shadow and returns the unit of
-//! effects. The other way, from peers' units to requests for the keyspace, is
+//! A server has a keyspace, in which commands run, and a [`Replica`], its *shadow*: all values
+//! with their marks. One thread reads the journal as an ordinary replica reads its primary's
+//! stream, and passes each unit to [`translate`], which applies it to the shadow and returns the
+//! unit of effects. The opposite direction, from peers' units to requests for the keyspace, is
 //! [`crate::difference`].
 //!
-//! Clocks play no part here: a key or element is there until the journal says that the keyspace has
+//! No clock is read here: a key or element exists until the journal says that the keyspace has
 //! ended it ([`EXPIRED`]), as in an ordinary replica. So the shadow agrees with the keyspace at
-//! every place of the journal. What has ended is removed by one region only, the one that gave the
-//! time; elsewhere it is hidden until then.
+//! every position of the journal. An ended key or element is removed by one region only, the one
+//! that gave the time; on other servers it is hidden until then.
 //!
 //! # Forms
-//! Requests that are translated as they stand; names in any case. Whatever else is in the journal
-//! is [`Problem::Unknown`]: the caller compares the request's keys with the keyspace ([`agree`]).
+//! These requests are translated directly; names in any case. Any other request in the journal is
+//! [`Problem::Unknown`]: the caller compares its keys with the keyspace ([`agree`]).
 //!
-//! - `SET` with a time or `KEEPTTL`, `SETNX`, `GETSET`, `MSET`, `MSETNX`: conditions are not looked
-//!   at, since what is in the journal was done
+//! - `SET` with a time or `KEEPTTL`, `SETNX`, `GETSET`, `MSET`, `MSETNX`: conditions are ignored,
+//!   since requests in the journal have been executed
 //! - `INCR`, `DECR`, `INCRBY`, `DECRBY`, `INCRBYFLOAT`, `HINCRBY`, `HINCRBYFLOAT`, `ZINCRBY`,
 //!   `ZADD INCR`: increments add up
 //! - `DEL`, `UNLINK`, `FLUSHALL`, `FLUSHDB`
 //! - `EXPIRE`, `PEXPIRE`, `EXPIREAT`, `PEXPIREAT`, `PERSIST`
-//! - `HSET`, `HMSET`, `HSETNX`, `HDEL`, `HGETDEL`, `HSETEX` with nothing else than `PXAT` or
+//! - `HSET`, `HMSET`, `HSETNX`, `HDEL`, `HGETDEL`, `HSETEX` with no option but `PXAT` or
 //!   `KEEPTTL`, `SADD`, `SREM`, `SMOVE`, `ZADD` without conditions, `ZREM`
-//! - `HPEXPIREAT`, `HPERSIST` and those of sets and sorted sets, without conditions
+//! - `HPEXPIREAT`, `HPERSIST` and their counterparts for sets and sorted sets, without conditions
 //! - `LPUSH`, `RPUSH`, `LPUSHX`, `RPUSHX`, `LPOP`, `RPOP`, `LREM`, `LTRIM`, `LSET`, `LINSERT`,
 //!   `LMOVE`, `RPOPLPUSH`
 //! - `PFADD`
-//! - `XADD` with an ID, and a trim only by `MINID =`, `XTRIM` likewise, `XDEL`, `XSETID`, `XACK`,
-//!   `XCLAIM`, `XGROUP`
-//! - [`EVICTED`], [`EXPIRED`]: what the keyspace has lost, not what a client has removed
+//! - `XADD` with an ID, and trimming only by `MINID =`; `XTRIM` likewise; `XDEL`, `XSETID`,
+//!   `XACK`, `XCLAIM`, `XGROUP`
+//! - [`EVICTED`], [`EXPIRED`]: losses of the keyspace, not removals by clients
 //! - `FUNCTION LOAD`, `DELETE`, `FLUSH`, `RESTORE`: [libraries](crate::libraries)
-//! - `SELECT`, `MULTI`, `EXEC`, `PING`, `PUBLISH`, `SPUBLISH`, `SCRIPT`: nothing
+//! - `SELECT`, `MULTI`, `EXEC`, `PING`, `PUBLISH`, `SPUBLISH`, `SCRIPT`: ignored
 
 mod commands;
 mod lists;
@@ -42,7 +42,7 @@ use crate::replica::{Refusal, Replica};
 use crate::view::{Shown, View};
 use crate::{Bytes, Name};
 
-/// Why one request has no translation.
+/// Reasons why a request has no translation.
 enum Reason {
     Unknown,
     Malformed,
@@ -53,11 +53,11 @@ fn number(text: &[u8]) -> Result<i64, Reason> {
     std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(Reason::Malformed)
 }
 
-/// `ACTIVE.EVICTED key [key ...]`: the keyspace has given up keys for memory. They stay with the
-/// peers, see [`crate::evicted`].
+/// `ACTIVE.EVICTED key [key ...]`: the keyspace has evicted keys. Peers keep them, see
+/// [`crate::evicted`].
 pub const EVICTED: &[u8] = b"ACTIVE.EVICTED";
-/// `ACTIVE.EXPIRED key [element ...]`: times have come, and the keyspace has removed the key, or
-/// elements of it.
+/// `ACTIVE.EXPIRED key [element ...]`: the keyspace has removed a key, or elements of it, because
+/// their time had come.
 pub const EXPIRED: &[u8] = b"ACTIVE.EXPIRED";
 
 /// A request of the journal.
@@ -67,42 +67,43 @@ pub struct Request<'a> {
     pub args: &'a [&'a [u8]],
 }
 
-/// What this crate does not know of values.
+/// Value formats that this crate does not know.
 pub trait Values {
-    /// The value of a RESTORE's payload.
+    /// The value in the payload of a RESTORE.
     fn decode(&self, payload: &[u8]) -> Option<View>;
-    /// Register and rank of what PFADD counts.
+    /// The register and rank that PFADD counts for an element.
     fn register(&self, element: &[u8]) -> (u16, u8);
-    /// The name of a library.
+    /// The name of the library with this code.
     fn library_name(&self, code: &[u8]) -> Option<Name>;
-    /// The code of the libraries of a FUNCTION RESTORE's payload.
+    /// The code of the libraries in the payload of a FUNCTION RESTORE.
     fn libraries(&self, payload: &[u8]) -> Option<Vec<Bytes>>;
 }
 
-/// Why a request could not be translated.
+/// Reasons why a request could not be translated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Problem {
-    /// Nothing has changed. The ceiling has to be raised first.
+    /// Nothing has changed. The ceiling must be raised first.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    #[error("the request {0} has no form that active-active replication knows")]
+    #[error("active-active replication does not support the request {0}")]
     Unknown(String),
     #[error("the request {0} is malformed")]
     Malformed(String),
-    #[error("the request {0} does not fit the value that the key has")]
+    #[error("the request {0} does not match the key's value")]
     WrongType(String),
 }
 
-/// The first problem; the other requests of the unit have been translated.
+/// The first problem. The other requests of the unit have been translated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{problem}")]
 pub struct TranslateError {
     pub problem: Problem,
-    /// What was translated all the same, for the peers: it has been applied.
+    /// The translated requests as a unit for the peers. It has been applied.
     pub unit: Option<Box<Unit>>,
 }
 
-/// Key and value of a request that is a [plain write](crate::write), for all that it says itself.
+/// Key and value of a request that is a [plain write](crate::write), judging by the request
+/// alone.
 pub fn plain_write<'a>(mut args: impl ExactSizeIterator<Item = &'a [u8]>) -> Option<(&'a [u8], &'a [u8])> {
     if args.len() != 3 || !args.next()?.eq_ignore_ascii_case(b"SET") {
         return None;
@@ -111,7 +112,7 @@ pub fn plain_write<'a>(mut args: impl ExactSizeIterator<Item = &'a [u8]>) -> Opt
     (!value.starts_with(commands::HYPERLOGLOG)).then_some((key, value))
 }
 
-/// Translates one unit of the journal. Nothing if nothing has changed for the peers.
+/// Translates one unit of the journal. `None` if nothing changes for the peers.
 pub fn translate(
     replica: &mut Replica,
     values: &dyn Values,
@@ -140,7 +141,7 @@ pub fn translate(
     }
 }
 
-/// Brings keys of the shadow to what the keyspace has, as one unit.
+/// Brings keys of the shadow to the state that the keyspace has, as one unit.
 pub fn agree(
     replica: &mut Replica,
     now_ms: u64,
@@ -154,7 +155,7 @@ pub fn agree(
     })
 }
 
-/// What the keyspace shows of a key, if it agrees with the shadow.
+/// A key as the keyspace shows it, provided that it agrees with the shadow.
 pub fn shown(replica: &Replica, database: u32, name: &[u8]) -> Shown {
     let view = replica.view(database, name)?;
     let time = replica.key(database, name).and_then(|key| key.time(replica.rules()));

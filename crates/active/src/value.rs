@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A value of one type with its marks, and what all types can do.
+//! A value of one type with its marks, and the operations common to all types.
 
 use crate::Bytes;
 use crate::cell::{At, Cell, CellChange, Sides};
@@ -18,7 +18,7 @@ use crate::stream::Stream;
 use crate::tally::SeenTally;
 use crate::vector::Seen;
 
-/// A longer text is no number.
+/// A longer text is not a number.
 const NUMBER_MAX: usize = 64;
 
 #[derive(Clone, PartialEq, Debug)]
@@ -29,7 +29,7 @@ pub enum Value {
     Set(Set),
     Hash(Hash),
     SortedSet(SortedSet),
-    /// The rarest, and the largest.
+    /// The rarest and largest type.
     Stream(Box<Stream>),
 }
 
@@ -58,7 +58,7 @@ impl Value {
         }
     }
 
-    /// It has something to show, unless its time has come.
+    /// True if the value is visible, whether or not its time has passed.
     pub fn is_live(&self) -> bool {
         match self {
             Value::String(cell) => cell.is_live(),
@@ -71,7 +71,7 @@ impl Value {
         }
     }
 
-    /// It has something to show beside what the keyspace has ended.
+    /// True if the value is visible without the elements that the keyspace has ended.
     pub(crate) fn shows_beside(&self, ended: &EndedOfKey) -> bool {
         let shows = |element: &[u8]| !ended.has(element);
         match self {
@@ -83,7 +83,7 @@ impl Value {
         }
     }
 
-    /// The time of an element that is there, if it has one.
+    /// The time of a live element, if it has one.
     pub(crate) fn time_of(&self, element: &[u8], rules: &Rules) -> Option<GivenTime> {
         match self {
             Value::Hash(hash) => hash.get(element).filter(Cell::is_live)?.time(rules),
@@ -93,7 +93,7 @@ impl Value {
         }
     }
 
-    /// Whether it has an element, whatever its time.
+    /// True if it has a live element, whether or not its time has passed.
     pub(crate) fn has(&self, element: &[u8]) -> bool {
         match self {
             Value::Hash(hash) => hash.get(element).is_some_and(|cell| cell.is_live()),
@@ -103,7 +103,7 @@ impl Value {
         }
     }
 
-    /// Nothing is left of it.
+    /// True if nothing is left of it.
     pub fn is_empty(&self) -> bool {
         match self {
             Value::String(cell) => cell.is_empty(),
@@ -116,7 +116,7 @@ impl Value {
         }
     }
 
-    /// The stamps of all that there is but increments.
+    /// Visits the stamps of everything but increments.
     pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
         match self {
             Value::String(cell) => cell.each_stamp(note),
@@ -129,7 +129,8 @@ impl Value {
         }
     }
 
-    /// Drops what an evicted key does not keep, and notes the stamps of that. A number is kept.
+    /// Drops the parts that an evicted key does not keep, and adds their stamps to `lost`. A
+    /// number is kept.
     pub(crate) fn strip(&mut self, lost: &mut Lost) {
         let is_string = matches!(self, Value::String(_));
         if let Value::String(cell) = self
@@ -149,7 +150,7 @@ impl Value {
         };
     }
 
-    /// What a removal is to say that it saw of increments.
+    /// The increments that a removal has to list as seen.
     pub fn seen(&self) -> Vec<SeenAt> {
         let kind = self.kind();
         let at = |element: &Bytes, tally| SeenAt { kind, element: element.clone(), tally };
@@ -170,8 +171,8 @@ impl Value {
         }
     }
 
-    /// Whether a change that has seen so much replaces all that there is of an element, or adds to
-    /// a string that shows.
+    /// True if a change that has seen `seen` replaces everything there is of an element, or
+    /// increments a visible string.
     pub(crate) fn is_replaced(&self, change: &Change, seen: &Seen) -> bool {
         match (self, change) {
             (Value::Hash(hash), Change::Hash(field, _)) => hash.is_replaced(field, seen),
@@ -182,8 +183,8 @@ impl Value {
         }
     }
 
-    /// Writes an element where nothing is, or what the write replaces: the usual case of
-    /// [`Value::apply`]. False if it is another case; nothing has changed then.
+    /// Writes an element that does not exist, or has a plain value that the write replaces: the
+    /// fast path of [`Value::apply`]. Returns false, and changes nothing, in any other case.
     pub(crate) fn write_plain(&mut self, at: &At, change: &Change) -> bool {
         match (self, change) {
             (Value::Hash(hash), Change::Hash(field, change)) => {
@@ -199,7 +200,7 @@ impl Value {
         }
     }
 
-    /// Applies a change of its type, and answers whether what it changed holds garbage now.
+    /// Applies a change of the value's type. Returns true if the changed part now holds garbage.
     pub fn apply(&mut self, at: &At, change: Change) -> bool {
         match (self, change) {
             (Value::String(cell), Change::String(change)) => cell.apply(at, change),
@@ -217,7 +218,7 @@ impl Value {
         }
     }
 
-    /// Removes what the effect saw.
+    /// Removes everything that the effect saw.
     pub fn remove(&mut self, at: &At, seen: &[SeenAt]) {
         let kind = self.kind();
         let of_elements = || {
@@ -238,7 +239,7 @@ impl Value {
         }
     }
 
-    /// Merges with the other side's value of the same type.
+    /// Merges another replica's value of the same type.
     pub fn merge(&mut self, theirs: &Value, sides: &Sides) {
         match (self, theirs) {
             (Value::String(mine), Value::String(theirs)) => mine.merge(theirs, sides),

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Vectors: which effects a server has applied, of every region.
+//! Version vectors: the effects that a server has applied, per region.
 //!
-//! Effects of a region are applied in its order, so one stamp per region would do, were it not for
-//! crashes. A server that comes back from an older file has forgotten effects of its own that
-//! others may know. It must not give their stamps again, and others must be able to tell what it
-//! has forgotten from what it has never made. So it starts a new *run* above the highest stamp that
-//! it can have given (its ceiling, kept on disk), and a vector holds, for each region, the
-//! stretches `(start, last]` of its runs; nearly always one.
+//! A region's effects are applied in order, so one stamp per region would be enough, were it not
+//! for crashes. A server that restarts from an older file has forgotten effects of its own that
+//! others may know. It must not reuse their stamps, and others must be able to tell forgotten
+//! effects from effects that never existed. So it starts a new *run* above the highest stamp it
+//! can have given (its ceiling, kept on disk). For each region a vector holds the ranges of its
+//! runs, each `(start, last]`; there is nearly always one.
 
 use smallvec::SmallVec;
 
 use crate::stamp::{Region, Stamp};
 use crate::stored::stored;
 
-/// The effects of one run up to one: those after `start`, up to and with `last`.
+/// A prefix of one run: the effects after `start`, up to and including `last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
     pub start: Stamp,
@@ -25,13 +25,13 @@ impl Run {
         stamp.region() == self.start.region() && self.start < stamp && stamp <= self.last
     }
 
-    /// Whether there can be such a run.
+    /// True if such a run can exist.
     pub(crate) fn can_be(&self) -> bool {
         self.start.region() == self.last.region() && self.start <= self.last
     }
 
-    /// Whether another one of a vector may come next: of a later region, or a later run, which
-    /// starts at or above the last stamp that this one may have.
+    /// True if `next` may follow this run in a vector: a later region, or a later run, which
+    /// starts at or above the last stamp that this run may have.
     pub(crate) fn may_precede(&self, next: &Run) -> bool {
         let is_same = self.start.region() == next.start.region();
         self.start.region() < next.start.region()
@@ -42,7 +42,7 @@ impl Run {
 /// A set of effects: prefixes of runs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Vector {
-    /// By region, then by start. Each unit carries a vector; most systems have few regions.
+    /// By region, then by start. Every unit carries a vector; most systems have few regions.
     runs: SmallVec<[Run; 4]>,
 }
 
@@ -51,7 +51,7 @@ impl Vector {
         &self.runs
     }
 
-    /// Whether its runs are in order.
+    /// True if the runs are valid and in order.
     fn can_be(&self) -> bool {
         self.runs.iter().all(Run::can_be) && self.runs.is_sorted_by(Run::may_precede)
     }
@@ -61,12 +61,12 @@ impl Vector {
         self.runs.binary_search_by_key(&(start.region(), start), key)
     }
 
-    /// The run that starts there.
+    /// The run that starts at `start`.
     pub fn run(&self, start: Stamp) -> Option<Run> {
         self.place(start).ok().map(|at| self.runs[at])
     }
 
-    /// The run whose latest known effect has this stamp, or that starts with it.
+    /// The run whose last known stamp is `last`. A run without effects ends at its start.
     pub fn run_ending(&self, last: Stamp) -> Option<Run> {
         self.runs.iter().copied().find(|run| run.last == last && run.start.region() == last.region())
     }
@@ -76,7 +76,7 @@ impl Vector {
         self.runs.iter().rfind(|run| run.start.region() == region).copied()
     }
 
-    /// The latest stamp of any region.
+    /// The latest stamp over all regions.
     pub fn latest(&self) -> Stamp {
         self.runs.iter().map(|run| run.last).max().unwrap_or(Stamp::ZERO)
     }
@@ -85,17 +85,17 @@ impl Vector {
         self.run_of(stamp).is_some()
     }
 
-    /// The run that an effect is of.
+    /// The run that an effect belongs to.
     pub fn run_of(&self, stamp: Stamp) -> Option<Run> {
         self.runs.iter().copied().find(|run| run.covers(stamp))
     }
 
-    /// Where the run of an effect starts; `otherwise` if it is of none of these.
+    /// The start of the run that an effect belongs to; `otherwise` if no run covers it.
     pub fn run_start(&self, stamp: Stamp, otherwise: Stamp) -> Stamp {
         self.run_of(stamp).map_or(otherwise, |run| run.start)
     }
 
-    /// Adds a run, or effects to it.
+    /// Adds a run, or extends it.
     pub fn add(&mut self, run: Run) {
         match self.place(run.start) {
             Ok(at) => self.runs[at].last = self.runs[at].last.max(run.last),
@@ -109,7 +109,7 @@ impl Vector {
         }
     }
 
-    /// Whether one server cannot have made both a run and those that are known.
+    /// True if no single server can have made both `run` and the runs in this vector.
     pub(crate) fn contradicts(&self, run: &Run) -> bool {
         let (before, after) = match self.place(run.start) {
             Ok(at) => (at, at + 1),
@@ -120,34 +120,34 @@ impl Vector {
             || self.runs.get(after).is_some_and(|after| !run.may_precede(after))
     }
 
-    /// Adds all effects of another.
+    /// Adds all effects of another vector.
     pub fn join(&mut self, other: &Vector) {
         other.runs.iter().for_each(|run| self.add(*run));
     }
 
-    /// Whether it has all effects of another, and knows all its runs.
+    /// True if this vector has every effect and knows every run of another.
     pub fn includes(&self, other: &Vector) -> bool {
         other.first_missing(self).is_none()
     }
 
-    /// The latest effect of the first run of which `other` has not everything.
+    /// The last effect of the first run that `other` does not have completely.
     pub fn first_missing(&self, other: &Vector) -> Option<Stamp> {
         let lacks = |run: &&Run| other.run(run.start).is_none_or(|known| known.last < run.last);
         self.runs.iter().find(lacks).map(|run| run.last)
     }
 
-    /// Whether it knows every run that another knows, however much of it.
+    /// True if this vector knows every run that another knows, with or without its effects.
     pub fn knows_runs_of(&self, other: &Vector) -> bool {
         other.runs.iter().all(|run| self.run(run.start).is_some())
     }
 }
 
-/// What an effect's region had seen when it made it: its *causal context*.
+/// The effects a region had seen when it made an effect: the effect's *causal context*.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// What it had applied of other regions and of its own earlier runs.
+    /// The applied effects of other regions and of the region's own earlier runs.
     pub others: &'a Vector,
-    /// Its own effects before this one.
+    /// The region's own effects in the current run before this one.
     pub own: Run,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What clients see of a key, without marks, and a digest of it: regions that have applied the same
-//! effects have equal digests.
+//! The client-visible state of a key, without marks, and its digest. Regions that have applied
+//! the same effects have equal digests.
 
 use braid_base::hash::KeyHasher;
 
@@ -14,16 +14,16 @@ use crate::stream::{Fields, GroupView, Id};
 use crate::value::Value;
 use crate::{sorted_set, string};
 
-/// A time to live, in ms of Unix time.
+/// An expiry time, in ms of Unix time.
 pub type Until = Option<u64>;
 
-/// What a key shows, and its time; nothing if it is not there.
+/// A key's visible value and its expiry time; `None` if the key does not exist.
 pub type Shown = Option<(View, Until)>;
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum View {
     String(Bytes),
-    /// Registers that are not 0, with their ranks.
+    /// The non-zero registers, with their ranks.
     HyperLogLog(Vec<(u16, u8)>),
     List(Vec<Bytes>),
     Set(Vec<(Bytes, Until)>),
@@ -37,12 +37,12 @@ pub enum View {
 }
 
 impl View {
-    /// All that shows, whatever its time.
+    /// The whole visible value, whether or not its time has passed.
     pub fn new(value: &Value, rules: &Rules) -> View {
         View::beside(value, None, rules)
     }
 
-    /// All that shows beside what the keyspace has ended.
+    /// The visible value without the elements that the keyspace has ended.
     pub(crate) fn beside(value: &Value, ended: Option<&EndedOfKey>, rules: &Rules) -> View {
         let shows = |element: &Bytes| ended.is_none_or(|ended| !ended.has(element));
         match value {
@@ -72,7 +72,7 @@ impl View {
         }
     }
 
-    /// Only some parts of a value that has such parts, as far as they show.
+    /// The visible ones of the given parts. A value that has no parts is shown whole.
     pub(crate) fn of_parts<'a>(
         value: &Value,
         parts: impl Iterator<Item = &'a Part>,
@@ -113,13 +113,13 @@ impl View {
                 }
                 View::Stream { entries, last: stream.last_id(), groups }
             }
-            // Places are not views.
+            // A list's parts are places, which have no view.
             Value::List(_) => View::List(Vec::new()),
             other => View::new(other, rules),
         }
     }
 
-    /// Adds the parts of another view of the same type. What is of the whole stays.
+    /// Adds the parts of another view of the same type. State of the whole value is kept.
     pub(crate) fn append(&mut self, other: View) {
         match (self, other) {
             (View::Set(all), View::Set(more)) => all.extend(more),
@@ -137,7 +137,7 @@ impl View {
     }
 }
 
-/// What a change of a collection is about.
+/// The part of a collection that a change touches.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Part {
     Element(Bytes),
@@ -171,8 +171,8 @@ fn until(time: Option<GivenTime>) -> Until {
     time.map(|(_, time)| time)
 }
 
-/// A hash of a key with all that shows of it, whatever its time, and how many bytes it was made of.
-/// Sums of them are digests.
+/// The hash of everything visible of a key, whether or not its time has passed, and the number of
+/// hashed bytes. A digest is the sum of such hashes.
 pub fn digest(database: u32, name: &[u8], key: &Key, rules: &Rules) -> (u64, usize) {
     let Some(value) = key.value() else { return (0, name.len()) };
     let mut out = Out(Vec::new());
@@ -184,7 +184,7 @@ pub fn digest(database: u32, name: &[u8], key: &Key, rules: &Rules) -> (u64, usi
     (KeyHasher::with_key(&[0; 16]).hash(&out.0), out.0.len())
 }
 
-/// An unambiguous form, for the hash only.
+/// An unambiguous encoding, used only for hashing.
 struct Out(Vec<u8>);
 
 impl Out {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The binary form of units: encoding, and a decoder that takes anything.
+//! The binary format of units: an encoder, and a decoder for untrusted bytes.
 //!
-//! A version, then numbers as variable-length integers, texts with their length, stamps of what the
-//! unit saw as differences to its own. Decoding is strict: what this version would not have written
-//! is refused with its reason, nothing is allocated that the bytes cannot fill, nothing panics.
+//! A version, then numbers as varints, texts after their length, and the stamps that the unit saw
+//! as differences from its own. Decoding is strict: bytes that this version would not have
+//! written are refused with a reason, nothing is allocated that the bytes cannot fill, and
+//! nothing panics.
 
 mod reader;
 mod writer;
@@ -14,15 +15,15 @@ use crate::keys::Hashed;
 
 /// The version that is written and read.
 pub const VERSION: u8 = 1;
-/// Steps of a list element's place at most.
+/// The maximum number of steps in a list element's place.
 const STEPS_MAX: usize = 10_000;
 
-/// Why bytes are no unit.
+/// Reasons for refusing bytes as a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DecodeError {
-    #[error("the unit has version {0}, this server knows {VERSION}")]
+    #[error("the unit has version {0}, this server supports {VERSION}")]
     Version(u8),
-    #[error("the unit ends too early")]
+    #[error("the unit is truncated")]
     Short,
     #[error("{0} bytes follow the unit")]
     Trailing(usize),
@@ -36,7 +37,7 @@ pub fn encode(unit: &Unit) -> Vec<u8> {
     out
 }
 
-/// Adds a unit's bytes to some.
+/// Appends the bytes of a unit to `out`.
 pub fn encode_into(unit: &Unit, out: &mut Vec<u8>) {
     writer::encode(unit, out);
 }
@@ -45,23 +46,23 @@ pub fn decode(bytes: &[u8]) -> Result<Unit, DecodeError> {
     reader::decode(bytes)
 }
 
-/// The first stamp of a unit, of which no more is looked at.
+/// The first stamp of a unit. The rest is not decoded.
 pub fn first(bytes: &[u8]) -> Result<Stamp, DecodeError> {
     reader::first(bytes)
 }
 
-/// Adds the bytes of a unit that is a plain write. `head.seen` may have the run itself, that starts
-/// at `run`.
+/// Appends the bytes of a unit that is a plain write. `head.seen` may include the unit's own run,
+/// which starts at `run` and is left out.
 pub(crate) fn write_write(head: &Head<'_>, run: Stamp, key: Hashed<'_>, value: &[u8], out: &mut Vec<u8>) {
     writer::encode_write(head, run, key, value, out);
 }
 
-/// What [`write_write`] has written; nothing if these bytes are something else.
+/// Decodes the output of [`write_write`]; `None` for other bytes.
 pub(crate) fn read_write(bytes: &[u8]) -> Option<Write> {
     reader::decode_write(bytes).ok().flatten()
 }
 
-/// Tags of changes. They never change their meaning.
+/// Tags of changes. A tag never changes its meaning.
 mod tag {
     pub const FLUSH_ALL: u8 = 0;
     pub const FLUSH: u8 = 1;
@@ -79,7 +80,7 @@ mod tag {
     pub const LAST: u8 = 13;
     pub const GROUP: u8 = 14;
     pub const COUNT: u8 = 15;
-    /// The same key as the effect before.
+    /// Flag: the same key as in the previous effect.
     pub const SAME_KEY: u8 = 0x80;
 
     pub const CELL_PUT: u8 = 0;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Plain writes: `SET` of a short string without a time, by itself. Most units of most servers are
-//! such, so they go a way of their own, on which nothing is allocated, between the journal and the
-//! bytes of a unit, and between these and a request for the keyspace.
+//! Plain writes: units of a single `SET` of a short string without a time. Most units are plain
+//! writes, so they have a fast path without allocation, from the journal to the bytes of a unit,
+//! and from these to a request for the keyspace.
 //!
-//! It is a shorter way to the same place. A write of a key that is anything but nothing, or a plain
-//! string that the write has seen, is left to the general way, as is everything of which that would
-//! take a second look (evicted keys, keys whose time has come, strings that are a HyperLogLog).
+//! The fast path has the same result as the general one. It handles only keys that do not exist
+//! or are a plain string that the write has seen. Every other case takes the general path, as
+//! does everything that needs a closer look (evicted keys, keys whose time has come, strings that
+//! are a HyperLogLog).
 
 use crate::cell::At;
 use crate::difference::Difference;
@@ -20,16 +21,16 @@ use crate::wire;
 pub use crate::effect::Write;
 
 impl Write {
-    /// The write that a unit is, of a key that clients have.
+    /// The plain write that a unit consists of, if it is one and its key is not a library.
     pub fn read(unit: &[u8]) -> Option<Write> {
         wire::read_write(unit).filter(|write| write.database != LIBRARIES)
     }
 }
 
 impl Replica {
-    /// Does what a client's [plain write](crate::translate::plain_write) does, and adds the
-    /// unit for others to `unit`: its stamp, and its run up to and with it. Nothing if that is
-    /// not for this way; nothing has changed then.
+    /// Executes a client's [plain write](crate::translate::plain_write) and appends the unit for
+    /// the other regions to `unit`. Returns its stamp, and its run up to and including it. `None`
+    /// if the fast path does not apply; nothing has changed then.
     pub fn write(
         &mut self,
         now_ms: u64,
@@ -59,8 +60,8 @@ impl Replica {
     }
 }
 
-/// [`crate::difference::apply_with_difference`] of a plain write. Nothing if that is not for this
-/// way; nothing has changed then, and the whole unit has to be applied.
+/// [`crate::difference::apply_with_difference`] for a plain write. `None` if the fast path does
+/// not apply: nothing has changed then, and the whole unit must be applied.
 pub fn write_with_difference<'u>(
     replica: &mut Replica,
     now_ms: u64,

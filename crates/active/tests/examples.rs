@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The rule of each type by an example: two or three regions write before they hear of each other,
-//! then exchange what they did, in either order and by full copies; all must show the same.
+//! An example for the rule of each type: two or three regions write concurrently, then exchange
+//! their units, in either order and by full copies; all must show the same.
 
 use braid_active::amount::Amount;
 use braid_active::cell::Time;
@@ -51,7 +51,8 @@ impl Regions {
         self.units.extend(unit.expect("nothing is refused"));
     }
 
-    /// All hear of everything: units forwards, backwards, and full copies; all ways must agree.
+    /// All regions receive everything: units forwards, backwards, and full copies; the results
+    /// must agree.
     fn exchange(&mut self) {
         let copies: Vec<State> = self.replicas.iter().map(|replica| replica.state().clone()).collect();
         for (index, replica) in self.replicas.iter_mut().enumerate() {
@@ -92,7 +93,7 @@ fn string_the_last_writer_wins() {
     regions.does(1, |region, key| region.set(0, key, bytes("two"), None));
     regions.exchange();
     regions.shows("two");
-    // The same moment: the greater region.
+    // Equal times: the greater region wins.
     regions.does(2, |region, key| region.set(0, key, bytes("three"), None));
     regions.now_ms -= 1;
     regions.does(1, |region, key| region.set(0, key, bytes("four"), None));
@@ -203,7 +204,8 @@ fn list_pushes_all_stay_and_removals_remove_what_they_saw() {
     regions.does(2, |region, key| region.list_insert(0, key, 1, bytes("x")));
     regions.exchange();
     assert_eq!(list(&regions), "f a x b c d e");
-    // Both pop the same element; a third changes another that is removed meanwhile.
+    // Two regions pop the same element; the third changes an element that is concurrently
+    // removed.
     regions.does(0, |region, key| region.list_remove(0, key, 0));
     regions.does(1, |region, key| region.list_remove(0, key, 0));
     regions.does(2, |region, key| region.list_set(0, key, 3, bytes("B")));
@@ -285,7 +287,7 @@ fn hyperloglog_ranks_that_do_not_show_go_when_all_know_them() {
     assert_eq!((replica.tombstones(), replica.has_forgotten_garbage()), (0, false));
     regions.exchange();
     assert_eq!(regions.view(), Some(View::HyperLogLog(vec![(1, 5), (2, 3)])));
-    // Who has kept it knows that it may go with the rest.
+    // A region that still has the hidden ranks removes them with the key.
     regions.does(1, |region, key| region.remove(0, key));
     regions.does(2, |region, key| region.count(0, key, vec![(1, 1)]));
     regions.exchange();
@@ -319,7 +321,7 @@ fn expiry_the_longest_time_wins_and_persist_over_a_time() {
         key.time(&Rules::default()).map(|(_, time)| time)
     };
     assert_eq!(time(&regions), Some(long));
-    // It is hidden by all, and removed by the one whose time it is.
+    // Every region hides the key; the region that gave the time removes it.
     regions.now_ms = long + 1;
     let end = |region: &mut Transaction, key: &Name| assert!(region.end(0, key, None));
     regions.does(1, end);
@@ -347,7 +349,7 @@ fn types_conflict_in_a_fixed_order() {
     regions.exchange();
     assert_eq!(regions.view(), Some(View::Set(vec![(bytes("m"), None)])));
     assert!(regions.replicas.iter().all(|replica| replica.type_conflicts() == 1));
-    // Who writes has seen both: the hidden one goes.
+    // The writing region has seen both values: the hidden one goes.
     regions.does(2, |region, key| region.set_add(0, key, bytes("n")));
     regions.does(2, |region, key| region.set_remove(0, key, bytes("m")));
     regions.does(2, |region, key| region.set_remove(0, key, bytes("n")));
@@ -383,7 +385,7 @@ fn garbage_goes_when_all_have_acknowledged() {
     regions.replicas[0].acknowledge(region(2), vector.clone());
     assert_eq!(regions.replicas[0].tombstones(), 0);
     assert_eq!(regions.replicas[0].digest(), digest);
-    // One that is gone for good is not waited for.
+    // A removed region is not waited for.
     regions.replicas[1].acknowledge(region(0), vector);
     regions.replicas[1].remove_region(region(2));
     assert_eq!(regions.replicas[1].tombstones(), 0);
@@ -397,14 +399,14 @@ fn what_is_refused_changes_nothing() {
     let mut other = replica(1);
     let early = other.apply(NOW - 100_000, &unit);
     assert!(matches!(early, Err(Refusal::TooFarAhead(by)) if by.ahead_ms == 100_001));
-    // Another server that uses the same number.
+    // Another server that uses the same region number.
     let mut twin = replica(0);
     let own = Region::new(0).expect("a region");
     assert_eq!(twin.apply(NOW, &unit), Err(Refusal::OwnRegion(own)));
     assert_eq!((other.digest(), twin.digest()), (0, 0));
     assert_eq!(other.apply(NOW, &unit), Ok(Applied::Now));
     assert_eq!(other.apply(NOW, &unit), Ok(Applied::Known));
-    // A third one, which says that what has followed that write was never there.
+    // A third one, which contradicts the write that followed.
     regions.does(0, |region, key| region.set(0, key, bytes("w"), None));
     let next = &regions.units[1];
     assert_eq!(other.apply(NOW, next), Ok(Applied::Now));
@@ -419,7 +421,7 @@ fn what_is_refused_changes_nothing() {
     assert_eq!(fresh.digest(), 0);
 }
 
-/// Files of a backup are older than what others have seen of their server.
+/// Restored files of a backup are older than the state that others have seen of the server.
 #[test]
 fn a_server_that_is_set_back_goes_on_later() {
     let write = |replica: &mut Replica, now_ms: u64, value: &str| {
@@ -435,12 +437,13 @@ fn a_server_that_is_set_back_goes_on_later() {
         assert_eq!(other.apply(NOW + 100_000, unit), Ok(Applied::Now));
     }
     let later = NOW + 200_000;
-    // What a server that had ended in good order goes on with tells of no crash.
+    // Started as after a clean shutdown, it continues its run, and nothing shows that it was set
+    // back.
     let mut twin = Replica::new(settings(0), backup.clone());
     assert_eq!(twin.apply(later, &second), Err(Refusal::OwnRegion(own.region())));
     let stray = write(&mut twin, later, "stray");
     assert_eq!(other.apply(later, &stray), Err(Refusal::Contradiction(own.region())));
-    // That of one that had not starts anew, above what it has forgotten.
+    // Started as after a crash, it begins a new run, above everything it has forgotten.
     let above = ceiling_after(ceiling, own.region(), later, 60_000);
     let (mut own, start) = Replica::restart(settings(0), backup, ceiling, above, later).expect("it starts");
     assert_eq!(other.apply(later, &start.expect("a new run")), Ok(Applied::Now));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The laws of merging, for each type: whatever three regions have done and heard of each other,
-//! merging their states is commutative, associative and idempotent, and gives what applying their
-//! effects gives.
+//! The laws of merging, for each type: whatever three regions have done and received from each
+//! other, merging their states is commutative, associative and idempotent, and has the same
+//! result as applying their effects.
 
 use braid_active::amount::Amount;
 use braid_active::cell::Time;
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 const NOW: u64 = 1_800_000_000_000;
 const REGIONS: usize = 3;
 
-/// What a region does: a command, or it hears of another's effects.
+/// A step of a region: a command, or the arrival of other regions' effects.
 #[derive(Clone, Debug)]
 struct Step {
     region: usize,
@@ -55,7 +55,7 @@ impl Regions {
                 regions.units.extend(replica.execute(now_ms, end).expect("nothing is refused"));
             }
             match step.what {
-                // It hears of some of what the others did.
+                // The region receives some of the others' effects.
                 0 | 1 => {
                     let count = step.number.unsigned_abs() as usize;
                     for unit in regions.units.iter().take(count) {
@@ -193,7 +193,7 @@ fn hyperloglog(transaction: &mut Transaction, name: &Name, step: &Step) {
     transaction.count(0, name, vec![(u16::from(step.element), rank)]);
 }
 
-/// All types meet in one key.
+/// Commands of all types on one key.
 fn any_type(transaction: &mut Transaction, name: &Name, step: &Step) {
     let commands = [string, hash, set, sorted_set, list, stream, hyperloglog];
     let kinds: [fn(&View) -> bool; 7] = [
@@ -206,7 +206,7 @@ fn any_type(transaction: &mut Transaction, name: &Name, step: &Step) {
         |view| matches!(view, View::HyperLogLog(_)),
     ];
     let index = match transaction.view(0, name) {
-        // Of the type that it has.
+        // A command of the key's present type.
         Some(view) => kinds.iter().position(|is| is(&view)).expect("a type"),
         None => step.number.unsigned_abs() as usize % commands.len(),
     };

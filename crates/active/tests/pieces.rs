@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! States that are saved in pieces, with random changes of all types between them, from here and
-//! from a peer: what is read back is the state of the begin, exactly; and with the units since then
-//! it is the live one. Left out that a key is written before it changes, this is missed.
+//! Saves states in pieces, with random local and remote changes of all types between the pieces.
+//! The loaded state must be exactly the state at the start, and with the units since then the
+//! live state. If keys are not written out before they change, the test must fail.
 //!
-//! `BRAID_STATES` is the number of histories, `BRAID_SEED` the first one's seed.
+//! `BRAID_STATES` is the number of histories, `BRAID_SEED` the seed of the first one.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ fn settings(region: u8, rules: Rules) -> Settings {
     Settings { region, members: 0b110, ahead_ms_max: 1_000_000, rules }
 }
 
-/// One that saves, and its peer.
+/// A server that saves, and its peer.
 struct History {
     random: Rng,
     rules: Rules,
@@ -32,12 +32,12 @@ struct History {
     names: Vec<Name>,
     servers: [Replica; 2],
     ceiling: Stamp,
-    /// Units of the peer that have not come yet.
+    /// Units of the peer that have not arrived yet.
     coming: Vec<Unit>,
-    /// What the first has applied since its saving began.
+    /// The units that the first server has applied since its save began.
     log: Vec<Unit>,
     sent: usize,
-    /// What there was when the saving began.
+    /// The replica when the save began.
     begin: Option<Replica>,
 }
 
@@ -82,7 +82,7 @@ impl History {
         }
     }
 
-    /// No log has it, so it happens before a state is saved.
+    /// Evictions are in no log, so they happen only before a save.
     fn evict(&mut self) {
         let mut there: Vec<(u32, Name)> =
             self.servers[0].views().map(|(database, name, ..)| (database, Name::from(name))).collect();
@@ -94,7 +94,7 @@ impl History {
         }
     }
 
-    /// Something happens.
+    /// One random event.
     fn step(&mut self) {
         self.now += self.random.u64(0..3);
         match self.random.u8(0..12) {
@@ -102,7 +102,7 @@ impl History {
             6..9 => self.command(1),
             9 | 10 => {
                 for unit in std::mem::take(&mut self.coming) {
-                    // What it had seen here has come to it before.
+                    // Everything that the peer had seen from here arrived there earlier.
                     assert_eq!(self.servers[0].apply(self.now, &unit), Ok(Applied::Now));
                     self.log.push(unit);
                 }
@@ -128,7 +128,7 @@ impl History {
         Saver::begin(&mut self.servers[0])
     }
 
-    /// Saves in pieces, with changes between them.
+    /// Saves in pieces, with changes in between.
     fn save(&mut self) -> Vec<u8> {
         let mut saver = self.begin();
         let mut bytes = Vec::new();
@@ -149,7 +149,7 @@ impl History {
         }
     }
 
-    /// Makes the digest in pieces, with changes between them.
+    /// Computes the digest in pieces, with changes in between.
     fn digest(&mut self) -> Result<(), String> {
         let mut begin = self.servers[0].digest();
         let mut digester = Digester::begin(&mut self.servers[0]);
@@ -203,7 +203,7 @@ impl History {
     }
 }
 
-/// Whether replicas have the same keys, with all marks.
+/// Checks that two replicas have the same keys, with all marks.
 fn same(one: &Replica, other: &Replica) -> Result<(), String> {
     let names = |replica: &Replica| -> BTreeSet<(u32, Vec<u8>)> {
         replica.state().names().map(|(database, name)| (database, name.to_vec())).collect()
@@ -216,7 +216,7 @@ fn same(one: &Replica, other: &Replica) -> Result<(), String> {
     if all != names(other) || one.vector() != other.vector() {
         return Err("other keys than there were".into());
     }
-    // What goes by itself may have gone from the notes about garbage before it goes from the keys.
+    // The live index may have stale entries, of garbage that is already gone.
     if one.has_forgotten_garbage() || one.tombstones() > other.tombstones() {
         return Err("other garbage than there was".into());
     }
@@ -233,7 +233,7 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// The first history that goes wrong.
+/// The first history that fails.
 fn find(rules: Rules, count: u64) -> Option<(u64, String)> {
     let first = setting("BRAID_SEED", 0);
     (first..first + count).find_map(|seed| Some((seed, History::new(seed, rules).check().err()?)))

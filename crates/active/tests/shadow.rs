@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Shadows beside keyspaces: random requests in two regions, units exchanged at random. After each
-//! exchange a keyspace, here a replica that runs plain requests, shows what its shadow shows. Times
-//! come all the while, by clocks that differ; a keyspace ends keys, fields and members sooner or
-//! later, but before a command that touches them. In the end all keyspaces show the same, also
-//! after a full copy, and after the state has been through its bytes.
+//! Shadows and their keyspaces: random requests in two regions, with units exchanged at random.
+//! After each exchange a keyspace, here a replica that runs plain requests, must show the same as
+//! its shadow. Times come all along, by clocks that differ; a keyspace ends keys, fields and
+//! members early or late, but always before a command that touches them. In the end all keyspaces
+//! must show the same, also after a full copy, and after the state has been serialized and
+//! loaded.
 //!
-//! `BRAID_SHADOWS` is the number of histories, `BRAID_SEED` the first one's seed.
+//! `BRAID_SHADOWS` is the number of histories, `BRAID_SEED` the seed of the first one.
 
 use std::collections::BTreeSet;
 
@@ -48,13 +49,13 @@ fn replica(region: u8) -> Replica {
 }
 
 struct Server {
-    /// Its clock is so far ahead.
+    /// How far its clock is ahead, in ms.
     skew: u64,
-    /// Its keyspace cannot insert an entry in a stream.
+    /// Its keyspace cannot insert an entry in the middle of a stream.
     rewrites_streams: bool,
     shadow: Replica,
     keyspace: Replica,
-    /// Own units that the other has not got yet.
+    /// Own units that the other server has not received yet.
     units: Vec<Unit>,
 }
 
@@ -69,7 +70,7 @@ impl Server {
         }
     }
 
-    /// The keyspace ends what has come to its end, of the keys that `is_meant` names.
+    /// The keyspace ends everything that is due, in the keys that `is_meant` accepts.
     fn end_due(&mut self, now: u64, is_meant: impl Fn(&[u8]) -> bool) {
         let now = now + self.skew;
         let is_due = |until: &Until| until.is_some_and(|time| time <= now);
@@ -98,7 +99,7 @@ impl Server {
         }
     }
 
-    /// What the keyspace has done, in the shadow.
+    /// Runs a request of the keyspace in both the keyspace and the shadow.
     fn repeat(&mut self, now: u64, args: &[&[u8]]) {
         let request = [Request { database: 0, args }];
         translate(&mut self.keyspace, &NoValues, now, &request).expect("fitting");
@@ -107,7 +108,7 @@ impl Server {
         self.check(&String::from_utf8_lossy(args[0]));
     }
 
-    /// A client's command, if the keyspace knows it.
+    /// Runs a client's command, if the keyspace accepts it.
     fn run(&mut self, now: u64, line: &str) {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let request = [Request { database: 0, args: &args }];
@@ -119,7 +120,7 @@ impl Server {
         self.check(line);
     }
 
-    /// The keyspace has a list that is read from there as a value.
+    /// Gives the keyspace a list that the shadow reads as a value.
     fn hold(&mut self, now: u64, name: &[u8], values: &[String]) {
         let bytes = |value: &String| Bytes::from(value.as_bytes());
         let there = View::List(values.iter().map(bytes).collect());
@@ -218,7 +219,7 @@ fn new_id(random: &mut fastrand::Rng) -> String {
     format!("{}-{}", NOW + random.u64(0..1_000_000), random.u64(0..64))
 }
 
-/// Values are few, so most are there several times.
+/// There are few values, so most occur several times.
 fn list_command(random: &mut fastrand::Rng, key: usize, one: u8, two: u8) -> String {
     let (from, to) = (random.i32(-4..6), random.i32(-3..7));
     let side = |random: &mut fastrand::Rng| if random.bool() { "LEFT" } else { "RIGHT" };
@@ -268,7 +269,7 @@ fn keyspaces_follow_their_shadows() {
         exchange(&mut servers, NOW + 100);
         assert_eq!(servers[0].shadow.digest(), servers[1].shadow.digest(), "seed {seed}");
         check_copies(&servers[0], &mut random, seed);
-        // All times come, here sooner and there later.
+        // All times come, earlier at one server than at the other.
         for now in [NOW + 200, NOW + 3_000_000] {
             for who in [0, 1, 0] {
                 servers[who].end_due(now, |_| true);
@@ -291,7 +292,7 @@ fn exchange(servers: &mut [Server; 2], now: u64) {
     }
 }
 
-/// A third server, by a full copy and from bytes.
+/// Checks a third server, from a full copy and from serialized state.
 fn check_copies(server: &Server, random: &mut fastrand::Rng, seed: u64) {
     let bytes: Vec<u8> = save(&mut server.shadow.clone()).into_iter().flatten().collect();
     let mut loader = Loader::new();
@@ -312,7 +313,7 @@ fn check_copies(server: &Server, random: &mut fastrand::Rng, seed: u64) {
     assert_eq!(empty.digest(), third.shadow.digest(), "seed {seed}");
 }
 
-/// The command, if a client could give it to what the keyspace shows; `-` stands for one of a
+/// The command, if a client could run it on the visible keyspace. `-` stands for one of a
 /// stream's IDs.
 fn fitting(server: &Server, line: String, random: &mut fastrand::Rng) -> Option<String> {
     let mut words = line.split(' ');
@@ -336,7 +337,7 @@ fn fitting(server: &Server, line: String, random: &mut fastrand::Rng) -> Option<
     fits(server, &line).then_some(line)
 }
 
-/// Whether the key has a value of the command's type, or none.
+/// True if the key has a value of the command's type, or none.
 fn fits(server: &Server, line: &str) -> bool {
     let key = line.split(' ').nth(1).unwrap_or_default();
     let view = server.keyspace.view(0, key.as_bytes());
@@ -393,7 +394,7 @@ fn fits(server: &Server, line: &str) -> bool {
     }
 }
 
-/// What a list command does to the values of a list that is not shared with anybody.
+/// Applies a list command to the values of a list on a standalone server.
 fn alone(values: &mut Vec<String>, words: &[&str]) {
     let at = |values: &[String], index: &str| {
         let index: i64 = index.parse().expect("an index");
@@ -458,7 +459,7 @@ fn list_of(replica: &Replica, name: &[u8]) -> Vec<String> {
     }
 }
 
-/// Of equal values each command takes those that the same command takes on a server alone.
+/// Among equal values each command selects the same ones as on a standalone server.
 #[test]
 fn list_commands_mean_what_they_mean_to_a_server_alone() {
     for seed in 0..setting("BRAID_SHADOWS", 1_000) {
@@ -484,13 +485,12 @@ fn list_commands_mean_what_they_mean_to_a_server_alone() {
     }
 }
 
-/// A command on a list whose elements are unique: which are new, and which it takes away. Nothing
-/// if there is none that it could be about.
+/// A command on a list of unique elements, with the elements that it adds and removes.
 struct OnUnique {
     line: String,
     new: Vec<String>,
     gone: Vec<String>,
-    /// It writes over one, whose place another region may remove or write over as well.
+    /// It overwrites an element whose place another region may also remove or overwrite.
     is_set: bool,
 }
 
@@ -525,9 +525,9 @@ fn on_unique(random: &mut fastrand::Rng, number: &mut u32, values: &[String]) ->
     })
 }
 
-/// Two regions that hear of each other late: what one has removed does not come back, what nobody
-/// has removed stays, and nothing is there twice. Some changes are read from the keyspace as
-/// values.
+/// Two regions receive each other's units late: a removed element never comes back, an element
+/// that was not removed stays, and no element occurs twice. Some changes are read from the
+/// keyspace as values.
 #[test]
 fn removed_elements_of_lists_stay_away() {
     for seed in 0..setting("BRAID_SHADOWS", 1_000) {
@@ -622,13 +622,13 @@ fn damaged_states_are_refused() {
     assert_eq!(read(b"GET / HTTP/1.1"), Err(SavedError::Magic));
 }
 
-/// The form before marks of evicted keys: no byte before each key, no horizon at the end.
+/// The format before marks of evicted keys: no byte before each key, no horizon at the end.
 #[test]
 fn states_of_the_version_before_are_read() {
     let mut server = Server::new(1);
     server.run(NOW, "SET key value");
     let bytes: Vec<u8> = save(&mut server.shadow.clone()).into_iter().flatten().collect();
-    // Mark, version, length; the content; no more, the checksum.
+    // Magic, version, length; the content; the zero length, the checksum.
     let mut content = bytes[17..bytes.len() - 16].to_vec();
     let name = [&[0; 5][..], &3_u64.to_le_bytes(), b"key"].concat();
     let at = content.windows(name.len()).position(|some| some == name).expect("the key");

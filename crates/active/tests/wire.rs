@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Decoding takes anything: what is no unit is refused with its reason, nothing panics, and what is
-//! one comes back from its bytes.
+//! Decoding accepts any bytes: invalid units are refused with a reason, nothing panics, and a
+//! valid unit survives the round trip.
 
 use braid_active::amount::Amount;
 use braid_active::effect::Unit;
@@ -71,7 +71,7 @@ fn what_is_no_unit_has_its_reason() {
     assert_eq!(decode(&stamp), Err(DecodeError::Damaged("a stamp out of range")));
 }
 
-/// A server may have given the last stamp that it had recorded, and then crashed.
+/// Before it crashed, a server may have given the very stamp that it had recorded as its ceiling.
 #[test]
 fn a_run_may_start_with_the_last_stamp_of_another() {
     let region = Region::new(7).expect("a region");
@@ -113,7 +113,8 @@ proptest! {
         let _ = decode(&bytes);
     }
 
-    /// Whatever becomes of a good unit, what is read is what is written, and a replica takes it.
+    /// However a valid unit is damaged, one that decodes encodes to the same bytes, and a replica
+    /// accepts it.
     #[test]
     fn damage_does_no_harm(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         let mut bytes = encode(&unit());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Plain writes come to the same by their own way as by the general one: the same units, the same
-//! requests for the keyspace, and shadows that show the same. Two regions write, remove, add to and
-//! expire a few keys, and exchange their units at random; each has a twin that knows the general
-//! way only.
+//! The fast path of plain writes has the same result as the general path: the same units, the
+//! same requests for the keyspace, and shadows that show the same. Two regions write, remove,
+//! increment and expire a few keys and exchange their units at random; each has a twin that knows
+//! only the general path.
 
 use braid_active::difference::{Difference, apply_with_difference};
 use braid_active::replica::{Replica, Settings, State};
@@ -42,7 +42,7 @@ fn replica(region: u8) -> Replica {
     replica
 }
 
-/// A replica and its twin, and the units that the other region has not got yet.
+/// A replica and its twin, and the units that the other region has not received yet.
 struct Pair {
     short: Replica,
     general: Replica,
@@ -53,7 +53,7 @@ struct Pair {
 impl Pair {
     fn run(&mut self, now: u64, args: &[&[u8]]) {
         let requests = [Request { database: 0, args }];
-        // What fails does so in both.
+        // A request that fails must fail in both.
         let unit = match translate(&mut self.general, &NoValues, now, &requests) {
             Ok(unit) => unit,
             Err(error) => error.unit.map(|unit| *unit),
@@ -83,7 +83,7 @@ impl Pair {
         self.units.extend(made);
     }
 
-    /// Takes units of the other region at once.
+    /// Applies units of the other region in one batch.
     fn take(&mut self, now: u64, units: &[Vec<u8>]) {
         let whole: Vec<_> = units.iter().map(|bytes| decode(bytes).expect("a unit")).collect();
         let (mut general, mut short) = (Difference::default(), Difference::default());
@@ -155,7 +155,8 @@ fn plain_writes_come_to_the_same() {
     assert!(writes > 5_000, "the way is taken: {writes}");
 }
 
-/// Every part of a plain write is no plain write, and what is one is a unit.
+/// Truncated bytes of a plain write are not a plain write, and bytes that read as one are a valid
+/// unit.
 #[test]
 fn plain_writes_are_units() {
     let mut one = replica(1);

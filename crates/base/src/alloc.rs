@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Counting allocator: jemalloc, with the bytes in use known at any moment as the sum of per-thread
-//! counters.
+//! Counting allocator: jemalloc, with the bytes in use known at any moment as the sum of
+//! per-thread counters.
 //!
-//! Counts are of size classes (what jemalloc really reserves), so they agree with its own
-//! statistics. A registered thread owns its counter and adds to it without a locked instruction;
-//! all others share counter 0.
+//! Counts are of size classes (the sizes that jemalloc really reserves), so they agree with its
+//! own statistics. A registered thread owns its counter and adds to it without a locked
+//! instruction; all other threads share counter 0.
 //!
-//! The build asks jemalloc for size classes every 8 bytes. Blocks that need 16-byte alignment are
-//! rounded up to a multiple of 16, because classes such as 24 or 56 are only 8-byte aligned.
+//! The build configures jemalloc with size classes every 8 bytes. Blocks that need 16-byte
+//! alignment are rounded up to a multiple of 16, because classes such as 24 or 56 are only 8-byte
+//! aligned.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -15,9 +16,9 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 
-/// The underlying allocator. Miri and sanitizers must see allocations to judge accesses, and they
-/// only see the system's (tests/miri, tests/sanitize); sizes are counted as jemalloc's all the
-/// same.
+/// The underlying allocator. Miri and sanitizers must see allocations to check accesses, and they
+/// see only the system allocator's (tests/miri, tests/sanitize); sizes are still counted as
+/// jemalloc's.
 #[cfg(not(any(miri, braid_sanitize)))]
 const BACKING: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[cfg(any(miri, braid_sanitize))]
@@ -33,8 +34,8 @@ thread_local! {
     static COUNTER: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Gives the calling thread counter `index` (1..[`COUNTERS`]); the caller ensures that no two
-/// living threads share one.
+/// Gives the calling thread counter `index` (1..[`COUNTERS`]); the caller ensures that no two live
+/// threads share a counter.
 pub fn register_thread(index: usize) {
     assert!((1..COUNTERS).contains(&index), "a counter of its own");
     COUNTER.set(index);
@@ -56,8 +57,8 @@ fn count(delta: isize) {
     }
 }
 
-/// For larger sizes jemalloc's classes depend on the page size that it was built for: from eight
-/// pages on (32 KiB with pages of 4 KiB) it rounds up to whole pages.
+/// Size from which on jemalloc's classes depend on its configured page size: from eight pages on
+/// (32 KiB with pages of 4 KiB) it rounds up to whole pages.
 const CLASSES_END: usize = 32 * 1024;
 
 /// jemalloc's allocation size for more than [`CLASSES_END`] bytes.
@@ -65,18 +66,18 @@ const CLASSES_END: usize = 32 * 1024;
 fn large_class(size: usize) -> usize {
     // SAFETY: the function only computes; any size but 0 is valid.
     let class = unsafe { tikv_jemalloc_sys::nallocx(size, 0) };
-    // 0 at the end of the address space: such an allocation fails anyway.
+    // 0 at the end of the address space, where the allocation would fail anyway.
     class.max(size)
 }
 
-/// As above, where jemalloc cannot be called or is not in use.
+/// As above, for builds in which jemalloc cannot be called or is not in use.
 #[cfg(any(miri, braid_sanitize))]
 fn large_class(size: usize) -> usize {
     size.checked_next_multiple_of(4096).unwrap_or(size)
 }
 
 /// jemalloc's allocation size for `size` bytes: four classes per doubling, at least 8 bytes apart,
-/// then pages.
+/// then whole pages.
 #[inline]
 pub fn size_class(size: usize) -> usize {
     if size > CLASSES_END {
@@ -132,7 +133,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let layout = adjust(layout);
         count(-(size_class(layout.size()) as isize));
-        // SAFETY: the caller's contract; the same adjustment as when it was allocated.
+        // SAFETY: the caller's contract; the same adjustment as at allocation.
         unsafe { BACKING.dealloc(block, layout) }
     }
 
@@ -164,7 +165,7 @@ mod tests {
         let large = [32_768, 32_769, 36_864, 36_865, 65_537, 1 << 20, (1 << 20) + 1, 123_456_789];
         for size in (1..5000).chain(steps).chain(large) {
             // SAFETY: allocated and released with the same size; nallocx has no precondition on a
-            // non-zero size.
+            // nonzero size.
             let real = unsafe { tikv_jemalloc_sys::nallocx(size, 0) };
             assert_eq!(size_class(size), real, "size {size}");
         }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A reference-counted byte buffer: big values and the big arguments they come from.
+//! A reference-counted byte buffer: large values, and the large arguments that they come from.
 //!
-//! A [`Blob`] is one pointer to one allocation (header, then bytes with spare capacity), so a value
-//! of megabytes moves from the socket into the keyspace and from the keyspace into replies without
-//! a copy. Sharing is by reference count; a shared blob is never changed: [`Blob::make_mut`] copies
-//! it first.
+//! A [`Blob`] is one pointer to one allocation (header, then bytes with spare capacity), so a
+//! value of megabytes moves from the socket into the keyspace and from the keyspace into replies
+//! without a copy. Sharing is by reference count; a shared blob never changes: [`Blob::make_mut`]
+//! copies it first.
 //!
-//! Invariants (kept here alone, in this module): `len <= capacity`; bytes `0..len` are initialised;
+//! Invariants (maintained only in this module): `len <= capacity`; bytes `0..len` are initialised;
 //! no owner writes while the count is above one.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
@@ -28,8 +28,8 @@ const HEADER: usize = size_of::<Header>();
 #[repr(transparent)]
 pub struct Blob(NonNull<Header>);
 
-// SAFETY: the count is atomic and bytes are only written through a unique reference (see module
-// invariants).
+// SAFETY: the count is atomic, and bytes are written only through a unique reference (see the
+// module's invariants).
 unsafe impl Send for Blob {}
 // SAFETY: as above; shared access is read-only.
 unsafe impl Sync for Blob {}
@@ -60,16 +60,16 @@ impl Blob {
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: the pointer is valid as long as any reference is held.
+        // SAFETY: the pointer is valid while any reference exists.
         unsafe { self.0.as_ref() }
     }
 
     fn bytes_ptr(&self) -> *mut u8 {
-        // SAFETY: the allocation continues for `capacity` bytes behind the header.
+        // SAFETY: the allocation continues for `capacity` bytes after the header.
         unsafe { self.0.as_ptr().cast::<u8>().add(HEADER) }
     }
 
-    /// Has the begin fetched into the cache.
+    /// Prefetches the start of the allocation.
     #[inline]
     pub fn prefetch(&self) {
         prefetch(self.0.as_ptr());
@@ -90,14 +90,14 @@ impl Blob {
         self.header().count.load(Ordering::Acquire) == 1
     }
 
-    /// The content for writing; copies it first when the blob is shared.
+    /// The content, for writing; a shared blob is copied first.
     pub fn make_mut(&mut self) -> &mut [u8] {
         self.unshare(self.len());
         // SAFETY: unique now, and `0..len` is initialised.
         unsafe { std::slice::from_raw_parts_mut(self.bytes_ptr(), self.header().len) }
     }
 
-    /// Makes room for `additional` bytes behind the content, exactly (callers choose their growth).
+    /// Makes room for exactly `additional` bytes after the content (callers choose their growth).
     pub fn reserve_exact(&mut self, additional: usize) {
         let want = self.len().checked_add(additional).expect("a length that fits the address space");
         self.unshare(want);
@@ -113,7 +113,7 @@ impl Blob {
         }
     }
 
-    /// Appends `bytes`; grows by exactly the missing room.
+    /// Appends `bytes`; grows by exactly the missing bytes.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         self.reserve_exact(bytes.len());
         let len = self.len();
@@ -139,8 +139,8 @@ impl Blob {
         unsafe { self.0.as_mut().len = len };
     }
 
-    /// Reads straight into the spare room: `read` gets at most `max` uninitialised bytes and
-    /// returns how many it filled.
+    /// Reads directly into the spare room: `read` gets at most `max` uninitialised bytes and
+    /// returns the number of bytes that it filled.
     pub fn fill_with<E>(
         &mut self,
         max: usize,
@@ -158,7 +158,7 @@ impl Blob {
         Ok(filled)
     }
 
-    /// Turns the blob into a plain word; [`Blob::from_raw`] takes it back. Neither changes the
+    /// Turns the blob into a plain word; [`Blob::from_raw`] reverses this. Neither changes the
     /// count.
     pub fn into_raw(self) -> NonNull<u8> {
         let raw = self.0.cast();
@@ -209,7 +209,7 @@ impl Clone for Blob {
     }
 }
 
-/// What former owners did comes before what the last one does.
+/// Orders all accesses of former owners before those of the last owner.
 #[inline]
 fn acquire(count: &AtomicUsize) {
     // ThreadSanitizer does not understand fences.
@@ -225,7 +225,7 @@ impl Drop for Blob {
         if self.header().count.fetch_sub(1, Ordering::Release) == 1 {
             acquire(&self.header().count);
             let layout = layout(self.capacity());
-            // SAFETY: the last reference is dropped; the allocation is unreachable otherwise.
+            // SAFETY: the last reference is dropped; the allocation is otherwise unreachable.
             unsafe { dealloc(self.0.as_ptr().cast(), layout) };
         }
     }
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn raw_words_round_trip() {
         let raw = Blob::from_slice(b"x").into_raw();
-        // SAFETY: just made by into_raw, taken back once.
+        // SAFETY: just made by into_raw; taken back once.
         assert_eq!(&*unsafe { Blob::from_raw(raw) }, b"x");
     }
 }

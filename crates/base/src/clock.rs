@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Time: wall clock in milliseconds and microseconds, and a cheap tick counter for durations.
 //!
-//! The only module that reads time. Ticks come from the processor's time-stamp counter where it is
-//! invariant (about 10 ns a reading), else from the monotonic clock; [`Ticks::to_nanos`] converts
-//! with a factor measured at start. Miri knows neither instruction and gets the clock.
+//! The only module that reads time. Ticks come from the processor's time-stamp counter if it is
+//! invariant (about 10 ns per reading), otherwise from the monotonic clock; [`Ticks::nanos_since`]
+//! converts with a factor measured at start. Miri supports neither instruction and gets the clock.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -19,7 +19,7 @@ pub fn unix_us() -> i64 {
 }
 
 /// Nanoseconds of CLOCK_BOOTTIME, which never steps and continues while the machine is suspended.
-/// For rights that end at a time.
+/// For time-limited rights such as leases.
 #[inline]
 pub fn boot_nanos() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -34,12 +34,12 @@ fn since_epoch() -> Duration {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ticks(u64);
 
-/// A duration in ticks: testing whether it has passed costs a subtraction.
+/// A duration in ticks: checking whether it has passed costs one subtraction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TickSpan(u64);
 
 impl TickSpan {
-    /// This many nanoseconds.
+    /// The span of this many nanoseconds.
     pub fn from_nanos(nanos: u64) -> TickSpan {
         let ticks = (u128::from(nanos) << 32) / u128::from(scale().nanos_per_tick.max(1));
         TickSpan(u64::try_from(ticks).unwrap_or(u64::MAX))
@@ -50,7 +50,7 @@ struct Scale {
     /// Nanoseconds per tick, as a 32.32 fixed-point number.
     nanos_per_tick: u64,
     origin: Instant,
-    /// False where the counter cannot be trusted: ticks are then nanoseconds since `origin`.
+    /// False if the counter cannot be trusted: ticks are then nanoseconds since `origin`.
     counter: bool,
 }
 
@@ -61,7 +61,7 @@ fn scale() -> &'static Scale {
         if !counter_is_invariant() {
             return Scale { nanos_per_tick: 1 << 32, origin, counter: false };
         }
-        // Two readings 5 ms apart: an error of 50 ns in either is 10 parts in a million.
+        // Two readings 5 ms apart: an error of 50 ns in either reading is 10 parts in a million.
         let (start, first) = read_both();
         std::thread::sleep(Duration::from_millis(5));
         let (end, last) = read_both();
@@ -70,8 +70,8 @@ fn scale() -> &'static Scale {
     })
 }
 
-/// Both clocks at one moment: of several attempts the one that took the least time, so that an
-/// interruption in between does no harm.
+/// Both clocks at one moment: the fastest of several attempts, so that an interruption in between
+/// does no harm.
 fn read_both() -> (Instant, u64) {
     let attempt = || {
         let before = read_counter();
@@ -89,20 +89,20 @@ pub fn calibrate() {
 }
 
 impl Ticks {
-    /// The present reading.
+    /// The current reading.
     #[inline]
     pub fn now() -> Ticks {
         let scale = scale();
         if scale.counter { Ticks(read_counter()) } else { Ticks(scale.origin.elapsed().as_nanos() as u64) }
     }
 
-    /// True if this reading is later than `earlier` by more than `span`.
+    /// True if this reading is more than `span` later than `earlier`.
     #[inline]
     pub fn exceeds(self, earlier: Ticks, span: TickSpan) -> bool {
         self.0.saturating_sub(earlier.0) > span.0
     }
 
-    /// Nanoseconds from `earlier` to this reading; zero if the order is the other way round.
+    /// Nanoseconds from `earlier` to this reading; zero if `earlier` is later.
     #[inline]
     pub fn nanos_since(self, earlier: Ticks) -> u64 {
         let ticks = self.0.saturating_sub(earlier.0);

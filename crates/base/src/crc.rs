@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The two checksums of the Redis world: CRC-16 places keys in cluster slots, CRC-64 seals RDB
-//! files and DUMP payloads.
+//! Redis's two checksums: CRC-16 maps keys to cluster slots, CRC-64 protects RDB files and DUMP
+//! payloads.
 //!
-//! CRC-16 is the XMODEM variant (polynomial 0x1021, nothing reflected, start 0). CRC-64 has Jones's
-//! polynomial 0xad93d23594c935a9, reflected, start 0, no final inversion: check value for
-//! "123456789" 0xe9c6d914c4b8d9ca. Long inputs use carry-less multiplication where the processor
-//! has it, short ones a table.
+//! CRC-16 is the XMODEM variant (polynomial 0x1021, not reflected, initial value 0). CRC-64 uses
+//! Jones's polynomial 0xad93d23594c935a9, reflected, initial value 0, no final inversion: check
+//! value for "123456789" 0xe9c6d914c4b8d9ca. Long inputs use carry-less multiplication if the
+//! processor supports it, short inputs a table.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -14,8 +14,8 @@ pub const HASH_SLOTS: u16 = 16384;
 
 static CRC16_TABLES: [[u16; 256]; 8] = crc16_tables();
 
-/// Table `n` advances a byte over `n` further zero bytes, so that eight bytes are looked up at
-/// once.
+/// Table `n` advances a byte over `n` further zero bytes, so that eight bytes are looked up in
+/// parallel.
 const fn crc16_tables() -> [[u16; 256]; 8] {
     let mut tables = [[0; 256]; 8];
     let mut index = 0;
@@ -43,8 +43,8 @@ const fn crc16_tables() -> [[u16; 256]; 8] {
     tables
 }
 
-/// CRC-16/XMODEM of `bytes`. In cluster mode each key passes here once: what a byte at a time costs
-/// is that every look-up waits for the one before it.
+/// CRC-16/XMODEM of `bytes`. In cluster mode each key is hashed here once; byte by byte, every
+/// look-up would have to wait for the previous one.
 #[inline]
 pub fn crc16(bytes: &[u8]) -> u16 {
     let tables = &CRC16_TABLES;
@@ -63,8 +63,8 @@ pub fn crc16(bytes: &[u8]) -> u16 {
     rest.iter().fold(by_words, |crc, &byte| crc << 8 ^ tables[0][usize::from((crc >> 8) as u8 ^ byte)])
 }
 
-/// The part of a key that decides its slot: the text between the first `{` and the next `}`, unless
-/// that is empty; otherwise the whole key.
+/// The part of a key that determines its slot: the text between the first `{` and the next `}`,
+/// unless that is empty; otherwise the whole key.
 #[inline]
 pub fn hash_tag(key: &[u8]) -> &[u8] {
     let open = match key {
@@ -81,11 +81,11 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
     key
 }
 
-/// Longer keys than this are searched by vector code; its setup costs shorter ones more than the
-/// search.
+/// Maximum length of keys searched word by word. Longer keys are searched by vector code, whose
+/// setup would cost more than the search of a short key.
 const SHORT_KEY_MAX: usize = 64;
 
-/// The place of the first `{`.
+/// The index of the first `{`.
 #[inline]
 fn find_brace(key: &[u8]) -> Option<usize> {
     if key.len() > SHORT_KEY_MAX {
@@ -93,8 +93,8 @@ fn find_brace(key: &[u8]) -> Option<usize> {
     }
     let (words, rest) = key.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
-        // A byte that is 0 here is borrowed from; what lies above the lowest such byte may look
-        // alike.
+        // A byte that is 0 here causes a borrow; bytes above the lowest such byte may be false
+        // matches.
         let differs = u64::from_le_bytes(*word) ^ u64::from_le_bytes([b'{'; 8]);
         let found =
             differs.wrapping_sub(u64::from_le_bytes([1; 8])) & !differs & u64::from_le_bytes([0x80; 8]);
@@ -105,7 +105,7 @@ fn find_brace(key: &[u8]) -> Option<usize> {
     rest.iter().position(|&byte| byte == b'{').map(|at| 8 * words.len() + at)
 }
 
-/// The cluster slot of a key, 0 to 16383.
+/// The cluster slot of a key: 0 to 16383.
 #[inline]
 pub fn key_hash_slot(key: &[u8]) -> u16 {
     crc16(hash_tag(key)) % HASH_SLOTS
@@ -114,8 +114,8 @@ pub fn key_hash_slot(key: &[u8]) -> u16 {
 const CRC64_POLYNOMIAL: u64 = 0xad93_d235_94c9_35a9;
 const CRC64_TABLES: [[u64; 256]; 8] = crc64_tables();
 
-/// Table `n` advances a byte over `n` further zero bytes, so that eight bytes are looked up at
-/// once.
+/// Table `n` advances a byte over `n` further zero bytes, so that eight bytes are looked up in
+/// parallel.
 const fn crc64_tables() -> [[u64; 256]; 8] {
     let polynomial = CRC64_POLYNOMIAL.reverse_bits();
     let mut tables = [[0; 256]; 8];
@@ -143,16 +143,17 @@ const fn crc64_tables() -> [[u64; 256]; 8] {
     tables
 }
 
-/// Shorter inputs than this are faster through the tables than through the vector code's setup.
+/// Length in bytes from which on the vector code is faster than the tables, despite its setup.
 const CRC64_VECTOR_LEN_MIN: usize = 256;
 
-/// Continues a CRC-64 over `bytes`; begin with 0. `crc64(crc64(0, a), b)` is the checksum of `a`
+/// Continues a CRC-64 over `bytes`; start with 0. `crc64(crc64(0, a), b)` is the checksum of `a`
 /// followed by `b`.
 pub fn crc64(crc: u64, bytes: &[u8]) -> u64 {
     if bytes.len() < CRC64_VECTOR_LEN_MIN {
         return crc64_by_table(crc, bytes);
     }
-    // No start value or final inversion: the checksum so far is the state to continue from.
+    // Without a start value and a final inversion, the checksum so far is the state to continue
+    // from.
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc64Redis, crc);
     digest.update(bytes);
     digest.finalize()
@@ -200,7 +201,7 @@ mod tests {
         assert_eq!(key_hash_slot(b"a{foo}b"), 12182);
     }
 
-    /// Bit by bit, straight from the definition.
+    /// Bit by bit, directly from the definition.
     fn crc64_model(bytes: &[u8]) -> u64 {
         let polynomial = CRC64_POLYNOMIAL.reverse_bits();
         bytes.iter().fold(0, |crc, &byte| {
@@ -208,7 +209,7 @@ mod tests {
         })
     }
 
-    /// Bit by bit, straight from the definition.
+    /// Bit by bit, directly from the definition.
     fn crc16_model(bytes: &[u8]) -> u16 {
         bytes.iter().fold(0, |crc, &byte| {
             (0..8)

@@ -18,8 +18,8 @@ pub struct Date {
 }
 
 impl Date {
-    /// The date of a number of seconds since the Unix epoch; the epoch itself for times beyond the
-    /// year 9999. Allocates nothing.
+    /// Converts seconds since the Unix epoch to a date; times beyond the year 9999 give the epoch
+    /// itself. Allocates nothing.
     pub fn from_unix(seconds: i64) -> Date {
         let moment = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
         Date {

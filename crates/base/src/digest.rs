@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Digests as lower-case hexadecimal text, and comparison of secrets.
+//! Digests as lowercase hexadecimal text, and comparison of secrets.
 //!
 //! SHA-1 names scripts (EVALSHA), SHA-256 stores passwords of ACL rules. Secrets are compared with
-//! [`constant_time_eq`], never with `==`, whose duration reveals how many bytes are right.
+//! [`constant_time_eq`], never with `==`, whose duration reveals the number of correct bytes.
 
 use sha1::Digest as _;
 
@@ -26,7 +26,8 @@ fn hex<const LEN: usize>(bytes: &[u8]) -> [u8; LEN] {
     text
 }
 
-/// Equality that takes the same time wherever the inputs differ. Their lengths are not kept secret.
+/// Equality test whose duration does not depend on where the inputs differ. Their lengths are not
+/// kept secret.
 pub fn constant_time_eq(left: &[u8], right: &[u8]) -> bool {
     if left.len() != right.len() {
         return false;

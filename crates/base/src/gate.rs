@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The gate: knows which threads are inside a batch, stops the world for a thread that needs all of
-//! it, and tells when memory that lock-free readers may still see can be freed.
+//! The gate: tracks which threads are inside a batch, stops the world for a thread that needs the
+//! whole keyspace, and decides when memory that lock-free readers may still see can be freed.
 //!
-//! Each executing thread is *inside* from the start of a batch to its end; it says so in a padded
-//! word of its own, so entering costs a store and a fence and shares nothing. A thread that needs
-//! the whole world closes the gate, waits until all others are outside, works without locks, and
-//! opens it.
+//! Each executing thread is *inside* from the start of a batch to its end. It records this in its
+//! own padded word, so entering costs a store and a fence and shares no cache line. A thread that
+//! needs the whole world closes the gate, waits until all others are outside, works without locks,
+//! and opens the gate.
 //!
-//! The same word carries the epoch in which the thread entered. The epoch only advances when every
-//! thread inside has entered in the current one, so while a thread that entered in epoch `e` is
-//! inside it is at most `e + 1`. Memory whose unlinking thread (inside, or with the world stopped)
-//! then read epoch `e` can be freed at `e + 3`, [`EPOCHS`] later: that thread's store may become
-//! visible to others after it read the epoch, though before it leaves, thus in epoch `e + 1` at the
-//! latest; a reader that entered in `e + 1` and still found the memory keeps the epoch at `e + 2`
-//! at most until it leaves.
+//! The same word carries the epoch in which the thread entered. The epoch advances only when every
+//! thread inside has entered in the current epoch, so while a thread that entered in epoch `e` is
+//! inside, the epoch is at most `e + 1`. If the thread that unlinks memory (inside, or with the
+//! world stopped) then reads epoch `e`, the memory can be freed at `e + 3`, [`EPOCHS`] later. The
+//! unlinking store may become visible to other threads after the thread read the epoch, but before
+//! it leaves, thus in epoch `e + 1` at the latest; a reader that entered in `e + 1` and still
+//! found the memory keeps the epoch at `e + 2` or below until it leaves.
 //!
 //! A thread must never close the gate while inside (it would wait for itself): [`Gate::close`]
-//! takes the thread's own slot and steps outside first.
+//! takes the thread's own slot and leaves the gate first.
 
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Condvar, Fault, Mutex, lock, planted, spin_loop, yield_now};
@@ -25,40 +25,41 @@ use crossbeam_utils::CachePadded;
 /// Memory unlinked in epoch `e` may be freed in epoch `e + EPOCHS`.
 pub const EPOCHS: u64 = 3;
 
-/// The gate of one engine, with a slot for each executing thread.
+/// The gate of an engine, with one slot per executing thread.
 pub struct Gate {
     closed: CachePadded<AtomicBool>,
-    /// Number of closings.
+    /// Number of times the gate was closed.
     closings: CachePadded<AtomicU64>,
     epoch: CachePadded<AtomicU64>,
     slots: Box<[CachePadded<AtomicU64>]>,
-    /// Number of threads: the slots from here to [`Gate::extra`] are unused, and are not examined.
+    /// Number of executing threads: the slots from here to [`Gate::extra`] are unused and not
+    /// examined.
     threads: AtomicUsize,
     /// The first slot that does not belong to an executing thread.
     extra: usize,
     /// True while a thread has closed the gate, or is about to.
     waiting: Mutex<bool>,
     opened: Condvar,
-    /// How long the gate will stay closed, as a [`Wait`].
+    /// The expected duration of the closing, as a [`Wait`].
     wait: AtomicU8,
-    /// The slot of the executing thread that has closed the gate, plus 1; 0 = none. For monitoring.
+    /// The slot of the executing thread that closed the gate, plus 1; 0 = none. For monitoring.
     holder: AtomicUsize,
 }
 
 /// Proof that the world is stopped; opens the gate when dropped.
 pub struct World<'a> {
     gate: &'a Gate,
-    /// Entered again when the gate opens.
+    /// The slot to enter again when the gate opens.
     slot: Option<usize>,
 }
 
-/// How long the gate will stay closed.
+/// The expected duration of a closing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Wait {
-    /// As long as commands take: worth waiting for.
+    /// As short as a command: worth waiting for.
     Short,
-    /// Long: threads about to enter should serve their clients meanwhile.
+    /// Long: threads about to enter should serve their clients in the meantime.
     Long,
     /// Indefinitely: no thread should wait.
     Endless,
@@ -68,7 +69,7 @@ pub enum Wait {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entered {
     Inside,
-    /// The gate is closed and will be for long.
+    /// The gate is closed, and is expected to stay closed for long.
     Busy,
 }
 
@@ -78,9 +79,9 @@ impl Gate {
         Gate::with_room(slots, slots, 0)
     }
 
-    /// A gate for threads that use slots `0..threads`, whose number may grow to `most`
-    /// ([`Gate::set_threads`]). After those come `extra` slots for threads that do not execute
-    /// commands.
+    /// A gate for threads that use slots `0..threads`; the number of threads may grow to `most`
+    /// ([`Gate::set_threads`]). These slots are followed by `extra` slots for threads that do not
+    /// execute commands.
     pub fn with_room(threads: usize, most: usize, extra: usize) -> Gate {
         assert!(threads <= most, "{threads} of {most} threads");
         Gate {
@@ -97,29 +98,30 @@ impl Gate {
         }
     }
 
-    /// Sets the number of threads. Stops the world for that, so that every thread inside sees it; a
-    /// thread may use a new slot once this has returned, and must have ended before its slot is
-    /// removed. Must not be called by a thread that is inside.
+    /// Sets the number of threads. Stops the world to do so, so that every thread inside sees it.
+    /// A thread may use a new slot once this has returned, and must have ended before its slot is
+    /// removed. A thread inside the gate must not call it.
     pub fn set_threads(&self, threads: usize) {
         assert!(threads <= self.extra, "{threads} of {} threads", self.extra);
         let _world = self.close(None);
         self.threads.store(threads, Ordering::Relaxed);
     }
 
-    /// True while there is only one executing thread. This cannot change while a thread is inside.
+    /// True while there is only one executing thread. This cannot change while any thread is
+    /// inside.
     #[inline]
     pub fn is_solo(&self) -> bool {
         self.threads.load(Ordering::Relaxed) == 1
     }
 
-    /// The slots in use. To be read behind a fence: a thread enters by a new slot only after the
-    /// count includes it.
+    /// The slots in use. Read them after a fence: a thread enters through a new slot only after
+    /// the count includes it.
     fn in_use(&self) -> impl Iterator<Item = &CachePadded<AtomicU64>> {
         let threads = self.threads.load(Ordering::Relaxed);
         self.slots[..threads].iter().chain(&self.slots[self.extra..])
     }
 
-    /// Begins a batch on the thread that owns `slot`; waits while the gate is closed.
+    /// Starts a batch on the thread that owns `slot`; waits while the gate is closed.
     #[inline]
     pub fn enter(&self, slot: usize) {
         while !self.try_enter(slot) {
@@ -127,7 +129,7 @@ impl Gate {
         }
     }
 
-    /// As [`Gate::enter`], but does not wait for a closing that is announced as long.
+    /// Like [`Gate::enter`], but does not wait for a closing announced as long.
     #[inline]
     pub fn enter_unless_busy(&self, slot: usize) -> Entered {
         while !self.try_enter(slot) {
@@ -144,7 +146,7 @@ impl Gate {
         self.slots[slot].store(epoch << 1 | 1, Ordering::Relaxed);
         // Either the closer sees us inside, or we see the gate closed.
         fence(Ordering::SeqCst);
-        // Acquire: everything done in the stopped world happened before the gate was opened.
+        // Acquire: all work in the stopped world happened before the gate was opened.
         if !self.closed.load(Ordering::Acquire) || planted(Fault::EnterUnchecked) {
             return true;
         }
@@ -158,7 +160,7 @@ impl Gate {
         self.slots[slot].store(0, Ordering::Release);
     }
 
-    /// True while the thread that owns `slot` is inside.
+    /// True while the owner of `slot` is inside.
     pub fn is_inside(&self, slot: usize) -> bool {
         self.slots[slot].load(Ordering::Relaxed) != 0
     }
@@ -167,8 +169,8 @@ impl Gate {
         at_least.is_some_and(|wait| self.wait.load(Ordering::Relaxed) >= wait as u8)
     }
 
-    /// Waits until the gate is open, or until its closing is announced as at least as long as
-    /// `unless`. True if it is open.
+    /// Waits until the gate is open, or until its closing is announced to last at least as long as
+    /// `unless`. True if the gate is open.
     #[cold]
     fn wait_until_open(&self, unless: Option<Wait>) -> bool {
         let mut guard = lock(&self.waiting);
@@ -181,23 +183,23 @@ impl Gate {
         true
     }
 
-    /// Announces how long the gate will stay closed, so that waiting threads can stop waiting.
+    /// Announces how long the gate will stay closed, so that waiting threads can give up.
     pub fn set_wait(&self, wait: Wait) {
         let _guard = lock(&self.waiting);
         self.wait.store(wait as u8, Ordering::Relaxed);
         self.opened.notify_all();
     }
 
-    /// Stops the world. `slot` is the caller's own if it is an executing thread in the middle of a
-    /// batch.
+    /// Stops the world. `slot` is the caller's own slot if the caller is an executing thread in
+    /// the middle of a batch.
     pub fn close(&self, slot: Option<usize>) -> World<'_> {
         let slot = self.step_outside(slot);
         self.take(None);
         self.hold(slot)
     }
 
-    /// As [`Gate::close`], but returns `None` instead of waiting for an endless closing; the thread
-    /// is then outside, and must enter again.
+    /// Like [`Gate::close`], but returns `None` instead of waiting for an endless closing; the
+    /// thread is then outside and must enter again.
     pub fn close_unless_busy(&self, slot: usize) -> Option<World<'_>> {
         let slot = self.step_outside(Some(slot));
         self.take(Some(Wait::Endless)).then(|| self.hold(slot))
@@ -209,12 +211,12 @@ impl Gate {
         World { gate: self, slot }
     }
 
-    /// True while the thread that owns `slot` is inside, or works with the world stopped.
+    /// True while the owner of `slot` is inside, or works with the world stopped.
     pub fn is_at_work(&self, slot: usize) -> bool {
         self.is_inside(slot) || self.holder.load(Ordering::Relaxed) == slot + 1
     }
 
-    /// If this thread is inside it leaves: otherwise it would wait for itself.
+    /// Leaves the gate if this thread is inside; otherwise it would wait for itself.
     fn step_outside(&self, slot: Option<usize>) -> Option<usize> {
         let slot = slot.filter(|&slot| self.is_inside(slot));
         if let Some(slot) = slot.filter(|_| !planted(Fault::CloserStaysInside)) {
@@ -223,8 +225,8 @@ impl Gate {
         slot
     }
 
-    /// Waits until no other thread has closed the gate, and closes it. False if that would take too
-    /// long.
+    /// Waits until no other thread has closed the gate, and closes it. False if that would take
+    /// too long.
     fn take(&self, unless: Option<Wait>) -> bool {
         let mut taken = lock(&self.waiting);
         while *taken {
@@ -254,26 +256,26 @@ impl Gate {
                 }
             }
         }
-        // Only now: a thread that was still inside may have stored the number with its copy of a
+        // Only now: until it left, a thread inside may have stored the number with its copy of a
         // value.
         self.closings.store(self.closings.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Number of closings: while it is unchanged, the world has not been stopped. To be read
-    /// inside.
+    /// Number of closings: while it is unchanged, the world has not been stopped. Read it inside
+    /// the gate.
     #[inline]
     pub fn closings(&self) -> u64 {
         self.closings.load(Ordering::Relaxed)
     }
 
-    /// The epoch that memory unlinked now belongs to.
+    /// The epoch of memory that is unlinked now.
     #[inline]
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Advances the epoch if every thread inside entered in the current one. Returns the resulting
-    /// epoch.
+    /// Advances the epoch if every thread inside entered in the current epoch. Returns the
+    /// resulting epoch.
     pub fn try_advance(&self) -> u64 {
         let epoch = self.epoch.load(Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -313,7 +315,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU32;
 
-    /// Leaves the gate even if the thread panics, so that the others do not wait for ever.
+    /// Leaves the gate even if the thread panics, so that the others do not wait forever.
     struct Leaves<'a>(&'a Gate, usize);
 
     impl Drop for Leaves<'_> {
@@ -339,8 +341,8 @@ mod tests {
                             let world = gate.close(Some(slot));
                             assert_eq!(inside.load(Ordering::SeqCst), 0);
                             assert!(gate.is_at_work(slot) && !gate.is_inside(slot));
-                            // Other threads may appear to be inside for as long as they take to
-                            // find the gate closed.
+                            // Other threads may briefly appear to be inside, until they find the
+                            // gate closed.
                             assert_eq!(gate.holder.load(Ordering::Relaxed), slot + 1);
                             drop(world);
                             assert!(gate.is_inside(slot));

@@ -4,31 +4,33 @@
 //!
 //! - `*` any run of bytes, `?` any byte, `[a-z]` one byte of a class, `[^a]` one byte outside it,
 //!   `\x` the byte `x`.
-//! - In a class `\` takes the next byte literally; a range's ends may be in either order; a class
-//!   without `]` ends with the pattern. A lone `\` at the end of a pattern is itself.
-//! - The empty text matches the empty pattern only: not even `*` (callers that mean "everything"
+//! - In a class, `\` makes the next byte literal; a range's ends may be in either order; a class
+//!   without `]` extends to the end of the pattern. A lone `\` at the end of a pattern matches
+//!   itself.
+//! - The empty text matches only the empty pattern, not even `*` (callers that mean "everything"
 //!   test for that).
 //! - Bytes above 127 compare as *negative* numbers in ranges, because Redis uses C's `char`.
 //!
-//! Every element but `*` takes exactly one byte, so after a mismatch only the last `*` can help by
-//! taking one byte more: if an earlier one took more, less would be left for the later ones. Time
-//! is at most pattern length times text length, without recursion, whatever the pattern.
+//! Every element except `*` consumes exactly one byte, so after a mismatch only the last `*` can
+//! help, by consuming one more byte: if an earlier star consumed more, less would be left for the
+//! later ones. So the time is at most pattern length times text length, without recursion, for any
+//! pattern.
 
-/// True when `pattern` matches all of `text`. With `ignore_case`, ASCII letters compare equal in
-/// both cases (except, as in Redis, a letter behind `\` inside a class).
+/// True if `pattern` matches all of `text`. With `ignore_case`, ASCII letters match in either case
+/// (except, as in Redis, a letter after `\` inside a class).
 pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
     if text.is_empty() {
         return pattern.is_empty();
     }
     let mut pattern_at = 0;
     let mut text_at = 0;
-    // Where to continue after a mismatch: behind the last star, at the next text byte that it could
-    // take.
+    // Where to resume after a mismatch: after the last star, at the next text byte that the star
+    // could consume.
     let mut star: Option<(usize, usize)> = None;
     loop {
         if text_at == text.len() {
-            // Only stars may be left; if the last star took more, even less would be left for the
-            // rest of the pattern.
+            // Only stars may be left; if the last star consumed more, even less would be left for
+            // the rest of the pattern.
             return pattern[pattern_at..].iter().all(|&byte| byte == b'*');
         }
         if pattern.get(pattern_at) == Some(&b'*') {
@@ -57,7 +59,7 @@ pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
     }
 }
 
-/// Matches the single element at `at` (not a star) against one byte; returns the index after the
+/// Matches the single element at `at` (not a star) against one byte. Returns the index after the
 /// element, or `None` if it does not match or the pattern has ended.
 #[inline]
 fn match_one(pattern: &[u8], at: usize, byte: u8, ignore_case: bool) -> Option<usize> {
@@ -74,16 +76,16 @@ fn same(left: u8, right: u8, ignore_case: bool) -> bool {
     if ignore_case { left.eq_ignore_ascii_case(&right) } else { left == right }
 }
 
-/// The class whose `[` stands before `at`.
+/// Matches the class whose `[` is just before `at`.
 fn match_class(pattern: &[u8], mut at: usize, byte: u8, ignore_case: bool) -> Option<usize> {
     let negated = pattern.get(at) == Some(&b'^');
     at += usize::from(negated);
     let mut found = false;
     loop {
         match &pattern[at..] {
-            // Not closed: the class ends with the pattern.
+            // Not closed: the class extends to the end of the pattern.
             [] => break,
-            // A backslash that ends the pattern is a member itself, by the last arm.
+            // A backslash at the end of the pattern is itself a member, handled by the last arm.
             [b'\\', literal, ..] => {
                 found |= *literal == byte;
                 at += 2;
@@ -105,7 +107,7 @@ fn match_class(pattern: &[u8], mut at: usize, byte: u8, ignore_case: bool) -> Op
     (found != negated).then_some(at)
 }
 
-/// C's `char` is signed where Redis runs, and the ends are sorted before case is folded: both
+/// C's `char` is signed on Redis's platforms, and the ends are sorted before case folding: both
 /// affect the result.
 fn in_range(start: u8, end: u8, byte: u8, ignore_case: bool) -> bool {
     let (start, end) = (start as i8, end as i8);
@@ -117,8 +119,8 @@ fn in_range(start: u8, end: u8, byte: u8, ignore_case: bool) -> bool {
     }
 }
 
-/// C's `tolower` in the C locale for a signed char: negative values become the byte they stand for,
-/// except -1, which is EOF.
+/// C's `tolower` in the C locale for a signed char: a negative value becomes the byte it
+/// represents, except -1, which is EOF.
 fn fold(byte: i8) -> i32 {
     match byte {
         -1 => -1,
@@ -126,13 +128,13 @@ fn fold(byte: i8) -> i32 {
     }
 }
 
-/// True if the pattern matches only one text, itself: no `*`, `?`, `[` or `\`.
+/// True if the pattern matches only itself: it has no `*`, `?`, `[` or `\`.
 pub fn is_literal(pattern: &[u8]) -> bool {
     literal_prefix(pattern).len() == pattern.len()
 }
 
-/// The bytes with which every matching text begins (if case matters): the pattern up to its first
-/// special byte.
+/// The common prefix of all matching texts (if matching is case-sensitive): the pattern up to its
+/// first special byte.
 pub fn literal_prefix(pattern: &[u8]) -> &[u8] {
     let end =
         pattern.iter().position(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\')).unwrap_or(pattern.len());
@@ -144,7 +146,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The naive semantics: a star takes nothing, or one byte and stays.
+    /// The naive semantics: a star matches nothing, or consumes one byte and stays.
     fn model(pattern: &[u8], text: &[u8], ignore_case: bool, top: bool) -> bool {
         match (pattern, text) {
             ([], _) => text.is_empty(),

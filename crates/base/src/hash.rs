@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The keyed hash of keys: SipHash-1-3 with a key drawn at start, so that no client can aim
-//! collisions at a table.
+//! The keyed hash of keys: SipHash-1-3 with a key drawn at start, so that no client can provoke
+//! collisions in a table.
 
 use siphasher::sip::SipHasher13;
 

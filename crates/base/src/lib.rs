@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Foundation: clock, locks, hashing, numbers and bytes. Knows nothing of Redis beyond text
+//! Foundation: clock, locks, hashing, numbers and bytes. Knows no more of Redis than its text
 //! formats.
 
 #[cfg(not(target_os = "linux"))]
@@ -30,6 +30,6 @@ pub mod plural;
 
 pub use crossbeam_utils::CachePadded as Padded;
 
-/// The value at a key has another type than requested.
+/// The value at a key has a different type than requested.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WrongType;

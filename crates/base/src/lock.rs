@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The shard lock: shared or exclusive, with a version that lets a reader look without taking it.
+//! The shard lock: shared or exclusive, with a version that allows reading without taking it.
 //!
-//! One word: a version (counts exclusive sections), a claim bit, a reader count, a writer bit and a
-//! parked bit. Uncontended acquisition is one compare-and-swap, release one addition. A contended
-//! one spins briefly, yields a few times, then parks on a queue shared by all locks (hashed by
-//! address). It is never a pure spin lock: when threads exceed cores the holder must get to run.
+//! One word: a version (counts exclusive sections), a claim bit, a reader count, a writer bit and
+//! a parked bit. Without contention, acquiring is one compare-and-swap and releasing one addition.
+//! Under contention a thread spins briefly, yields a few times, then parks on a queue shared by
+//! all locks (hashed by address). It is never a pure spin lock: when threads outnumber cores, the
+//! holder must get to run.
 //!
-//! A writer that waits claims the lock. New readers hold back while it is claimed, for as long as
-//! they would spin and yield anyway: long enough for those inside to leave, so a stream of readers
-//! on a hot shard cannot keep a writer out; not for ever, so a claim can never be part of a
-//! deadlock.
+//! A waiting writer claims the lock. While the lock is claimed new readers hold back, for as long
+//! as they would spin and yield anyway: long enough for the readers inside to leave, so a stream
+//! of readers on a hot shard cannot keep a writer out; but not forever, so a claim can never be
+//! part of a deadlock.
 //!
-//! Optimistic reading: [`ShardLock::begin`] gives the version when no writer is inside; after
-//! reading, [`ShardLock::unchanged`] tells whether all that was read belongs to that version. What
-//! is read in between may be torn and must only be used after that.
+//! Optimistic reading: [`ShardLock::begin`] returns the version if no writer is inside; after the
+//! read, [`ShardLock::unchanged`] tells whether all of the data read belongs to that version.
+//! Before this check the data may be torn and must not be used.
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::{Condvar, Fault, Mutex, lock, planted, spin_loop, yield_now};
@@ -24,16 +25,16 @@ const READER: u64 = 4;
 const READERS: u64 = 0xffff << 2;
 const CLAIMED: u64 = 1 << 18;
 const VERSION: u64 = 1 << 19;
-/// All bits but the version and the writer.
+/// All bits except the version and the writer bit.
 const PASSING: u64 = PARKED | READERS | CLAIMED;
 
-// The model checker explores every iteration of a loop: few of them there.
+// The model checker explores every iteration of a loop, so use few there.
 const SPINS: u32 = if cfg!(feature = "model") { 1 } else { 60 };
 const YIELDS: u32 = if cfg!(feature = "model") { 1 } else { 4 };
-/// Rounds in which a reader holds back in favour of a writer that has claimed the lock.
+/// Rounds for which a reader holds back in favour of a writer that has claimed the lock.
 const COURTESY: u32 = SPINS + YIELDS;
 
-/// Lock of one shard.
+/// The lock of one shard.
 pub struct ShardLock(AtomicU64);
 
 /// The version seen by [`ShardLock::begin`].
@@ -47,7 +48,8 @@ impl Default for ShardLock {
 }
 
 impl ShardLock {
-    /// Waits for exclusive access. Returns true if it had to wait (for the contention counters).
+    /// Waits for exclusive access. Returns true if the thread had to wait (for the contention
+    /// counters).
     #[inline]
     pub fn lock_exclusive(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
@@ -74,7 +76,7 @@ impl ShardLock {
         }
     }
 
-    /// Waits for shared access. Returns true if it had to wait.
+    /// Waits for shared access. Returns true if the thread had to wait.
     #[inline]
     pub fn lock_shared(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
@@ -96,26 +98,26 @@ impl ShardLock {
         }
     }
 
-    /// Starts an optimistic read: the version, or `None` while a writer is inside.
+    /// Starts an optimistic read. Returns the version, or `None` while a writer is inside.
     #[inline]
     pub fn begin(&self) -> Option<Version> {
         let word = self.0.load(Ordering::Acquire);
         (word & WRITER == 0).then_some(Version(word & !PASSING))
     }
 
-    /// True when no exclusive section began since `version` was taken.
+    /// True if no exclusive section has begun since `version` was read.
     #[inline]
     pub fn unchanged(&self, version: Version) -> bool {
         fence(Ordering::Acquire);
         self.0.load(Ordering::Relaxed) & !PASSING == version.0
     }
 
-    /// True while a thread holds it exclusively (for debug assertions).
+    /// True while a thread holds the lock exclusively (for debug assertions).
     pub fn is_locked_exclusive(&self) -> bool {
         self.0.load(Ordering::Relaxed) & WRITER != 0
     }
 
-    /// True while a thread holds it either way (for debug assertions).
+    /// True while a thread holds the lock, shared or exclusively (for debug assertions).
     pub fn is_locked(&self) -> bool {
         self.0.load(Ordering::Relaxed) & (WRITER | READERS) != 0
     }
@@ -126,7 +128,7 @@ impl ShardLock {
         loop {
             let word = self.0.load(Ordering::Relaxed);
             if word & (WRITER | READERS) == 0 {
-                // Other writers that wait claim it again in their next round.
+                // Other waiting writers will claim it again in their next round.
                 let ours = (word & !CLAIMED) | WRITER;
                 if self.0.compare_exchange_weak(word, ours, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                     fence(Ordering::Release);
@@ -161,7 +163,7 @@ impl ShardLock {
         }
     }
 
-    /// One round of waiting until none of the `blocking` bits is set: spin, then yield, then sleep.
+    /// One round of waiting until all `blocking` bits are clear: spin, then yield, then sleep.
     fn pause(&self, rounds: &mut u32, blocking: u64) {
         *rounds += 1;
         if *rounds <= SPINS {
@@ -170,7 +172,7 @@ impl ShardLock {
             yield_now();
         } else {
             self.park(blocking);
-            // After a wake-up the lock was free a moment ago: worth spinning for again.
+            // After a wake-up the lock was free a moment ago, so spinning is worthwhile again.
             *rounds = 0;
         }
     }
@@ -189,8 +191,7 @@ impl ShardLock {
                 break;
             }
         }
-        // The bit was set under the queue's mutex, and is cleared under it, too: no wake-up is
-        // lost.
+        // The bit was set under the queue's mutex and is cleared under it too: no wake-up is lost.
         guard = queue.1.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
         drop(guard);
     }

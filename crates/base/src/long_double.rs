@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The 80-bit extended floats of x86, in software: INCRBYFLOAT and HINCRBYFLOAT are defined by
-//! them.
+//! The 80-bit extended floats of x86, in software: they define INCRBYFLOAT and HINCRBYFLOAT.
 //!
-//! Redis reads both numbers as C `long double`, adds them and prints `%.17Lf` without trailing
-//! zeros: 0.1 and 0.2 give `0.3` and not `0.30000000000000004`. A client may compare these texts,
+//! Redis parses both numbers as C `long double`, adds them and prints `%.17Lf` without trailing
+//! zeros: 0.1 and 0.2 give `0.3` and not `0.30000000000000004`. Clients may compare these texts,
 //! and replicas and stock servers must agree, so every machine computes the same bits here: a
-//! 64-bit mantissa, exponents down to -16382 and up to 16383, denormals, rounding to nearest with
-//! ties to even, in reading, adding and printing.
+//! 64-bit mantissa, exponents from -16382 to 16383, denormals, rounding to nearest with ties to
+//! even, in parsing, adding and printing.
 //!
-//! Ordinary numbers take a path of 128-bit integers; long or extreme ones a small exact big-number.
+//! Ordinary numbers take a path of 128-bit integers; long or extreme numbers take a small exact
+//! big-number.
 
 use crate::number::{
     INTEGER_LEN_MAX, is_infinity, push_i64, read_exponent, read_hexadecimal, split_sign, write_u64,
 };
 
-/// The value is `(-1)^negative * mantissa * 2^exponent`. A nonzero finite mantissa has its top bit
-/// set unless the exponent is the least one (a denormal); zero has mantissa 0 and the least
+/// A value of `(-1)^negative * mantissa * 2^exponent`. A nonzero finite mantissa has its top bit
+/// set unless the exponent is the minimum (a denormal); zero has mantissa 0 and the minimum
 /// exponent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongDouble {
@@ -30,10 +30,10 @@ enum NumberClass {
     NotANumber,
 }
 
-/// Exponent of the last mantissa bit of the smallest and of the largest numbers.
+/// Exponents of the last mantissa bit of the smallest and the largest numbers.
 const EXPONENT_MIN: i32 = -16382 - 63;
 const EXPONENT_MAX: i32 = 16383 - 63;
-/// Redis reads the text into a buffer of 5 KiB including its NUL, and refuses longer ones.
+/// Redis copies the text into a buffer of 5 KiB including its NUL, and refuses longer texts.
 const TEXT_LEN_MAX: usize = 5 * 1024 - 1;
 /// Number of decimal places in the output.
 const PLACES: u32 = 17;
@@ -49,10 +49,10 @@ impl LongDouble {
         LongDouble { negative, kind: NumberClass::Infinite }
     }
 
-    /// Reads a whole text like Redis (C's `strtold` and its checks): decimal or hexadecimal, `inf`,
-    /// `infinity`. `None` (Redis answers "value is not a valid float") for white space or junk
-    /// anywhere, for NaN, for 5,120 bytes and more, and for numbers that overflow to infinity or
-    /// underflow to zero.
+    /// Parses a whole text like Redis (C's `strtold` and Redis's checks): decimal or hexadecimal,
+    /// `inf`, `infinity`. `None` (Redis replies "value is not a valid float") for white space or
+    /// junk anywhere, for NaN, for texts of 5,120 bytes or more, and for numbers that overflow to
+    /// infinity or underflow to zero.
     pub fn parse(text: &[u8]) -> Option<LongDouble> {
         if text.len() > TEXT_LEN_MAX {
             return None;
@@ -61,7 +61,7 @@ impl LongDouble {
         let (value, significant) = match body {
             [b'0', b'x' | b'X', hexadecimal @ ..] => {
                 let (mantissa, exponent, sticky) = read_hexadecimal(hexadecimal)?;
-                // Exponents beyond the format's range by thousands all behave alike.
+                // Exponents thousands beyond the format's range all behave alike.
                 let exponent = exponent.clamp(-100_000, 100_000) as i32;
                 (round(negative, mantissa, exponent, sticky), mantissa != 0)
             }
@@ -80,7 +80,7 @@ impl LongDouble {
         round(value < 0, u128::from(value.unsigned_abs()), 0, false)
     }
 
-    /// The same value: every double fits. GEOPOS and HUMAN replies print doubles in this form.
+    /// Converts a double, without loss. GEOPOS and HUMAN replies print doubles in this form.
     pub fn from_f64(value: f64) -> LongDouble {
         let negative = value.is_sign_negative();
         if !value.is_finite() {
@@ -93,7 +93,7 @@ impl LongDouble {
         round(negative, u128::from(mantissa), exponent.max(1) - 1075, false)
     }
 
-    /// False for infinities and NaN, which commands answer with "increment would produce NaN or
+    /// False for infinities and NaN, to which commands reply "increment would produce NaN or
     /// Infinity".
     pub fn is_finite(&self) -> bool {
         matches!(self.kind, NumberClass::Finite { .. })
@@ -103,7 +103,7 @@ impl LongDouble {
         matches!(self.kind, NumberClass::Finite { mantissa: 0, .. })
     }
 
-    /// The sum, rounded to nearest, ties to even; infinities of opposite signs give NaN.
+    /// The sum, rounded to nearest, ties to even. Infinities of opposite signs give NaN.
     #[expect(clippy::should_implement_trait, reason = "rounding belongs in sight: a call, not an operator")]
     pub fn add(self, other: LongDouble) -> LongDouble {
         let ((left, left_exponent), (right, right_exponent)) = match (self.kind, other.kind) {
@@ -129,8 +129,8 @@ impl LongDouble {
         if right == 0 {
             return self;
         }
-        // The larger exponent first; both get 62 bits below the mantissa and one above it for the
-        // carry.
+        // Put the larger exponent first; both numbers get 62 bits below the mantissa, and one
+        // above it for the carry.
         let (first, second) = if left_exponent >= right_exponent {
             ((self.negative, left, left_exponent), (other.negative, right, right_exponent))
         } else {
@@ -148,8 +148,8 @@ impl LongDouble {
         if first.0 == second.0 {
             return round(first.0, large + small, exponent, lost);
         }
-        // Dropped bits of the subtrahend make the difference smaller: borrow one and keep the rest
-        // as "a little more".
+        // Lost bits of the subtrahend make the difference smaller: borrow one and keep the
+        // remainder as sticky "a little more".
         match large.cmp(&small) {
             std::cmp::Ordering::Equal if !lost => LongDouble::ZERO,
             std::cmp::Ordering::Less => round(second.0, small - large, exponent, lost),
@@ -168,7 +168,7 @@ impl LongDouble {
     }
 
     /// The smallest integer not below the value; `i64::MIN` for smaller values, `None` for larger
-    /// ones and NaN.
+    /// values and NaN.
     pub fn ceil_i64(self) -> Option<i64> {
         let (mantissa, exponent) = match self.kind {
             NumberClass::Finite { mantissa, exponent } => (mantissa, exponent),
@@ -191,8 +191,8 @@ impl LongDouble {
     }
 
     /// Appends the text that Redis prints for a sum: 17 decimal places, rounded to nearest with
-    /// ties to even, without trailing zeros or a trailing point; never an exponent, up to 4,933
-    /// digits. Values that round to minus zero become `0`. Otherwise `inf`, `-inf`, `nan`.
+    /// ties to even, without trailing zeros or a trailing point. Never an exponent; up to 4,933
+    /// digits. A value that rounds to minus zero is `0`. Otherwise `inf`, `-inf`, `nan`.
     pub fn write_human(&self, out: &mut Vec<u8>) {
         let (mantissa, exponent) = match self.kind {
             NumberClass::NotANumber => return out.extend_from_slice(b"nan"),
@@ -220,17 +220,17 @@ impl LongDouble {
     }
 }
 
-/// Rounds `value * 2^exponent`, plus a little more if `sticky`, to the format. If `sticky`, the
+/// Rounds `value * 2^exponent`, plus a little more if `sticky`, to the format. With `sticky`, the
 /// value must have well over 65 significant bits (or be exact to the last significant bit).
 fn round(negative: bool, value: u128, exponent: i32, sticky: bool) -> LongDouble {
     if value == 0 {
         return LongDouble::finite(negative, 0, EXPONENT_MIN);
     }
     let len = 128 - value.leading_zeros() as i32;
-    // Bits to drop so that 64 stay, or fewer for a denormal.
+    // Bits to drop so that 64 remain, or fewer for a denormal.
     let drop = (len - 64).max(EXPONENT_MIN - exponent);
     let (mantissa, exponent) = if drop <= 0 {
-        // Everything fits: shift it up as far as the smallest exponent allows.
+        // All bits fit: shift them up as far as the smallest exponent allows.
         ((value << -drop) as u64, exponent + drop)
     } else if drop > 128 {
         (0, EXPONENT_MIN)
@@ -250,8 +250,8 @@ fn round(negative: bool, value: u128, exponent: i32, sticky: bool) -> LongDouble
     }
 }
 
-/// For exponents up to 0: the part before the point, and the rounded `PLACES` digits after it as an
-/// integer.
+/// For exponents up to 0: the part before the point, and the part after it as an integer of
+/// `PLACES` rounded digits.
 fn split_at_point(mantissa: u64, exponent: i32) -> (u64, u64) {
     const SCALE: u128 = 10u128.pow(PLACES);
     if exponent >= 0 {
@@ -273,7 +273,7 @@ fn split_at_point(mantissa: u64, exponent: i32) -> (u64, u64) {
     if digits == SCALE { (whole + 1, 0) } else { (whole, digits as u64) }
 }
 
-/// A decimal number: `digits` (values 0 to 9, none of the ends zero) as a whole number, times
+/// A decimal number: `digits` (values 0 to 9, no zero at either end) as a whole number, times
 /// `10^exponent`.
 struct Decimal {
     digits: Vec<u8>,
@@ -317,7 +317,7 @@ impl Decimal {
     }
 
     fn to_long_double(&self, negative: bool) -> LongDouble {
-        /// The largest power of five below 2^64.
+        /// The largest exponent of a power of five below 2^64.
         const POWER_MAX: u32 = 27;
         let Some(magnitude) = i64::try_from(self.digits.len()).ok().map(|len| self.exponent + len) else {
             return LongDouble::ZERO;
@@ -328,7 +328,7 @@ impl Decimal {
         if magnitude > 5000 {
             return LongDouble::infinite(negative);
         }
-        // The exponent is small here, too: there are at most 5,119 digits.
+        // The exponent is also small here: there are at most 5,119 digits.
         let exponent = self.exponent as i32;
         let power = exponent.unsigned_abs();
         if self.digits.len() <= 19 && power <= POWER_MAX {
@@ -337,8 +337,8 @@ impl Decimal {
             if exponent >= 0 {
                 return round(negative, u128::from(whole) * five, exponent, false);
             }
-            // A dividend of 128 bits over a divisor of at most 63 leaves a quotient of at least 65,
-            // one for rounding.
+            // A 128-bit dividend over a divisor of at most 63 bits leaves a quotient of at least
+            // 65 bits, one of them for rounding.
             let up = whole.leading_zeros();
             let dividend = u128::from(whole << up) << 64;
             let shift = -64 - up as i32;
@@ -352,7 +352,7 @@ impl Decimal {
         }
         let mut five = BigNumber::from_u64(1);
         five.multiply_by_power_of_five(power);
-        // Shifted so that the quotient has 68 to 69 bits, found bit by bit.
+        // Shifted so that the quotient has 68 or 69 bits, which are found bit by bit.
         let shift = five.bits() as i32 + 68 - whole.bits() as i32;
         if shift >= 0 {
             whole.shift_left(shift as u32);
@@ -364,7 +364,7 @@ impl Decimal {
     }
 }
 
-/// An unsigned whole number of any size, least significant word first, without zero words on top.
+/// An unsigned integer of any size, least significant word first, without leading zero words.
 struct BigNumber {
     words: Vec<u64>,
 }
@@ -424,14 +424,14 @@ impl BigNumber {
         self.words.last().map_or(0, |top| self.words.len() * 64 - top.leading_zeros() as usize)
     }
 
-    /// The two topmost words (the number is `top * 2^shift` plus, when the last part is true,
-    /// something smaller).
+    /// The two topmost words: the number is `top * 2^shift`, plus a smaller remainder if the last
+    /// part is true.
     fn top_bits(&self) -> (u128, i32, bool) {
         let (rest, top) = self.words.split_at(self.words.len().saturating_sub(3));
         let mut value = 0u128;
         let mut shift = rest.len() * 64;
         let mut sticky = rest.iter().any(|&word| word != 0);
-        // Three words, so that the two kept begin with the topmost set bit.
+        // Take three words, so that the two words kept begin with the topmost set bit.
         let up = top.last().map_or(0, |word| word.leading_zeros());
         match *top {
             [low, middle, high] => {
@@ -452,8 +452,8 @@ impl BigNumber {
         (value, shift as i32, sticky)
     }
 
-    /// `self / divisor` for a quotient below 2^128, and whether a rest remains: schoolbook division
-    /// in base two.
+    /// `self / divisor` for a quotient below 2^128, and whether there is a remainder: schoolbook
+    /// division in base two.
     fn divide_small_quotient(mut self, divisor: BigNumber) -> (u128, bool) {
         let mut quotient = 0u128;
         let steps = self.bits().saturating_sub(divisor.bits()) as u32;
@@ -478,7 +478,7 @@ impl BigNumber {
             .is_ge()
     }
 
-    /// `other` must not be larger.
+    /// Subtracts `other`, which must not be larger.
     fn subtract(&mut self, other: &BigNumber) {
         let mut borrow = false;
         for (index, word) in self.words.iter_mut().enumerate() {
@@ -669,7 +669,7 @@ mod tests {
         #[test]
         fn both_ways_of_reading_agree(whole: u64, exponent in -27i32..=27, zeros in 1usize..40) {
             let short = number(&format!("{whole}e{exponent}"));
-            // Leading zeros, which reading skips, force the slow path.
+            // Leading zeros, which parsing skips, force the slow path.
             let mut digits = vec![0; 20];
             digits.extend(whole.to_string().bytes().map(|byte| byte - b'0'));
             let big = BigNumber::from_digits(&digits);
@@ -699,7 +699,7 @@ mod tests {
 
         #[test]
         fn sums_round_once(a in 1u64 << 63.., b in 1u64 << 63.., distance in 0u32..60, subtract: bool) {
-            // The exact sum fits 128 bits, so rounding it directly is the definition.
+            // The exact sum fits in 128 bits, so rounding it directly is the definition.
             let wide = u128::from(a) << 60;
             let small = u128::from(b) << 60 >> distance;
             let exact = if subtract { wide.abs_diff(small) } else { wide + small };

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Numbers as text: the forms that Redis reads and writes, to the byte.
+//! Numbers as text: the forms that Redis parses and writes, to the byte.
 //!
 //! HOT PATH: no allocation, no lock, no logging, no system call (the float writers reserve room in
 //! the caller's vector).
 //!
-//! A string value is stored as an integer only if [`parse_i64`] accepts it, so its rules decide the
-//! reply of `OBJECT ENCODING` and the refusals of INCR: only the one canonical spelling of each
-//! number passes. Floats have two spellings, that of Redis 7.0 ([`format_f64_17`]) and the short
-//! one of Redis 8 and Valkey 9 ([`format_f64_shortest`]). Integers that Redis reads through the C
-//! library's `strtoull` (SCAN cursors, stream ids) have their own, laxer readers. Nothing here may
-//! ever panic, whatever the input.
+//! A string value is stored as an integer only if [`parse_i64`] accepts it, so its rules decide
+//! the reply of `OBJECT ENCODING` and the refusals of INCR: only the canonical spelling of each
+//! number passes. Floats have two spellings: that of Redis 7.0 ([`format_f64_17`]) and the short
+//! one of Redis 8 and Valkey 9 ([`format_f64_shortest`]). Integers that Redis parses with the C
+//! library's `strtoull` (SCAN cursors, stream ids) have their own, laxer parsers. No function here
+//! may ever panic, whatever the input.
 
 mod double_text;
 mod float;
@@ -22,8 +22,8 @@ pub(crate) use float::{is_infinity, read_exponent, read_hexadecimal, split_sign}
 /// Longest text of an `i64` or `u64`, in bytes: `-9223372036854775808`, `18446744073709551615`.
 pub const INTEGER_LEN_MAX: usize = 20;
 
-/// Reads a canonical decimal integer: an optional `-`, then digits without leading zeros; `0`
-/// itself is fine, `-0`, `+1`, spaces and the empty string are not. `None` also when the number
+/// Parses a canonical decimal integer: an optional `-`, then digits without leading zeros; `0`
+/// itself is accepted, but not `-0`, `+1`, spaces or the empty string. `None` also if the number
 /// does not fit.
 #[inline]
 pub fn parse_i64(text: &[u8]) -> Option<i64> {
@@ -32,7 +32,7 @@ pub fn parse_i64(text: &[u8]) -> Option<i64> {
     let digits = if negative { &text[1..] } else { text };
     let magnitude = parse_canonical_magnitude(digits)?;
     if negative {
-        // "-0" is the only text with magnitude zero here.
+        // Of texts with magnitude zero, only "-0" gets here.
         if magnitude == 0 || magnitude > i64::MIN.unsigned_abs() {
             return None;
         }
@@ -42,9 +42,9 @@ pub fn parse_i64(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Digits without sign or leading zeros, at most 19 of them: 19 digits always fit in 64 bits, and a
-/// 20-digit number never fits an `i64`, so no step needs an overflow check. Eight digits are read
-/// at once.
+/// Parses digits without a sign or leading zeros, at most 19 of them: 19 digits always fit in 64
+/// bits, and a 20-digit number never fits an `i64`, so no step needs an overflow check. Eight
+/// digits are parsed per step.
 #[inline]
 fn parse_canonical_magnitude(digits: &[u8]) -> Option<u64> {
     let (&first, rest) = digits.split_first()?;
@@ -72,7 +72,7 @@ fn parse_canonical_magnitude(digits: &[u8]) -> Option<u64> {
 
 const EIGHT_ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
 
-/// One to seven bytes of text as the last ones of eight, the others being `0`.
+/// One to seven bytes of text as the last of eight bytes; the other bytes are `0`.
 #[inline]
 fn right_aligned(text: &[u8]) -> u64 {
     let len = text.len();
@@ -87,22 +87,22 @@ fn right_aligned(text: &[u8]) -> u64 {
     packed << ((8 - len) * 8) | EIGHT_ZEROS >> (len * 8)
 }
 
-/// The value of eight digits, the first one in the lowest byte. `None` if any byte is not a digit.
+/// The value of eight digits, the first in the lowest byte. `None` if any byte is not a digit.
 #[inline]
 fn eight_digits(text: u64) -> Option<u64> {
     let digits = text ^ EIGHT_ZEROS;
     // A digit plus 0x76 stays below 0x80. (Only bytes that are refused anyway can carry into the
-    // next.)
+    // next byte.)
     if (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080 != 0 {
         return None;
     }
-    // Digits are joined to pairs, pairs to fours, fours to the whole.
+    // Digits are combined into pairs, pairs into fours, fours into the whole.
     let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
     Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
 }
 
-/// Reads a canonical unsigned integer: as [`parse_i64`] without the sign, up to `u64::MAX`.
+/// Parses a canonical unsigned integer: like [`parse_i64`] without the sign, up to `u64::MAX`.
 #[inline]
 pub fn parse_u64(text: &[u8]) -> Option<u64> {
     if text.len() <= 19 {
@@ -124,16 +124,15 @@ fn digits_checked(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// White space as in C's `isspace` in the C locale (Rust's own test leaves out vertical tab).
+/// White space as in C's `isspace` in the C locale (Rust's own test excludes vertical tab).
 #[inline]
 pub fn is_c_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// The result of C's `strtoull(text, &end, 10)` for the whole text: leading white space, a sign and
-/// leading zeros are accepted, a negative number is taken modulo 2^64. `None` if it overflows, or
-/// if text is left over. Without any digits `None`, too; callers handle the empty string
-/// themselves.
+/// The result of C's `strtoull(text, &end, 10)` for the whole text: leading white space, a sign
+/// and leading zeros are accepted, a negative number is taken modulo 2^64. `None` on overflow, if
+/// text is left over, or without any digits; callers handle the empty string themselves.
 fn strtoull(text: &[u8]) -> Option<u64> {
     // C strings end at the first NUL.
     let text = text.split(|&byte| byte == 0).next()?;
@@ -150,8 +149,8 @@ fn strtoull(text: &[u8]) -> Option<u64> {
     Some(if negative { magnitude.wrapping_neg() } else { magnitude })
 }
 
-/// Reads one half of a stream id like Redis: a canonical integer must not be negative; any other
-/// text is read by `strtoull`, so ` 5`, `+5`, `007` and `-0` pass as well.
+/// Parses one half of a stream id like Redis: a canonical integer must not be negative; any other
+/// text is parsed by `strtoull`, so ` 5`, `+5`, `007` and `-0` pass too.
 pub fn parse_u64_lenient(text: &[u8]) -> Option<u64> {
     match parse_i64(text) {
         Some(value) => u64::try_from(value).ok(),
@@ -159,8 +158,8 @@ pub fn parse_u64_lenient(text: &[u8]) -> Option<u64> {
     }
 }
 
-/// Reads a SCAN cursor like Redis: `strtoul` rules, but no leading white space; the empty string is
-/// zero.
+/// Parses a SCAN cursor like Redis: by the rules of `strtoul`, but without leading white space;
+/// the empty string is zero.
 pub fn parse_cursor(text: &[u8]) -> Option<u64> {
     match text.first() {
         None | Some(0) => Some(0),
@@ -229,10 +228,10 @@ pub fn digits_len(value: i64) -> usize {
     digits + usize::from(value < 0)
 }
 
-/// Reads a memory size of the configuration: digits and an optional unit in any case. `b` is bytes;
-/// `k`, `m`, `g` are powers of 1000; `kb`, `mb`, `gb` powers of 1024. As in Redis a text without
-/// digits is zero. `None` (Redis answers "argument must be a memory value") for a sign, another
-/// unit, or a size beyond 64 bits, where Redis would wrap around.
+/// Parses a memory size of the configuration: digits and an optional unit in any case. `b` is
+/// bytes; `k`, `m`, `g` are powers of 1000; `kb`, `mb`, `gb` powers of 1024. As in Redis, a text
+/// without digits is zero. `None` (Redis replies "argument must be a memory value") for a sign,
+/// another unit, or a size beyond 64 bits, for which Redis would wrap around.
 pub fn parse_memory_size(text: &[u8]) -> Option<u64> {
     let split = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);

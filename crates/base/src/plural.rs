@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Plural forms in messages.
 
-/// `1 key`, `2 keys`: the number and its noun, which takes an `s` unless there is one.
+/// `1 key`, `2 keys`: the number and its noun, with an `s` unless the number is one.
 pub fn plural(count: impl Into<u64>, noun: &str) -> String {
     let count = count.into();
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Prefetching: asks the processor to load memory that will be needed soon. A hint: never a read,
-//! never a fault.
+//! Prefetching: asks the processor to load memory that will be needed soon. Only a hint: never a
+//! read, never a fault.
 
-/// Bytes that are fetched at a time.
+/// Bytes per cache line, the unit of a prefetch.
 pub const CACHE_LINE: usize = 64;
 
-/// Starts fetching the cache line at an address, which may be any.
+/// Starts fetching the cache line at any address.
 #[inline]
 pub fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -18,8 +18,7 @@ pub fn prefetch<T>(address: *const T) {
     let _ = address;
 }
 
-/// Starts fetching the cache line at an address, which may be any, so that it can be written to:
-/// other cores lose it.
+/// Starts fetching the cache line at any address for writing: other cores lose their copies.
 #[inline]
 pub fn prefetch_to_write<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

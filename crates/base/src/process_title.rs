@@ -2,19 +2,19 @@
 //! Process title, as shown by `ps` and `/proc/PID/cmdline`, on Linux; no effect elsewhere.
 //!
 //! Linux shows the memory in which it passed the arguments and, if no NUL ends them, the
-//! environment behind them. So the title is written over both, once the environment has been copied
-//! to another place. Thread names, which `top -H` shows, are independent of it.
+//! environment after them. So the title is written over both, once the environment has been copied
+//! elsewhere. Thread names, shown by `top -H`, are independent of the title.
 //!
-//! The kernel reports the address of that memory (`/proc/self/stat`, proc(5)). If it does not,
+//! The kernel reports the address of that memory (`/proc/self/stat`, proc(5)). Without the address
 //! there is no [`TitleArea`].
 
 use std::ffi::{CStr, c_char};
 
-/// The memory that the title is written to.
+/// The memory to which the title is written.
 #[derive(Debug)]
 pub struct TitleArea {
-    /// Its address. Not memory of Rust's, nor of the allocator's: it lies above the first thread's
-    /// stack.
+    /// Address of the area. It belongs to neither Rust nor the allocator: it lies above the first
+    /// thread's stack.
     start: *mut u8,
     len: usize,
 }
@@ -23,11 +23,11 @@ pub struct TitleArea {
 unsafe impl Send for TitleArea {}
 
 impl TitleArea {
-    /// Moves the environment away and takes the memory of the arguments and the environment. `None`
-    /// if its address is unknown.
+    /// Moves the environment elsewhere and takes over the memory of the arguments and the
+    /// environment. `None` if its address is unknown.
     ///
     /// # Safety
-    /// To be called once, while the process has one thread. After the first [`TitleArea::set`] the
+    /// Call it once, while the process has one thread. After the first [`TitleArea::set`] the
     /// process's arguments (`std::env::args`) must not be read any more: they contain parts of the
     /// title.
     pub unsafe fn claim() -> Option<TitleArea> {
@@ -46,9 +46,9 @@ impl TitleArea {
     /// Shows a title, truncated to the available room.
     pub fn set(&mut self, title: &[u8]) {
         let shown = &title[..title.len().min(self.len - 1)];
-        // SAFETY: the kernel's own memory for arguments: mapped and writable for the whole life of
-        // the process, `len` bytes of it, and not read within the process (`claim`). The last byte
-        // stays NUL, so strings that begin within end within.
+        // SAFETY: the kernel's own memory for arguments: `len` bytes, mapped and writable for the
+        // whole life of the process, and not read within the process (`claim`). The last byte
+        // stays NUL, so every string that begins in the area ends in it.
         unsafe {
             std::ptr::copy_nonoverlapping(shown.as_ptr(), self.start, shown.len());
             self.start.add(shown.len()).write_bytes(0, self.len - shown.len());
@@ -56,10 +56,10 @@ impl TitleArea {
     }
 }
 
-/// Start and end of the arguments and of the environment: fields 48 to 51 of `/proc/PID/stat`. They
-/// are 0 without the permission to read them.
+/// Start and end of the arguments and of the environment: fields 48 to 51 of `/proc/PID/stat`.
+/// They are 0 without permission to read them.
 fn addresses(stat: &str) -> Option<[usize; 4]> {
-    // The name in parentheses, field 2, may hold blanks.
+    // The name in parentheses, field 2, may contain blanks.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(48 - 3);
     let mut next = || fields.next()?.parse::<usize>().ok();
     Some([next()?, next()?, next()?, next()?])
@@ -68,14 +68,14 @@ fn addresses(stat: &str) -> Option<[usize; 4]> {
 /// Moves the environment's entries within these addresses to copies, which are never freed.
 ///
 /// # Safety
-/// No other thread may exist: any could be reading the environment.
+/// No other thread may exist: it could be reading the environment.
 unsafe fn move_environment(start: usize, end: usize) {
     unsafe extern "C" {
         /// The C library's list of entries; ends with a null pointer (environ(7)).
         static mut environ: *mut *mut c_char;
     }
-    // SAFETY: no other code reads or changes the list meanwhile; entries are strings that end with
-    // NUL, like all that the standard library and the C library put there.
+    // SAFETY: no other code reads or changes the list meanwhile; entries are NUL-terminated
+    // strings, like all entries made by the standard library and the C library.
     unsafe {
         let mut at = environ;
         while !at.is_null() && !(*at).is_null() {

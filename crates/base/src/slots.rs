@@ -2,15 +2,15 @@
 //! Per-thread slots, grown on demand.
 //!
 //! A thread is identified by its slot, a small number. The maximum number of threads is fixed at
-//! start, the current number is not, so each possible thread has a place of two words that is
-//! filled when first needed. Contents are never dropped, because other threads may be reading them;
-//! the next thread with the same slot reuses them.
+//! start but the current number is not, so each possible thread has a place of two words, filled
+//! when first needed. Contents are never dropped, because other threads may be reading them; the
+//! next thread with the same slot reuses them.
 
 use std::ops::Index;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A value per thread.
+/// One value per thread.
 pub struct Slots<T> {
     places: Box<[OnceLock<Box<T>>]>,
     made: AtomicUsize,
@@ -22,15 +22,15 @@ impl<T> Slots<T> {
         Slots { places: (0..most).map(|_| OnceLock::new()).collect(), made: AtomicUsize::new(0) }
     }
 
-    /// Fills the empty ones of the first `count` places. After an error the places before it are
-    /// filled.
+    /// Fills the empty places among the first `count`. After an error, the places before the
+    /// failed one are filled.
     ///
     /// # Panics
     /// If there are fewer places.
     pub fn try_grow<E>(&self, count: usize, make: impl Fn(usize) -> Result<T, E>) -> Result<(), E> {
         for (slot, place) in self.places[..count].iter().enumerate() {
             if place.get().is_none() {
-                // Of two threads that grow the same slot the first one wins.
+                // If two threads grow the same slot, the first one wins.
                 let _ = place.set(Box::new(make(slot)?));
             }
             self.made.fetch_max(slot + 1, Ordering::Release);
@@ -38,7 +38,7 @@ impl<T> Slots<T> {
         Ok(())
     }
 
-    /// As [`Slots::try_grow`], for values whose creation cannot fail.
+    /// Like [`Slots::try_grow`], for values whose creation cannot fail.
     pub fn grow(&self, count: usize, make: impl Fn(usize) -> T) {
         let made: Result<(), std::convert::Infallible> = self.try_grow(count, |slot| Ok(make(slot)));
         made.unwrap_or_else(|never| match never {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Synchronization primitives of the lock, the gate and the journal: the standard library's, or the
-//! model checker's.
+//! Synchronization primitives of the lock, the gate and the journal: the standard library's, or
+//! the model checker's.
 //!
 //! With the feature `model` the same protocol code runs under `shuttle`, which explores
 //! interleavings.
@@ -21,8 +21,8 @@ pub use shuttle::{
     thread::yield_now,
 };
 
-/// Parking under the model checker. The checker's own parking wakes threads spuriously, which hides
-/// a missing wake-up. Here time does not pass, so a thread that is not woken sleeps forever and the
+/// Parking under the model checker. The checker's own parking has spurious wake-ups, which hide a
+/// missing wake-up. Here time does not pass, so a thread that is not woken sleeps forever and the
 /// checker reports it.
 #[cfg(feature = "model")]
 mod parking {
@@ -66,7 +66,7 @@ pub enum Fault {
     WriterIgnoresReaders,
     /// Unlocking does not wake sleepers.
     NobodyIsWoken,
-    /// An exclusive section leaves the version as it was.
+    /// An exclusive section leaves the version unchanged.
     VersionStays,
     /// Entering does not check whether the gate is closed.
     EnterUnchecked,
@@ -74,13 +74,13 @@ pub enum Fault {
     CloserStaysInside,
     /// The epoch advances regardless of threads inside.
     EpochIgnoresReaders,
-    /// An appender publishes its offset only after others can see the range.
+    /// An appender publishes its offset only after other threads can see the range.
     NoteComesLate,
-    /// A sleeper checks for the last time before it marks itself as sleeping.
+    /// A sleeper makes its last check before it marks itself as sleeping.
     SleeperLooksBefore,
-    /// A waiting client is claimed in two steps, a look and a change.
+    /// A waiting client is claimed in two steps: a check, then a change.
     ClaimInTwoSteps,
-    /// A waiting client that is already claimed hides those behind it in a queue.
+    /// A waiting client that is already claimed hides those after it in a queue.
     ClaimedHideOthers,
 }
 
@@ -89,8 +89,8 @@ thread_local! {
     static PLANTED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
 }
 
-/// Runs a model under the checker as the code is, where every schedule explored must pass and
-/// finish, and with a fault planted in that code, where some schedule must fail: a model that
+/// Runs a model under the checker twice: with the unmodified code, where every explored schedule
+/// must pass and finish, and with a planted fault, where some schedule must fail. A model that
 /// passes with its fault proves nothing.
 #[cfg(feature = "model")]
 #[track_caller]
@@ -103,9 +103,9 @@ pub fn holds_unless(fault: Fault, schedules: usize, model: fn()) {
     assert!(outcome.is_err(), "the model does not notice {fault:?}");
 }
 
-/// Runs a model under the checker; panics if a schedule fails. Two kinds of exploration: at random,
-/// and by priorities that change in few places, which finds faults that need one thread to stand
-/// still for long.
+/// Runs a model under the checker; panics if a schedule fails. Explores in two ways: at random,
+/// and by priorities that change at few points, which finds faults that need one thread to stall
+/// for long.
 #[cfg(feature = "model")]
 #[track_caller]
 pub fn explore(schedules: usize, model: fn()) {
@@ -113,7 +113,7 @@ pub fn explore(schedules: usize, model: fn()) {
     shuttle::check_pct(model, schedules / 3, 4);
 }
 
-/// True when this fault is planted; never outside of model tests.
+/// True if this fault is planted; always false outside of model tests.
 #[inline(always)]
 pub fn planted(fault: Fault) -> bool {
     #[cfg(feature = "model")]
@@ -125,7 +125,7 @@ pub fn planted(fault: Fault) -> bool {
     }
 }
 
-/// Locks a mutex whose data a panicking holder cannot have broken.
+/// Locks a mutex whose data a panicking holder cannot have corrupted.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -3,12 +3,12 @@
 //! explores interleavings of their real code:
 //! `cargo test -p braid-base --features model --test model`.
 //!
-//! Each model runs twice: with the code as it is, where every explored schedule must pass and
+//! Each model runs twice: with the unmodified code, where every explored schedule must pass and
 //! finish, and with a planted fault, where some schedule must fail. A model that passes with its
 //! fault proves nothing.
 //!
 //! The checker explores schedules, not weak memory: execution is sequentially consistent. Where
-//! hardware may change an order that matters, a model makes that change itself (see `retire`).
+//! hardware may change an order that matters, the model makes that change itself (see `retire`).
 
 #![cfg(feature = "model")]
 
@@ -29,8 +29,8 @@ fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
 }
 
-/// Two writers and two readers, each twice; `inside` counts writers in the upper half, readers in
-/// the lower.
+/// Two writers and two readers, each twice; `inside` counts writers in the upper half and readers
+/// in the lower.
 fn readers_and_writers() {
     let lock = Arc::new(ShardLock::default());
     let inside = Arc::new(AtomicU32::new(0));
@@ -89,7 +89,7 @@ fn optimistic_reading() {
     let (reader_lock, reader_pair) = (Arc::clone(&lock), Arc::clone(&pair));
     threads.push(Box::new(move || {
         for round in 0..4 {
-            // A holder of shared access must not make optimistic readers fail or succeed wrongly.
+            // A shared holder must not make optimistic readers fail or succeed wrongly.
             if round == 2 {
                 reader_lock.lock_shared();
             }
@@ -165,7 +165,7 @@ fn closers_from_inside_do_not_wait_for_each_other() {
 
 const NODES: usize = 4;
 
-/// A word that names the node in use, and which nodes have been freed.
+/// A word that names the current node, and the set of freed nodes.
 struct Memory {
     gate: Gate,
     current: AtomicUsize,

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `braid-bench active`: several servers that all take writes, with links between them that are cut
-//! and healed; what each holds in the end, and what it should hold.
+//! `braid-bench active`: writes to several servers of one active-active group while the links
+//! between them are cut and healed, and compares each server's final contents with the expected
+//! ones.
 //!
-//! Flow: `region` starts or finds the servers, `proxy` makes the network between them, and each is
-//! pointed at its peers. `workload`'s clients write on all and note what was acknowledged, `lag`
-//! follows markers, and this module cuts and heals. In the end `contents` reads all servers, again
-//! and again until they agree or have had time enough, `ledger` judges, and `report` prints.
+//! Flow: `region` starts or finds the servers, `proxy` builds the network between them, and each
+//! server is pointed at its peers. The clients of `workload` write to all servers and record
+//! acknowledged writes, `lag` follows markers, and this module cuts and heals links. At the end
+//! `contents` reads all servers until they agree or time runs out, `ledger` judges the contents,
+//! and `report` prints.
 //!
-//! Must never call something lost that a server did not acknowledge, or that somebody removed who
-//! had seen it; and never leave servers pointed at proxies that are gone.
+//! It must never report a write as lost that no server acknowledged, or that a client removed after
+//! having seen it; and it must never leave servers pointed at proxies that are gone.
 
 mod contents;
 mod kinds;
@@ -36,27 +38,28 @@ use region::Region;
 use report::{Outcome, Part};
 use workload::{Client, Done, Shared};
 
-/// Markers must pass between all servers within this before the run begins.
+/// Timeout for markers to pass between all servers before the run begins.
 const LINK_PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks at all keys in the end.
+/// Interval between two reads of all keys at the end.
 const LOOK: Duration = Duration::from_millis(100);
-/// Between two looks whether to go on.
+/// Polling interval of the run's end.
 const NAP: Duration = Duration::from_millis(5);
-/// Servers that differ, and whose keys do not change for so long, will not agree.
+/// Servers that differ and whose keys have not changed for this long will not converge.
 const STILL: Duration = Duration::from_secs(5);
 
-/// A cut that was made: when (in microseconds), and how.
+/// An executed cut: its start and end in microseconds, and its kind.
 type Made = (u64, u64, Cut);
 
-/// What has happened while clients wrote.
+/// The results of the write phase.
 struct Written {
-    /// By server, what its clients have done.
+    /// The results of each server's clients, by server.
     done: Vec<Vec<Done>>,
     cuts: Vec<Made>,
     lags: Lags,
 }
 
-/// Runs, prints, and tells whether the servers agree and hold what was acknowledged.
+/// Runs the test and prints the result. True if the servers agree and hold every acknowledged
+/// write.
 pub fn run(options: &Options, stop: &Arc<AtomicBool>) -> Result<bool, String> {
     let mut regions = options
         .servers
@@ -120,23 +123,23 @@ pub fn run(options: &Options, stop: &Arc<AtomicBool>) -> Result<bool, String> {
     Ok(outcome.is_good())
 }
 
-/// The pairs of different servers.
+/// All ordered pairs of different servers.
 fn pairs(count: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..count).flat_map(move |from| (0..count).filter(move |to| *to != from).map(move |to| (from, to)))
 }
 
-/// Waits until what is written on each server arrives at all others.
+/// Waits until writes to each server arrive at all others.
 fn wait_until_linked(regions: &[Region], prefix: &str, stop: &AtomicBool) -> Result<(), String> {
     let begin = Instant::now();
     for (from, to) in pairs(regions.len()) {
         let key = format!("{prefix}linked:{from}:{to}");
         let mut number = 0;
         let mut has_passed = false;
-        // Of several writes: a link may begin with what was there before.
+        // Retries with new writes: a new link may start with older data.
         while !has_passed {
             if stop.load(Relaxed) || begin.elapsed() > LINK_PATIENCE {
                 return Err(format!(
-                    "what is written at {} does not arrive at {}",
+                    "writes at {} do not arrive at {}",
                     regions[from].address(),
                     regions[to].address()
                 ));
@@ -154,7 +157,7 @@ fn wait_until_linked(regions: &[Region], prefix: &str, stop: &AtomicBool) -> Res
     Ok(())
 }
 
-/// Has clients write while links are cut and healed.
+/// Runs the clients while links are cut and healed.
 fn write(
     options: &Options,
     regions: &[Region],
@@ -198,19 +201,19 @@ fn write(
         weather.stop.store(true, Relaxed);
         let mut done: Vec<Vec<Done>> = regions.iter().map(|_| Vec::new()).collect();
         for (server, writer) in writers {
-            let result = writer.join().unwrap_or_else(|_| Err("a client's thread failed".into()));
+            let result = writer.join().unwrap_or_else(|_| Err("a client thread panicked".into()));
             done[server].push(result.map_err(|error| format!("{}: {error}", regions[server].address()))?);
         }
         let mut lags = Lags::default();
         for marker in markers {
-            lags.add(marker.join().unwrap_or_else(|_| Err("a marker's thread failed".into()))?);
+            lags.add(marker.join().unwrap_or_else(|_| Err("a marker thread panicked".into()))?);
         }
         Ok(Written { done, cuts, lags })
     })
 }
 
-/// Cuts and heals links until the time is over: in each of equal parts of it a cut of a fifth to
-/// three fifths. All links are open in the end.
+/// Cuts and heals links until the time is over. Divides the time into equal parts, each with one
+/// cut that lasts a fifth to three fifths of it. All links are open at the end.
 fn make_cuts(
     options: &Options,
     servers: usize,
@@ -248,8 +251,8 @@ fn make_cuts(
     made
 }
 
-/// Reads all servers until they agree; gives up when their keys have been still for a while, or the
-/// patience is over.
+/// Reads all servers until they agree. Gives up when their keys have not changed for a while, or
+/// when the patience runs out.
 fn agree(
     options: &Options,
     regions: &[Region],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The cluster's map of slots to primaries, shared by all threads, and the key positions of
+//! The cluster's map from slots to primaries, shared by all threads, and the key positions of
 //! commands.
 
 use std::collections::HashMap;
@@ -11,17 +11,17 @@ use braid_base::crc::HASH_SLOTS;
 use braid_client::{Address, Connection, Target, Value, cannot_connect};
 use socket2::SockAddr;
 
-/// A slot without an owner.
+/// The owner of an unassigned slot.
 pub const NOBODY: u16 = u16::MAX;
 
-/// The map. Nodes keep their numbers; new ones get the next.
+/// The cluster map. Nodes keep their numbers; new nodes get the next number.
 pub struct ClusterMap {
     /// The settings of all connections.
     base: Target,
     state: Mutex<State>,
     /// Raised with each change.
     version: AtomicU64,
-    /// The place of the first key of commands that were asked about, by a sample.
+    /// The position of the first key, by sample request.
     keys: Mutex<HashMap<Vec<u8>, Option<usize>>>,
 }
 
@@ -35,7 +35,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ClusterMap {
-    /// Asks a node of a cluster.
+    /// Discovers a cluster through one of its nodes.
     pub fn discover(target: &Target) -> Result<ClusterMap, String> {
         let owners = vec![NOBODY; usize::from(HASH_SLOTS)].into();
         let map = ClusterMap {
@@ -48,7 +48,7 @@ impl ClusterMap {
         Ok(map)
     }
 
-    /// One primary that has all slots, and that is not asked.
+    /// A map of one primary with all slots, without a connection.
     #[cfg(test)]
     pub fn of_one(target: Target, key_places: HashMap<Vec<u8>, Option<usize>>) -> ClusterMap {
         let address = SockAddr::from(std::net::SocketAddr::from(([127, 0, 0, 1], 0)));
@@ -61,17 +61,17 @@ impl ClusterMap {
         }
     }
 
-    /// Number of primaries that have been seen.
+    /// Number of primaries seen so far.
     pub fn node_count(&self) -> usize {
         locked(&self.state).nodes.len()
     }
 
-    /// A primary, and its address.
+    /// A primary and its resolved address.
     pub fn node(&self, number: usize) -> (Target, SockAddr) {
         locked(&self.state).nodes[number].clone()
     }
 
-    /// All primaries that have been seen.
+    /// All primaries seen so far.
     pub fn targets(&self) -> Vec<Target> {
         locked(&self.state).nodes.iter().map(|(target, _)| target.clone()).collect()
     }
@@ -84,7 +84,7 @@ impl ClusterMap {
         locked(&self.state).owners.clone()
     }
 
-    /// Asks again: the first primary that answers.
+    /// Refreshes the map from the first primary that answers.
     pub fn refresh(&self) -> Result<(), String> {
         let mut why = "the cluster has no primary".to_owned();
         for target in self.targets() {
@@ -110,10 +110,10 @@ impl ClusterMap {
             let host = primary.next().map(|host| host.text()).unwrap_or_default();
             let port = primary.next().and_then(|port| u16::try_from(port.integer()?).ok());
             let (Some(first), Some(last), Some(port)) = (first, last, port) else {
-                return Err("CLUSTER SLOTS is not understood".into());
+                return Err("cannot parse CLUSTER SLOTS".into());
             };
             let Some(owned) = owners.get_mut(first..=last) else {
-                return Err("CLUSTER SLOTS is not understood".into());
+                return Err("cannot parse CLUSTER SLOTS".into());
             };
             owned.fill(self.number_of(&self.at(target, &host, port))?);
         }
@@ -125,7 +125,7 @@ impl ClusterMap {
         Ok(())
     }
 
-    /// A node that says where it is. Without a host it is where it was asked.
+    /// The target of a node's announced address. Without a host, the queried node's host is used.
     fn at(&self, asked: &Target, host: &str, port: u16) -> Target {
         let asked_host = match &asked.address {
             Address::Tcp { host, .. } => host.as_str(),
@@ -142,12 +142,13 @@ impl ClusterMap {
             return Ok(known as u16);
         }
         let address = target.resolve().ok().and_then(|addresses| addresses.into_iter().next());
-        let address = address.ok_or_else(|| format!("{} has no address", target.address))?;
+        let address = address.ok_or_else(|| format!("{} does not resolve", target.address))?;
         state.nodes.push((target.clone(), address));
         Ok((state.nodes.len() - 1) as u16)
     }
 
-    /// Notes what a MOVED says: `MOVED slot host:port`. `None` if it says nothing.
+    /// Applies a MOVED redirection (`MOVED slot host:port`) to the map. Returns the node's number;
+    /// `None` if the text is malformed.
     pub fn moved(&self, from: &Target, text: &str) -> Option<u16> {
         let mut words = text.split_whitespace().skip(1);
         let slot: usize = words.next()?.parse().ok()?;
@@ -162,7 +163,7 @@ impl ClusterMap {
         Some(number)
     }
 
-    /// The place of the first key of requests like this one.
+    /// The position of the first key in requests like the sample.
     pub fn key_place(&self, sample: &[u8]) -> Option<usize> {
         if let Some(known) = locked(&self.keys).get(sample) {
             return *known;
@@ -183,7 +184,8 @@ impl ClusterMap {
     }
 }
 
-/// An argument of an encoded request. `None` if there is none, or it is an inline request.
+/// The argument at a position of an encoded request. `None` if there is no such argument, or the
+/// request is inline.
 #[inline]
 pub fn argument(request: &[u8], place: usize) -> Option<&[u8]> {
     let mut rest = request.strip_prefix(b"*")?;

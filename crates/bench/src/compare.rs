@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Several servers, or several settings of one, measured in turn: round after round, so that a
-//! drift of the machine's speed affects all alike, and ratios are of runs of the same round.
+//! Compares several servers, or several settings of one. They are measured in turn, round after
+//! round, so that drift in the machine's speed affects all alike and ratios are of runs of the same
+//! round.
 //!
-//! Only one server runs at a time, freshly started each round: memory, caches and processors are
-//! its own.
+//! Only one server runs at a time, restarted for each round, so it has memory, caches and
+//! processors to itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,8 +58,8 @@ pub fn run(options: &Options, comparison: &Comparison, stop: &Arc<AtomicBool>) -
     let mut failure = None;
     'rounds: for round in 0..comparison.rounds {
         for turn in 0..sides.len() {
-            // Each round begins with another contender, so that none always follows the same
-            // neighbour.
+            // Each round starts with a different contender, so that no contender always follows the
+            // same one.
             let place = (turn + round) % sides.len();
             let prefix =
                 format!("round {}/{}, {}", round + 1, comparison.rounds, sides[place].contender.label());
@@ -77,7 +78,7 @@ pub fn run(options: &Options, comparison: &Comparison, stop: &Arc<AtomicBool>) -
     sides.iter_mut().flat_map(|side| &mut side.outcomes).for_each(|outcome| {
         outcome.interrupted = stop.load(Relaxed);
     });
-    // Without any result, an empty table would hide the reason.
+    // An empty table would hide the reason for the failure.
     let has_results = sides.iter().flat_map(|side| &side.outcomes).any(|outcome| !outcome.runs.is_empty());
     if has_results || failure.is_none() {
         publish(&sides, options, comparison)?;
@@ -102,7 +103,7 @@ fn measure(
         server_cluster::start(command, count, &options.target.target()?, &comparison.processors)?
     } else if command.contains("://") && !command.contains(' ') {
         let mut target = options.target.clone();
-        target.take_uri(command).ok_or_else(|| format!("'{command}' is no address"))?;
+        target.take_uri(command).ok_or_else(|| format!("'{command}' is not an address"))?;
         vec![Server::running(target.target()?)]
     } else {
         vec![Server::start(command, &options.target.target()?, &comparison.processors)?]
@@ -158,7 +159,7 @@ fn publish(sides: &[Side], options: &Options, comparison: &Comparison) -> Result
     Ok(())
 }
 
-/// The ratio of values of the same round.
+/// The ratio of paired values from the same rounds.
 fn ratio(outcome: &Outcome, base: &Outcome, value: impl Fn(&Measurement) -> Option<f64>) -> Estimate {
     let pairs: Vec<(f64, f64)> =
         outcome.runs.iter().zip(&base.runs).filter_map(|(run, base)| value(run).zip(value(base))).collect();
@@ -173,7 +174,7 @@ fn processor_ratio(outcome: &Outcome, base: &Outcome) -> Estimate {
     ratio(outcome, base, Measurement::server_micros)
 }
 
-/// A table with the servers of each case next to each other.
+/// A table with the servers of each case in adjacent rows.
 fn table(sides: &[Side]) -> Table {
     let header = [
         "load",
@@ -235,7 +236,7 @@ fn remarks(sides: &[Side], comparison: &Comparison, options: &Options) -> String
         (None, duration) => format!("{} s", duration.unwrap_or_default().as_secs_f64()),
     };
     let mut out = format!(
-        "{} of {length}, {} on {}. Ratios are to {}, of runs of the same round.\n",
+        "{} of {length}, {} on {}. Ratios are relative to {}, for runs of the same round.\n",
         output::plural(comparison.rounds * method.iterations, "round"),
         output::plural(method.connections, "connection"),
         output::plural(method.threads, "thread"),

@@ -16,8 +16,8 @@ pub enum Pattern {
     Sequential,
     /// Key number k is drawn in proportion to 1 / (k + 1)^exponent: the first keys are the hottest.
     Zipf { exponent: f64 },
-    /// Normally distributed; numbers out of range are drawn again. `None` means the middle of the
-    /// range, and a sixth of it.
+    /// Normally distributed; numbers out of range are drawn again. Defaults: the middle of the
+    /// range as mean, a sixth of the range as deviation.
     Gaussian { mean: Option<f64>, deviation: Option<f64> },
 }
 
@@ -28,7 +28,7 @@ impl FromStr for Pattern {
     /// letters (memtier's P is sequential too).
     fn from_str(text: &str) -> Result<Pattern, String> {
         let wrong = || {
-            format!("'{text}' is no key pattern: uniform, sequential, zipf[:S], gaussian[:MEAN:DEVIATION]")
+            format!("'{text}' is not a key pattern: uniform, sequential, zipf[:S], gaussian[:MEAN:DEVIATION]")
         };
         let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
         let number =
@@ -63,7 +63,7 @@ impl std::fmt::Display for Pattern {
     }
 }
 
-/// Draws key numbers in `0..keys`. One per thread; sequential ones share their counter.
+/// Draws key numbers in `0..keys`. One per thread; sequential draws share a counter.
 #[derive(Debug)]
 pub enum KeyDraw {
     Uniform { keys: u64 },
@@ -81,7 +81,7 @@ impl KeyDraw {
             Pattern::Zipf { exponent } => KeyDraw::Zipf(Zipf::new(keys, exponent)),
             Pattern::Gaussian { mean, deviation } => KeyDraw::Gaussian {
                 keys,
-                // A mean far outside of the range would be drawn for ever.
+                // With a mean far out of range, draws would be rejected forever.
                 mean: mean.unwrap_or(keys as f64 / 2.0).min(keys as f64),
                 deviation: deviation.unwrap_or(keys as f64 / 6.0).max(1e-3),
             },
@@ -105,7 +105,7 @@ impl KeyDraw {
     }
 }
 
-/// A standard normal number: the polar method.
+/// A standard normal deviate, by the polar method.
 fn normal(rng: &mut Rng) -> f64 {
     loop {
         let (u, v) = (2.0 * rng.f64() - 1.0, 2.0 * rng.f64() - 1.0);
@@ -119,9 +119,9 @@ fn normal(rng: &mut Rng) -> f64 {
 /// Zipf's distribution by rejection-inversion (W. Hoermann and G. Derflinger, 1996): no tables,
 /// constant time for any number of keys and any exponent above 0.
 ///
-/// The histogram of weights x^-s is covered by the hat h(x) = x^-s shifted by one half; a point
-/// under the hat is drawn by inverting the hat's integral and accepted if it is under the
-/// histogram, as at least three of four are.
+/// The histogram of weights x^-s is covered by the hat h(x) = x^-s shifted by one half. A point
+/// under the hat is drawn by inverting the hat's integral, and accepted if it is under the
+/// histogram; at least three of four are.
 #[derive(Debug)]
 pub struct Zipf {
     keys: f64,
@@ -131,7 +131,7 @@ pub struct Zipf {
     low: f64,
     /// The integral of the hat at keys + 0.5.
     high: f64,
-    /// Points this close below their rank are always under the histogram.
+    /// Points at most this far below their rank are always under the histogram.
     shortcut: f64,
 }
 
@@ -184,7 +184,7 @@ pub enum Sizes {
     Weighted(Vec<(usize, u32)>),
 }
 
-/// Servers accept no longer strings.
+/// Maximum length of a string in servers.
 const SIZE_MAX: usize = 512 << 20;
 
 impl FromStr for Sizes {
@@ -192,7 +192,7 @@ impl FromStr for Sizes {
 
     /// `32`, `32-1024`, or `32:9,1024:1` (size and weight); sizes may have the suffixes k and m.
     fn from_str(text: &str) -> Result<Sizes, String> {
-        let wrong = || format!("'{text}' is no size: N, N-M, or N:WEIGHT,N:WEIGHT");
+        let wrong = || format!("'{text}' is not a size: N, N-M, or N:WEIGHT,N:WEIGHT");
         if text.contains(':') {
             let pair = |pair: &str| {
                 let (size, weight) = pair.split_once(':')?;
@@ -334,7 +334,7 @@ mod tests {
             (mean, variance.sqrt())
         };
         let (mean, deviation) = moments("gaussian");
-        // Cut at three deviations, a normal distribution's deviation is 0.987 of the whole one's.
+        // Truncated at three deviations, a normal distribution has 0.987 of its full deviation.
         assert!((mean - 500.0).abs() < 2.0 && (deviation - 164.4).abs() < 2.0, "{mean} {deviation}");
         let (mean, deviation) = moments("g:300:50");
         assert!((mean - 300.0).abs() < 1.0 && (deviation - 50.0).abs() < 1.0, "{mean} {deviation}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The program: parses the command line, runs the cases, prints.
+//! The braid-bench program: parses the command line, runs the cases, prints the results.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -22,7 +22,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 const ERROR_REPLIES: u8 = 3;
-/// Servers differ, or something is missing.
+/// Servers differ, or acknowledged data is missing.
 const DIFFERENT: u8 = 4;
 const INTERRUPTED: u8 = 130;
 
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     }
     let is_compare = words.first().is_some_and(|word| word == "compare");
     let words = if is_compare { &words[1..] } else { &words[..] };
-    // By itself `-h` cannot be the option for a host.
+    // Without an argument, `-h` cannot be the host option.
     if words.iter().eq(["-h"]) {
         return print(&options::help());
     }
@@ -66,8 +66,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// True once a signal has come. The first one ends the run with the results so far, the second ends
-/// the program at once.
+/// True once a signal has arrived. The first signal ends the run with the results so far, the
+/// second terminates the program immediately.
 fn watch_signals() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -103,7 +103,7 @@ fn run_active(words: &[std::ffi::OsString]) -> ExitCode {
     }
 }
 
-/// Prints to standard output; a closed pipe is not an error worth a message.
+/// Prints to standard output; ignores a closed pipe.
 fn print(text: &str) -> ExitCode {
     let _ = std::io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS
@@ -197,7 +197,7 @@ fn idle(options: &Options, stop: &Arc<AtomicBool>) -> Result<u64, String> {
     let target = options.target.target()?;
     let _session =
         Session::open(&target, None, method.threads, method.connections, &method.processors, stop)?;
-    print(&format!("{} connections are open and idle; Ctrl-C ends\n", method.connections));
+    print(&format!("{} connections are open and idle; press Ctrl-C to end\n", method.connections));
     while !stop.load(Relaxed) {
         std::thread::sleep(Duration::from_millis(100));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Command line of braid-bench: redis-benchmark's names where its users expect them,
-//! memtier_benchmark's as aliases.
+//! The command line of braid-bench: redis-benchmark's option names, with memtier_benchmark's as
+//! aliases.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,77 +20,79 @@ Usage: braid-bench [OPTIONS] [COMMAND ARGUMENT...]
        braid-bench compare [OPTIONS] [NAME=]'SERVER COMMAND LINE'...
        braid-bench active [OPTIONS] SERVER SERVER...
 
-Loads a server that speaks the Redis protocol and measures throughput, latency and the
-processor time that a request costs the server.
+Loads a server that speaks the Redis protocol. Measures throughput, latency, and the server's
+processor time per request.
 
-Where:
+Connection:
 ";
 
 const HELP_LOAD: &str = "
-What is sent (default: the tests of redis-benchmark, one after the other):
+Requests (default: the tests of redis-benchmark, one after the other):
   -t TESTS                tests by name, comma-separated: set,get,ping,incr,lpush,..,mset,xadd
       --ratio SETS:GETS   a mixture of SET and GET, such as 1:10 (several: 1:10,1:1)
       COMMAND ARGUMENT... this command
-      --command LINE      this command; again for a mixture, --command-ratio N its weight
-                          (behind it), --command-key-pattern P its keys
-                          in commands: __key__, __data__, __rand_int__, __rand_1st__..9th__
-  -r N                    keys 0..N-1 (--key-maximum; default: one key in tests and
+      --command LINE      this command; repeat it for a mixture, each followed by its weight,
+                          --command-ratio N, and its keys, --command-key-pattern P
+                          placeholders: __key__, __data__, __rand_int__, __rand_1st__..9th__
+  -r N                    use keys 0..N-1 (--key-maximum; default: one key in tests and
                           commands, 1000000 in mixtures); --key-minimum N
       --key-pattern P     uniform, sequential, zipf[:EXPONENT], gaussian[:MEAN:DEVIATION],
-                          or R, S, Z, G; two as P:P for SET and GET
-      --key-prefix TEXT   of __key__ (key:)
-  -d SIZE                 bytes of values (3): N, LOW-HIGH, or SIZE:WEIGHT,SIZE:WEIGHT
+                          or R, S, Z, G; P:P for SET and GET
+      --key-prefix TEXT   prefix of __key__ (key:)
+  -d SIZE                 value size in bytes (3): N, LOW-HIGH, or SIZE:WEIGHT,SIZE:WEIGHT
                           (--data-size, --data-size-range, --data-size-list); several: 32,512
       --random-data       values of random bytes
   -P N                    requests in a pipeline (1; --pipeline); several: 1,16,64
 
-How:
-  -c N                    connections in all (50; --clients-per-thread N instead)
+Load:
+  -c N                    connections in total (50); or --clients-per-thread N
       --threads N         threads (1)
-  -n N                    requests in all (100000; --requests)
-      --duration S        seconds instead (--test-time)
-      --rate N            requests per second in all, sent when due: latency counts from
-                          then (open loop; --rps; --rate-limiting N for each connection)
-      --arrival A         of an open loop: even, or poisson
-      --warm-up S         seconds before each iteration that do not count (--warmup)
-      --iterations N      iterations, their mean with a 95 % confidence interval (--run-count)
+  -n N                    requests in total (100000; --requests)
+      --duration S        run for S seconds instead (--test-time)
+      --rate N            requests per second in total, each sent when due; latency counts from
+                          the due time (open loop; --rps; per connection: --rate-limiting N)
+      --arrival A         arrivals in an open loop: even, or poisson
+      --warm-up S         unmeasured seconds before each iteration (--warmup)
+      --iterations N      print the mean of N iterations and its 95 % confidence interval
+                          (--run-count)
       --flush             FLUSHDB before each iteration: deletes the database's data!
       --fill              write every key once before measuring
-      --cluster           the server is a node of a cluster: spread the load over its primaries,
-                          by slot; -c is the number of connections in all
-  -k 0                    connect anew for each batch
+      --cluster           the server is a node of a cluster: spread the load over its primaries
+                          by slot; -c is the total number of connections
+  -k 0                    reconnect for each batch
   -I                      only open the connections, and wait
-  -l                      again and again
-      --seed N            of everything random
-      --cpus LIST         processors of the generator, such as 0-3,8
+  -l                      repeat until interrupted
+      --seed N            seed of the random numbers
+      --cpus LIST         the generator's processors, such as 0-3,8
 
-What is printed:
-  -q                      a line for each result
-      --csv, --json       comma-separated values, JSON; --json-file FILE beside the text
+Output:
+  -q                      one line for each result
+      --csv, --json       comma-separated values, JSON; --json-file FILE in addition to the text
       --report FILE.html  a page with plots
       --precision N       decimals of latencies (3)
       --progress, --no-progress
-                          a line while it runs (default: on a terminal)
-      --help, --version   this text; the version
+                          show a progress line (default: on a terminal)
+      --help, --version   print this text, or the version
 
 ";
 
 const HELP_COMPARE: &str = "\
-compare: starts each server in turn, round after round, on a free port; the load's options
-apply to all. {port}, {dir} and {threads} in a command line are filled in; without {port},
---port, --bind, --dir and --save '' are appended. redis://HOST:PORT names a server that runs.
-cluster:N:COMMAND LINE starts N processes as a cluster, and spreads the load over them.
-      --rounds N          rounds (5); ratios are of runs within one round
-      --server-threads L  for each of these: --io-threads N appended, or {threads} filled in
-      --models L          for each of these: --threading-model M appended
-      --server-cpus LIST  processors of the servers
-      --markdown          the table in Markdown
+compare: starts each server in turn on a free port, round after round, under the same load. {port},
+{dir} and {threads} in a command line are replaced; without {port}, --port, --bind, --dir and
+--save '' are appended. redis://HOST:PORT names a running server. cluster:N:COMMAND LINE starts N
+processes as a cluster, and spreads the load over them.
+      --rounds N          rounds (5); ratios compare runs of the same round
+      --server-threads L  run each server with each number of threads: appends --io-threads N,
+                          or replaces {threads}
+      --models L          run each server with each model: appends --threading-model M
+      --server-cpus LIST  the servers' processors
+      --markdown          print the table in Markdown
 ";
 
 const HELP_STATUS: &str = "
-Exit status: 0; 1 if it could not be run; 2 for a wrong command line; 3 if there were error
-replies; 4 if servers of active differ or have lost something; 130 after Ctrl-C (what was
-measured is printed).
+Exit status: 0 for success; 1 if the benchmark failed; 2 for a wrong command line; 3 if there were
+error replies; 4 if the servers of active differ or have lost writes; 130 after Ctrl-C (the results
+so far are printed).
 ";
 
 /// The help text.
@@ -122,14 +124,14 @@ pub enum Form {
     Markdown,
 }
 
-/// A server to be compared.
+/// A server in a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contender {
     pub name: String,
     pub command: String,
     /// Its number of threads, if that is varied.
     pub threads: Option<usize>,
-    /// So many processes make a cluster.
+    /// Number of processes if it is a cluster.
     pub processes: Option<usize>,
 }
 
@@ -259,16 +261,16 @@ impl Raw {
                     (ratio != (0, 0)).then_some(ratio)
                 };
                 let ratios: Option<Vec<(u32, u32)>> = text.split(',').map(ratio).collect();
-                self.ratios = ratios.ok_or_else(|| format!("'{text}' is no ratio: SETS:GETS"))?;
+                self.ratios = ratios.ok_or_else(|| format!("'{text}' is not a ratio: SETS:GETS"))?;
             }
             "--command" => self.commands.push((words(&arguments.text()?)?, 1, None)),
             "--command-ratio" => {
                 let weight = arguments.value(name)?;
-                self.commands.last_mut().ok_or("--command-ratio stands behind its --command")?.1 = weight;
+                self.commands.last_mut().ok_or("--command-ratio must follow its --command")?.1 = weight;
             }
             "--command-key-pattern" => {
                 let pattern = arguments.text()?.parse()?;
-                self.commands.last_mut().ok_or("--command-key-pattern stands behind its --command")?.2 =
+                self.commands.last_mut().ok_or("--command-key-pattern must follow its --command")?.2 =
                     Some(pattern);
             }
             "-r" | "--keyspace" | "--key-maximum" => self.keys = Some(arguments.value(name)?),
@@ -305,7 +307,7 @@ impl Raw {
             "--arrival" => match arguments.text()?.as_str() {
                 "even" => self.poisson = false,
                 "poisson" => self.poisson = true,
-                other => return Err(format!("'{other}' is no arrival: even or poisson")),
+                other => return Err(format!("'{other}' is not an arrival process: even or poisson")),
             },
             "--warm-up" | "--warmup" => self.warm_up = arguments.seconds(name)?,
             "--iterations" | "--run-count" => self.iterations = Some(positive(arguments, name)?),
@@ -362,7 +364,7 @@ impl Raw {
             (None, None) => 50,
         };
         if threads > connections {
-            return Err(format!("{threads} threads need as many connections at least (-c)"));
+            return Err(format!("{threads} threads need at least as many connections (-c)"));
         }
         let per_second = match (self.rate, self.rate_each) {
             (Some(_), Some(_)) => return Err("give --rate or --rate-limiting, not both".into()),
@@ -370,10 +372,9 @@ impl Raw {
             (None, each) => each.map(|each| each * connections as f64),
         };
         if per_second.is_some() && self.reconnect {
-            return Err("-k 0 has no rate".into());
+            return Err("--rate cannot be combined with -k 0".into());
         }
-        // With a fixed number of requests a comparison would measure fast servers for a shorter
-        // time.
+        // With a fixed number of requests, fast servers would be measured for less time.
         if is_compare && self.requests.is_none() && self.duration.is_none() {
             self.duration = Some(Duration::from_secs(1));
         }
@@ -398,7 +399,7 @@ impl Raw {
             cluster: self.cluster,
         };
         if method.cluster && self.idle {
-            return Err("-I opens connections to one server: without --cluster".into());
+            return Err("-I opens connections to one server: omit --cluster".into());
         }
         let output = Output {
             form: self.form.unwrap_or(Form::Text),
@@ -409,7 +410,7 @@ impl Raw {
         };
         let cases = self.cases()?;
         if method.fill && cases.iter().any(|case| case.load.keys.count.is_none()) {
-            return Err("--fill needs a number of keys: -r".into());
+            return Err("--fill needs the number of keys: -r".into());
         }
         Ok(Options {
             cases,
@@ -431,7 +432,7 @@ impl Raw {
             !self.words.is_empty(),
         ];
         if chosen.iter().filter(|chosen| **chosen).count() > 1 {
-            return Err("give one of: tests (-t), --ratio, --command, a command".into());
+            return Err("give only one of: tests (-t), --ratio, --command, a command".into());
         }
         let is_mixture = !self.ratios.is_empty();
         let keys = Keys {
@@ -441,9 +442,9 @@ impl Raw {
         };
         let count = match keys.count {
             Some(count) => match count.checked_sub(keys.first) {
-                // memtier's range ends with its maximum, redis-benchmark's -r is a number of keys.
+                // memtier's --key-maximum ends the range; redis-benchmark's -r is a count.
                 Some(count) if count > 0 => Some(count),
-                _ => return Err("there are no keys in this range".into()),
+                _ => return Err("the key range is empty".into()),
             },
             None => None,
         };
@@ -466,7 +467,7 @@ impl Raw {
                 .map(|(words, weight, pattern)| command(words, *weight, pattern.unwrap_or(patterns.1)))
                 .collect();
             if kinds.is_empty() || kinds.len() > usize::from(u8::MAX) {
-                return Err("between 1 and 255 commands make a mixture".into());
+                return Err("a mixture needs 1 to 255 commands".into());
             }
             let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
             loads.push((names.join(" + "), kinds.clone()));
@@ -574,7 +575,7 @@ fn contender(word: &str) -> Result<Contender, String> {
         Some((count @ 1..=1_000, command)) if !command.contains("://") => {
             Ok(Contender { name, command: command.to_owned(), threads: None, processes: Some(count) })
         }
-        _ => Err(format!("'{command}' is no cluster: cluster:PROCESSES:COMMAND LINE")),
+        _ => Err(format!("'{command}' is not a cluster: cluster:PROCESSES:COMMAND LINE")),
     }
 }
 
@@ -591,16 +592,17 @@ fn rate(arguments: &mut Arguments, name: &str) -> Result<f64, String> {
 fn processors(arguments: &mut Arguments, name: &str) -> Result<Vec<usize>, String> {
     let text = arguments.text()?;
     braid_net::affinity::parse_list(&text)
-        .ok_or_else(|| format!("'{text}' is no list of processors for {name}"))
+        .ok_or_else(|| format!("'{text}' is not a list of processors for {name}"))
 }
 
 fn numbers(text: &str, name: &str) -> Result<Vec<usize>, String> {
     let numbers: Option<Vec<usize>> =
         text.split(',').map(|number| number.parse().ok().filter(|number| *number > 0)).collect();
-    numbers.ok_or_else(|| format!("'{text}' is no list of numbers for {name}"))
+    numbers.ok_or_else(|| format!("'{text}' is not a list of numbers for {name}"))
 }
 
-/// One pattern for all, or `P:P` for SET and GET. `zipf:0.8` and `gaussian:5:2` are one.
+/// Parses one pattern for all requests, or `P:P` for SET and GET. `zipf:0.8` and `gaussian:5:2` are
+/// single patterns.
 fn patterns(text: &str) -> Result<(Pattern, Pattern), String> {
     if let Ok(pattern) = text.parse() {
         return Ok((pattern, pattern));
@@ -629,7 +631,7 @@ pub fn words(line: &str) -> Result<Vec<String>, String> {
         }
     }
     if quote.is_some() {
-        return Err(format!("a quote is not closed: {line}"));
+        return Err(format!("unbalanced quotes: {line}"));
     }
     words.extend(word);
     if words.is_empty() { Err("an empty command".into()) } else { Ok(words) }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Output of results: text for people, redis-benchmark's lines for scripts, CSV, JSON.
+//! Result output: readable text, redis-benchmark's lines for scripts, CSV, JSON.
 
 use std::fmt::Write;
 
@@ -11,9 +11,9 @@ use crate::plan::{Measurement, Method, Outcome, QUANTILES};
 use crate::statistics::Estimate;
 use crate::tally::Tally;
 
-/// Processor share from which on the generator's threads limit the result.
+/// Processor share above which the generator's threads limit the result.
 const SATURATED: f64 = 0.95;
-/// In an open loop the sender's lag at the 99th percentile must not exceed this (ms).
+/// Limit in ms of the sender's p99 lag in an open loop.
 const LAG_MAX_MS: f64 = 0.5;
 
 /// A result as text.
@@ -103,7 +103,7 @@ fn processor(outcome: &Outcome, method: &Method) -> String {
     let server = outcome.estimate(Measurement::server_micros);
     let own = outcome.estimate(|run| Some(run.generator_micros()));
     let of_server = if server.mean.is_nan() {
-        "the server does not tell".to_owned()
+        "server time not reported".to_owned()
     } else {
         let part = |part: fn(&crate::plan::ServerTime) -> std::time::Duration| {
             outcome
@@ -125,7 +125,7 @@ fn processor(outcome: &Outcome, method: &Method) -> String {
     format!("{of_server}; generator {:.3} us/request, {load:.0} % of its threads", own.mean)
 }
 
-/// Warnings that affect how far the figures can be trusted.
+/// Warnings that limit how far the figures can be trusted.
 pub fn warnings(outcome: &Outcome, method: &Method, total: &Tally) -> Vec<String> {
     let mut warnings = Vec::new();
     if total.errors() > 0 {
@@ -137,13 +137,13 @@ pub fn warnings(outcome: &Outcome, method: &Method, total: &Tally) -> Vec<String
     }
     if total.redirected > 0 {
         warnings.push(format!(
-            "REDIRECTED  {} requests were sent again, to where their slots had gone",
+            "REDIRECTED  {} requests were sent again because their slots had moved",
             grouped(total.redirected as f64)
         ));
     }
     if total.unsent > 0 {
         warnings.push(format!(
-            "OVERLOADED  the server did not keep up: {} requests were due and could not be sent",
+            "OVERLOADED  the server did not keep up: {} due requests could not be sent",
             grouped(total.unsent as f64)
         ));
     }
@@ -151,18 +151,19 @@ pub fn warnings(outcome: &Outcome, method: &Method, total: &Tally) -> Vec<String
         let lag = total.lag.value_at_quantile(0.99) as f64 / 1e6;
         if lag > LAG_MAX_MS {
             warnings.push(format!(
-                "LATE        the generator itself sent late: 99 % within {lag:.3} ms; more --threads may help"
+                "LATE        the generator sent late: 99 % within {lag:.3} ms; more --threads may help"
             ));
         }
     }
     if method.rate.is_none() && outcome.generator_load(method.threads) > SATURATED {
         warnings.push(
-            "SATURATED   the generator's threads had no rest: they may limit the result; more --threads may help"
+            "SATURATED   the generator's threads were never idle: they may limit the result; more \
+             --threads may help"
                 .to_owned(),
         );
     }
     if outcome.interrupted {
-        warnings.push("INTERRUPTED the figures are of what was done until then".to_owned());
+        warnings.push("INTERRUPTED the figures cover the time until the interruption".to_owned());
     }
     warnings
 }
@@ -183,7 +184,7 @@ pub fn quiet(outcome: &Outcome, output: &Output) -> String {
     line + "\n"
 }
 
-/// The first line of CSV: redis-benchmark's columns, then ours.
+/// The CSV header: redis-benchmark's columns, then ours.
 pub const CSV_HEADER: &str = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\
 \"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\",\"p99_9_latency_ms\",\"pipeline\",\"data_size\",\
 \"iterations\",\"rps_low\",\"rps_high\",\"server_us_per_request\",\"generator_us_per_request\",\"errors\",\"misses\"\n";

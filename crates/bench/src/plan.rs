@@ -54,13 +54,13 @@ pub struct Method {
 #[derive(Clone, Debug)]
 pub struct Measurement {
     pub tally: Tally,
-    /// The server's processor time, if it reports it.
+    /// The server's processor time, if reported.
     pub server: Option<ServerTime>,
-    /// By thread, if the server is on this machine: names and times, busiest first.
+    /// Processor time by thread, busiest first, if the server is on this machine.
     pub server_threads: Vec<(String, Duration)>,
     /// Requests per second over time: (seconds since the start, value).
     pub series: Vec<(f64, f64)>,
-    /// Bytes of the server's memory at the end (resident), if it reports them.
+    /// The server's resident memory at the end in bytes, if reported.
     pub memory: Option<u64>,
 }
 
@@ -156,8 +156,8 @@ impl Outcome {
     }
 }
 
-/// The control connections, and the servers' state seen through them: one server's, or those of a
-/// cluster's primaries, whose figures are added up.
+/// The control connections, and the server state read through them. For a cluster there is one per
+/// primary, and figures are summed.
 pub struct Control {
     servers: Vec<Controlled>,
     /// The server's name and version: `redis 7.0.15`.
@@ -166,7 +166,7 @@ pub struct Control {
 
 struct Controlled {
     connection: Connection,
-    /// Set if this process of this machine is certainly the server.
+    /// The server's process ID, if it certainly runs on this machine.
     process_id: Option<u32>,
 }
 
@@ -185,7 +185,7 @@ impl Control {
         Ok(Control { servers, server })
     }
 
-    /// A figure of all servers together; none if one does not tell it.
+    /// The sum of a figure over all servers; `None` if a server does not report it.
     fn sum<T: std::iter::Sum>(&mut self, of: impl Fn(&mut Connection) -> Option<T>) -> Option<T> {
         self.servers.iter_mut().map(|server| of(&mut server.connection)).sum()
     }
@@ -356,7 +356,7 @@ impl<'a> Runner<'a> {
         };
         let tally = self.session.run(&task, progress)?;
         match tally.error_codes.values().next() {
-            Some((count, text)) => Err(format!("filling: {count} errors: {text}")),
+            Some((count, text)) => Err(format!("the fill got {count} errors: {text}")),
             None => Ok(()),
         }
     }
@@ -432,7 +432,7 @@ pub fn mixture(sets: u32, gets: u32, patterns: (Pattern, Pattern), keys: &Keys) 
 }
 
 impl Case {
-    /// Distinguishes this case from others with another pipeline depth or value size.
+    /// A label that distinguishes this case from those with another pipeline depth or value size.
     pub fn label(&self) -> String {
         let sizes = match &self.load.sizes {
             Sizes::Fixed(1) => "1 byte".to_owned(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Plots as inline SVG. Colours come from the page's style sheet (classes `c0` .. `c7`), so that
-//! one drawing serves light and dark; every mark has a tooltip with its figures.
+//! one drawing serves light and dark themes; every mark has a tooltip with its figures.
 
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ pub struct Series {
     pub values: Vec<Option<Estimate>>,
 }
 
-/// The frame of a drawing: the plot's area within it.
+/// The size of a drawing and the margins of the plot area.
 struct Frame {
     width: f64,
     height: f64,
@@ -51,7 +51,7 @@ impl Frame {
         )
     }
 
-    /// Horizontal lines with their figures.
+    /// Horizontal grid lines with their labels.
     fn grid(&self, ticks: &[(f64, String)]) -> String {
         let mut out = String::new();
         for (part, label) in ticks {
@@ -88,7 +88,7 @@ impl Frame {
     }
 }
 
-/// Lines over places on an axis, from zero; intervals as bars through the points.
+/// Lines over discrete positions on an axis, from zero, with intervals as bars through the points.
 pub fn lines(title: &str, axis: &str, places: &[String], series: &[Series]) -> String {
     let frame = &LINES;
     let highest =
@@ -104,7 +104,7 @@ pub fn lines(title: &str, axis: &str, places: &[String], series: &[Series]) -> S
     out += &frame.axis_name(axis);
     for (number, one) in series.iter().enumerate() {
         let colour = number % COLOURS;
-        // Side by side, so that no interval hides another.
+        // Offset horizontally, so that no interval hides another.
         let aside = (number as f64 - (series.len() as f64 - 1.0) / 2.0) * 4.0;
         let points: Vec<(f64, f64, &Estimate)> = one
             .values
@@ -137,7 +137,7 @@ pub fn lines(title: &str, axis: &str, places: &[String], series: &[Series]) -> S
 }
 
 /// Curves of latency over the share of requests, both axes logarithmic: 90 % is as far from 99 % as
-/// that from 99.9 %. Each curve's points are (quantile, value).
+/// 99 % from 99.9 %. Each curve's points are (quantile, value).
 pub fn percentiles(title: &str, curves: &[(String, Vec<(f64, f64)>)]) -> String {
     let frame = &LINES;
     let values = || curves.iter().flat_map(|(_, points)| points.iter().map(|(_, value)| *value));
@@ -196,7 +196,7 @@ pub fn over_time(title: &str, runs: &[(String, Vec<(f64, f64)>)]) -> String {
     out + "</svg>\n"
 }
 
-/// Horizontal bars with their intervals. Each: name, value, colour.
+/// Horizontal bars with intervals. Each row is (name, value, colour).
 pub fn bars(title: &str, unit: &str, rows: &[(String, Estimate, usize)]) -> String {
     let frame = bar_frame(rows.len());
     let highest =
@@ -245,7 +245,7 @@ pub fn bars(title: &str, unit: &str, rows: &[(String, Estimate, usize)]) -> Stri
     out + "</svg>\n"
 }
 
-/// Horizontal bars made of parts: each row's name, and its parts' names and values.
+/// Stacked horizontal bars. Each row is its name and the names and values of its parts.
 pub fn stacked(title: &str, unit: &str, rows: &[(String, Vec<(String, f64)>)]) -> String {
     let frame = bar_frame(rows.len());
     let sum = |parts: &[(String, f64)]| parts.iter().map(|(_, value)| value).sum::<f64>();
@@ -271,7 +271,7 @@ pub fn stacked(title: &str, unit: &str, rows: &[(String, Vec<(String, f64)>)]) -
                 escaped(part),
                 short(*value)
             );
-            // A letter takes about 6.5 units.
+            // A character is about 6.5 units wide.
             if part.len() as f64 * 6.5 + 8.0 < width {
                 let _ = writeln!(
                     out,
@@ -319,8 +319,8 @@ fn polyline(points: impl Iterator<Item = (f64, f64)>, colour: usize) -> String {
     format!("<polyline class=\"s{colour}\" points=\"{}\"/>\n", points.join(" "))
 }
 
-/// The end of an axis from zero, and its ticks as fractions of the axis: round numbers, four to ten
-/// of them.
+/// The end of an axis that starts at zero, and its ticks as fractions of the axis: five to seven
+/// round numbers.
 fn linear_ticks(most: f64) -> (f64, Vec<(f64, String)>) {
     if most <= 0.0 || !most.is_finite() {
         return (1.0, vec![(0.0, "0".into()), (1.0, "1".into())]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Presets: the tests of `-t`, with the same commands and keys as redis-benchmark's, so that
-//! results compare.
+//! The presets for `-t`: the same commands and keys as redis-benchmark's tests, so that results
+//! compare.
 
 use crate::distributions::Pattern;
 use crate::request::{Keys, RequestKind, Template};
@@ -18,7 +18,7 @@ const fn named(name: &'static str, title: &'static str, command: &'static str) -
     Preset { name, title, command }
 }
 
-/// All tests, in the order in which they run: tests that read come after those that fill.
+/// All tests, in the order in which they run: those that fill a key come before those that read it.
 pub const ALL: &[Preset] = &[
     named("ping_inline", "PING_INLINE", ""),
     named("ping_mbulk", "PING_MBULK", "PING"),
@@ -44,13 +44,14 @@ pub const ALL: &[Preset] = &[
     named("xadd", "XADD", "XADD mystream * myfield __data__"),
 ];
 
-/// Run only if selected by name.
+/// Tests that run only if selected by name.
 const ON_REQUEST: [&str; 1] = ["mget"];
-/// Keys of one MSET or MGET.
+/// Number of keys in one MSET or MGET.
 const MANY: usize = 10;
 
-/// The tests that a list of names selects; without a list all usual ones. `ping` selects both,
-/// `lrange` and each `lrange_N` include the test that fills their list. Unknown names are an error.
+/// The tests selected by a list of names; without a list, all default tests. `ping` selects both
+/// PING tests; `lrange` and each `lrange_N` include the test that fills their list. Unknown names
+/// are an error.
 pub fn select(list: Option<&str>) -> Result<Vec<&'static Preset>, String> {
     let Some(list) = list else {
         return Ok(ALL.iter().filter(|test| !ON_REQUEST.contains(&test.name)).collect());
@@ -65,7 +66,7 @@ pub fn select(list: Option<&str>) -> Result<Vec<&'static Preset>, String> {
     for name in &wanted {
         if !ALL.iter().any(|test| stands_for(name, test)) {
             let known: Vec<&str> = ALL.iter().map(|test| test.name).collect();
-            return Err(format!("there is no test '{name}'; there are {}", known.join(", ")));
+            return Err(format!("unknown test '{name}': use {}", known.join(", ")));
         }
     }
     Ok(ALL.iter().filter(|test| wanted.iter().any(|wanted| stands_for(wanted, test))).collect())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Progress line on a terminal.
+//! A progress line on a terminal.
 
 use std::io::IsTerminal;
 
@@ -8,7 +8,7 @@ use braid_client::figures::grouped;
 use crate::options::Output;
 use crate::session::Progress;
 
-/// Rewrites one line of standard error; silent if that is not a terminal.
+/// Rewrites one line of standard error. By default silent unless that is a terminal.
 pub struct ProgressLine {
     shown: bool,
     last: Progress,
@@ -51,7 +51,7 @@ impl ProgressLine {
         }
     }
 
-    /// Leaves the line empty.
+    /// Clears the line.
     pub fn clear(&self) {
         self.say("");
     }

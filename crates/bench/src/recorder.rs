@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A thread's counts during a pass: replies, their latencies, errors.
+//! A thread's counters during a pass: replies, their latencies, errors.
 //!
-//! HOT PATH: no allocation but for errors.
+//! HOT PATH: no allocation except for errors.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::AtomicU64;
@@ -35,7 +35,7 @@ pub(crate) struct Recorder<'a> {
     pub(crate) latency_sum: u64,
 }
 
-/// Number of different errors that are distinguished; the rest are counted under one name.
+/// Maximum number of error codes counted separately; the rest share one name.
 const ERROR_CODES_MAX: usize = 64;
 
 impl<'a> Recorder<'a> {
@@ -63,7 +63,7 @@ impl<'a> Recorder<'a> {
         self.error_codes.entry(code).or_insert((0, text)).0 += 1;
     }
 
-    /// Publishes the thread's counters, and remembers the time.
+    /// Publishes the thread's counters and records the time of the last reply.
     #[inline]
     pub(crate) fn flush_live(&mut self, replies: usize, now: Ticks) {
         if replies > 0 {
@@ -78,13 +78,13 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// A sink of replies that count.
+/// A sink that counts replies.
 pub(crate) trait Counting: Sink {
-    /// The reply to the next request does not count: it is sent again.
+    /// Skips the next request: it was redirected and will be sent again.
     fn skip(&mut self);
 }
 
-/// Replies of one piece of bytes, all with the same latency (closed loop).
+/// Replies in one received piece, all with the same latency (closed loop).
 pub(crate) struct Replies<'a, 'b> {
     pub(crate) recorder: &'a mut Recorder<'b>,
     pub(crate) kinds: &'a mut VecDeque<u8>,
@@ -145,7 +145,7 @@ impl Sink for Replies<'_, '_> {
     }
 }
 
-/// Replies of an open loop: each has its own start.
+/// Replies of an open loop: each has its own due time.
 pub(crate) struct DueReplies<'a, 'b> {
     pub(crate) now: u64,
     pub(crate) recorder: &'a mut Recorder<'b>,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The reply scanner: finds the ends of replies and their classes, without building values.
 //!
-//! It exists beside `braid_client::reply` for speed alone: the generator shares the machine with
-//! the server that it measures. A pipelined `+OK` or 32-byte value takes it about 0.5 ns, the
-//! parser 24 and 38 ns; an array of ten such values 110 ns, the parser 530.
+//! It exists alongside `braid_client::reply` only for speed: the generator shares the machine with
+//! the server that it measures. A pipelined `+OK` or 32-byte value takes the scanner about 0.5 ns
+//! (the parser: 24 and 38 ns), an array of ten such values 110 ns (the parser: 530 ns).
 //!
-//! HOT PATH: no allocation except for a line that arrives in pieces. Bytes may be cut anywhere.
-//! Works for RESP2 and RESP3: aggregates of any depth are counted down with one number, because
-//! only the number of missing values matters, not their position. Pushes are distinguished from
-//! replies; attributes belong to the reply after them.
+//! HOT PATH: no allocation except for a line that arrives in pieces. Input may be cut anywhere.
+//! Handles RESP2 and RESP3. Aggregates of any depth are counted down with one number, because only
+//! the number of missing values matters, not their position. Pushes are distinguished from replies;
+//! attributes belong to the reply that follows them.
 
 /// The class of a reply, as far as a load generator needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,12 +59,12 @@ pub struct ReplyScanner {
     partial: Vec<u8>,
     /// The text of a bulk error being received.
     error: Option<Vec<u8>>,
-    /// The last short reply: the next one is likely to be like it.
+    /// The last short reply: the next is likely to match it.
     last: Likeness,
 }
 
-/// The start of replies that are like one seen before. Replies to one kind of request mostly have
-/// the same first line (`$32`, `+OK`, `$-1`), which determines everything else.
+/// The pattern of a previous reply. Replies to one kind of request mostly have the same first line
+/// (`$32`, `+OK`, `$-1`), which determines their length and class.
 #[derive(Clone, Copy, Debug)]
 struct Likeness {
     /// The first line with its end, in the low bytes; at most eight.
@@ -79,8 +79,8 @@ struct Likeness {
 impl Likeness {
     const NONE: Likeness = Likeness { line: 0, mask: u64::MAX, len: 0, class: Class::Value };
 
-    /// A reply with this first line, followed by its body, if it has one. `None` if the line is too
-    /// long.
+    /// The pattern of a reply with this first line and a body of `body` bytes. `None` if the line
+    /// is too long.
     fn new(line: &[u8], body: usize, class: Class) -> Option<Likeness> {
         let mut bytes = [0; 8];
         bytes.get_mut(..line.len())?.copy_from_slice(line);
@@ -88,7 +88,7 @@ impl Likeness {
         Some(Likeness { line: u64::from_le_bytes(bytes), mask, len: line.len() + body, class })
     }
 
-    /// The number of such complete replies at the start of `bytes`.
+    /// The number of complete matching replies at the start of `bytes`.
     #[inline]
     fn count(&self, bytes: &[u8]) -> usize {
         let mut rest = bytes;
@@ -124,7 +124,7 @@ impl ReplyScanner {
         self.missing == 0 && self.body == 0 && self.partial.is_empty()
     }
 
-    /// Takes the next piece.
+    /// Scans the next piece of input.
     #[inline]
     pub fn feed(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Malformed> {
         let mut rest = bytes;
@@ -161,7 +161,7 @@ impl ReplyScanner {
         Ok(())
     }
 
-    /// Learns a reply from its first line, just taken, and the length of its body.
+    /// Learns the pattern of a reply from its first line, just scanned, and its body's length.
     fn learn(&mut self, line: &[u8]) {
         let simple = matches!(line[0], b'$' | b'+' | b':' | b'_' | b'#');
         let single = self.missing == u64::from(self.body > 0);
@@ -219,7 +219,7 @@ impl ReplyScanner {
         Ok(&bytes[step..])
     }
 
-    /// Takes a line, without its `\n`.
+    /// Scans a line without its `\n`.
     fn line(&mut self, line: &[u8], sink: &mut impl Sink) -> Result<(), Malformed> {
         let [kind, text @ .., b'\r'] = line else { return Err(Malformed) };
         let class = match kind {
@@ -460,7 +460,7 @@ mod tests {
             prop_assert_eq!(&seen, &expected);
             prop_assert!(scanner.is_between_replies());
 
-            // The same, byte by byte.
+            // Again, byte by byte.
             let mut seen = Seen::default();
             for byte in bytes {
                 scanner.feed(&[*byte], &mut seen).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! HTML report: one self-contained file with the table and its plots. No scripts and no external
-//! resources; readable on light and dark.
+//! The HTML report: one self-contained file with the table and its plots. No scripts and no
+//! external resources; readable in light and dark themes.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ pub struct Subject {
     pub name: String,
     /// Its version and command line.
     pub about: String,
-    /// Its number of threads, if that is varied.
+    /// Its number of threads, if varied.
     pub threads: Option<usize>,
     pub outcomes: Vec<Outcome>,
 }
@@ -74,7 +74,7 @@ fn introduction(subjects: &[Subject], method: &Method) -> String {
         (None, duration) => format!("{} s", duration.unwrap_or_default().as_secs_f64()),
     };
     let loop_kind = match method.rate {
-        None => "closed loop: a connection sends its next batch when the last is answered".to_owned(),
+        None => "closed loop: a connection sends its next batch once the last one is answered".to_owned(),
         Some(rate) => format!("open loop: {} requests/s due at fixed times", grouped(rate.per_second)),
     };
     let _ = writeln!(
@@ -208,8 +208,8 @@ impl ResultKey {
         }
     }
 
-    /// The key without the server and without the axis's quantity: results with the same one share
-    /// a plot.
+    /// A label of the key without the server and without the axis's quantity: results with equal
+    /// labels share a plot.
     fn beside(&self, axis: Axis) -> String {
         let mut parts = vec![self.load.clone()];
         if axis != Axis::Pipeline {

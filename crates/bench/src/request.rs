@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Requests: a command with placeholders is encoded once, and only digits and values are filled in
-//! during the run.
+//! Request generation: a command with placeholders is encoded once; during the run only digits and
+//! values are filled in.
 //!
 //! Placeholders within an argument:
 //! - `__key__`: the key prefix and a 12-digit number drawn by the key pattern
-//! - `__rand_int__`: only such a number, drawn separately for each occurrence in the command
+//! - `__rand_int__`: only the number, drawn separately for each occurrence in the command
 //! - `__rand_1st__`, `__rand_2nd__`, `__rand_3rd__`, `__rand_4th__` .. `__rand_9th__`: one number
 //!   for all occurrences of the same name in one request
 //! - `__data__`: a value of the drawn size
 //!
-//! Without a number of keys (`-r`), `__rand_int__` and its relatives stay as they are, as in
-//! redis-benchmark.
+//! Without a number of keys (`-r`), `__rand_int__` and `__rand_1st__` .. `__rand_9th__` are sent
+//! literally, as in redis-benchmark.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -43,7 +43,7 @@ pub struct Keys {
     pub count: Option<u64>,
 }
 
-/// A command, encoded, with places to fill in.
+/// An encoded command with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<Part>,
@@ -110,7 +110,7 @@ impl Template {
         Template { parts: vec![Part::Literal(bytes.as_bytes().to_vec())] }
     }
 
-    /// A request of this form, to be asked about: with some numbers, and a short value.
+    /// A sample request of this form, with zeros as numbers and a short value, for COMMAND GETKEYS.
     pub fn sample(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for part in &self.with_data(b"x").parts {
@@ -133,7 +133,8 @@ impl Template {
     }
 }
 
-/// Splits a word at its placeholders; all but the first `__data__` are plain text.
+/// Splits a word at its placeholders; only the first `__data__` is one, further ones are literal
+/// text.
 fn split(word: &str, with_numbers: bool) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut rest = word;
@@ -166,7 +167,7 @@ fn split(word: &str, with_numbers: bool) -> Vec<Part> {
     parts
 }
 
-/// The same parts with adjacent literals joined.
+/// Joins adjacent literals.
 fn joined(parts: Vec<Part>) -> Vec<Part> {
     let mut joined: Vec<Part> = Vec::new();
     for part in parts {
@@ -210,12 +211,12 @@ pub struct Generator {
     data_slack: usize,
     rng: Rng,
     batch: Vec<u8>,
-    /// Offsets of the requests of a batch of one kind, if all have the same length and stay in
-    /// `batch`.
+    /// The length of each request in `batch`, if there is only one kind and it has a fixed length:
+    /// the requests then stay in `batch`.
     prebuilt: Option<usize>,
 }
 
-/// A kind, ready to be sent.
+/// A kind of request, prepared for sending.
 struct Made {
     draw: KeyDraw,
     /// Cumulative weight.
@@ -277,8 +278,8 @@ impl Generator {
         generator
     }
 
-    /// The next `count` requests, at most `batch_len`. Calls `kind` with the kind of each one if
-    /// there are several.
+    /// The next `count` requests (at most `batch_len`), encoded. If there are several kinds, calls
+    /// `kind` with the kind of each request.
     pub fn batch(&mut self, count: usize, mut kind: impl FnMut(u8)) -> &[u8] {
         if let (Some(len), [Made { draw, form: Form::Fixed { numbers, .. }, .. }]) =
             (self.prebuilt, self.kinds.as_slice())
@@ -374,7 +375,7 @@ impl Form {
 #[inline]
 fn fill(request: &mut [u8], numbers: &[(usize, Slot)], draw: &KeyDraw, first: u64, rng: &mut Rng) {
     if let &[(at, Slot::Fresh)] = numbers {
-        // The common case: a key and nothing else.
+        // The common case: one key.
         put(request, at, first + draw.next(rng));
         return;
     }
@@ -387,7 +388,7 @@ fn fill(request: &mut [u8], numbers: &[(usize, Slot)], draw: &KeyDraw, first: u6
 /// Writes a number's digits at their position.
 #[inline]
 fn put(request: &mut [u8], at: usize, number: u64) {
-    // As a whole of known length, so that it is copied without a call.
+    // An array of known length is copied without a call.
     if let Some(place) = request.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *place = decimal(number);
     }
@@ -415,7 +416,8 @@ fn decimal(number: u64) -> [u8; DIGITS] {
     [w, x, y, z, a, b, c, d, e, f, g, h]
 }
 
-/// Eight digits of a number below 10^8, by halving it three times in all lanes of one word at once.
+/// The eight digits of a number below 10^8, by three divisions of all lanes of one word in
+/// parallel.
 ///
 /// A lane is divided by multiplying with a rounded-up reciprocal and shifting; the products fit
 /// their lanes: below 10,000 n * 10486 >> 20 is n / 100, below 100 n * 103 >> 10 is n / 10.

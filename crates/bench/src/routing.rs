@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Cluster routing: sends each request of a thread to the primary of its key's slot.
 //!
-//! Requests are drawn as for one server. A request for another primary than the connection's waits
-//! until a connection to that primary takes it, so every drawn key is sent once. (If a primary is
-//! slower than the others, requests that would wait for it are drawn again, unless keys come in
-//! sequence: then all of them count.)
+//! Requests are drawn as for a single server. A request for a primary other than the connection's
+//! waits until a connection to its primary takes it, so every drawn key is sent once. (If a primary
+//! is slower than the others, requests that would wait for it are dropped and others drawn, unless
+//! keys are sequential: then all must be sent.)
 //!
-//! A redirected request (MOVED) is sent again, to the right node; its latency counts from then, or
-//! in an open loop from when it was due. ASK, TRYAGAIN and CLUSTERDOWN are error replies.
+//! A redirected request (MOVED) is sent again to the right node; its latency counts from the
+//! resend, or in an open loop from its due time. ASK, TRYAGAIN and CLUSTERDOWN count as error
+//! replies.
 //!
-//! HOT PATH: one copy of each request, and its key's slot.
+//! HOT PATH: one copy of each request, and the computation of its key's slot.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,29 +24,29 @@ use crate::recorder::Counting;
 use crate::reply_scanner::{Class, Sink};
 use crate::request::{Generator, Load};
 
-/// Requests that may wait for a slow primary, in batches.
+/// Maximum queue of a slow primary, in batches.
 const WAITING_BATCHES: usize = 64;
-/// Draws until a connection is left without requests for the time being.
+/// Maximum draws before a connection is left without requests for now.
 const DRAWS_MAX: usize = 2_000;
-/// A primary that has no keys of the load is drawn for ever more seldom, up to this.
+/// Maximum back-off of draws for a primary without keys of the load.
 const REST_MAX: u32 = 4_096;
-/// The map is asked for no more often than this.
+/// Minimum interval between refreshes of the map.
 const REFRESH: Duration = Duration::from_millis(100);
 
-/// A request on its way.
+/// A drawn request.
 struct Request {
     bytes: Vec<u8>,
     kind: u8,
-    /// Open loop: when it was due, in nanoseconds from the start of the pass.
+    /// Open loop: its due time in nanoseconds from the start of the pass.
     due: u64,
 }
 
-/// The requests that a connection has sent, in their order.
+/// A connection's requests in flight, in order.
 #[derive(Default)]
 pub(crate) struct Flight(VecDeque<Request>);
 
 impl Flight {
-    /// When the last so many were due (open loop).
+    /// The due times of the last `count` requests (open loop).
     pub(crate) fn last_due(&self, count: usize) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().skip(self.0.len().saturating_sub(count)).map(|request| request.due)
     }
@@ -56,21 +57,21 @@ pub(crate) struct Router {
     map: Arc<ClusterMap>,
     version: u64,
     owners: Arc<[u16]>,
-    /// The place of the key in each kind of request.
+    /// The position of the key in each kind of request.
     key_places: Vec<Option<usize>>,
     queues: Vec<VecDeque<Request>>,
-    /// By primary: how often it is passed over, and how often it was the last time.
+    /// The back-off of each primary: draws still to skip, and the length of the last back-off.
     rests: Vec<(u32, u32)>,
-    /// So many primaries have connections of the thread.
+    /// Number of primaries to which this thread has connections.
     connected: usize,
-    /// Used buffers.
+    /// Buffers for reuse.
     pool: Vec<Vec<u8>>,
     batch: Vec<u8>,
-    /// Requests that may wait for one primary; `None`: any number.
+    /// Maximum number of requests queued for one primary; `None`: unlimited.
     waiting_max: Option<usize>,
-    /// No more requests are to be drawn.
+    /// All requests have been drawn.
     exhausted: bool,
-    /// Who gets the next request without a key.
+    /// The last primary that got a request without a key (round-robin).
     turn: usize,
     has_several_kinds: bool,
     refreshed: Option<Instant>,
@@ -87,7 +88,7 @@ impl Router {
             key_places: load.kinds.iter().map(|kind| place(kind.template.sample())).collect(),
             queues: (0..map.node_count()).map(|_| VecDeque::new()).collect(),
             rests: vec![(0, 0); map.node_count()],
-            // The last pass may have ended before it saw the newest.
+            // The last pass may have ended before it saw the newest nodes.
             connected: 0,
             pool: Vec::new(),
             batch: Vec::new(),
@@ -101,17 +102,17 @@ impl Router {
         }
     }
 
-    /// Whether requests wait.
+    /// True if requests are queued.
     pub(crate) fn has_requests(&self) -> bool {
         self.queues.iter().any(|queue| !queue.is_empty())
     }
 
-    /// Requests that wait for a primary.
+    /// Number of requests queued for a primary.
     pub(crate) fn ready(&self, node: usize) -> usize {
         self.queues.get(node).map_or(0, VecDeque::len)
     }
 
-    /// Learns of changes of the map; whether there are primaries that may have no connection.
+    /// Picks up changes to the map. True if there are primaries that may have no connection yet.
     pub(crate) fn has_new_nodes(&mut self) -> bool {
         let version = self.map.version();
         if version != self.version {
@@ -137,7 +138,8 @@ impl Router {
         }
     }
 
-    /// Draws requests until so many wait for a primary. `claim` says how many may still be drawn.
+    /// Draws requests until `count` are queued for a primary. `claim` returns how many may still be
+    /// drawn.
     pub(crate) fn prepare(
         &mut self,
         node: usize,
@@ -155,8 +157,8 @@ impl Router {
         let mut draws = 0;
         while !self.exhausted && self.ready(node) < count && draws < DRAWS_MAX.max(8 * count) {
             draws += 1;
-            // Of keys in sequence each that is drawn is sent, so it is claimed before: the threads
-            // draw from one sequence, and would leave out what another one has no claim for.
+            // Every drawn sequential key must be sent, so it is claimed before the draw: the
+            // threads share one sequence, and a key drawn without a claim would be skipped by all.
             let is_claimed = self.waiting_max.is_none();
             if is_claimed && claim(1) == 0 {
                 self.exhausted = true;
@@ -184,8 +186,7 @@ impl Router {
         self.rests[node] = (rest, rest);
     }
 
-    /// Open loop: draws the request that is due now, which waits for its primary. Which one that
-    /// is.
+    /// Open loop: draws the request due now and queues it for its primary. Returns that primary.
     pub(crate) fn draw(&mut self, due: u64, generator: &mut Generator) -> usize {
         let mut kind = 0;
         let mut bytes = self.pool.pop().unwrap_or_default();
@@ -196,12 +197,12 @@ impl Router {
         owner
     }
 
-    /// When the requests were due that wait (open loop).
+    /// The due times of all queued requests (open loop).
     pub(crate) fn waiting_due(&self) -> impl Iterator<Item = u64> + '_ {
         self.queues.iter().flatten().map(|request| request.due)
     }
 
-    /// Takes requests that wait for a primary, to be sent at once; they are in flight then.
+    /// Takes queued requests for a primary, encoded as one batch, and puts them in flight.
     pub(crate) fn take(
         &mut self,
         node: usize,
@@ -221,19 +222,19 @@ impl Router {
         &self.batch
     }
 
-    /// Looks at replies before they are counted.
+    /// Wraps a sink to intercept redirections before replies are counted.
     pub(crate) fn watch<'r, S: Counting>(&'r mut self, flight: &'r mut Flight, inner: S) -> Watched<'r, S> {
         Watched { router: self, flight, inner, moved: None, redirected: 0 }
     }
 
-    /// A request was redirected.
+    /// Handles a redirected request.
     #[cold]
     fn redirect(&mut self, request: Request, text: &str) {
         self.redirected += 1;
         let base = self.map.node(0).0;
         let number = self.map.moved(&base, text);
         if self.refreshed.is_none_or(|at| at.elapsed() > REFRESH) {
-            // If it cannot be had, redirections tell the rest.
+            // If the refresh fails, further redirections will update the map.
             let _ = self.map.refresh();
             self.refreshed = Some(Instant::now());
         }
@@ -245,12 +246,12 @@ impl Router {
     }
 }
 
-/// A sink that keeps redirections to itself.
+/// A sink that intercepts redirections.
 pub(crate) struct Watched<'r, S> {
     router: &'r mut Router,
     flight: &'r mut Flight,
     inner: S,
-    /// The error of the reply that is being received.
+    /// The MOVED error of the reply being received.
     moved: Option<String>,
     redirected: usize,
 }
@@ -304,7 +305,7 @@ mod tests {
 
     const KEYS: usize = 100;
 
-    /// Whatever comes in between two threads' steps: a key in sequence that is drawn is sent.
+    /// Every drawn sequential key is sent, however two threads interleave.
     #[test]
     fn keys_in_sequence_are_left_out_by_no_thread() {
         let keys = Keys { prefix: "key:".into(), first: 0, count: Some(KEYS as u64) };
@@ -317,7 +318,7 @@ mod tests {
         let thread = |seed| (Router::new(&map, &load, 1), Generator::new(&load, &sequences, seed, 1));
         let ((mut one, mut ones), (mut other, others)) = (thread(1), thread(2));
         let left = RefCell::new((KEYS, &mut other, others));
-        // The other thread does all that is left as soon as this one has begun its last step.
+        // The other thread takes everything that is left when this one starts its last step.
         let claim = |wanted: usize| {
             let (left, other, others) = &mut *left.borrow_mut();
             if *left == KEYS / 2 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A server process for a comparison: started on a free port in a folder of its own, stopped when
+//! A server process for a comparison: started on a free port in its own folder, stopped when
 //! dropped.
 
 use std::net::{Ipv4Addr, TcpListener};
@@ -19,7 +19,7 @@ use crate::options::words;
 /// A running server.
 pub struct Server {
     pub target: Target,
-    /// `None`: it was started by others and keeps running.
+    /// `None`: not started here; it keeps running.
     process: Option<Child>,
     folder: Option<PathBuf>,
 }
@@ -37,7 +37,7 @@ impl Server {
         Server::start_at(command, base, processors, free_port)
     }
 
-    /// The same, on a port that `choose` finds.
+    /// As [`Server::start`], on a port found by `choose`.
     pub(crate) fn start_at(
         command: &str,
         base: &Target,
@@ -60,7 +60,8 @@ impl Server {
         processors: &[usize],
         choose: fn() -> std::io::Result<u16>,
     ) -> Result<Server, String> {
-        let folder = new_folder().map_err(|error| format!("no folder for the server: {error}"))?;
+        let folder =
+            new_folder().map_err(|error| format!("cannot create a directory for the server: {error}"))?;
         let port = choose().map_err(|error| format!("no free port: {error}"))?;
         let line = completed(command, port, &folder.display().to_string());
         let words = words(&line)?;
@@ -88,7 +89,7 @@ impl Server {
             if let Some(process) = &mut self.process
                 && let Ok(Some(status)) = process.try_wait()
             {
-                return Err(format!("the server ended ({status}); its last words:\n{}", self.last_words()));
+                return Err(format!("the server exited ({status}); its last output:\n{}", self.last_words()));
             }
             match Connection::open(&self.target).and_then(|mut connection| connection.command(&["PING"])) {
                 // A server that requires a password, or is still loading, is not ready.
@@ -102,7 +103,7 @@ impl Server {
     }
 
     /// The end of the server's output, or else of a log file in its folder: some servers print
-    /// nothing once they have one.
+    /// nothing once they log to a file.
     fn last_words(&self) -> String {
         let Some(folder) = &self.folder else { return String::new() };
         let printed = tail(&folder.join(PRINTED));
@@ -112,13 +113,13 @@ impl Server {
         let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let logs = files.filter(|file| file.file_name().to_string_lossy().contains("log"));
         let said = logs.map(|file| tail(&file.path())).find(|text| !text.is_empty());
-        said.unwrap_or_else(|| "(it printed nothing; look at its log file, if it has one)".to_owned())
+        said.unwrap_or_else(|| "(it printed nothing; see its log file, if it has one)".to_owned())
     }
 }
 
 /// File for the server's output.
 const PRINTED: &str = "output";
-/// Number of its lines that are shown if it does not start.
+/// Lines of output shown if the server does not start.
 const LAST_LINES: usize = 10;
 
 /// The last non-empty lines of a text file; empty if it cannot be read.
@@ -133,7 +134,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         if let Some(process) = &mut self.process {
             if let Some(id) = i32::try_from(process.id()).ok().and_then(Pid::from_raw) {
-                // It may have ended by itself.
+                // It may already have exited.
                 let _ = kill_process(id, Signal::TERM);
             }
             let start = Instant::now();
@@ -146,13 +147,13 @@ impl Drop for Server {
             }
         }
         if let Some(folder) = &self.folder {
-            // At worst it is left behind.
+            // On failure the folder is left behind.
             let _ = std::fs::remove_dir_all(folder);
         }
     }
 }
 
-/// Fills in the placeholders; without `{port}` adds the options that a Redis-like server needs.
+/// Fills in the placeholders. Without `{port}`, adds the options that a Redis-like server needs.
 fn completed(command: &str, port: u16, folder: &str) -> String {
     let line = command.replace("{port}", &port.to_string()).replace("{dir}", folder);
     if command.contains("{port}") {
@@ -175,11 +176,11 @@ fn spawn(words: &[String], folder: &std::path::Path, processors: &[usize]) -> st
     std::thread::scope(|scope| {
         let start = scope.spawn(|| {
             if !braid_net::affinity::bind_thread(processors) {
-                return Err(std::io::Error::other("these processors are not to be had"));
+                return Err(std::io::Error::other("these processors are not available"));
             }
             command.spawn()
         });
-        start.join().unwrap_or_else(|_| Err(std::io::Error::other("the starting thread failed")))
+        start.join().unwrap_or_else(|_| Err(std::io::Error::other("the starting thread panicked")))
     })
 }
 
@@ -218,7 +219,7 @@ mod tests {
         let command = "sh -c 'echo \"no such directive\" >&2; exit 3' {port}";
         let reason = Server::start(command, &Target::local(0), &[]).err().unwrap();
         assert!(reason.contains("no such directive") && reason.contains("exit status: 3"), "{reason}");
-        // One that logs to a file, and one without any output.
+        // A server that logs to a file, and one without output.
         let command = "sh -c 'echo \"bad luck\" > \"$0/some.log\"; exit 3' {dir} {port}";
         let reason = Server::start(command, &Target::local(0), &[]).err().unwrap();
         assert!(reason.contains("bad luck"), "{reason}");

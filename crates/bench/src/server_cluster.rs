@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A cluster of processes for a comparison, without replicas: each gets its share of the slots.
+//! A cluster of processes for a comparison, without replicas; each gets its share of the slots.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use braid_client::{Address, Connection, Info, Target};
 
 use crate::server::Server;
 
-/// Stock servers talk to each other at their port and this.
+/// Offset of a stock server's bus port from its port.
 const BUS: u16 = 10_000;
 /// Timeout until all nodes know each other.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts so many processes and makes them a cluster. A server that has all slots by itself (Braid
-/// alone) is left as it is.
+/// Starts `count` processes and joins them into a cluster. A server that already has all slots
+/// (Braid alone) is left unchanged.
 pub fn start(
     command: &str,
     count: usize,
@@ -56,7 +56,7 @@ pub fn start(
                 break;
             }
             if begin.elapsed() > PATIENCE {
-                return Err(format!("{line}: the nodes do not become a cluster within a minute"));
+                return Err(format!("{line}: the nodes did not form a cluster within a minute"));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -73,7 +73,7 @@ fn state(node: &mut Connection) -> Result<Info, String> {
     Ok(Info::parse(&ask(node, &["CLUSTER", "INFO"])?))
 }
 
-/// A free port whose companion is free, too.
+/// A free port whose bus port is free, too.
 fn port_with_bus() -> std::io::Result<u16> {
     let listen = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
     let first = 15_000 + (std::process::id() % 15_000) as u16;

@@ -61,7 +61,8 @@ impl Session {
         processors: &[usize],
         stop: &Arc<AtomicBool>,
     ) -> Result<Session, Failure> {
-        // Finds the address that answers, and a wrong password, before many connections try.
+        // Finds a working address, and detects a wrong password, before many connections are
+        // opened.
         let probe = Connection::open(target).map_err(|error| cannot_connect(&target.address, &error))?;
         let address = probe.address().clone();
         let threads = threads.clamp(1, connections.max(1));
@@ -69,7 +70,7 @@ impl Session {
             && connections / threads < cluster.node_count()
         {
             return Err(format!(
-                "{} of the cluster and {} need {} connections at least (-c)",
+                "{} of the cluster and {} need at least {} connections (-c)",
                 braid_base::plural::plural(cluster.node_count() as u64, "primary"),
                 braid_base::plural::plural(threads as u64, "thread"),
                 cluster.node_count() * threads

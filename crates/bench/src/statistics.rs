@@ -11,9 +11,9 @@ pub struct Estimate {
     pub interval: Option<(f64, f64)>,
 }
 
-/// Samples drawn from the measurements.
+/// Number of bootstrap samples.
 const RESAMPLES: usize = 10_000;
-/// Fewer measurements are too few to draw from.
+/// Minimum number of measurements for the bootstrap.
 const BOOTSTRAP_MIN: usize = 5;
 
 /// Student's t for 95 %, by degrees of freedom from 1.
@@ -21,11 +21,11 @@ const STUDENT: [f64; 3] = [12.706, 4.303, 3.182];
 
 /// Estimates the mean: the studentised bootstrap ("bootstrap-t").
 ///
-/// Samples of the same number are drawn with replacement from the measurements. The distance of
-/// each sample's mean from the measured mean, in units of its own standard error, shows how far the
-/// measured mean may be from the true one. The simpler percentiles of the means cover only 90 %
-/// instead of the promised 95 % with ten measurements; this method keeps its promise. With fewer
-/// than five measurements it is Student's interval.
+/// Samples of the same size are drawn with replacement from the measurements. The distance of each
+/// sample's mean from the measured mean, in units of its own standard error, shows how far the
+/// measured mean may be from the true one. The simpler percentile bootstrap covers only 90 %
+/// instead of the nominal 95 % with ten measurements; this method reaches the nominal coverage.
+/// With fewer than five measurements the result is Student's interval.
 pub fn estimate(values: &[f64]) -> Estimate {
     let (mean, error) = mean_and_error(values);
     if values.len() < 2 {
@@ -44,7 +44,7 @@ pub fn estimate(values: &[f64]) -> Estimate {
         .filter_map(|_| {
             sample.iter_mut().for_each(|value| *value = values[rng.usize(..values.len())]);
             let (sample_mean, sample_error) = mean_and_error(&sample);
-            // A sample that repeats one value has no spread as a measure.
+            // A sample of one repeated value has no standard error to divide by.
             (sample_error > 0.0).then(|| (sample_mean - mean) / sample_error)
         })
         .collect();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tally of a pass: latencies, replies, errors, bytes and processor time; per thread, or in total.
+//! The tally of a pass: latencies, replies, errors, bytes and processor time, per thread or in
+//! total.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use crate::reply_scanner::Class;
 /// Latencies in nanoseconds.
 pub type Histogram = hdrhistogram::Histogram<u64>;
 
-/// A histogram from 1 ns to 100 s with three exact digits (an error of 0.1 %).
+/// A histogram from 1 ns to 100 s with three significant digits (an error of 0.1 %).
 pub fn new_histogram() -> Histogram {
     Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("valid bounds")
 }
@@ -54,7 +55,7 @@ impl KindTally {
 #[derive(Clone, Debug)]
 pub struct Tally {
     pub kinds: Vec<KindTally>,
-    /// Error codes (first words) with their number and one whole text.
+    /// Error codes (first words) with their count and one full text.
     pub error_codes: BTreeMap<String, (u64, String)>,
     /// Push messages received.
     pub pushes: u64,
@@ -65,18 +66,18 @@ pub struct Tally {
     pub ended: Ticks,
     /// Processor time of the generator's threads.
     pub processor: Duration,
-    /// Number of polls for events.
+    /// Number of waits for events.
     pub waits: u64,
     /// Open loop: requests that were due but could not be sent before the end.
     pub unsent: u64,
-    /// Of a cluster: requests that another node had to be asked for.
+    /// Cluster: requests that were redirected to another node.
     pub redirected: u64,
     /// Open loop: delay of requests caused by the generator itself (ns).
     pub lag: Histogram,
 }
 
 impl Tally {
-    /// Without any counts.
+    /// An empty tally.
     pub fn empty() -> Tally {
         let now = Ticks::now();
         Tally {

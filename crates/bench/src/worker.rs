@@ -5,10 +5,10 @@
 //! reading for each.
 //!
 //! Closed loop (no rate given): a connection sends a batch of `pipeline` requests, waits for all
-//! replies and sends the next, like redis-benchmark. Open loop: requests are due at fixed times,
-//! connection after connection; a connection sends due requests unless `pipeline` requests are in
+//! replies and sends the next, like redis-benchmark. Open loop: requests are due at fixed times, on
+//! each connection in turn; a connection sends due requests unless `pipeline` requests are in
 //! flight on it, and latency counts from the due time, not from the time of sending. So a stalled
-//! server is charged with all requests that had to wait (no coordinated omission).
+//! server is charged for all requests that had to wait (no coordinated omission).
 
 mod open_loop;
 
@@ -37,10 +37,10 @@ pub struct Pass {
     pub load: Arc<Load>,
     pub sequences: Sequences,
     pub pipeline: usize,
-    /// Requests of all threads together; `None`: until the time is over.
+    /// Total requests of all threads; `None`: until the time is over.
     pub requests: Option<u64>,
     pub duration: Option<Duration>,
-    /// Requests per second of all threads together: open loop.
+    /// Open loop: the total rate of all threads.
     pub rate: Option<Rate>,
     /// Close and reopen a connection after each batch.
     pub reconnect: bool,
@@ -61,18 +61,19 @@ pub struct Rate {
     pub poisson: bool,
 }
 
-/// How long replies to the last requests are awaited after the end.
+/// Timeout for the last replies after the end.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
-/// The same if the user wants to stop.
+/// The same timeout after an interrupt.
 const INTERRUPT_PATIENCE: Duration = Duration::from_secs(1);
-/// Unsent bytes are sent before more requests are made; larger batches are made in pieces.
+/// Maximum bytes of requests encoded at a time. Unsent bytes are sent before more requests are
+/// encoded.
 const PIECE_LEN: usize = 256 * 1024;
-/// Bytes received at once.
+/// Receive size in bytes.
 const RECEIVE_LEN: usize = 256 * 1024;
-/// Maximum time until the stop flag is noticed.
+/// Maximum time between two checks of the stop flag.
 const NAP_MAX: Duration = Duration::from_millis(100);
 
-/// A thread's connections and buffers; lives through many passes.
+/// A thread's connections and buffers; reused for many passes.
 pub struct Worker {
     number: usize,
     threads: usize,
@@ -87,20 +88,20 @@ pub struct Worker {
 
 struct Connection {
     stream: Stream,
-    /// Of a cluster: which one.
+    /// Cluster: the node's number.
     node: usize,
-    /// Of a cluster: the requests in flight.
+    /// Cluster: the requests in flight.
     flight: Flight,
     scanner: ReplyScanner,
     interest: Interest,
-    /// Bytes that the socket has not taken yet.
+    /// Bytes that the socket has not accepted yet.
     leftover: Vec<u8>,
     leftover_sent: usize,
     /// Outstanding replies to AUTH, HELLO, SELECT.
     greeting: usize,
     /// A batch is in progress (closed loop).
     is_busy: bool,
-    /// Requests of the present batch that are not made yet.
+    /// Requests of the present batch that are not encoded yet.
     unmade: usize,
     /// Requests in flight.
     under_way: usize,
@@ -114,7 +115,7 @@ struct Connection {
     due_under_way: VecDeque<u64>,
 }
 
-/// Why a thread failed.
+/// The reason for a thread's failure.
 pub type Failure = String;
 
 impl Worker {
@@ -162,14 +163,14 @@ impl Worker {
         let mut leftover = Vec::new();
         let mut commands = target.greeting();
         if commands.is_empty() && check {
-            // Finds a connection that is accepted but not served now, not in the middle of a
+            // Detects a connection that is accepted but not served now, rather than during the
             // measurement.
             commands.push(vec!["PING".into()]);
         }
         commands.iter().for_each(|command| encode(command, &mut leftover));
         self.poller
             .add(&stream, place as u64, Interest::ReadWrite)
-            .map_err(|error| format!("cannot watch a connection: {error}"))?;
+            .map_err(|error| format!("cannot poll a connection: {error}"))?;
         Ok(Connection {
             stream,
             node,
@@ -208,13 +209,13 @@ impl Worker {
                 connection.watch(&self.poller, event.token)?;
             }
             if Ticks::now().nanos_since(start) > DRAIN_PATIENCE.as_nanos() as u64 {
-                return Err("the server does not answer new connections".into());
+                return Err("the server does not accept new connections".into());
             }
         }
         Ok(())
     }
 
-    /// Does this thread's part of a pass.
+    /// Runs this thread's part of a pass.
     pub fn run(&mut self, pass: &Pass) -> Result<Tally, Failure> {
         let seed = pass.seed.wrapping_add((self.number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let generator = Generator::new(&pass.load, &pass.sequences, seed, pass.pipeline);
@@ -312,8 +313,8 @@ impl Worker {
                 }
                 connection.watch(&self.poller, event.token)?;
             }
-            // Sent after everything was received: the server is woken once for many requests, as by
-            // many clients.
+            // Sends only after all replies have been received: the server is woken once for many
+            // requests, as it would be by many clients.
             for place in idle.drain(..) {
                 if run.pass.reconnect {
                     let node = self.connections[place].node;
@@ -330,8 +331,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Of a cluster: begins batches on connections that have had nothing to do, if there is
-    /// something now. Returns how many.
+    /// Cluster: starts batches on idle connections that have requests now. Returns the number of
+    /// batches.
     fn wake(&mut self, run: &mut Run<'_>) -> Result<usize, Failure> {
         if run.router.as_mut().is_some_and(Router::has_new_nodes) {
             self.open_to_new_nodes()?;
@@ -361,7 +362,7 @@ struct Drain {
 }
 
 impl Drain {
-    /// To be called after each wait. True if an interrupted pass has waited long enough.
+    /// Called after each wait. True if an interrupted pass has waited long enough.
     fn is_over(&mut self, waiting: bool, pass: &Pass) -> Result<bool, Failure> {
         if !waiting {
             self.since = None;
@@ -384,16 +385,16 @@ impl Drain {
 struct Run<'a> {
     pass: &'a Pass,
     generator: Generator,
-    /// Of a cluster: which request goes where.
+    /// Cluster: routes requests to nodes.
     router: Option<Router>,
-    /// Requests made at once.
+    /// Requests encoded at a time.
     piece: usize,
     recorder: Recorder<'a>,
     start: Ticks,
     sent_bytes: u64,
     waits: u64,
     ended: bool,
-    /// Delay of requests that nothing prevented from being sent: caused by the generator itself.
+    /// Delay of requests that could have been sent: caused by the generator itself.
     lag: Histogram,
 }
 
@@ -414,13 +415,13 @@ impl Run<'_> {
         self.ended |= over || self.pass.stop.load(Relaxed);
     }
 
-    /// Of a cluster: requests are made that are still to be sent.
+    /// Cluster: true if drawn requests are still unsent.
     fn has_routed(&self) -> bool {
         !self.ended && self.router.as_ref().is_some_and(Router::has_requests)
     }
 
-    /// Of a cluster: has up to `count` requests ready for a node, and returns how many are.
-    /// Otherwise claims as many.
+    /// Cluster: prepares up to `count` requests for a node and returns how many are ready.
+    /// Otherwise claims up to `count` requests.
     #[inline]
     fn prepare(&mut self, node: usize, count: usize) -> usize {
         let Some(mut router) = self.router.take() else { return self.claim(count) };
@@ -444,7 +445,7 @@ impl Run<'_> {
 }
 
 impl Connection {
-    /// Begins a batch (closed loop). False if there are no requests left.
+    /// Starts a batch (closed loop). False if there are no requests left.
     fn next_batch(&mut self, run: &mut Run<'_>) -> Result<bool, Failure> {
         let now = Ticks::now();
         run.look_for_the_end_at(now);
@@ -454,7 +455,7 @@ impl Connection {
         }
         self.unmade = run.prepare(self.node, run.pass.pipeline);
         if self.unmade == 0 {
-            // Of a cluster, other nodes may still have some.
+            // In a cluster, other nodes may still have requests.
             run.ended = run.router.is_none();
             return Ok(false);
         }
@@ -464,7 +465,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Makes and sends requests of the present batch as long as the socket takes them.
+    /// Encodes and sends requests of the present batch while the socket accepts them.
     #[inline]
     fn make(&mut self, run: &mut Run<'_>) -> Result<(), Failure> {
         while self.unmade > 0 && self.leftover.is_empty() && self.greeting == 0 {
@@ -542,7 +543,10 @@ impl Connection {
                 };
                 let replies = sink.finish(now) + redirected;
                 result.map_err(|_| malformed(bytes))?;
-                self.under_way = self.under_way.checked_sub(replies).ok_or("more replies than requests")?;
+                self.under_way = self
+                    .under_way
+                    .checked_sub(replies)
+                    .ok_or("the server sent more replies than requests")?;
             }
             if count < buffer.len() {
                 return Ok(());
@@ -578,9 +582,10 @@ impl Connection {
         let mut sink = Greeting::default();
         self.scanner.feed(bytes, &mut sink).map_err(|_| malformed(bytes))?;
         if let Some(error) = sink.error {
-            return Err(format!("the server refuses connections: {error}"));
+            return Err(format!("the server rejects connections: {error}"));
         }
-        self.greeting = self.greeting.checked_sub(sink.replies).ok_or("more replies than requests")?;
+        self.greeting =
+            self.greeting.checked_sub(sink.replies).ok_or("the server sent more replies than requests")?;
         Ok(())
     }
 
@@ -607,7 +612,7 @@ fn is_later(error: &io::Error) -> bool {
 
 fn malformed(bytes: &[u8]) -> Failure {
     let start = &bytes[..bytes.len().min(60)];
-    format!("what the server says is not Redis protocol: \"{}\"", start.escape_ascii())
+    format!("the server does not speak the Redis protocol: \"{}\"", start.escape_ascii())
 }
 
 /// Processor time of the calling thread so far.

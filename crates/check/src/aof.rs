@@ -38,9 +38,9 @@ pub struct AofCheck<'c> {
     task: Task,
     out: &'c mut dyn Write,
     answers: &'c mut dyn BufRead,
-    /// The present time, ms since the Unix epoch.
+    /// The current time, ms since the Unix epoch.
     now_ms: i64,
-    /// Line number of a command's next part, over all files.
+    /// Line number of the next part of a command, counted over all files.
     line: u64,
 }
 
@@ -100,7 +100,7 @@ impl<'c> AofCheck<'c> {
         let mut line = Vec::new();
         loop {
             line.clear();
-            // No line of a manifest is longer.
+            // Lines of a manifest are never longer.
             if file.by_ref().take(1024).read_until(b'\n', &mut line)? == 0 {
                 return Ok(false);
             }
@@ -119,7 +119,7 @@ impl<'c> AofCheck<'c> {
     fn open(&mut self, path: &Path) -> Result<File, Failed> {
         match File::open(path) {
             Ok(file) if file.metadata()?.is_dir() => {
-                fail!(self, "Cannot read file {}: it is a directory; name the manifest in it", path.display())
+                fail!(self, "Cannot read file {}: it is a directory; give the manifest in it", path.display())
             }
             Ok(file) => Ok(file),
             Err(error) => fail!(self, "Cannot open file {}: {}", path.display(), reason(&error)),
@@ -180,7 +180,7 @@ impl<'c> AofCheck<'c> {
         is_last: bool,
         is_dump: bool,
     ) -> Result<Outcome, Failed> {
-        // Only a task that may truncate the file needs to write to it.
+        // Only a task that may truncate the file needs write access.
         let mut file = match OpenOptions::new().read(true).write(self.task != Task::Check).open(path) {
             Ok(file) => file,
             Err(error) => {
@@ -192,10 +192,7 @@ impl<'c> AofCheck<'c> {
         let size = if is_dump { len } else { data_len(&mut file)? };
         let ahead = len - size;
         if ahead > 0 {
-            say!(
-                self,
-                "AOF {name} has {ahead} zeros behind its end, which 'appendfsync always' has written ahead"
-            );
+            say!(self, "AOF {name} ends with {ahead} zeros, preallocated by 'appendfsync always'");
         }
         if size == 0 {
             return Ok(Outcome::Empty);
@@ -227,7 +224,8 @@ impl<'c> AofCheck<'c> {
         }
         if let Some((at, good)) = wrong_checksum(path, from, state.good_up_to)? {
             state = State {
-                error: "Wrong checksum: what stands before it has changed since it was written".to_owned(),
+                error: "Wrong checksum: the commands before it have changed since they were written"
+                    .to_owned(),
                 error_at: at,
                 good_up_to: good,
                 ..State::default()
@@ -237,7 +235,7 @@ impl<'c> AofCheck<'c> {
     }
 
     /// Reads commands and annotations until the end or the first error. Returns the position at
-    /// which to truncate the file, if that was requested and there is one.
+    /// which to truncate the file, if truncation was requested and is needed.
     fn walk(
         &mut self,
         input: &mut Input,
@@ -277,8 +275,8 @@ impl<'c> AofCheck<'c> {
         }
     }
 
-    /// True if an annotation states that the commands after it were written later than the time to
-    /// which the file is to be truncated.
+    /// True if an annotation dates the following commands later than the requested truncation
+    /// time.
     fn is_too_late(&mut self, line: &[u8]) -> Result<bool, Failed> {
         let Task::TruncateTo(time) = self.task else { return Ok(false) };
         let Some(text) = line.strip_prefix(b"#TS:") else { return Ok(false) };
@@ -314,7 +312,7 @@ impl<'c> AofCheck<'c> {
     fn command(&mut self, input: &mut Input, state: &mut State, path: &Path) -> Result<bool, Failed> {
         let Some(count) = self.number(input, state, b'*')? else { return Ok(false) };
         if count < 1 {
-            // Servers refuse it.
+            // Servers refuse such a command.
             state.error = format!("Expected at least one argument, got: {count}");
             return Ok(false);
         }
@@ -342,7 +340,7 @@ impl<'c> AofCheck<'c> {
         Ok(true)
     }
 
-    /// Reads a line with a number after a prefix. `None` if it is invalid; without a message if the
+    /// Reads a line with a number after a prefix. `None` if it is invalid, with no message if the
     /// file ends here.
     fn number(&mut self, input: &mut Input, state: &mut State, prefix: u8) -> Result<Option<i64>, Failed> {
         state.error_at = input.position;
@@ -428,7 +426,7 @@ impl<'c> AofCheck<'c> {
 struct State {
     /// Everything up to here is valid, and no transaction is open.
     good_up_to: u64,
-    /// Number of open transactions: 0 or 1 in a valid file.
+    /// Number of open transactions; 0 or 1 in a valid file.
     multi: i32,
     /// The error, and the position of the invalid item. Empty if the file ends within a command, at
     /// the end of a line.
@@ -438,7 +436,7 @@ struct State {
 }
 
 impl State {
-    /// Tracks transactions. False if one begins or ends where none may.
+    /// Tracks transactions. False if one begins or ends in the wrong place.
     fn note_name(&mut self, name: &[u8], path: &Path) -> bool {
         if name.eq_ignore_ascii_case(b"multi") {
             self.multi += 1;
@@ -469,7 +467,7 @@ impl Input {
         Ok(self.file.fill_buf()?.first().copied())
     }
 
-    /// A line with its end, or the part of it that is read at once.
+    /// A line with its end, or its first `max` bytes.
     fn line(&mut self, max: usize) -> io::Result<Vec<u8>> {
         let mut line = Vec::new();
         self.file.by_ref().take(max as u64).read_until(b'\n', &mut line)?;
@@ -477,8 +475,8 @@ impl Input {
         Ok(line)
     }
 
-    /// Skips bytes. Returns the significant ones (a short name, and the last two), and the number
-    /// of bytes skipped.
+    /// Skips bytes. Returns the significant ones (a short name, and the last two bytes), and the
+    /// number of bytes skipped.
     fn skip(&mut self, len: u64) -> io::Result<(Vec<u8>, u64)> {
         const NAME_MAX: u64 = 16;
         let mut kept = Vec::new();
@@ -493,8 +491,8 @@ impl Input {
     }
 }
 
-/// The position of the first wrong checksum between two positions of a file, and the position up to
-/// which all are right. There must be only commands and annotations in between.
+/// The position of the first wrong checksum between two positions of a file, and the position up
+/// to which all are right. The range must contain only commands and annotations.
 fn wrong_checksum(path: &Path, from: u64, to: u64) -> io::Result<Option<(u64, u64)>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(from))?;
@@ -506,7 +504,7 @@ fn wrong_checksum(path: &Path, from: u64, to: u64) -> io::Result<Option<(u64, u6
             Ok(Some(_)) => {}
             Err(ReadError::Checksum { position }) => return Ok(Some((position, good))),
             Err(ReadError::Io(error)) => return Err(error),
-            // Other errors have been found before.
+            // Other errors have already been found.
             Ok(None) | Err(_) => return Ok(None),
         }
     }
@@ -530,21 +528,20 @@ const USAGE: &str =
     "Usage: braid-check-aof [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>";
 
 const HELP: &str = "
-Checks an append-only file without a server: all files that a manifest names, or a single file of
-an old version. Says whether they can be loaded, or where they are damaged.
+Checks an append-only file without a server: all files named in a manifest, or a single file of an
+old version. Reports whether they can be loaded, or where they are damaged.
 
-  --fix                   cut the damaged end of the last file off, after asking
+  --fix                   truncate the damaged end of the last file, after asking
   --truncate-to-timestamp SECONDS
-                          cut off what was written after this time, in seconds since 1970 (UTC);
-                          the file has times if it was written under aof-timestamp-enabled yes
-  -h, --help              this text
-  -v, --version           the version
+                          remove everything written after this time, in seconds since 1970 (UTC);
+                          the file has timestamps if written with aof-timestamp-enabled yes
+  -h, --help              print this text
+  -v, --version           print the version
 
-Without an option nothing is changed. Make a copy of the folder before anything is cut off, and
-stop the server first.
+Without an option nothing is changed. Stop the server and copy the directory before truncating.
 
-Exit status: 0 if the files can be loaded, or could be repaired; 1 if they are damaged or cannot
-be read, and for a wrong command line.
+Exit status: 0 if the files can be loaded, or were repaired; 1 if they are damaged or cannot be
+read, and for a wrong command line.
 
 Example: braid-check-aof --fix /var/lib/braid/appendonlydir/appendonly.aof.manifest
 ";
@@ -567,8 +564,11 @@ pub fn main(
             return 0;
         }
         [word] if word.as_encoded_bytes().starts_with(b"-") => {
-            let _ =
-                writeln!(out, "braid-check-aof: unknown option or no file: '{}'\n{USAGE}", word.display());
+            let _ = writeln!(
+                out,
+                "braid-check-aof: unknown option or missing file: '{}'\n{USAGE}",
+                word.display()
+            );
             return 1;
         }
         [path] => (Task::Check, *path),

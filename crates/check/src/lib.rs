@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Checks a dump file without a server: every record is decoded as by a load, and dropped.
+//! Checks a dump file without a server: every record is decoded as by a load, then dropped.
 //!
 //! Messages follow redis-check-rdb, because scripts parse them: a line for each note and database
 //! with its offset, a verdict, and counts. It never changes the file.
@@ -12,7 +12,7 @@ use std::io::Read;
 
 use braid_rdb::{Error, Fault, FileReader, Limits, RdbType, Record};
 
-/// Values are decoded with these limits of the compact encodings; which ones does not matter here.
+/// Limits of the compact encodings; a check does not depend on their values.
 fn limits() -> Limits {
     Limits::default()
 }
@@ -117,7 +117,7 @@ impl Findings {
                     (doing.key, doing.kind) = (Some(reader.name().to_vec()), Some(kind));
                     match braid_persistence::read_value(reader.name_and_value().1, kind, &limits(), now_ms) {
                         Ok(_) => {}
-                        // A load leaves such keys out.
+                        // A load skips such keys.
                         Err(Error { fault: Fault::Empty | Fault::LeftOut(_), .. }) => continue,
                         Err(error) => return Err(error),
                     }

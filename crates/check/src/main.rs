@@ -8,11 +8,11 @@ use std::process::ExitCode;
 const USAGE: &str = "Usage: braid-check-rdb <rdb-file-name>\n";
 
 const HELP: &str = "
-Checks a dump file (RDB) without a server: reads and decodes all of it, as a load would, and says
-what is in it, or where it is damaged. Never changes the file.
+Checks a dump file (RDB) without a server: decodes all of it, as loading does, and prints what it
+contains, or where it is damaged. Never changes the file.
 
-  -h, --help              this text
-  -v, --version           the version
+  -h, --help              print this text
+  -v, --version           print the version
 
 Exit status: 0 if the file can be loaded; 1 if it is damaged or cannot be read, and for a wrong
 command line.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A blocking connection: one command, one reply. For the tools' queries beside their main work.
+//! A blocking connection: one command, one reply. For the tools' queries outside their main work.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::target::Target;
 use crate::value::Value;
 use socket2::SockAddr;
 
-/// A connection on which one command at a time is sent and its reply awaited.
+/// A connection that sends one command at a time and waits for its reply.
 pub struct Connection {
     stream: Stream,
     address: SockAddr,
@@ -22,7 +22,7 @@ pub struct Connection {
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Connection {
-    /// Connects, sends the greeting (AUTH, HELLO, SELECT) and checks its replies.
+    /// Connects, sends the greeting (AUTH, HELLO, SELECT) and checks the replies.
     pub fn open(target: &Target) -> io::Result<Connection> {
         Connection::open_within(target, PATIENCE)
     }
@@ -41,12 +41,12 @@ impl Connection {
         Ok(connection)
     }
 
-    /// The address that accepted.
+    /// The address that accepted the connection.
     pub fn address(&self) -> &SockAddr {
         &self.address
     }
 
-    /// Sends one command and waits for its reply; an error reply is a reply.
+    /// Sends one command and waits for its reply; an error reply is a value.
     pub fn command<T: AsRef<[u8]>>(&mut self, words: &[T]) -> io::Result<Value> {
         let mut bytes = Vec::new();
         encode(words, &mut bytes);
@@ -54,8 +54,8 @@ impl Connection {
         self.receive()
     }
 
-    /// Sends encoded commands, whose replies are to be received in turn. They should be few enough
-    /// that their replies find room on the way: the server may stop reading until they are
+    /// Sends encoded commands; their replies must be received in order. Keep them few enough that
+    /// the socket buffers hold their replies: the server may stop reading until the replies are
     /// received.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut sent = 0;
@@ -85,11 +85,16 @@ impl Connection {
                 Err(ParseError::Malformed(_)) => {
                     return Err(io::Error::new(
                         io::ErrorKind::InvalidData,
-                        "the reply is not Redis protocol",
+                        "the server does not speak the Redis protocol",
                     ));
                 }
                 Err(ParseError::Incomplete) => match self.stream.read(&mut chunk) {
-                    Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed")),
+                    Ok(0) => {
+                        return Err(io::Error::new(
+                            io::ErrorKind::UnexpectedEof,
+                            "the server closed the connection",
+                        ));
+                    }
                     Ok(count) => self.received.extend_from_slice(&chunk[..count]),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Formatting of numbers for people.
+//! Human-readable formatting of numbers.
 
-/// A number with commas between thousands.
+/// A number with commas as thousands separators.
 pub fn grouped(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());
     let mut out = String::new();
@@ -14,7 +14,7 @@ pub fn grouped(number: f64) -> String {
     if number < 0.0 && out != "0" { format!("-{out}") } else { out }
 }
 
-/// A number in a few characters: `1.25M`, `640k`, `0.312`.
+/// A number in few characters: `1.25M`, `640k`, `0.312`.
 pub fn short(number: f64) -> String {
     let trimmed = |text: String| {
         if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -35,8 +35,8 @@ pub fn short(number: f64) -> String {
     }
 }
 
-/// Bytes in the unit that leaves one to three digits before the point: `812 B`, `1.5 KB`, `20 MB`
-/// (1 KB is 1024 B).
+/// Bytes in the unit that leaves one to three digits before the point: `812 B`, `1.50 KB`, `20.0
+/// MB` (1 KB is 1024 B).
 pub fn bytes(number: f64) -> String {
     let mut rest = number;
     for unit in ["B", "KB", "MB", "GB"] {

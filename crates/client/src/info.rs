@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-/// An INFO reply. Fields are looked up by name: names are unique over all sections.
+/// An INFO reply. Fields are looked up by name: names are unique across all sections.
 #[derive(Clone, Debug, Default)]
 pub struct Info {
     fields: BTreeMap<String, String>,
 }
 
 impl Info {
-    /// Parses the text. Lines that are not fields (headings, blanks) are skipped.
+    /// Parses the text. Lines that are not fields (headings, blank lines) are skipped.
     pub fn parse(text: &str) -> Info {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let fields = lines.filter_map(|line| line.split_once(':'));
@@ -27,7 +27,7 @@ impl Info {
         self.get(name)?.parse().ok()
     }
 
-    /// The fields whose names begin with `prefix`, without it, ordered by name.
+    /// The fields whose names begin with `prefix`, with the prefix removed, ordered by name.
     pub fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.fields
             .range(prefix.to_owned()..)
@@ -36,7 +36,7 @@ impl Info {
     }
 }
 
-/// Looks a name up in a field's value of the form `name=value,name=value`.
+/// Looks up a name in a field value of the form `name=value,name=value`.
 pub fn part<'a>(value: &'a str, name: &str) -> Option<&'a str> {
     value
         .split(',')

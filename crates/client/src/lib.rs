@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Code shared by braid-bench and braid-top: a server's address and connection, its replies as
-//! values, its INFO, and the statistics of its process in `/proc`. Tests use its reply parser.
+//! Code shared by braid-bench, braid-top and braid-cluster: a server's address and connection,
+//! its replies as values, its INFO, and its process statistics in `/proc`. Tests use its reply
+//! parser.
 //!
-//! Works with any server that speaks the Redis protocol. This crate knows nothing of the engine,
-//! the commands or the server's own code; it sees a server like any client.
+//! Works with any server that speaks the Redis protocol. This crate must not know the engine, the
+//! commands or the server's own code; it sees a server as any client does.
 #![forbid(unsafe_code)]
 
 pub mod connection;

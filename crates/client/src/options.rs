@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Command-line options for a server's address: the same in every tool, named as in redis-cli and
-//! redis-benchmark.
+//! Command-line options for a server's address: the same in every tool, with the names that
+//! redis-cli and redis-benchmark use.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -29,7 +29,7 @@ impl Arguments {
         Arguments { parser: Parser::from_env() }
     }
 
-    /// These words, without a program name before them.
+    /// A command line made of these words, without a program name.
     pub fn from_words<T: Into<std::ffi::OsString>>(words: impl IntoIterator<Item = T>) -> Arguments {
         Arguments { parser: Parser::from_args(words) }
     }
@@ -55,16 +55,16 @@ impl Arguments {
     /// The value of the option just taken, parsed as a number or another type.
     pub fn value<T: FromStr>(&mut self, name: &str) -> Result<T, String> {
         let text = self.text()?;
-        text.parse().map_err(|_| format!("'{text}' is no value for {name}"))
+        text.parse().map_err(|_| format!("'{text}' is not a valid value for {name}"))
     }
 
-    /// The value of the option just taken as a length of time: seconds, as in `2.5` or `2.5s`.
+    /// The value of the option just taken as a duration in seconds: `2.5` or `2.5s`.
     pub fn seconds(&mut self, name: &str) -> Result<Duration, String> {
         let text = self.text()?;
         let number = text.strip_suffix('s').unwrap_or(&text).parse().ok();
         number
             .and_then(|number| Duration::try_from_secs_f64(number).ok())
-            .ok_or_else(|| format!("'{text}' is no number of seconds for {name}"))
+            .ok_or_else(|| format!("'{text}' is not a number of seconds for {name}"))
     }
 
     /// The value of the option just taken, if the next word is not an option.
@@ -98,23 +98,23 @@ impl TargetOptions {
     /// The help text for these options.
     pub const HELP: &'static str =
         "  -h, --host HOST         server's name or address (127.0.0.1); -h alone is --help
-  -p, --port PORT         its port (6379)
-  -s, --socket PATH       its unix socket, instead of host and port
-  -a, --pass PASSWORD     password; also from the variable REDISCLI_AUTH
-      --user NAME         user of that password
+  -p, --port PORT         server's port (6379)
+  -s, --socket PATH       server's unix socket, instead of host and port
+  -a, --pass PASSWORD     password; default: the environment variable REDISCLI_AUTH
+      --user NAME         user name for the password
   -u, --uri URI           redis[s]://[user:password@]host[:port][/db], or unix:///path
       --dbnum N           database (0)
   -3, --resp3             speak RESP3 (--protocol 2|3 as well)
-      --tls               speak TLS
-      --sni NAME          name the server's certificate must carry (the host's)
-      --cacert FILE       certificates to trust; --cacertdir FOLDER; default: the system's
-      --insecure          trust any certificate
-      --cert FILE         our own certificate; --key FILE its key
+      --tls               use TLS
+      --sni NAME          name required in the server's certificate (default: the host)
+      --cacert FILE       trusted certificates; or --cacertdir FOLDER; default: the system's
+      --insecure          accept any certificate
+      --cert FILE         client certificate; --key FILE for its key
       --tls-ciphersuites A:B:..
-                          cipher suites to offer, by their standard names
+                          cipher suites to offer, by standard name
 ";
 
-    /// Takes an option if it is one of these; returns whether it is.
+    /// Accepts an option if it is one of these. Returns whether it is.
     pub fn accept(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, String> {
         match name {
             "-h" | "--host" | "--server" => self.host = Some(arguments.text()?),
@@ -134,14 +134,14 @@ impl TargetOptions {
             }
             "-u" | "--uri" => {
                 let uri = arguments.text()?;
-                self.take_uri(&uri).ok_or_else(|| format!("'{uri}' is no address"))?;
+                self.take_uri(&uri).ok_or_else(|| format!("'{uri}' is not an address"))?;
             }
             "--dbnum" | "--select-db" => self.db = Some(arguments.value(name)?),
             "-3" | "--resp3" => self.resp3 = true,
             "--protocol" => match arguments.text()?.as_str() {
                 "2" | "resp2" | "redis" => self.resp3 = false,
                 "3" | "resp3" => self.resp3 = true,
-                other => return Err(format!("'{other}' is no protocol: 2 or 3")),
+                other => return Err(format!("'{other}' is not a protocol: use 2 or 3")),
             },
             "--tls" => self.tls = true,
             "--sni" => self.sni = Some(arguments.text()?),
@@ -156,7 +156,7 @@ impl TargetOptions {
         Ok(true)
     }
 
-    /// Takes the settings of a URI. `None` if it is not a valid address.
+    /// Applies the settings of a URI. `None` if it is not a valid address.
     pub fn take_uri(&mut self, uri: &str) -> Option<()> {
         let (scheme, rest) = uri.split_once("://")?;
         match scheme {
@@ -193,7 +193,7 @@ impl TargetOptions {
         Some(())
     }
 
-    /// The server that the options name. Reads certificates if TLS is requested.
+    /// The server named by the options. Reads certificates if TLS is requested.
     pub fn target(&self) -> Result<Target, String> {
         let host = self.host.clone().unwrap_or_else(|| "127.0.0.1".into());
         let tls = if self.tls {
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!((target.db, target.resp3, target.tls.is_some()), (4, true, false));
         let target = options("-s /tmp/sock").unwrap().target().unwrap();
         assert_eq!(target.address, Address::Unix("/tmp/sock".into()));
-        assert!(options("-p x").unwrap_err().contains("'x' is no value for -p"));
+        assert!(options("-p x").unwrap_err().contains("'x' is not a valid value for -p"));
         assert!(options("--nothing").is_err());
     }
 

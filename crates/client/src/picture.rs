@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A picture of a primary and its replicas in letters, for tools that print groups.
+//! A text diagram of a primary and its replicas, for tools that print groups.
 
-/// The line from the primary to a replica.
+/// The connection line from the primary to a replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Line {
-    /// It is in sync.
+    /// The replica is in sync.
     InSync,
-    /// It is connected, and not in sync.
+    /// The replica is connected, but not in sync.
     Behind,
-    /// It is not connected to the primary.
+    /// The replica is not connected to the primary.
     Cut,
-    /// It cannot be reached at all.
+    /// The replica is unreachable.
     Lost,
 }
 
@@ -25,7 +25,7 @@ impl Line {
     }
 }
 
-/// The primary's name, and a line for each replica with its name; `None`: there is no primary. Each
+/// The primary's name, and a line for each replica with its name. `None` means no primary. Each
 /// text line ends with a line feed.
 pub fn picture(primary: Option<&str>, replicas: &[(Line, String)]) -> String {
     let mut out = format!("  {}\n", primary.unwrap_or("(no primary)"));

@@ -11,13 +11,13 @@ use crate::info::Info;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     pub id: u32,
-    /// Its name, at most 15 bytes.
+    /// Name of the thread, at most 15 bytes.
     pub name: String,
-    /// Time on a processor so far.
+    /// Processor time so far.
     pub time: Duration,
 }
 
-/// The threads of a process, in the order of their ids.
+/// The threads of a process, ordered by ID.
 pub fn tasks(process_id: u32) -> Vec<Task> {
     let Ok(folder) = std::fs::read_dir(format!("/proc/{process_id}/task")) else { return Vec::new() };
     let mut tasks: Vec<Task> = folder.filter_map(|entry| task(entry.ok()?.path())).collect();
@@ -28,7 +28,7 @@ pub fn tasks(process_id: u32) -> Vec<Task> {
 /// How long a process has been running.
 pub fn age(process_id: u32) -> Option<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{process_id}/stat")).ok()?;
-    // Field 22: its start time in clock ticks since the system's start.
+    // Field 22: the start time in clock ticks since boot.
     let start: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
     let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
     let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
@@ -36,9 +36,9 @@ pub fn age(process_id: u32) -> Option<Duration> {
     Duration::try_from_secs_f64(age.max(0.0)).ok()
 }
 
-/// The process of this machine that belongs to this INFO; `None` if it belongs to another machine
-/// or another container. The id alone is not enough: it must also have run as long as the server
-/// reports.
+/// The process on this machine that produced this INFO; `None` if the server runs on another
+/// machine or in another container. The ID alone is not enough: the process must also be as old
+/// as the server reports.
 pub fn of_server(info: &Info) -> Option<u32> {
     let process_id = info.number("process_id")? as u32;
     let uptime = info.number("uptime_in_seconds")?;
@@ -46,7 +46,7 @@ pub fn of_server(info: &Info) -> Option<u32> {
     (difference.abs() <= AGE_TOLERANCE).then_some(process_id)
 }
 
-/// A server counts its uptime from the end of its start, in whole seconds.
+/// A server counts its uptime from the end of its startup, in whole seconds.
 const AGE_TOLERANCE: f64 = 3.0;
 
 fn task(folder: PathBuf) -> Option<Task> {
@@ -55,7 +55,8 @@ fn task(folder: PathBuf) -> Option<Task> {
     Some(Task { id, name, time: exact(&folder).or_else(|| in_ticks(&folder))? })
 }
 
-/// From the scheduler's own figures, in nanoseconds: `time on processor, time waiting, slices`.
+/// From the scheduler's own statistics, in nanoseconds: `time on processor, time waiting,
+/// slices`.
 fn exact(folder: &std::path::Path) -> Option<Duration> {
     let text = std::fs::read_to_string(folder.join("schedstat")).ok()?;
     let nanos: u64 = text.split_whitespace().next()?.parse().ok()?;
@@ -63,11 +64,11 @@ fn exact(folder: &std::path::Path) -> Option<Duration> {
     (nanos > 0).then(|| Duration::from_nanos(nanos))
 }
 
-/// From `stat`, in clock ticks of usually 10 ms.
+/// From `stat`, in clock ticks, usually of 10 ms.
 fn in_ticks(folder: &std::path::Path) -> Option<Duration> {
     let text = std::fs::read_to_string(folder.join("stat")).ok()?;
-    // The name in parentheses may contain blanks: fields are counted after it. utime and stime are
-    // fields 14 and 15.
+    // The name in parentheses may contain blanks, so fields are counted after it. utime and stime
+    // are fields 14 and 15.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();
     let ticks = ticks()? + ticks()?;
@@ -92,7 +93,7 @@ mod tests {
     fn our_own_thread_is_found_and_its_time_grows() {
         let worker = std::thread::Builder::new().name("some worker".into());
         let worker = worker.spawn(|| {
-            // While other threads end, the kernel's list may leave some out.
+            // While other threads end, the kernel's list may omit some.
             let find = || {
                 let mut lists = std::iter::repeat_with(|| tasks(std::process::id()));
                 lists

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A reply exactly as it was sent, in RESP2 or RESP3, and its parser: the only one of the tools and
+//! A reply exactly as sent, in RESP2 or RESP3, and its parser: the only one of the tools and
 //! tests (braid-bench's `reply_scanner.rs` counts replies without building any).
 //!
-//! Tests compare replies in this form; tools turn them into a [`Value`](crate::Value), which drops
-//! details that they do not need. Doubles, big numbers and errors stay text, because a server's
+//! Tests compare replies in this form; tools turn them into a [`Value`](crate::Value), which
+//! drops details that they do not need. Doubles, big numbers and errors stay text, because the
 //! spelling of a number is part of the comparison. No input makes the parser panic: nesting is
-//! bounded, and memory is allocated only for bytes that have arrived.
+//! bounded, and memory is allocated only for received bytes.
 
 /// One reply.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,7 +18,7 @@ pub enum Reply {
     Integer(i64),
     /// `$3` and its bytes
     Bulk(Vec<u8>),
-    /// `=`: bytes after a format of three letters
+    /// `=`: bytes after a three-letter format
     Verbatim(Vec<u8>),
     /// `,1.5`, as written
     Double(Vec<u8>),
@@ -40,11 +40,11 @@ pub enum Reply {
     Map(Vec<(Reply, Reply)>),
     /// `>`
     Push(Vec<Reply>),
-    /// `|`: the attributes, and the reply they belong to
+    /// `|`: the attributes, and the reply that they belong to
     Attribute(Vec<(Reply, Reply)>, Box<Reply>),
 }
 
-/// Why bytes are not a reply.
+/// The reason why bytes are not a reply.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ParseError {
     /// More bytes are needed.
@@ -54,7 +54,7 @@ pub enum ParseError {
 }
 
 impl Reply {
-    /// Reads one reply from the start of `bytes`; returns it and its length in bytes.
+    /// Reads one reply from the start of `bytes`. Returns the reply and its length in bytes.
     pub fn parse(bytes: &[u8]) -> Result<(Reply, usize), ParseError> {
         let mut reader = Reader { bytes, at: 0 };
         let value = reader.value(0)?;
@@ -149,7 +149,7 @@ impl std::fmt::Display for Reply {
     }
 }
 
-/// Bytes as a double-quoted word that `redis-cli` reads back.
+/// Bytes as a double-quoted word that `redis-cli` can read back.
 pub fn quote(bytes: &[u8]) -> String {
     let mut text = String::from("\"");
     for &byte in bytes {
@@ -166,7 +166,7 @@ pub fn quote(bytes: &[u8]) -> String {
     text
 }
 
-/// Arguments as one line that `redis-cli` reads back; plain words stay unquoted.
+/// Arguments as one line that `redis-cli` can read back; plain words stay unquoted.
 pub fn line<A: AsRef<[u8]>>(arguments: &[A]) -> String {
     let words: Vec<String> = arguments
         .iter()
@@ -180,7 +180,7 @@ pub fn line<A: AsRef<[u8]>>(arguments: &[A]) -> String {
     words.join(" ")
 }
 
-/// Deeper nesting than any server sends; bounded so that invalid input cannot exhaust the stack.
+/// More nesting than any server sends; bounded so that invalid input cannot exhaust the stack.
 const DEPTH_MAX: usize = 64;
 
 struct Reader<'a> {

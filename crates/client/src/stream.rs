@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One connection's bytes, plain or through TLS, over TCP or a unix socket.
+//! One connection's byte stream, plain or over TLS, on TCP or a Unix socket.
 //!
-//! Supports blocking and non-blocking sockets: on the latter both directions return `WouldBlock`,
-//! and TLS records that could not be sent yet are kept here until [`Stream::flush`].
+//! Supports blocking and non-blocking sockets. On non-blocking ones, both directions return
+//! `WouldBlock`, and unsent TLS records are kept here until [`Stream::flush`].
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,7 +22,7 @@ impl Stream {
     }
 
     /// Receives into `buffer`. `Ok(0)` is the end of the connection. If fewer bytes than the
-    /// buffer's size arrive, none are left in here: the socket's readiness tells when to call
+    /// buffer's size arrive, none are buffered here: the socket's readiness says when to call
     /// again.
     #[inline]
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -37,7 +37,7 @@ impl Stream {
         loop {
             match tls.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // A close without TLS's close_notify still ends the connection.
+                // A close without TLS's close_notify also ends the connection.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 other => return other,
             }
@@ -45,7 +45,7 @@ impl Stream {
                 return Ok(0);
             }
             let processed = tls.process_new_packets();
-            // Replies of the handshake, or the alert that states why it failed.
+            // Handshake replies, or the alert that states why the handshake failed.
             while tls.wants_write() {
                 match tls.write_tls(&mut &self.socket) {
                     Ok(_) => {}
@@ -57,8 +57,8 @@ impl Stream {
         }
     }
 
-    /// Sends from `bytes`; returns the number of bytes taken. With TLS all are taken at once, but
-    /// some may still have to be sent: see [`Stream::wants_write`].
+    /// Sends from `bytes`. Returns the number of bytes taken. With TLS all bytes are taken, but
+    /// some may still be unsent: see [`Stream::wants_write`].
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.tls {
@@ -71,7 +71,7 @@ impl Stream {
         }
     }
 
-    /// Sends bytes that TLS has kept back, as far as the socket takes them.
+    /// Sends the bytes that TLS has buffered, as far as the socket takes them.
     pub fn flush(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         while tls.wants_write() {
@@ -90,7 +90,7 @@ impl Stream {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// The socket itself, to set its options.
+    /// The underlying socket, for setting options.
     pub fn socket(&self) -> &Socket {
         &self.socket
     }

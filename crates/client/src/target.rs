@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Address of a server, and the start of a connection.
+//! A server's address, and the start of a connection.
 
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
@@ -20,14 +20,14 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// Why a server cannot be reached, as a message for the user.
+/// A message for the user that states why a server is unreachable.
 pub fn cannot_connect(address: &Address, error: &io::Error) -> String {
     let error_text = error.to_string();
     // The error number adds nothing to the text.
     let reason = error_text.split(" (os error ").next().unwrap_or_default();
     let advice = match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
-            "; no server listens there (-h, -p and -s say where to look)"
+            "; no server listens there (choose another one with -h, -p or -s)"
         }
         _ => "",
     };
@@ -44,14 +44,14 @@ impl fmt::Display for Address {
     }
 }
 
-/// A server, and the start of every connection to it.
+/// A server, and the settings for the start of every connection to it.
 #[derive(Clone)]
 pub struct Target {
     pub address: Address,
     pub user: Option<String>,
     pub password: Option<String>,
     pub db: u32,
-    /// Begin with HELLO 3.
+    /// Start with HELLO 3.
     pub resp3: bool,
     pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
@@ -66,7 +66,7 @@ impl Target {
         Target { address, user: None, password: None, db: 0, resp3: false, tls: None }
     }
 
-    /// The commands at the start of every connection; each has one reply.
+    /// The commands sent at the start of every connection; each has one reply.
     pub fn greeting(&self) -> Vec<Vec<String>> {
         let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<String>>();
         let mut commands = Vec::new();
@@ -95,8 +95,8 @@ impl Target {
         }
     }
 
-    /// Connects and waits until connected; also returns the first address that accepted. Does not
-    /// send the greeting.
+    /// Connects and waits for the connection. Also returns the address that accepted, the first
+    /// to do so. Does not send the greeting.
     pub fn connect(&self) -> io::Result<(Stream, SockAddr)> {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in self.resolve()? {
@@ -112,13 +112,13 @@ impl Target {
         Err(last)
     }
 
-    /// Begins to connect, non-blocking: writable means connected (or failed, which the first write
+    /// Starts a non-blocking connect: writable means connected (or failed, which the first write
     /// reports).
     pub fn connect_later(&self, address: &SockAddr) -> io::Result<Stream> {
         let socket = socket_for(address)?;
         if address.is_unix() {
-            // Unix sockets connect at once or not at all: a failed attempt would have to be
-            // repeated.
+            // Unix sockets connect immediately or not at all, so a non-blocking attempt that
+            // fails would have to be repeated.
             socket.connect(address)?;
             socket.set_nonblocking(true)?;
             return self.dress(socket);
@@ -178,8 +178,7 @@ mod tests {
         let refused = io::Error::from_raw_os_error(111);
         assert_eq!(
             cannot_connect(&address, &refused),
-            "cannot connect to 127.0.0.1:1: Connection refused; no server listens there (-h, -p and -s say \
-             where to look)"
+            "cannot connect to 127.0.0.1:1: Connection refused; no server listens there (choose another one with -h, -p or -s)"
         );
         assert_eq!(cannot_connect(&address, &io::Error::other("odd")), "cannot connect to 127.0.0.1:1: odd");
     }

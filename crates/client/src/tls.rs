@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Client side of TLS: trusted certificates, the client's own, and cipher suites.
+//! The client side of TLS: trusted certificates, the client's own certificate, and cipher suites.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// TLS options of the command line.
+/// TLS options from the command line.
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
     /// Certificates to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// A folder of such files.
+    /// A folder of certificate files to trust.
     pub ca_directory: Option<PathBuf>,
     /// Trust any certificate.
     pub insecure: bool,
-    /// Our certificate (chain), for servers that ask for one.
+    /// The client's certificate (chain), for servers that request one.
     pub certificate: Option<PathBuf>,
-    /// Its private key.
+    /// The certificate's private key.
     pub key: Option<PathBuf>,
     /// Cipher suites to offer, in order of preference, as `TLS_AES_128_GCM_SHA256:...`; `None`
     /// offers all.
     pub cipher_suites: Option<String>,
 }
 
-/// Locations of the certificates that systems trust.
+/// Locations of the systems' trusted certificates.
 const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -37,8 +37,8 @@ const SYSTEM_BUNDLES: [&str; 4] = [
 ];
 
 impl TlsOptions {
-    /// The configuration for rustls. Errors are messages for the user: a file that cannot be read,
-    /// or contradicting options.
+    /// The rustls configuration. Errors are messages for the user: an unreadable file, or
+    /// contradictory options.
     pub fn client_config(&self) -> Result<Arc<ClientConfig>, String> {
         let provider = Arc::new(self.provider()?);
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -57,7 +57,7 @@ impl TlsOptions {
                     .with_client_auth_cert(certificates(certificate)?, key_of)
                     .map_err(|error| unreadable(certificate, error))?
             }
-            _ => return Err("--cert and --key belong together".into()),
+            _ => return Err("--cert and --key must be given together".into()),
         };
         Ok(Arc::new(config))
     }
@@ -67,7 +67,7 @@ impl TlsOptions {
         if let Some(wanted) = &self.cipher_suites {
             let all = std::mem::take(&mut provider.cipher_suites);
             for name in wanted.split(':') {
-                // rustls uses the prefix TLS13_ where the standard's name has TLS_.
+                // rustls uses the prefix TLS13_ where the standard name has TLS_.
                 let suite = all.iter().find(|suite| {
                     suite.suite().as_str().is_some_and(|own| own.replace("TLS13_", "TLS_") == name)
                 });
@@ -113,7 +113,11 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let all: Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(path).map_err(|error| unreadable(path, error))?.collect();
     let all = all.map_err(|error| unreadable(path, error))?;
-    if all.is_empty() { Err(format!("{}: no certificate in it", path.display())) } else { Ok(all) }
+    if all.is_empty() {
+        Err(format!("{}: the file contains no certificate", path.display()))
+    } else {
+        Ok(all)
+    }
 }
 
 fn unreadable(path: &Path, error: impl std::fmt::Display) -> String {
@@ -122,10 +126,11 @@ fn unreadable(path: &Path, error: impl std::fmt::Display) -> String {
 
 /// The name that the server's certificate must contain.
 pub fn server_name(name: &str) -> Result<ServerName<'static>, String> {
-    ServerName::try_from(name.to_owned()).map_err(|_| format!("'{name}' is no name for TLS: give --sni NAME"))
+    ServerName::try_from(name.to_owned())
+        .map_err(|_| format!("'{name}' is not a TLS server name: give --sni NAME"))
 }
 
-/// `--insecure`: any certificate is accepted. The handshake's signatures are still checked.
+/// Implements `--insecure`: any certificate is accepted. Handshake signatures are still checked.
 #[derive(Debug)]
 struct TrustAll(Arc<CryptoProvider>);
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A reply as a value, the same for RESP2 and RESP3.
 //!
-//! For the control connection of tools, where replies are few and their exact form does not matter.
+//! For the tools' control connections, where replies are few and their exact form does not
+//! matter.
 
 use crate::reply::Reply;
 
-/// One reply. Verbatim strings are [`Value::Bulk`] without their format, sets and pushes are
-/// [`Value::Array`], attributes are left out.
+/// One reply. Verbatim strings become [`Value::Bulk`] without their format, sets and pushes
+/// become [`Value::Array`], and attributes are left out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Status(String),
@@ -33,7 +34,8 @@ impl Value {
         }
     }
 
-    /// The elements of an array; alternating keys and values of a map; none for other values.
+    /// The elements of an array, or the alternating keys and values of a map; none for other
+    /// values.
     pub fn elements(self) -> Vec<Value> {
         match self {
             Value::Array(elements) => elements,
@@ -42,7 +44,7 @@ impl Value {
         }
     }
 
-    /// An integer, or a string that is the text of an integer.
+    /// The number of an integer, or of a string that holds an integer.
     pub fn integer(&self) -> Option<i64> {
         match self {
             Value::Integer(number) => Some(*number),

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Long-running scripts: their state, and killing them.
 //!
-//! A run becomes *visible* after some milliseconds: from then on SCRIPT KILL, FUNCTION KILL and
-//! FUNCTION STATS know it on every thread. A run with the world stopped blocks all other threads:
-//! they continue outside of the gate and run the few commands that are allowed there. Other
-//! requests are held back until `busy-reply-threshold`, when the run is *busy* and they get an
-//! error.
+//! A run becomes *visible* after some milliseconds: from then on, SCRIPT KILL, FUNCTION KILL and
+//! FUNCTION STATS see it on every thread. A run with the world stopped blocks all other threads:
+//! they continue outside the gate and run the few commands that are allowed there. Other requests
+//! are held back until `busy-reply-threshold`, when the run becomes *busy* and they get an error.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,14 +41,14 @@ pub struct Running {
     pub kind: ScriptKind,
     /// The function's name, or the script's SHA-1.
     pub name: String,
-    /// The request that runs it.
+    /// The request that started the run.
     pub command: Vec<Vec<u8>>,
     started: Instant,
     killed: AtomicBool,
     wrote: AtomicBool,
-    /// It has run for `busy-reply-threshold`.
+    /// The run has lasted for `busy-reply-threshold`.
     busy: AtomicBool,
-    /// It runs with the world stopped.
+    /// The run has stopped the world.
     alone: AtomicBool,
 }
 
@@ -68,12 +67,12 @@ impl Running {
         }
     }
 
-    /// Milliseconds since its start.
+    /// Milliseconds since the start of the run.
     pub fn elapsed_ms(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
     }
 
-    /// A kill was requested.
+    /// True if a kill was requested.
     pub fn is_killed(&self) -> bool {
         self.killed.load(Relaxed)
     }
@@ -83,12 +82,12 @@ impl Running {
         self.busy.store(true, Relaxed);
     }
 
-    /// It has run for `busy-reply-threshold`.
+    /// True if the run has lasted for `busy-reply-threshold`.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Relaxed)
     }
 
-    /// It runs with the world stopped.
+    /// Marks the run as one that has stopped the world.
     pub fn set_alone(&self) {
         self.alone.store(true, Relaxed);
     }
@@ -121,7 +120,8 @@ impl Busy {
         self.error_of(|running| running.alone.load(Relaxed))
     }
 
-    /// The error for commands that wait for any busy script, also one that runs beside others.
+    /// The error for commands that wait for any busy script, even one that runs concurrently with
+    /// other commands.
     pub fn any_error(&self) -> Option<CommandError> {
         self.error_of(|_| true)
     }
@@ -132,12 +132,12 @@ impl Busy {
         Some(CommandError::text(running.kind.busy_error()))
     }
 
-    /// True if any run is visible. Requests held back resume when it ends or becomes busy.
+    /// True if any run is visible. Requests held back resume when the run ends or becomes busy.
     pub fn is_any(&self) -> bool {
         !self.running.lock().is_empty()
     }
 
-    /// The longest run of this kind.
+    /// The longest-running script of this kind.
     pub fn current_of(&self, kind: ScriptKind) -> Option<Arc<Running>> {
         let all = self.running.lock();
         all.iter().filter(|running| running.kind == kind).min_by_key(|running| running.started).cloned()

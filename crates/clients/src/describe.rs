@@ -13,7 +13,7 @@ use braid_spec::{Command, CommandTable};
 
 use crate::record::{ClientRecord, UNCOUNTED_REPLY, client_flags, counted_reply_bytes};
 
-/// Letters of the flags, in display order.
+/// Flag letters, in display order.
 pub const FLAG_LETTERS: &[(u32, u8)] = &[
     (client_flags::REPLICA, b'S'),
     (client_flags::PRIMARY, b'M'),
@@ -53,8 +53,8 @@ pub fn idle_seconds(now_ms: i64, record: &ClientRecord) -> i64 {
     seconds_since(now_ms, record.last_active_ms.load(Relaxed))
 }
 
-/// Appends a client's line. `current`: the running command if this is the calling client, whose
-/// record lags behind.
+/// Appends a client's line. `current` is the running command if this is the calling client, whose
+/// record is stale.
 pub fn describe(
     out: &mut Vec<u8>,
     commands: &CommandTable,
@@ -69,7 +69,7 @@ pub fn describe(
     let age = seconds_since(now, record.created_ms);
     let idle = if own { 0 } else { idle_seconds(now, record) };
     let bytes = |value: &AtomicUsize| value.load(Relaxed);
-    // Writing to a vector does not fail.
+    // Writing to a vector cannot fail.
     let _ = write!(
         out,
         "id={} addr={} laddr={} fd={} name=",
@@ -81,7 +81,7 @@ pub fn describe(
     let argument_bytes =
         if own { args.iter().map(|arg| arg.len()).sum() } else { bytes(&record.argument_bytes) };
     let pending = bytes(&record.reply_bytes);
-    // The first bytes are shown as `obl`, the rest as `omem`, as in other servers: tools watch
+    // As in other servers, the first bytes are shown as `obl`, the rest as `omem`: tools watch
     // `omem` to find slow readers.
     let overflow = counted_reply_bytes(pending);
     let _ = write!(

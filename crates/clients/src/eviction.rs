@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Client eviction: the clients to close while all of them together exceed `maxmemory-clients`.
+//! Client eviction: chooses the clients to close while all clients together exceed
+//! `maxmemory-clients`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,7 +10,7 @@ use braid_config::{ClientsMemoryLimit, Config};
 use crate::record::{ClientRecord, client_flags};
 use crate::registry::Registry;
 
-/// The limit in bytes; `None` without one.
+/// The limit in bytes; `None` if there is none.
 #[inline]
 pub fn limit_bytes(config: &Config) -> Option<u64> {
     match config.maxmemory_clients() {
@@ -23,7 +24,7 @@ pub fn limit_bytes(config: &Config) -> Option<u64> {
 }
 
 impl Registry {
-    /// The clients to close, largest first, so that the others hold at most `max` bytes. Clients
+    /// The clients to close, largest first, so that the rest hold at most `max` bytes. Clients
     /// with CLIENT NO-EVICT, monitors and replicas neither count nor are closed.
     pub fn beyond(&self, max: u64) -> Vec<Arc<ClientRecord>> {
         let exempt =

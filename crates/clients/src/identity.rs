@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! User identity, as kept in a client's record, with counters of denials.
+//! User identity, as stored in a client's record, with counters of denials.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -49,7 +49,7 @@ impl PartialEq for Identity {
 impl Eq for Identity {}
 
 impl Identity {
-    /// A new identity, with its counters at zero.
+    /// A new identity with zeroed counters.
     pub fn new(number: u64, name: &[u8]) -> Identity {
         Identity { number, name: name.into(), denied: Default::default() }
     }
@@ -59,7 +59,7 @@ impl Identity {
         self.denied[reason as usize].fetch_add(1, Relaxed);
     }
 
-    /// Denials for a reason since the user was created or CONFIG RESETSTAT.
+    /// Denials for a reason since the user was created or CONFIG RESETSTAT was called.
     pub fn denied(&self, reason: Reason) -> u64 {
         self.denied[reason as usize].load(Relaxed)
     }

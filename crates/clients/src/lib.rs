@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! State of connected clients shared by all threads, and the channels to the loop that owns a
-//! client.
+//! State of connected clients shared by all threads, and the mailboxes of the loops that own
+//! them.
 //!
-//! A client belongs to one event loop. Other threads see its [`record`](ClientRecord), send
+//! A client belongs to one event loop. Other threads read its [`record`](ClientRecord), send
 //! messages to its owner's mailbox, end its wait, or close it. States that concern all clients (a
 //! pause, a long script, the attention word) are here, too. This crate takes no shard locks and
 //! touches no sockets.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Mailbox: messages from other threads about a client that a loop owns.
+//! Mailbox: messages from other threads about the clients of a loop.
 //!
 //! A connection belongs to one event loop, and only that loop touches it. Other threads post a
 //! message and ring the event notifier that the loop polls. The ring is skipped while the loop is
-//! known to be awake with mail waiting.
+//! known to be awake with mail pending.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ pub struct Mailbox<M> {
 }
 
 impl<M> Mailbox<M> {
-    /// An empty mailbox. Fails when the process is out of file descriptors.
+    /// An empty mailbox. Fails if the process is out of file descriptors.
     pub fn new() -> std::io::Result<Mailbox<M>> {
         let notifier = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Mailbox { queue: SegQueue::new(), notifier, rung: AtomicBool::new(false) })
@@ -34,16 +34,16 @@ impl<M> Mailbox<M> {
     /// Wakes the owner.
     pub fn ring(&self) {
         if !self.rung.swap(true, Ordering::AcqRel) {
-            // The write only fails if the counter is full, and then the owner is awake already.
+            // The write fails only if the counter is full; then the owner is already awake.
             let _ = rustix::io::write(&self.notifier, &1u64.to_ne_bytes());
         }
     }
 
-    /// Called by the owner when the notifier is readable, before it takes messages.
+    /// Must be called by the owner when the notifier is readable, before it takes messages.
     pub fn acknowledge(&self) {
         let _ = rustix::io::read(&self.notifier, &mut [0; 8]);
-        // An exchange rather than a store: it synchronizes with senders that found the bell rung,
-        // and is not reordered with the following take.
+        // A swap rather than a store: it synchronizes with senders that found the bell already
+        // rung, and is not reordered with the following take.
         self.rung.swap(false, Ordering::AcqRel);
     }
 
@@ -52,7 +52,7 @@ impl<M> Mailbox<M> {
         self.queue.pop()
     }
 
-    /// The notifier, polled for reading.
+    /// The notifier, to be polled for reading.
     pub fn notifier(&self) -> BorrowedFd<'_> {
         self.notifier.as_fd()
     }

@@ -14,17 +14,18 @@ use crate::record::Message;
 /// Mailboxes of all executing threads, by slot.
 pub struct Mailboxes {
     slots: Slots<Arc<Mailbox<Message>>>,
-    /// Number of running threads, with the slots below it. Mailboxes of stopped threads stay.
+    /// Number of running threads, which use the slots below it. Mailboxes of stopped threads
+    /// stay.
     threads: AtomicUsize,
 }
 
 impl Mailboxes {
-    /// Mailboxes for `threads` threads, which [`Mailboxes::make_room`] allocates.
+    /// For `threads` threads; [`Mailboxes::make_room`] allocates the mailboxes.
     pub fn new(threads: usize) -> Mailboxes {
         Mailboxes { slots: Slots::new(THREADS_MAX), threads: AtomicUsize::new(threads) }
     }
 
-    /// Allocates mailboxes for `threads` threads. Fails when the process is out of file
+    /// Allocates mailboxes for `threads` threads. Fails if the process is out of file
     /// descriptors.
     pub fn make_room(&self, threads: usize) -> std::io::Result<()> {
         self.slots.try_grow(threads, |_| Mailbox::new().map(Arc::new))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Pausing commands, or only writes, until a deadline: CLIENT PAUSE, shutdown and failover while
-//! replicas catch up, and throttling of writers.
+//! Pausing of commands, or of writes only, until a deadline: CLIENT PAUSE, shutdown and failover
+//! while replicas catch up, and throttling of writers.
 
 use braid_base::clock::unix_ms;
 use parking_lot::Mutex;
@@ -9,16 +9,16 @@ use crate::attention::{Attention, PAUSED};
 use crate::mailboxes::Mailboxes;
 use crate::record::Message;
 
-/// Commands to pause.
+/// The commands to pause.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum PauseMode {
     Write,
-    /// Whatever reads or writes the dataset.
+    /// Commands that read or write the dataset.
     Data,
     All,
 }
 
-/// Purpose of a pause; pauses of different purposes are independent.
+/// The purpose of a pause; pauses of different purposes are independent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// CLIENT PAUSE.
@@ -29,9 +29,9 @@ pub enum Purpose {
     Failover,
     /// A replica that cannot keep up.
     Throttle,
-    /// A peer of active-active replication that cannot, or its thread here.
+    /// A peer of active-active replication that cannot keep up, or its local thread.
     Peers,
-    /// A full copy of a peer that is merged.
+    /// A full copy from a peer is being merged.
     Copy,
 }
 
@@ -40,7 +40,7 @@ pub enum Purpose {
 pub struct Pause(Mutex<[Option<(PauseMode, i64)>; 6]>);
 
 impl Pause {
-    /// Pauses until `until_ms`. An active pause is never made weaker or shorter.
+    /// Pauses until `until_ms`. An active pause is never weakened or shortened.
     fn start(&self, purpose: Purpose, mode: PauseMode, until_ms: i64, now_ms: i64) {
         let pause = &mut self.0.lock()[purpose as usize];
         *pause = match pause.filter(|(_, until)| *until > now_ms) {
@@ -53,7 +53,7 @@ impl Pause {
         self.0.lock()[purpose as usize] = None;
     }
 
-    /// Removes pauses that have ended at `now_ms`. True if there was one.
+    /// Removes pauses that have ended at `now_ms`. True if there were any.
     fn forget_ended(&self, now_ms: i64) -> bool {
         let mut pauses = self.0.lock();
         let mut ended = false;
@@ -67,7 +67,7 @@ impl Pause {
     pub fn current(&self, now_ms: i64) -> Option<(PauseMode, i64)> {
         self.0.lock().iter().flatten().filter(|(_, until)| *until > now_ms).max().copied()
     }
-    /// Starts a pause. An active one is never made weaker or shorter.
+    /// Starts a pause. An active pause is never weakened or shortened.
     pub fn begin(
         &self,
         attention: &Attention,
@@ -86,16 +86,16 @@ impl Pause {
         self.follow(attention, mailboxes, unix_ms());
     }
 
-    /// Ends pauses that are over.
+    /// Ends pauses whose deadline has passed.
     pub fn end_in_time(&self, attention: &Attention, mailboxes: &Mailboxes, now_ms: i64) {
         if attention.get() & PAUSED != 0 && self.forget_ended(now_ms) {
             self.follow(attention, mailboxes, now_ms);
         }
     }
 
-    /// Updates the attention word and the loops.
+    /// Updates the attention word and notifies the loops.
     fn follow(&self, attention: &Attention, mailboxes: &Mailboxes, now_ms: i64) {
-        // In this order, so that a pause that starts meanwhile keeps its bit.
+        // In this order, so that a pause that starts in between keeps its bit.
         attention.set(PAUSED, false);
         if self.current(now_ms).is_some() {
             attention.set(PAUSED, true);

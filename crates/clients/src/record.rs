@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Client record: atomics updated by the owner and readable by all threads; and the messages to the
+//! Client record: atomics updated by the owner and readable by all threads, and messages to the
 //! owner.
 
 use std::net::SocketAddr;
@@ -19,15 +19,16 @@ pub enum Message {
     Kill(u64),
     /// A client's wait ended without being served.
     Unblock { id: u64, how: Unblocking },
-    /// A blocked client was served: its reply, and the journal offset of the changes (0: none).
+    /// A blocked client was served: its reply, and the journal offset of the changes (0 means
+    /// none).
     Served { id: u64, reply: Vec<u8>, written_to: u64 },
     /// A precomputed result is ready: run the command again.
     RunAgain(u64),
-    /// Slots are not served here any more: end the client's subscriptions to their shard channels.
+    /// Slots are no longer served here: end the client's subscriptions to their shard channels.
     LeaveSlots(u64),
     /// A replica has data to send.
     Feed(u64),
-    /// A pause has ended or become shorter: check postponed clients again.
+    /// A pause has ended or become shorter: recheck postponed clients.
     Resume,
     /// A new connection for this loop.
     Accepted(Accepted),
@@ -61,13 +62,13 @@ impl Message {
 /// How a wait ended without being served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unblocking {
-    /// As by its timeout.
+    /// As if by its timeout.
     Timeout,
     /// CLIENT UNBLOCK ... ERROR.
     Error,
     /// This server has become a replica.
     RoleChange,
-    /// The same, of a client that is sent to the primary.
+    /// The same, for a client that is redirected to the primary.
     Redirect,
 }
 
@@ -104,16 +105,17 @@ impl std::fmt::Display for Address {
 
 /// Reply bytes that do not count towards `client-output-buffer-limit`.
 pub const UNCOUNTED_REPLY: usize = 16 * 1024;
-/// Bytes beyond count in steps of this size: Redis allocates in such steps, and limits are tuned to
-/// it.
+/// Bytes beyond that count in steps of this size: Redis allocates in such steps, and limits are
+/// tuned to that.
 const REPLY_STEP: usize = 20 * 1024;
 
-/// Bytes waiting to be sent beyond the first ones, as limits count them and CLIENT LIST shows them.
+/// Unsent reply bytes beyond the first [`UNCOUNTED_REPLY`], as counted by limits and shown by
+/// CLIENT LIST.
 pub fn counted_reply_bytes(bytes: usize) -> usize {
     bytes.saturating_sub(UNCOUNTED_REPLY).next_multiple_of(REPLY_STEP)
 }
 
-/// Texts that change rarely.
+/// Texts that rarely change.
 #[derive(Default, Clone)]
 pub struct ClientTexts {
     pub name: Vec<u8>,
@@ -125,7 +127,7 @@ pub struct ClientTexts {
 pub mod client_flags {
     pub const MULTI: u32 = 1;
     pub const BLOCKED: u32 = 2;
-    /// Never stored: derived from the flag of the watched keys.
+    /// Never stored: derived from the watch flag.
     pub const DIRTY_WATCH: u32 = 4;
     pub const CLOSE_AFTER_REPLY: u32 = 8;
     pub const CLOSE_NOW: u32 = 16;
@@ -141,15 +143,15 @@ pub mod client_flags {
     /// The target of redirected invalidations is gone.
     pub const TRACKING_BROKEN: u32 = 8192;
     pub const TRACKING_BCAST: u32 = 16384;
-    /// Gets no invalidations for its own changes.
+    /// The client gets no invalidations for its own changes.
     pub const TRACKING_NOLOOP: u32 = 32768;
-    /// Is a replica.
+    /// The client is a replica.
     pub const REPLICA: u32 = 65536;
-    /// Sees expired keys while the server is in import mode.
+    /// The client sees expired keys while the server is in import mode.
     pub const IMPORT_SOURCE: u32 = 131_072;
-    /// The link to a primary, which CLIENT LIST shows as a client.
+    /// The link to a primary, shown as a client by CLIENT LIST.
     pub const PRIMARY: u32 = 262_144;
-    /// Reads from a replica (READONLY) although it supports redirections.
+    /// The client reads from a replica (READONLY) although it supports redirections.
     pub const READS_REPLICA: u32 = 524_288;
 }
 
@@ -158,11 +160,11 @@ pub mod client_flags {
 pub struct Waiting {
     pub waiter: Arc<AnyWaiter>,
     pub has_deadline: bool,
-    /// CLIENT UNBLOCK may end it.
+    /// CLIENT UNBLOCK may end the wait.
     pub can_be_ended: bool,
 }
 
-/// A client's record. Times are ms since the Unix epoch, sizes are bytes.
+/// A client's record. Times are in ms since the Unix epoch, sizes in bytes.
 pub struct ClientRecord {
     pub id: u64,
     pub address: Address,
@@ -170,13 +172,13 @@ pub struct ClientRecord {
     pub descriptor: i32,
     pub created_ms: i64,
     pub last_active_ms: AtomicI64,
-    /// Command id + 1; 0 = none yet.
+    /// Command ID + 1; 0 means none yet.
     pub last_command: AtomicU32,
     pub db: AtomicU32,
     pub flags: AtomicU32,
     /// 2 or 3.
     pub protocol: AtomicU8,
-    /// Supports redirections (CLIENT CAPA).
+    /// The client supports redirections (CLIENT CAPA).
     pub knows_redirect: AtomicBool,
     /// The owning loop. See [`ClientRecord::set_owner`].
     pub io_thread: AtomicU32,
@@ -188,14 +190,14 @@ pub struct ClientRecord {
     pub query_free: AtomicUsize,
     pub argument_bytes: AtomicUsize,
     pub multi_bytes: AtomicUsize,
-    /// Queued commands; -1 outside MULTI.
+    /// Number of queued commands; -1 outside MULTI.
     pub multi_count: AtomicI64,
     pub watch_count: AtomicUsize,
     /// Number of subscriptions.
     pub channels: AtomicU32,
     pub patterns: AtomicU32,
     pub shard_channels: AtomicU32,
-    /// Target of its invalidations; 0 = itself, -1 = not tracking.
+    /// Target of the client's invalidations; 0 means the client itself, -1 means not tracking.
     pub redirect: AtomicI64,
     pub reply_bytes: AtomicUsize,
     pub reply_capacity: AtomicUsize,
@@ -203,13 +205,13 @@ pub struct ClientRecord {
     pub total_bytes: AtomicUsize,
     pub authenticated: AtomicBool,
     pub texts: Mutex<Arc<ClientTexts>>,
-    /// Its user; the default user before log-in.
+    /// The client's user; the default user before log-in.
     pub user: Mutex<Arc<Identity>>,
-    /// Set when a watched key has changed; present while keys are watched.
+    /// Set to true when a watched key has changed; present while keys are watched.
     pub watch_flag: Mutex<Option<Arc<AtomicBool>>>,
-    /// Its wait, while blocked.
+    /// The client's wait, while blocked.
     pub waiting: Mutex<Option<Waiting>>,
-    /// Set once by the owning loop.
+    /// The owner's mailbox; `None` until a loop is assigned.
     mailbox: Mutex<Option<Arc<Mailbox<Message>>>>,
 }
 
@@ -267,17 +269,17 @@ impl ClientRecord {
         self.watch_flag.lock().as_ref().is_some_and(|flag| flag.load(Relaxed))
     }
 
-    /// True for clients on this machine, which some directives and commands require.
+    /// True for clients on this machine, as required by some directives and commands.
     pub fn is_local(&self) -> bool {
         match &self.address {
             Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
             Address::Unix(_) => true,
-            // A connection of the process itself.
+            // A connection from the process itself.
             Address::Unknown => self.descriptor < 0,
         }
     }
 
-    /// True with RESP2, which cannot tell messages from replies.
+    /// True for RESP2, which cannot distinguish messages from replies.
     pub fn speaks_resp2(&self) -> bool {
         self.protocol.load(Relaxed) != 3
     }
@@ -295,12 +297,12 @@ impl ClientRecord {
         work(self.io_thread.load(Relaxed) as usize)
     }
 
-    /// Sets the owner's mailbox. When this returns nothing is posted to the old one any more.
+    /// Sets the owner's mailbox. Once this returns, nothing more is posted to the old one.
     pub fn set_mailbox(&self, mailbox: &Arc<Mailbox<Message>>) {
         *self.mailbox.lock() = Some(Arc::clone(mailbox));
     }
 
-    /// Posts a message to the owner. False if the client has none yet.
+    /// Posts a message to the owner. False if the client has no owner yet.
     pub fn send(&self, message: Message) -> bool {
         match &*self.mailbox.lock() {
             Some(mailbox) => {
@@ -316,14 +318,14 @@ impl ClientRecord {
         self.flags.load(Relaxed) & flag != 0
     }
 
-    /// Sets or clears a flag; returns its old value.
+    /// Sets or clears a flag. Returns its old value.
     pub fn set_flag(&self, flag: u32, on: bool) -> bool {
         let before =
             if on { self.flags.fetch_or(flag, Relaxed) } else { self.flags.fetch_and(!flag, Relaxed) };
         before & flag != 0
     }
 
-    /// Changes the texts.
+    /// Edits the texts.
     pub fn edit_texts(&self, edit: impl FnOnce(&mut ClientTexts)) {
         edit(Arc::make_mut(&mut self.texts.lock()));
     }
@@ -350,7 +352,7 @@ impl ClientRecord {
         waiting.is_some_and(|waiting| self.claim(&waiting.waiter))
     }
 
-    /// Like [`ClientRecord::end_wait`], but not if the client must get its reply (CLIENT UNBLOCK).
+    /// As [`ClientRecord::end_wait`], except for a wait that must get its reply (CLIENT UNBLOCK).
     pub fn unblock(&self) -> bool {
         let waiting = self.waiting.lock().clone().filter(|waiting| waiting.can_be_ended);
         waiting.is_some_and(|waiting| self.claim(&waiting.waiter))

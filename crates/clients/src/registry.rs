@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Registry of connected clients, by id.
+//! Registry of connected clients by ID.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,12 +23,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Allocates a client id.
+    /// Allocates a client ID.
     pub fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Relaxed) + 1
     }
 
-    /// The last allocated id.
+    /// The last allocated ID.
     pub fn last_id(&self) -> u64 {
         self.next_id.load(Relaxed)
     }
@@ -51,24 +51,24 @@ impl Registry {
         self.count.load(Relaxed)
     }
 
-    /// A client by id.
+    /// A client by ID.
     pub fn get(&self, id: u64) -> Option<Arc<ClientRecord>> {
         self.clients.read().get(&id).cloned()
     }
 
-    /// All clients, by id.
+    /// All clients, ordered by ID.
     pub fn all(&self) -> Vec<Arc<ClientRecord>> {
         let mut all: Vec<_> = self.clients.read().values().cloned().collect();
         all.sort_by_key(|record| record.id);
         all
     }
 
-    /// Closes a client's connection. Its owner does so later; for all others the client is gone at
-    /// once. False if it was closed before.
+    /// Closes a client's connection. Its owner does so later; for all other threads the client is
+    /// gone at once. False if it was closed before.
     pub fn disconnect(&self, record: &ClientRecord) -> bool {
         let was_told = record.set_flag(client_flags::CLOSE_NOW, true);
         self.remove(record.id);
-        // Nothing is served to it after this.
+        // The client is not served after this.
         record.end_wait();
         // A client without an owner is closed by the loop that takes it over.
         record.send(Message::Kill(record.id));

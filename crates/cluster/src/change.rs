@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Makes a cluster of servers, adds nodes, removes them, and has replicas take over.
+//! Creates clusters, adds and removes nodes, and runs failovers.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,28 +12,28 @@ use crate::nodes::{Node, Nodes};
 use crate::progress::Progress;
 use crate::slots::SLOTS;
 
-/// How long servers may take for a change.
+/// Timeout for servers to apply a change.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where a server is.
+/// A server's host and port.
 pub type NodeAddress = (String, u16);
 
-/// A cluster to be made.
+/// The layout of a new cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// Each primary with its replicas, as indexes of the servers.
+    /// Each primary with its replicas, as indexes into the servers.
     pub shards: Vec<(usize, Vec<usize>)>,
 }
 
 impl Layout {
-    /// Chooses primaries and replicas so that hosts have as few of both as possible, and replicas
-    /// are on other hosts than their primary where there are some.
+    /// Spreads primaries and replicas evenly over hosts, and places replicas on other hosts than
+    /// their primary where possible.
     pub fn of(hosts: &[&str], replicas: usize) -> Result<Layout, String> {
         let shards = hosts.len() / (replicas + 1);
         if shards == 0 {
-            return Err(format!("{replicas} replicas need {} servers at least", replicas + 1));
+            return Err(format!("{replicas} replicas need at least {} servers", replicas + 1));
         }
-        // In turn from each host.
+        // Takes servers from the hosts in turn.
         let mut by_host: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         let mut order = Vec::new();
         for (index, host) in hosts.iter().enumerate() {
@@ -56,7 +56,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Replicas on their primary's host change places with others, where that helps.
+    /// Swaps replicas that share a host with their primary with others, where that helps.
     fn part(&mut self, hosts: &[&str]) {
         for shard in 0..self.shards.len() {
             for place in 0..self.shards[shard].1.len() {
@@ -79,13 +79,13 @@ impl Layout {
         }
     }
 
-    /// The slots of a shard, first and last.
+    /// The first and last slot of a shard.
     pub fn range(&self, shard: usize) -> (usize, usize) {
         let count = self.shards.len();
         (shard * SLOTS / count, (shard + 1) * SLOTS / count - 1)
     }
 
-    /// For people.
+    /// The layout as text.
     pub fn text(&self, places: &[NodeAddress]) -> String {
         let mut out = String::new();
         for (shard, (primary, replicas)) in self.shards.iter().enumerate() {
@@ -119,7 +119,7 @@ fn ask(connection: &mut Connection, place: &NodeAddress, words: &[&str]) -> Resu
     Ok(reply.text())
 }
 
-/// Checks that a server can become a node: it is in no cluster and has no data.
+/// Checks that a server can become a node: it must be in no cluster and hold no data.
 fn check_new(options: &TargetOptions, place: &NodeAddress) -> Result<(), String> {
     let mut server = connect(options, place)?;
     let mut info = |words: &[&str]| ask(&mut server, place, words).map(|text| Info::parse(&text));
@@ -130,12 +130,12 @@ fn check_new(options: &TargetOptions, place: &NodeAddress) -> Result<(), String>
     let number = |name: &str| state.number(name).unwrap_or(0.0) as u64;
     let (known, assigned) = (number("cluster_known_nodes"), number("cluster_slots_assigned"));
     if known > 1 {
-        return Err(format!("{} is a node of a cluster already: it knows {known} nodes", address(place)));
+        return Err(format!("{} is already a node of a cluster: it knows {known} nodes", address(place)));
     }
     if assigned > 0 {
         return Err(format!(
-            "{} has {assigned} slots: it is a cluster by itself (cluster-name and etcd-endpoints make it a node \
-             of one)",
+            "{} has {assigned} slots: it is a cluster by itself (set cluster-name and etcd-endpoints to \
+             make it a node of one)",
             address(place)
         ));
     }
@@ -145,11 +145,11 @@ fn check_new(options: &TargetOptions, place: &NodeAddress) -> Result<(), String>
     Ok(())
 }
 
-/// What is to be made of these servers.
+/// Checks the servers and computes the layout of a cluster on them.
 pub fn layout(options: &TargetOptions, places: &[NodeAddress], replicas: usize) -> Result<Layout, String> {
     for (index, place) in places.iter().enumerate() {
         if places[..index].contains(place) {
-            return Err(format!("{} is named twice", address(place)));
+            return Err(format!("{} is given twice", address(place)));
         }
         check_new(options, place)?;
     }
@@ -157,7 +157,7 @@ pub fn layout(options: &TargetOptions, places: &[NodeAddress], replicas: usize) 
     Layout::of(&hosts, replicas)
 }
 
-/// Makes the cluster, and waits until all nodes say that it is well.
+/// Creates the cluster, and waits until all nodes report it healthy.
 pub fn create(options: &TargetOptions, places: &[NodeAddress], layout: &Layout) -> Result<String, String> {
     let begin = Instant::now();
     let mut progress = Progress::new("steps", 2 * places.len() as u64);
@@ -183,7 +183,7 @@ pub fn create(options: &TargetOptions, places: &[NodeAddress], layout: &Layout) 
             progress.advance(1, &format!("{} is a replica", address(&places[replica])));
         }
     }
-    // A node that goes into its shard is gone for a moment, as another one.
+    // A node that joins its shard disappears briefly and returns as a new member.
     for place in layout.shards.iter().map(|(primary, _)| &places[*primary]) {
         wait_until(&format!("{} leads its shard", address(place)), PATIENCE, || {
             is_serving(&mut connect(options, place)?, place)
@@ -191,8 +191,8 @@ pub fn create(options: &TargetOptions, places: &[NodeAddress], layout: &Layout) 
     }
     for (index, place) in places.iter().enumerate() {
         let is_primary = layout.shards.iter().any(|(primary, _)| *primary == index);
-        wait_until(&format!("{} sees the whole cluster", address(place)), PATIENCE, || {
-            // Its connections end when its role changes.
+        wait_until(&format!("{} sees all nodes of the cluster", address(place)), PATIENCE, || {
+            // The server closes its connections when its role changes.
             let mut server = connect(options, place)?;
             let info = Info::parse(&ask(&mut server, place, &["CLUSTER", "INFO"])?);
             let is_whole = info.get("cluster_state") == Some("ok")
@@ -224,21 +224,21 @@ fn is_linked(server: &mut Connection, place: &NodeAddress) -> Result<bool, Strin
     Ok(info.get("role") == Some("slave") && info.get("master_link_status") == Some("up"))
 }
 
-/// Has a server join. One that has just started may not be known yet.
+/// Makes a server join. A newly started server may not be known yet.
 fn meet(entry: &mut Connection, at: &NodeAddress, place: &NodeAddress) -> Result<(), String> {
     insist(&format!("{} joins", address(place)), Duration::from_secs(15), "has just started", || {
         ask(entry, at, &["CLUSTER", "MEET", &place.0, &place.1.to_string()])
     })
 }
 
-/// Makes a node a replica. It may not know of its primary yet.
+/// Makes a node a replica. It may not know its primary yet.
 fn follow(server: &mut Connection, place: &NodeAddress, primary: &str) -> Result<(), String> {
     insist(&format!("{} becomes a replica", address(place)), PATIENCE, "Unknown node", || {
         ask(server, place, &["CLUSTER", "REPLICATE", primary])
     })
 }
 
-/// Asks until it is done, as long as the error is one that passes.
+/// Retries a request while its error contains `passing`.
 fn insist(
     what: &str,
     patience: Duration,
@@ -256,7 +256,8 @@ fn insist(
     last
 }
 
-/// Whose replica a new node is to be, if of anybody's: the primary of the shard that was named.
+/// Checks whether a node can be added. Returns the primary it should replicate, if one was
+/// requested: that of the named node's shard.
 pub fn check_add(
     cluster: &mut Cluster,
     options: &TargetOptions,
@@ -265,10 +266,13 @@ pub fn check_add(
 ) -> Result<Option<Node>, String> {
     let nodes = cluster.nodes()?;
     if nodes.nodes.len() == 1 && nodes.nodes[0].slots.is_empty() {
-        return Err(format!("{} is in no cluster (-h and -p name a node of it)", nodes.nodes[0].address()));
+        return Err(format!(
+            "{} is not in a cluster (-h and -p must name a node of one)",
+            nodes.nodes[0].address()
+        ));
     }
     if nodes.find(&address(place))?.is_some() {
-        return Err(format!("{} is a node of the cluster already", address(place)));
+        return Err(format!("{} is already a node of the cluster", address(place)));
     }
     check_new(options, place)?;
     let Some(word) = of else { return Ok(None) };
@@ -291,20 +295,20 @@ pub fn add(
     meet(&mut cluster.connect(&entry)?, &(entry.host.clone(), entry.port), place)?;
     let id = ask(&mut connect(options, place)?, place, &["CLUSTER", "MYID"])?;
     wait_until("the cluster knows it", PATIENCE, || Ok(cluster.nodes()?.node(&id).is_some()))?;
-    // It may be the one that is asked next.
+    // It may be the next node queried.
     wait_until("it knows the cluster", PATIENCE, || {
         let text = ask(&mut connect(options, place)?, place, &["CLUSTER", "NODES"])?;
         Ok(Nodes::parse(&text, &place.0)?.node(&entry.id).is_some())
     })?;
     let Some(primary) = primary else {
         return Ok(format!(
-            "{} is a node after {:.1} s. It has no slots: braid-cluster rebalance gives it some\n",
+            "{} is a node after {:.1} s. It has no slots: run braid-cluster rebalance to assign some\n",
             address(place),
             begin.elapsed().as_secs_f64()
         ));
     };
     follow(&mut connect(options, place)?, place, &primary.id)?;
-    wait_until("the replica has everything", PATIENCE, || is_linked(&mut connect(options, place)?, place))?;
+    wait_until("the replica is in sync", PATIENCE, || is_linked(&mut connect(options, place)?, place))?;
     Ok(format!(
         "{} is a replica of {} after {:.1} s\n",
         address(place),
@@ -313,24 +317,20 @@ pub fn add(
     ))
 }
 
-/// The node that is to go, if it may.
+/// The node to remove, if it can be removed.
 pub fn check_remove(cluster: &mut Cluster, word: &str) -> Result<Node, String> {
     let nodes = cluster.nodes()?;
     let node = cluster.find(&nodes, word)?;
     if !node.slots.is_empty() {
         return Err(format!(
-            "{} has {}: braid-cluster drain moves them away",
+            "{} has {}: move them away with braid-cluster drain",
             node.address(),
             plural(node.slots.len(), "slot")
         ));
     }
     let followers: Vec<String> = nodes.replicas(&node.id).map(Node::address).collect();
     if !followers.is_empty() {
-        return Err(format!(
-            "{} has replicas, which have to go first: {}",
-            node.address(),
-            followers.join(", ")
-        ));
+        return Err(format!("{} has replicas: remove them first: {}", node.address(), followers.join(", ")));
     }
     if nodes.nodes.len() == 1 {
         return Err(format!("{} is the only node", node.address()));
@@ -342,7 +342,7 @@ pub fn check_remove(cluster: &mut Cluster, word: &str) -> Result<Node, String> {
 pub fn remove(cluster: &mut Cluster, node: &Node) -> Result<String, String> {
     let how = match cluster.connect(node) {
         Ok(_) => {
-            // Keys of slots that have gone are deleted by and by.
+            // Keys of slots that have moved away are deleted in the background.
             insist(&format!("{} leaves", node.address()), PATIENCE, "containing keys", || {
                 cluster.ask(node, &["CLUSTER", "RESET"]).map(|_| String::new())
             })?;
@@ -351,13 +351,13 @@ pub fn remove(cluster: &mut Cluster, node: &Node) -> Result<String, String> {
         Err(_) => {
             let nodes = cluster.nodes()?;
             let other = nodes.nodes.iter().find(|other| other.id != node.id && !other.has_failed);
-            let other = other.ok_or("no other node is well")?;
+            let other = other.ok_or("no other node is reachable")?;
             cluster.ask(other, &["CLUSTER", "FORGET", &node.id])?;
-            "is not reached and was forgotten"
+            "is unreachable and was forgotten"
         }
     };
-    // The node that was asked so far may be the one that has gone.
-    wait_until("the others know", PATIENCE, || {
+    // The node queried so far may be the removed one.
+    wait_until("the other nodes have removed it", PATIENCE, || {
         let nodes = cluster.nodes()?;
         if nodes.nodes.len() == 1 && nodes.nodes[0].id == node.id {
             return Ok(true);
@@ -367,7 +367,7 @@ pub fn remove(cluster: &mut Cluster, node: &Node) -> Result<String, String> {
     Ok(format!("{} {how}\n", node.address()))
 }
 
-/// Which replica is to take over from which primary. `word` names the replica, or a shard by its
+/// The primary to replace and the replica to take over. `word` names the replica, or a shard by its
 /// primary.
 pub fn check_failover(cluster: &mut Cluster, word: &str) -> Result<(Node, Node), String> {
     let nodes = cluster.nodes()?;
@@ -376,7 +376,7 @@ pub fn check_failover(cluster: &mut Cluster, word: &str) -> Result<(Node, Node),
         false => node,
         true => {
             let replica = nodes.replicas(&node.id).find(|replica| !replica.has_failed).cloned();
-            replica.ok_or_else(|| format!("{} has no replica that could take over", node.address()))?
+            replica.ok_or_else(|| format!("{} has no replica to take over", node.address()))?
         }
     };
     let primary = nodes.primary_of(&successor).cloned();
@@ -384,7 +384,7 @@ pub fn check_failover(cluster: &mut Cluster, word: &str) -> Result<(Node, Node),
     Ok((primary, successor))
 }
 
-/// Has the replica take over, and waits until the cluster knows.
+/// Makes the replica take over, and waits until the cluster knows.
 pub fn fail_over(
     cluster: &mut Cluster,
     primary: &Node,
@@ -422,6 +422,6 @@ mod tests {
         assert_eq!(layout.shards, [(0, vec![2, 4]), (1, vec![3])]);
         assert_eq!(layout.range(1), (8_192, 16_383));
         assert_eq!(Layout::of(&["a", "b"], 0).unwrap().shards, [(0, vec![]), (1, vec![])]);
-        assert!(Layout::of(&["a"], 1).unwrap_err().contains("need 2 servers"));
+        assert!(Layout::of(&["a"], 1).unwrap_err().contains("need at least 2 servers"));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A cluster as the tool reaches it: through the node that was named, or any other once it is gone.
+//! Access to a cluster through the named node, or through any other node if that one is gone.
 
 use std::time::{Duration, Instant};
 
@@ -8,19 +8,19 @@ use braid_client::{Connection, TargetOptions};
 use crate::gather;
 use crate::nodes::{Node, Nodes};
 
-/// How often a condition is looked at.
+/// Polling interval of a condition.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// The connection to one node, and where the others are.
+/// The connection to one node, and the addresses of the others.
 pub struct Cluster {
     options: TargetOptions,
     places: Vec<(String, u16)>,
-    /// The node that is asked, and its host.
+    /// The node that is queried, and its host.
     entry: Option<(Connection, String)>,
 }
 
 impl Cluster {
-    /// Reaches the cluster through the server that the options name.
+    /// Connects to the cluster through the server named in the options.
     pub fn open(options: &TargetOptions) -> Result<Cluster, String> {
         let host = options.host.clone().unwrap_or_else(|| "127.0.0.1".into());
         let connection = gather::connect(&options.target()?)?;
@@ -30,7 +30,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The nodes, as one of them knows them now.
+    /// The current nodes, as known to one of them.
     pub fn nodes(&mut self) -> Result<Nodes, String> {
         let mut why = String::new();
         if let Some((connection, host)) = &mut self.entry {
@@ -58,7 +58,7 @@ impl Cluster {
                 Err(error) => why = error,
             }
         }
-        Err(format!("no node of the cluster answers: {why}"))
+        Err(format!("no node of the cluster replies: {why}"))
     }
 
     fn read(&mut self, text: &str, host: &str) -> Result<Nodes, String> {
@@ -67,12 +67,12 @@ impl Cluster {
         Ok(nodes)
     }
 
-    /// Connects to a node with the login that the options have.
+    /// Connects to a node with the login from the options.
     pub fn connect(&self, node: &Node) -> Result<Connection, String> {
         self.connect_to(&node.host, node.port)
     }
 
-    /// The same, to any place.
+    /// Connects to any address with the same login.
     pub fn connect_to(&self, host: &str, port: u16) -> Result<Connection, String> {
         gather::connect(&gather::place(&self.options, host, port)?)
     }
@@ -83,8 +83,7 @@ impl Cluster {
         connection.expect(words).map_err(|error| format!("{}: {error}", node.address()))
     }
 
-    /// The node that an operator means: by its address, its id, the first letters of that, or its
-    /// `node-name`.
+    /// Finds a node by its address, ID, ID prefix or `node-name`.
     pub fn find(&self, nodes: &Nodes, word: &str) -> Result<Node, String> {
         if let Some(node) = nodes.find(word)? {
             return Ok(node.clone());
@@ -101,7 +100,7 @@ impl Cluster {
     }
 }
 
-/// Waits until something is so. What has failed last is told if it never is.
+/// Waits until a condition holds. On timeout the error includes the last failure.
 pub fn wait_until(
     what: &str,
     patience: Duration,
@@ -116,7 +115,7 @@ pub fn wait_until(
             Err(error) => why = format!(" ({error})"),
         }
         if begin.elapsed() > patience {
-            return Err(format!("{what}: not so after {:.0} s{why}", patience.as_secs_f64()));
+            return Err(format!("gave up after {:.0} s waiting until {what}{why}", patience.as_secs_f64()));
         }
         std::thread::sleep(INTERVAL);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Has the primary hand over, and waits until it has.
+//! Makes a group's primary hand over, and waits for the outcome.
 
 use std::time::{Duration, Instant};
 
@@ -8,16 +8,16 @@ use braid_client::TargetOptions;
 use crate::gather;
 use crate::group::{Group, Member, Role};
 
-/// How often the outcome is looked at.
+/// Polling interval for the outcome.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// How long a handover may take after the time for replicas to catch up.
+/// Time allowed for the handover itself, in addition to the time for replicas to catch up.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Has the primary hand over to the member that is called `to`, or to any. What is printed: who has
-/// taken over, and how long that took.
+/// Makes the primary hand over to the member called `to`, or to any member. Returns the text to
+/// print: who took over, and how long it took.
 pub fn run(options: &TargetOptions, to: Option<&str>, timeout: Duration) -> Result<String, String> {
     let group = gather::group(options)?;
-    let old = group.primary().ok_or("there is no primary that could hand over: see braid-cluster status")?;
+    let old = group.primary().ok_or("there is no primary to hand over: see braid-cluster status")?;
     let successor = to.map(|to| successor(&group, old, to)).transpose()?;
     let mut primary = gather::connect(&gather::at(options, old)?)?;
     let mut words = vec!["FAILOVER".to_owned()];
@@ -42,13 +42,14 @@ pub fn run(options: &TargetOptions, to: Option<&str>, timeout: Duration) -> Resu
                 begin.elapsed().as_secs_f64()
             ));
         }
-        // Twice: between the end of the failover and the change of its role it says so as well.
+        // This state must be seen twice: the old primary also reports it briefly between the end of
+        // the failover and its change of role.
         let is_over = gather::info(&mut primary).is_ok_and(|info| {
             info.get("master_failover_state") == Some("no-failover") && info.get("role") == Some("master")
         });
         if is_over && is_given_up {
             return Err(format!(
-                "{} has given up after {:.1} s and is still the primary: no replica had everything in time",
+                "{} gave up after {:.1} s and remains the primary: no replica caught up in time",
                 old.name,
                 begin.elapsed().as_secs_f64()
             ));
@@ -56,18 +57,18 @@ pub fn run(options: &TargetOptions, to: Option<&str>, timeout: Duration) -> Resu
         is_given_up = is_over;
     }
     Err(format!(
-        "the outcome is not known after {:.0} s: see braid-cluster status",
+        "the outcome is unknown after {:.0} s: see braid-cluster status",
         (timeout + GRACE).as_secs_f64()
     ))
 }
 
-/// The member that an operator means, if it may take over.
+/// The member that the operator named, if it may take over.
 fn successor<'g>(group: &'g Group, primary: &Member, to: &str) -> Result<&'g Member, String> {
     let names = || group.members.iter().map(|member| member.name.as_str()).collect::<Vec<_>>().join(", ");
     let found = group.members.iter().find(|member| member.is_called(to));
     let member = found.ok_or_else(|| format!("there is no member {to}, only {}", names()))?;
     if member.name == primary.name {
-        return Err(format!("{to} is the primary already"));
+        return Err(format!("{to} is already the primary"));
     }
     match &member.role {
         Role::Unreached(why) => Err(format!("{to} cannot take over: {why}")),
@@ -88,7 +89,7 @@ mod tests {
         let why = |to| successor(&group, primary, to).map(|member| member.name.as_str());
         assert_eq!(why("a"), Ok("a"));
         assert_eq!(why("10.0.0.1:7001"), Ok("a"));
-        assert_eq!(why("b"), Err("b is the primary already".into()));
+        assert_eq!(why("b"), Err("b is already the primary".into()));
         assert_eq!(why("c"), Err("c cannot take over: it is not in sync".into()));
         assert_eq!(why("d"), Err("there is no member d, only a, b, c".into()));
     }

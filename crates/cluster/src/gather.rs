@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Asks the servers of a group about themselves, all at once: one that hangs holds up nobody else.
+//! Queries the servers of a group in parallel, so that a hung server does not delay the others.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use braid_client::{Address, Connection, Info, Target, TargetOptions, cannot_conn
 
 use crate::group::{Group, Member, Role};
 
-/// How long a server may take for its answer.
+/// Timeout of a server's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The group of the server that the options name.
+/// The group of the server named in the options.
 pub fn group(options: &TargetOptions) -> Result<Group, String> {
     let target = options.target()?;
     let info = ask(&target)?;
@@ -23,7 +23,7 @@ pub fn group(options: &TargetOptions) -> Result<Group, String> {
     Ok(group)
 }
 
-/// Asks all members. Replicas that their primary alone knows are members too.
+/// Queries all members. Replicas known only to their primary are members too.
 fn extend(group: &mut Group, options: &TargetOptions, first: Info) {
     let mut infos = ask_all(options, &group.members);
     let primary = infos.iter().flatten().find(|info| info.get("role") == Some("master")).cloned();
@@ -47,7 +47,7 @@ fn extend(group: &mut Group, options: &TargetOptions, first: Info) {
     }
     let name = group.primary().map(|member| member.name.clone());
     let index = group.members.iter().position(|member| Some(&member.name) == name.as_ref());
-    // Without a primary it is best to show what the server that was asked knows.
+    // Without a primary, the view of the queried server is the best there is.
     group.describe(index.and_then(|index| infos[index].as_ref().ok()).unwrap_or(&first));
 }
 
@@ -56,22 +56,22 @@ fn ask_all(options: &TargetOptions, members: &[Member]) -> Vec<Result<Info, Stri
         let asking: Vec<_> =
             members.iter().map(|member| scope.spawn(|| ask(&at(options, member)?))).collect();
         let answer = |thread: std::thread::ScopedJoinHandle<'_, Result<Info, String>>| {
-            thread.join().unwrap_or_else(|_| Err("it could not be asked".into()))
+            thread.join().unwrap_or_else(|_| Err("the query failed".into()))
         };
         asking.into_iter().map(answer).collect()
     })
 }
 
-/// A member, with the login that the options have.
+/// A member as a connection target, with the login from the options.
 pub fn at(options: &TargetOptions, member: &Member) -> Result<Target, String> {
     if member.host.is_empty() {
-        return Err("it has no address in etcd: it does not run, or cannot reach etcd".into());
+        return Err("it has no address in etcd: it is down, or cannot reach etcd".into());
     }
     let port = if options.tls && member.tls_port != 0 { member.tls_port } else { member.port };
     place(options, &member.host, port)
 }
 
-/// A server at this place, with the login that the options have.
+/// A server address as a connection target, with the login from the options.
 pub fn place(options: &TargetOptions, host: &str, port: u16) -> Result<Target, String> {
     let there =
         TargetOptions { host: Some(host.to_owned()), port: Some(port), socket: None, ..options.clone() };
@@ -83,15 +83,14 @@ pub fn connect(target: &Target) -> Result<Connection, String> {
     Connection::open_within(target, PATIENCE).map_err(|error| cannot_connect(&target.address, &error))
 }
 
-/// All that INFO has about replication and the group.
+/// INFO's sections on the server, replication and the group.
 fn ask(target: &Target) -> Result<Info, String> {
     info(&mut connect(target)?).map_err(|error| format!("{}: {error}", target.address))
 }
 
-/// All that INFO has about replication and the group.
+/// INFO's sections on the server, replication and the group.
 pub fn info(connection: &mut Connection) -> std::io::Result<Info> {
-    // Section by section: servers before Redis 7 take one alone, and pass over one that they do not
-    // know.
+    // One section per request: servers before Redis 7 accept only one, and ignore unknown sections.
     let mut text = String::new();
     for section in ["server", "replication", "group"] {
         text += &connection.expect(&["INFO", section])?.text();

@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A group as its members describe it: read from their INFO, without input or output.
+//! A group as its members describe it, parsed from their INFO without I/O.
 
 use braid_client::Info;
 use braid_client::info::{part, part_number};
 
-/// What a member is.
+/// A member's role.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Role {
     Primary,
     Replica,
-    /// It offers to take the place of a primary whose lease is gone.
+    /// Offers to replace a primary whose lease has expired.
     Candidate,
-    /// It could not be asked, for this reason.
+    /// Unreachable, with the reason.
     Unreached(String),
 }
 
 /// A server of the group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// Its name in the group; without one, its address.
+    /// Its name in the group, or its address if it has none.
     pub name: String,
-    /// Empty: not known.
+    /// Empty: unknown.
     pub host: String,
     pub port: u16,
     /// 0: none.
     pub tls_port: u16,
     pub role: Role,
-    /// The epoch that it knows of.
+    /// The newest epoch it knows.
     pub epoch: Option<u64>,
-    /// Bytes of the stream that it has.
+    /// Its replication offset in bytes.
     pub offset: Option<u64>,
-    /// Bytes that it has not acknowledged, as its primary sees it.
+    /// Unacknowledged bytes, according to its primary.
     pub behind: Option<u64>,
-    /// Seconds since its last acknowledgement, as its primary sees it.
+    /// Seconds since its last acknowledgement, according to its primary.
     pub silent: Option<u64>,
     /// Its link to the primary is up.
     pub is_linked: bool,
 }
 
 impl Member {
-    /// A member of which nothing but its place is known.
+    /// A member of which only the name and address are known.
     pub fn at(name: &str, host: &str, port: u16) -> Member {
         Member {
             name: name.into(),
@@ -63,12 +63,12 @@ impl Member {
         }
     }
 
-    /// Whether this is what an operator calls it.
+    /// True if `word` is its name or address.
     pub fn is_called(&self, word: &str) -> bool {
         self.name == word || self.address() == word
     }
 
-    /// Takes what the member says about itself.
+    /// Fills in the member's own INFO.
     pub fn describe(&mut self, info: &Info) {
         let number = |name| info.get(name).and_then(|text| text.parse().ok());
         let is_primary = info.get("role") == Some("master");
@@ -83,15 +83,15 @@ impl Member {
     }
 }
 
-/// The servers and what they agree on.
+/// The servers of a group and their shared state.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Group {
-    /// None: the servers are in no group.
+    /// `None`: the servers are in no group.
     pub name: Option<String>,
     pub epoch: Option<u64>,
     /// Names of the in-sync set.
     pub in_sync: Vec<String>,
-    /// Milliseconds that the primary's lease still lasts.
+    /// Remaining time of the primary's lease in milliseconds.
     pub lease_ms: Option<i64>,
     /// Why the primary cannot use etcd.
     pub etcd_error: Option<String>,
@@ -99,8 +99,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// The members that a server knows of: those of its group, or itself, its primary and its
-    /// replicas. Nothing but their places is known then.
+    /// The members known to a server: those of its group, or else itself, its primary and its
+    /// replicas. Only their names and addresses are filled in.
     pub fn of_info(info: &Info, host: &str, port: u16) -> Group {
         let mut group = Group::default();
         if let Some(name) = info.get("group_name").filter(|name| !name.is_empty()) {
@@ -111,7 +111,7 @@ impl Group {
         if !group.members.iter().any(|member| member.name == own) {
             group.members.push(Member::at(&own, host, port));
         }
-        // A member whose process has ended has no address in etcd any more.
+        // A member whose process has ended no longer has an address in etcd.
         for name in in_sync_of(info) {
             if group.name.is_some() && !group.members.iter().any(|member| member.name == name) {
                 group.members.push(Member::at(name, "", 0));
@@ -130,7 +130,7 @@ impl Group {
         group
     }
 
-    /// Takes what only the primary knows: the set, and how far each replica is.
+    /// Fills in the primary's knowledge: the in-sync set, and each replica's lag.
     pub fn describe(&mut self, primary: &Info) {
         let number = |name| primary.get(name).and_then(|text| text.parse::<u64>().ok());
         self.epoch = number("group_epoch");
@@ -151,14 +151,13 @@ impl Group {
         }
     }
 
-    /// The primary: of several servers that think so, the one of the newest epoch.
+    /// The primary: if several servers claim to be, the one with the newest epoch.
     pub fn primary(&self) -> Option<&Member> {
         let primaries = self.members.iter().filter(|member| member.role == Role::Primary);
         primaries.max_by_key(|member| member.epoch)
     }
 
-    /// Whether a member is one that may be promoted. Without a group that is one that has
-    /// everything.
+    /// True if the member may be promoted. Without a group: if it is the primary or its link is up.
     pub fn is_in_sync(&self, member: &Member) -> bool {
         match self.name {
             Some(_) => self.in_sync.contains(&member.name),
@@ -166,7 +165,7 @@ impl Group {
         }
     }
 
-    /// Whether there is one primary, and all others are reached and in sync.
+    /// True if there is exactly one primary, and all other members are reachable and in sync.
     pub fn is_whole(&self) -> bool {
         let primaries = self.members.iter().filter(|member| member.role == Role::Primary).count();
         primaries == 1
@@ -183,13 +182,13 @@ fn in_sync_of(info: &Info) -> impl Iterator<Item = &str> {
     names.filter(|name| !name.is_empty())
 }
 
-/// The lines `slaveN` of INFO.
+/// The `slaveN` lines of INFO.
 fn slaves(info: &Info) -> impl Iterator<Item = &str> {
     let lines = info.with_prefix("slave");
     lines.filter(|(index, _)| index.parse::<u32>().is_ok()).map(|(_, slave)| slave)
 }
 
-/// Members of the lines `group_memberN:name=...,host=...,port=...`.
+/// The members in the `group_memberN:name=...,host=...,port=...` lines.
 fn members_of(info: &Info) -> Vec<Member> {
     let lines = info.with_prefix("group_member");
     let lines = lines.filter(|(index, _)| index.parse::<u32>().is_ok());
@@ -201,7 +200,7 @@ fn members_of(info: &Info) -> Vec<Member> {
     lines.filter_map(|(_, line)| member(line)).collect()
 }
 
-/// A name cannot be compared with an address: then the port decides.
+/// A host name cannot be compared with an IP address; then the port alone decides.
 fn is_same_host(one: &str, other: &str) -> bool {
     let is_address = |host: &str| host.parse::<std::net::IpAddr>().is_ok();
     one == other || is_address(one) != is_address(other)
@@ -221,7 +220,7 @@ group_primary:b\r\ngroup_in_sync:a,b\r\ngroup_lease_ms:1500\r\ngroup_members:3\r
 group_member0:name=a,host=10.0.0.1,port=7001\r\ngroup_member1:name=b,host=10.0.0.2,port=7002\r\n\
 group_member2:name=c,host=10.0.0.3,port=7003\r\n";
 
-    /// INFO of a replica of it.
+    /// INFO of one of its replicas.
     pub fn replica(offset: u64) -> String {
         format!(
             "role:slave\r\nmaster_host:10.0.0.2\r\nmaster_port:7002\r\nmaster_link_status:up\r\n\

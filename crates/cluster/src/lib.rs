@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! braid-cluster: groups and clusters of servers, shown and changed.
+//! braid-cluster: shows and changes groups and clusters of servers.
 //!
-//! Of a group: [`gather`] asks the servers, [`group`] is what they said, [`status`] prints it,
-//! [`failover`] has the primary hand over, [`promote`] makes a server the primary by an operator's
-//! word. Of a cluster: [`nodes`] is what a node tells of all, [`cluster`] asks it, [`overview`]
-//! prints it, [`change`] makes clusters, adds nodes and removes them, [`plan`] says which slots are
-//! to go where, [`moving`] has them go, [`import`] takes over another cluster's keys.
+//! Groups: [`gather`] queries the servers, [`group`] holds their answers, [`status`] prints them,
+//! [`failover`] makes the primary hand over, [`promote`] makes a server the primary on an
+//! operator's decision. Clusters: [`nodes`] parses a node's view of the cluster, [`cluster`] gives
+//! access to it, [`overview`] prints it, [`change`] creates clusters, adds nodes and removes them,
+//! [`plan`] computes slot moves, [`moving`] carries them out, [`import`] imports another cluster's
+//! keys.
 //!
-//! It sees servers as every client does; it neither reads etcd nor writes to it, so it can never
+//! It talks to servers as any client does. It neither reads etcd nor writes to it, so it can never
 //! change a group or a cluster by itself.
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! braid-cluster's main program.
+//! The braid-cluster program.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -18,11 +18,11 @@ use serde_json::json;
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
-/// The group or cluster works, but not as it should, or has no primary.
+/// The group or cluster is degraded, or has no primary.
 const NOT_WHOLE: u8 = 3;
 
 fn main() -> ExitCode {
-    // Alone it cannot mean a host.
+    // Without an argument, -h cannot name a host.
     if std::env::args_os().skip(1).eq(["-h"]) {
         return print(&options::help(), 0);
     }
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does what is asked for; what is printed, and the exit status.
+/// Runs the requested action. Returns the text to print and the exit status.
 fn run(options: &Options) -> Result<(String, u8), String> {
     let target = &options.target;
     let done = |text: String| Ok((text, 0));
@@ -70,7 +70,7 @@ fn run(options: &Options) -> Result<(String, u8), String> {
     }
 }
 
-/// Whether a server is in cluster mode.
+/// True if a server is in cluster mode.
 fn is_in_cluster(target: &TargetOptions) -> Result<bool, String> {
     let mut server: Connection = gather::connect(&target.target()?)?;
     let info = server.expect(&["INFO", "cluster"]).map_err(|error| error.to_string())?;
@@ -92,7 +92,7 @@ fn show(options: &Options) -> Result<(String, u8), String> {
 fn hand_over(options: &Options, to: Option<&str>, timeout: Duration) -> Result<String, String> {
     if !is_in_cluster(&options.target)? {
         if options.dry_run || options.json {
-            return Err("--dry-run and --json of failover are for clusters".into());
+            return Err("--dry-run and --json of failover need a cluster".into());
         }
         return failover::run(&options.target, to, timeout);
     }
@@ -108,7 +108,7 @@ fn create(options: &Options, places: &[NodeAddress], replicas: usize) -> Result<
     carry_out(options, "create", &layout.text(places), || change::create(&options.target, places, &layout))
 }
 
-/// Prints the plan, or does it and prints what has become of it.
+/// Returns the plan for a dry run, or else carries it out and returns the outcome.
 fn carry_out(
     options: &Options,
     action: &str,
@@ -168,7 +168,7 @@ fn move_slots(options: &Options, wish: &Wish) -> Result<String, String> {
     Ok(text)
 }
 
-/// Prints to standard output; that nobody reads it any more is no error worth a message.
+/// Prints to standard output; ignores a closed pipe.
 fn print(text: &str, code: u8) -> ExitCode {
     let _ = std::io::stdout().write_all(text.as_bytes());
     ExitCode::from(code)

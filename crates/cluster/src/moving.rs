@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Has slots move: plans them, shows the plan, and carries it out by CLUSTER MIGRATESLOTS, a few
+//! Moves slots: plans the moves, shows the plan, and carries it out by CLUSTER MIGRATESLOTS, a few
 //! hundred slots at a time.
 //!
-//! Each step is a move of the servers' own, which goes through or leaves the slots where they are,
-//! and which they take up again by themselves after a failover. So whatever ends this program, no
-//! slot is half way, and the same command begins where it has ended.
+//! The servers carry out each step as one atomic move, which completes or leaves the slots where
+//! they are, and which they resume by themselves after a failover. So if this program is
+//! interrupted, no slot is left half moved, and the same command continues where it stopped.
 
 use std::time::{Duration, Instant};
 
@@ -17,18 +17,18 @@ use crate::plan::{self, Move};
 use crate::progress::Progress;
 use crate::slots;
 
-/// Slots that move at once: what changes in them meanwhile is kept by their source.
+/// Slots per step. The source buffers their changes during the move.
 const AT_ONCE: usize = 512;
-/// How often a step is tried: nodes fail over, and other operators move slots, too.
+/// Attempts per step: nodes fail over, and other operators move slots, too.
 const ATTEMPTS: usize = 20;
 const BETWEEN: Duration = Duration::from_millis(500);
-/// How often a move's progress is looked at.
+/// Polling interval of a move's progress.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// How long the node that is asked may take to hear of a move, a shard without slots to join
-/// another one, and its nodes to load the data there.
+/// Timeout for the queried node to learn of a move, for a shard without slots to join another one,
+/// and for its nodes to load the data there.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is evened out.
+/// The quantity to balance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
     Slots,
@@ -47,18 +47,18 @@ impl By {
         }
     }
 
-    /// Reads a word of a command line.
+    /// Parses a word of the command line.
     pub fn parse(text: &str) -> Result<By, String> {
         let all = [By::Slots, By::Keys, By::Bytes, By::Load];
         let found = all.into_iter().find(|by| by.word() == text);
-        found.ok_or_else(|| format!("'{text}' cannot be evened out: slots, keys, bytes or load"))
+        found.ok_or_else(|| format!("cannot rebalance by '{text}': use slots, keys, bytes or load"))
     }
 }
 
-/// What is to move.
+/// The requested move.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wish {
-    /// All slots of a node's shard to the others.
+    /// Move all slots of a node's shard to the others.
     Drain(String),
     Rebalance(By),
     Move {
@@ -67,16 +67,16 @@ pub enum Wish {
     },
 }
 
-/// A plan, and whom it is about.
+/// A plan, and the nodes involved.
 pub struct Plan {
     pub primaries: Vec<Node>,
     pub moves: Vec<Move>,
-    /// The nodes of the shard that is to lose all slots, its primary first.
+    /// The nodes of the shard to be drained, its primary first.
     drained: Vec<Node>,
 }
 
 impl Plan {
-    /// Works out what a wish takes.
+    /// Computes the plan for a request.
     pub fn of(cluster: &mut Cluster, wish: &Wish) -> Result<Plan, String> {
         let nodes = cluster.nodes()?;
         let primaries: Vec<&Node> = nodes.primaries();
@@ -96,23 +96,24 @@ impl Plan {
                 let lost: Vec<u16> =
                     wanted.iter().copied().filter(|&slot| owners[usize::from(slot)].is_none()).collect();
                 if !lost.is_empty() {
-                    return Err(format!("nobody has slots {}", slots::short_text(&lost, 60)));
+                    return Err(format!("no node has slots {}", slots::short_text(&lost, 60)));
                 }
                 plan::given(&owned, wanted, place(&cluster.find(&nodes, to)?)?)
             }
             Wish::Drain(word) => {
                 let node = cluster.find(&nodes, word)?;
-                // Its shard may be another than is thought: one that was drained is a replica now.
+                // It may not be in the shard the operator expects: the nodes of a drained shard are
+                // replicas in another shard now.
                 if let Some(primary) = nodes.primary_of(&node).filter(|primary| primary.id != node.id) {
                     return Err(format!(
-                        "{} is a replica of {}, which is to be named if its shard is to be drained",
+                        "{} is a replica of {}: name the primary to drain its shard",
                         node.address(),
                         primary.address()
                     ));
                 }
                 let shard = place(&node)?;
                 if primaries.len() == 1 {
-                    return Err("there is no other primary that could have its slots".into());
+                    return Err("there is no other primary to take its slots".into());
                 }
                 let replicas = nodes.replicas(&node.id).cloned().collect();
                 drained = [vec![node], replicas].concat();
@@ -121,7 +122,7 @@ impl Plan {
             Wish::Rebalance(by) => {
                 let lost = nodes.uncovered();
                 if !lost.is_empty() {
-                    return Err(format!("nobody has slots {}", slots::short_text(&lost, 60)));
+                    return Err(format!("no node has slots {}", slots::short_text(&lost, 60)));
                 }
                 match by {
                     By::Slots => plan::even(&owned),
@@ -132,10 +133,10 @@ impl Plan {
         Ok(Plan { primaries: primaries.into_iter().cloned().collect(), moves, drained })
     }
 
-    /// For people.
+    /// The plan as text.
     pub fn text(&self) -> String {
         if self.moves.is_empty() {
-            return "no slot has to move\n".into();
+            return "no slot needs to move\n".into();
         }
         let mut out = String::new();
         for one in &self.moves {
@@ -151,7 +152,7 @@ impl Plan {
         out
     }
 
-    /// For programs.
+    /// The plan as JSON.
     pub fn json(&self) -> Json {
         let side = |shard: usize| {
             let node = &self.primaries[shard];
@@ -168,7 +169,7 @@ impl Plan {
         Json::Array(self.moves.iter().map(one).collect())
     }
 
-    /// Has everything move, and waits until it has.
+    /// Carries out all moves, and waits until they are done.
     pub fn carry_out(&self, cluster: &mut Cluster) -> Result<(), String> {
         let mut progress = Progress::new("slots", plan::size(&self.moves) as u64);
         for one in &self.moves {
@@ -185,46 +186,47 @@ impl Plan {
 }
 
 impl Plan {
-    /// Waits until the nodes of a shard that was drained are replicas of the one that has got the
-    /// last slots and have its data, unless its primary is set to stay one. Which nodes, and whose.
+    /// Waits until the nodes of a drained shard are replicas in the shard that received its last
+    /// slots and have loaded its data; does not wait if its primary is configured to stay one.
+    /// Returns the nodes and their new primary; `None` if nothing was drained or the nodes have not
+    /// joined another shard.
     pub fn await_joining(&self, cluster: &mut Cluster) -> Option<(&[Node], Node)> {
         let node = self.drained.first().filter(|_| !self.moves.is_empty())?;
         let mut joined = None;
         let is_settled = wait_until("it is a replica", PATIENCE, || {
             let nodes = cluster.nodes()?;
-            // It may have failed over, or left.
+            // The node may have failed over or left.
             let Some(primary) = nodes.node(&node.id).and_then(|node| nodes.primary_of(node)) else {
                 return Ok(true);
             };
             joined = Some(primary.clone()).filter(|primary| !primary.slots.is_empty());
             Ok(joined.is_some() || !may_join(cluster, primary))
         });
-        // Keys may keep it a primary, as its log tells.
+        // Remaining keys may keep it a primary; its log says so.
         let primary = joined.filter(|_| is_settled.is_ok())?;
         let is_linked = |node: &Node| {
-            // One that is not reached is not waited for.
+            // Do not wait for an unreachable node.
             let Ok(told) = cluster.ask(node, &["INFO", "replication"]) else { return true };
             Info::parse(&told.text()).get("master_link_status") == Some("up")
         };
-        // What they load takes its time: then they are told of nevertheless.
-        let _ = wait_until("they have everything", PATIENCE, || Ok(self.drained.iter().all(is_linked)));
+        // If loading takes too long, report them nevertheless.
+        let _ = wait_until("the replicas are in sync", PATIENCE, || Ok(self.drained.iter().all(is_linked)));
         Some((&self.drained, primary))
     }
 }
 
-/// Whether a primary becomes a replica when it has no slots any more. One that does not tell its
-/// settings is not waited for.
+/// True if a primary becomes a replica once it has no slots. False if its settings cannot be read.
 fn may_join(cluster: &Cluster, primary: &Node) -> bool {
     let told = cluster.ask(primary, &["CONFIG", "GET", "cluster-allow-replica-migration"]);
     told.is_ok_and(|told| told.elements().get(1).is_some_and(|value| value.text() == "yes"))
 }
 
-/// What each slot holds, or costs, as its primary tells.
+/// The weight of each slot, as reported by its primary.
 fn weights(cluster: &Cluster, primaries: &[&Node], by: By) -> Result<Vec<u64>, String> {
     let all = ["SLOTSRANGE", "0", "16383"];
     let (field, which) = match by {
         By::Slots | By::Keys => ("key-count", &all[..]),
-        // Added up when it is asked for.
+        // Slot memory is summed up only for this request.
         By::Bytes => ("memory-bytes", &["ORDERBY", "MEMORY-BYTES"][..]),
         By::Load => ("cpu-usec", &all[..]),
     };
@@ -240,8 +242,9 @@ fn weights(cluster: &Cluster, primaries: &[&Node], by: By) -> Result<Vec<u64>, S
             let told = told.and_then(|pair| pair[1].integer()).and_then(|number| u64::try_from(number).ok());
             weights[usize::from(slot)] = told.ok_or_else(|| {
                 format!(
-                    "{} does not count the {} of its slots (CLUSTER SLOT-STATS has no {field}): set \
-                     cluster-slot-stats-enabled at all primaries and wait, or rebalance by slots, keys or bytes",
+                    "{} does not measure the {} of its slots (CLUSTER SLOT-STATS has no {field}): set \
+                     cluster-slot-stats-enabled on all primaries and wait, or rebalance by slots, keys or \
+                     bytes",
                     node.address(),
                     by.word()
                 )
@@ -251,7 +254,7 @@ fn weights(cluster: &Cluster, primaries: &[&Node], by: By) -> Result<Vec<u64>, S
     Ok(weights)
 }
 
-/// Has some slots of one owner move, again if it fails.
+/// Moves some slots of one owner, with retries.
 fn step(
     cluster: &mut Cluster,
     slots: &[u16],
@@ -268,26 +271,27 @@ fn step(
                 failures += 1;
                 if failures == ATTEMPTS || is_final(&error) {
                     return Err(format!(
-                        "slots {} cannot be moved: {error}. Those that have moved stay where they are; \
-                         the same command goes on with the others",
+                        "slots {} cannot be moved: {error}. Slots already moved stay where they are; \
+                         repeat the command to move the others",
                         slots::short_text(slots, 60)
                     ));
                 }
-                progress.show(&format!("{remark}, again: {error}"));
+                progress.show(&format!("{remark}, retrying: {error}"));
                 std::thread::sleep(BETWEEN);
             }
         }
     }
 }
 
-/// Trying again does not help.
+/// True if a retry cannot help.
 fn is_final(error: &str) -> bool {
-    ["NOPERM", "NOAUTH", "unknown subcommand", "unknown command", "is not possible", "nobody has"]
+    ["NOPERM", "NOAUTH", "unknown subcommand", "unknown command", "is not possible", "no node has"]
         .iter()
         .any(|words| error.contains(words))
 }
 
-/// Whether the slots are there. If not, those of one owner have been moved.
+/// True if the target already has all the slots. Otherwise moves those of one owner and returns
+/// false.
 fn attempt(
     cluster: &mut Cluster,
     slots: &[u16],
@@ -298,18 +302,18 @@ fn attempt(
     let nodes = cluster.nodes()?;
     // Either side may have failed over.
     let target = nodes.node(to).and_then(|node| nodes.primary_of(node));
-    let target = target.ok_or("the target is in the cluster no more")?;
+    let target = target.ok_or("the target has left the cluster")?;
     let owners = nodes.owners();
     let owner = |slot: u16| owners[usize::from(slot)];
     let missing: Vec<u16> =
         slots.iter().copied().filter(|&slot| owner(slot).is_none_or(|node| node.id != target.id)).collect();
     let Some(&first) = missing.first() else { return Ok(true) };
-    let source = owner(first).ok_or_else(|| format!("nobody has slot {first}"))?;
+    let source = owner(first).ok_or_else(|| format!("no node has slot {first}"))?;
     let part: Vec<u16> =
         missing.into_iter().filter(|&slot| owner(slot).is_some_and(|node| node.id == source.id)).collect();
     let mut connection = cluster.connect(source)?;
     let at_source = |error: String| format!("{}: {error}", source.address());
-    // One may be under way: an operator's, or this one's, which goes on after a failover.
+    // A move may be in progress: an operator's, or our own, which continues after a failover.
     let known = find(&mut connection, |one| !one.is_over() && one.has(first)).map_err(at_source)?;
     let name = match known {
         Some(known) => known.text("name"),
@@ -321,12 +325,12 @@ fn attempt(
             connection.expect(&words).map_err(|error| at_source(error.to_string()))?;
             // The newest comes first.
             let ours = find(&mut connection, |one| one.has(first)).map_err(at_source)?;
-            ours.ok_or_else(|| at_source("it does not know of the move".into()))?.text("name")
+            ours.ok_or_else(|| at_source("it does not know the move".into()))?.text("name")
         }
     };
     await_move(&mut connection, &name, progress, remark).map_err(at_source)?;
     let from = source.id.clone();
-    wait_until("the move is known", PATIENCE, || {
+    wait_until("the cluster knows the new owner", PATIENCE, || {
         let nodes = cluster.nodes()?;
         let owners = nodes.owners();
         Ok(part.iter().all(|&slot| owners[usize::from(slot)].is_some_and(|node| node.id != from)))
@@ -334,23 +338,23 @@ fn attempt(
     Ok(false)
 }
 
-/// The first move from a node that is meant.
+/// The first outgoing move that `is_meant` selects.
 fn find(source: &mut Connection, is_meant: impl Fn(&Fields) -> bool) -> Result<Option<Fields>, String> {
     let moves = source.expect(&["CLUSTER", "GETSLOTMIGRATIONS"]).map_err(|error| error.to_string())?;
     let mut moves = moves.elements().into_iter().map(Fields::of);
     Ok(moves.find(|one| one.text("operation") == "EXPORT" && is_meant(one)))
 }
 
-/// Waits until a move that was begun has succeeded.
+/// Waits until a started move has succeeded.
 fn await_move(source: &mut Connection, name: &str, progress: &Progress, remark: &str) -> Result<(), String> {
     let begin = Instant::now();
     loop {
         let ours = find(source, |one| one.text("name") == name)?;
-        let Some(ours) = ours else { return Err("it does not know of the move any more".into()) };
+        let Some(ours) = ours else { return Err("it no longer knows the move".into()) };
         let message = ours.text("message");
         match ours.text("state").as_str() {
             "success" => return Ok(()),
-            state if ours.is_over() => return Err(format!("the move has {state}: {message}")),
+            state if ours.is_over() => return Err(format!("the move ended as {state}: {message}")),
             state => {
                 let behind = ours.text("remaining_repl_size").parse().unwrap_or(0.0);
                 let again = if message.is_empty() { message } else { format!(" again ({message})") };
@@ -365,7 +369,7 @@ fn await_move(source: &mut Connection, name: &str, progress: &Progress, remark: 
     }
 }
 
-/// Names and values of a reply.
+/// A reply of names and values.
 struct Fields(Vec<Value>);
 
 impl Fields {
@@ -373,12 +377,12 @@ impl Fields {
         Fields(value.elements())
     }
 
-    /// Of a move: nothing more happens.
+    /// True if a move has ended.
     fn is_over(&self) -> bool {
         ["success", "failed", "cancelled"].contains(&self.text("state").as_str())
     }
 
-    /// Of a move: a slot is among those that move.
+    /// True if a move includes the slot.
     fn has(&self, slot: u16) -> bool {
         let ranges = self.text("slot_ranges");
         ranges.split(' ').filter_map(|range| range.split_once('-')).any(|(first, last)| {

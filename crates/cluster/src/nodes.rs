@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A cluster as one of its nodes tells it: CLUSTER NODES, read without input or output.
+//! A cluster as seen by one of its nodes: CLUSTER NODES, parsed without I/O.
 
 use crate::slots::SLOTS;
 
@@ -9,12 +9,12 @@ pub struct Node {
     pub id: String,
     pub host: String,
     pub port: u16,
-    /// Of a replica: its primary's id.
+    /// A replica's primary, by ID.
     pub primary: Option<String>,
     pub has_failed: bool,
-    /// In ascending order; a primary's.
+    /// A primary's slots, in ascending order.
     pub slots: Vec<u16>,
-    /// It tells of slots that move key by key.
+    /// It reports slots that are migrating key by key.
     pub has_open_slots: bool,
 }
 
@@ -37,15 +37,15 @@ pub struct Nodes {
     pub nodes: Vec<Node>,
 }
 
-/// Digits of an id that name a node if no other begins with them.
+/// Minimum length of an ID prefix that may name a node.
 const PREFIX_LEAST: usize = 6;
 
 impl Nodes {
-    /// Reads CLUSTER NODES. Nodes that do not say where they are, are where they were asked.
+    /// Parses CLUSTER NODES. Nodes without a host get the host that was queried.
     pub fn parse(text: &str, asked_host: &str) -> Result<Nodes, String> {
         let nodes: Option<Vec<Node>> =
             text.lines().filter(|line| !line.trim().is_empty()).map(|line| node(line, asked_host)).collect();
-        let mut nodes = nodes.ok_or_else(|| format!("CLUSTER NODES is not understood: {text}"))?;
+        let mut nodes = nodes.ok_or_else(|| format!("cannot parse CLUSTER NODES: {text}"))?;
         let place =
             |node: &Node| (node.slots.first().copied().unwrap_or(u16::MAX), node.host.clone(), node.port);
         nodes.sort_by_key(place);
@@ -56,7 +56,7 @@ impl Nodes {
         self.nodes.iter().find(|node| node.id == id)
     }
 
-    /// The primaries, in the order of their slots; those without slots last.
+    /// The primaries in slot order; those without slots come last.
     pub fn primaries(&self) -> Vec<&Node> {
         self.nodes.iter().filter(|node| node.is_primary()).collect()
     }
@@ -65,7 +65,7 @@ impl Nodes {
         self.nodes.iter().filter(move |node| node.primary.as_deref() == Some(id))
     }
 
-    /// The primary of a node's shard: itself, perhaps.
+    /// The primary of a node's shard, possibly the node itself.
     pub fn primary_of<'n>(&'n self, node: &'n Node) -> Option<&'n Node> {
         match &node.primary {
             None => Some(node),
@@ -73,12 +73,12 @@ impl Nodes {
         }
     }
 
-    /// The slots of each of these primaries.
+    /// The slots of each given primary.
     pub fn owned(primaries: &[&Node]) -> Vec<Vec<u16>> {
         primaries.iter().map(|node| node.slots.clone()).collect()
     }
 
-    /// Who owns each slot.
+    /// The owner of each slot.
     pub fn owners(&self) -> Vec<Option<&Node>> {
         let mut owners = vec![None; SLOTS];
         for node in &self.nodes {
@@ -89,13 +89,13 @@ impl Nodes {
         owners
     }
 
-    /// Slots that nobody owns.
+    /// The slots without an owner.
     pub fn uncovered(&self) -> Vec<u16> {
         let owners = self.owners();
         (0..SLOTS as u16).filter(|&slot| owners[usize::from(slot)].is_none()).collect()
     }
 
-    /// The node that an operator means by an address, an id, or the first letters of one.
+    /// Finds a node by its address, its ID or a unique prefix of its ID.
     pub fn find(&self, word: &str) -> Result<Option<&Node>, String> {
         let exact = self.nodes.iter().find(|node| node.id == word || node.address() == word);
         if exact.is_some() {
@@ -104,7 +104,7 @@ impl Nodes {
         let is_prefix = word.len() >= PREFIX_LEAST && word.bytes().all(|byte| byte.is_ascii_hexdigit());
         let mut alike = self.nodes.iter().filter(|node| is_prefix && node.id.starts_with(word));
         match (alike.next(), alike.next()) {
-            (Some(_), Some(_)) => Err(format!("several nodes' ids begin with {word}")),
+            (Some(_), Some(_)) => Err(format!("{word} matches the ids of several nodes")),
             (found, _) => Ok(found),
         }
     }
@@ -121,7 +121,7 @@ fn node(line: &str, asked_host: &str) -> Option<Node> {
     let flags: Vec<&str> = words.next()?.split(',').collect();
     let primary = words.next()?;
     let primary = (primary != "-" && !flags.contains(&"master")).then(|| primary.to_owned());
-    // Pings, pongs, the epoch, the link.
+    // Skips ping, pong, epoch and link state.
     let mut rest = words.skip(4);
     let (mut slots, mut has_open_slots) = (Vec::new(), false);
     for word in rest.by_ref() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Command line of braid-cluster.
+//! The command line of braid-cluster.
 
 use std::time::Duration;
 
@@ -23,61 +23,62 @@ Usage: braid-cluster status [HOST:PORT] [OPTIONS]
        braid-cluster import-cluster HOST:PORT [OPTIONS]
 
 Groups and clusters:
-status    a group: its members, their roles, the in-sync set, how far replicas are behind; a
+status    for a group: its members, their roles, the in-sync set, and the lag of replicas; for a
           cluster: its shards with a picture of their slots, and all nodes
-failover  has the primary hand over to a replica, and waits until that is done: to NODE, or else to
-          the first that has everything. In a cluster NODE is the replica, or a shard's primary
-promote   makes the server at HOST:PORT the primary with what it has, in sync or not. For a group
-          whose members in sync are lost for good: acknowledged writes that it lacks are lost
+failover  makes the primary hand over to a replica, and waits until it has: to NODE, or to the first
+          replica that has caught up. In a cluster, NODE is the replica or its primary
+promote   makes the server at HOST:PORT the primary with the data it has, in sync or not. For a
+          group whose in-sync members are lost permanently: acknowledged writes that it lacks are
+          lost
 
 Clusters:
-create    a cluster of empty servers, with N replicas for each primary (0)
-add       a node: a primary without slots, or a replica of NODE's shard
-remove    a node that has no slots; one that cannot be reached is forgotten
-drain     moves all slots of the primary NODE to the others, as many to each as makes them even; it
-          and its replicas become replicas there, unless cluster-allow-replica-migration is off
-rebalance moves slots so that all primaries have as many of them, of keys, of bytes in memory, or of
-          processor time (as far as the servers count that for each slot)
-move      SLOTS, such as 0-99,200, to NODE's shard
+create    creates a cluster of empty servers, with N replicas for each primary (0)
+add       adds a node: a primary without slots, or a replica of NODE's shard
+remove    removes a node without slots; an unreachable node is forgotten
+drain     moves all slots of the primary NODE to the other primaries, balancing them; it and its
+          replicas become replicas there, unless cluster-allow-replica-migration is off
+rebalance moves slots until all primaries have about equally many slots, keys, bytes of memory, or
+          as much processor time (if the servers measure it for each slot)
+move      moves SLOTS, such as 0-99,200, to NODE's shard
 import-cluster
-          follows all primaries of the cluster at HOST:PORT, stock or not, by replication, and cuts
-          over: writes wait there until everything is here. This cluster is the one of -h and -p
+          replicates all primaries of the cluster at HOST:PORT, stock or Braid, then cuts over: its
+          writes wait until all data is here. -h and -p name this cluster
 
-NODE is HOST:PORT, a name that status shows, or an id or its first six letters or more. Slots move
-while they are used (CLUSTER MIGRATESLOTS); what is interrupted goes on with the same command.
+NODE is HOST:PORT, a name shown by status, or an id or at least its first six letters. Slots move
+while they are in use (CLUSTER MIGRATESLOTS). To continue an interrupted command, repeat it.
 
-Any member will do for HOST:PORT of status and failover, and for -h and -p (127.0.0.1:6379); where
-NODE is an address, that will do, too. Servers without a group are shown as well.
+HOST:PORT of status and failover, and -h and -p (127.0.0.1:6379), may name any member; an address
+as NODE can replace them. Servers outside a group are shown as well.
 
-Where, and how to log in (the same at all members):
+Connection and login (the same for all members):
 ";
 
 const HELP_OWN: &str = "
-How:
-      --dry-run           print what would be done, and do nothing
+Options:
+      --dry-run           print the changes without making them
       --json              print JSON
-      --timeout S         failover: seconds that replicas have to catch up (10);
+      --timeout S         failover: seconds for replicas to catch up (10);
                           promote: seconds to wait for the outcome (30);
                           import-cluster: seconds that writes may wait at the cut-over (10)
-      --force             promote: yes, I accept that writes may be lost
-      --cut-over WHEN     import-cluster: at once (default) when everything is here, on enter (a line
-                          on standard input), or never: follow until Ctrl-C
+      --force             promote: accept that writes may be lost
+      --cut-over WHEN     import-cluster: at-once (default), as soon as all data is here; on-enter,
+                          at a line on standard input; or never: replicate until Ctrl-C
       --from-user NAME, --from-pass PASSWORD
                           import-cluster: login at the other cluster
-      --replace           import-cluster: keys that are here already are overwritten
-      --help, --version   this text; the version
+      --replace           import-cluster: overwrite existing keys
+      --help, --version   print this text, or the version
 
-Exit status: 0; 1 if a server cannot be asked or the change failed; 2 for a wrong command line;
-3 from status if something is not as it should be: no primary, a member that is not reached, not in
-sync or not connected, slots without an owner.
+Exit status: 0 for success; 1 if a server cannot be reached or the change failed; 2 for a wrong
+command line; 3 from status if there is a fault: no primary, slots without an owner, or a member
+that is unreachable, not in sync or not connected.
 ";
 
-/// What help prints.
+/// The help text.
 pub fn help() -> String {
     format!("{HELP}{}{HELP_OWN}", TargetOptions::HELP)
 }
 
-/// A command line.
+/// A parsed command line.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub target: TargetOptions,
@@ -95,7 +96,7 @@ pub enum CutOver {
     Never,
 }
 
-/// A cluster that is to be imported.
+/// A request to import a cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Import {
     pub from: NodeAddress,
@@ -106,7 +107,7 @@ pub struct Import {
     pub timeout: Duration,
 }
 
-/// What is to be done.
+/// The action to perform.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     Status,
@@ -119,7 +120,7 @@ pub enum Action {
     Import(Import),
 }
 
-/// What a command line asks for.
+/// The request on the command line.
 #[derive(Debug)]
 pub enum Request {
     Run(Box<Options>),
@@ -130,12 +131,12 @@ pub enum Request {
 const COMMANDS: &str =
     "status, failover, promote, create, add, remove, drain, rebalance, move or import-cluster";
 
-/// The options as given.
+/// The raw options.
 #[derive(Default)]
 struct Raw {
     target: TargetOptions,
     words: Vec<String>,
-    /// Those that go with certain commands alone: their names.
+    /// Names of the given options that are valid only with certain commands.
     given: Vec<&'static str>,
     timeout: Option<Duration>,
     force: bool,
@@ -151,7 +152,7 @@ struct Raw {
     replace: bool,
 }
 
-/// Options that go with certain commands alone.
+/// Options that are valid only with certain commands.
 const FITTING: [(&str, &[&str]); 12] = [
     ("--timeout", &["failover", "promote", "import-cluster"]),
     ("--force", &["promote"]),
@@ -167,7 +168,7 @@ const FITTING: [(&str, &[&str]); 12] = [
     ("--replace", &["import-cluster"]),
 ];
 
-/// Reads a command line. Errors are for the user.
+/// Parses a command line. Errors are messages for the user.
 pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
     let mut raw = Raw::default();
     while let Some(argument) = arguments.take()? {
@@ -209,7 +210,9 @@ impl Raw {
                     "on-enter" => CutOver::OnEnter,
                     "never" => CutOver::Never,
                     other => {
-                        return Err(format!("'{other}' is no time to cut over: at-once, on-enter or never"));
+                        return Err(format!(
+                            "'{other}' is not a cut-over time: use at-once, on-enter or never"
+                        ));
                     }
                 }
             }
@@ -222,14 +225,14 @@ impl Raw {
 
     fn finish(mut self) -> Result<Options, String> {
         let mut words = std::mem::take(&mut self.words).into_iter();
-        let command = words.next().ok_or_else(|| format!("a command is missing: {COMMANDS} (--help)"))?;
+        let command = words.next().ok_or_else(|| format!("no command is given: {COMMANDS} (--help)"))?;
         if !COMMANDS.split([',', ' ']).any(|known| known == command && known != "or") {
-            return Err(format!("'{command}' is no command: {COMMANDS} (--help)"));
+            return Err(format!("unknown command '{command}': {COMMANDS} (--help)"));
         }
         for given in &self.given {
             let fitting = FITTING.iter().find(|(name, _)| name == given).map_or(&[][..], |(_, fits)| *fits);
             if !fitting.contains(&command.as_str()) {
-                return Err(format!("{given} goes with {}", fitting.join(", ")));
+                return Err(format!("{given} is only valid with {}", fitting.join(", ")));
             }
         }
         let mut rest: Vec<String> = words.collect();
@@ -238,7 +241,7 @@ impl Raw {
             _ => self.cluster_action(&command, &mut rest)?,
         };
         match rest.first() {
-            Some(word) => Err(format!("'{word}' is one word too many (--help)")),
+            Some(word) => Err(format!("unexpected argument '{word}' (--help)")),
             None => Ok(Options { target: self.target, action, dry_run: self.dry_run, json: self.json }),
         }
     }
@@ -247,14 +250,14 @@ impl Raw {
         self.target.host.is_some() || self.target.port.is_some() || self.target.socket.is_some()
     }
 
-    /// Without another, the server at this place is asked.
+    /// If no server to query is named, queries the node at this address.
     fn ask_at(&mut self, node: &str) {
         if let Some((host, port)) = address(node).filter(|_| !self.has_target()) {
             (self.target.host, self.target.port) = (Some(host), Some(port));
         }
     }
 
-    /// Actions of groups, which clusters have as well. An address that comes first is the server's.
+    /// Group actions, which clusters also have. A leading address is the server to query.
     fn group_action(&mut self, command: &str, rest: &mut Vec<String>) -> Result<Action, String> {
         if let Some((host, port)) = rest.first().and_then(|word| address(word)) {
             (self.target.host, self.target.port) = (Some(host), Some(port));
@@ -263,7 +266,7 @@ impl Raw {
         match command {
             "promote" if !self.has_target() => Err("promote needs the server's HOST:PORT".into()),
             "promote" if !self.force => {
-                Err("promote may lose acknowledged writes: --force says that you accept that".into())
+                Err("promote may lose acknowledged writes: add --force to accept that".into())
             }
             "promote" => Ok(Action::Promote { timeout: self.timeout.unwrap_or(Duration::from_secs(30)) }),
             "status" => Ok(Action::Status),
@@ -279,7 +282,7 @@ impl Raw {
             true => Err(format!("{command} needs {what} (--help)")),
             false => Ok(rest.remove(0)),
         };
-        let place = |word: &str| address(word).ok_or_else(|| format!("'{word}' is no HOST:PORT"));
+        let place = |word: &str| address(word).ok_or_else(|| format!("'{word}' is not HOST:PORT"));
         match command {
             "create" => {
                 let mut places = vec![place(&next("servers: HOST:PORT...")?)?];
@@ -323,7 +326,7 @@ impl Raw {
     }
 }
 
-/// Reads `host:port`; an IPv6 address stands in brackets. None if it is something else.
+/// Parses `host:port`, with IPv6 addresses in brackets. `None` for anything else.
 pub fn address(text: &str) -> Option<(String, u16)> {
     let (host, port) = text.rsplit_once(':')?;
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
@@ -382,7 +385,7 @@ mod tests {
         let options = parsed("move 5,0-1 --to a:2 --dry-run --json").unwrap();
         assert_eq!(options.action, Action::Move(Wish::Move { slots: vec![0, 1, 5], to: "a:2".into() }));
         assert!(options.dry_run && options.json);
-        // The node that is named is asked, if no other is.
+        // The named node is queried unless another server is given.
         assert_eq!(options.target.port, Some(2));
         assert_eq!(parsed("-p 7 remove a:2").unwrap().target.port, Some(7));
         let Action::Import(import) = action("import-cluster a:1 --replace --cut-over never") else {
@@ -394,30 +397,30 @@ mod tests {
     #[test]
     fn wrong_command_lines_are_told() {
         for (line, part) in [
-            ("", "a command is missing"),
-            ("state", "'state' is no command"),
-            ("status a:1 b", "'b' is one word too many"),
-            ("status nowhere", "'nowhere' is one word too many"),
-            ("failover a:1 b c", "'c' is one word too many"),
-            ("status --timeout 3", "goes with failover"),
-            ("status --dry-run", "goes with failover"),
+            ("", "no command is given"),
+            ("state", "unknown command 'state'"),
+            ("status a:1 b", "unexpected argument 'b'"),
+            ("status nowhere", "unexpected argument 'nowhere'"),
+            ("failover a:1 b c", "unexpected argument 'c'"),
+            ("status --timeout 3", "only valid with failover"),
+            ("status --dry-run", "only valid with failover"),
             ("create", "needs servers"),
-            ("create a", "'a' is no HOST:PORT"),
-            ("create a:1 --replicas x", "'x' is no value"),
-            ("create a:1 --by keys", "goes with rebalance"),
+            ("create a", "'a' is not HOST:PORT"),
+            ("create a:1 --replicas x", "'x' is not a valid value"),
+            ("create a:1 --by keys", "only valid with rebalance"),
             ("add", "needs the new server"),
-            ("add a:1 b:2", "'b:2' is one word too many"),
+            ("add a:1 b:2", "unexpected argument 'b:2'"),
             ("remove", "needs a NODE"),
             ("drain", "needs a NODE"),
-            ("rebalance --by size", "'size' cannot be evened out"),
-            ("rebalance a:1", "'a:1' is one word too many"),
+            ("rebalance --by size", "cannot rebalance by 'size'"),
+            ("rebalance a:1", "unexpected argument 'a:1'"),
             ("move", "needs slots"),
             ("move 5", "needs --to"),
             ("move 5-4 --to a:1", "ends before it begins"),
-            ("move 16384 --to a:1", "no slot"),
+            ("move 16384 --to a:1", "not a slot"),
             ("import-cluster", "needs a node of the other cluster"),
-            ("import-cluster a:1 --cut-over later", "no time to cut over"),
-            ("failover --force", "goes with promote"),
+            ("import-cluster a:1 --cut-over later", "not a cut-over time"),
+            ("failover --force", "only valid with promote"),
             ("promote --force", "needs the server's HOST:PORT"),
             ("promote a:1", "may lose acknowledged writes"),
             ("failover --timeout 0", "between"),

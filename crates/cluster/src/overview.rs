@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Prints a cluster: a line that sums it up, a picture of the slots of each shard, a table of
-//! nodes.
+//! Prints a cluster: a summary line, a bar of each shard's slots, and a table of nodes.
 
 use std::fmt::Write;
 
@@ -13,16 +12,16 @@ use crate::cluster::Cluster;
 use crate::nodes::Node;
 use crate::slots::{self, SLOTS};
 
-/// Letters of a bar of slots.
+/// Width of a slot bar in characters.
 const BAR: usize = 64;
-/// Columns for a shard's list of slots.
+/// Maximum width of a slot list in characters.
 const LIST: usize = 40;
 
-/// What a node says about itself.
+/// A node's state.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Member {
     pub node: Node,
-    /// Why it could not be asked.
+    /// The reason if it could not be queried.
     pub error: Option<String>,
     pub name: Option<String>,
     pub keys: u64,
@@ -32,18 +31,18 @@ pub struct Member {
     pub is_linked: bool,
 }
 
-/// A cluster, asked node by node.
+/// A cluster's state, queried node by node.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Overview {
-    /// `cluster-name`, if it is known.
+    /// `cluster-name`, if known.
     pub name: Option<String>,
-    /// In the order of [`Nodes`].
+    /// In the order of [`Nodes`](crate::nodes::Nodes).
     pub members: Vec<Member>,
     pub uncovered: Vec<u16>,
 }
 
 impl Overview {
-    /// Asks all nodes, at the same time.
+    /// Queries all nodes in parallel.
     pub fn of(cluster: &mut Cluster) -> Result<Overview, String> {
         let nodes = cluster.nodes()?;
         let cluster = &*cluster;
@@ -57,7 +56,7 @@ impl Overview {
         Ok(Overview { name, members, uncovered: nodes.uncovered() })
     }
 
-    /// Whether all slots have an owner and all nodes are as they should be.
+    /// True if all slots have an owner and all nodes are healthy.
     pub fn is_whole(&self) -> bool {
         let is_well = |member: &Member| {
             member.error.is_none()
@@ -71,7 +70,7 @@ impl Overview {
         self.members.iter().filter(|member| member.node.is_primary())
     }
 
-    /// For people.
+    /// The overview as text.
     pub fn text(&self) -> String {
         let mut out = self.heading();
         out.push('\n');
@@ -96,18 +95,20 @@ impl Overview {
         words.push(format!("{} keys", grouped(self.primaries().map(|member| member.keys as f64).sum())));
         match self.uncovered.len() {
             0 => words.push("all slots covered".into()),
-            count => words
-                .push(format!("{count} SLOTS WITHOUT OWNER: {}", slots::short_text(&self.uncovered, LIST))),
+            count => words.push(format!(
+                "{count} SLOTS WITHOUT AN OWNER: {}",
+                slots::short_text(&self.uncovered, LIST)
+            )),
         }
         let failed =
             self.members.iter().filter(|member| member.error.is_some() || member.node.has_failed).count();
         if failed > 0 {
-            words.push(format!("{} NOT WELL", plural(failed, "NODE")));
+            words.push(format!("{} UNHEALTHY", plural(failed, "NODE")));
         }
         words.join(", ") + "\n"
     }
 
-    /// A bar for each shard: 256 slots a letter.
+    /// One bar per shard, 256 slots per character.
     fn picture(&self, out: &mut String) {
         let width = self.primaries().map(|member| member.label().len()).max().unwrap_or(0);
         let end = (SLOTS - 1).to_string();
@@ -119,7 +120,7 @@ impl Overview {
         }
         if !self.uncovered.is_empty() {
             let bar = slots::bar(&self.uncovered, BAR);
-            let _ = writeln!(out, "  {:<width$}  [{bar}]", "nobody");
+            let _ = writeln!(out, "  {:<width$}  [{bar}]", "(none)");
         }
     }
 
@@ -145,7 +146,7 @@ impl Overview {
         for row in &rows {
             let mut line = String::new();
             for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                // Words to the left, numbers to the right.
+                // Text is left-aligned, numbers are right-aligned.
                 let _ = match column {
                     4..=7 => write!(line, "{cell:>width$}  "),
                     _ => write!(line, "{cell:<width$}  "),
@@ -155,7 +156,7 @@ impl Overview {
         }
     }
 
-    /// For programs.
+    /// The overview as JSON.
     pub fn json(&self) -> Json {
         let member = |member: &Member| {
             json!({
@@ -213,7 +214,7 @@ impl Member {
     }
 }
 
-/// What a node says about itself, and the cluster's name.
+/// A node's state, and the cluster's name.
 fn ask(cluster: &Cluster, node: &Node) -> (Member, Option<String>) {
     let info = cluster
         .connect(node)
@@ -230,7 +231,7 @@ fn sections(connection: &mut Connection) -> std::io::Result<Info> {
         text += &connection.expect(&["INFO", section])?.text();
         text += "\r\n";
     }
-    // Not everybody may ask for settings.
+    // The user may lack permission for CONFIG.
     if let Ok(reply) = connection.expect(&["CONFIG", "GET", "cluster-name"])
         && let Some(name) = reply.elements().get(1)
         && !name.text().is_empty()
@@ -255,7 +256,7 @@ fn describe(node: &Node, info: &Info) -> Member {
     }
 }
 
-/// An overview of what is known without asking the nodes, for tests.
+/// An overview without querying the nodes, for tests.
 #[cfg(test)]
 fn unasked(nodes: &crate::nodes::Nodes) -> Overview {
     let member = |node: &Node| Member { node: node.clone(), is_linked: true, ..Member::default() };
@@ -300,9 +301,9 @@ n1             10.0.0.1:7001  aaaaaa11  primary    101  1200     0 B       0  ok
         overview.members[0].error = Some("cannot connect to 10.0.0.1:7001: Connection refused".into());
         let text = overview.text();
         for part in [
-            "99 SLOTS WITHOUT OWNER: 201-299",
-            "2 NODES NOT WELL",
-            "  nobody         [++..",
+            "99 SLOTS WITHOUT AN OWNER: 201-299",
+            "2 NODES UNHEALTHY",
+            "  (none)         [++..",
             "failed\n",
             "not reached\n",
             "\n10.0.0.1:7001: cannot connect to 10.0.0.1:7001: Connection refused\n",

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which slots are to go where: pure functions from who owns what to a list of moves.
+//! Planning of slot moves: pure functions from the slots' owners to a list of moves.
 //!
 //! Shards are numbers here. A plan moves each slot at most once, from its owner to another shard,
-//! so a plan that is carried out in part leaves every slot with one owner.
+//! so a partly executed plan leaves every slot with one owner.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Slots that go from one shard to another.
+/// Slots to move from one shard to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Move {
     pub from: usize,
@@ -19,19 +19,19 @@ pub struct Move {
 /// The slots of each shard, in ascending order.
 pub type Owned = [Vec<u16>];
 
-/// Gives all shards the same number of slots, or one more, by as few moves as that takes.
+/// Gives all shards the same number of slots, or one more, moving as few slots as possible.
 pub fn even(owned: &Owned) -> Vec<Move> {
     let total: usize = owned.iter().map(Vec::len).sum();
     let (base, extra) = (total / owned.len().max(1), total % owned.len().max(1));
     let mut by_size: Vec<usize> = (0..owned.len()).collect();
-    // Those that have the most keep one more: it need not move then.
+    // The shards with the most slots keep the extra ones, which then need not move.
     by_size.sort_by_key(|&shard| Reverse(owned[shard].len()));
     let mut wanted = vec![base; owned.len()];
     by_size.iter().take(extra).for_each(|&shard| wanted[shard] += 1);
     towards(owned, &wanted)
 }
 
-/// Takes all slots from one shard; each goes to the one that has the fewest then. No slot of
+/// Takes all slots from one shard; each goes to the shard with the fewest at that point. No slot of
 /// another shard moves.
 pub fn emptied(owned: &Owned, shard: usize) -> Vec<Move> {
     let mut wanted: Vec<usize> = owned.iter().map(Vec::len).collect();
@@ -46,7 +46,7 @@ pub fn emptied(owned: &Owned, shard: usize) -> Vec<Move> {
     towards(owned, &wanted)
 }
 
-/// Gives these slots to one shard, from whichever has them.
+/// Gives these slots to one shard, whatever their owners.
 pub fn given(owned: &Owned, slots: &[u16], to: usize) -> Vec<Move> {
     let slots: BTreeSet<u16> = slots.iter().copied().collect();
     let from = |from: usize| {
@@ -57,13 +57,13 @@ pub fn given(owned: &Owned, slots: &[u16], to: usize) -> Vec<Move> {
     others.map(from).filter(|one| !one.slots.is_empty()).collect()
 }
 
-/// Evens out what the slots hold: their keys, say. In the end no two shards differ by more than the
-/// heaviest slot weighs. Slots that hold nothing stay where they are.
+/// Balances the weights of the shards' slots (number of keys, for example). Afterwards no two
+/// shards differ by more than the heaviest slot. Slots of weight 0 do not move.
 pub fn by_weight(owned: &Owned, weights: &[u64]) -> Vec<Move> {
     let weight = |slot: u16| weights.get(usize::from(slot)).copied().unwrap_or(0);
     let mut loads: Vec<u64> =
         owned.iter().map(|slots| slots.iter().map(|&slot| weight(slot)).sum()).collect();
-    // What may still move, by weight.
+    // The slots that may still move, by weight.
     let mut movable: Vec<BTreeSet<(u64, u16)>> = owned
         .iter()
         .map(|slots| {
@@ -77,12 +77,12 @@ pub fn by_weight(owned: &Owned, weights: &[u64]) -> Vec<Move> {
             break;
         };
         let gap = most - least;
-        // Half of the gap is best. Anything below the gap is better than nothing.
+        // Half of the gap is ideal. Anything below the gap is an improvement.
         let slots = &movable[donor];
         let best = slots.range(..=(gap / 2, u16::MAX)).next_back();
         let best = best.or_else(|| slots.range(..(gap, 0)).next()).copied();
         let Some((weight, slot)) = best else {
-            // It keeps what it has: the gaps to others are no wider.
+            // It keeps its slots: the gaps to the other shards are no wider.
             donors.remove(&(most, donor));
             continue;
         };
@@ -103,8 +103,8 @@ pub fn by_weight(owned: &Owned, weights: &[u64]) -> Vec<Move> {
     moved.into_iter().map(sorted).collect()
 }
 
-/// Moves slots until each shard has as many as wanted. Runs of neighbouring slots stay together as
-/// far as that is possible.
+/// Moves slots until each shard has the wanted number. Keeps runs of adjacent slots together where
+/// possible.
 fn towards(owned: &Owned, wanted: &[usize]) -> Vec<Move> {
     let mut moves = Vec::new();
     let mut short = (0..owned.len()).filter_map(|shard| {
@@ -113,7 +113,7 @@ fn towards(owned: &Owned, wanted: &[usize]) -> Vec<Move> {
     });
     let mut receiver = short.next();
     for (from, slots) in owned.iter().enumerate() {
-        // The last slots go, from the end.
+        // Takes slots from the end.
         let mut end = slots.len();
         while end > wanted[from] {
             let Some((to, missing)) = receiver else { return moves };
@@ -126,7 +126,7 @@ fn towards(owned: &Owned, wanted: &[usize]) -> Vec<Move> {
     moves
 }
 
-/// What the shards own after a plan.
+/// The slots of each shard after a plan.
 pub fn after(owned: &Owned, moves: &[Move]) -> Vec<Vec<u16>> {
     let mut sets: Vec<BTreeSet<u16>> = owned.iter().map(|slots| slots.iter().copied().collect()).collect();
     for one in moves {
@@ -138,7 +138,7 @@ pub fn after(owned: &Owned, moves: &[Move]) -> Vec<Vec<u16>> {
     sets.into_iter().map(|set| set.into_iter().collect()).collect()
 }
 
-/// Number of slots that a plan moves.
+/// The number of slots that a plan moves.
 pub fn size(moves: &[Move]) -> usize {
     moves.iter().map(|one| one.slots.len()).sum()
 }
@@ -149,7 +149,7 @@ mod tests {
     use crate::slots::SLOTS;
     use proptest::prelude::*;
 
-    /// All slots, given to shards at random: in long runs, and singly.
+    /// All slots, assigned to shards at random, in long runs and singly.
     fn owned() -> impl Strategy<Value = Vec<Vec<u16>>> {
         (1usize..9, any::<u64>(), 1u64..400).prop_map(|(shards, seed, run)| {
             let mut owned = vec![Vec::new(); shards];
@@ -167,7 +167,8 @@ mod tests {
         })
     }
 
-    /// Every move is of slots that its source owns, each once, and all slots stay owned by one.
+    /// Checks that every move is of slots that its source owns, each once, and that every slot
+    /// still has one owner.
     fn check(owned: &Owned, moves: &[Move]) -> Vec<Vec<u16>> {
         let mut seen = BTreeSet::new();
         for one in moves {
@@ -197,8 +198,8 @@ mod tests {
             let moves = even(&owned);
             let after = check(&owned, &moves);
             prop_assert!(spread(after.iter().map(|slots| slots.len() as u64)) <= 1);
-            // Whoever has more than the larger of the two counts has to give the rest away; of
-            // those that may keep one more, so many do as can.
+            // Shards above the base count give away the excess. `extra` of them may keep one more,
+            // so as many as can do.
             let (base, extra) = (SLOTS / owned.len(), SLOTS % owned.len());
             let above = owned.iter().filter(|slots| slots.len() > base).count();
             let least: usize = owned.iter().map(|slots| slots.len().saturating_sub(base)).sum();
@@ -214,7 +215,7 @@ mod tests {
             let after = check(&owned, &moves);
             prop_assert!(after[shard].is_empty());
             prop_assert_eq!(size(&moves), owned[shard].len());
-            // Whoever has got some has no more than one above the least.
+            // No shard that received slots has more than one above the minimum.
             let others = || (0..owned.len()).filter(|&other| other != shard);
             let least = others().map(|other| after[other].len()).min().unwrap();
             for other in others().filter(|&other| after[other].len() > owned[other].len()) {

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How far something is: a bar on a terminal, lines elsewhere. On standard error, so that what is
-//! printed for programs stays whole.
+//! Progress: a bar on a terminal, lines elsewhere. It goes to standard error, so that standard
+//! output remains machine-readable.
 
 use std::io::IsTerminal;
 
-/// Letters of a bar.
+/// Width of a bar in characters.
 const WIDTH: u64 = 40;
 
-/// A bar.
+/// A progress bar.
 pub struct Progress {
     is_terminal: bool,
     unit: &'static str,
     total: u64,
     done: u64,
-    /// Tenths that have had a line.
+    /// Tenths already reported.
     told: u64,
 }
 
 impl Progress {
-    /// So many of something are to be done.
+    /// A progress bar for `total` units of work.
     pub fn new(unit: &'static str, total: u64) -> Progress {
         let is_terminal = std::io::stderr().is_terminal();
         Progress { is_terminal, unit, total, done: 0, told: 0 }
     }
 
-    /// So many more are done.
+    /// Adds `count` finished units.
     pub fn advance(&mut self, count: u64, remark: &str) {
         self.done += count;
         let tenth = self.done * 10 / self.total.max(1);
@@ -36,7 +36,7 @@ impl Progress {
         }
     }
 
-    /// What is being done; on a terminal alone.
+    /// Shows the current activity, only on a terminal.
     pub fn show(&self, remark: &str) {
         if self.is_terminal {
             let bar = bar(self.done, self.total);
@@ -44,13 +44,13 @@ impl Progress {
         }
     }
 
-    /// A line that stays.
+    /// Prints a permanent line.
     pub fn say(&self, text: &str) {
         self.clear();
         eprintln!("{text}");
     }
 
-    /// Leaves an empty line.
+    /// Clears the bar.
     pub fn clear(&self) {
         if self.is_terminal {
             eprint!("\r\x1b[K");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Makes a server the primary by an operator's word, after the members that had everything are
-//! lost.
+//! Makes a server the primary on an operator's decision, after all members in sync have been lost.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +7,11 @@ use braid_client::TargetOptions;
 
 use crate::gather;
 
-/// How often the outcome is looked at.
+/// Polling interval for the outcome.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Has the server that the options name take the primary's place, and waits until it has. Returns
-/// what is printed.
+/// Makes the server named in the options the primary, and waits until it is. Returns the text to
+/// print.
 pub fn run(options: &TargetOptions, timeout: Duration) -> Result<String, String> {
     let target = options.target()?;
     let mut server = gather::connect(&target)?;
@@ -21,7 +20,7 @@ pub fn run(options: &TargetOptions, timeout: Duration) -> Result<String, String>
     asked.map_err(|error| format!("{} refuses: {error}", target.address))?;
     while begin.elapsed() < timeout {
         std::thread::sleep(INTERVAL);
-        // Its connections end when its role changes.
+        // The server closes its connections when its role changes.
         let Ok(info) = gather::connect(&target)
             .and_then(|mut server| gather::info(&mut server).map_err(|error| error.to_string()))
         else {
@@ -37,7 +36,7 @@ pub fn run(options: &TargetOptions, timeout: Duration) -> Result<String, String>
         }
     }
     Err(format!(
-        "{} is not the primary after {:.0} s: see braid-cluster status, and its log",
+        "{} is not the primary after {:.0} s: see braid-cluster status and its log",
         target.address,
         timeout.as_secs_f64()
     ))

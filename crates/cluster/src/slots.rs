@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sets of slots as operators write them (`0-99,200`) and as nodes tell them.
+//! Sets of slots as operators write them (`0-99,200`) and as nodes report them.
 
 use std::fmt::Write;
 
-/// Number of slots of a cluster.
+/// Number of slots in a cluster.
 pub const SLOTS: usize = 16_384;
 
-/// Reads ranges like `0-99,200`, in ascending order and each slot once. Errors are for the user.
+/// Parses ranges like `0-99,200` into ascending slots. A duplicate slot is an error. Errors are
+/// messages for the user.
 pub fn parse(text: &str) -> Result<Vec<u16>, String> {
     let mut slots = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let slot = |text: &str| {
             let number = text.parse::<u16>().ok().filter(|&slot| usize::from(slot) < SLOTS);
-            number.ok_or_else(|| format!("'{part}' is no slot and no range of slots between 0 and 16383"))
+            number.ok_or_else(|| format!("'{part}' is not a slot or a range of slots between 0 and 16383"))
         };
         let (first, last) = (slot(first)?, slot(last)?);
         if first > last {
@@ -23,12 +24,12 @@ pub fn parse(text: &str) -> Result<Vec<u16>, String> {
     }
     slots.sort_unstable();
     match slots.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(format!("slot {} is named twice", pair[0])),
+        Some(pair) => Err(format!("slot {} is given twice", pair[0])),
         None => Ok(slots),
     }
 }
 
-/// Slots in ascending order as ranges, first and last.
+/// Ascending slots as ranges (first, last).
 pub fn ranges(slots: &[u16]) -> Vec<(u16, u16)> {
     let mut ranges: Vec<(u16, u16)> = Vec::new();
     for &slot in slots {
@@ -40,7 +41,7 @@ pub fn ranges(slots: &[u16]) -> Vec<(u16, u16)> {
     ranges
 }
 
-/// Slots in ascending order as text that [`parse`] reads.
+/// Ascending slots as text for [`parse`].
 pub fn text(slots: &[u16]) -> String {
     let mut out = String::new();
     for (first, last) in ranges(slots) {
@@ -52,7 +53,7 @@ pub fn text(slots: &[u16]) -> String {
     out
 }
 
-/// The same, shortened to about `width` columns.
+/// Ascending slots as text, shortened to about `width` characters.
 pub fn short_text(slots: &[u16], width: usize) -> String {
     let text = text(slots);
     if text.len() <= width {
@@ -63,8 +64,8 @@ pub fn short_text(slots: &[u16], width: usize) -> String {
     format!("{}, {} ranges more", &text[..whole], ranges(slots).len() - told)
 }
 
-/// A bar of `width` letters for all slots: `#` where all slots of a letter are these, `+` where
-/// some are, `.` where none is.
+/// A bar of `width` characters for all slots: `#` where all slots of a character are in the set,
+/// `+` where some are, `.` where none is.
 pub fn bar(slots: &[u16], width: usize) -> String {
     let mut counts = vec![(0, 0); width];
     let cell = |slot: usize| slot * width / SLOTS;
@@ -89,13 +90,13 @@ mod tests {
         assert_eq!(text(&[0, 1, 2, 5]), "0-2,5");
         assert_eq!(text(&[]), "");
         for (wrong, why) in [
-            ("", "is no slot"),
-            ("1,,2", "is no slot"),
-            ("16384", "is no slot"),
-            ("1-x", "is no slot"),
-            ("-1", "is no slot"),
+            ("", "is not a slot"),
+            ("1,,2", "is not a slot"),
+            ("16384", "is not a slot"),
+            ("1-x", "is not a slot"),
+            ("-1", "is not a slot"),
             ("5-4", "ends before"),
-            ("1-3,2", "named twice"),
+            ("1-3,2", "given twice"),
         ] {
             let error = parse(wrong).unwrap_err();
             assert!(error.contains(why), "{wrong}: {error}");

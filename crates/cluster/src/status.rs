@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Prints a group: a line that sums it up, a picture of who follows whom, a table.
+//! Prints a group: a summary line, a diagram of the replication links, and a table.
 
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ pub fn text(group: &Group) -> String {
     out
 }
 
-/// The same for programs.
+/// The status as JSON.
 pub fn json(group: &Group) -> Json {
     let member = |member: &Member| {
         let (role, error) = match &member.role {
@@ -80,7 +80,7 @@ fn heading(group: &Group) -> String {
     words.join(", ") + "\n"
 }
 
-/// Lines from the primary to its replicas: double to those in sync, broken to those that are not
+/// Draws lines from the primary to its replicas: double for those in sync, broken for those not
 /// connected.
 fn picture(group: &Group, out: &mut String) {
     let primary = group.primary().map(|primary| primary.name.as_str());
@@ -97,12 +97,12 @@ fn picture(group: &Group, out: &mut String) {
     *out += &picture::picture(primary, &others.map(replica).collect::<Vec<_>>());
 }
 
-/// What an operator should know of a member besides its name.
+/// A member's abnormal state for the operator; empty if there is none.
 fn remark(group: &Group, member: &Member) -> String {
     let mut words = Vec::new();
     match &member.role {
         Role::Unreached(_) => words.push("not reached".to_owned()),
-        Role::Candidate => words.push("offers to take over".to_owned()),
+        Role::Candidate => words.push("candidate".to_owned()),
         Role::Primary => words.push("a primary too".to_owned()),
         Role::Replica if !member.is_linked => words.push("not connected".to_owned()),
         Role::Replica => {}
@@ -143,7 +143,7 @@ fn table(group: &Group, out: &mut String) {
     for row in &rows {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            // Words to the left, numbers to the right.
+            // Text is left-aligned, numbers are right-aligned.
             let _ = if matches!(column, 3 | 5 | 6 | 7) {
                 write!(line, "{cell:>width$}  ")
             } else {
@@ -205,7 +205,7 @@ c       10.0.0.3:7003  replica      7  no          900   100 B     4 s
         let text = text(&group);
         for part in [
             "group g, epoch 7, NO PRIMARY, 2 of 3 in sync, NO LEASE\n\n  (no primary)\n",
-            "   |- - - a  (offers to take over)\n   |- x - b  (not reached)\n",
+            "   |- - - a  (candidate)\n   |- x - b  (not reached)\n",
             "\nb: cannot connect to 10.0.0.2:7002: Connection refused\n",
             "\netcd: no endpoint answers\n",
         ] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! ACL: the commands that show and change users. Rules, checks and the log are in crate `acl`.
+//! ACL: the commands that show and change users. Rules, checks and the log are in the crate `acl`.
 
 use braid_acl::file::file_of;
 use braid_acl::log::Entry;
@@ -16,7 +16,7 @@ const ANY_TIME: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE).an
 const EVERY_NODE: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 const USERS: &str = "O(N). Where N is the number of configured users.";
 
-/// The family.
+/// Rows of the ACL commands.
 pub const COMMANDS: &[Row] = &[Row::container("acl", Group::Server, SUBCOMMANDS)
     .flags(Flags::SENTINEL)
     .docs("6.0.0", "Groups the commands of users and their rights.", "Depends on subcommand.")];
@@ -41,13 +41,13 @@ const SUBCOMMANDS: &[Row] = &[
         .tips(EVERY_NODE),
     admin("dryrun", dry_run)
         .at_least(4)
-        // The request may hold a password.
+        // The request may contain a password.
         .secrets(|_, index| index > 3)
         .docs("7.0.0", "Tells whether a user may run a command, without running it.", "O(1).")
         .syntax("username:string command:string [arg:string...]"),
     open("genpass", generate_password)
         .at_least(2)
-        .docs("6.0.0", "Returns a password that cannot be guessed.", "O(1)")
+        .docs("6.0.0", "Returns a random password.", "O(1)")
         .syntax("[bits:integer]"),
     admin("getuser", get_user)
         .exactly(3)
@@ -65,14 +65,18 @@ const SUBCOMMANDS: &[Row] = &[
         .exactly(2)
         .flags(Flags::LOADING.and(Flags::STALE).and(Flags::SENTINEL))
         .docs("6.0.0", "Lists the subcommands.", "O(1)"),
-    admin("list", list).exactly(2).docs("6.0.0", "Returns all users' rules, as a file holds them.", USERS),
-    admin("load", load).exactly(2).docs("6.0.0", "Replaces all users by those of the file.", USERS),
+    admin("list", list).exactly(2).docs(
+        "6.0.0",
+        "Returns all users' rules in the format of an ACL file.",
+        USERS,
+    ),
+    admin("load", load).exactly(2).docs("6.0.0", "Replaces all users with those in the ACL file.", USERS),
     admin("log", log)
         .at_least(2)
-        .docs("6.0.0", "Lists what was refused lately.", "O(N) with N being the number of entries shown.")
+        .docs("6.0.0", "Lists recent refusals.", "O(N) with N being the number of entries shown.")
         .syntax("[operation:(count:integer|RESET)]")
-        .history(&[("7.2.0", "New fields: entry's number, time of its creation and of its last update.")]),
-    admin("save", save).exactly(2).docs("6.0.0", "Writes all users into the file.", USERS).tips(EVERY_NODE),
+        .history(&[("7.2.0", "New fields: the entry's ID, creation time and last update time.")]),
+    admin("save", save).exactly(2).docs("6.0.0", "Writes all users to the ACL file.", USERS).tips(EVERY_NODE),
     admin("setuser", set_user)
         .at_least(3)
         .secrets(|_, index| index > 1)
@@ -82,7 +86,10 @@ const SUBCOMMANDS: &[Row] = &[
             "O(N). Where N is the number of rules provided.",
         )
         .syntax("username:string [rule:string...]")
-        .history(&[("6.2.0", "Channels."), ("7.0.0", "Selectors, and reading and writing of keys apart.")])
+        .history(&[
+            ("6.2.0", "Channels."),
+            ("7.0.0", "Selectors, and separate permissions to read and write keys."),
+        ])
         .tips(EVERY_NODE),
     admin("users", users).exactly(2).docs("6.0.0", "Lists the users' names.", USERS),
     open("whoami", who_am_i).exactly(2).docs("6.0.0", "Returns the connection's user.", "O(1)"),
@@ -125,7 +132,7 @@ fn delete_users(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Ends the connection after its reply if its own user is gone.
+/// Closes the connection after its reply if the connection's own user was deleted.
 fn close_without_user(call: &mut Call) {
     if call.engine.acl.current(&call.session.user.identity).is_none() {
         call.session.close();
@@ -341,29 +348,29 @@ fn dry_run(call: &mut Call) -> CommandResult {
 fn help(call: &mut Call) -> CommandResult {
     call.help(&[
         "CAT [<category>]",
-        "    The categories, or the commands that belong to <category>.",
+        "    List the categories, or the commands of <category>.",
         "DELUSER <username> [<username> ...]",
         "    Delete users and close their connections.",
         "DRYRUN <username> <command> [<arg> ...]",
-        "    Whether a user may run a command. The command is not run.",
+        "    Check whether a user may run a command, without running it.",
         "GETUSER <username>",
         "    A user's rules.",
         "GENPASS [<bits>]",
-        "    A password of 256 random bits, or of <bits>.",
+        "    Return a password of 256 random bits, or of <bits>.",
         "LIST",
-        "    All users' rules, as a file holds them.",
+        "    Return all users' rules in the format of an ACL file.",
         "LOAD",
-        "    Replace all users by those of the file.",
+        "    Replace all users with those in the ACL file.",
         "LOG [<count> | RESET]",
-        "    What was refused lately; or forget it.",
+        "    List recent refusals, or clear the list.",
         "SAVE",
-        "    Write all users into the file.",
+        "    Write all users to the ACL file.",
         "SETUSER <username> <rule> [<rule> ...]",
         "    Create a user, or change its rules.",
         "USERS",
-        "    The users' names.",
+        "    List the users' names.",
         "WHOAMI",
-        "    This connection's user.",
+        "    Return this connection's user.",
     ])
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! ACTIVE: requests between active-active servers, and of their operators. The command exists in
-//! active mode alone (`active-replica yes`). The bodies are in `braid_engine::active`.
+//! ACTIVE: requests of active-active peers and of operators. The command exists only in active
+//! mode (`active-replica yes`). The bodies are in `braid_engine::active`.
 
 use braid_engine::active::serve;
 use braid_engine::{Call, Handler, Row};
@@ -16,9 +16,9 @@ const SUBCOMMANDS: &[Row] = &[
     row("copy", serve::copy, "Returns a part of a full copy for a peer.", "O(N) where N is the number of keys.")
         .at_least(2)
         .syntax("[MORE]"),
-    row("digest", serve::digest, "Returns what is equal for servers that show the same.", "O(N) where N is the number of keys.")
+    row("digest", serve::digest, "Returns a digest that is equal on servers with the same visible data.", "O(N) where N is the number of keys.")
         .exactly(2),
-    row("forget", serve::forget, "Removes a region for good.", "O(N) where N is the number of keys.")
+    row("forget", serve::forget, "Removes a region permanently.", "O(N) where N is the number of keys.")
         .exactly(3)
         .syntax("region:integer"),
     row("hello", serve::hello, "Introduces a peer.", "O(1)")
@@ -27,14 +27,14 @@ const SUBCOMMANDS: &[Row] = &[
     row("help", help, "Lists the subcommands.", "O(1)").exactly(2),
     row("myself", serve::myself, "Returns the server's identity and region.", "O(1)").exactly(2),
     row("peers", serve::peers, "Describes the peers.", "O(N) where N is the number of peers.").exactly(2),
-    row("pull", serve::pull, "Returns what a peer lacks.", "O(N) where N is the number of effects.")
+    row("pull", serve::pull, "Returns the units that a peer lacks.", "O(N) where N is the number of effects.")
         .exactly(9)
         .syntax(
             "identity:string region:integer applied:string position:integer on-disk:string wait:integer bytes:integer",
         ),
 ];
 
-/// The family: of servers in active mode alone.
+/// Rows for servers in active mode.
 pub const COMMANDS: &[Row] = &[Row::container("active", Group::Server, SUBCOMMANDS)
     .categories(Category::ADMIN.and(Category::DANGEROUS))
     .docs("7.2.0", "Groups the commands of active-active replication.", "Depends on subcommand.")];
@@ -42,11 +42,11 @@ pub const COMMANDS: &[Row] = &[Row::container("active", Group::Server, SUBCOMMAN
 fn help(call: &mut Call) -> CommandResult {
     call.help(&[
         "COPY [MORE]",
-        "    Return a part of a full copy of all values with their marks: the first, or the next one.",
+        "    Return the first or next part of a full copy of all values with their metadata.",
         "DIGEST",
-        "    Return a digest that is equal for servers that show the same.",
+        "    Return a digest that is equal on servers with the same visible data.",
         "FORGET <region>",
-        "    Remove a region for good: nothing waits for it any more. To be said to all servers.",
+        "    Remove a region permanently: nothing waits for it any longer. Run it on all servers.",
         "MYSELF",
         "    Return the identity and region of this server, and the regions that it knows.",
         "PEERS",

@@ -2,8 +2,8 @@
 //! CLIENT: information about connections, and pausing or closing them.
 //!
 //! Flow: a client's own state is its session; of other clients only the shared records are read,
-//! selected by filters (`filter.rs`). Actions on another client are messages to the loop that owns
-//! it.
+//! selected by filters (`filter.rs`). Actions on another client are messages to that client's
+//! loop.
 
 mod filter;
 mod tracking;
@@ -25,7 +25,7 @@ const ANY_TIME: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE);
 const ADMIN: Flags = ANY_TIME.and(Flags::ADMIN).and(Flags::SENTINEL);
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
-/// The family.
+/// Rows of the CLIENT commands.
 pub const COMMANDS: &[Row] = &[Row::container("client", Group::Connection, SUBCOMMANDS)
     .behavior(Behavior::KEEPS_CACHING)
     .flags(Flags::SENTINEL)
@@ -39,13 +39,13 @@ const SUBCOMMANDS: &[Row] = &[
     own("capa", capa)
         .at_least(3)
         .flags(ANY_TIME.and(Flags::ALLOW_BUSY))
-        .docs("8.0.0", "Notes what the connection's library can do.", "O(1)")
+        .docs("8.0.0", "Declares capabilities of the connection's library.", "O(1)")
         .syntax("capability:string..."),
     own("durable", durable)
         .exactly(3)
         .docs(
             "8.0.0",
-            "Has replies to the connection wait until every in-sync replica has what they reveal.",
+            "Holds the connection's replies until every in-sync replica has the changes they reveal.",
             "O(1)",
         )
         .syntax("enabled:(ON|OFF)"),
@@ -55,18 +55,14 @@ const SUBCOMMANDS: &[Row] = &[
         "Lists the subcommands.",
         "O(1)",
     ),
-    own("id", id).exactly(2).docs("5.0.0", "Returns the connection's number.", "O(1)"),
+    own("id", id).exactly(2).docs("5.0.0", "Returns the connection's ID.", "O(1)"),
     own("info", info)
         .exactly(2)
         .docs("6.2.0", "Describes the connection.", "O(1)")
         .tips(&["nondeterministic_output"]),
     own("import-source", import_source)
         .exactly(3)
-        .docs(
-            "8.1.0",
-            "Lets the connection see keys past their expiry, while the server is in import mode.",
-            "O(1)",
-        )
+        .docs("8.1.0", "Shows expired keys to the connection while the server is in import mode.", "O(1)")
         .syntax("enabled:(ON|OFF)"),
     admin("kill", kill)
         .at_least(3)
@@ -79,8 +75,8 @@ const SUBCOMMANDS: &[Row] = &[
         )
         .history(&[
             ("2.8.12", "New form with filters, `ID` among them."),
-            ("3.2.0", "`TYPE` knows `master`."),
-            ("5.0.0", "`TYPE` knows `replica`, which `slave` still means too."),
+            ("3.2.0", "`TYPE` accepts `master`."),
+            ("5.0.0", "`TYPE` accepts `replica`; `slave` remains as an alias."),
             ("6.2.0", "New filter `LADDR`."),
             ("8.0.0", "New filter `MAXAGE`."),
         ]),
@@ -102,16 +98,16 @@ const SUBCOMMANDS: &[Row] = &[
         .tips(&["nondeterministic_output"]),
     admin("no-evict", no_evict)
         .exactly(3)
-        .docs("7.0.0", "Protects the connection from being closed for memory.", "O(1)")
+        .docs("7.0.0", "Exempts the connection from client eviction.", "O(1)")
         .syntax("enabled:(ON|OFF)"),
     own("no-touch", no_touch)
         .exactly(3)
         .flags(ANY_TIME)
-        .docs("7.2.0", "Lets the connection read keys without marking them as used.", "O(1)")
+        .docs("7.2.0", "Lets the connection read keys without updating their access time.", "O(1)")
         .syntax("enabled:(ON|OFF)"),
     admin("pause", pause)
         .at_least(3)
-        .docs("3.0.0", "Holds commands back for a time.", "O(1)")
+        .docs("3.0.0", "Suspends commands for a time.", "O(1)")
         .syntax("timeout:integer [mode:(WRITE|ALL)@6.2.0]")
         .history(&[("6.2.0", "New argument: only writes, or all commands.")]),
     own("reply", reply)
@@ -120,7 +116,7 @@ const SUBCOMMANDS: &[Row] = &[
         .syntax("action:(ON|OFF|SKIP)"),
     own("setinfo", set_info)
         .exactly(4)
-        .docs("7.2.0", "Notes what library the connection uses.", "O(1)")
+        .docs("7.2.0", "Records the name and version of the connection's library.", "O(1)")
         .syntax("attr:(lib-name libname:string|lib-ver libver:string)")
         .tips(ALL_NODES),
     own("setname", set_name)
@@ -132,7 +128,7 @@ const SUBCOMMANDS: &[Row] = &[
         .at_least(3)
         .docs(
             "5.0.0",
-            "Ends the waiting of a client in a blocking command.",
+            "Unblocks a client waiting in a blocking command.",
             "O(log N) where N is the number of client connections",
         )
         .syntax("client-id:integer [unblock-type:(TIMEOUT|ERROR)]"),
@@ -143,12 +139,12 @@ const SUBCOMMANDS: &[Row] = &[
     ),
 ];
 
-/// A subcommand that concerns the connection itself.
+/// A subcommand on the calling connection itself.
 const fn own(name: &'static str, handler: Handler) -> Row {
     Row::new(name, Group::Connection, handler).flags(ANY_TIME.and(Flags::SENTINEL))
 }
 
-/// A subcommand that concerns others.
+/// A subcommand on other connections.
 const fn admin(name: &'static str, handler: Handler) -> Row {
     Row::new(name, Group::Connection, handler).flags(ADMIN)
 }
@@ -159,7 +155,7 @@ fn id(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Ignores unknown names: libraries list all of their capabilities.
+/// Ignores unknown names, since libraries list all their capabilities.
 fn capa(call: &mut Call) -> CommandResult {
     if call.args[2..].iter().any(|name| name.eq_ignore_ascii_case(b"redirect")) {
         call.session.record.knows_redirect.store(true, Relaxed);
@@ -254,7 +250,7 @@ fn describe(out: &mut Vec<u8>, call: &Call, record: &ClientRecord) {
     describe::describe(out, &call.engine.commands, record, call.clock_ms(), current);
 }
 
-/// The argument of a switch.
+/// Parses the argument ON or OFF.
 fn on_or_off(call: &Call) -> Result<bool, CommandError> {
     match call.args[2].to_ascii_lowercase().as_slice() {
         b"on" => Ok(true),
@@ -282,7 +278,7 @@ fn import_source(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// CLIENT DURABLE ON|OFF, for this connection instead of `sync-writes`.
+/// CLIENT DURABLE ON|OFF: overrides `sync-writes` for this connection.
 fn durable(call: &mut Call) -> CommandResult {
     let on = on_or_off(call)?;
     if on && !call.engine.has_group() {
@@ -373,25 +369,25 @@ fn help(call: &mut Call) -> CommandResult {
         "CACHING (YES|NO)",
         "    Track the keys of the next command (OPTIN), or do not (OPTOUT).",
         "CAPA <capability> [<capability> ...]",
-        "    Note what this connection's library can do: redirect.",
+        "    Declare capabilities of this connection's library: redirect.",
         "GETREDIR",
-        "    Number of the connection that invalidations go to.",
+        "    Return the ID of the connection that receives the invalidations.",
         "GETNAME",
-        "    Name of this connection.",
+        "    Return the name of this connection.",
         "ID",
-        "    Number of this connection.",
+        "    Return the ID of this connection.",
         "IMPORT-SOURCE (ON|OFF)",
-        "    See keys past their expiry, while the server is in import mode.",
+        "    Show expired keys to this connection while the server is in import mode.",
         "INFO",
         "    Describe this connection, as LIST does.",
         "KILL <ip:port>",
-        "    Close the connection that comes from <ip:port>.",
+        "    Close the connection from <ip:port>.",
         "KILL <filter> <value> [<filter> <value> [...]]",
-        "    Close the connections that pass all filters, which are those of LIST;",
-        "    this connection is left out unless SKIPME NO is given.",
+        "    Close the connections that match all filters, which are those of LIST;",
+        "    this connection is skipped unless SKIPME NO is given.",
         "LIST [<filter> <value> [...]]",
-        "    Describe connections. Filters, each but the last three also with NOT-",
-        "    in front to mean the opposite:",
+        "    Describe connections. Filters; all but the last three can be negated",
+        "    with the prefix NOT-:",
         "    * ID <id> [<id> ...]",
         "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
         "    * USER <username>",
@@ -403,28 +399,28 @@ fn help(call: &mut Call) -> CommandResult {
         "    * LIB-VER <version>",
         "    * FLAGS <letters>, as LIST shows them",
         "    * DB <number>",
-        "    * MAXAGE <seconds>: at least that old",
-        "    * IDLE <seconds>: at least so long without a request",
-        "    * SKIPME (YES|NO): leave this connection out",
+        "    * MAXAGE <seconds>: minimum age",
+        "    * IDLE <seconds>: minimum time without a request",
+        "    * SKIPME (YES|NO): skip this connection",
         "NO-EVICT (ON|OFF)",
-        "    Keep this connection when others are closed for memory.",
+        "    Exempt this connection from client eviction.",
         "NO-TOUCH (ON|OFF)",
-        "    Read keys without marking them as used.",
+        "    Read keys without updating their access time.",
         "PAUSE <timeout> [WRITE|ALL]",
-        "    Hold all commands, or just writes, back for <timeout> milliseconds.",
+        "    Suspend all commands, or only writes, for <timeout> milliseconds.",
         "REPLY (ON|OFF|SKIP)",
         "    Send replies to this connection, or none, or none to the next command.",
         "SETINFO (LIB-NAME|LIB-VER) <value>",
-        "    Note what library this connection uses.",
+        "    Record the library that this connection uses.",
         "SETNAME <name>",
         "    Name this connection.",
         "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
         "         [OPTIN] [OPTOUT] [NOLOOP]",
-        "    Be told when keys that this connection has read change.",
+        "    Receive invalidations for keys that this connection has read.",
         "TRACKINGINFO",
-        "    How this connection tracks keys.",
+        "    Describe how this connection tracks keys.",
         "UNBLOCK <id> [TIMEOUT|ERROR]",
-        "    End the waiting of a blocked client.",
+        "    Unblock a client.",
         "UNPAUSE",
         "    End a pause.",
     ])

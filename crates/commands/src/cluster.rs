@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CLUSTER, READONLY, READWRITE and ASKING. In cluster mode this server is a cluster by itself,
-//! which owns all slots (`braid_engine::cluster_node`), or a node of one of several
-//! (`braid_engine::cluster_map`); otherwise all of them answer that there is none.
+//! CLUSTER, READONLY, READWRITE and ASKING. In cluster mode this server is either a single-node
+//! cluster that owns all slots (`braid_engine::cluster_node`) or a node of a multi-node cluster
+//! (`braid_engine::cluster_map`). Otherwise they reply that cluster support is disabled, except
+//! READONLY and READWRITE for clients that support redirections.
 //!
-//! What tells of the cluster is in `describe.rs`, what tells of slots in `slots.rs`, what changes
-//! the cluster in `operators.rs`, what moves slots at once in `moves.rs`.
+//! Descriptions of the cluster are in `describe.rs`, slot queries in `slots.rs`, changes of the
+//! cluster in `operators.rs`, atomic slot migration in `moves.rs`.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,7 +25,8 @@ pub mod slot_stats;
 mod slots;
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::STALE);
-/// Of what tells of the cluster; answered by a replica that loads, too, as in Valkey 9.
+/// Flags of subcommands that describe the cluster; a loading replica answers them, too, as in
+/// Valkey 9.
 const TELLS: Flags = Flags::LOADING.and(Flags::STALE);
 const CHANGES: Flags = ADMIN.and(Flags::NO_ASYNC_LOADING);
 const NONDETERMINISTIC: &[&str] = &["nondeterministic_output"];
@@ -44,12 +46,12 @@ const SUBCOMMANDS: &[Row] = &[
     row("addslots", operators::add_slots)
         .at_least(3)
         .flags(CHANGES)
-        .docs("3.0.0", "Gives hash slots to this node.", PER_SLOT)
+        .docs("3.0.0", "Assigns hash slots to this node.", PER_SLOT)
         .syntax("slot:integer..."),
     row("addslotsrange", operators::add_slots_range)
         .at_least(4)
         .flags(CHANGES)
-        .docs("7.0.0", "Gives ranges of hash slots to this node.", PER_SLOT_IN_RANGES)
+        .docs("7.0.0", "Assigns ranges of hash slots to this node.", PER_SLOT_IN_RANGES)
         .syntax("range:{start-slot:integer end-slot:integer}..."),
     row("bumpepoch", operators::bump_epoch)
         .exactly(2)
@@ -61,7 +63,7 @@ const SUBCOMMANDS: &[Row] = &[
         .flags(CHANGES)
         .docs(
             "9.0.0",
-            "Cancels the moves of slots that were begun on this node.",
+            "Cancels the slot moves started on this node.",
             "O(N), where N is the number of slot migration operations being cancelled.",
         ),
     row("count-failure-reports", describe::count_failure_reports)
@@ -69,7 +71,7 @@ const SUBCOMMANDS: &[Row] = &[
         .flags(ADMIN)
         .docs(
             "3.0.0",
-            "Returns how many nodes report that a node fails.",
+            "Returns the number of nodes that report a node as failing.",
             "O(N) where N is the number of failure reports",
         )
         .syntax("node-id:string")
@@ -82,12 +84,12 @@ const SUBCOMMANDS: &[Row] = &[
     row("delslots", operators::delete_slots)
         .at_least(3)
         .flags(CHANGES)
-        .docs("3.0.0", "Makes this node forget who serves hash slots.", PER_SLOT)
+        .docs("3.0.0", "Makes this node forget the owners of hash slots.", PER_SLOT)
         .syntax("slot:integer..."),
     row("delslotsrange", operators::delete_slots_range)
         .at_least(4)
         .flags(CHANGES)
-        .docs("7.0.0", "Makes this node forget who serves ranges of hash slots.", PER_SLOT_IN_RANGES)
+        .docs("7.0.0", "Makes this node forget the owners of ranges of hash slots.", PER_SLOT_IN_RANGES)
         .syntax("range:{start-slot:integer end-slot:integer}..."),
     row("failover", operators::fail_over)
         .at_least(2)
@@ -107,7 +109,7 @@ const SUBCOMMANDS: &[Row] = &[
         .channels(ChannelSpec { first: 2, all: false, patterns: false, access: ChannelAccess::Publish })
         .docs(
             "8.0.0",
-            "Brings subscribers of this node a message that was published at another.",
+            "Delivers a message published on another node to this node's subscribers.",
             "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of \
              subscribed patterns (by any client).",
         )
@@ -128,7 +130,7 @@ const SUBCOMMANDS: &[Row] = &[
         .flags(CHANGES)
         .docs(
             "9.0.0",
-            "Lists moves of slots that are under way or ended lately.",
+            "Lists slot moves that are in progress or ended recently.",
             "O(N), where N is the number of active slot import and export jobs.",
         ),
     row("help", help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
@@ -162,7 +164,7 @@ const SUBCOMMANDS: &[Row] = &[
         .flags(CHANGES)
         .docs(
             "9.0.0",
-            "Moves slots from this node to others, all at once.",
+            "Moves slots from this node to others.",
             "O(N) where N is the total number of the slots between all start slot and end slot arguments.",
         )
         .syntax(
@@ -172,7 +174,7 @@ const SUBCOMMANDS: &[Row] = &[
     row("migration", moves::migration)
         .at_least(4)
         .flags(CHANGES)
-        .docs("8.4.0", "Starts, shows and cancels moves of slots at once.", PER_SLOT_IN_RANGES)
+        .docs("8.4.0", "Starts, lists and cancels slot moves.", PER_SLOT_IN_RANGES)
         .syntax(
             "subcommand:(import=IMPORT:{start-slot:integer end-slot:integer}...|\
              cancel=CANCEL:(ID task-id:string|ALL)|status=STATUS:([ID task-id:string]|[ALL]))",
@@ -231,7 +233,7 @@ const SUBCOMMANDS: &[Row] = &[
         .flags(ADMIN.and(Flags::NOSCRIPT))
         .docs(
             "8.0.0",
-            "Lists settings, users and functions that hold for the whole cluster, or ends that.",
+            "Lists or removes cluster-wide settings, users and functions.",
             "O(N) where N is the number of records",
         )
         .syntax(
@@ -240,7 +242,7 @@ const SUBCOMMANDS: &[Row] = &[
     row("shards", describe::shards)
         .exactly(2)
         .flags(TELLS)
-        .docs("7.0.0", "Returns which nodes serve which hash slots.", PER_NODE_LOWER_CASE)
+        .docs("7.0.0", "Returns the hash slots and the nodes that serve them.", PER_NODE_LOWER_CASE)
         .tips(NONDETERMINISTIC),
     row("slaves", describe::replicas)
         .exactly(3)
@@ -252,7 +254,7 @@ const SUBCOMMANDS: &[Row] = &[
     row("slot-stats", slot_stats::slot_stats)
         .at_least(4)
         .flags(Flags::LOADING.and(Flags::STALE))
-        .docs("8.2.0", "Returns figures of slots.", "O(N log N) where N is the number of slots.")
+        .docs("8.2.0", "Returns statistics of slots.", "O(N log N) where N is the number of slots.")
         .syntax(
             "filter:(slotsrange=SLOTSRANGE:{start-slot:integer end-slot:integer}|orderby=ORDERBY:{metric:string \
              [LIMIT limit:integer] [order:(ASC|DESC)]})",
@@ -261,22 +263,22 @@ const SUBCOMMANDS: &[Row] = &[
     row("slots", describe::slots)
         .exactly(2)
         .flags(TELLS)
-        .docs("3.0.0", "Returns which nodes serve which hash slots.", PER_NODE)
+        .docs("3.0.0", "Returns the hash slots and the nodes that serve them.", PER_NODE)
         .history(&[("4.0.0", "Node IDs."), ("7.0.0", "Further metadata of addresses.")])
         .tips(NONDETERMINISTIC)
         .deprecated("7.0.0", "`CLUSTER SHARDS`"),
     row("syncslots", moves::sync_slots).at_least(3).flags(CHANGES).docs(
         "9.0.0",
-        "Lets nodes talk to each other about slots that move.",
+        "Exchanges messages about slot moves between nodes.",
         "O(N) where N is the size of what is passed on.",
     ),
 ];
 
-/// The family.
+/// Rows of the cluster commands.
 pub const COMMANDS: &[Row] = &[
     row("asking", asking).exactly(1).flags(Flags::FAST).categories(Category::CONNECTION).docs(
         "3.0.0",
-        "Lets the next command reach a hash slot that is being moved here.",
+        "Lets the next command access a hash slot that is being moved here.",
         "O(1)",
     ),
     Row::container("cluster", Group::Cluster, SUBCOMMANDS).docs(
@@ -292,7 +294,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::NOT_KEY)])
         .docs(
             "9.1.0",
-            "Walks the keys of the whole cluster, some at each call.",
+            "Iterates over the keys of the whole cluster.",
             "O(N) where N is the number of elements returned.",
         )
         .syntax(
@@ -308,10 +310,10 @@ pub const COMMANDS: &[Row] = &[
         .exactly(1)
         .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE))
         .categories(Category::CONNECTION)
-        .docs("3.0.0", "Takes back READONLY.", "O(1)"),
+        .docs("3.0.0", "Reverts READONLY.", "O(1)"),
 ];
 
-/// This server as a node, or the error of servers that are in no cluster.
+/// This server as a node, or the error of a server without cluster mode.
 fn node_of<'e>(call: &Call<'e, '_>) -> Result<&'e ClusterNode, CommandError> {
     let engine: &'e Engine = call.engine;
     engine.cluster.as_ref().ok_or(CommandError::text("ERR This instance has cluster support disabled"))
@@ -324,7 +326,7 @@ fn asking(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// A message that was published at another node.
+/// Delivers a message that was published on another node.
 fn forward(call: &mut Call) -> CommandResult {
     node_of(call)?;
     let Some(forwarding) = call.engine.forwarding() else { return Err(operators::alone(call)) };
@@ -343,8 +345,8 @@ fn read_write(call: &mut Call) -> CommandResult {
     reads_replica(call, false)
 }
 
-/// Without a cluster, only clients that know redirections are concerned: a replica serves the reads
-/// of others in any case.
+/// Without a cluster, this matters only to clients that support redirections: a replica serves the
+/// reads of other clients in any case.
 fn reads_replica(call: &mut Call, reads: bool) -> CommandResult {
     let record = &call.session.record;
     if !record.knows_redirect.load(Relaxed) {
@@ -378,11 +380,11 @@ fn help(call: &mut Call) -> CommandResult {
         "SLOTS",
         "    Ranges of slots with their nodes' addresses, ports and ids.",
         "SLOT-STATS SLOTSRANGE <start> <end> | ORDERBY <metric> [LIMIT <limit>] [ASC|DESC]",
-        "    Keys, processor time and traffic of slots; by MEMORY-BYTES what their keys take, too.",
+        "    Keys, processor time and traffic of slots; with MEMORY-BYTES also the memory of their keys.",
         "SHARDS",
         "    Ranges of slots with their nodes.",
         "LINKS",
-        "    Connections to other nodes, which bring them messages of PUBLISH.",
+        "    Connections to other nodes, which carry PUBLISH messages.",
         "COUNT-FAILURE-REPORTS <node-id>",
         "    Number of nodes that report <node-id> as failing.",
         "SET-CONFIG-EPOCH <epoch>",
@@ -390,13 +392,13 @@ fn help(call: &mut Call) -> CommandResult {
         "BUMPEPOCH",
         "    Give a node the first configuration epoch.",
         "SAVECONFIG",
-        "    Write the node's file.",
+        "    Save the node's configuration file.",
         "ADDSLOTS <slot> ... | ADDSLOTSRANGE <start> <end> ...",
-        "    Give slots that are nobody's to this node.",
+        "    Assign unowned slots to this node.",
         "DELSLOTS <slot> ... | DELSLOTSRANGE <start> <end> ... | FLUSHSLOTS",
         "    Take slots from this node.",
         "MEET <ip> <port>",
-        "    Have a server of this cluster's name join.",
+        "    Add a server that has this cluster's name.",
         "FORGET <node-id>",
         "    Remove a node.",
         "REPLICATE <node-id>",
@@ -404,17 +406,17 @@ fn help(call: &mut Call) -> CommandResult {
         "FAILOVER [FORCE|TAKEOVER]",
         "    Make this replica take its primary's place.",
         "RESET [HARD|SOFT]",
-        "    Leave the cluster; HARD: and be another node.",
+        "    Leave the cluster; HARD: also get a new node ID.",
         "SETTINGS [FORGET <setting | user | library> <name> | DELETE LIBRARY <name>]",
-        "    Settings, users and functions that hold for the whole cluster.",
+        "    List or remove cluster-wide settings, users and functions.",
         "SETSLOT <slot> IMPORTING <node-id> | MIGRATING <node-id> | NODE <node-id> | STABLE",
-        "    Move a slot key by key, or end that.",
+        "    Move a slot key by key, or stop doing so.",
         "MIGRATESLOTS SLOTSRANGE <start> <end> ... NODE <node-id> ...",
-        "    Move slots of this node to others, all at once.",
+        "    Move slots of this node to others, as a whole.",
         "GETSLOTMIGRATIONS",
-        "    Moves of slots that are under way or ended lately.",
+        "    Slot moves that are in progress or ended recently.",
         "CANCELSLOTMIGRATIONS",
-        "    Cancel the moves that were begun on this node.",
+        "    Cancel the slot moves started on this node.",
         "MIGRATION IMPORT <start> <end> ... | STATUS <ID <id> | ALL> | CANCEL <ID <id> | ALL>",
         "    The same, as in Redis: slots move to this node.",
     ])

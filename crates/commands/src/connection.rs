@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Connection commands: greeting, authentication, protocol, database, and closing.
 //!
-//! Authentication is the engine's (`engine/access.rs`); passwords are never logged.
+//! Authentication is in the engine (`engine/access.rs`); passwords must never be logged.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -20,7 +20,7 @@ const QUICK: Flags = ANY_TIME.and(Flags::FAST);
 /// Commands that a client may send before it has authenticated.
 const UNAUTHENTICATED: Flags = QUICK.and(Flags::NOSCRIPT).and(Flags::NO_AUTH).and(Flags::ALLOW_BUSY);
 
-/// The family.
+/// Rows of the connection commands.
 pub const COMMANDS: &[Row] = &[
     Row::new("auth", Group::Connection, auth)
         .at_least(2)
@@ -32,7 +32,7 @@ pub const COMMANDS: &[Row] = &[
         )
         .syntax("[username:string@6.0.0] password:string")
         .secrets(|_, index| index > 0)
-        .history(&[("6.0.0", "Takes a user name too, as the ACL wants it.")]),
+        .history(&[("6.0.0", "Accepts a user name as well, for ACL users.")]),
     Row::new("echo", Group::Connection, echo)
         .exactly(2)
         .flags(QUICK)
@@ -47,7 +47,7 @@ pub const COMMANDS: &[Row] = &[
              [SETNAME clientname:string]}]",
         )
         .secrets(is_credential)
-        .history(&[("6.2.0", "Without a protocol version it only describes.")]),
+        .history(&[("6.2.0", "The protocol version is optional.")]),
     Row::new("ping", Group::Connection, ping)
         .behavior(Behavior::ALLOWED_SUBSCRIBED.and(Behavior::REPORTS_WRITE_REFUSAL))
         .at_least(1)
@@ -71,12 +71,12 @@ pub const COMMANDS: &[Row] = &[
         .exactly(1)
         .flags(UNAUTHENTICATED)
         .scope(Scope::Walk)
-        .docs("6.2.0", "Brings the connection into the state of a new one.", "O(1)"),
+        .docs("6.2.0", "Resets the connection to its initial state.", "O(1)"),
     Row::new("select", Group::Connection, select)
         .behavior(Behavior::REPLAY_SELECTS)
         .exactly(2)
         .flags(QUICK)
-        .docs("1.0.0", "Chooses the database of the connection.", "O(1)")
+        .docs("1.0.0", "Selects the database of the connection.", "O(1)")
         .syntax("index:integer"),
 ];
 
@@ -87,7 +87,7 @@ fn ping(call: &mut Call) -> CommandResult {
         _ => return Err(call.wrong_arity()),
     };
     if call.reply.protocol == Protocol::Resp2 && call.session.record.has(client_flags::PUBSUB) {
-        // A RESP2 client that listens could not tell a plain reply from a message.
+        // A subscribed RESP2 client could not tell a plain reply from a message.
         call.reply.array(2);
         call.reply.bulk(b"pong");
         call.reply.bulk(message.unwrap_or_default());
@@ -130,13 +130,13 @@ fn quit(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Checks name and password; the session then belongs to the user.
+/// Checks name and password; on success the session belongs to the user.
 fn authenticate(call: &mut Call, user: &[u8], password: &[u8]) -> CommandResult {
     let current = (call.command, call.args);
     call.engine.log_in(call.session, current, user, password)
 }
 
-/// HELLO's words behind AUTH.
+/// True for HELLO's arguments after AUTH.
 fn is_credential(args: &[&[u8]], index: usize) -> bool {
     let mut at = 2;
     while at < args.len() {
@@ -171,7 +171,7 @@ fn auth(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// A name that CLIENT LIST can show: no spaces, nothing but printable ASCII.
+/// True if CLIENT LIST can show a name: only printable ASCII, no spaces.
 pub(crate) fn is_showable(text: &[u8]) -> bool {
     text.iter().all(u8::is_ascii_graphic)
 }
@@ -296,7 +296,7 @@ fn reset(call: &mut Call) -> CommandResult {
     session.durable = None;
     let record = &session.record;
     record.set_flag(client_flags::NO_TOUCH | client_flags::NO_EVICT | client_flags::READS_REPLICA, false);
-    // What the client's library said of itself still holds.
+    // The library's name and version are kept.
     record.edit_texts(|texts| texts.name.clear());
     call.reply.simple("RESET");
     Ok(())

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DUMP and RESTORE: values as payloads that other servers also read.
+//! DUMP and RESTORE: values as payloads that other servers can also read.
 //!
 //! Flow: DUMP writes the value in its current encoding (crate `rdb`). RESTORE validates the whole
-//! payload, builds the value in the encoding that the thresholds require, and only then touches the
-//! key. Payloads are never trusted, whatever `sanitize-dump-payload` says: validation is part of
-//! reading.
+//! payload, builds the value in the encoding that the thresholds require, and only then changes
+//! the key. Payloads are never trusted, whatever `sanitize-dump-payload` is set to: validation is
+//! part of reading.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,7 +24,7 @@ const COST: &str = "O(1) to create the new key and additional O(N*M) to reconstr
 const SYNTAX: &str = "key:key#0 ttl:integer serialized-value:string [REPLACE@3.0.0] [ABSTTL@5.0.0] \
      [IDLETIME seconds:integer@5.0.0] [FREQ frequency:integer@5.0.0]";
 
-/// The family.
+/// Rows of DUMP and RESTORE.
 pub const COMMANDS: &[Row] = &[
     Row::new("dump", Group::Generic, dump)
         .exactly(2)
@@ -32,7 +32,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "2.6.0",
-            "Returns a value as a payload that RESTORE takes.",
+            "Returns a value as a payload for RESTORE.",
             "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis objects composing the value \
              and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply \
              O(1).",
@@ -40,10 +40,10 @@ pub const COMMANDS: &[Row] = &[
         .syntax("key:key#0")
         .tips(&["nondeterministic_output"]),
     restore_spec("restore", Group::Generic, Flags::NONE)
-        .docs("2.6.0", "Creates a key from a payload that DUMP made.", COST),
+        .docs("2.6.0", "Creates a key from a DUMP payload.", COST),
     restore_spec("restore-asking", Group::Server, Flags::ASKING).docs(
         "3.0.0",
-        "RESTORE for moving keys within a cluster; for servers only.",
+        "RESTORE for key moves within a cluster; internal.",
         COST,
     ),
 ];
@@ -79,7 +79,7 @@ fn dump(call: &mut Call) -> CommandResult {
 #[derive(Default)]
 struct Options {
     replace: bool,
-    /// The TTL is a time, not a duration.
+    /// The TTL is an absolute time, not a duration.
     absolute: bool,
     idle_seconds: Option<i64>,
     frequency: Option<u8>,
@@ -137,7 +137,7 @@ fn restore(call: &mut Call) -> CommandResult {
         _ => Some(ttl.saturating_add(call.clock_ms())),
     };
     if expire_at.is_some_and(|at| at <= call.now()) {
-        // Already expired: it only removes the old value.
+        // Already expired: only removes the old value.
         if call.keyspace.delete(key) {
             call.keyspace.journal_removal(key, Removal::Server);
         }
@@ -176,8 +176,8 @@ fn restore(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Reads the whole value. Fields of hashes that expired meanwhile stay until they are removed,
-/// as in a live hash.
+/// Reads the whole value. Hash fields that have expired in the meantime are kept until they are
+/// removed, as in a live hash.
 fn read_value<'d>(
     call: &Call,
     decoder: &'d mut braid_rdb::Decoder<braid_rdb::Bytes<'_>>,

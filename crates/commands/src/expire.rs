@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands on the expiry of keys.
+//! Commands on key expiry.
 //!
 //! Flow: times in any unit become milliseconds since the Unix epoch before any lookup, so that an
 //! invalid time is refused whether or not the key exists. A key whose new expiry is not in the
-//! future is deleted at once.
+//! future is deleted immediately.
 
 use braid_engine::{Call, Row};
 use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
@@ -14,13 +14,13 @@ use crate::keys::look;
 const CHANGE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))];
 const READ: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
 
-/// The family.
+/// Rows of the expiry commands.
 pub const COMMANDS: &[Row] = &[
     setter("expire", expire)
-        .docs("1.0.0", "Lets a key expire after some seconds.", "O(1)")
+        .docs("1.0.0", "Sets a key's expiry in seconds from now.", "O(1)")
         .syntax("key:key#0 seconds:integer [condition:(NX|XX|GT|LT)@7.0.0]"),
     setter("expireat", expireat)
-        .docs("1.2.0", "Lets a key expire at a Unix time in seconds.", "O(1)")
+        .docs("1.2.0", "Sets a key's expiry to a Unix time in seconds.", "O(1)")
         .syntax("key:key#0 unix-time-seconds:unix-time [condition:(NX|XX|GT|LT)@7.0.0]"),
     getter("expiretime", expiretime).docs(
         "7.0.0",
@@ -31,13 +31,13 @@ pub const COMMANDS: &[Row] = &[
         .exactly(2)
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(CHANGE)
-        .docs("2.2.0", "Takes the expiry from a key.", "O(1)")
+        .docs("2.2.0", "Removes a key's expiry.", "O(1)")
         .syntax("key:key#0"),
     setter("pexpire", pexpire)
-        .docs("2.6.0", "Lets a key expire after some milliseconds.", "O(1)")
+        .docs("2.6.0", "Sets a key's expiry in milliseconds from now.", "O(1)")
         .syntax("key:key#0 milliseconds:integer [condition:(NX|XX|GT|LT)@7.0.0]"),
     setter("pexpireat", pexpireat)
-        .docs("2.6.0", "Lets a key expire at a Unix time in milliseconds.", "O(1)")
+        .docs("2.6.0", "Sets a key's expiry to a Unix time in milliseconds.", "O(1)")
         .syntax("key:key#0 unix-time-milliseconds:unix-time [condition:(NX|XX|GT|LT)@7.0.0]"),
     getter("pexpiretime", pexpiretime).docs(
         "7.0.0",
@@ -46,11 +46,11 @@ pub const COMMANDS: &[Row] = &[
     ),
     getter("pttl", pttl)
         .docs("2.6.0", "Returns the milliseconds until a key expires.", "O(1)")
-        .history(&[("2.8.0", "Tells a missing key (-2) from one without expiry (-1).")])
+        .history(&[("2.8.0", "Distinguishes a missing key (-2) from one without expiry (-1).")])
         .tips(&["nondeterministic_output"]),
     getter("ttl", ttl)
         .docs("1.0.0", "Returns the seconds until a key expires.", "O(1)")
-        .history(&[("2.8.0", "Tells a missing key (-2) from one without expiry (-1).")])
+        .history(&[("2.8.0", "Distinguishes a missing key (-2) from one without expiry (-1).")])
         .tips(&["nondeterministic_output"]),
 ];
 
@@ -113,7 +113,7 @@ fn persist(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Replies with what `express` makes of the expiry; -1 without one, -2 without the key.
+/// Replies with `express` of the key's expiry; -1 without an expiry, -2 without the key.
 fn reply_expiry(call: &mut Call, express: impl FnOnce(i64) -> i64) -> CommandResult {
     let number = match look(call.keyspace, call.args[1]).map(|entry| entry.expiry()) {
         None => -2,

@@ -2,8 +2,8 @@
 //! Commands on keys of any type, and on whole databases.
 //!
 //! Flow: the dispatcher holds the locks of the named keys (FLUSHDB, FLUSHALL and SWAPDB: of
-//! everything; KEYS: all shards, shared). KEYS of a large database, and the freeing that FLUSHALL
-//! and FLUSHDB wait for, run on background threads. DBSIZE and RANDOMKEY walk the shards
+//! everything; KEYS: all shards, shared). KEYS of a large database and the freeing that FLUSHALL
+//! and FLUSHDB wait for run on background threads. DBSIZE and RANDOMKEY walk the shards
 //! themselves, one lock at a time.
 //!
 //! Expired keys are never visible here, whether or not they have been removed yet.
@@ -30,10 +30,10 @@ const ON_ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:a
 const DATABASE_WIDE: Category = Category::KEYSPACE.and(Category::DANGEROUS);
 const FLUSH_HISTORY: &[(&str, &str)] = &[
     ("4.0.0", "New modifier `ASYNC`."),
-    ("6.2.0", "New modifier `SYNC`, for when `ASYNC` is the configured default."),
+    ("6.2.0", "New modifier `SYNC`, which overrides `ASYNC` as the configured default."),
 ];
 
-/// The family.
+/// Rows of the key commands.
 pub const COMMANDS: &[Row] = &[
     Row::new("copy", Group::Generic, copy)
         .at_least(3)
@@ -44,7 +44,7 @@ pub const COMMANDS: &[Row] = &[
         ])
         .docs(
             "6.2.0",
-            "Gives another key a copy of a key's value.",
+            "Copies a key's value to another key.",
             "O(N) worst case for collections, where N is the number of nested items. O(1) for string values.",
         )
         .syntax("source:key#0 destination:key#1 [DB destination-db:integer] [REPLACE]"),
@@ -75,11 +75,11 @@ pub const COMMANDS: &[Row] = &[
         .keys(READ_ALL)
         .docs(
             "1.0.0",
-            "Counts how many of the given keys are there.",
+            "Counts how many of the given keys exist.",
             "O(N) where N is the number of keys to check.",
         )
         .syntax("key:key#0...")
-        .history(&[("3.0.3", "Takes several keys.")])
+        .history(&[("3.0.3", "Accepts several keys.")])
         .tips(SUM_OF_SHARDS),
     Row::new("flushall", Group::Server, flushall)
         .at_least(1)
@@ -124,18 +124,18 @@ pub const COMMANDS: &[Row] = &[
         .exactly(3)
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(&[KeySpec::at(1, MOVED.and(KeyFlags::UPDATE))])
-        .docs("1.0.0", "Moves a key to another database, unless it is there already.", "O(1)")
+        .docs("1.0.0", "Moves a key to another database, unless the key exists there.", "O(1)")
         .syntax("key:key#0 db:integer"),
     Row::container("object", Group::Generic, OBJECT).docs(
         "2.2.3",
-        "Groups commands that look into how a value is kept.",
+        "Groups commands that inspect how a value is stored.",
         "Depends on subcommand.",
     ),
     Row::new("randomkey", Group::Generic, randomkey)
         .exactly(1)
         .flags(Flags::READONLY)
         .scope(Scope::Walk)
-        .docs("1.0.0", "Returns the name of some key of the selected database.", "O(1)")
+        .docs("1.0.0", "Returns the name of a random key of the selected database.", "O(1)")
         .tips(&["request_policy:all_shards", "response_policy:special", "nondeterministic_output"]),
     Row::new("rename", Group::Generic, rename)
         .exactly(3)
@@ -144,7 +144,7 @@ pub const COMMANDS: &[Row] = &[
             KeySpec::at(1, MOVED.and(KeyFlags::DELETE)),
             KeySpec::at(2, KeyFlags::OW.and(KeyFlags::UPDATE)),
         ])
-        .docs("1.0.0", "Gives a key another name, replacing a key of that name.", "O(1)")
+        .docs("1.0.0", "Renames a key, replacing an existing key of the new name.", "O(1)")
         .syntax("key:key#0 newkey:key#1"),
     Row::new("renamenx", Group::Generic, renamenx)
         .exactly(3)
@@ -153,7 +153,7 @@ pub const COMMANDS: &[Row] = &[
             KeySpec::at(1, MOVED.and(KeyFlags::DELETE)),
             KeySpec::at(2, KeyFlags::OW.and(KeyFlags::INSERT)),
         ])
-        .docs("1.0.0", "Gives a key another name, unless there is a key of that name.", "O(1)")
+        .docs("1.0.0", "Renames a key, unless the new name exists.", "O(1)")
         .syntax("key:key#0 newkey:key#1")
         .history(&[("3.2.0", "Equal names are no longer an error.")]),
     Row::new("swapdb", Group::Server, swapdb)
@@ -163,7 +163,7 @@ pub const COMMANDS: &[Row] = &[
         .scope(Scope::World)
         .docs(
             "4.0.0",
-            "Exchanges the contents of two databases.",
+            "Swaps the contents of two databases.",
             "O(N) where N is the count of clients watching or blocking on keys from both databases.",
         )
         .syntax("index1:integer index2:integer"),
@@ -174,7 +174,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(READ_ALL)
         .docs(
             "3.2.1",
-            "Marks keys as used now and counts those that are there.",
+            "Updates the access time of keys and counts those that exist.",
             "O(N) where N is the number of keys that will be touched.",
         )
         .syntax("key:key#0...")
@@ -191,7 +191,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(DELETE_ALL)
         .docs(
             "4.0.0",
-            "Removes keys and leaves freeing their memory to the background.",
+            "Removes keys and frees their memory in the background.",
             "O(1) for each key removed regardless of its size. Then the command does O(N) work in a \
              different thread in order to reclaim memory, where N is the number of allocations the deleted \
              objects where composed of.",
@@ -201,11 +201,7 @@ pub const COMMANDS: &[Row] = &[
 ];
 
 const OBJECT: &[Row] = &[
-    object("encoding", object_encoding).docs(
-        "2.2.3",
-        "Names the form in which a key's value is kept.",
-        "O(1)",
-    ),
+    object("encoding", object_encoding).docs("2.2.3", "Returns the encoding of a key's value.", "O(1)"),
     object("freq", object_freq).docs(
         "4.0.0",
         "Returns how often a key is used, on a logarithmic scale.",
@@ -218,7 +214,7 @@ const OBJECT: &[Row] = &[
     ),
     object("idletime", object_idletime).docs(
         "2.2.3",
-        "Returns the seconds since a key was used last.",
+        "Returns the seconds since a key was last used.",
         "O(1)",
     ),
     object("refcount", object_refcount).docs(
@@ -237,7 +233,7 @@ const fn object(name: &'static str, handler: braid_engine::Handler) -> Row {
         .tips(&["nondeterministic_output"])
 }
 
-/// The entry of a key: counts as a look-up, but does not mark the key as used.
+/// The entry of a key: counts as a lookup, but does not mark the key as used.
 pub(crate) fn look<'k>(keyspace: &'k Txn<'_>, key: &[u8]) -> Option<Entry<'k>> {
     let found = inspect(keyspace, key);
     if found.is_none() {
@@ -246,7 +242,7 @@ pub(crate) fn look<'k>(keyspace: &'k Txn<'_>, key: &[u8]) -> Option<Entry<'k>> {
     found
 }
 
-/// As [`look`], without a keymiss event if there is no such key.
+/// [`look`] without a keymiss event for a missing key.
 fn inspect<'k>(keyspace: &'k Txn<'_>, key: &[u8]) -> Option<Entry<'k>> {
     let found = keyspace.peek(key);
     let counters = &keyspace.context.counters;
@@ -261,7 +257,7 @@ fn inspect<'k>(keyspace: &'k Txn<'_>, key: &[u8]) -> Option<Entry<'k>> {
     found
 }
 
-/// An argument as a 32-bit integer.
+/// Parses an argument as a 32-bit integer.
 pub(crate) fn small_integer_arg(call: &Call, index: usize) -> Result<i32, CommandError> {
     i32::try_from(call.integer_arg(index)?).map_err(|_| {
         let (least, most) = (i32::MIN, i32::MAX);
@@ -269,12 +265,12 @@ pub(crate) fn small_integer_arg(call: &Call, index: usize) -> Result<i32, Comman
     })
 }
 
-/// True in cluster mode with one database, where Redis refuses commands that choose another.
+/// True in cluster mode with a single database, where Redis refuses commands that select another.
 pub(crate) fn has_one_database_of_cluster(call: &Call) -> bool {
     call.engine.cluster.is_some() && call.engine.keyspace.databases() == 1
 }
 
-/// A number as that of a database.
+/// Validates a number as a database index.
 pub(crate) fn database(call: &Call, number: i32) -> Result<u32, CommandError> {
     u32::try_from(number)
         .ok()
@@ -313,7 +309,8 @@ fn type_name(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Renames; `None` if the new name is taken and `replace` is false. Equal names count as taken.
+/// Renames a key; `None` if the new name is taken and `replace` is false. Equal names count as
+/// taken.
 fn rename_to(call: &mut Call, replace: bool) -> Result<Option<()>, CommandError> {
     let (from, to) = (call.args[1], call.args[2]);
     if call.keyspace.write(from).is_none() {
@@ -342,8 +339,8 @@ fn renamenx(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// True if a key is there in another database. The key has to be in the lock set, which holds for
-/// all databases.
+/// True if a key exists in another database. The key must be in the lock set, which covers all
+/// databases.
 fn is_in(call: &mut Call, db: u32, key: &[u8]) -> bool {
     let own = call.keyspace.db();
     call.keyspace.set_db(db);
@@ -402,7 +399,7 @@ fn copy(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Whether a key's value is copied in the background. Members of a sorted set are copied one by
+/// True if a key's value is copied in the background. Members of a sorted set are copied one by
 /// one, other collections by the block.
 fn is_long_to_copy(call: &Call, key: &[u8]) -> bool {
     let set = call.keyspace.peek_as::<SortedSet>(key);
@@ -451,7 +448,7 @@ fn flush(call: &mut Call, db: Option<u32>) -> CommandResult {
     }
     call.keyspace.databases_changed(|changed| db.is_none_or(|db| db == changed));
     call.engine.trackers.flushed(&call.engine.keyspace, call.keyspace.context.slot);
-    // Also if nothing existed here: a replica may have something.
+    // Even if nothing existed here: a replica may have keys.
     let args = call.args;
     call.keyspace.journal_as(args);
     if removed.is_large() {
@@ -459,7 +456,7 @@ fn flush(call: &mut Call, db: Option<u32>) -> CommandResult {
         if background {
             removed.free_in_background(queue, None);
         } else if call.may_leave(false) {
-            // The world goes on; only the client waits.
+            // The world resumes; only the client waits.
             if let Some(answer) = call.leave_to_background()? {
                 removed.free_in_background(queue, Some(Box::new(|| answer.give_ok())));
             }
@@ -488,12 +485,12 @@ fn randomkey(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// With at least so many keys in the database, KEYS goes from shard to shard in the background.
+/// From this many keys in the database on, KEYS walks the shards in the background.
 const MANY_KEYS: usize = 50_000;
 
-/// For a small database, and within a transaction or script, the reply has the keys of one moment.
-/// For a large one it has each key that exists throughout once; keys that are added or removed
-/// meanwhile may or may not be in it.
+/// In a small database, and within a transaction or script, the reply has the keys of a single
+/// moment. In a large one it has each key that exists throughout exactly once; keys added or
+/// removed in the meantime may or may not be in it.
 fn keys(call: &mut Call) -> CommandResult {
     let db = call.keyspace.db();
     if call.keyspace.keyspace().len(db).0 >= MANY_KEYS && call.may_leave(true) {
@@ -517,7 +514,7 @@ fn keys(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Answers KEYS in the background: from shard to shard, each as it is at one moment.
+/// Answers KEYS in the background: shard by shard, each as of a single moment.
 fn walk_keys(keyspace: &Keyspace, answer: Answer, db: u32, pattern: &[u8]) {
     let everything = pattern == b"*";
     let (keyspace, reader) = (keyspace, keyspace.reader());
@@ -548,10 +545,10 @@ fn object_encoding(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Values are never shared between keys, so each has the one reference of its key.
+/// Values are never shared between keys, so each has a single reference, its key's.
 fn object_refcount(call: &mut Call) -> CommandResult {
-    /// Clients know small integers as shared objects with this count. With an access clock per key
-    /// stock servers do not share them.
+    /// Clients know small integers as shared objects with this count. With an access clock per
+    /// key, stock servers do not share them.
     const SHARED: i64 = i32::MAX as i64;
     let config = &call.engine.config;
     let policy = call.keyspace.keyspace().settings.policy();
@@ -601,12 +598,12 @@ fn object_freq(call: &mut Call) -> CommandResult {
 fn object_help(call: &mut Call) -> CommandResult {
     call.help(&[
         "ENCODING <key>",
-        "    Name the form in which the value of <key> is kept.",
+        "    Return the encoding of the value of <key>.",
         "FREQ <key>",
         "    How often <key> is used: a counter that grows with the logarithm of the",
         "    number of uses and decays with time. Needs an LFU maxmemory-policy.",
         "IDLETIME <key>",
-        "    Seconds since <key> was used last. Not with an LFU maxmemory-policy.",
+        "    Seconds since <key> was last used. Not with an LFU maxmemory-policy.",
         "REFCOUNT <key>",
         "    Number of references to the value of <key>.",
     ])

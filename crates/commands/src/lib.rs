@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands that belong to no data type: one file per family, each row with its body and tests.
-//! Commands of data types are in their folders (crate `types`).
+//! Commands of data types are in the types' folders (crate `types`).
 //!
 //! A family exports `COMMANDS`, a list of [`Row`]s. Bodies run under the locks that their specs
-//! name; nothing here blocks, takes a shard lock for a key of its own, or performs I/O.
+//! name; code here must not block, lock a shard for a key of its own, or perform I/O.
 
 use braid_config::Config;
 use braid_engine::{Row, Rows};
@@ -35,7 +35,7 @@ pub mod transaction;
 #[cfg(test)]
 mod waiting_tests;
 
-/// The families of this crate.
+/// The command families of this crate.
 pub const FAMILIES: &[&[Row]] = &[
     acl::COMMANDS,
     client::COMMANDS,
@@ -62,8 +62,8 @@ pub fn rows() -> Rows {
     rows_and(&[])
 }
 
-/// The commands of a server with this configuration: in a group, and in active mode, there are
-/// more. Commands on values that do not merge do not exist in active mode.
+/// The commands of a server with this configuration: group and active mode add some. Active mode
+/// lacks the commands on values that cannot be merged.
 pub fn rows_of(config: &Config) -> Rows {
     if config.active_replica() {
         let is_left_out = |family: &&[Row]| {

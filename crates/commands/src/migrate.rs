@@ -9,10 +9,10 @@ use braid_spec::{
     Begin, Behavior, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec,
 };
 
-/// What happens to a key that is moved away.
+/// The access to a migrated key.
 const MOVED: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
 
-/// The family.
+/// Rows of MIGRATE.
 pub const COMMANDS: &[Row] = &[Row::new("migrate", Group::Generic, migrate)
     .at_least(6)
     .flags(Flags::WRITE.and(Flags::MOVABLE_KEYS))
@@ -47,11 +47,11 @@ pub const COMMANDS: &[Row] = &[Row::new("migrate", Group::Generic, migrate)
     ])
     .tips(&["nondeterministic_output"])];
 
-/// Where the key stands, or nothing if KEYS names several.
+/// Position of the key argument, which is empty if KEYS names several.
 const KEY: i32 = 3;
 const FIRST_OPTION: usize = 6;
 
-/// The options of a request: calls `see` with each one's index; `KEYS` is the last.
+/// The options of a request with their indexes; `KEYS` is the last.
 fn options<'a>(args: &'a [&'a [u8]]) -> impl Iterator<Item = (usize, &'a [u8])> {
     let mut next = FIRST_OPTION;
     std::iter::from_fn(move || {
@@ -67,7 +67,7 @@ fn options<'a>(args: &'a [&'a [u8]]) -> impl Iterator<Item = (usize, &'a [u8])> 
     })
 }
 
-/// The key, or those behind KEYS, which leaves the key's place empty.
+/// The key, or the keys after KEYS, which requires an empty key argument.
 fn find_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
     let keys = options(args).find(|(_, word)| word.eq_ignore_ascii_case(b"keys"));
     match keys {
@@ -78,7 +78,7 @@ fn find_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
     }
 }
 
-/// The password of AUTH, name and password of AUTH2.
+/// True for the password of AUTH, and for name and password of AUTH2.
 fn is_secret(args: &[&[u8]], index: usize) -> bool {
     options(args).any(|(at, word)| {
         (word.eq_ignore_ascii_case(b"auth") && index == at + 1)
@@ -86,7 +86,7 @@ fn is_secret(args: &[&[u8]], index: usize) -> bool {
     })
 }
 
-/// How long each step may take if the request says 0 or less.
+/// Timeout of each step if the request gives 0 or less.
 const DEFAULT_TIMEOUT_MS: i64 = 1000;
 
 #[derive(Default)]
@@ -94,7 +94,7 @@ struct Options {
     copy: bool,
     replace: bool,
     credentials: Option<Credentials>,
-    /// Where the keys stand, if KEYS names them.
+    /// Index of the first key, if KEYS names them.
     keys: Option<usize>,
 }
 
@@ -108,7 +108,7 @@ fn parse(call: &Call) -> Result<Options, CommandError> {
         } else if is("replace") {
             found.replace = true;
         } else if is("auth") {
-            // A name of AUTH2 in front of it stays in force, as in stock servers.
+            // The user name of a preceding AUTH2 stays in effect, as in stock servers.
             let name = found.credentials.take().and_then(|credentials| credentials.name);
             found.credentials = Some(Credentials { name, password: arg(at + 1)? });
         } else if is("auth2") {
@@ -128,8 +128,8 @@ fn parse(call: &Call) -> Result<Options, CommandError> {
     Ok(found)
 }
 
-/// A port as stock servers read it: the digits in front; 0, to which nothing connects, if there are
-/// none.
+/// Parses a port like stock servers: the leading digits; without digits 0, to which nothing
+/// connects.
 fn port(text: &[u8]) -> u16 {
     let text = text.trim_ascii_start();
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -154,7 +154,7 @@ fn migrate(call: &mut Call) -> CommandResult {
         port: port(call.args[2]),
         db: keyspace.db(),
         target_db,
-        // More is not more: a connection ends before.
+        // A longer timeout has no effect: the connection fails earlier.
         timeout: Duration::from_millis(timeout_ms.min(i64::from(i32::MAX)) as u64),
         copy,
         replace,
@@ -199,7 +199,7 @@ mod tests {
         ]);
     }
 
-    /// In a transaction it waits for the target where it stands; nothing listens at port 1.
+    /// In a transaction the command waits for the target on the spot; nothing listens on port 1.
     #[test]
     fn a_key_that_cannot_be_sent_stays() {
         Tester::new().check(&[

@@ -30,7 +30,7 @@ fn array<'a>(texts: impl ExactSizeIterator<Item = &'a String>) -> String {
     format!("*{}\r\n{}", texts.len(), texts.map(|text| bulk(text)).collect::<String>())
 }
 
-/// The strings of a reply, in order of text.
+/// The strings of a reply, sorted.
 fn sorted(reply: &str) -> Vec<String> {
     let mut texts: Vec<String> = reply.split("\r\n").skip(2).step_by(2).map(Into::into).collect();
     texts.sort();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! MODULE: there are no modules, so listing shows none, and loading fails after the permission
-//! check of a stock server.
+//! MODULE: there are no modules, so lists are empty, and loading fails after the permission check
+//! of a stock server.
 
 use braid_engine::{Call, Row};
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group};
@@ -10,7 +10,7 @@ const LOADING: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_ASYNC_LOA
 const SUBCOMMANDS: &[Row] = &[
     Row::new("help", Group::Server, help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
         "5.0.0",
-        "Says which subcommands there are.",
+        "Lists the subcommands.",
         "O(1)",
     ),
     Row::new("list", Group::Server, list)
@@ -21,12 +21,12 @@ const SUBCOMMANDS: &[Row] = &[
     Row::new("load", Group::Server, load)
         .at_least(3)
         .flags(LOADING)
-        .docs("4.0.0", "Loads a module; this server takes none.", "O(1)")
+        .docs("4.0.0", "Loads a module; not supported by this server.", "O(1)")
         .syntax("path:string [arg:string...]"),
     Row::new("loadex", Group::Server, load)
         .at_least(3)
         .flags(LOADING)
-        .docs("7.0.0", "Loads a module with settings; this server takes none.", "O(1)")
+        .docs("7.0.0", "Loads a module with settings; not supported by this server.", "O(1)")
         .syntax("path:string [CONFIG configs:{name:string value:string}...TOKEN] [ARGS args:string...]"),
     Row::new("unload", Group::Server, unload)
         .exactly(3)
@@ -35,7 +35,7 @@ const SUBCOMMANDS: &[Row] = &[
         .syntax("name:string"),
 ];
 
-/// The family.
+/// Rows of the MODULE commands.
 pub const COMMANDS: &[Row] = &[Row::container("module", Group::Server, SUBCOMMANDS)
     .behavior(Behavior::MODULE_COMMAND)
     .docs("4.0.0", "Groups the commands on modules.", "Depends on subcommand.")];
@@ -47,7 +47,7 @@ fn help(call: &mut Call) -> CommandResult {
         "LOAD <path> [<arg> ...]",
         "LOADEX <path> [[CONFIG NAME VALUE]...] [ARGS ...]",
         "UNLOAD <name>",
-        "    Fail: this server takes no modules.",
+        "    Fail: this server does not support modules.",
     ])
 }
 
@@ -57,7 +57,10 @@ fn list(call: &mut Call) -> CommandResult {
 }
 
 fn load(call: &mut Call) -> CommandResult {
-    log::warn!("Module {} not loaded: this server takes no modules", String::from_utf8_lossy(call.args[2]));
+    log::warn!(
+        "Module {} not loaded: this server does not support modules",
+        String::from_utf8_lossy(call.args[2])
+    );
     Err(CommandError::text("ERR Error loading the extension. Please check the server logs."))
 }
 

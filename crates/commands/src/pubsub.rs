@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Pub/sub: SUBSCRIBE and its relatives, PUBLISH, SPUBLISH, PUBSUB.
 //!
-//! Subscriptions and delivery are in `braid_notify::hub`. A subscription is confirmed by one push
+//! Subscriptions and delivery are in `braid_notify::hub`. A subscription is confirmed by a push
 //! per channel instead of a reply.
 
 use braid_clients::attention::SLOT_STATS;
@@ -10,11 +10,11 @@ use braid_notify::SubscriptionKind;
 use braid_spec::{ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 const ANY_TIME: Flags = Flags::PUBSUB.and(Flags::LOADING).and(Flags::STALE);
-/// Changes what the client listens to.
+/// Flags of commands that change the client's subscriptions.
 const LISTENING: Flags = ANY_TIME.and(Flags::NOSCRIPT);
 const PUBLISHING: Flags = ANY_TIME.and(Flags::FAST).and(Flags::MAY_REPLICATE);
 
-/// Shard channels are told to clients of a cluster as keys are, so that these find the node.
+/// Cluster clients see shard channels as keys, so that they find the node.
 const SHARD_CHANNELS: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::NOT_KEY)];
 const SHARD_CHANNEL: &[KeySpec] = &[KeySpec::at(1, KeyFlags::NOT_KEY)];
 
@@ -22,7 +22,7 @@ const fn channels(access: ChannelAccess, patterns: bool) -> ChannelSpec {
     ChannelSpec { first: 1, all: !matches!(access, ChannelAccess::Publish), patterns, access }
 }
 
-/// The family.
+/// Rows of the pub/sub commands.
 pub const COMMANDS: &[Row] = &[
     Row::new("psubscribe", Group::PubSub, psubscribe)
         .at_least(2)
@@ -30,7 +30,7 @@ pub const COMMANDS: &[Row] = &[
         .channels(channels(ChannelAccess::Subscribe, true))
         .docs(
             "2.0.0",
-            "Listens to all channels whose names match patterns.",
+            "Subscribes to all channels whose names match patterns.",
             "O(N) where N is the number of patterns to subscribe to.",
         )
         .syntax("pattern:pattern..."),
@@ -40,14 +40,14 @@ pub const COMMANDS: &[Row] = &[
         .channels(channels(ChannelAccess::Publish, false))
         .docs(
             "2.0.0",
-            "Sends a message to all who listen to a channel.",
+            "Sends a message to a channel's subscribers.",
             "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of \
              subscribed patterns (by any client).",
         )
         .syntax("channel:string message:string"),
     Row::container("pubsub", Group::PubSub, SUBCOMMANDS).docs(
         "2.8.0",
-        "Groups commands that tell of channels.",
+        "Groups commands that describe channels.",
         "Depends on subcommand.",
     ),
     Row::new("punsubscribe", Group::PubSub, punsubscribe)
@@ -56,7 +56,7 @@ pub const COMMANDS: &[Row] = &[
         .channels(channels(ChannelAccess::Unsubscribe, true))
         .docs(
             "2.0.0",
-            "Stops listening by patterns.",
+            "Unsubscribes from patterns.",
             "O(N) where N is the number of patterns to unsubscribe.",
         )
         .syntax("[pattern:pattern...]"),
@@ -67,7 +67,7 @@ pub const COMMANDS: &[Row] = &[
         .channels(channels(ChannelAccess::Publish, false))
         .docs(
             "7.0.0",
-            "Sends a message to all who listen to a shard channel.",
+            "Sends a message to a shard channel's subscribers.",
             "O(N) where N is the number of clients subscribed to the receiving shard channel.",
         )
         .syntax("shardchannel:string message:string"),
@@ -78,7 +78,7 @@ pub const COMMANDS: &[Row] = &[
         .channels(channels(ChannelAccess::Subscribe, false))
         .docs(
             "7.0.0",
-            "Listens to shard channels.",
+            "Subscribes to shard channels.",
             "O(N) where N is the number of shard channels to subscribe to.",
         )
         .syntax("shardchannel:string..."),
@@ -86,7 +86,7 @@ pub const COMMANDS: &[Row] = &[
         .at_least(2)
         .flags(LISTENING.and(Flags::SENTINEL))
         .channels(channels(ChannelAccess::Subscribe, false))
-        .docs("2.0.0", "Listens to channels.", "O(N) where N is the number of channels to subscribe to.")
+        .docs("2.0.0", "Subscribes to channels.", "O(N) where N is the number of channels to subscribe to.")
         .syntax("channel:string..."),
     Row::new("sunsubscribe", Group::PubSub, sunsubscribe)
         .at_least(1)
@@ -95,7 +95,7 @@ pub const COMMANDS: &[Row] = &[
         .channels(channels(ChannelAccess::Unsubscribe, false))
         .docs(
             "7.0.0",
-            "Stops listening to shard channels.",
+            "Unsubscribes from shard channels.",
             "O(N) where N is the number of shard channels to unsubscribe.",
         )
         .syntax("[shardchannel:string...]"),
@@ -103,7 +103,7 @@ pub const COMMANDS: &[Row] = &[
         .at_least(1)
         .flags(LISTENING.and(Flags::SENTINEL))
         .channels(channels(ChannelAccess::Unsubscribe, false))
-        .docs("2.0.0", "Stops listening to channels.", "O(N) where N is the number of channels to unsubscribe.")
+        .docs("2.0.0", "Unsubscribes from channels.", "O(N) where N is the number of channels to unsubscribe.")
         .syntax("[channel:string...]"),
 ];
 
@@ -113,7 +113,7 @@ const SUBCOMMANDS: &[Row] = &[
         .flags(ANY_TIME)
         .docs(
             "2.8.0",
-            "Lists the channels that somebody listens to.",
+            "Lists the channels that have subscribers.",
             "O(N) where N is the number of active channels, and assuming constant time pattern matching (relatively \
              short channels and patterns)",
         )
@@ -125,7 +125,7 @@ const SUBCOMMANDS: &[Row] = &[
     ),
     Row::new("numpat", Group::PubSub, count_patterns).exactly(2).flags(ANY_TIME).docs(
         "2.8.0",
-        "Counts the patterns that somebody listens by.",
+        "Counts the patterns that have subscribers.",
         "O(1)",
     ),
     Row::new("numsub", Group::PubSub, count_listeners)
@@ -133,7 +133,7 @@ const SUBCOMMANDS: &[Row] = &[
         .flags(ANY_TIME)
         .docs(
             "2.8.0",
-            "Counts those who listen to channels, by name.",
+            "Counts the subscribers of each given channel.",
             "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
         )
         .syntax("[channel:string...]"),
@@ -142,7 +142,7 @@ const SUBCOMMANDS: &[Row] = &[
         .flags(ANY_TIME)
         .docs(
             "7.0.0",
-            "Lists the shard channels that somebody listens to.",
+            "Lists the shard channels that have subscribers.",
             "O(N) where N is the number of active shard channels, and assuming constant time pattern matching \
              (relatively short shard channels).",
         )
@@ -152,7 +152,7 @@ const SUBCOMMANDS: &[Row] = &[
         .flags(ANY_TIME)
         .docs(
             "7.0.0",
-            "Counts those who listen to shard channels.",
+            "Counts the subscribers of each given shard channel.",
             "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
         )
         .syntax("[shardchannel:string...]"),
@@ -183,8 +183,8 @@ fn sunsubscribe(call: &mut Call) -> CommandResult {
 }
 
 fn listen(call: &mut Call, kind: SubscriptionKind, event: &str) -> CommandResult {
-    // A script takes one reply from each command; so does a transaction, but there it was allowed
-    // from the beginning.
+    // A script takes a single reply from each command; so does a transaction, but subscribing in
+    // one has always been allowed.
     let in_transaction = call.session.deny_blocking && !call.session.in_script;
     if call.session.in_script || (in_transaction && kind == SubscriptionKind::ShardChannel) {
         let name = event.to_ascii_uppercase();
@@ -212,14 +212,14 @@ fn stop_listening(call: &mut Call, kind: SubscriptionKind, event: &str) -> Comma
     for name in names {
         let count = call.session.unsubscribe(hub, kind, name);
         if !call.session.deny_blocking {
-            // Nothing is published to it any more: what was, comes first.
+            // No new messages arrive from here on: deliver the pending ones first.
             hub.claim(&mut call.session.listener, call.reply);
             if call.session.listener.subscriptions.is_none() {
                 hub.skip(&mut call.session.listener);
             }
         } else if call.session.listener.subscriptions.is_none() && call.session.record.speaks_resp2() {
-            // Within a transaction's reply there is no place for it, and behind it it would be
-            // taken for a reply.
+            // A message has no place within a transaction's reply, and after it would be taken for
+            // a reply.
             hub.skip(&mut call.session.listener);
         }
         tell(call, event, Some(name), count);
@@ -243,7 +243,7 @@ fn publish(call: &mut Call) -> CommandResult {
     let receivers = call.engine.hub.publish(from, call.args[1], call.args[2], blob.as_ref());
     match call.engine.forwarding() {
         None => call.engine.tell_replicas(call.keyspace, call.args),
-        // Replicas are nodes of the cluster too.
+        // Replicas are also nodes of the cluster.
         Some(forwarding) if !call.session.is_replay => {
             call.engine.forward(forwarding, call.args[1], call.args[2]);
         }
@@ -311,16 +311,16 @@ fn count(call: &mut Call, kind: SubscriptionKind) -> CommandResult {
 fn help(call: &mut Call) -> CommandResult {
     call.help(&[
         "CHANNELS [<pattern>]",
-        "    Channels that somebody listens to, those matching <pattern> if given.",
+        "    List the channels that have subscribers, or those of them that match <pattern>.",
         "NUMPAT",
-        "    How many patterns somebody listens by.",
+        "    Count the patterns that have subscribers.",
         "NUMSUB [<channel> ...]",
-        "    How many clients listen to each channel, those that do so by a pattern",
+        "    Count the subscribers of each channel. Subscribers of patterns are",
         "    not counted.",
         "SHARDCHANNELS [<pattern>]",
-        "    As CHANNELS, of shard channels.",
+        "    Like CHANNELS, for shard channels.",
         "SHARDNUMSUB [<shardchannel> ...]",
-        "    As NUMSUB, of shard channels.",
+        "    Like NUMSUB, for shard channels.",
     ])
 }
 

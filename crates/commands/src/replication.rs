@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replication commands: REPLCONF, PSYNC and SYNC of replicas, ROLE, and changes of roles
+//! Replication commands: REPLCONF, PSYNC and SYNC from replicas, ROLE, and role changes
 //! (REPLICAOF, FAILOVER).
 //!
-//! The data sent to replicas, and following a primary, are in the engine (`engine/replication`) and
+//! Sending data to replicas and following a primary are in the engine (`engine/replication`) and
 //! the loops (`threading/replica_output.rs`).
 
 use braid_base::number;
@@ -16,7 +16,7 @@ use braid_replication::replicas::options::{KEEPALIVE, SIBLING, SIBLING_SYNC};
 use braid_replication::{Filter, ReplicaOptions, Stage, blocks};
 use braid_spec::{Behavior, Category, CommandError, CommandResult, Flags, Group, Scope};
 
-/// The longest address that a replica may say it has.
+/// Maximum length of an address announced by a replica.
 const IP_LEN_MAX: usize = 255;
 
 const SYNCHRONISES: Flags =
@@ -24,7 +24,7 @@ const SYNCHRONISES: Flags =
 
 const CHANGES_ROLE: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE).and(Flags::NO_ASYNC_LOADING);
 
-/// REPLICAOF under one of its names.
+/// The row of REPLICAOF, for each of its names.
 const fn replica_of(name: &'static str) -> Row {
     Row::new(name, Group::Server, replicaof)
         .exactly(3)
@@ -33,7 +33,7 @@ const fn replica_of(name: &'static str) -> Row {
         .syntax("args:(host-port:{host:string port:integer}|no-one:{NO ONE})")
 }
 
-/// The family.
+/// Rows of the replication commands.
 pub const COMMANDS: &[Row] = &[
     Row::new("failover", Group::Server, failover)
         .at_least(1)
@@ -46,19 +46,19 @@ pub const COMMANDS: &[Row] = &[
         .at_least(3)
         .flags(SYNCHRONISES)
         .scope(Scope::World)
-        .docs("2.8.0", "Sends a replica the changes from an offset on, after a full sync if needed.", "")
+        .docs("2.8.0", "Sends a replica the changes since an offset, after a full sync if needed.", "")
         .syntax("replicationid:string offset:integer"),
     Row::new("replconf", Group::Server, replconf)
         .behavior(Behavior::ALLOWED_ON_REPLICA_LINK)
         .at_least(1)
         .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE).and(Flags::ALLOW_BUSY))
-        .docs("3.0.0", "Tells the primary what a replica is like, and how far it has got.", "O(1)"),
+        .docs("3.0.0", "Reports a replica's properties and offset to its primary.", "O(1)"),
     replica_of("replicaof").docs("5.0.0", "Makes the server a replica of another, or a primary.", "O(1)"),
     Row::new("role", Group::Server, role)
         .exactly(1)
         .flags(Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE).and(Flags::FAST).and(Flags::SENTINEL))
         .categories(Category::ADMIN.and(Category::DANGEROUS))
-        .docs("2.8.12", "Returns what the server is in a replication.", "O(1)"),
+        .docs("2.8.12", "Returns the server's replication role.", "O(1)"),
     replica_of("slaveof")
         .docs("1.0.0", "Makes the server a replica of another, or a primary.", "O(1)")
         .deprecated("5.0.0", "`REPLICAOF`"),
@@ -88,7 +88,7 @@ fn psync(call: &mut Call) -> CommandResult {
     attach(call, Some(&position))
 }
 
-/// The primary of this replica asks it to take over.
+/// Takes over on the request of this replica's primary.
 fn take_over(call: &mut Call) -> CommandResult {
     let engine = call.engine;
     log::info!("Failover request received for replid {}.", call.args[1].escape_ascii());
@@ -135,7 +135,7 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
         return Err(CommandError::text("ERR Filtered replica requires EOF capability"));
     }
     if let Some(sibling) = call.engine.sibling_for(call.session, position) {
-        log::info!("A replica is sent to its sibling {sibling} for a full sync");
+        log::info!("Redirecting a replica to its sibling {sibling} for a full sync");
         call.reply.simple(&format!("{} {} {}", SIBLING.to_ascii_uppercase(), sibling.host, sibling.port));
         return Ok(());
     }
@@ -160,7 +160,7 @@ fn replconf(call: &mut Call) -> CommandResult {
             // Neither has a reply.
             b"ack" => return acknowledge(call, at),
             b"getack" => return Ok(()),
-            // What other versions say is none of ours to know.
+            // The replica's version is ignored.
             b"version" => {}
             b"listening-port" => {
                 let port = number::parse_i64(value).and_then(|port| u16::try_from(port).ok());
@@ -192,7 +192,7 @@ fn replconf(call: &mut Call) -> CommandResult {
             b"rdb-filter-only" => wish(call).filter = filter(value)?,
             b"group-member" => {
                 wish(call).member = Some(group_member(&call.args[at + 1..])?);
-                // It has two values more than the others.
+                // This option has two more values than the others.
                 at += 2;
             }
             _ => {
@@ -206,7 +206,7 @@ fn replconf(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Capabilities that this server does not know are none that it needs.
+/// Notes a capability of the replica; unknown ones are ignored.
 fn note_capability(options: &mut ReplicaOptions, word: &[u8]) {
     let known = [
         ("eof", &mut options.eof),
@@ -233,7 +233,7 @@ fn flag(value: &[u8]) -> Result<bool, CommandError> {
         .ok_or(CommandError::text("ERR value is out of range, must be between 0 and 1"))
 }
 
-/// REPLCONF group-member node run epoch: who a replica of a group is.
+/// REPLCONF group-member node run epoch: the identity of a replica in a group.
 fn group_member(values: &[&[u8]]) -> Result<(MemberId, u64), CommandError> {
     let [node, run, epoch, ..] = values else {
         return Err(CommandError::text("ERR REPLCONF group-member needs a node, a run and an epoch"));
@@ -243,12 +243,12 @@ fn group_member(values: &[&[u8]]) -> Result<(MemberId, u64), CommandError> {
         .map_err(|error| CommandError::text(format!("ERR REPLCONF group-member: {error}")))?;
     let epoch =
         number::parse_i64(epoch).and_then(|epoch| u64::try_from(epoch).ok()).filter(|&epoch| epoch > 0);
-    let epoch =
-        epoch.ok_or(CommandError::text("ERR REPLCONF group-member: the epoch is a number from 1 on"))?;
+    let epoch = epoch
+        .ok_or(CommandError::text("ERR REPLCONF group-member: the epoch must be a number of at least 1"))?;
     Ok((member, epoch))
 }
 
-/// Names of the parts that a full sync includes, separated by blanks.
+/// Parses the parts that a full sync includes, separated by spaces.
 fn filter(text: &[u8]) -> Result<Filter, CommandError> {
     let mut filter = Filter { keys: false, functions: false };
     for part in text.split(u8::is_ascii_whitespace).filter(|part| !part.is_empty()) {
@@ -307,7 +307,7 @@ fn role(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// The address that REPLICAOF names.
+/// Parses the address of REPLICAOF.
 fn address_arg<'a>(call: &Call<'a, '_>) -> Result<(&'a str, u16), CommandError> {
     let port = number::parse_i64(call.args[2]).and_then(|port| u16::try_from(port).ok());
     let port = port.ok_or(CommandError::text("ERR Invalid master port"))?;
@@ -315,7 +315,8 @@ fn address_arg<'a>(call: &Call<'a, '_>) -> Result<(&'a str, u16), CommandError> 
     Ok((host.ok_or(CommandError::text("ERR Invalid master host"))?, port))
 }
 
-/// REPLICAOF in active mode: the other server becomes a peer, and this one goes on taking writes.
+/// REPLICAOF in active mode: the other server becomes a peer, and this one continues to take
+/// writes.
 fn change_active_peers(call: &mut Call) -> CommandResult {
     let failed = |error: String| CommandError::text(format!("ERR {error}"));
     if call.arg_is(1, "no") && call.arg_is(2, "one") {
@@ -372,18 +373,18 @@ fn replicaof(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// The client in the log.
+/// A client's identity for the log.
 fn describe(record: &ClientRecord) -> String {
     format!("id={} addr={}", record.id, record.address)
 }
 
-/// What FAILOVER's options say.
+/// The options of FAILOVER.
 #[derive(Default)]
 struct FailoverOptions {
     request: FailoverRequest,
     abort: bool,
     timeout: bool,
-    /// Braid's own, in a group: this server becomes the primary by an operator's word.
+    /// Braid's own, in a group: an operator makes this server the primary.
     takeover: bool,
 }
 
@@ -425,7 +426,7 @@ fn failover(call: &mut Call) -> CommandResult {
     let engine = call.engine;
     if engine.active.is_some() {
         return Err(CommandError::text(
-            "ERR FAILOVER not allowed with active-replica: every server takes writes.",
+            "ERR FAILOVER not allowed with active-replica: every server accepts writes.",
         ));
     }
     if engine.cluster.as_ref().is_some_and(|node| node.map.is_none()) {

@@ -3,7 +3,7 @@
 //!
 //! Flow: nothing is locked when the body starts; it walks from the cursor on, one shard at a time,
 //! and collects keys in a buffer, because the next cursor precedes them in the reply. Expired keys
-//! on its way are removed after the walk.
+//! found on the way are removed after the walk.
 
 use braid_engine::{Call, Row};
 use braid_keyspace::{Entry, scan as walk};
@@ -12,14 +12,14 @@ use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 use braid_types::scan_options::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
 
-/// The family.
+/// Rows of SCAN.
 pub const COMMANDS: &[Row] = &[Row::new("scan", Group::Generic, scan)
     .at_least(2)
     .flags(Flags::READONLY)
     .scope(Scope::Walk)
     .docs(
         "2.8.0",
-        "Walks the keys of the selected database, some at each call.",
+        "Iterates over the keys of the selected database.",
         "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor \
          to return back to 0. N is the number of elements inside the collection.",
     )
@@ -27,7 +27,7 @@ pub const COMMANDS: &[Row] = &[Row::new("scan", Group::Generic, scan)
     .history(&[("6.0.0", "New option `TYPE`.")])
     .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"])];
 
-/// Walks lock shard after shard: not while the caller holds some of them already.
+/// Refuses a walk, which locks one shard after another, if the caller already holds some locks.
 pub(crate) fn check_may_walk(call: &Call) -> Result<(), CommandError> {
     if call.keyspace.may_walk() {
         return Ok(());
@@ -48,7 +48,7 @@ fn scan(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// What a walk over keys has found.
+/// The keys found by a walk.
 pub(crate) struct FoundKeys {
     keys: ReplyBuffer,
     pub count: usize,
@@ -60,7 +60,7 @@ impl FoundKeys {
         FoundKeys { keys: ReplyBuffer::new(protocol), count: 0, expired: Vec::new() }
     }
 
-    /// Takes a key if the options want it.
+    /// Collects a key if it passes the options.
     #[inline]
     pub fn visit(&mut self, options: &ScanOptions<'_>, entry: Entry<'_>, now: i64) {
         let key = entry.key();
@@ -75,13 +75,13 @@ impl FoundKeys {
         }
     }
 
-    /// Writes the keys behind their number.
+    /// Writes the keys; their count must already be in the reply.
     pub fn write(&mut self, reply: &mut ReplyBuffer) {
         reply.raw(self.keys.as_contiguous().expect("keys are copied, not attached"));
     }
 }
 
-/// Removes keys that a walk has found past their expiry.
+/// Removes expired keys found by a walk.
 pub(crate) fn expire_found(call: &mut Call, expired: &[Vec<u8>]) {
     let (keyspace, db, now) = (call.keyspace.keyspace(), call.keyspace.db(), call.now());
     // Nothing expires while clients are paused.
@@ -99,7 +99,7 @@ mod tests {
     use crate::testing::{Tester, check};
     use proptest::prelude::*;
 
-    /// Cursor and keys of a reply.
+    /// Parses cursor and keys of a reply.
     fn parse(reply: &str) -> (u64, Vec<String>) {
         let mut lines = reply.split("\r\n");
         assert_eq!(lines.next(), Some("*2"));
@@ -112,7 +112,7 @@ mod tests {
         (cursor, keys)
     }
 
-    /// All keys of a walk, and the number of calls it took.
+    /// All keys of a walk, and the number of calls.
     fn walk_all(tester: &mut Tester, options: &str) -> (Vec<String>, usize) {
         let (mut keys, mut cursor, mut calls) = (Vec::new(), 0, 0);
         loop {
@@ -189,7 +189,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
-        /// Whatever cursor a client makes up, the walk goes on from there to an end.
+        /// From any made-up cursor the walk continues to an end.
         #[test]
         fn any_cursor_leads_to_an_end(cursor: u64, count in 1usize..50) {
             let mut tester = filled(50);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SENTINEL in a group: discovery for Sentinel clients, which find the primary here without a
+//! SENTINEL in a group: discovery for Sentinel clients, which can find the primary here without a
 //! Sentinel process.
 //!
 //! Every server of the group answers for the group's name, from the last records that it read from
-//! etcd. It lists the other servers as further Sentinels. Replies have the fields of Redis 7.0's
+//! etcd, and lists the other servers as further Sentinels. Replies have the fields of Redis 7.0's
 //! Sentinel in their order; figures that a Sentinel measures itself (pings, links) are 0. Outside
-//! of a group the command does not exist, as in any server that is no Sentinel.
+//! a group the command does not exist, as on any server that is not a Sentinel.
 //!
-//! Nothing here may look at keys or wait: clients ask while the server serves no data.
+//! Code here must not access keys or wait: clients ask while the server serves no data.
 
 use braid_engine::group::view::{Address, View};
 use braid_engine::{Call, Handler, Row};
@@ -22,14 +22,14 @@ const fn row(name: &'static str, handler: Handler, summary: &'static str) -> Row
 }
 
 const SUBCOMMANDS: &[Row] = &[
-    row("ckquorum", check_quorum, "Says whether a failover could be authorized.")
+    row("ckquorum", check_quorum, "Returns whether a failover could be authorized.")
         .exactly(3)
         .syntax("master-name:string"),
     row("get-master-addr-by-name", primary_address, "Returns the primary's host and port.")
         .exactly(3)
         .syntax("master-name:string"),
     row("help", help, "Lists the subcommands.").exactly(2),
-    row("is-master-down-by-addr", is_down, "Says whether a primary is down.")
+    row("is-master-down-by-addr", is_down, "Returns whether a primary is down.")
         .exactly(6)
         .syntax("ip:string port:integer current-epoch:integer runid:string"),
     row("master", master, "Describes the primary.").exactly(3).syntax("master-name:string"),
@@ -43,31 +43,31 @@ const SUBCOMMANDS: &[Row] = &[
         .deprecated("5.0.0", "`SENTINEL REPLICAS`"),
 ];
 
-/// The family: of servers of a group alone.
+/// Rows for servers of a group.
 pub const COMMANDS: &[Row] = &[Row::container("sentinel", Group::Server, SUBCOMMANDS)
     .categories(Category::ADMIN.and(Category::DANGEROUS))
     .docs(
         "2.8.4",
-        "Groups the commands that Sentinel's clients find the primary by.",
+        "Groups the commands that Sentinel clients use to find the primary.",
         "Depends on subcommand.",
     )];
 
-/// Whether the client is connected to the TLS port: it then gets the TLS ports of other servers.
+/// True if the client is connected to the TLS port; it then gets the TLS ports of other servers.
 fn came_over_tls(call: &Call) -> bool {
     let tls_port = call.engine.config.tls_port();
     tls_port != 0 && call.session.record.local_address.to_string().ends_with(&format!(":{tls_port}"))
 }
 
-/// What this server knows of its group.
+/// This server's view of its group.
 fn view(call: &Call) -> Result<View, CommandError> {
-    let group = call.engine.group.as_ref().ok_or(CommandError::text("ERR this server is in no group"))?;
+    let group = call.engine.group.as_ref().ok_or(CommandError::text("ERR this server is not in a group"))?;
     let mut view = group.view.lock().clone();
     let over_tls = came_over_tls(call);
     view.primary_address = view.primary_address.map(|address| address.told_to(over_tls));
     Ok(view)
 }
 
-/// The same, if that is the group that the client means.
+/// [`view`] if the client names this group.
 fn named_view(call: &Call) -> Result<View, CommandError> {
     let view = view(call)?;
     let is_named = call.args[2] == view.group.as_bytes();
@@ -87,7 +87,7 @@ fn primary_address(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Writes an instance: a map.
+/// Writes an instance as a map.
 fn instance(call: &mut Call, fields: &[(&str, String)]) {
     call.reply.map(fields.len());
     for (name, value) in fields {
@@ -96,7 +96,7 @@ fn instance(call: &mut Call, fields: &[(&str, String)]) {
     }
 }
 
-/// What instances of all kinds begin with.
+/// The leading fields of all kinds of instances.
 fn head(
     name: String,
     Address { host, port, .. }: &Address,
@@ -118,7 +118,7 @@ fn head(
     ]
 }
 
-/// The servers but one, with their names.
+/// All servers except `but`, with their names.
 fn others<'v>(view: &'v View, but: Option<&'v str>) -> Vec<(&'v str, &'v Node)> {
     let nodes = view.records.nodes.iter().map(|(name, node)| (&**name, node));
     nodes.filter(|(name, _)| Some(*name) != but).collect()
@@ -152,7 +152,7 @@ fn describe_primary(call: &mut Call, view: &View) {
 
 fn masters(call: &mut Call) -> CommandResult {
     let view = view(call)?;
-    // Before the first primary there is none to be described.
+    // There is no primary to describe before the first election.
     call.reply.array(usize::from(view.primary.is_some()));
     if view.primary.is_some() {
         describe_primary(call, &view);
@@ -216,7 +216,7 @@ fn check_quorum(call: &mut Call) -> CommandResult {
     let view = named_view(call)?;
     let usable = view.records.nodes.len();
     let why = if !view.etcd_error.is_empty() {
-        "etcd cannot be reached"
+        "etcd is unreachable"
     } else if view.in_sync.len() < 2 {
         "No replica is in sync"
     } else {
@@ -251,11 +251,11 @@ fn my_id(call: &mut Call) -> CommandResult {
 fn help(call: &mut Call) -> CommandResult {
     call.help(&[
         "CKQUORUM <master-name>",
-        "    Say whether another server could take the primary's place now.",
+        "    Return whether another server could take over from the primary now.",
         "GET-MASTER-ADDR-BY-NAME <master-name>",
         "    Return the host and port of the group's primary. The name is the group's.",
         "IS-MASTER-DOWN-BY-ADDR <ip> <port> <current-epoch> <runid>",
-        "    Say whether that is the primary, and nobody holds its lease.",
+        "    Return whether the address is the primary's and no server holds its lease.",
         "MASTER <master-name>",
         "    Describe the group's primary.",
         "MASTERS",
@@ -265,6 +265,6 @@ fn help(call: &mut Call) -> CommandResult {
         "REPLICAS <master-name>",
         "    Describe the other servers.",
         "SENTINELS <master-name>",
-        "    Describe the servers that can be asked besides this one.",
+        "    Describe the other servers that can be queried.",
     ])
 }

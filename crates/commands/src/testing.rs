@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests of command bodies: an engine in this process, text lines in, RESP bytes out.
+//! Test harness for command bodies: an in-process engine, text lines in, RESP bytes out.
 //!
-//! A line is split like an inline request (`"\x00"` and quotes work) and takes the whole way of a
-//! request: lookup, checks, locks, body, reply. Arguments of 32 KiB and more arrive in allocations
-//! of their own, as they do from a socket.
+//! A line is split like an inline request (`"\x00"` and quotes work) and takes a request's full
+//! path: lookup, checks, locks, body, reply. Arguments of 32 KiB and more arrive in separate
+//! allocations, as from a socket.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use braid_keyspace::{Event, Expiry, KeyRef, Txn};
 use braid_resp::inline::split_words;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 
-/// As the event loop's: arguments this long are received into blobs.
+/// As in the event loop: arguments this long are received into blobs.
 const BLOB_MIN: usize = 32 * 1024;
 
-/// An engine with one worker and any number of clients, of which number 0 is always there.
+/// An engine with one worker and any number of clients; client 0 always exists.
 pub struct Tester {
     pub engine: Arc<Engine>,
     pub worker: Worker,
@@ -37,12 +37,12 @@ impl Default for Tester {
 }
 
 impl Tester {
-    /// An engine as configured by default, with few shards.
+    /// An engine with the default configuration and few shards.
     pub fn new() -> Tester {
         Tester::with("")
     }
 
-    /// An engine configured by lines in the syntax of a configuration file.
+    /// An engine configured by lines of a configuration file.
     pub fn with(settings: &str) -> Tester {
         let config = Config::new();
         config.load_text(&format!("io-threads 2\nshards 16\n{settings}\n")).expect("settings are valid");
@@ -53,7 +53,8 @@ impl Tester {
         tester
     }
 
-    /// Another client (RESP2, authenticated, database 0); its number for [`Tester::run_as`].
+    /// Adds a client (RESP2, authenticated, database 0); returns its number for
+    /// [`Tester::run_as`].
     pub fn client(&mut self) -> usize {
         let id = self.engine.clients.registry.next_id();
         let now = braid_base::clock::unix_ms();
@@ -80,19 +81,19 @@ impl Tester {
         session.record.protocol.store(version, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Runs a line as client 0. Returns the reply (with bytes that are not UTF-8 replaced).
+    /// Runs a line as client 0. Returns the reply, with invalid UTF-8 replaced.
     pub fn run(&mut self, line: &str) -> String {
         self.run_as(0, line)
     }
 
-    /// Runs a line as one of the clients.
+    /// Runs a line as the given client.
     pub fn run_as(&mut self, client: usize, line: &str) -> String {
         let words = split_words(line.as_bytes()).expect("balanced quotes");
         let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
         String::from_utf8_lossy(&self.run_args(client, &words)).into_owned()
     }
 
-    /// Runs a request given as arguments; the reply's bytes. A postponed request replies nothing.
+    /// Runs a request given as arguments; returns the reply's bytes, none for a postponed request.
     pub fn run_args(&mut self, client: usize, args: &[&[u8]]) -> Vec<u8> {
         let blobs: Vec<Option<Blob>> =
             args.iter().map(|arg| (arg.len() >= BLOB_MIN).then(|| Blob::from_slice(arg))).collect();
@@ -121,19 +122,19 @@ impl Tester {
         bytes
     }
 
-    /// Runs a line that has to wait.
+    /// Runs a line that must block.
     #[track_caller]
     pub fn wait_as(&mut self, client: usize, line: &str) {
         assert_eq!(self.run_as(client, line), "", "{line}");
         assert!(self.is_waiting(client), "{line}");
     }
 
-    /// Whether a client waits, as it knows itself.
+    /// True if the client's session is blocked.
     pub fn is_waiting(&mut self, client: usize) -> bool {
         self.session(client).blocked.is_some()
     }
 
-    /// Delivers arrived messages, as loops do. Returns a client's pushes.
+    /// Delivers pending messages, as loops do. Returns a client's pushes.
     pub fn told(&mut self, client: usize) -> String {
         while let Some(message) = self.engine.clients.mailboxes[0].take() {
             let (id, served, ending) = match message {
@@ -159,7 +160,7 @@ impl Tester {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Ends a client's wait, as its loop does when its time is over; nothing if it is being served.
+    /// Ends a client's wait as its loop does on a timeout, unless the client is being served.
     pub fn time_out(&mut self, client: usize) {
         if self.clients[client].0.blocked.as_ref().is_some_and(|blocked| blocked.claim()) {
             self.give_up(client, WaitEnd::Timeout);
@@ -182,7 +183,7 @@ impl Tester {
         }
     }
 
-    /// Works on some keys of database 0 with their locks held, without a command.
+    /// Runs `work` on keys of database 0 with their locks held, without a command.
     pub fn with_keys<R>(&mut self, keys: &[&[u8]], work: impl FnOnce(&mut Txn<'_>) -> R) -> R {
         let keyspace = &self.engine.keyspace;
         let refs: Vec<KeyRef<'_>> =
@@ -195,13 +196,13 @@ impl Tester {
         result
     }
 
-    /// OBJECT ENCODING of a key of database 0; `none` if it is not there.
+    /// OBJECT ENCODING of a key of database 0; `none` if the key is missing.
     pub fn encoding(&mut self, key: &str) -> &'static str {
         let key = key.as_bytes();
         self.with_keys(&[key], |txn| txn.peek(key).map_or("none", |entry| entry.encoding_name()))
     }
 
-    /// Puts an empty set at a key of database 0, whatever commands there are: a value of another
+    /// Stores an empty set at a key of database 0 without using commands, as a value of another
     /// type.
     pub fn put_set(&mut self, key: &str) {
         let key = key.as_bytes();
@@ -216,13 +217,13 @@ impl Tester {
     }
 }
 
-/// Runs lines on an engine of their own and compares each reply.
+/// Runs lines on a new engine and compares each reply.
 #[track_caller]
 pub fn check(exchanges: &[(&str, &str)]) {
     Tester::new().check(exchanges);
 }
 
-/// As [`check`], for a client that speaks RESP3.
+/// [`check`] for a RESP3 client.
 #[track_caller]
 pub fn check_resp3(exchanges: &[(&str, &str)]) {
     let mut tester = Tester::new();

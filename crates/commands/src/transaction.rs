@@ -2,8 +2,9 @@
 //! MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 //!
 //! The dispatcher queues commands and runs EXEC (the engine's `dispatch/transaction.rs`); here are
-//! the rows and the bodies that open or discard a transaction. Watches lock their keys exclusively,
-//! because they change the watch lists of the keys' shards although they only read the keys.
+//! the rows and the bodies that start or discard a transaction. Watches lock their keys
+//! exclusively, because they change the watch lists of the keys' shards although they only read
+//! the keys.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,28 +22,28 @@ use smallvec::SmallVec;
 const ANY_TIME: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE);
 const QUICK: Flags = ANY_TIME.and(Flags::FAST).and(Flags::ALLOW_BUSY);
 
-/// The family.
+/// Rows of the transaction commands.
 pub const COMMANDS: &[Row] = &[
     Row::new("discard", Group::Transactions, discard)
         .behavior(Behavior::NEVER_QUEUED.and(Behavior::REPLAY_DROPS_TRANSACTION).and(Behavior::DROPS_WATCHES))
         .exactly(1)
         .flags(QUICK)
         .scope(Scope::Walk)
-        .docs("2.0.0", "Gives up a transaction.", "O(N), when N is the number of queued commands"),
+        .docs("2.0.0", "Discards a transaction.", "O(N), when N is the number of queued commands"),
     Row::new("exec", Group::Transactions, exec_without_multi)
         .behavior(Behavior::EXECUTES_QUEUE.and(Behavior::NEVER_QUEUED))
         .exactly(1)
         .flags(ANY_TIME.and(Flags::SKIP_SLOWLOG))
         .docs(
             "1.2.0",
-            "Runs the commands of a transaction at one moment.",
+            "Runs the commands of a transaction atomically.",
             "Depends on commands in the transaction",
         ),
     Row::new("multi", Group::Transactions, multi)
         .behavior(Behavior::NEVER_QUEUED.and(Behavior::REPLAY_OPENS_TRANSACTION))
         .exactly(1)
         .flags(QUICK)
-        .docs("1.2.0", "Begins a transaction: commands are queued from now on.", "O(1)"),
+        .docs("1.2.0", "Starts a transaction: further commands are queued.", "O(1)"),
     Row::new("unwatch", Group::Transactions, unwatch)
         .behavior(Behavior::CHANGES_WATCHES)
         .exactly(1)
@@ -74,7 +75,7 @@ fn multi(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// The dispatcher runs EXEC itself. What comes here came past it, and so is not in a transaction.
+/// The dispatcher runs EXEC itself; only an EXEC outside a transaction reaches this body.
 fn exec_without_multi(_: &mut Call) -> CommandResult {
     Err(CommandError::text("ERR EXEC without MULTI"))
 }
@@ -98,7 +99,7 @@ fn watch(call: &mut Call) -> CommandResult {
     if call.session.in_multi() {
         return Err(CommandError::text("ERR WATCH inside MULTI is not allowed"));
     }
-    // A transaction that will not run anyway need not watch more.
+    // A transaction that will not run anyway needs no more watches.
     if !txn::is_raised(&call.session.watch_flag) {
         add_watches(call);
     }
@@ -108,7 +109,7 @@ fn watch(call: &mut Call) -> CommandResult {
 
 fn add_watches(call: &mut Call) {
     let (db, keyspace) = (call.keyspace.db(), call.keyspace.keyspace());
-    // A key that is past its expiry is removed, but not one that is being loaded.
+    // An expired key is removed, but not one that is being loaded.
     let is_loading = call.engine.attention.get() & LOADING != 0;
     let now = if is_loading { NOTHING_EXPIRED } else { call.now() };
     let keys: SmallVec<[KeyRef<'_>; 8]> =
@@ -223,7 +224,7 @@ mod tests {
         ]);
     }
 
-    /// Watches `k` and one more key, runs `change` as another client, and tells whether EXEC ran.
+    /// Watches `k` and one more key and runs `change` as another client; returns whether EXEC ran.
     #[track_caller]
     fn runs_after(prepare: &[&str], change: &str) -> bool {
         let mut tester = Tester::new();
@@ -309,8 +310,8 @@ mod tests {
     fn swapping_expired_keys_in_is_no_change_where_nothing_was() {
         let expired = "SET k v PX 1";
         let wait = || std::thread::sleep(std::time::Duration::from_millis(4));
-        // What database 0 and 1 hold, and whether the transaction of who watches database 0 then
-        // runs.
+        // The content of databases 0 and 1, and whether the transaction of a client that watches
+        // database 0 then runs.
         for (zero, one, runs) in [
             ("", expired, true),
             (expired, expired, true),
@@ -334,7 +335,8 @@ mod tests {
             let reply = if runs { "*0\r\n" } else { "*-1\r\n" };
             assert_eq!(tester.run("EXEC"), reply, "{zero:?} against {one:?}");
         }
-        // It lived when the watch began, so that it died is a change, wherever it died.
+        // The key was alive when the watch began, so its expiry is a change, in whichever database
+        // it happened.
         let mut tester = Tester::with("enable-debug-command yes");
         tester.run("DEBUG SET-ACTIVE-EXPIRE 0");
         tester.check(&[("SET k v PX 4", "+OK\r\n"), ("WATCH k", "+OK\r\n")]);

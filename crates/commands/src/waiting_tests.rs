@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests of blocking commands across types: which client is served, in which order, with what.
+//! Tests of blocking commands across types: which client is served, in which order, with which
+//! reply.
 
 use braid_resp::reply::Protocol;
 
 use crate::testing::Tester;
 
-/// A tester with so many clients beside number 0.
+/// A tester with this many clients in addition to client 0.
 fn with_clients(count: usize) -> Tester {
     let mut tester = Tester::new();
     for _ in 0..count {
@@ -20,7 +21,7 @@ fn pair(key: &str, element: &str) -> String {
     format!("*2\r\n${}\r\n{key}\r\n${}\r\n{element}\r\n", key.len(), element.len())
 }
 
-/// Keys that are waited for, and those whose loss is heeded.
+/// Numbers of keys with waiters, and of keys whose waiters react to a removal.
 fn awaited(tester: &Tester) -> (usize, usize) {
     tester.engine.keyspace.awaited_keys()
 }
@@ -119,7 +120,7 @@ fn a_transaction_is_over_before_anybody_is_served() {
         tester.run(line);
     }
     tester.check(&[("EXEC", "*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n"), ("EXISTS a b", ":0\r\n")]);
-    // The first in the order of its arguments, not in the order of the changes.
+    // The first key in argument order, not the first key to change.
     assert_eq!(tester.told(1), pair("a", "3"));
     assert_eq!(tester.told(2), pair("b", "2"));
     tester.wait_as(1, "BLPOP a 0");
@@ -191,7 +192,8 @@ fn each_kind_of_waiter_only_takes_its_own_type() {
     tester.wait_as(3, "XREAD BLOCK 0 STREAMS k $");
     tester.check(&[("SET k x", "+OK\r\n"), ("DEL k", ":1\r\n"), ("ZADD k 1 a 2 b", ":2\r\n")]);
     assert_eq!(tester.told(2), "*3\r\n$1\r\nk\r\n$1\r\na\r\n$1\r\n1\r\n");
-    // With a set there, and another waiter of another kind in front, a fresh pop takes at once.
+    // With a set at the key, and a waiter of another kind in front, a new pop is served
+    // immediately.
     tester.check(&[("BZPOPMIN k 0", "*3\r\n$1\r\nk\r\n$1\r\nb\r\n$1\r\n2\r\n")]);
     tester.check(&[("XADD k 1-1 f v", "$3\r\n1-1\r\n"), ("DEL k", ":1\r\n"), ("RPUSH k e", ":1\r\n")]);
     assert_eq!(

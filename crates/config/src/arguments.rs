@@ -12,9 +12,9 @@ use std::path::PathBuf;
 /// Action requested by the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Print the version and end.
+    /// Print the version and exit.
     Version,
-    /// Print the usage and end.
+    /// Print the usage and exit.
     Help,
     /// Start the server.
     Start(Arguments),
@@ -81,7 +81,7 @@ impl Arguments {
             return true;
         }
         // "--save" without a value means "save nothing"; scripts that build command lines rely on
-        // it.
+        // this.
         let is_save = option.eq_ignore_ascii_case(b"--save");
         match next {
             Some(next) if is_save && next.starts_with(b"--") => {
@@ -97,8 +97,8 @@ impl Arguments {
     }
 }
 
-/// Makes the path absolute, because the server may change its directory before the file is
-/// rewritten.
+/// Makes the path absolute, because the server may change its working directory before it
+/// rewrites the file.
 fn absolute(file: &OsStr) -> PathBuf {
     std::path::absolute(file).unwrap_or_else(|_| PathBuf::from(file))
 }

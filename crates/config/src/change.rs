@@ -2,8 +2,8 @@
 //! CONFIG SET: several directives at once, all or nothing, with hooks that apply the new values.
 //!
 //! Order: names are checked, then each text is parsed and stored, then the hooks of the changed
-//! directives run. The first failure restores all old values and repeats the hooks that had run.
-//! Error texts are those of stock servers, with the error code in front.
+//! directives run. The first failure restores all old values and reruns the hooks that had run.
+//! Error texts are those of stock servers, including the error code.
 
 use crate::config::{Config, Hook, REDACTED};
 use crate::directive::{Directive, Mutability};
@@ -14,7 +14,7 @@ use crate::value::{ParseContext, Value, format_value, lacks_effect, parse};
 use std::fmt;
 use std::sync::Arc;
 
-/// Origin of a change; decides about protected directives.
+/// Origin of a change; determines whether protected directives may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A client on this machine (loopback or Unix socket).
@@ -28,9 +28,9 @@ pub enum Origin {
 pub struct Change {
     /// The directive's main name.
     pub name: &'static str,
-    /// Text before.
+    /// The value before the change, as text.
     pub old: String,
-    /// Text after.
+    /// The value after the change, as text.
     pub new: String,
     /// The texts must not be printed; `Display` and `Debug` redact them.
     pub secret: bool,
@@ -70,10 +70,10 @@ impl Config {
         self.set_from(Origin::Local, pairs)
     }
 
-    /// CONFIG SET: stores all named directives' values, or none.
+    /// CONFIG SET: stores the values of all named directives, or none.
     ///
-    /// Returns the changes. The error is the whole error reply without the leading hyphen, such as
-    /// `ERR CONFIG SET failed (possibly related to argument 'port') - ...`.
+    /// Returns the changes. The error is the complete error reply without the leading hyphen,
+    /// such as `ERR CONFIG SET failed (possibly related to argument 'port') - ...`.
     pub fn set_from(
         &self,
         origin: Origin,
@@ -82,7 +82,8 @@ impl Config {
         let _writing = self.writing.lock();
         let requests = self.check_names(origin, pairs)?;
 
-        // Everything is parsed before anything is stored, so readers never see a refused request.
+        // Everything is parsed before any value is stored, so readers never see a refused
+        // request.
         let mut parsed: Vec<(&Request, Value)> = Vec::with_capacity(requests.len());
         for (request, (_, text)) in requests.iter().zip(pairs) {
             let earlier = parsed.iter().rev().find(|(other, _)| other.index == request.index);
@@ -131,7 +132,7 @@ impl Config {
     /// arguments.
     pub fn assign(&self, name: &str, words: &[&str]) -> Result<(), String> {
         let _writing = self.writing.lock();
-        let index = table().find(name).ok_or_else(|| format!("no directive is called '{name}'"))?;
+        let index = table().find(name).ok_or_else(|| format!("unknown directive '{name}'"))?;
         let value = self.parse_words(index, words)?;
         self.store(index, value);
         self.bump_version();
@@ -145,9 +146,9 @@ impl Config {
         parse(directive, words, &ParseContext { present: &self.value(index), directory: &directory })
     }
 
-    /// Checks a request that is meant for all nodes of a cluster, as far as that is possible
-    /// without changing anything. Returns the directives' main names and their texts; errors are
-    /// those of [`Config::set_from`].
+    /// Checks a request meant for all nodes of a cluster, as far as possible without changing
+    /// anything. Returns the directives' main names and their texts; errors are those of
+    /// [`Config::set_from`].
     pub fn check_for_cluster(
         &self,
         origin: Origin,
@@ -157,7 +158,7 @@ impl Config {
         let one = |(request, (_, text)): (&Request, &(_, _))| {
             let (directive, text) = (table().directives[request.index], AsRef::<[u8]>::as_ref(text));
             if directive.of_one_node {
-                return Err(failed(request.name, "it differs from node to node"));
+                return Err(failed(request.name, "it differs between nodes"));
             }
             self.parse_set(directive, text, &self.value(request.index))
                 .map_err(|reason| failed(request.name, &reason))?;
@@ -166,7 +167,7 @@ impl Config {
         requests.iter().zip(pairs).map(one).collect()
     }
 
-    /// Finds the rows and checks what does not depend on values. The first fault is reported.
+    /// Finds the rows and makes all checks that need no parsed value. Reports the first fault.
     fn check_names<'a>(
         &self,
         origin: Origin,
@@ -223,7 +224,7 @@ impl Config {
     }
 
     fn put_back(&self, undo: Vec<Undo>) {
-        // In reverse, because a directive may occur twice, under two names.
+        // In reverse, because a directive may occur twice under two names.
         for step in undo.into_iter().rev() {
             self.store(step.index, step.old);
         }

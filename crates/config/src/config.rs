@@ -56,7 +56,7 @@ impl Config {
         config
     }
 
-    /// Incremented by every change. A thread that caches values compares it with one load.
+    /// Incremented by every change. A thread that caches values checks it with a single load.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
@@ -66,7 +66,7 @@ impl Config {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Marks a dataset as being loaded: some directives cannot change meanwhile.
+    /// Sets whether a dataset is being loaded: some directives cannot change during a load.
     pub fn set_loading(&self, loading: bool) {
         self.loading.store(loading, Ordering::Relaxed);
     }
@@ -76,13 +76,13 @@ impl Config {
         self.loading.load(Ordering::Relaxed)
     }
 
-    /// Registers a hook for some directives. It runs once for each CONFIG SET that changes at least
-    /// one of them, after all new values are stored, on the calling thread. If it fails, the client
-    /// gets its error as the reason, and all values are restored. A hook must not set directives or
-    /// rewrite the file: it would deadlock.
+    /// Registers a hook for some directives. It runs once for each CONFIG SET that changes at
+    /// least one of them, after all new values are stored, on the calling thread. If it fails,
+    /// all values are restored, and its error is the reason in the client's reply. A hook must
+    /// not set directives or rewrite the file: it would deadlock.
     ///
     /// # Panics
-    /// If a name is no directive, which is a bug of the caller.
+    /// A name is not a directive, which is a bug in the caller.
     pub fn on_change(
         &self,
         names: &[&str],
@@ -90,7 +90,7 @@ impl Config {
     ) {
         let rows = names
             .iter()
-            .map(|name| table().find(name).unwrap_or_else(|| panic!("no directive is called '{name}'")))
+            .map(|name| table().find(name).unwrap_or_else(|| panic!("unknown directive '{name}'")))
             .collect();
         self.hooks.lock().push(Arc::new(Hook { rows, run: Box::new(hook) }));
     }
@@ -165,7 +165,7 @@ impl Config {
         }
     }
 
-    /// Limits of unsent replies of a class.
+    /// Output buffer limits of a client class.
     pub fn client_output_buffer_limit(&self, class: ClientClass) -> OutputLimit {
         match &**self.other_at(index::OUTPUT_LIMITS) {
             Value::OutputLimits(limits) => limits[class as usize],
@@ -203,7 +203,7 @@ impl Config {
         }
     }
 
-    /// Limit of all clients' buffers together.
+    /// Limit of the buffers of all clients together.
     pub fn maxmemory_clients(&self) -> ClientsMemoryLimit {
         let raw = self.scalar_at(index::MAXMEMORY_CLIENTS);
         match (u64::try_from(raw), u8::try_from(raw.unsigned_abs())) {
@@ -245,10 +245,10 @@ impl fmt::Debug for Config {
     }
 }
 
-/// Text in logs instead of a secret.
+/// Text shown in logs instead of a secret.
 pub const REDACTED: &str = "(redacted)";
 
-/// A value's text for logs.
+/// A value's text for the log.
 pub(crate) fn shown(directive: &Directive, text: &str) -> String {
     if directive.secret && !text.is_empty() { REDACTED.to_owned() } else { text.to_owned() }
 }

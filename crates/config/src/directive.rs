@@ -4,7 +4,7 @@
 //! A row states everything about a directive; reading, CONFIG GET and SET, rewriting and the
 //! documentation are derived from it. It holds no value.
 
-/// Unit of an integer, which decides its format.
+/// Unit of an integer, which determines its text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A plain number.
@@ -32,7 +32,7 @@ impl Unit {
     }
 }
 
-/// Directives whose value is a list or needs the environment.
+/// Directives whose value is a list or depends on the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     /// `dir`: an existing directory.
@@ -57,7 +57,7 @@ pub enum Special {
 pub type SwitchCheck = fn(bool) -> Result<(), &'static str>;
 /// Checks a text; the error is the reason as a client reads it.
 pub type TextCheck = fn(&str) -> Result<(), &'static str>;
-/// Checks an integer in range and may adjust it (the rate `hz` is capped, not refused).
+/// Checks an integer in range and may adjust it (`hz` is clamped, not refused).
 pub type IntegerCheck = fn(i64) -> Result<i64, &'static str>;
 
 /// The type of a directive with its default.
@@ -68,7 +68,7 @@ pub enum DirectiveKind {
     /// A number within bounds (both inclusive). Bounds above `i64::MAX` mean an unsigned 64-bit
     /// value.
     Integer { default: fn() -> i64, min: i128, max: i128, unit: Unit, check: Option<IntegerCheck> },
-    /// A text. `empty_is_unset`: the empty text means "not set" and is not written to a file.
+    /// A text. `empty_is_unset`: the empty text means "not set" and is not written to files.
     Text { default: &'static str, empty_is_unset: bool, check: Option<TextCheck> },
     /// One of several words.
     Enum { default: i64, words: &'static [(&'static str, i64)] },
@@ -98,33 +98,32 @@ pub struct Directive {
     pub kind: DirectiveKind,
     /// Description, in a sentence or two.
     pub doc: &'static str,
-    /// Accepted names that patterns of CONFIG GET do not list: tools that write back what they read
-    /// know the main name only.
+    /// Accepted names that patterns of CONFIG GET do not list: tools that write back all values
+    /// only know the main name.
     pub unlisted_aliases: &'static [&'static str],
     /// When it may change.
     pub mutability: Mutability,
     /// Not listed by patterns, only by its exact name.
     pub hidden: bool,
-    /// Cannot change while data is loading.
+    /// Cannot change during a load.
     pub deny_loading: bool,
     /// Needs `enable-protected-configs`.
     pub protected: bool,
     /// Never printed.
     pub secret: bool,
-    /// Hooks run even if the text is the same (the file of that name may have changed).
+    /// Hooks run even if the text is unchanged (the file of that name may have changed).
     pub always_applied: bool,
     /// Braid implements it; otherwise it is accepted and stored.
     pub takes_effect: bool,
-    /// It has an effect only if one of these, which only a start can set, is set as well. Empty: by
-    /// itself.
+    /// It has an effect only if one of these start-time directives is set as well. Empty: no such
+    /// condition.
     pub only_with: &'static [&'static str],
-    /// Not in Redis 7.2. Setting its current value is not an error even if it is immutable, because
-    /// tools that write back all values do not know that.
+    /// Not in Redis 7.2. Setting its current value is not an error even if it is immutable,
+    /// because tools that write back all values do not know about it.
     pub beyond_redis: bool,
-    /// Differs from node to node of a cluster by its nature: it cannot be set for all at once.
+    /// Inherently different on each node of a cluster: it cannot be set for all nodes.
     pub of_one_node: bool,
-    /// Example and default text for the documentation where the real default depends on the
-    /// machine.
+    /// Example and default text for the documentation if the real default depends on the machine.
     pub documented_default: Option<(&'static str, &'static str)>,
 }
 
@@ -185,7 +184,7 @@ impl Directive {
         Directive::new(name, DirectiveKind::Enum { default, words })
     }
 
-    /// Several words that are bits.
+    /// Several words, each a bit.
     pub const fn flags(name: &'static str, default: i64, words: &'static [(&'static str, i64)]) -> Directive {
         Directive::new(name, DirectiveKind::Flags { default, words })
     }
@@ -201,7 +200,7 @@ impl Directive {
         self
     }
 
-    /// Sets other names that lists leave out.
+    /// Sets other names that patterns do not list.
     pub const fn unlisted_aliases(mut self, aliases: &'static [&'static str]) -> Directive {
         self.unlisted_aliases = aliases;
         self
@@ -225,7 +224,7 @@ impl Directive {
         self
     }
 
-    /// Makes it settable at start only.
+    /// Makes it settable only at start.
     pub const fn immutable(mut self) -> Directive {
         self.mutability = Mutability::Immutable;
         self
@@ -237,7 +236,7 @@ impl Directive {
         self
     }
 
-    /// Forbids changes while data is loading.
+    /// Forbids changes during a load.
     pub const fn deny_loading(mut self) -> Directive {
         self.deny_loading = true;
         self
@@ -255,19 +254,19 @@ impl Directive {
         self
     }
 
-    /// Runs its hooks even when the text stays the same.
+    /// Runs its hooks even when the text is unchanged.
     pub const fn always_applied(mut self) -> Directive {
         self.always_applied = true;
         self
     }
 
-    /// Marks it as accepted but not implemented yet.
+    /// Marks it as accepted but not yet implemented.
     pub const fn no_effect_yet(mut self) -> Directive {
         self.takes_effect = false;
         self
     }
 
-    /// Names the directives of which one must be set for this one to have an effect.
+    /// Sets the directives one of which must be set for this one to have an effect.
     pub const fn only_with(mut self, names: &'static [&'static str]) -> Directive {
         self.only_with = names;
         self
@@ -311,7 +310,7 @@ impl Directive {
         self
     }
 
-    /// True if its value is one number, readable by one atomic load.
+    /// True if its value is a single number, readable with one atomic load.
     pub const fn is_scalar(&self) -> bool {
         match self.kind {
             DirectiveKind::Bool { .. }
@@ -335,7 +334,7 @@ impl Directive {
     }
 }
 
-/// A group of directives, as the example file and the documentation show them.
+/// A group of directives, as shown in the example file and the documentation.
 pub struct Section {
     /// Heading.
     pub title: &'static str,

@@ -2,8 +2,7 @@
 //! Generated text: the example configuration, the reference page, the usage.
 //!
 //! `braid.conf` and `docs/configuration.md` in the repository are these texts; a test compares
-//! them. To update the files after a change of the table: `BLESS=1 cargo test -p braid-config
-//! docs`.
+//! them. To update the files after changing the table: `BLESS=1 cargo test -p braid-config docs`.
 
 use crate::directive::{Directive, DirectiveKind, Mutability, Section, Special, Unit};
 use crate::number::format_memory;
@@ -19,23 +18,20 @@ pub fn example_configuration() -> String {
     let mut text = String::new();
     let rule = format!("#{}\n", "-".repeat(WIDTH - 1));
     text.push_str(&rule);
-    text.push_str(
-        "# Braid configuration. Start with it by naming it:\n#\n#     braid-server ./braid.conf\n#\n",
-    );
+    text.push_str("# Braid configuration. Pass it to the server:\n#\n#     braid-server ./braid.conf\n#\n");
     text.push_str(&commented(
-        "Every directive stands here at its default, behind a comment sign; remove the sign and change the \
-         value. \
-         The command line may override any line:",
+        "All directives are listed at their defaults, commented out. To change one, uncomment it and edit \
+         the value. Command-line options override the file:",
     ));
     text.push_str("#\n#     braid-server ./braid.conf --port 7000\n");
     text.push_str("#\n");
     text.push_str(&commented(
-        "Sizes are bytes, or carry a unit in any case: k, m, g are thousands, millions, billions; kb, mb, gb \
-         are powers of 1024. Values with blanks stand in double quotes.",
+        "Sizes are in bytes or have a case-insensitive unit: k, m, g are powers of 1000; kb, mb, gb are \
+         powers of 1024. Values with spaces need double quotes.",
     ));
     text.push_str("#\n");
     text.push_str(&commented(
-        "Other files are read in place with an include line; wildcards are allowed. Later lines win.",
+        "An include line reads other files in place; wildcards are allowed. Later lines override earlier ones.",
     ));
     text.push_str("#\n# include /path/to/local.conf\n# include /path/to/conf.d/*.conf\n");
     text.push_str(&rule);
@@ -60,12 +56,10 @@ fn write_example_section(text: &mut String, section: &Section) {
     if section.title == "Security" {
         text.push('\n');
         text.push_str(&commented(
-            "Users and their rights may stand here, one line for each, or in the file named by aclfile.",
+            "Users and their permissions, one line per user, unless aclfile names a file for them.",
         ));
         text.push_str("#\n# user reader on >password ~cache:* +@read\n\n");
-        text.push_str(&commented(
-            "Give a command another name; an empty name removes it. ACLs are the better way.",
-        ));
+        text.push_str(&commented("Rename a command; an empty name removes it. Prefer ACLs."));
         text.push_str("#\n# rename-command CONFIG \"\"\n");
     }
 }
@@ -95,7 +89,7 @@ fn remarks(directive: &Directive) -> String {
     if remarks.is_empty() { String::new() } else { commented(&format!("[{}]", remarks.join("; "))) }
 }
 
-/// Mark of a directive that is not implemented.
+/// Mark of an unimplemented directive.
 fn effect_mark(directive: &Directive) -> Option<&'static str> {
     (!directive.takes_effect).then_some("no effect yet")
 }
@@ -110,7 +104,7 @@ fn doc_names_all_words(directive: &Directive) -> bool {
     }
 }
 
-/// Range or words, where they add to the default.
+/// Range or words, if they add information to the default.
 fn range(directive: &Directive) -> Option<String> {
     match directive.kind {
         DirectiveKind::Integer { min, max, unit, .. } => {
@@ -141,7 +135,7 @@ pub fn doc(directive: &Directive) -> &'static str {
     directive.doc.trim_start()
 }
 
-/// The words as comment lines of the example's width.
+/// The words as comment lines, wrapped to the width of the example.
 fn commented(words: &str) -> String {
     let mut text = String::new();
     let mut line = String::from("#");
@@ -177,41 +171,40 @@ const REFERENCE_HEAD: &str = "# Configuration
 
 <!-- Made from the table in crates/config. Do not edit: BLESS=1 cargo test -p braid-config docs -->
 
-Braid reads the configuration of Redis: the same file syntax, the same names, the same command line.
+Braid reads Redis configuration: the file syntax, the directive names and the command line are the same.
 
     braid-server [file] [-] [--name value ...]
 
-The file comes first, then standard input (`-` as first or last argument), then the options; what comes
-later wins. `CONFIG GET`, `CONFIG SET` and `CONFIG REWRITE` work as usual: several directives are set at once
-or not at all, and rewriting keeps comments and order of the file. `braid.conf` in the source tree lists
-everything with its default.
+The server reads the file, then standard input (`-` as first or last argument), then the options; later
+settings override earlier ones. `CONFIG GET`, `CONFIG SET` and `CONFIG REWRITE` work as in Redis: a
+`CONFIG SET` of several directives sets all or none, and a rewrite keeps the file's comments and order.
+`braid.conf` in the source tree lists all directives with their defaults.
 
-Besides directives a file may hold `include file` (wildcards allowed), `user name rules...` and
-`rename-command old new`. `loadmodule` is refused, because there are no modules.
+A file may also contain `include file` (wildcards allowed), `user name rules...` and
+`rename-command old new`. `loadmodule` is refused: Braid has no modules.
 
-How to read the tables. *Change*: `live` with CONFIG SET at any time, `start` only when the server starts.
-*no effect yet* marks directives that are accepted, remembered and answered, on which Braid does not act yet;
-a start that sets one logs a warning. So does a start that sets a directive without the one that it depends on,
-such as `metrics-bind` without `metrics-port`.
-*hidden* ones do not show in `CONFIG GET *`. *protected* ones need `enable-protected-configs`. Names in
+In the tables, *Change* is `live` (CONFIG SET at any time) or `start` (only at start). *no effect yet* marks
+directives that Braid accepts and stores, but does not implement; setting one logs a warning at start. So does
+setting a directive without one that it depends on, such as `metrics-bind` without `metrics-port`. *hidden*
+directives are not listed by `CONFIG GET *`. *protected* directives need `enable-protected-configs`. Names in
 parentheses are aliases.
 ";
 
 const REFERENCE_TAIL: &str = "
 ## Accepted and ignored
 
-`list-max-ziplist-entries`, `list-max-ziplist-value` and `lua-replicate-commands` may stand in a file with one
-argument; they mean nothing, and a warning in the log says so.
+`list-max-ziplist-entries`, `list-max-ziplist-value` and `lua-replicate-commands` are accepted with one
+argument and ignored; the server logs a warning.
 
 ## Differences from Redis
 
-- `io-threads` is by default the number of processors, and up to 256.
-- Values are UTF-8 text; other bytes are refused, also in passwords.
-- A size whose product with its unit exceeds 64 bits is refused rather than wrapped around.
-- `CONFIG GET` answers in order of names.
-- `tls-key-file-pass` and `tls-client-key-file-pass` count as secrets.
-- Files that include each other more than 16 levels deep are an error.
-- `CONFIG REWRITE` keeps the file's permissions and follows a link.
+- `io-threads` defaults to the number of CPUs; the maximum is 256.
+- Values are UTF-8 text; other bytes are refused, including in passwords.
+- A size that overflows 64 bits is refused instead of wrapping around.
+- `CONFIG GET` sorts the names that match a pattern.
+- `tls-key-file-pass` and `tls-client-key-file-pass` are secrets.
+- More than 16 levels of nested includes are an error.
+- `CONFIG REWRITE` keeps the file's permissions and follows symbolic links.
 ";
 
 fn reference_row(directive: &Directive) -> String {
@@ -309,12 +302,12 @@ Any directive may stand as an option: --name value
     text
 }
 
-/// Width of the usage, and of the names in it.
+/// Width of the usage, and of its column of names.
 const USAGE_WIDTH: usize = 100;
 const USAGE_NAMES: usize = 44;
 
-/// Writes a heading and words in lines of the usage's width; further lines are indented to the
-/// first word.
+/// Writes a heading and words, wrapped to the width of the usage; further lines are indented to
+/// the first word.
 fn write_wrapped(text: &mut String, head: &str, words: &str) {
     let mut line = head.to_owned();
     for word in words.split(' ').filter(|word| !word.is_empty()) {
@@ -401,7 +394,7 @@ mod tests {
         assert!(usage.contains("[no effect yet]"));
         for line in usage.lines() {
             assert!(line.len() <= USAGE_WIDTH, "{line}");
-            // Names end before the column of the texts.
+            // Names end before the column of descriptions.
             let column = 2 + 2 + USAGE_NAMES;
             assert!(!line.starts_with("  --") || line.as_bytes()[column] == b' ', "{line}");
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Enumerations among the directives, each as a Rust enum with its words in configuration files.
+//! Enumerated directives, each as a Rust enum with its words in configuration files.
 //!
 //! The words are in the order of stock servers' error texts. A word after `|` is another spelling
-//! of the same value; CONFIG GET replies with the first one.
+//! of the same value; CONFIG GET replies with the first spelling.
 
 /// An enumeration of a directive: its words, and the conversion from the stored number.
 pub trait ConfigEnum: Sized {
@@ -105,8 +105,8 @@ config_enums! {
     }
 }
 
-/// Calls the macro `$with` with a line for each threading model: the module that implements it in
-/// `braid-threading`, its variant of [`ThreadingModel`] and its word.
+/// Invokes the macro `$with` with a line for each threading model: the module that implements it
+/// in `braid-threading`, its variant of [`ThreadingModel`] and its word.
 #[macro_export]
 macro_rules! threading_models {
     ($with:ident) => {
@@ -131,7 +131,7 @@ macro_rules! threading_model_enum {
 
 threading_models!(threading_model_enum);
 
-/// Behaviour of a shutdown by a signal; several words may be combined.
+/// Shutdown behaviour on a signal; several words may be combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownFlags(pub u8);
 
@@ -144,9 +144,9 @@ impl ShutdownFlags {
     pub const NOW: u8 = 4;
     /// Shut down even if saving fails.
     pub const FORCE: u8 = 8;
-    /// Shut down only if that is safe. It always is, without a cluster.
+    /// Refuse if this node is a primary that owns slots.
     pub const SAFE: u8 = 16;
-    /// Let a replica take over before.
+    /// Let a replica take over first.
     pub const FAILOVER: u8 = 32;
     /// The words with their bits.
     pub const WORDS: &'static [(&'static str, i64)] = &[
@@ -165,7 +165,7 @@ impl ShutdownFlags {
     }
 }
 
-/// Limit of all client buffers together (`maxmemory-clients`).
+/// Limit of the buffers of all clients together (`maxmemory-clients`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientsMemoryLimit {
     /// No limit.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Configuration errors that stop the start, and the text of operating system errors.
+//! Configuration errors that prevent the start, and the text of operating system errors.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// The start fails. `Display` is the whole message for standard error, without a final line end.
+/// The server cannot start. `Display` is the complete message for standard error, without a final
+/// line end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigError {
     /// A file named on the command line or by `include` cannot be read.
@@ -18,7 +19,7 @@ pub enum ConfigError {
     Line {
         /// Its location.
         place: SourceLine,
-        /// Why it is wrong.
+        /// Why it is invalid.
         reason: String,
     },
     /// The lines are valid individually, but not together.
@@ -42,7 +43,7 @@ pub enum Source {
     Options,
 }
 
-/// A line of the configuration, kept so that later stages (users, renamed commands) can report
+/// A line of the configuration, kept so that later layers (users, renamed commands) can report
 /// errors in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLine {
@@ -77,7 +78,7 @@ impl fmt::Display for SourceLine {
                 write!(formatter, "Reading the configuration from standard input, at line {}", self.line)?;
             }
             Source::Options => {
-                // A line that does not begin with hyphens was given without them.
+                // If the line does not begin with hyphens, the option was given without them.
                 let name = self.text.split([' ', '\t']).next().unwrap_or("").trim_matches('"');
                 let hyphens = if name.starts_with('-') { "" } else { "--" };
                 write!(formatter, "Reading the command line, at option {hyphens}{name}")?;

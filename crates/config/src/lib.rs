@@ -2,12 +2,12 @@
 //! Configuration: every directive with its name, type, default and meaning; reading, changing,
 //! rewriting.
 //!
-//! One row in `rows/` states everything about a directive (see [`Directive`]). Derived from it are
-//! the typed accessors of [`Config`], CONFIG GET and SET with stock servers' error texts, the
-//! reader of redis.conf syntax, CONFIG REWRITE, the example file `braid.conf` and
+//! One row in `rows/` states everything about a directive (see [`Directive`]). From it follow the
+//! typed accessors of [`Config`], CONFIG GET and SET with stock servers' error texts, the reader
+//! of redis.conf syntax, CONFIG REWRITE, the example file `braid.conf` and
 //! `docs/configuration.md`.
 //!
-//! This crate knows nothing of sockets, keys or commands: the server registers hooks that apply new
+//! This crate must not know sockets, keys or commands: the server registers hooks that apply new
 //! values ([`Config::on_change`]). It never prints a secret and never ends the process.
 #![forbid(unsafe_code)]
 

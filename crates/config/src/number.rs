@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Integers and memory sizes of directives, parsed as leniently as by stock servers.
+//! Integers and memory sizes of directives, parsed as leniently as in stock servers.
 
-/// A number of bytes with an optional unit. As in stock servers, a text without digits is 0, and a
-/// number too long for 64 bits is the largest one; a product that overflows is refused (stock
-/// servers wrap around).
+/// A number of bytes with an optional unit. As in stock servers, a text without digits is 0, and
+/// a number too long for 64 bits becomes the largest one; a product that overflows is refused
+/// (stock servers wrap around).
 pub fn parse_memory(word: &str) -> Option<u64> {
     let digits = word.bytes().take_while(u8::is_ascii_digit).count();
     let factor: u64 = match word[digits..].to_ascii_lowercase().as_str() {
@@ -40,8 +40,8 @@ pub(crate) fn strict_integer(word: &str) -> Option<i64> {
     word.parse().ok().filter(|number: &i64| number.to_string() == word)
 }
 
-/// An integer as C's `strtoll` reads a whole word: leading blanks, a sign, and the empty word are
-/// valid, too.
+/// An integer, parsed from a whole word like C's `strtoll`: leading blanks, a sign, and the empty
+/// word are also valid.
 pub(crate) fn c_integer(word: &str) -> Option<i64> {
     c_integer_of_base(word, 10)
 }

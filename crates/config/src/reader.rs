@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Reads the configuration at start: file, then standard input, then command line.
 //!
-//! Lines go one by one into a `Config` that is not shared yet. Lines of other layers (users,
-//! renamed commands) are collected with their location, so that those layers can report errors in
-//! the same words.
+//! Lines are applied one by one to a `Config` that is not shared yet. Lines of other layers
+//! (users, renamed commands) are collected with their location, so that those layers can report
+//! errors in the same form.
 
 use crate::arguments::Arguments;
 use crate::config::{Config, REDACTED, is_secret};
@@ -16,7 +16,7 @@ use braid_base::system_text::reason;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Maximum depth of included files; deeper nesting counts as a cycle.
+/// Maximum depth of nested includes; deeper nesting counts as a cycle.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
 /// Obsolete names that are accepted with one argument and ignored.
@@ -25,7 +25,7 @@ const ACCEPTED_AND_IGNORED: [&str; 3] =
 
 const BAD_DIRECTIVE: &str = "Bad directive or wrong number of arguments";
 
-/// The rest of a configuration, besides the directives' values.
+/// The parts of a configuration other than the values of directives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
     /// The main file, which CONFIG REWRITE writes.
@@ -34,7 +34,7 @@ pub struct Loaded {
     pub renamed: Vec<Renamed>,
     /// `user` lines in order.
     pub users: Vec<UserLine>,
-    /// Names of directives that the configuration sets and that have no effect.
+    /// Names of directives that the configuration sets but that have no effect.
     pub without_effect: Vec<String>,
     /// Warnings for the log, once it is open.
     pub warnings: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Loaded {
 /// A `rename-command` line. The commands layer checks that the command exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renamed {
-    /// Present name.
+    /// Current name.
     pub command: String,
     /// New name; empty removes the command.
     pub new_name: String,
@@ -69,7 +69,7 @@ impl std::fmt::Debug for UserLine {
 impl Config {
     /// Reads all sources that the command line names. `stdin` is read only if requested.
     ///
-    /// After an error the directives about the log have their values as far as they can be read, so
+    /// After an error the log's directives have their configured values, as far as readable, so
     /// that the error can be logged; the others are undefined.
     pub fn load(&self, arguments: &Arguments, stdin: &mut dyn Read) -> Result<Loaded, ConfigError> {
         let mut texts = Vec::new();
@@ -120,7 +120,7 @@ impl Config {
 /// Directives that determine the log's file and level.
 const LOG_DIRECTIVES: &[&str] = &["dir", "logfile", "loglevel"];
 
-/// Collects the texts that the command line names. After an error `texts` has those read before it.
+/// Collects the texts named by the command line. After an error `texts` has those read before it.
 fn read_arguments(
     arguments: &Arguments,
     stdin: &mut dyn Read,
@@ -150,7 +150,7 @@ fn read_arguments(
 struct Reader<'a> {
     config: &'a Config,
     loaded: &'a mut Loaded,
-    /// The first `save` line replaces the default; later ones add to it.
+    /// Peers of further `replicaof` lines, as host:port.
     more_masters: Vec<String>,
     save_seen: bool,
     /// Only these directives are read, and faults are ignored; empty: all.
@@ -226,7 +226,7 @@ impl Reader<'_> {
             (name, _) if name.starts_with('-') => {
                 Err(place.error(format!("{BAD_DIRECTIVE}: options begin with two hyphens, such as --port")))
             }
-            (name, _) => Err(place.error(format!("{BAD_DIRECTIVE}: no directive is called '{name}'"))),
+            (name, _) => Err(place.error(format!("{BAD_DIRECTIVE}: unknown directive '{name}'"))),
         }
     }
 
@@ -264,7 +264,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Logs the directives without effect that are set, all of them in one line.
+    /// Warns about directives that are set but have no effect, all in one line.
     fn warn_of_what_has_no_effect(&mut self) {
         let names = &self.loaded.without_effect;
         if !names.is_empty() {
@@ -275,8 +275,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Logs the directives that are set and have no effect because another one is not, in one line
-    /// for each other one.
+    /// Warns about directives that are set but have no effect because another one is unset: one
+    /// line per such other directive.
     fn warn_of_what_lacks_another(&mut self) {
         let is_set = |index: usize| {
             let (value, directive) = (self.config.value(index), table().directives[index]);
@@ -303,7 +303,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `save` lines add up, except that an empty one starts over.
+    /// `save` lines accumulate, but an empty one starts over.
     fn add_save_points(&mut self, value: Value, from_nothing: bool) -> Value {
         let first = !std::mem::replace(&mut self.save_seen, true);
         match value {
@@ -316,7 +316,7 @@ impl Reader<'_> {
 
     fn include(&mut self, name: &str, place: &SourceLine, depth: usize) -> Result<(), ConfigError> {
         if depth == INCLUDE_DEPTH_MAX {
-            return Err(place.error("Files include each other too deeply"));
+            return Err(place.error("Includes are nested too deeply"));
         }
         for (path, text) in read_matching(name, &self.config.dir().join(name))? {
             self.read_text(&Source::File(path), &text, depth + 1)?;
@@ -324,7 +324,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Checks that concern several lines together.
+    /// Makes checks that concern several lines together.
     fn check_whole(&mut self) -> Result<(), ConfigError> {
         let config = self.config;
         let logfile = config.logfile();
@@ -342,7 +342,8 @@ impl Reader<'_> {
         if config.cluster_enabled() { self.check_cluster() } else { Ok(()) }
     }
 
-    /// What active-active replication excludes, and its peers in several lines.
+    /// Refuses settings that active-active replication excludes, and joins peers from several
+    /// lines.
     fn check_active(&mut self) -> Result<(), ConfigError> {
         let config = self.config;
         let refused = |reason: &str| Err(ConfigError::Whole { reason: reason.to_owned() });
@@ -350,7 +351,7 @@ impl Reader<'_> {
             return refused("active-replica cannot be used in cluster mode");
         }
         if !config.group_name().is_empty() || !config.etcd_endpoints().is_empty() {
-            return refused("active-replica cannot be used in a group: there one server takes writes");
+            return refused("active-replica cannot be used in a group: a group has one writable server");
         }
         if config.import_mode() {
             return refused("active-replica cannot be used with import-mode");
@@ -366,7 +367,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Refuses settings that cluster mode excludes or replaces.
+    /// Refuses settings that cluster mode excludes, and warns about those it replaces.
     fn check_cluster(&mut self) -> Result<(), ConfigError> {
         let config = self.config;
         let refused = |reason: &str| Err(ConfigError::Whole { reason: reason.to_owned() });
@@ -374,13 +375,15 @@ impl Reader<'_> {
             return refused("replicaof directive not allowed in cluster mode");
         }
         if !config.group_name().is_empty() {
-            return refused("group-name is for servers without a cluster: use cluster-name in cluster mode");
+            return refused(
+                "group-name is only for servers outside a cluster: use cluster-name in cluster mode",
+            );
         }
         let mut instead = |name: &str, used: String| {
             let directive = table().directives[table().find(name).expect("a directive")];
             if config.get_one(name) != Some(format_value(directive, &default_value(directive))) {
                 self.loaded.warnings.push(format!(
-                    "WARNING: Directive '{name}' has no effect in cluster mode: there are {used}"
+                    "WARNING: Directive '{name}' has no effect in cluster mode, which uses {used}"
                 ));
             }
         };
@@ -390,8 +393,8 @@ impl Reader<'_> {
     }
 }
 
-/// A line for an error message, without the text after a secret directive, or after `user`, even if
-/// it cannot be split.
+/// A line for an error message. The text after `user` or a secret directive is left out, even if
+/// the line cannot be split.
 fn shown_line(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let name = text.split([' ', '\t']).next().unwrap_or("").trim_matches(['"', '\'']);
@@ -408,9 +411,9 @@ fn trim(line: &[u8]) -> &[u8] {
     &line[start..end]
 }
 
-/// The text of a file, or of all matching files, in order, if the name has wildcards. No match is
-/// then not an error, so that an empty folder of extra files can be included; an unreadable file
-/// always is one.
+/// The content of a file or, if the name has wildcards, of all matching files in order. No match
+/// is then not an error, so that an empty folder of extra files can be included; an unreadable
+/// file always is an error.
 fn read_matching(name: &str, path: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, ConfigError> {
     let paths = if name.contains(['*', '?', '[']) { expand(path) } else { vec![path.to_owned()] };
     let read = |path: PathBuf| match std::fs::read(&path) {
@@ -420,8 +423,8 @@ fn read_matching(name: &str, path: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, Con
     paths.into_iter().map(read).collect()
 }
 
-/// Files that match a path with wildcards, sorted; hidden names match only patterns that begin with
-/// a dot.
+/// Files that match a path with wildcards, sorted; hidden names match only patterns that begin
+/// with a dot.
 fn expand(pattern: &Path) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     for component in pattern.components() {

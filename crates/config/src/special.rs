@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Directives whose value is a list: types, parsing and formatting.
+//! Directives with list values: types, parsing and formatting.
 //!
 //! The reasons in errors are those of stock servers. Only `value.rs` uses this module.
 
 use crate::number::{c_integer, parse_memory};
 use std::path::{Path, PathBuf};
 
-/// One save point: save when `changes` keys changed within `seconds`.
+/// A save point: save when `changes` keys changed within `seconds`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavePoint {
     /// Seconds, at least 1.
@@ -22,7 +22,7 @@ pub const DEFAULT_SAVE: &[SavePoint] = &[
     SavePoint { seconds: 60, changes: 10_000 },
 ];
 
-/// Classes of clients with separate limits.
+/// Client classes with separate limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientClass {
     /// Ordinary clients.
@@ -33,12 +33,12 @@ pub enum ClientClass {
     Pubsub = 2,
 }
 
-/// Limits of one class's output buffers; 0 means no limit.
+/// Output buffer limits of one class; 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimit {
     /// The client is closed above this many bytes.
     pub hard_bytes: u64,
-    /// The client is closed after `soft_seconds` above this many bytes.
+    /// The client is closed after it has been above this many bytes for `soft_seconds`.
     pub soft_bytes: u64,
     /// See `soft_bytes`.
     pub soft_seconds: i32,
@@ -69,7 +69,7 @@ pub struct MasterAddress {
     pub port: u16,
 }
 
-/// Classes of keyspace events, with the bits that stock servers use.
+/// Classes of keyspace events, with stock servers' bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NotifyFlags(pub u32);
 
@@ -154,7 +154,7 @@ impl NotifyFlags {
         })
     }
 
-    /// The letters of these flags. `n` is left out when `A` is printed, as stock servers do.
+    /// The letters of these flags. `n` is left out when `A` is printed, as in stock servers.
     pub fn letters(self) -> String {
         let everything = self.0 & Self::ALL == Self::ALL;
         let mut letters = String::from(if everything { "A" } else { "" });
@@ -186,7 +186,7 @@ pub(crate) fn parse_save(words: &[&str]) -> Result<Vec<SavePoint>, String> {
         .collect()
 }
 
-/// Parses limits of some classes; the others keep their present ones.
+/// Parses the limits of some classes; the other classes keep their current limits.
 pub(crate) fn parse_output_limits(
     words: &[&str],
     mut limits: [OutputLimit; 3],
@@ -235,7 +235,7 @@ pub(crate) fn parse_bind(words: &[&str]) -> Result<Vec<String>, String> {
     Ok(words.iter().map(|word| (*word).to_owned()).collect())
 }
 
-/// Parses the master's address; `no one` means there is none.
+/// Parses the master's address; `no one` means no master.
 pub(crate) fn parse_replica_of(words: &[&str]) -> Result<Option<MasterAddress>, String> {
     let [host, port] = words else { return Err("wrong number of arguments".to_owned()) };
     if host.eq_ignore_ascii_case("no") && port.eq_ignore_ascii_case("one") {
@@ -260,14 +260,13 @@ pub(crate) fn parse_percentiles(words: &[&str]) -> Result<Vec<f64>, String> {
         .collect()
 }
 
-/// Resolves a directory against the present one, following links, as the kernel's change of
-/// directory would.
+/// Resolves a directory against the current one, following links, as chdir would.
 pub(crate) fn parse_directory(word: &str, present: &str) -> Result<String, String> {
     let path: PathBuf = Path::new(present).join(word);
     if word.is_empty() {
         return Err("No such file or directory".to_owned());
     }
-    // Looking up "." inside also proves that it is a directory that may be entered.
+    // Looking up "." inside also proves that the path is a directory that may be entered.
     std::fs::metadata(path.join("."))
         .and_then(|_| std::fs::canonicalize(&path))
         .map_err(|error| braid_base::system_text::reason(&error))?

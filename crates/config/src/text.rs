@@ -2,11 +2,11 @@
 //! Text of configuration files: splitting a line into arguments, and quoting an argument.
 //!
 //! The line syntax is that of redis.conf and of inline commands ([`braid_resp::inline`]). This
-//! module knows bytes, not directives.
+//! module must not know directives.
 
 use braid_resp::inline;
 
-/// Splits one line into its arguments, or `None` when a quote is left open or is followed by more
+/// Splits a line into its arguments; `None` if a quote is unclosed or directly followed by more
 /// text.
 ///
 /// The line ends at the first NUL byte, because stock servers read their file as C strings.
@@ -15,7 +15,7 @@ pub fn split_arguments(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     inline::split_words(&line[..end]).ok()
 }
 
-/// The argument in double quotes with escapes, pure ASCII, as `split_arguments` reads it back.
+/// The argument in double quotes with escapes, pure ASCII; `split_arguments` restores it.
 pub fn quote(bytes: &[u8]) -> String {
     let mut quoted = Vec::with_capacity(bytes.len() + 2);
     inline::push_quoted(&mut quoted, bytes);
@@ -29,8 +29,8 @@ pub fn quote_if_needed(word: &str) -> String {
     if plain { word.to_owned() } else { quote(word.as_bytes()) }
 }
 
-/// Replaces names in braces by the results of `value`, and `{{` by a brace. `None` if the text is
-/// not a valid template, or if `value` does not know a name.
+/// Replaces names in braces with the results of `value`, and `{{` with a brace. `None` if the
+/// text is not a valid template, or if `value` does not know a name.
 pub fn fill_template<'v>(
     template: &str,
     value: impl Fn(&str) -> Option<std::borrow::Cow<'v, str>>,
@@ -52,7 +52,7 @@ pub fn fill_template<'v>(
     Some(filled)
 }
 
-/// Values are texts here; stock servers accept any bytes in passwords.
+/// Values are UTF-8 here; stock servers accept any bytes in passwords.
 pub(crate) const NOT_UTF8: &str = "argument must be valid UTF-8 text";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Values: conversion between the text of a directive and its value.
 //!
-//! Pure functions over a row of the table; nothing is stored or applied. The reasons in errors are
-//! those that stock servers show after "CONFIG SET failed".
+//! Pure functions over a row of the table; they neither store nor apply values. The reasons in
+//! errors are those that stock servers show after "CONFIG SET failed".
 
 use crate::directive::{Directive, DirectiveKind, Special, Unit};
 use crate::number::{format_memory, octal_integer, parse_memory, strict_integer};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// A directive's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Yes/no, numbers, words and letters. Unsigned 64-bit numbers are stored by their bits.
+    /// Switches, numbers, words and letters. Unsigned 64-bit numbers are stored bitwise.
     Scalar(i64),
     /// A text; for directories the absolute path.
     Text(Arc<str>),
@@ -31,15 +31,15 @@ pub enum Value {
     Percentiles(Arc<[f64]>),
 }
 
-/// Input of parsing besides the words.
+/// Input of the parser besides the words.
 pub(crate) struct ParseContext<'a> {
-    /// The present value of the same directive.
+    /// The current value of the same directive.
     pub present: &'a Value,
-    /// The present directory, against which a relative one is resolved.
+    /// The current directory, against which a relative one is resolved.
     pub directory: &'a str,
 }
 
-/// The default value of a directive. For `dir` it is the process's directory.
+/// The default value of a directive. For `dir` it is the process's working directory.
 pub(crate) fn default_value(directive: &Directive) -> Value {
     match directive.kind {
         DirectiveKind::Bool { default, .. } => Value::Scalar(i64::from(default)),
@@ -199,7 +199,7 @@ fn check_range(number: i128, min: i128, max: i128, unit: Unit) -> Result<(), Str
     })
 }
 
-/// The numbers of a version such as `7.2.4`, without signs and leading zeros.
+/// The numbers of a version such as `7.2.4`; signs and leading zeros are refused.
 pub fn parse_version(text: &str) -> Option<[u8; 3]> {
     let mut numbers = text.split('.').map(|part| {
         let number: u8 = part.parse().ok()?;
@@ -209,14 +209,14 @@ pub fn parse_version(text: &str) -> Option<[u8; 3]> {
     numbers.next().is_none().then_some(version)
 }
 
-/// True if setting this value has no effect. A feature that does not exist is off, so turning it
-/// off, or setting a number to its default, does not count.
+/// True if setting this value has no effect. An unimplemented feature counts as off, so turning
+/// it off, or setting a number to its default, is not reported.
 pub(crate) fn lacks_effect(directive: &Directive, value: &Value) -> bool {
     let is_on = matches!(directive.kind, DirectiveKind::Bool { .. }) && *value == Value::Scalar(1);
     !directive.takes_effect && (is_on || *value != default_value(directive))
 }
 
-/// The value in the form of CONFIG GET.
+/// The value as CONFIG GET shows it.
 pub(crate) fn format_value(directive: &Directive, value: &Value) -> String {
     match value {
         Value::Scalar(raw) => format_scalar(directive, *raw),
@@ -303,7 +303,7 @@ pub(crate) fn file_lines(directive: &Directive, value: &Value) -> Vec<String> {
         Value::Words(words) => {
             let mut line = special::join(words, |word| quote_if_needed(word));
             if words.len() == 1 && line != words[0] {
-                // A single argument of a list is split again when read, so its quotes must be
+                // When read, a single argument of a list is split again, so its quotes must be
                 // quoted.
                 line = quote(line.as_bytes());
             }

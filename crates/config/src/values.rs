@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Values by row: the storage behind the accessors of `rows/`.
 //!
-//! Numbers, switches and words are relaxed atomics in one array; everything else is swapped as a
-//! whole behind `ArcSwap`. Rows are identified by index alone; their meaning is in the table.
+//! Numbers, switches and words are relaxed atomics in one array; all other values are swapped as
+//! a whole behind `ArcSwap`. Rows are identified only by index; the table gives them meaning.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

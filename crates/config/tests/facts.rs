@@ -59,7 +59,7 @@ fn save_lines() {
     }
 }
 
-/// Every mutable directive can be set to its present value.
+/// Every mutable directive can be set to its current value.
 #[test]
 fn set_what_get_answers() {
     let config = start(&["--enable-protected-configs", "yes"]).unwrap();
@@ -202,7 +202,8 @@ fn a_failing_hook_puts_everything_back() {
          Unable to listen on this port. Check server logs."
     );
     assert_eq!(config.get(&["*"]), before);
-    // Once with the new values, although two of its directives changed, and once with the old ones.
+    // Once with the new values, although two of the hook's directives changed, and once with the
+    // old ones.
     assert_eq!(seen.load(Ordering::Relaxed), 102);
     assert_eq!(config.port(), 6379);
 }
@@ -326,10 +327,11 @@ fn names_in_errors() {
         config.set(&[("maxmemory", "1"), ("maxmemory", "2")]).unwrap_err(),
         "ERR CONFIG SET failed (possibly related to argument 'maxmemory') - duplicate parameter"
     );
-    // The error has the name as given if the name is wrong, and as in the table if the value is.
+    // The error shows the name as given if the name is wrong, and as in the table if the value
+    // is.
     assert!(config.set(&[("DAEMONIZE", "yes")]).unwrap_err().contains("'DAEMONIZE'"));
     assert!(config.set(&[("Slave-Priority", "x")]).unwrap_err().contains("'slave-priority'"));
-    // A directive and its alias may stand together.
+    // A directive and its alias may occur together.
     config.set(&[("slave-priority", "1"), ("replica-priority", "2")]).unwrap();
     assert_eq!(config.replica_priority(), 2);
     assert!(config.set(&[(&b"requirepass"[..], &b"\xff"[..])]).unwrap_err().contains("UTF-8"));
@@ -379,7 +381,7 @@ fn getting() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), answer.len());
-    // A name is answered as it was written.
+    // A name is returned as it was written.
     assert_eq!(config.get(&["MAXMEMORY", "MAXMEMORY"]), [("MAXMEMORY".to_owned(), "0".to_owned())]);
     assert!(config.get(&["nothing"]).is_empty());
     assert_eq!(config.get(&["MAX?LIENTS"])[0].0, "maxclients");
@@ -542,12 +544,12 @@ fn command_line_forms() {
 fn options_behind_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.conf");
-    // No line end at the end: the options must not run into the last line.
+    // No final line end: the options must not run into the last line.
     fs::write(&file, "port 7000\r\n\tmaxmemory 5mb # no comment here").unwrap();
     let path = file.to_str().unwrap();
     assert!(start(&[path]).unwrap_err().contains("wrong number of arguments"));
     fs::write(&file, "port 7000\r\n\tmaxmemory 5mb\nloglevel debug").unwrap();
-    // Words without a leading name after the file belong to the text of that file, as in stock
+    // Words after the file without an option name belong to that file's text, as in stock
     // servers.
     let arguments = [path, "loglevel", "verbose", "--maxmemory '700mb'", "--port", "7001", "-"];
     let (config, loaded) = start_with_input(&arguments, b"\ntimeout 5\nport 9\n").unwrap();
@@ -596,7 +598,7 @@ fn file_errors() {
     assert!(error("sentinel monitor a b").contains("sentinel directive while not in sentinel mode"));
     assert!(error("include").contains("Bad directive or wrong number of arguments"));
     assert!(error("lua-replicate-commands").contains("Bad directive"));
-    assert!(error("PROT 1").ends_with("wrong number of arguments: no directive is called 'prot'"));
+    assert!(error("PROT 1").ends_with("wrong number of arguments: unknown directive 'prot'"));
     assert!(
         error("cluster-enabled yes\nreplicaof a 1")
             .contains("replicaof directive not allowed in cluster mode")
@@ -682,7 +684,7 @@ fn what_is_set_without_effect_is_named_once() {
     assert!(Config::new().load_text("maxmemory 1\nsave 1 1").unwrap().warnings.is_empty());
 }
 
-/// No code reads rows with the mark, and some code reads all others.
+/// No code reads rows with the "no effect" mark, and some code reads each of the others.
 #[test]
 fn marks_of_missing_effects_are_true() {
     fn sources(folder: &std::path::Path, text: &mut String) {
@@ -704,11 +706,11 @@ fn marks_of_missing_effects_are_true() {
     }
     let mut rows = String::new();
     sources(&crates.join("config/src/rows"), &mut rows);
-    // The accessors of these have other names than the rows, or this crate itself reads them.
+    // The accessors of these are not named like the rows, or this crate itself reads them.
     let special = [("save", "save_points"), ("maxmemory_clients_raw", "maxmemory_clients")];
     let special = special.iter().chain(&[("client_output_buffer_limits", "client_output_buffer_limit")]);
     let within = ["enable_protected_configs"];
-    // Read only for display, or to state the kind of the process.
+    // Read only for display, or to report the kind of process.
     let shown = ["cluster_enabled", "supervised"];
     let (mut checked, mut faults) = (0, Vec::new());
     for row in rows.split(";\n") {

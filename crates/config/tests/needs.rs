@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Directives that have an effect only beside another one.
+//! Directives that have an effect only together with another one.
 
 use braid_config::Config;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Any value that can be set can be read, written to a file and read back; a refused one changes
-//! nothing.
+//! Any value that can be set can be read, written to a file and read back; a refused value
+//! changes nothing.
 
 use braid_config::{
     Config, Directive, DirectiveKind, ExtraLines, Mutability, SECTIONS, Special, Unit, quote,
@@ -113,7 +113,7 @@ fn valid_special(special: Special, dice: &mut Dice, folder: &Path) -> Vec<String
         Special::Bind => (0..=dice.below(4))
             .map(|_| (*dice.pick(&["127.0.0.1", "-::1", "*", "a\"b", "h'", "\\x"])).to_owned())
             .collect(),
-        // Anything else is refused.
+        // Any other value is refused.
         Special::ReplicaOf => vec!["no".into(), "ONE".into()],
         Special::LatencyPercentiles if dice.below(5) == 0 => none(),
         Special::LatencyPercentiles => {
@@ -125,7 +125,7 @@ fn valid_special(special: Special, dice: &mut Dice, folder: &Path) -> Vec<String
 /// Arguments as one line of a file.
 fn line(name: &str, words: &[String]) -> String {
     match words {
-        // A lone argument of `bind` is split again, so it must be quoted twice to survive.
+        // A single argument of `bind` is split again, so it must be quoted twice to survive.
         [word] if name == "bind" && !word.is_empty() => {
             format!("{name} {}", quote(quote(word.as_bytes()).as_bytes()))
         }
@@ -165,7 +165,7 @@ proptest! {
         for directive in all() {
             let words = valid(directive, &mut dice, folder.path());
             let _ = writeln!(text, "{}", line(directive.name, &words));
-            // The file to rewrite mentions some of them, under one of their names, with other
+            // The old file mentions some of them, under one of their names, with different
             // values.
             if other.below(3) == 0 {
                 let name = directive.aliases.first().unwrap_or(&directive.name);
@@ -188,7 +188,7 @@ proptest! {
         prop_assert_eq!(std::fs::read_to_string(&file).unwrap(), written);
     }
 
-    /// The reply of CONFIG GET after a CONFIG SET can be set again and means the same.
+    /// The reply of CONFIG GET after a CONFIG SET can be set again, with the same meaning.
     #[test]
     fn set_then_get_then_set(seed in any::<u64>()) {
         let folder = folders();
@@ -211,7 +211,7 @@ proptest! {
         }
     }
 
-    /// A refused value changes no directive, not even earlier ones of the same command, nor the
+    /// A refused value changes no directive, not even earlier ones in the same command, nor the
     /// version.
     #[test]
     fn refused_values_change_nothing(seed in any::<u64>(), garbage in "[a-z0-9%\" -]{0,10}|\\PC{0,6}") {
@@ -242,7 +242,7 @@ proptest! {
         value in "\\PC{0,20}",
     ) {
         let names: Vec<&str> = all().map(|directive| directive.name).collect();
-        // A log file would be created.
+        // `logfile` would create a file.
         let names: Vec<&str> = names.into_iter().filter(|name| *name != "logfile").collect();
         let name = names[name.index(names.len())];
         let _ = Config::new().load_text(&text.replace("logfile", "").replace("include", ""));

@@ -3,16 +3,17 @@
 //!
 //! Bit 0 is the most significant bit of byte 0, as in Redis. All functions are pure and none grows
 //! a string: callers do so first ([`bytes_for_bit`], [`bytes_for_field`]). Loops run over 64-bit
-//! words in a form that the compiler vectorises.
+//! words in a form that the compiler can vectorise.
 
 use std::ops::RangeInclusive;
 
-/// Bytes a string needs so that bit `offset` exists.
+/// Length in bytes of the shortest string that has bit `offset`.
 pub fn bytes_for_bit(offset: u64) -> u64 {
     offset / 8 + 1
 }
 
-/// Bytes a string needs so that a field of `width` bits (at least 1) at `offset` exists.
+/// Length in bytes of the shortest string that has a field of `width` bits (at least 1) at
+/// `offset`.
 pub fn bytes_for_field(offset: u64, width: u32) -> u64 {
     bytes_for_bit(offset.saturating_add(u64::from(width.max(1)) - 1))
 }
@@ -22,8 +23,8 @@ pub fn get(bytes: &[u8], offset: u64) -> bool {
     byte_at(bytes, offset / 8) >> (7 - offset % 8) & 1 == 1
 }
 
-/// Changes the bit at `offset` and returns its old value. Past the end nothing is changed: the
-/// caller grows the string first.
+/// Sets the bit at `offset` and returns its old value. Past the end nothing changes: the caller
+/// grows the string first.
 pub fn set(bytes: &mut [u8], offset: u64, bit: bool) -> bool {
     let Some(byte) = usize::try_from(offset / 8).ok().and_then(|index| bytes.get_mut(index)) else {
         return false;
@@ -43,12 +44,13 @@ fn byte_at(bytes: &[u8], index: u64) -> u8 {
 }
 
 /// Converts the `start` and `end` of BITCOUNT and BITPOS to positions, like Redis, for a string of
-/// `len` units (bytes, or bits with the BIT option): negative numbers count from the end (-1 is the
-/// last unit), numbers that are still negative become 0, an `end` past the last unit becomes the
-/// last one. `None` is the empty range: `len` zero, or `start` after `end`.
+/// `len` units (bytes, or bits with the BIT option). Negative numbers count from the end (-1 is
+/// the last unit), numbers that are still negative become 0, and an `end` past the last unit
+/// becomes the last unit. `None` is the empty range: `len` zero, or `start` after `end`.
 ///
-/// BITCOUNT replies 0 at once if both arguments are negative and `start > end`, even where clamping
-/// would leave a range (`-1 -2` of a one-byte string); BITPOS does not. See [`is_backward`].
+/// BITCOUNT replies 0 immediately if both arguments are negative and `start > end`, even where
+/// clamping would leave a range (`-1 -2` of a one-byte string); BITPOS does not. See
+/// [`is_backward`].
 pub fn normalize_range(start: i64, end: i64, len: u64) -> Option<RangeInclusive<u64>> {
     let last = i64::try_from(len).unwrap_or(i64::MAX).checked_sub(1).filter(|&last| last >= 0)?;
     let resolve =
@@ -98,7 +100,7 @@ fn count_ones_portable(bytes: &[u8]) -> u64 {
     words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
 }
 
-/// Number of set bits among those of `range`, which may reach past the end.
+/// Number of set bits in `range`, which may extend past the end.
 pub fn count_ones_in_bit_range(bytes: &[u8], range: RangeInclusive<u64>) -> u64 {
     let Some(Span { bytes, first, last }) = Span::of(bytes, range) else { return 0 };
     let Some((&head, &tail)) = bytes.first().zip(bytes.last()) else { return 0 };
@@ -106,17 +108,17 @@ pub fn count_ones_in_bit_range(bytes: &[u8], range: RangeInclusive<u64>) -> u64 
     count_ones(bytes) - u64::from(outside)
 }
 
-/// Number of set bits in the bytes of `range`, which may reach past the end.
+/// Number of set bits in the bytes of `range`, which may extend past the end.
 pub fn count_ones_in_byte_range(bytes: &[u8], range: RangeInclusive<u64>) -> u64 {
     count_ones_in_bit_range(bytes, to_bits(range))
 }
 
-/// The bits of a range of bytes.
+/// Converts a range of bytes to the range of their bits.
 pub fn to_bits(range: RangeInclusive<u64>) -> RangeInclusive<u64> {
     range.start().saturating_mul(8)..=range.end().saturating_mul(8).saturating_add(7)
 }
 
-/// The bytes that a range of bits touches, with masks for the first and the last of them.
+/// The bytes touched by a range of bits, with masks for the first and the last byte.
 struct Span<'a> {
     bytes: &'a [u8],
     first: u8,
@@ -137,14 +139,14 @@ impl Span<'_> {
 }
 
 /// Position, counted from bit 0 of the string, of the first bit in `range` that equals `bit`;
-/// `None` when there is none among those that exist. For a range of bytes see [`to_bits`].
+/// `None` if no existing bit does. For a range of bytes see [`to_bits`].
 ///
-/// BITPOS 0 without an explicit end takes the string as followed by endless zeros: for `None` the
-/// caller then answers the length of the string in bits (if the range was not empty).
+/// BITPOS 0 without an explicit end treats the string as followed by endless zeros: on `None` the
+/// caller then replies with the length of the string in bits (if the range was not empty).
 pub fn position(bytes: &[u8], bit: bool, range: RangeInclusive<u64>) -> Option<u64> {
     let origin = *range.start() / 8 * 8;
     let Span { bytes, first, last } = Span::of(bytes, range)?;
-    // The bit searched for becomes a one.
+    // The wanted bit becomes a one.
     let flip = if bit { 0 } else { 0xff };
     let (&head, behind) = bytes.split_first()?;
     let head = (head ^ flip) & first & if behind.is_empty() { last } else { 0xff };
@@ -159,11 +161,11 @@ pub fn position(bytes: &[u8], bit: bool, range: RangeInclusive<u64>) -> Option<u
     (tail != 0).then(|| origin + 8 + middle.len() as u64 * 8 + u64::from(tail.leading_zeros()))
 }
 
-/// The first set bit of `bytes` after exclusive-or of each with `flip`.
+/// The first set bit of `bytes` after XOR of each byte with `flip`.
 fn first_one(bytes: &[u8], flip: u8) -> Option<u64> {
     const BLOCK: usize = 64;
     let plain = [flip; BLOCK];
-    // Compare whole blocks at once; only a block that differs is examined.
+    // Compare whole blocks; only a differing block is examined bit by bit.
     let skipped = bytes.chunks_exact(BLOCK).take_while(|block| *block == plain).count() * BLOCK;
     let (words, rest) = bytes[skipped..].as_chunks::<8>();
     let flip_word = u64::from_ne_bytes([flip; 8]);
@@ -178,7 +180,7 @@ fn first_one(bytes: &[u8], flip: u8) -> Option<u64> {
     Some(before + u64::from((rest[at] ^ flip).leading_zeros()))
 }
 
-/// The operations of BITOP. The last four exist since Redis 8.2.
+/// The operations of BITOP. The last four were added in Redis 8.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     And,
@@ -188,7 +190,7 @@ pub enum Operation {
     Not,
     /// Bits of the first source that are in none of the others.
     Diff,
-    /// Bits of any of the others that are not in the first source.
+    /// Bits of any of the other sources that are not in the first.
     Diff1,
     /// Bits of the first source that are in at least one of the others.
     AndOr,
@@ -196,9 +198,9 @@ pub enum Operation {
     One,
 }
 
-/// Combines `sources` bit by bit; the result is as long as the longest of them, shorter ones count
-/// as followed by zeros. The caller checks the number of sources: one for NOT (others are ignored),
-/// at least two for DIFF, DIFF1 and ANDOR. No source gives the empty string.
+/// Combines `sources` bit by bit; the result is as long as the longest source, and shorter ones
+/// are padded with zeros. The caller checks the number of sources: one for NOT (others are
+/// ignored), at least two for DIFF, DIFF1 and ANDOR. Without a source the result is empty.
 pub fn operate(operation: Operation, sources: &[&[u8]]) -> Vec<u8> {
     let Some((&first, others)) = sources.split_first() else { return Vec::new() };
     let sources = if operation == Operation::Not { &sources[..1] } else { sources };
@@ -264,8 +266,8 @@ fn padded(source: &[u8], len: usize) -> Vec<u8> {
     result
 }
 
-/// Applies `rule` where both have bytes. A plain loop over bytes, which compiles to vector
-/// instructions.
+/// Applies `rule` to the bytes that both slices have. A plain loop over bytes, which compiles to
+/// vector instructions.
 #[inline(always)]
 fn combine(result: &mut [u8], source: &[u8], rule: impl Fn(u8, u8) -> u8) {
     for (result, &byte) in result.iter_mut().zip(source) {
@@ -280,7 +282,7 @@ pub struct FieldType {
     width: u32,
 }
 
-/// BITFIELD's handling of a value that does not fit its field.
+/// BITFIELD's handling of a value that does not fit the field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
     /// Keep only the low bits.
@@ -300,8 +302,8 @@ impl FieldType {
         (1..=width_max).contains(&width).then_some(FieldType { signed, width })
     }
 
-    /// Reads `i8`, `u63`. `None`: Redis answers "Invalid bitfield type. Use something like i16 u8.
-    /// Note that u64 is not supported but i64 is."
+    /// Parses `i8`, `u63` and so on. `None`: Redis replies "Invalid bitfield type. Use something
+    /// like i16 u8. Note that u64 is not supported but i64 is."
     pub fn parse(text: &[u8]) -> Option<FieldType> {
         let (kind, width) = text.split_first()?;
         let signed = match kind {
@@ -330,14 +332,14 @@ impl FieldType {
         }
     }
 
-    /// The low bits of `value` read as this type.
+    /// The low bits of `value`, read as this type.
     fn wrap(self, value: i128) -> i64 {
         let unused = 64 - self.width;
         let top = (value as u64) << unused;
         if self.signed { top as i64 >> unused } else { (top >> unused) as i64 }
     }
 
-    /// `None` when it does not fit and the rule is to fail.
+    /// `None` if `value` does not fit and the rule is to fail.
     fn fit(self, value: i128, overflow: Overflow) -> Option<i64> {
         let (min, max) = self.bounds();
         if (min..=max).contains(&value) {
@@ -374,10 +376,10 @@ fn field_write(bytes: &mut [u8], field: FieldType, offset: u64, value: i64) {
     }
 }
 
-/// BITFIELD SET: stores `value` by the overflow rule and returns the old value; `None` (nil) if
-/// nothing was stored. As in Redis, a value for an unsigned field is taken as a 64-bit unsigned
-/// number, so -1 is too large, not too small; and a value more than 2^63 - 1 below a signed field's
-/// maximum saturates at the maximum.
+/// BITFIELD SET: stores `value` under the overflow rule and returns the old value; `None` (nil) if
+/// nothing was stored. As in Redis, the value for an unsigned field is read as a 64-bit unsigned
+/// number, so -1 is too large, not too small; and a value more than 2^63 - 1 below a signed
+/// field's maximum saturates at the maximum.
 pub fn field_set(
     bytes: &mut [u8],
     field: FieldType,
@@ -387,8 +389,8 @@ pub fn field_set(
 ) -> Option<i64> {
     let (_, max) = field.bounds();
     let mut wide = if field.signed { i128::from(value) } else { i128::from(value as u64) };
-    // So far below that Redis's own 64-bit test wraps around: such values saturate at the maximum
-    // on every stock server.
+    // Redis's own 64-bit test wraps around for values this far below the maximum: they saturate at
+    // the maximum on every stock server.
     if overflow == Overflow::Saturate && field.width < 64 && max - wide > i128::from(i64::MAX) {
         wide = max;
     }
@@ -398,8 +400,8 @@ pub fn field_set(
     Some(old)
 }
 
-/// BITFIELD INCRBY: adds to the field by the overflow rule and returns the new value; `None` (nil)
-/// if nothing was stored.
+/// BITFIELD INCRBY: adds to the field under the overflow rule and returns the new value; `None`
+/// (nil) if nothing was stored.
 pub fn field_increment(
     bytes: &mut [u8],
     field: FieldType,
@@ -469,7 +471,7 @@ mod tests {
         assert_eq!(field_increment(&mut bytes, i64_type, 3, -1, Overflow::Wrap), Some(i64::MAX));
     }
 
-    /// All implementations that this processor supports count the same.
+    /// All implementations that this processor supports give the same count.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn all_ways_of_counting_agree() {

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Copy on write: shares a collection's present state with a snapshot writer, without copying it.
+//! Copy on write: shares a collection's current state with a snapshot writer without copying it.
 //!
-//! A large collection consists of many blocks of memory. Sharing it makes a second head for the
-//! same blocks; where blocks refer to others (nodes of a tree, chunks of a list of blocks) only the
-//! first ones are touched. That takes nanoseconds, while copying or encoding would take time
-//! proportional to the content. From then on such a block has two owners, and neither changes it.
-//! An owner that wants to change it copies that block first (but not the blocks that it refers to,
-//! which then have two owners); an owner that no longer needs it releases it, which leaves it to
-//! the other alone.
+//! A large collection consists of many memory blocks. Sharing it makes a second head for the same
+//! blocks; where blocks refer to others (tree nodes, chunks of a list of blocks) only the top ones
+//! are touched. This takes nanoseconds, while copying or encoding would take time proportional to
+//! the content. From then on such a block has two owners, and neither changes it. An owner that
+//! wants to change a block copies it first (but not the blocks that it refers to, which then have
+//! two owners); an owner that no longer needs a block releases it, which leaves it to the other
+//! owner alone.
 //!
 //! [`CowBox`] is such a block for any type: it counts its owners. Blocks of bytes
 //! ([`ThinBlock`](crate::thin_block::ThinBlock)) have a one-bit mark in their own header instead,
-//! and therefore at most two owners: for a third the block is copied.
+//! and therefore at most two owners: for a third owner the block is copied.
 //!
-//! Invariants (kept here alone): the pointer came from a leaked box; the count is the number of
-//! pointers to the block; no owner writes while it is above one. Of two owners that release at the
-//! same time, the second sees by the count that it is the last; and an owner that sees that it is
-//! the only one also sees (acquire) everything that the others did with the block (release).
+//! Invariants (maintained only in this file): the pointer came from a leaked box; the count is the
+//! number of pointers to the block; no owner writes while the count is above one. If two owners
+//! release at the same time, the second sees from the count that it is the last; and an owner that
+//! sees that it is the only one also sees (acquire) all of the other owners' accesses to the block
+//! (release).
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -25,12 +26,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Bytes of shared blocks copied before a change.
 static COPIED: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes copied since [`forget_copies`] because a shared block was about to be changed.
+/// Bytes of shared blocks copied before a change, since [`forget_copies`].
 pub fn copied_bytes() -> usize {
     COPIED.load(Ordering::Relaxed)
 }
 
-/// Resets the count, as nothing is shared any more.
+/// Resets the count; called when no block is shared any more.
 pub fn forget_copies() {
     COPIED.store(0, Ordering::Relaxed);
 }
@@ -44,8 +45,8 @@ struct Block<T> {
     value: T,
 }
 
-/// A box with one owner or, while it is shared, several, of which none changes it. A clone is
-/// another owner and copies nothing.
+/// A box with one owner or, while it is shared, with several owners, none of which changes it. A
+/// clone is another owner and copies nothing.
 pub struct CowBox<T>(NonNull<Block<T>>, PhantomData<Block<T>>);
 
 // SAFETY: a shared block is only read; any other block has one owner.
@@ -66,7 +67,7 @@ impl<T> CowBox<T> {
 
     #[inline]
     fn block(&self) -> &Block<T> {
-        // SAFETY: valid as long as one of its owners is there.
+        // SAFETY: valid as long as it has an owner.
         unsafe { self.0.as_ref() }
     }
 
@@ -76,7 +77,7 @@ impl<T> CowBox<T> {
         self.block().owners.load(Ordering::Acquire) == 1
     }
 
-    /// The address of the count, which other owners change, for a prefetch.
+    /// The address of the owner count, which other owners change; for a prefetch.
     pub fn count_address(&self) -> *const u8 {
         std::ptr::from_ref(&self.block().owners).cast()
     }
@@ -91,13 +92,13 @@ impl<T: Clone> CowBox<T> {
         *self = copy;
     }
 
-    /// Consumes this owner and returns the content: a copy if there are other owners.
+    /// Consumes this owner and returns the content: a copy if the block has other owners.
     pub fn into_value(self) -> T {
         if !self.is_own() {
             return self.block().value.clone();
         }
         let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: from a leaked box, and this was the last pointer, which is not used any more.
+        // SAFETY: from a leaked box, and this was the last pointer, which is no longer used.
         unsafe { Box::from_raw(this.0.as_ptr()) }.value
     }
 }
@@ -113,7 +114,7 @@ impl<T> std::ops::Deref for CowBox<T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: valid as long as self, and written through unique references alone.
+        // SAFETY: valid as long as self, and written only through unique references.
         unsafe { &self.0.as_ref().value }
     }
 }
@@ -167,7 +168,7 @@ mod tests {
         assert_eq!((one.len(), shared.len()), (2, 1));
         drop(shared);
         assert_eq!(Arc::strong_count(&token), 3);
-        // With a single owner it is changed in place.
+        // With a single owner the content is changed in place.
         let place: *const Vec<Arc<()>> = &*one;
         one.push(Arc::clone(&token));
         assert_eq!(place, &raw const *one);
@@ -175,7 +176,7 @@ mod tests {
         let shared = one.clone();
         drop(one);
         assert_eq!(shared.len(), 3);
-        // Of several owners the one that changes it gets a copy.
+        // Of several owners, the one that changes the content gets a copy.
         let (mut second, third) = (shared.clone(), shared.clone());
         assert_eq!(Arc::strong_count(&token), 4);
         second.clear();

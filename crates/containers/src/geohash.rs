@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Positions on the globe as sorted-set scores, and searches among them, for the GEO commands.
 //!
-//! A position becomes a 52-bit number: 26 bits of longitude and 26 of latitude, interleaved,
-//! longitude on top. Positions near each other share leading bits, so a cell of the grid with
-//! `step` bits per axis is one range of scores, and a search is up to nine ranges (the cell around
-//! the centre and its neighbours) whose members are then tested one by one against the shape
+//! A position is a 52-bit number: 26 bits of longitude and 26 of latitude, interleaved, with a
+//! longitude bit on top. Nearby positions share leading bits, so a cell of the grid with `step`
+//! bits per axis is one range of scores. A search covers up to nine ranges (the cell around the
+//! centre and its neighbours), whose members are then tested one by one against the shape
 //! ([`Search::ranges`], [`Search::distance_if_inside`]). Distances are great-circle distances on a
-//! sphere. All formulas keep the order of operations of Redis, so that distances, coordinates and
-//! even the order of unsorted results agree.
+//! sphere. All formulas keep Redis's order of operations, so that distances, coordinates and even
+//! the order of unsorted results agree.
 
 use std::f64::consts::PI;
 use std::ops::Range;
 
 pub const LONGITUDE_MAX: f64 = 180.0;
-/// Web-Mercator's limit; positions nearer to the poles cannot be stored.
+/// Web Mercator's limit in degrees; positions nearer to the poles cannot be stored.
 pub const LATITUDE_MAX: f64 = 85.05112878;
-/// Metres, the quadratic mean radius of WGS-84.
+/// Earth radius in metres: the quadratic mean radius of WGS-84.
 pub const EARTH_RADIUS: f64 = 6372797.560856;
 
 /// Bits per axis of a stored position.
@@ -24,16 +24,16 @@ const STEP_MAX: u32 = 26;
 const MERCATOR_MAX: f64 = 20037726.37;
 const RADIANS_PER_DEGREE: f64 = PI / 180.0;
 
-/// Degrees.
+/// A position in degrees.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Position {
     pub longitude: f64,
     pub latitude: f64,
 }
 
-/// A score as an unsigned integer. For scores out of range stock servers rely on the processor's
-/// conversion: negative numbers become their two's complement, numbers far below become the highest
-/// bit alone, and numbers that are too large become 0.
+/// A score as an unsigned integer. For out-of-range scores stock servers rely on the processor's
+/// conversion: negative numbers become their two's complement, numbers far below the range become
+/// the highest bit alone, and numbers above it become 0.
 fn truncated(score: f64) -> u64 {
     const HALF: f64 = (1u64 << 63) as f64;
     if score >= 2.0 * HALF {
@@ -56,13 +56,13 @@ impl Position {
     }
 
     /// The score under which GEOADD stores the position: a whole number below 2^52, except on the
-    /// eastern and northern limits, whose row and column have numbers of one bit more (and may lose
+    /// eastern and northern limits, whose column and row numbers have one more bit (and may lose
     /// the lowest bit in the double, as in Redis).
     pub fn score(self) -> f64 {
         Cell::around(self, STEP_MAX, LATITUDE_MAX).bits as f64
     }
 
-    /// The centre of the cell with this score. Any score gives some valid position, as in Redis.
+    /// The centre of the cell with this score. Every score gives a valid position, as in Redis.
     pub fn from_score(score: f64) -> Position {
         let area = Cell { bits: truncated(score), step: STEP_MAX }.area();
         let middle = |low: f64, high: f64, limit: f64| ((low + high) / 2.0).clamp(-limit, limit);
@@ -73,7 +73,7 @@ impl Position {
     }
 
     /// The common 11-character geohash. It divides latitudes from -90 to 90, so the position is
-    /// encoded anew; 52 bits fill ten characters and the last one is always `0`.
+    /// encoded again; 52 bits fill ten characters, and the last character is always `0`.
     pub fn geohash(self) -> [u8; 11] {
         const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         let bits = Cell::around(self, STEP_MAX, 90.0).bits;
@@ -111,7 +111,7 @@ fn degrees(radians: f64) -> f64 {
     radians / RADIANS_PER_DEGREE
 }
 
-/// Metres per unit of `m`, `km`, `ft`, `mi`, in any case. `None`: Redis answers "unsupported unit
+/// Metres per unit of `m`, `km`, `ft`, `mi`, in any case. `None`: Redis replies "unsupported unit
 /// provided. please use M, KM, FT, MI".
 pub fn metres_per_unit(unit: &[u8]) -> Option<f64> {
     match unit.to_ascii_lowercase().as_slice() {
@@ -138,20 +138,20 @@ pub fn write_distance(out: &mut Vec<u8>, distance: f64) {
     out.extend_from_slice(fraction);
 }
 
-/// A cell of the grid that has `2^step` columns and as many rows.
+/// A cell of the grid with `2^step` columns and as many rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell {
     bits: u64,
     step: u32,
 }
 
-/// Smallest and largest degree of a cell.
+/// Smallest and largest degrees of a cell.
 struct Area {
     longitude: (f64, f64),
     latitude: (f64, f64),
 }
 
-/// Every second bit, from bit 0 on: those of latitudes. Longitudes have the others.
+/// The bits of a latitude: every second bit, from bit 0 on. The other bits are the longitude's.
 const LATITUDE_BITS: u64 = 0x5555_5555_5555_5555;
 
 impl Cell {
@@ -174,8 +174,8 @@ impl Cell {
         }
     }
 
-    /// The cell some columns to the east and rows to the north (each -1, 0 or 1), around the globe
-    /// in both directions.
+    /// The cell some columns to the east and rows to the north (each -1, 0 or 1), wrapping around
+    /// the globe in both directions.
     fn neighbour(self, east: i32, north: i32) -> Cell {
         let used = u64::MAX >> (64 - self.step * 2);
         let moved = |axis: u64, by: i32| {
@@ -185,8 +185,8 @@ impl Cell {
             let moved = match by {
                 1 => own.wrapping_add(others + 1),
                 -1 => (own | others).wrapping_sub(others + 1),
-                // Redis does not change the axis that is not moved along, not even the extra bit of
-                // the outermost limits.
+                // Redis does not change the axis without a move, not even the extra bit of the
+                // outermost limits.
                 _ => return own,
             };
             moved & axis & used
@@ -201,7 +201,7 @@ impl Cell {
     }
 }
 
-/// Puts a gap before each bit.
+/// Inserts a gap before each bit.
 fn spread(value: u32) -> u64 {
     let mut spread = u64::from(value);
     spread = (spread | spread << 16) & 0x0000_ffff_0000_ffff;
@@ -227,19 +227,20 @@ pub enum Shape {
     Circle {
         radius: f64,
     },
-    /// Sides run along meridians and parallels.
+    /// A rectangle whose sides run along meridians and parallels.
     Rectangle {
         width: f64,
         height: f64,
     },
     /// At least three vertices, joined by straight lines in degrees, the last with the first;
-    /// even-odd rule. As in Valkey 9 no edge crosses the date line: it goes the other way around.
+    /// even-odd rule. As in Valkey 9, no edge crosses the date line: an edge always goes the other
+    /// way around.
     Polygon {
         vertices: Vec<Position>,
     },
 }
 
-/// A shape with its position, ready to test members.
+/// A shape with its centre, ready to test members.
 #[derive(Clone, Debug)]
 pub struct Search {
     centre: Position,
@@ -248,25 +249,25 @@ pub struct Search {
     screen: Option<Screen>,
 }
 
-/// Decides with polynomials instead of sines whether a position is inside a circle, if that is
-/// beyond doubt: for most positions, at a fraction of the cost of a distance.
+/// Decides with polynomials instead of sines whether a position is inside a circle, unless it is a
+/// close call: this settles most positions at a fraction of the cost of a distance.
 #[derive(Clone, Copy, Debug)]
 struct Screen {
     longitude: f64,
     latitude: f64,
     sin_latitude: f64,
     cos_latitude: f64,
-    /// Square of the sine of half the angle of the radius, as seen from the earth's centre.
+    /// Squared sine of half the angle of the radius, as seen from the earth's centre.
     limit: f64,
 }
 
 impl Screen {
-    /// Half angles up to this are within the reach of the polynomial (2.5e-11 relative error).
+    /// Half angles up to this are within the polynomial's accurate range (2.5e-11 relative error).
     const HALF_ANGLE_MAX: f64 = 0.3;
-    /// Closer to the limit than this, relatively, only the exact formula decides.
+    /// Relative distance to the limit below which only the exact formula decides.
     const DOUBT: f64 = 1e-9;
 
-    /// For radii between those where rounding or the polynomial could come near [`Screen::DOUBT`].
+    /// `None` for radii where rounding or the polynomial could come near [`Screen::DOUBT`].
     fn new(centre: Position, radius_metres: f64) -> Option<Screen> {
         let (longitude, latitude) = (radians(centre.longitude), radians(centre.latitude));
         let half = radius_metres / EARTH_RADIUS / 2.0;
@@ -279,7 +280,7 @@ impl Screen {
         })
     }
 
-    /// True or false if certain; `None` for positions too near to the edge or too far away.
+    /// True or false if certain; `None` for positions too close to the edge or too far away.
     #[inline]
     fn is_inside(&self, position: Position) -> Option<bool> {
         let east = (radians(position.longitude) - self.longitude) / 2.0;
@@ -288,7 +289,7 @@ impl Screen {
             return None;
         }
         let (east, north_square) = (sine_square(east), sine_square(north));
-        // The cosine of the position's latitude, which is the centre's and twice `north`.
+        // The cosine of the position's latitude, which is the centre's latitude plus twice `north`.
         let sine = 2.0 * (north_square * (1.0 - north_square)).sqrt().copysign(north);
         let cosine = self.cos_latitude * (1.0 - 2.0 * north_square) - self.sin_latitude * sine;
         let square = north_square + self.cos_latitude * cosine * east;
@@ -304,7 +305,7 @@ fn sine_square(angle: f64) -> f64 {
     x * (1.0 - x * (1.0 / 3.0 - x * (2.0 / 45.0 - x * (1.0 / 315.0 - x * (2.0 / 14175.0)))))
 }
 
-/// West, south, east, north, in degrees; may reach beyond the globe.
+/// The edges of a search in degrees: west, south, east, north. May extend beyond the globe.
 struct Bounds {
     west: f64,
     south: f64,
@@ -322,9 +323,9 @@ impl Search {
         Search { centre, shape, metres_per_unit, screen }
     }
 
-    /// A polygon; distances are measured from its centre, the mean of its vertices as points of the
-    /// sphere. `None` for less than three vertices (Valkey: "GEOSEARCH BYPOLYGON must have at least
-    /// 3 vertices").
+    /// A polygon. Distances are measured from its centre, the mean of its vertices as points on
+    /// the sphere. `None` for fewer than three vertices (Valkey: "GEOSEARCH BYPOLYGON must have at
+    /// least 3 vertices").
     pub fn polygon(vertices: Vec<Position>, metres_per_unit: f64) -> Option<Search> {
         if vertices.len() < 3 {
             return None;
@@ -347,7 +348,7 @@ impl Search {
         self.centre
     }
 
-    /// True if `position` is inside the shape. Agrees with [`Search::distance_if_inside`], but is
+    /// True if `position` is inside the shape. Agrees with [`Search::distance_if_inside`] but is
     /// cheaper.
     #[inline]
     pub fn contains(&self, position: Position) -> bool {
@@ -355,7 +356,7 @@ impl Search {
         screened.unwrap_or_else(|| self.exact_distance_if_inside(position).is_some())
     }
 
-    /// Distance from the centre in the unit of the command when `position` is inside the shape.
+    /// Distance from the centre, in the command's unit, if `position` is inside the shape.
     #[inline]
     pub fn distance_if_inside(&self, position: Position) -> Option<f64> {
         if self.screen.and_then(|screen| screen.is_inside(position)) == Some(false) {
@@ -384,14 +385,14 @@ impl Search {
         metres.map(|metres| metres / self.metres_per_unit)
     }
 
-    /// The ranges of scores that hold all members of the shape, in the order in which Redis scans
-    /// them (which is the order of unsorted results). At most nine. A range that occurs twice can
-    /// hand out its members twice, as in Redis.
+    /// At most nine ranges of scores that contain all members of the shape, in the order in which
+    /// Redis scans them (the order of unsorted results). If a range occurs twice, its members may
+    /// be returned twice, as in Redis.
     pub fn ranges(&self) -> Vec<Range<f64>> {
         let bounds = self.bounds();
         let mut step = step_for_radius(self.radius_metres(&bounds), self.centre.latitude);
         let mut cell = Cell::around(self.centre, step, LATITUDE_MAX);
-        // For circles and rectangles one coarser grid is enough; a polygon may be anywhere around
+        // For circles and rectangles one coarser grid suffices; a polygon may lie anywhere around
         // its centre.
         let coarser_max = if matches!(self.shape, Shape::Polygon { .. }) { STEP_MAX } else { 1 };
         for _ in 0..coarser_max {
@@ -402,7 +403,7 @@ impl Search {
             cell = Cell::around(self.centre, step, LATITUDE_MAX);
         }
         let area = cell.area();
-        // If the middle cell already reaches past the bounds, its neighbours contribute nothing.
+        // If the middle cell already extends past the bounds, its neighbours contribute nothing.
         let skip_south = step >= 2 && area.latitude.0 < bounds.south;
         let skip_north = step >= 2 && area.latitude.1 > bounds.north;
         let skip_west = step >= 2 && area.longitude.0 < bounds.west;
@@ -415,8 +416,8 @@ impl Search {
                 || (east < 0 && skip_west)
                 || (east > 0 && skip_east);
             let next = cell.neighbour(east, north);
-            // On coarse grids neighbours coincide; Redis skips a repetition of the last one, except
-            // of the middle.
+            // On coarse grids neighbours coincide; Redis skips a cell that repeats the previous
+            // one, except when that is the middle cell.
             let repeated = cells.len() > 1 && cells.last() == Some(&next);
             if !skip && !repeated {
                 cells.push(next);
@@ -445,7 +446,7 @@ impl Search {
         let height = self.metres_per_unit * height;
         let width = self.metres_per_unit * width;
         let latitude_delta = degrees(height / EARTH_RADIUS);
-        // The side nearer to the equator is the wider one in metres, the other one in degrees.
+        // The side nearer to the equator is the wider one in metres, the other side in degrees.
         let side = if latitude < 0.0 { latitude - latitude_delta } else { latitude + latitude_delta };
         let longitude_delta = degrees(width / EARTH_RADIUS / radians(side).cos());
         Bounds {
@@ -475,7 +476,7 @@ impl Search {
     }
 }
 
-/// True when a cell and its neighbours reach as far as the bounds in all four directions.
+/// True if a cell and its neighbours extend to the bounds in all four directions.
 fn covers(cell: Cell, bounds: &Bounds) -> bool {
     cell.neighbour(0, 1).area().latitude.1 >= bounds.north
         && cell.neighbour(0, -1).area().latitude.0 <= bounds.south
@@ -483,7 +484,8 @@ fn covers(cell: Cell, bounds: &Bounds) -> bool {
         && cell.neighbour(-1, 0).area().longitude.0 <= bounds.west
 }
 
-/// The finest grid whose cell with neighbours should hold a circle, coarser towards the poles.
+/// The finest grid on which a cell and its neighbours should cover a circle; coarser near the
+/// poles.
 fn step_for_radius(metres: f64, latitude: f64) -> u32 {
     if metres == 0.0 {
         return STEP_MAX;
@@ -504,7 +506,7 @@ fn step_for_radius(metres: f64, latitude: f64) -> u32 {
     step.clamp(1, STEP_MAX as i32) as u32
 }
 
-/// Even-odd rule: a ray to the east crosses the edges an odd number of times.
+/// Even-odd rule: the position is inside if a ray to the east crosses an odd number of edges.
 fn is_inside(vertices: &[Position], position: Position) -> bool {
     let Some(&(mut previous)) = vertices.last() else { return false };
     let mut inside = false;
@@ -600,7 +602,7 @@ mod tests {
             let decoded = stored(position);
             prop_assert!((decoded.longitude - position.longitude).abs() <= 360.0 / (1u64 << 26) as f64);
             prop_assert!((decoded.latitude - position.latitude).abs() <= 171.0 / (1u64 << 26) as f64);
-            // The middle of a cell lies in that cell.
+            // The centre of a cell lies in that cell.
             prop_assert_eq!(decoded.score(), position.score());
         }
 

@@ -2,20 +2,20 @@
 //! HyperLogLog: counts distinct elements in 12 KiB, in Redis's own string format, byte for byte.
 //!
 //! A value is an ordinary string: `HYLL`, one byte of encoding (0 dense, 1 sparse), three unused
-//! bytes, the cached count (eight bytes, little endian, top bit set = out of date), then 16,384
+//! bytes, the cached count (eight bytes, little endian, top bit set = stale), then 16,384
 //! registers of six bits. *Dense*: packed, lowest bits first. *Sparse*: a run-length code,
-//! `00xxxxxx` = 1 to 64 zero registers, `01xxxxxx yyyyyyyy` = 1 to 16,384 of them, `1vvvvvxx` =
-//! value 1 to 32 in 1 to 4 registers. A sparse value turns dense when a register exceeds 32 or the
-//! string would outgrow `hll-sparse-max-bytes`, and never turns back.
+//! `00xxxxxx` = 1 to 64 zero registers, `01xxxxxx yyyyyyyy` = 1 to 16,384 zero registers,
+//! `1vvvvvxx` = value 1 to 32 in 1 to 4 registers. A sparse value becomes dense when a register
+//! exceeds 32 or the string would outgrow `hll-sparse-max-bytes`, and never becomes sparse again.
 //!
-//! Clients may store any bytes under the header, so everything here takes hostile input without
-//! panicking, and the way in which sparse runs split and merge follows Redis exactly, so that
-//! copies on stock servers stay identical.
+//! Clients may store any bytes under the header, so all functions here take hostile input without
+//! panicking. Sparse runs split and merge exactly as in Redis, so that copies on stock servers
+//! stay identical.
 
-/// Number of registers; fourteen bits of an element's hash choose one.
+/// Number of registers; fourteen bits of an element's hash select one.
 pub const REGISTERS: usize = 1 << INDEX_BITS;
 const INDEX_BITS: u32 = 14;
-/// Bits of the hash behind the index: a register holds 1 to 51.
+/// Bits of the hash after the index: an element sets a register to 1 to 51.
 const RUN_BITS: usize = 64 - INDEX_BITS as usize;
 const HEADER: usize = 16;
 const MAGIC: &[u8; 4] = b"HYLL";
@@ -42,12 +42,12 @@ impl Encoding {
     }
 }
 
-/// Why a string is not a valid HyperLogLog; `Display` gives the whole error line of Redis.
+/// Reasons why a string is not a valid HyperLogLog; `Display` gives Redis's complete error line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HllError {
     /// The header is invalid.
     NotHyperLogLog,
-    /// The header is valid, the registers are not.
+    /// The header is valid but the registers are not.
     Corrupted,
 }
 
@@ -62,7 +62,7 @@ impl std::fmt::Display for HllError {
 
 impl std::error::Error for HllError {}
 
-/// An empty value, sparse, with a valid cached count of zero. PFADD, also without elements, then
+/// An empty value: sparse, with a valid cached count of zero. PFADD, even without elements, then
 /// calls [`invalidate_cache`] as Redis does.
 pub fn create() -> Vec<u8> {
     let mut value = vec![0; HEADER];
@@ -84,36 +84,36 @@ pub fn check(value: &[u8]) -> Result<Encoding, HllError> {
     }
 }
 
-/// The cached count, if it is up to date. `value` must have passed [`check`].
+/// The cached count, unless it is stale. `value` must have passed [`check`].
 pub fn cached_count(value: &[u8]) -> Option<u64> {
     let bytes = value.get(8..HEADER)?.try_into().ok()?;
     let count = u64::from_le_bytes(bytes);
     (count >> 63 == 0).then_some(count)
 }
 
-/// Stores a count in the header; PFCOUNT of one key does so.
+/// Stores a count in the header, as PFCOUNT of a single key does.
 pub fn store_count(value: &mut [u8], count: u64) {
     if let Some(place) = value.get_mut(8..HEADER) {
         place.copy_from_slice(&count.to_le_bytes());
     }
 }
 
-/// Marks the cached count as out of date.
+/// Marks the cached count as stale.
 pub fn invalidate_cache(value: &mut [u8]) {
     if let Some(byte) = value.get_mut(HEADER - 1) {
         *byte |= 0x80;
     }
 }
 
-/// Adds an element; true when a register changed (the cached count is then out of date). A sparse
-/// value grows up to `sparse_len_max` bytes (`hll-sparse-max-bytes`) and then turns dense.
+/// Adds an element; true if a register changed (the cached count is then stale). A sparse value
+/// grows up to `sparse_len_max` bytes (`hll-sparse-max-bytes`) and then becomes dense.
 pub fn add(value: &mut Vec<u8>, element: &[u8], sparse_len_max: usize) -> Result<bool, HllError> {
     let (index, count) = place_of(element);
     set_register(value, index, count, sparse_len_max)
 }
 
-/// As [`add`], for a dense value, which keeps its length and is changed in place. Changes no other
-/// value.
+/// Like [`add`], but only for a dense value, which is changed in place at the same length. Leaves
+/// other values unchanged.
 pub fn add_dense(value: &mut [u8], element: &[u8]) -> bool {
     if value.len() != DENSE_LEN {
         return false;
@@ -143,7 +143,7 @@ fn set_register(
     Ok(changed)
 }
 
-/// Estimates the number of distinct elements of one value, ignoring the cached count.
+/// Estimates the number of distinct elements of one value, ignoring its cached count.
 pub fn count(value: &[u8]) -> Result<u64, HllError> {
     let mut histogram = [0u32; 64];
     match check(value)? {
@@ -174,9 +174,9 @@ impl Default for Registers {
 }
 
 impl Registers {
-    /// Takes the greater of each register and that of `value`. Returns the encoding of `value`:
-    /// PFMERGE stores a dense result when any input was dense. After an error the registers are
-    /// partly merged.
+    /// Raises each register to that of `value`, if that is greater. Returns the encoding of
+    /// `value`: PFMERGE stores a dense result if any input was dense. After an error the registers
+    /// are partly merged.
     pub fn merge(&mut self, value: &[u8]) -> Result<Encoding, HllError> {
         let encoding = check(value)?;
         match encoding {
@@ -209,8 +209,8 @@ impl Registers {
         self.0.as_slice()
     }
 
-    /// PFMERGE's last step: raises the registers of the target (an existing value or [`create`]d),
-    /// dense first if `dense`, and marks its cached count as out of date.
+    /// PFMERGE's last step: raises the registers of the target (an existing value, or a new one
+    /// from [`create`]), makes it dense first if `dense`, and marks its cached count as stale.
     pub fn store(&self, target: &mut Vec<u8>, dense: bool, sparse_len_max: usize) -> Result<(), HllError> {
         if dense {
             to_dense(target)?;
@@ -225,7 +225,7 @@ impl Registers {
     }
 }
 
-/// Turns a sparse value dense; false when it was already.
+/// Makes a sparse value dense; false if it was already dense.
 pub fn to_dense(value: &mut Vec<u8>) -> Result<bool, HllError> {
     if check(value)? == Encoding::Dense {
         return Ok(false);
@@ -244,7 +244,7 @@ pub fn to_dense(value: &mut Vec<u8>) -> Result<bool, HllError> {
 }
 
 /// PFDEBUG DECODE: the runs of a sparse value as text (`z:` zeros in one byte, `Z:` in two,
-/// `v:value,length`). `None` when the value is not sparse.
+/// `v:value,length`). `None` if the value is not sparse.
 pub fn describe(value: &[u8]) -> Option<String> {
     if check(value) != Ok(Encoding::Sparse) {
         return None;
@@ -315,7 +315,7 @@ fn dense_raise(registers: &mut [u8], index: usize, count: u8) -> bool {
     higher
 }
 
-/// All registers: four in each three bytes.
+/// All registers: four per three bytes.
 fn dense_registers(packed: &[u8]) -> impl Iterator<Item = u8> + '_ {
     let (triples, _) = packed.as_chunks::<3>();
     triples.iter().flat_map(|&[first, second, third]| {
@@ -323,15 +323,15 @@ fn dense_registers(packed: &[u8]) -> impl Iterator<Item = u8> + '_ {
     })
 }
 
-/// `len` registers from `first` on hold `value`.
+/// A run of `len` registers from `first` on that hold `value`.
 struct Run {
     value: u8,
     first: usize,
     len: usize,
 }
 
-/// The opcode at `at`: its value and length in registers, and its size in bytes. `None` at the end,
-/// or when it is cut off.
+/// The opcode at `at`: its value and length in registers, and its size in bytes. `None` at the
+/// end, or if the opcode is truncated.
 fn opcode(value: &[u8], at: usize) -> Option<((u8, usize), usize)> {
     let byte = *value.get(at)?;
     Some(match byte >> 6 {
@@ -346,7 +346,8 @@ fn opcode(value: &[u8], at: usize) -> Option<((u8, usize), usize)> {
     })
 }
 
-/// The runs of a sparse value. They cover the registers exactly; if not, an error is the last item.
+/// The runs of a sparse value. If they do not cover the registers exactly, the last item is an
+/// error.
 fn sparse_runs(value: &[u8]) -> impl Iterator<Item = Result<Run, HllError>> + '_ {
     let (mut at, mut first, mut done) = (HEADER, 0, false);
     std::iter::from_fn(move || {
@@ -387,12 +388,12 @@ fn push_value(out: &mut Vec<u8>, value: u8, len: usize) {
     }
 }
 
-/// Raises a register of a sparse value in place, or turns it dense.
+/// Raises a register of a sparse value in place, or makes the value dense.
 fn sparse_raise(value: &mut Vec<u8>, index: usize, count: u8, len_max: usize) -> Result<bool, HllError> {
     if count > VALUE_MAX {
         return promote(value, index, count);
     }
-    // The run that covers the register, and the one before it, where merging begins.
+    // Find the run that covers the register, and the run before it, where merging begins.
     let (mut at, mut first, mut previous) = (HEADER, 0, HEADER);
     let ((old, len), bytes) = loop {
         let (run, bytes) = opcode(value, at).ok_or(HllError::Corrupted)?;
@@ -409,7 +410,8 @@ fn sparse_raise(value: &mut Vec<u8>, index: usize, count: u8, len_max: usize) ->
     if len == 1 && bytes == 1 {
         value[at] = value_opcode(count, 1);
     } else {
-        // Split into the registers before it, itself, and those after it: at most five bytes.
+        // Split into the registers before it, the register itself, and those after it: at most
+        // five bytes.
         let (before, behind) = (index - first, first + len - 1 - index);
         let mut split = Vec::with_capacity(5);
         if old == 0 {
@@ -435,7 +437,7 @@ fn promote(value: &mut Vec<u8>, index: usize, count: u8) -> Result<bool, HllErro
     Ok(dense_raise(&mut value[HEADER..], index, count))
 }
 
-/// Joins adjacent runs of the same value within five steps from `at` on.
+/// Joins adjacent runs of equal value, in at most five steps from `at` on.
 fn merge_neighbours(value: &mut Vec<u8>, mut at: usize) {
     for _ in 0..5 {
         let Some(((register, len), bytes)) = opcode(value, at) else { return };
@@ -453,7 +455,7 @@ fn merge_neighbours(value: &mut Vec<u8>, mut at: usize) {
 }
 
 /// Ertl's improved estimator ("New cardinality estimation algorithms for HyperLogLog sketches",
-/// arXiv:1702.01284) from the number of registers that hold each value.
+/// arXiv:1702.01284), computed from the number of registers that hold each value.
 fn estimate(histogram: &[u32; 64]) -> u64 {
     /// 0.5 / ln 2.
     const ALPHA: f64 = 0.721_347_520_444_481_7;
@@ -465,7 +467,8 @@ fn estimate(histogram: &[u32; 64]) -> u64 {
     }
     sum += registers * sigma(f64::from(histogram[0]) / registers);
     let estimate = ALPHA * registers * registers / sum;
-    // Only registers that no element can produce leave the sum zero; C converts infinity to this.
+    // The sum is zero only if all registers are 51, or all are above 51 (values that no element can
+    // produce); C converts the resulting infinity to this.
     if estimate.is_finite() { estimate.round() as u64 } else { 1 << 63 }
 }
 
@@ -530,7 +533,7 @@ mod tests {
         assert_eq!(describe(&value).unwrap(), "Z:16384");
     }
 
-    /// The value that a stock server of 7.0 stored for `PFADD k a b c`.
+    /// The value that a stock server (7.0) stored for `PFADD k a b c`.
     #[test]
     fn bytes_of_a_stock_server() {
         let mut value = create();
@@ -603,7 +606,7 @@ mod tests {
             assert_eq!(check(value), Err(HllError::NotHyperLogLog));
             assert_eq!(count(value), Err(HllError::NotHyperLogLog));
         }
-        // Too few registers, too many, an opcode cut in half.
+        // Too few registers, too many, and a truncated opcode.
         for runs in [
             &b""[..],
             b"\x7f\xfe",

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A sorted set of integers in the width that the largest needs: Redis's intset.
+//! A sorted set of integers, each stored in the width that the largest one needs: Redis's intset.
 //!
-//! HOT PATH: no allocation but for growth, no lock, no logging, no system call.
+//! HOT PATH: no allocation except for growth, no lock, no logging, no system call.
 //!
-//! Wire format (RDB files and DUMP payloads carry it): width in bytes (2, 4 or 8) and number of
-//! integers as u32, then the integers in ascending order, everything little endian. In memory only
-//! the integers are in the block; the block's word holds number and width. The set never goes back
-//! to a smaller width, as in Redis.
+//! Wire format (used in RDB files and DUMP payloads): width in bytes (2, 4 or 8) and number of
+//! integers as u32, then the integers in ascending order, all little endian. In memory the block
+//! holds only the integers; the block's word holds number and width. The set never returns to a
+//! smaller width, as in Redis.
 
 use crate::thin_block::{ThinBlock, round_capacity};
 
-/// Most integers a set may hold: they fit a block in any width.
+/// Maximum number of integers in a set: they fit a block at any width.
 pub const MAX_LEN: usize = (1 << 28) - 1024;
 const _: () = assert!(MAX_LEN * 8 <= crate::thin_block::MAX_CAPACITY);
 const HEADER: usize = 8;
@@ -60,13 +60,13 @@ fn write(bytes: &mut [u8], class: u32, index: usize, number: i64) {
 }
 
 impl IntSet {
-    /// An empty set, of the smallest width.
+    /// An empty set, with the smallest width.
     pub fn new() -> IntSet {
         IntSet { block: ThinBlock::zeroed(0) }
     }
 
-    /// Reads the wire format; `None` unless it is exactly one set, sorted and without doubles.
-    /// Refuses empty sets as Redis does.
+    /// Parses the wire format; `None` unless it is exactly one set, sorted and without duplicates.
+    /// Refuses empty sets, as Redis does.
     pub fn from_bytes(bytes: &[u8]) -> Option<IntSet> {
         let (width, rest) = bytes.split_first_chunk::<4>()?;
         let (length, content) = rest.split_first_chunk::<4>()?;
@@ -94,7 +94,7 @@ impl IntSet {
         Some(set)
     }
 
-    /// A second owner of the same set, which shares the block until one of the two changes (see
+    /// A second owner of the same set. Both share the block until either changes (see
     /// [`cow`](crate::cow)).
     pub fn cow(&self) -> IntSet {
         IntSet { block: self.block.cow() }
@@ -119,7 +119,7 @@ impl IntSet {
         (self.block.word() >> 2) as usize
     }
 
-    /// True when there is none.
+    /// True if the set has no integers.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -130,7 +130,7 @@ impl IntSet {
         self.block.word() & 3
     }
 
-    /// Bytes in which each integer is stored: 2, 4 or 8.
+    /// Bytes per integer: 2, 4 or 8.
     #[inline]
     pub fn width(&self) -> usize {
         2 << self.class()
@@ -141,7 +141,7 @@ impl IntSet {
         HEADER + self.len() * self.width()
     }
 
-    /// Bytes allocated.
+    /// Size of the allocation in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.block.allocation_bytes()
     }
@@ -165,11 +165,11 @@ impl IntSet {
         self.get(self.len().checked_sub(1)?)
     }
 
-    /// Index of `number`, or where it would be inserted.
+    /// Index of `number`, or the index at which it would be inserted.
     #[inline]
     fn search(&self, number: i64) -> Result<usize, usize> {
         let (bytes, class, length) = (self.block.bytes(), self.class(), self.len());
-        // Ascending inserts are common: look at the end first.
+        // Ascending inserts are common: check the end first.
         match self.last() {
             None => return Err(0),
             Some(last) if number > last => return Err(length),
@@ -187,13 +187,13 @@ impl IntSet {
         Err(low)
     }
 
-    /// True when `number` is in the set.
+    /// True if `number` is in the set.
     #[inline]
     pub fn contains(&self, number: i64) -> bool {
         width_class(number) <= self.class() && self.search(number).is_ok()
     }
 
-    /// Adds `number`. False if it was present, or if the set holds [`MAX_LEN`] integers.
+    /// Adds `number`. False if it was present, or if the set already holds [`MAX_LEN`] integers.
     pub fn add(&mut self, number: i64) -> bool {
         let length = self.len();
         if length >= MAX_LEN {
@@ -202,7 +202,7 @@ impl IntSet {
         let class = width_class(number);
         if class > self.class() {
             self.widen(class);
-            // It needs a larger width than any present number, so it lies before or after all of
+            // It needs a larger width than all existing numbers, so it goes before or after all of
             // them.
             self.insert_at(if number < 0 { 0 } else { length }, number);
             return true;
@@ -232,7 +232,7 @@ impl IntSet {
         let (length, old) = (self.len(), self.class());
         self.block.resize(round_capacity((length + 1) * (2 << class)));
         let bytes = self.block.bytes_mut();
-        // From the end, so that nothing is overwritten before it is read.
+        // From the end, so that no number is overwritten before it is read.
         for index in (0..length).rev() {
             if let Some(number) = read(bytes, old, index) {
                 write(bytes, class, index, number);
@@ -241,7 +241,7 @@ impl IntSet {
         self.set_word(length, class);
     }
 
-    /// Removes `number`. False when it was not there.
+    /// Removes `number`. False if it was not in the set.
     pub fn remove(&mut self, number: i64) -> bool {
         if width_class(number) > self.class() {
             return false;
@@ -265,7 +265,7 @@ impl IntSet {
         Some(number)
     }
 
-    /// An integer chosen with equal chances.
+    /// A random integer, all equally likely.
     pub fn random(&self, random: &mut fastrand::Rng) -> Option<i64> {
         if self.is_empty() {
             return None;

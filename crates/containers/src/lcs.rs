@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The longest common subsequence of two strings, as the LCS command reports it.
+//! The longest common subsequence of two strings, as reported by the LCS command.
 //!
 //! Redis fills a table of lengths, four bytes per cell, and walks it back from the far corner.
 //! Neighbouring cells of a row differ by 0 or 1, so here a row is one bit per cell, computed 64
-//! cells at a time (Hyyro's form of the bit-parallel recurrence): a zero bit means "one longer than
-//! the previous cell". The walk back needs nothing more. At a cell with different bytes the walk
-//! goes up if the cell above is greater than the previous one. The cell itself is the greater of
-//! these two, so that is the case exactly when it is greater than the previous one: when its bit is
-//! zero. The result is the same subsequence, with the same ranges, as from the full table, in a
-//! thirty-second of the memory.
+//! cells at a time (Hyyro's form of the bit-parallel recurrence): a zero bit means "one longer
+//! than the previous cell". The walk back needs no more than these bits. At a cell with different
+//! bytes the walk goes up if the cell above is greater than the previous cell. The cell itself is
+//! the greater of these two, so that is the case exactly if it is greater than the previous cell:
+//! if its bit is zero. The result is the same subsequence, with the same ranges, as from the full
+//! table, in a thirty-second of the memory.
 
 use std::ops::RangeInclusive;
 
-/// Why a pair of strings is refused. The texts are those of Redis.
+/// Reasons for refusing a pair of strings. The texts are Redis's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LcsError {
     TooLong,
@@ -32,7 +32,7 @@ impl std::fmt::Display for LcsError {
 
 impl std::error::Error for LcsError {}
 
-/// A common run of bytes: its position in the first and in the second string.
+/// A common run of bytes, with its position in the first and in the second string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
     pub first: RangeInclusive<usize>,
@@ -40,15 +40,15 @@ pub struct Match {
 }
 
 impl Match {
-    /// Number of bytes, at least one.
+    /// Length in bytes, at least one.
     pub fn bytes(&self) -> usize {
         self.first.end() - self.first.start() + 1
     }
 }
 
-/// Checks Redis's limits, before anything is computed: `bulk_len_max` is `proto-max-bulk-len`,
-/// which the table that Redis would need must not exceed. The check also bounds the time, and the
-/// memory needed here to a thirty-second of the limit.
+/// Checks Redis's limits before any computation: `bulk_len_max` is `proto-max-bulk-len`, which the
+/// table that Redis would need must not exceed. The check thereby bounds the time, and the memory
+/// needed here to a thirty-second of the limit.
 pub fn check_limits(first_len: usize, second_len: usize, bulk_len_max: u64) -> Result<(), LcsError> {
     const LEN_MAX: usize = u32::MAX as usize - 1;
     if first_len >= LEN_MAX || second_len >= LEN_MAX {
@@ -69,7 +69,7 @@ pub fn length(first: &[u8], second: &[u8]) -> usize {
     masks.zeros(&row)
 }
 
-/// The subsequence that Redis reports (there can be several of the same length).
+/// The subsequence that Redis reports (several may have the same length).
 pub fn subsequence(first: &[u8], second: &[u8]) -> Vec<u8> {
     let mut reversed = Vec::new();
     Table::new(first, second).walk_back(|row, _| reversed.push(first[row]));
@@ -78,8 +78,8 @@ pub fn subsequence(first: &[u8], second: &[u8]) -> Vec<u8> {
 }
 
 /// The runs of the subsequence, from the end of the strings to their start as Redis lists them,
-/// without those shorter than `bytes_min`; and the length of the whole subsequence, including short
-/// runs.
+/// without runs shorter than `bytes_min`; and the length of the whole subsequence, short runs
+/// included.
 pub fn matches(first: &[u8], second: &[u8], bytes_min: usize) -> (Vec<Match>, usize) {
     let mut found: Vec<Match> = Vec::new();
     let mut total = 0;
@@ -91,7 +91,7 @@ pub fn matches(first: &[u8], second: &[u8], bytes_min: usize) -> (Vec<Match>, us
                 last.second = column..=*last.second.end();
             }
             last => {
-                // The new run replaces a finished one that is too short.
+                // The new run replaces the previous run, which is complete and too short.
                 if last.is_some_and(|last| last.bytes() < bytes_min) {
                     found.pop();
                 }
@@ -105,12 +105,12 @@ pub fn matches(first: &[u8], second: &[u8], bytes_min: usize) -> (Vec<Match>, us
     (found, total)
 }
 
-/// For each byte value the columns at which it stands, as bits.
+/// For each byte value, the columns in which it occurs, as bits.
 struct Masks {
     words: usize,
     columns: usize,
-    /// Byte values that occur get consecutive rows of `words`; row 0 is empty, for those that do
-    /// not.
+    /// Byte values that occur get consecutive rows of `words`; row 0 is empty, for all other
+    /// values.
     row_of: [u16; 256],
     bits: Vec<u64>,
 }
@@ -135,7 +135,7 @@ impl Masks {
         &self.bits[start..start + self.words]
     }
 
-    /// Zero bits of a row, those past the last column left out.
+    /// Number of zero bits in a row, not counting those past the last column.
     fn zeros(&self, row: &[u64]) -> usize {
         let Some((last, whole)) = row.split_last() else { return 0 };
         let unused = (self.words * 64 - self.columns) as u32;
@@ -144,7 +144,7 @@ impl Masks {
     }
 }
 
-/// One row further: `row + (row & mask) | row & !mask` over the whole width, carries included.
+/// Advances one row: `row + (row & mask) | row & !mask` over the whole width, with carries.
 fn advance(row: &mut [u64], mask: &[u64]) {
     let mut carry = false;
     for (word, &mask) in row.iter_mut().zip(mask) {
@@ -159,7 +159,7 @@ struct Table<'a> {
     first: &'a [u8],
     second: &'a [u8],
     words: usize,
-    /// One row of bits for each byte of `first`.
+    /// One row of bits per byte of `first`.
     rows: Vec<u64>,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Data structures of general use, pure: no server, no locks, no clock.
+//! General-purpose data structures, pure: no server, no locks, no clock.
 //!
-//! Structures that belong to a single value type are in that type's folder (crate `types`).
+//! A structure that belongs to a single value type is in that type's folder (crate `types`).
 
 pub mod bits;
 pub mod cow;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Thresholds between the encodings of the types, as configured: plain numbers, passed to code that
-//! loads or changes a value.
+//! Thresholds between the encodings of the types, as configured: plain numbers, passed to the code
+//! that loads or changes a value.
 
 /// Thresholds between the encodings of hashes.
 #[derive(Clone, Copy, Debug)]
 pub struct HashLimits {
-    /// `hash-max-listpack-entries`, fields
+    /// `hash-max-listpack-entries`: number of fields
     pub max_listpack_entries: usize,
-    /// `hash-max-listpack-value`, bytes of a field or a value
+    /// `hash-max-listpack-value`: bytes of a field or a value
     pub max_listpack_value: usize,
 }
 
@@ -20,13 +20,13 @@ impl Default for HashLimits {
 /// Settings of lists.
 #[derive(Clone, Copy, Debug)]
 pub struct ListLimits {
-    /// `list-max-listpack-size`: positive, elements a node; negative, -1 to -5 for 4, 8, 16, 32 and
-    /// 64 KB a node
+    /// `list-max-listpack-size`: positive, elements per node; negative, -1 to -5 for 4, 8, 16, 32
+    /// and 64 KB per node
     pub max_listpack_size: i32,
     /// `list-compress-depth`: nodes at each end that are never compressed; 0 compresses none
     pub compress_depth: usize,
-    /// Elements of this many bytes have a node of their own whatever the other limits say (`DEBUG
-    /// QUICKLIST-PACKED-THRESHOLD`)
+    /// Elements of at least this many bytes get their own node, whatever the other limits are
+    /// (`DEBUG QUICKLIST-PACKED-THRESHOLD`)
     pub packed_threshold: usize,
 }
 
@@ -36,11 +36,11 @@ impl Default for ListLimits {
     }
 }
 
-/// A node limited by its number of elements is also limited to this size.
+/// A node limited by its number of elements is also limited to this size in bytes.
 const SAFE_BYTES: usize = 8192;
 
 impl ListLimits {
-    /// Most bytes in a packed block.
+    /// Maximum number of bytes in a packed block.
     pub fn node_bytes(&self) -> usize {
         match self.max_listpack_size {
             0.. => SAFE_BYTES,
@@ -48,7 +48,7 @@ impl ListLimits {
         }
     }
 
-    /// Most elements in a packed block.
+    /// Maximum number of elements in a packed block.
     pub fn node_count(&self) -> usize {
         match self.max_listpack_size {
             0.. => (self.max_listpack_size as usize).clamp(1, 32_767),
@@ -56,18 +56,18 @@ impl ListLimits {
         }
     }
 
-    /// True when a single packed block of that size is small enough to be the whole list.
+    /// True if a single packed block of this size is small enough to be the whole list.
     pub fn fits(&self, bytes: usize, count: usize) -> bool {
         bytes <= self.node_bytes() && count <= self.node_count()
     }
 
-    /// True when a node may become that large; its allocation then still is a power of two.
+    /// True if a node may grow to this size; its allocation is then still a power of two.
     #[inline]
     pub fn node_fits(&self, bytes: usize, count: usize) -> bool {
         bytes + crate::listpack::BLOCK_BYTES <= self.node_bytes() && count <= self.node_count()
     }
 
-    /// True when an element of that length gets a node of its own.
+    /// True if an element of this length gets its own node.
     #[inline]
     pub fn is_large(&self, length: usize) -> bool {
         length >= self.packed_threshold || length >= self.node_bytes()
@@ -81,7 +81,7 @@ pub struct SetLimits {
     pub max_intset_entries: usize,
     /// `set-max-listpack-entries`
     pub max_listpack_entries: usize,
-    /// `set-max-listpack-value`, bytes
+    /// `set-max-listpack-value`: bytes of a member
     pub max_listpack_value: usize,
 }
 
@@ -92,13 +92,13 @@ impl Default for SetLimits {
 }
 
 impl SetLimits {
-    /// Most members of a set of integers.
+    /// Maximum number of members in a set of integers.
     pub fn intset_entries(&self) -> usize {
         self.max_intset_entries.min(crate::int_set::MAX_LEN)
     }
 }
 
-/// Limits up to which a sorted set is one packed list (`zset-max-listpack-entries` and
+/// Limits for a sorted set in one packed list (`zset-max-listpack-entries` and
 /// `zset-max-listpack-value`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedLimits {
@@ -114,12 +114,13 @@ impl Default for PackedLimits {
     }
 }
 
-/// When a block is full (`stream-node-max-bytes`, `stream-node-max-entries`); 0 means no limit.
+/// The limits at which a block is full (`stream-node-max-bytes`, `stream-node-max-entries`); 0
+/// means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockLimits {
     /// Bytes of a block, including the new texts, from which on the next entry starts a new block.
     pub bytes_max: usize,
-    /// Entries of a block, deleted ones included.
+    /// Entries of a block, including deleted ones.
     pub entries_max: usize,
 }
 

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! LZF: the light compression of RDB strings and of the inner blocks of long lists.
+//! LZF: the lightweight compression of RDB strings and of the inner blocks of long lists.
 //!
 //! The format is liblzf's. A control byte below 32 begins a run of that many plus one literal
-//! bytes. Any other is a copy of earlier output: its upper 3 bits are the length minus 2 (7 means
-//! that the next byte adds to it), its lower 5 bits and one more byte are the distance minus 1.
-//! Decompression accepts untrusted bytes and never writes more than the expected length.
+//! bytes. Any other control byte is a copy of earlier output: its upper 3 bits are the length minus
+//! 2 (7 means that the next byte is added), its lower 5 bits and one more byte are the distance
+//! minus 1. Decompression accepts untrusted bytes and never writes more than the expected length.
 
 const LITERAL_MAX: usize = 32;
 const COPY_MAX: usize = 264;
 const DISTANCE_MAX: usize = 1 << 13;
 const TABLE_BITS: u32 = 12;
 
-/// Compresses `input`; `None` if the result would not be shorter than `most` bytes (or the input is
-/// too short or too long to try).
+/// Compresses `input`; `None` if the result would not be shorter than `most` bytes (or if the
+/// input is too short or too long to try).
 pub fn compress(input: &[u8], most: usize) -> Option<Vec<u8>> {
     let mut compressor = Compressor::new();
     compressor.compress(input, most).is_some().then_some(compressor.out)
 }
 
-/// After this many places in a row that begin no copy (as a power of two), places are skipped, more
-/// and more of them: data without repetitions at first seldom has some later.
+/// Number of consecutive positions without a match, as a power of two, after which the step grows
+/// by one: data without repetitions so far seldom has some later.
 const PATIENCE_BITS: u32 = 6;
 
-/// Compresses one input after the other with the same table.
+/// Compresses one input after another with the same table.
 pub struct Compressor {
-    /// Last position of three bytes with a given hash: position, plus `base` of that input, plus
-    /// one.
+    /// Last position of three bytes with a given hash: the position, plus the `base` of its input,
+    /// plus one.
     seen: Box<[u32]>,
-    /// Positions up to this number belong to earlier inputs.
+    /// Positions up to this number belong to previous inputs.
     base: u32,
-    /// The last result.
+    /// The most recent result.
     out: Vec<u8>,
 }
 
@@ -50,7 +50,7 @@ impl Compressor {
         if self.base.checked_add(input_len).is_none_or(|last| last == u32::MAX) {
             self.seen.fill(0);
             self.base = 0;
-            // Too long an input: its positions do not fit.
+            // The input is too long: its positions do not fit.
             input_len.checked_add(1)?;
         }
         let base = self.base;
@@ -113,11 +113,11 @@ fn write_literals(out: &mut Vec<u8>, literals: &[u8]) {
     }
 }
 
-/// The original bytes, which must be exactly `length`; `None` if `input` is not a valid compression
-/// of that many bytes.
+/// Decompresses `input` to exactly `length` bytes; `None` if `input` is not a valid compression of
+/// that many bytes.
 pub fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
-    // A copy of 264 bytes takes 3: no valid input expands more than that, so a false length cannot
-    // cause a large allocation.
+    // Three bytes encode a copy of at most 264: no valid input expands more than that, so a false
+    // length cannot cause a large allocation.
     if length > input.len().saturating_mul(COPY_MAX / 3) {
         return None;
     }
@@ -144,7 +144,7 @@ pub fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
             if out.len() + count > length {
                 return None;
             }
-            // A copy may read its own output: a run of repetitions, which doubles with each step.
+            // A copy may read its own output: a repetition, which doubles with each step.
             let end = out.len() + count;
             while out.len() < end {
                 let there = (out.len() - from).min(end - out.len());
@@ -204,7 +204,7 @@ mod tests {
         assert!(packed.len() < 1200, "{}", packed.len());
         assert_eq!(decompress(&packed, input.len()).unwrap(), input);
         assert_eq!(compress(&input, packed.len()), None, "not shorter than that");
-        // Lengths around the word size of comparisons, up to the longest copy and beyond.
+        // Lengths around the comparisons' word size, up to the longest copy and beyond.
         for length in (4..40).chain(255..290) {
             let input = [&vec![b'x'; length][..], b"end"].concat();
             if let Some(packed) = compress(&input, input.len()) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A packed list or a larger form behind one tagged pointer, for collections that are mostly small:
-//! an enum of the two takes two words, which is much beside a few short fields.
+//! A packed list or a larger form behind one tagged pointer, for collections that are mostly
+//! small: an enum of the two takes two words, a significant overhead for a few short fields.
 //!
-//! Invariants (kept here alone): with the lowest bit clear the word is a [`Listpack`]; with it set,
-//! the rest is the pointer of a leaked `Box<T>`. Both pointers are aligned to at least 2 and never
-//! null.
+//! Invariants (maintained only in this file): with the lowest bit clear the word is a
+//! [`Listpack`]; with it set, the remaining bits are the pointer of a leaked `Box<T>`. Both
+//! pointers are aligned to at least 2 and never null.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -25,7 +25,7 @@ pub struct PackedOr<T> {
     owns: PhantomData<(Listpack, Box<T>)>,
 }
 
-// SAFETY: it owns one of the two and hands them out by the usual rules of references.
+// SAFETY: it owns one of the two and hands it out under the usual rules of references.
 unsafe impl<T: Send> Send for PackedOr<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for PackedOr<T> {}
@@ -44,7 +44,7 @@ impl<T> PackedOr<T> {
     pub fn packed(list: Listpack) -> PackedOr<T> {
         let () = Self::SIZES;
         let list = ManuallyDrop::new(list);
-        // SAFETY: a packed list is one pointer, transparently, which is never null; it is not
+        // SAFETY: a packed list is transparently one pointer, which is never null; the list is not
         // dropped here.
         let word = unsafe { std::mem::transmute_copy::<ManuallyDrop<Listpack>, NonNull<u8>>(&list) };
         debug_assert_eq!(word.addr().get() & TAG, 0);
@@ -71,7 +71,7 @@ impl<T> PackedOr<T> {
     #[inline]
     pub fn get(&self) -> Form<&Listpack, &T> {
         match self.boxed() {
-            // SAFETY: a leaked box that this owns, borrowed as long as this.
+            // SAFETY: a leaked box owned by this value, borrowed no longer than it.
             Some(table) => Form::Table(unsafe { table.as_ref() }),
             // SAFETY: untagged, the word is a packed list, which has the same layout.
             None => Form::Packed(unsafe { &*std::ptr::from_ref(&self.word).cast::<Listpack>() }),
@@ -82,9 +82,9 @@ impl<T> PackedOr<T> {
     #[inline]
     pub fn get_mut(&mut self) -> Form<&mut Listpack, &mut T> {
         match self.boxed() {
-            // SAFETY: as in `get`; borrowed for itself alone.
+            // SAFETY: as in `get`; borrowed mutably, so no other reference exists.
             Some(mut table) => Form::Table(unsafe { table.as_mut() }),
-            // SAFETY: as above. Any list that the caller stores there is untagged, too.
+            // SAFETY: as above. Any list that the caller stores there is untagged too.
             None => Form::Packed(unsafe { &mut *std::ptr::from_mut(&mut self.word).cast::<Listpack>() }),
         }
     }

@@ -3,15 +3,15 @@
 //!
 //! Sets of integers and the segments of the member tables are such blocks, because a pointer of 8
 //! bytes in the owner and 8 bytes in the block cost less than a `Vec` in every small value. The
-//! block does not interpret its content, and never hands out an uninitialised byte.
+//! block does not interpret its content and never exposes an uninitialised byte.
 //!
-//! Invariants (kept here alone): the pointer is valid for `HEADER + capacity` bytes, allocated with
-//! the layout of that size; the first word is the capacity; every byte behind the header is
-//! initialised at all times (new ones are zero), so that the whole capacity can be handed out as a
-//! plain slice.
+//! Invariants (maintained only in this file): the pointer is valid for `HEADER + capacity` bytes,
+//! allocated with the layout of that size; the first word is the capacity; every byte after the
+//! header is always initialised (new bytes are zero), so that the whole capacity can be handed out
+//! as a plain slice.
 //!
-//! A block can be shared (see [`cow`](crate::cow), whose rules apply here, too): its mark is the
-//! highest bit of the first word.
+//! A block can be shared (see [`cow`](crate::cow), whose rules apply here too): the highest bit of
+//! the first word marks it as shared.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
@@ -25,21 +25,21 @@ struct Header {
     word: u32,
 }
 
-/// In the word of the capacity: the block is shared.
+/// Flag in the capacity word: the block is shared.
 const SHARED: u32 = 1 << 31;
 
 /// Bytes in front of the content.
 pub const HEADER: usize = size_of::<Header>();
 
-/// Most bytes one block may hold.
+/// Maximum capacity of a block, in bytes.
 pub const MAX_CAPACITY: usize = SHARED as usize - 4096;
 
 /// An owned, always initialised block of bytes, one pointer wide.
 #[repr(transparent)]
 pub struct ThinBlock(NonNull<Header>);
 
-// SAFETY: the block owns its bytes and is only changed through a unique reference; one that is
-// shared is not changed.
+// SAFETY: the block owns its bytes and is changed only through a unique reference; a shared block
+// is not changed.
 unsafe impl Send for ThinBlock {}
 // SAFETY: as above; shared access only reads.
 unsafe impl Sync for ThinBlock {}
@@ -50,9 +50,9 @@ fn layout(capacity: usize) -> Layout {
         .expect("a size that fits the address space")
 }
 
-/// The smallest size of an allocation (in bytes, an allocator's size class) that holds `bytes`.
-/// Classes are 8 bytes apart up to 64 and then four to a doubling, as in jemalloc with a quantum of
-/// 8; a class never loses room to rounding.
+/// The size of the smallest allocator size class that holds `bytes`. Classes are 8 bytes apart up
+/// to 64, then four per doubling, as in jemalloc with a quantum of 8; an allocation of that size
+/// wastes nothing to rounding.
 pub fn size_class(bytes: usize) -> usize {
     if bytes <= 64 {
         return bytes.max(8).next_multiple_of(8);
@@ -61,8 +61,7 @@ pub fn size_class(bytes: usize) -> usize {
     bytes.checked_next_multiple_of(step).unwrap_or(bytes)
 }
 
-/// The capacity that a block of at least `bytes` gets when it is rounded up to the allocator's size
-/// class.
+/// The capacity of a block of at least `bytes`, rounded up to the allocator's size class.
 pub fn round_capacity(bytes: usize) -> usize {
     (size_class(bytes.saturating_add(HEADER)) - HEADER).clamp(bytes.min(MAX_CAPACITY), MAX_CAPACITY)
 }
@@ -71,7 +70,7 @@ impl ThinBlock {
     /// A block of `capacity` zero bytes and a zero word.
     ///
     /// # Panics
-    /// When `capacity` exceeds [`MAX_CAPACITY`].
+    /// If `capacity` exceeds [`MAX_CAPACITY`].
     pub fn zeroed(capacity: usize) -> ThinBlock {
         let layout = layout(capacity);
         // SAFETY: the layout is not empty, it holds at least the header.
@@ -100,8 +99,8 @@ impl ThinBlock {
         (self.header().capacity.load(Ordering::Relaxed) & !SHARED) as usize
     }
 
-    /// A second owner of the same block: from now on either copies it before a change. A copy if
-    /// the block has two owners already.
+    /// A second owner of the same block; from now on either owner copies it before a change. If
+    /// the block already has two owners, this returns a copy.
     pub fn cow(&self) -> ThinBlock {
         if self.header().capacity.fetch_or(SHARED, Ordering::Relaxed) & SHARED != 0 {
             return self.clone();
@@ -109,7 +108,7 @@ impl ThinBlock {
         ThinBlock(self.0)
     }
 
-    /// Ensures that this is the only owner.
+    /// Ensures that this is the only owner, copying a shared block.
     #[inline]
     fn own(&mut self) {
         if self.header().capacity.load(Ordering::Acquire) & SHARED != 0 {
@@ -160,10 +159,10 @@ impl ThinBlock {
         unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr().add(1).cast::<u8>(), capacity) }
     }
 
-    /// Changes the capacity; content up to the smaller of both is kept, new bytes are zero.
+    /// Changes the capacity. Content up to the smaller capacity is kept; new bytes are zero.
     ///
     /// # Panics
-    /// When `capacity` exceeds [`MAX_CAPACITY`].
+    /// If `capacity` exceeds [`MAX_CAPACITY`].
     pub fn resize(&mut self, capacity: usize) {
         self.own();
         let (old, new) = (self.capacity(), layout(capacity));
@@ -171,7 +170,7 @@ impl ThinBlock {
         let raw = unsafe { realloc(self.0.as_ptr().cast(), layout(old), new.size()) };
         let Some(raw) = NonNull::new(raw.cast::<Header>()) else { handle_alloc_error(new) };
         self.0 = raw;
-        // SAFETY: valid for the new size; the part behind the old capacity is zeroed before it can
+        // SAFETY: valid for the new size; bytes past the old capacity are zeroed before they can
         // be read.
         unsafe {
             if capacity > old {
@@ -238,7 +237,7 @@ mod tests {
             assert_eq!(shared.address(), block.address(), "no copy");
             change(&mut block);
             assert!(shared.bytes() == [1; 100] && shared.word() == 5 && shared.capacity() == 100);
-            // The only owner again: it changes in place.
+            // The only owner again: it changes the block in place.
             block = shared;
             let place = block.address();
             block.bytes_mut().fill(1);

@@ -46,13 +46,13 @@ struct Present<'f> {
     name: String,
     path: std::path::PathBuf,
     folder: &'f Folder,
-    /// It is the last file with data.
+    /// This is the last file with data.
     ends_data: bool,
 }
 
 /// The folder of the append-only file, as configured.
 pub fn append_only_folder(config: &Config) -> Folder {
-    // The working folder is `dir`, which may be another one when the work ends.
+    // The current directory is `dir`, which may have changed by the time the work ends.
     let dir = std::env::current_dir().unwrap_or_default();
     Folder::new(dir.join(&*config.appenddirname()), &*config.appendfilename())
 }
@@ -158,7 +158,8 @@ impl Engine {
         if replay.refused > 0 {
             let (refused, all) = (replay.refused, replay.executed);
             log::warn!(
-                "{refused} of the append-only file's {all} commands were refused: the data may not be what they were"
+                "{refused} of the append-only file's {all} commands were refused: the dataset may be \
+                 incomplete or wrong"
             );
             self.distrust_files();
         }
@@ -192,7 +193,7 @@ impl Engine {
         let has_dump = files::begins_with_dump(&mut file).map_err(unreadable)?;
         let len = if has_dump { size } else { data_len(&mut file).map_err(unreadable)? };
         if size > len {
-            log::info!("Cutting off the zeros that were written ahead at the end of the AOF file {name}");
+            log::info!("Truncating the preallocated zeros at the end of the AOF file {name}");
             files::cut_off(&present.path, len).map_err(unreadable)?;
         }
         if len == 0 {
@@ -245,7 +246,10 @@ impl Engine {
                 let what = if is_old { "RDB preamble of the AOF file" } else { "RDB base file" };
                 let advice = match error.is_damage() {
                     true => {
-                        format!(". 'braid-check-rdb {}' tells what of it can be read", present.path.display())
+                        format!(
+                            ". Run 'braid-check-rdb {}' to see how much of it can be read",
+                            present.path.display()
+                        )
                     }
                     false => String::new(),
                 };

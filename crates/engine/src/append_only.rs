@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The server's append-only file: switching it on and off, rewriting it, handling write errors, and
-//! its INFO fields.
+//! The server's append-only file: switching it on and off, rewriting it, handling write errors,
+//! and its counters for INFO.
 //!
 //! While it is on, changes are journalled (`keyspace/journal.rs`) and a thread writes the journal
-//! to disk ([`braid_persistence::Appender`]). A rewrite writes a new base from a snapshot, like
+//! to disk ([`braid_persistence::aof::Appender`]). A rewrite writes a new base from a snapshot, like
 //! BGSAVE. At the snapshot's cut the thread switches to a new increment, so base and increment fit
 //! together exactly. The manifest names the new increment before the cut, and the new base once it
 //! is on disk: whenever the server stops, the files named by the manifest are the dataset.
@@ -32,7 +32,7 @@ use crate::sync_writes::state::WAITS_FOR_DISK;
 use braid_clients::attention::{APPEND_ONLY_FAILED, JOURNAL_FULL};
 pub use state::AppendOnly;
 
-/// Unwritten journal bytes at which writers have to wait.
+/// Unwritten journal bytes at which writers must wait.
 const JOURNAL_BYTES: u64 = 64 << 20;
 /// Under `everysec`, writers wait when changes have not been synced for this long.
 const SYNC_LAG_MS: i64 = 2000;
@@ -47,7 +47,7 @@ const REST_WHEN_NEEDED_S: i64 = 30;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rewriting {
     Begun,
-    /// It starts when the current save or rewrite ends.
+    /// Starts when the current save or rewrite ends.
     Scheduled,
 }
 
@@ -245,13 +245,13 @@ impl Engine {
                 log::info!("Background AOF rewrite terminated with success: {bytes} bytes");
             }
             Err(_) if self.append_only.progress.is_stopped() => {
-                log::warn!("Background AOF rewrite terminated by signal: it was told to stop");
+                log::warn!("Background AOF rewrite terminated by signal: it was cancelled");
             }
             Err(error) => log::warn!("Background AOF rewrite terminated with error: {error}"),
         }
         self.append_only.last_copied_bytes.store(self.background_save.copied_bytes(), Relaxed);
         if matches!(outcome, Err(RewriteError::Busy)) {
-            // A BGSAVE was faster: the rewrite waits for it, which is no failure.
+            // A BGSAVE started first: the rewrite waits for it, which is not a failure.
             self.append_only.scheduled.store(true, SeqCst);
             self.append_only.rewriting.store(false, SeqCst);
             return;
@@ -364,7 +364,7 @@ impl Engine {
         if !link.is_replica() {
             return Ok(journal.forget_database());
         }
-        // The journal has selected it long ago.
+        // The journal selected the database long ago.
         let mut select = Vec::new();
         let db = link.db.load(Relaxed).to_string();
         braid_resp::request::push(&mut select, &[b"SELECT", db.as_bytes()]);
@@ -420,7 +420,8 @@ impl Engine {
         if is_full && !*full {
             state.delayed_syncs.fetch_add(1, Relaxed);
             log::info!(
-                "Asynchronous AOF fsync is taking too long (disk is busy?). Those who write wait for it, this may slow down the server."
+                "Asynchronous AOF fsync is taking too long (disk is busy?). Writers wait for it, this may \
+                 slow down the server."
             );
         }
         if is_full != *full {

@@ -9,8 +9,8 @@
 //!
 //! Results of whole collections are computed from shared copies
 //! ([`Reader::share`](braid_keyspace::reader::Reader::share)): all keys are shared at one moment,
-//! and their locks are free again microseconds later. A read-only command is done then: its reply
-//! is that of this moment ([`Call::answer_from_shared`]). A command that stores its result
+//! and their locks are free again microseconds later. A read-only command is then complete: its
+//! reply reflects that moment ([`Call::answer_from_shared`]). A command that stores its result
 //! ([`Call::precompute`]) is run again by its client's own thread, as if it had been sent anew,
 //! with the precomputed result ([`Precomputed`]): checks, pauses, the journal, events and waiters
 //! work as for any command. The keys are watched meanwhile. If one has changed, the result is
@@ -65,8 +65,8 @@ impl Answer {
         self.give_after(reply, 0);
     }
 
-    /// As [`Answer::give`], for work that has changed keys: where it ends in the journal (0:
-    /// nothing was journalled).
+    /// [`Answer::give`] for work that has changed keys. `written_to`: the journal offset where
+    /// its changes end (0: nothing was journalled).
     pub fn give_after(self, reply: ReplyBuffer, written_to: u64) {
         blocking::note_work(&self.waiter, Ticks::now().nanos_since(self.began));
         blocking::serve_keyless(&self.waiter, written_to, |answer| *answer = reply);
@@ -87,7 +87,7 @@ impl Answer {
     }
 }
 
-/// Background computations of a result before the command does the work itself.
+/// Attempts to compute a result in the background before the command does the work itself.
 const TRIES_MAX: u32 = 3;
 
 impl Engine {
@@ -136,7 +136,7 @@ impl Engine {
                 };
                 match std::thread::Builder::new().name("bio_commands".into()).spawn(run) {
                     Ok(_) => *sender = Some(jobs.clone()),
-                    Err(error) => log::warn!("A thread for long commands cannot be started: {error}"),
+                    Err(error) => log::warn!("Cannot start a thread for long commands: {error}"),
                 }
             }
         }

@@ -27,7 +27,7 @@ const RETRY_AFTER_S: i64 = 5;
 /// Why a background save did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum NotBegun {
-    #[error("one is under way")]
+    #[error("one is already in progress")]
     InProgress,
     #[error("{0}")]
     NoThread(#[from] std::io::Error),
@@ -97,7 +97,7 @@ impl Engine {
                 self.note_save_outcome(false);
             }
             Err(_) if state.progress.is_stopped() => {
-                log::warn!("Background saving terminated by signal: it was told to stop");
+                log::warn!("Background saving terminated by signal: it was cancelled");
             }
             Err(error) => {
                 log::warn!("Background saving error: {error}");

@@ -149,8 +149,8 @@ impl Call<'_, '_> {
     }
 }
 
-/// Answers a client that waits for no key, unless its wait has ended. `written_to`: where the
-/// changes that were made for it end in the journal (0: none).
+/// Answers a client that waits for no key, unless its wait has ended. `written_to`: the journal
+/// offset where the changes made for it end (0: none).
 pub(crate) fn serve_keyless(waiter: &Waiter, written_to: u64, answer: impl FnOnce(&mut ReplyBuffer)) {
     if claim(waiter) {
         let request = &waiter.request;
@@ -161,7 +161,7 @@ pub(crate) fn serve_keyless(waiter: &Waiter, written_to: u64, answer: impl FnOnc
     }
 }
 
-/// Runs the command of a client that waits for no key again, unless its wait has ended.
+/// Reruns the command of a client that waits for no key, unless its wait has ended.
 pub(crate) fn run_again(waiter: &Waiter, precomputed: Precomputed) {
     if claim(waiter) {
         let Request { client, precomputed: slot, .. } = &waiter.request;
@@ -171,8 +171,8 @@ pub(crate) fn run_again(waiter: &Waiter, precomputed: Precomputed) {
 }
 
 impl Engine {
-    /// Has the clients that wait for keys of slots which are not served here any more run their
-    /// commands again: they are redirected. Not to be called by a loop.
+    /// Makes the clients that wait for keys of slots no longer served here run their commands
+    /// again, so that they are redirected. Must not be called by a loop.
     pub(crate) fn redirect_waiters(&self, slots: &SlotSet) {
         let mut ended = Vec::new();
         for waiter in slots.iter().flat_map(|slot| self.wait_queues.of_shard(u32::from(slot))) {
@@ -231,7 +231,7 @@ pub(crate) fn serve_held(engine: &Engine, txn: &mut Txn<'_>, later: &mut Later) 
         if ready.is_empty() {
             break;
         }
-        // A transaction or script has its begin's time, and may have taken long.
+        // A transaction or script uses the time of its start, which may be long ago.
         txn.catch_up(unix_ms());
         for (db, key) in ready {
             txn.set_db(db);
@@ -414,13 +414,13 @@ fn leave_queues(engine: &Engine, worker: &mut Worker, waiter: &Waiter) {
 /// How a wait ends without being served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WaitEnd {
-    /// Its timeout has passed, or CLIENT UNBLOCK.
+    /// The timeout has passed, or CLIENT UNBLOCK was called.
     Timeout,
     /// CLIENT UNBLOCK ... ERROR.
     Error,
     /// This server has become a replica; the connection is closed, too.
     RoleChange,
-    /// The same, of a client that is sent to the primary.
+    /// As [`WaitEnd::RoleChange`], but the client is redirected to the primary.
     Redirect,
 }
 
@@ -515,7 +515,7 @@ impl Blocked {
                 TimeoutReply::NullArray => reply.null_array(),
                 TimeoutReply::Acknowledgements(acks) => acks.reply(engine, reply),
                 TimeoutReply::ShutdownFailed => reply.error(SHUTDOWN_FAILED),
-                TimeoutReply::Never => reply.error("ERR the command was given up"),
+                TimeoutReply::Never => reply.error("ERR the command was cancelled"),
             },
             WaitEnd::Error | WaitEnd::RoleChange | WaitEnd::Redirect => {
                 let redirection =

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The map of a cluster of several nodes (`cluster-name`), as the data path and the CLUSTER
-//! commands read it. The group's thread publishes it when records of etcd have changed.
+//! The map of a cluster of several nodes (`cluster-name`), as read by the data path and the
+//! CLUSTER commands. The group's thread publishes it when records in etcd have changed.
 //!
-//! A read takes no lock. A slot that this server loses is lost with the world stopped: no command
-//! that was let in by the map before runs after it.
+//! Reads take no lock. A slot is taken from this server with the world stopped, so no command
+//! admitted by the earlier map runs afterwards.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use parking_lot::{Condvar, Mutex};
 /// How long a node that has left is remembered.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// The cluster, and this server in it.
+/// The cluster and this server's place in it.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterView {
     pub map: Arc<Map>,
     /// This node's id.
     pub id: Arc<str>,
-    /// The shard that it is in; none: the cluster does not know it.
+    /// The node's shard; `None` if the cluster does not know this node.
     pub shard: Option<Arc<str>>,
-    /// It is the shard's primary, as the records say.
+    /// According to the records, this node is the shard's primary.
     pub leads: bool,
 }
 
@@ -40,7 +40,7 @@ impl ClusterView {
         ClusterView { map, id, shard, leads }
     }
 
-    /// This server, if the cluster knows it.
+    /// This server's node, if the cluster knows it.
     pub fn own(&self) -> Option<&MapNode> {
         self.map.node(&self.id)
     }
@@ -50,12 +50,17 @@ impl ClusterView {
         self.map.slots_of(self.shard.as_ref()?)
     }
 
-    /// Whether a slot is this server's shard's.
+    /// True if this server is its shard's primary and the shard has slots.
+    pub(crate) fn leads_slots(&self) -> bool {
+        self.leads && self.own_slots().is_some_and(|slots| !slots.slots.is_empty())
+    }
+
+    /// True if a slot belongs to this server's shard.
     pub fn owns(&self, slot: u16) -> bool {
         self.shard.is_some() && self.map.owner(slot) == self.shard.as_ref()
     }
 
-    /// Slots that this server serves to all clients without a further check.
+    /// Slots that this server serves to all clients without further checks.
     fn plain_slots(&self) -> SlotSet {
         if !self.leads {
             return SlotSet::default();
@@ -65,29 +70,29 @@ impl ClusterView {
     }
 }
 
-/// The present map, shared by all threads.
+/// The current map, shared by all threads.
 pub struct ClusterMap {
     /// This node's id. Locked while a view is published.
     id: Mutex<Arc<str>>,
     view: ArcSwap<ClusterView>,
-    /// A bit for each of the slots that are served without a look at the map.
+    /// One bit per slot: set if it is served without reading the map.
     plain: Vec<AtomicU64>,
-    /// This process leads its shard. That its node is the shard's primary by the records is not
-    /// enough: one that was started anew may not lead again.
+    /// This process leads its shard. It is not enough that the records name its node the shard's
+    /// primary: a restarted process may not lead again.
     is_led: AtomicBool,
-    /// The revision of the present map.
+    /// The revision of the current map.
     revision: Mutex<u64>,
-    /// Ids of nodes that are not alive, and when that was seen, milliseconds of Unix time.
+    /// Ids of failed nodes, and when each failure was seen, in ms since the Unix epoch.
     lost: Mutex<BTreeMap<Arc<str>, i64>>,
     /// Ids of nodes that this server has seen leave the cluster, and when.
     forgotten: Mutex<Vec<(Arc<str>, Instant)>>,
     has_changed: Condvar,
-    /// Clients wait for the first map.
+    /// Clients still wait for the first map.
     is_awaited: Mutex<bool>,
 }
 
 impl ClusterMap {
-    /// Before anything is known: no slot is served.
+    /// The map before anything is known: no slot is served.
     pub fn new(id: Arc<str>) -> ClusterMap {
         ClusterMap {
             id: Mutex::new(Arc::clone(&id)),
@@ -102,12 +107,12 @@ impl ClusterMap {
         }
     }
 
-    /// Whether clients wait for the first map.
+    /// True while clients wait for the first map.
     pub fn is_awaited(&self) -> bool {
         *self.is_awaited.lock()
     }
 
-    /// Calls `end` if clients have waited for the first map until now.
+    /// Calls `end` if clients were waiting for the first map.
     pub(crate) fn stop_waiting(&self, end: impl FnOnce()) {
         let mut is_awaited = self.is_awaited.lock();
         if std::mem::take(&mut *is_awaited) {
@@ -120,25 +125,25 @@ impl ClusterMap {
         Arc::clone(&self.id.lock())
     }
 
-    /// The present view.
+    /// The current view.
     pub fn view(&self) -> Arc<ClusterView> {
         self.view.load_full()
     }
 
-    /// Whether a slot is served here without a further look.
+    /// True if a slot is served here without further checks.
     #[inline]
     pub fn serves(&self, slot: u16) -> bool {
         let word = self.plain.get(usize::from(slot / 64));
         word.is_some_and(|word| word.load(Relaxed) >> (slot % 64) & 1 == 1)
     }
 
-    /// Until when a node that is not alive was, milliseconds of Unix time; 0: it never was, as far
-    /// as this server knows.
+    /// When a node that is not alive was seen to fail, in ms since the Unix epoch; 0 if this
+    /// server has seen no failure.
     pub fn lost_since(&self, id: &str) -> i64 {
         self.lost.lock().get(id).copied().unwrap_or(0)
     }
 
-    /// Whether a node has left the cluster lately: tools tell each node to forget it.
+    /// True if a node has left the cluster recently: tools ask each node to forget it.
     pub fn was_forgotten(&self, id: &str) -> bool {
         let mut forgotten = self.forgotten.lock();
         forgotten.retain(|(_, since)| since.elapsed() < MEMORY);
@@ -148,7 +153,7 @@ impl ClusterMap {
     /// Replaces the view. `require_all`: the cluster serves all slots or none.
     pub(crate) fn publish(&self, view: ClusterView, require_all: bool) {
         let id = self.id.lock();
-        // It may have been renewed since the view was made.
+        // The id may have been renewed since the view was created.
         let view = if view.id == *id { view } else { ClusterView::new(view.map, Arc::clone(&id)) };
         self.set_plain(&view, require_all);
         let revision = view.map.revision;
@@ -179,13 +184,13 @@ impl ClusterMap {
         self.is_led.load(Relaxed)
     }
 
-    /// Goes by another `cluster-require-full-coverage`.
+    /// Applies a change of `cluster-require-full-coverage`.
     pub(crate) fn set_coverage(&self, require_all: bool) {
         let _id = self.id.lock();
         self.set_plain(&self.view.load(), require_all);
     }
 
-    /// This process leads its shard from now on, or does no more.
+    /// Sets whether this process leads its shard.
     pub(crate) fn set_led(&self, is_led: bool, require_all: bool) {
         if self.is_led() != is_led {
             let _id = self.id.lock();
@@ -194,7 +199,7 @@ impl ClusterMap {
         }
     }
 
-    /// Takes note of nodes that have failed since the present view, and of those that are back.
+    /// Records nodes that have failed since the current view, and drops those that are back.
     fn note_lost(&self, map: &Map) {
         let before = self.view.load();
         let has_failed =
@@ -206,7 +211,7 @@ impl ClusterMap {
         lost.extend(now_lost.map(|id| (Arc::clone(id), unix_ms())));
     }
 
-    /// This server is another node from now on, in no shard.
+    /// From now on this server is another node, in no shard.
     pub(crate) fn renew(&self, id: Arc<str>) {
         let mut own = self.id.lock();
         *own = Arc::clone(&id);
@@ -214,7 +219,7 @@ impl ClusterMap {
         self.view.store(Arc::new(ClusterView::new(Arc::clone(&self.view().map), id)));
     }
 
-    /// Waits until the view is as wanted. False if it is not by then.
+    /// Waits until the view satisfies `is_there`. False if it does not within `patience`.
     pub fn wait_until(&self, is_there: impl Fn(&ClusterView) -> bool, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         let mut revision = self.revision.lock();
@@ -226,7 +231,7 @@ impl ClusterMap {
         true
     }
 
-    /// Waits until the map has a revision. False if it has not by then.
+    /// Waits until the map has reached a revision. False if it has not within `patience`.
     pub(crate) fn wait_for(&self, revision: u64, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         let mut known = self.revision.lock();

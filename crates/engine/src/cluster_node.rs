@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cluster mode: this server's identity as a node, and the file that keeps it over restarts.
+//! Cluster mode: this server's identity as a node, and the file that keeps it across restarts.
 //!
-//! The node is a cluster by itself: it owns all slots and knows no other node, so only its ids and
-//! its epochs are kept. The file (`cluster-config-file`) has Redis's format with a single node. A
-//! stock server's file with one node is taken over; one that names other nodes is refused, since
-//! keys of their slots would be served in two places.
+//! A node alone is a cluster of its own: it owns all slots and knows no other node, so only its
+//! ids and epochs are kept. The file (`cluster-config-file`) has Redis's format with a single
+//! node. A stock server's file with one node is adopted; a file that names other nodes is
+//! refused, since keys of their slots would be served in two places.
 
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -18,41 +18,41 @@ use parking_lot::Mutex;
 use crate::cluster_map::ClusterMap;
 use crate::forwarding::peers::Forwarding;
 
-/// Digits of a node's or shard's id.
+/// Number of digits of a node or shard id.
 const ID_LEN: usize = 40;
 
-/// Added to the client port where no port is set for the cluster's own connections.
+/// Offset from the client port to the cluster bus port, if none is configured.
 const BUS_PORT_OFFSET: u16 = 10_000;
 
-/// This server as a node.
+/// This server as a cluster node.
 pub struct ClusterNode {
-    /// 40 hexadecimal digits, of the shard whose only node this is; kept over restarts.
+    /// 40 hexadecimal digits: the id of the shard whose only node this is. Kept across restarts.
     pub shard_id: String,
     identity: Mutex<Identity>,
     path: PathBuf,
-    /// The cluster, if there are other nodes (`cluster-name`).
+    /// The map of a cluster of several nodes (`cluster-name`).
     pub map: Option<ClusterMap>,
-    /// Messages of PUBLISH to its other nodes.
+    /// Forwards PUBLISH messages to the other nodes.
     pub forwarding: Forwarding,
 }
 
-/// By what the cluster knows this server.
+/// This server's identity in the cluster.
 struct Identity {
-    /// 40 hexadecimal digits, kept over restarts.
+    /// 40 hexadecimal digits, kept across restarts.
     id: Arc<str>,
     epochs: Epochs,
 }
 
-/// What a node that the cluster does not know takes for the epochs.
+/// Epochs of a node that is in no cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Epochs {
-    /// The node's own: its configuration epoch.
+    /// The node's configuration epoch.
     pub own: u64,
-    /// The largest that it has known.
+    /// The highest epoch the node has seen.
     pub current: u64,
 }
 
-/// What the file says.
+/// The content of the file.
 #[derive(PartialEq, Eq, Debug)]
 struct Stored {
     id: String,
@@ -65,11 +65,12 @@ struct Stored {
 pub enum Bump {
     /// The epoch was zero.
     Raised(u64),
-    /// The node has had the highest epoch of the cluster all along.
+    /// The node already has the cluster's highest epoch.
     Still(u64),
 }
 
-/// The node that the configuration asks for. Its file is read, or written if there is none.
+/// Creates the node if the configuration enables cluster mode. Its file is read, or written if
+/// there is none.
 pub(crate) fn of_config(config: &Config) -> Result<Option<ClusterNode>, String> {
     if !config.cluster_enabled() {
         return Ok(None);
@@ -113,17 +114,17 @@ impl ClusterNode {
         Ok(node)
     }
 
-    /// 40 hexadecimal digits, kept over restarts.
+    /// 40 hexadecimal digits, kept across restarts.
     pub fn id(&self) -> Arc<str> {
         Arc::clone(&self.identity.lock().id)
     }
 
-    /// The epochs of a node that is alone.
+    /// The epochs of a node that is in no cluster.
     pub fn epochs(&self) -> Epochs {
         self.identity.lock().epochs
     }
 
-    /// Keeps what it has known of the epochs when it leaves a cluster (CLUSTER RESET). An error if
+    /// Stores the epochs that the node knows when it leaves a cluster (CLUSTER RESET). Fails if
     /// the file cannot be written.
     pub fn keep_epochs(&self, config: &Config, epochs: Epochs) -> std::io::Result<()> {
         let mut own = self.identity.lock();
@@ -132,8 +133,8 @@ impl ClusterNode {
         Ok(())
     }
 
-    /// Makes it another node, which has no epoch (CLUSTER RESET HARD). An error if the file cannot
-    /// be written.
+    /// Gives the node a new id and no epoch (CLUSTER RESET HARD). Fails if the file cannot be
+    /// written.
     pub fn renew(&self, config: &Config) -> std::io::Result<()> {
         let mut own = self.identity.lock();
         let id: Arc<str> = braid_replication::random_id().into();
@@ -145,7 +146,7 @@ impl ClusterNode {
         Ok(())
     }
 
-    /// Sets the epoch of a node that has none yet. False if it has one; an error if the file cannot
+    /// Sets the epoch of a node that has none. False if it has one; an error if the file cannot
     /// be written.
     pub fn set_epoch(&self, config: &Config, epoch: u64) -> std::io::Result<bool> {
         let mut own = self.identity.lock();
@@ -158,7 +159,7 @@ impl ClusterNode {
         Ok(true)
     }
 
-    /// Gives a node that has no epoch the first one.
+    /// Gives a node without an epoch the first one.
     pub fn bump_epoch(&self, config: &Config) -> std::io::Result<Bump> {
         let mut own = self.identity.lock();
         if own.epochs.own != 0 {
@@ -195,7 +196,7 @@ impl ClusterNode {
 
 impl Stored {
     fn parse(text: &str) -> Result<Stored, &'static str> {
-        const MALFORMED: &str = "it is not of the form of such files";
+        const MALFORMED: &str = "it is malformed";
         let (mut stored, mut current) = (None, 0);
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -207,10 +208,11 @@ impl Stored {
                 [id, address, flags, _, _, _, epoch, ..] => {
                     let flags: Vec<&str> = flags.split(',').collect();
                     if !flags.contains(&"myself") {
-                        return Err("it names other nodes, and this server can only be a cluster by itself");
+                        return Err("it names other nodes: a node of a larger cluster needs cluster-name \
+                                    and etcd-endpoints");
                     }
                     if !flags.contains(&"master") {
-                        return Err("it says that this node is a replica");
+                        return Err("it lists this node as a replica");
                     }
                     let shard_id = address.split(',').find_map(|part| part.strip_prefix("shard-id="));
                     if !is_id(id) || shard_id.is_some_and(|id| !is_id(id)) {
@@ -233,7 +235,7 @@ fn is_id(text: &str) -> bool {
     text.len() == ID_LEN && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
 }
 
-/// The announced port for clients: for TLS, or for plain connections.
+/// The port announced to clients, for TLS or plain connections.
 pub fn port(config: &Config, is_tls: bool) -> u16 {
     let (client, announced, own) = if is_tls {
         (config.cluster_announce_client_tls_port(), config.cluster_announce_tls_port(), config.tls_port())
@@ -243,18 +245,18 @@ pub fn port(config: &Config, is_tls: bool) -> u16 {
     [client, announced, own].into_iter().find(|&port| port != 0).unwrap_or(0)
 }
 
-/// Whether this node takes no other one's place by itself.
+/// True if this node never takes over another node's role on its own.
 pub fn stays_replica(config: &Config) -> bool {
     config.cluster_enabled() && config.cluster_replica_no_failover()
 }
 
-/// The priority that others are told: 0 if this server is never to take over by itself.
+/// The announced replica priority: 0 if this server must never take over on its own.
 pub fn told_priority(config: &Config) -> u32 {
     if stays_replica(config) { 0 } else { config.replica_priority() }
 }
 
-/// Cluster bus port as announced to clients, though nothing listens there; 0 if none follows from
-/// the client port.
+/// Cluster bus port as announced to clients, although nothing listens there; 0 if none can be
+/// derived from the client port.
 pub fn bus_port(config: &Config) -> u16 {
     let client = if config.port() != 0 { config.port() } else { config.tls_port() };
     let derived = client.checked_add(BUS_PORT_OFFSET).unwrap_or(0);
@@ -271,7 +273,7 @@ mod tests {
     #[test]
     fn files_of_one_node_are_taken_over() {
         let id = ID.to_owned();
-        // As Redis 7.0 and 8 write them.
+        // As written by Redis 7.0 and 8.
         let old = format!("{ID} :7701@17701 myself,master - 0 0 5 connected 0-16383\nvars currentEpoch 7\n");
         let epochs = Epochs { own: 5, current: 7 };
         assert_eq!(Stored::parse(&old), Ok(Stored { id: id.clone(), shard_id: None, epochs }));

@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What CLUSTER INFO and the metrics tell of the cluster, as this server sees it.
+//! The cluster's state as this server sees it, for CLUSTER INFO and the metrics.
 
 use braid_base::crc::HASH_SLOTS;
 use braid_group::cluster::Health;
 
 use crate::engine::Engine;
 
-/// The cluster. A server that is one by itself has all slots; one that the cluster does not know
-/// has none.
+/// State of the cluster. A node in no cluster of several has all slots; a node unknown to its
+/// cluster has none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClusterReport {
     /// This node's id.
     pub node: String,
-    /// Requests are served, as far as slots go (`cluster_state`).
+    /// Requests are served, as far as slots are concerned (`cluster_state`).
     pub is_ok: bool,
-    /// Slots that belong to a shard.
+    /// Slots assigned to a shard.
     pub assigned: usize,
-    /// Of these, slots of shards of which no node is alive.
+    /// Assigned slots of shards without a live node.
     pub lost: usize,
     /// Slots of this node's shard.
     pub own_slots: usize,
     pub nodes: usize,
-    /// Of these, nodes whose lease in etcd has ended.
+    /// Nodes whose lease in etcd has ended.
     pub failed_nodes: usize,
-    /// Shards that have slots.
+    /// Number of shards with slots.
     pub size: usize,
     pub epoch: u64,
     /// The epoch of this node's shard.
     pub own_epoch: u64,
-    /// Moves of slots under way: from here, and to here.
+    /// Current moves of slots from here and to here.
     pub moves_out: usize,
     pub moves_in: usize,
 }
 
 impl Engine {
-    /// The report; nothing without cluster mode.
+    /// The report; `None` without cluster mode.
     pub fn cluster_report(&self) -> Option<ClusterReport> {
         let own = self.cluster.as_ref()?;
         let (all, epochs) = (usize::from(HASH_SLOTS), own.epochs());

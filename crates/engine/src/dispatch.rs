@@ -61,7 +61,7 @@ use transaction::{abort_exec, exec};
 /// What the loop does after a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Go on with the client's next request.
+    /// Continue with the client's next request.
     Done,
     /// The command has not run: keep it and the following requests until the client is resumed.
     Postponed,
@@ -246,14 +246,15 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
     outcome
 }
 
-/// Checks a request again, and runs it if it still may.
+/// Checks a request again and runs it if it is still allowed.
 #[cold]
 fn again(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
     let attention = request.engine.attention.get() | request.worker.fence;
     execute_checked(request, prepared, attention)
 }
 
-/// Whether the reply to a request may reveal data. Of a container's subcommands one is enough.
+/// Whether the reply to a request may reveal data. For a container, one such subcommand is
+/// enough.
 pub fn reveals_data(engine: &Engine, prepared: Prepared) -> bool {
     prepared.command().is_some_and(|id| command_reveals_data(engine, id))
 }
@@ -418,7 +419,7 @@ fn run_without_keys(request: &mut Request<'_>, command: &Command) {
     session.record.last_command.store(command.id + 1, Relaxed);
 }
 
-/// Errors of EXEC that its client reads as they are: it runs the transaction again elsewhere,
+/// EXEC errors that the client must see unchanged: it runs the transaction again elsewhere,
 /// later, or in parts.
 const SENT_ELSEWHERE: [&[u8]; 6] =
     [b"REDIRECT ", b"CROSSSLOT ", b"MOVED ", b"ASK ", b"TRYAGAIN ", b"CLUSTERDOWN "];
@@ -435,7 +436,7 @@ fn refuse(request: &mut Request<'_>, command: Option<&Command>, error: &CommandE
     if let Some(queue) = &mut session.queue {
         queue.broken = true;
     }
-    // EXEC itself refused ends the transaction.
+    // A refused EXEC ends the transaction.
     if command.is_some_and(is_exec) {
         if SENT_ELSEWHERE.iter().any(|code| line.starts_with(code)) {
             reply.error_bytes(&line);

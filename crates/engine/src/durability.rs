@@ -2,8 +2,9 @@
 //! WAIT and WAITAOF: clients that wait until their changes have reached replicas or are on disk.
 //!
 //! A client waits for the journal up to the end of its own last change. The append-only file's
-//! threads report when more is on disk, and replicas when they have more; the clients concerned are
-//! answered then. Timeouts work as for all blocking commands (`blocking.rs`).
+//! threads report when more is on disk, and replicas when they have received more; clients whose
+//! condition is met are then answered. Timeouts work as for all blocking commands
+//! (`blocking.rs`).
 
 pub mod acknowledgements;
 pub mod state;

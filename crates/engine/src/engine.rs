@@ -70,19 +70,19 @@ pub struct Engine {
     pub append_only: AppendOnly,
     /// Threads for long commands.
     pub background: Background,
-    /// Keys on their way to other servers.
+    /// Keys being moved to other servers.
     pub migrations: Arc<Migrations>,
-    /// Slots on their way from node to node.
+    /// Slots being moved between nodes.
     pub slot_moves: SlotMoves,
     /// Clients waiting for acknowledgements (WAIT, WAITAOF).
     pub durability: Durability,
-    /// Replies that wait for the members of a group.
+    /// Replies waiting for the members of a group.
     pub sync_writes: SyncWrites,
     /// Replicas, and the link to a primary.
     pub replication: Replication,
-    /// The group that this server is in (`group-name`).
+    /// The group of this server (`group-name`).
     pub group: Option<Arc<crate::group::Group>>,
-    /// This server as the node of a cluster (`cluster-enabled`).
+    /// This server as a cluster node (`cluster-enabled`).
     pub cluster: Option<crate::cluster_node::ClusterNode>,
     /// Active-active replication (`active-replica`).
     pub active: Option<crate::active::state::Active>,
@@ -165,7 +165,7 @@ impl Engine {
         let has_map = engine.cluster.as_ref().is_some_and(|cluster| cluster.map.is_some());
         engine.attention.set(OTHER_NODES, has_map);
         engine.apply_settings();
-        // Set once, here.
+        // Set only here.
         let _ = engine.keyspace.observer.set(Arc::clone(&engine.hub) as Arc<dyn Observer>);
         engine.apply_sync_writes();
         settings::follow_settings(&engine);
@@ -197,7 +197,8 @@ impl Engine {
     }
 }
 
-/// Called when the old forms of a snapshot exceed their memory limit, or no longer.
+/// Called when the old forms of a snapshot exceed their memory limit (true), or no longer do
+/// (false).
 fn on_full(engine: Weak<Engine>) -> Box<dyn Fn(bool) + Send + Sync> {
     Box::new(move |full| {
         if let Some(engine) = engine.upgrade() {
@@ -206,7 +207,7 @@ fn on_full(engine: Weak<Engine>) -> Box<dyn Fn(bool) + Send + Sync> {
     })
 }
 
-/// Called when writing the append-only file fails, or works again.
+/// Called when writing the append-only file fails (true), or works again (false).
 fn on_append_failure(engine: Weak<Engine>) -> Box<dyn Fn(bool) + Send + Sync> {
     Box::new(move |failed| {
         if let Some(engine) = engine.upgrade() {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! PUBLISH in a cluster of several nodes: a message goes to the subscribers of all nodes.
 //!
-//! A publisher's node sends each message to every other node that is alive (CLUSTER FORWARD), in
-//! the publisher's order, over one connection for each. Its thread lives while there is something
-//! to send. As between stock nodes, a message goes out once: what a node cannot be given, because
-//! it is not reached or is too slow, is lost for its subscribers, and counted.
+//! A publisher's node sends each message to every other live node (CLUSTER FORWARD), in the
+//! publisher's order, over one connection per node. The sending thread lives only while there are
+//! messages. As between stock nodes, delivery is at most once: a message that a node cannot be
+//! given, because it is unreachable or too slow, is lost for its subscribers, and counted.
 //!
-//! A publisher never waits for another node. Servers outside of such a cluster have none of this.
+//! A publisher never waits for another node. Servers outside of such a cluster do none of this.
 
 pub mod peers;
 
@@ -22,13 +22,13 @@ use crate::migrate::target::{Broken, Connection, Target};
 
 use peers::{Forwarding, Peer, PeerAddress};
 
-/// Bytes that wait for one node; what comes on top is lost.
+/// Maximum bytes queued for one node; further messages are lost.
 const QUEUE_BYTES: usize = 32 << 20;
-/// Messages that are sent before their replies are read.
+/// Maximum messages sent before their replies are read.
 const BATCH: usize = 1024;
-/// How long a connection is kept without a message.
+/// How long an idle connection is kept.
 const IDLE: Duration = Duration::from_secs(5);
-/// How long a node that cannot be reached is left alone, at first and at most.
+/// Minimum and maximum time for which an unreachable node is left alone.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
@@ -56,7 +56,7 @@ impl Engine {
 }
 
 impl Peer {
-    /// Queues a request. False if the node is left alone, or has enough to take.
+    /// Queues a request. False if the node is being left alone or its queue is full.
     fn push(self: &Arc<Peer>, engine: &Engine, request: &Arc<[u8]>) -> bool {
         let mut queue = self.queue.lock();
         let is_alone = queue.alone_until.is_some_and(|until| Instant::now() < until);
@@ -83,7 +83,8 @@ impl Peer {
     /// Sends the queue, until it has been empty for a while or the node is unreachable.
     fn serve(&self, engine: &Weak<Engine>) {
         let Some(engine) = engine.upgrade() else { return };
-        // In good order the queue has been left already, and may have another thread by now.
+        // After a regular end the queue has been released already, and may have another thread by
+        // now.
         let Err(why) = self.send_all(&engine) else { return };
         let mut queue = self.queue.lock();
         (queue.is_served, queue.connected_ms) = (false, 0);
@@ -95,7 +96,7 @@ impl Peer {
         queue.alone_until = Some(Instant::now() + queue.pause);
         if !queue.is_gone && !std::mem::replace(&mut queue.has_trouble, true) {
             let PeerAddress { host, port, .. } = &self.address;
-            log::warn!("Messages of PUBLISH do not reach node {} ({host}:{port}): {why}", self.id);
+            log::warn!("PUBLISH messages do not reach node {} ({host}:{port}): {why}", self.id);
         }
     }
 
@@ -103,7 +104,7 @@ impl Peer {
         let mut connection = self.connect(engine)?;
         self.queue.lock().connected_ms = unix_ms();
         let broken = |broken: Broken| match broken.timed_out {
-            true => "it does not answer in time".to_owned(),
+            true => "no reply in time".to_owned(),
             false => "the connection was lost".to_owned(),
         };
         while let Some(requests) = self.take(engine) {
@@ -123,7 +124,7 @@ impl Peer {
             let mut queue = self.queue.lock();
             (queue.pause, queue.alone_until) = (Duration::ZERO, None);
             if std::mem::take(&mut queue.has_trouble) {
-                log::info!("Messages of PUBLISH reach node {} again", self.id);
+                log::info!("PUBLISH messages reach node {} again", self.id);
             }
         }
         Ok(())
@@ -142,7 +143,7 @@ impl Peer {
         Ok(connection)
     }
 
-    /// The next requests to send; none when the thread is to end.
+    /// The next requests to send; `None` if the thread must end.
     fn take(&self, engine: &Engine) -> Option<Vec<Arc<[u8]>>> {
         let mut queue = self.queue.lock();
         if queue.requests.is_empty() && !queue.is_gone {

@@ -7,7 +7,7 @@ use braid_base::gate::World;
 use braid_keyspace::txn::{KeyRef, Txn};
 use braid_keyspace::{Context, Keyspace};
 
-/// What to lock.
+/// The locks to take.
 pub enum LockSet<'k> {
     /// The shards of these keys, shared or exclusive as each key asks, in ascending order. Without
     /// keys nothing is held: a walk over a database locks its shards one by one.
@@ -20,8 +20,9 @@ pub enum LockSet<'k> {
 
 impl<'k> LockSet<'k> {
     /// Stops the world for the thread of `context`. `None` if a script has stopped it for long
-    /// (`context.outside`), or if the command may not run any more (`context.outdated`): the thread
-    /// is outside of the gate in between, so `is_outdated` is asked once the world is stopped.
+    /// (`context.outside`), or if the command may not run any more (`context.outdated`): the
+    /// thread is outside of the gate in between, so `is_outdated` is called once the world is
+    /// stopped.
     pub(crate) fn world(
         keyspace: &'k Keyspace,
         context: &mut Context,

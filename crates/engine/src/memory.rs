@@ -24,7 +24,8 @@ pub enum Room {
     None,
 }
 
-/// The part of the limit that may count as being freed by the thread of active-active replication.
+/// Evicted memory that the active-active thread has yet to free counts as freed up to this
+/// fraction of the limit.
 const EVICTING_PART: usize = 8;
 
 /// Physical memory of the machine, in bytes.
@@ -33,8 +34,9 @@ pub fn total_memory_bytes() -> u64 {
     (info.totalram as u64).saturating_mul(u64::from(info.mem_unit).max(1))
 }
 
-/// Time slice of one eviction call in nanoseconds, by `maxmemory-eviction-tenacity` as documented:
-/// 500 us at the default of 10, up to 2 ms per step exponentially beyond, unlimited at 100.
+/// Time slice of one eviction call in nanoseconds, by `maxmemory-eviction-tenacity` as
+/// documented: 500 us at the default of 10, 15% more for each step beyond (about 2 minutes at
+/// 99), unlimited at 100.
 fn slice_nanos(tenacity: u32) -> u64 {
     match tenacity {
         0..=10 => 50_000 * u64::from(tenacity),
@@ -48,7 +50,7 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
     let limit = engine.config.maxmemory() as usize;
     let mut counted = engine.memory.counted_bytes();
     if limit > 0 && counted > limit {
-        // Much may have been journalled since the cron noted it.
+        // Much may have been journalled since the cron last counted it.
         engine.note_uncounted_bytes();
         counted = engine.memory.counted_bytes();
     }
@@ -60,7 +62,7 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
     // them would cause more of them, until no key is left.
     engine.memory.over_limit.begin(now_ms);
     if engine.active.is_some() {
-        // Evicted keys are still in the memory of another thread. Should it be late, more is
+        // Evicted keys are still in the memory of another thread. If that thread is late, more is
         // evicted.
         let evicting = engine.memory.evicting_bytes.load(Relaxed);
         counted = counted.saturating_sub(evicting.min(limit / EVICTING_PART));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! MIGRATE: keys go to another server by RESTORE there, and are deleted here.
+//! MIGRATE: transfers keys to another server by RESTORE there, and deletes them here.
 //!
 //! Stock servers block until the target has answered. Here a separate thread does the work while
 //! the client waits (`background.rs`) and all others are served. Only commands that write to one of
@@ -13,20 +13,20 @@
 //! 4. stops the world for a moment and deletes each acknowledged key that has not changed since it
 //!    was shared. So no change is lost, and a key is never seen to come back.
 //!
-//! A key may change nevertheless, by commands that do not name it: a script with undeclared keys, a
+//! A key may still change, through commands that do not name it: a script with undeclared keys, a
 //! push that serves a waiting BLMOVE, FLUSHALL. Such a key is sent again from step 2 on, with
 //! REPLACE, since the target has our own older copy; a deleted one is removed there. After some
 //! rounds the last one runs with the world stopped. A client that disconnects does not end this:
-//! its keys would be in two places. Pauses of writes hold step 4 back; a server that has become a
-//! replica gives up.
+//! its keys would be in two places. Write pauses delay step 4; a server that has become a replica
+//! aborts.
 //!
-//! A key has one MIGRATE at a time: otherwise one would take another's deletion for a DEL of a
-//! client and remove the key at the target, too. In a transaction or script all happens at one
-//! moment, as in stock servers: there the command waits for the target under its locks
-//! ([`move_now`]), and tells those in the background which keys it has moved.
+//! A key has one MIGRATE at a time: otherwise one would take another's deletion for a client's
+//! DEL and remove the key at the target, too. In a transaction or script everything happens at
+//! one moment, as in stock servers: the command waits for the target under its locks
+//! ([`move_now`]), and notifies the MIGRATEs in the background of the keys it has moved.
 //!
-//! Values go in the oldest version that can hold them, so that any target reads them; when a target
-//! refuses the version, in the next one.
+//! Values are sent in the oldest version that can hold them, so that any target can read them,
+//! and in the next one when a target refuses the version.
 
 pub mod state;
 pub mod target;
@@ -55,22 +55,22 @@ use target::{Broken, Connection, Target};
 
 /// Rounds before the one with the world stopped.
 const ROUNDS_MAX: usize = 3;
-/// How long a commit waits before it looks again whether writes are still held back.
+/// How long a commit waits before it checks again whether writes are still held back.
 const LOOK: Duration = Duration::from_millis(10);
-/// In which a value is tried, as far as they can hold it.
+/// Versions in which a value is tried, as far as they can hold it.
 const VERSIONS: [Version; 4] = [Version::Redis70, Version::Own, Version::Redis8, Version::KeyDb];
-/// How a target refuses a version, behind the `-`.
+/// A target's refusal of a version, after the `-`.
 const REFUSED_VERSION: &[u8] = b"ERR DUMP payload version or checksum are wrong";
 
-/// What MIGRATE was asked for, beside the keys.
+/// The arguments of MIGRATE besides the keys.
 pub struct Migration {
     pub host: String,
     pub port: u16,
     /// The keys' database here.
     pub db: u32,
-    /// And there.
+    /// The database at the target.
     pub target_db: i64,
-    /// For each step: to connect, a write, a read.
+    /// Timeout of each step: connecting, a write, a read.
     pub timeout: Duration,
     pub copy: bool,
     pub replace: bool,
@@ -86,7 +86,7 @@ enum Failure {
     Target(Vec<u8>),
     /// This server has become a replica.
     ReadOnly,
-    /// It is about to end.
+    /// This server is about to shut down.
     Ending,
 }
 
@@ -104,35 +104,35 @@ impl Failure {
                 CommandError::Bytes([&b"ERR Target instance replied with error: "[..], line].concat())
             }
             Failure::ReadOnly => CommandError::text("READONLY You can't write against a read only replica."),
-            Failure::Ending => CommandError::text("ERR the server is about to end"),
+            Failure::Ending => CommandError::text("ERR the server is shutting down"),
         }
     }
 
-    /// Nothing more can be sent.
+    /// True if nothing more can be sent.
     fn is_final(&self) -> bool {
         !matches!(self, Failure::Target(_))
     }
 }
 
-/// A key that is still to be moved.
+/// A key still to be moved.
 struct Pending {
     key: Box<[u8]>,
-    /// Which of the value's versions is next.
+    /// Index of the value's next version to try.
     version: usize,
-    /// An older copy of it is at the target.
+    /// The target has an older copy of it.
     is_there: bool,
 }
 
 /// The value to send for a key.
 enum Content {
     Shared(CowEntry),
-    /// The payload, if there is one in the wanted version and there are more; the expiry.
+    /// The payload, `None` if the value has none in the wanted version; and the expiry.
     Copied(Option<Payload>, Option<i64>),
-    /// The key is gone: the copy must go, too.
+    /// The key is gone: the target's copy must be deleted, too.
     Gone,
 }
 
-/// A value as RESTORE takes it.
+/// A value as the payload of RESTORE.
 struct Payload {
     bytes: Vec<u8>,
     /// There is another version to try.
@@ -142,22 +142,22 @@ struct Payload {
 /// Result of sending a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// It has expired meanwhile.
+    /// The key has expired meanwhile.
     Skipped,
     Unanswered,
     Acknowledged,
     Refused,
-    /// To be sent in another version.
+    /// Must be sent in another version.
     WrongVersion,
 }
 
-/// A key in a round.
+/// A key within a round.
 struct Item {
     key: Box<[u8]>,
     version: usize,
     is_there: bool,
     content: Content,
-    /// From when the content was taken on. Absent if that is under lock still.
+    /// Watches the key since its content was read. `None` if the key is still locked.
     watch: Option<CowWatch>,
     outcome: Outcome,
     has_next: bool,
@@ -169,7 +169,7 @@ impl Item {
         Item { key, version, is_there, content, watch, outcome: Outcome::Unanswered, has_next: false }
     }
 
-    /// Whether its key must be deleted here.
+    /// True if the key must be deleted here.
     fn has_moved(&self) -> bool {
         self.outcome == Outcome::Acknowledged && !matches!(self.content, Content::Gone)
     }
@@ -178,23 +178,23 @@ impl Item {
         Pending { key: self.key.clone(), version, is_there }
     }
 
-    /// For the next round, if the target wants another version.
+    /// The key for the next round, if the target wants another version.
     fn in_next_version(&self) -> Option<Pending> {
         (self.outcome == Outcome::WrongVersion).then(|| self.again(self.version + 1, self.is_there))
     }
 }
 
-/// How a commit has ended.
+/// The result of a commit.
 #[derive(Default)]
 struct Committed {
     pending: Vec<Pending>,
     failure: Option<Failure>,
-    /// Where it ends in the journal; 0: nothing was journalled.
+    /// Journal offset at which its changes end; 0 if nothing was journalled.
     written_to: u64,
 }
 
 impl Call<'_, '_> {
-    /// Moves keys, and replies. At least one of them must be there.
+    /// Moves keys and replies. At least one of them must exist.
     pub fn migrate(&mut self, migration: Migration, keys: Vec<Box<[u8]>>) -> CommandResult {
         let engine = self.engine;
         if self.may_leave(false)
@@ -235,7 +235,7 @@ fn del<'k>(keys: &[&'k [u8]]) -> Vec<&'k [u8]> {
 }
 
 impl Engine {
-    /// The work of a thread of [`Migrations`].
+    /// The job of a thread of [`Migrations`].
     fn migrate(&self, migration: &Migration, keys: Vec<Box<[u8]>>, answer: Answer) {
         if !answer.is_wanted() {
             return;
@@ -243,7 +243,7 @@ impl Engine {
         let claimed = if migration.copy { &[][..] } else { &keys };
         let claims = self.migrations.claim(migration.db, claimed, &self.attention, &self.clients.mailboxes);
         if !migration.copy {
-            // Commands that were checked before the claim have left the gate after this.
+            // Commands that were checked before the claim have left the gate afterwards.
             drop(self.keyspace.gate.close(None));
         }
         let mut pending = first(keys);
@@ -274,7 +274,7 @@ impl Engine {
         answer.give_after(reply, written_to);
     }
 
-    /// The keys as they are now, without those that are missing.
+    /// Shares the keys' current values. Missing keys are left out, unless the target has a copy.
     fn share_values(&self, migration: &Migration, pending: Vec<Pending>) -> Vec<Item> {
         let mut items = Vec::with_capacity(pending.len());
         for key in pending {
@@ -292,7 +292,7 @@ impl Engine {
         items
     }
 
-    /// Sends keys and deletes those that may be.
+    /// Sends keys, and deletes those that can be deleted.
     fn round(
         &self,
         migration: &Migration,
@@ -315,7 +315,7 @@ impl Engine {
         } else {
             ended.pending.extend(items.iter().filter_map(Item::in_next_version));
         }
-        // The world goes on: a reader has to come inside.
+        // The world is running again: a reader must enter the gate.
         for watch in items.iter_mut().filter_map(|item| item.watch.take()) {
             self.keyspace.reader().unwatch(&watch);
         }
@@ -346,7 +346,7 @@ impl Engine {
         }
     }
 
-    /// Does something to keys with the world stopped, and all that follows from it. `change`
+    /// Runs `change` with the world stopped, with the follow-up work for changed keys. `change`
     /// returns the keys that it has deleted.
     fn change_all<R>(
         &self,
@@ -366,11 +366,11 @@ impl Engine {
         }))
     }
 
-    /// Deletes keys, each with its slot, with all that follows from it, if `is_wanted` still holds
-    /// for the slot once the world is stopped.
+    /// Deletes keys, each given with its slot, with the follow-up work, if `is_wanted` still
+    /// holds for the slot once the world is stopped.
     ///
     /// # Errors
-    /// If this server has become a replica, or is about to end.
+    /// This server has become a replica, or is about to shut down.
     pub(crate) fn delete_keys(
         &self,
         db: u32,
@@ -397,7 +397,7 @@ impl Engine {
         let committed = self.change_all(db, |txn| {
             let now = txn.now();
             let arrived = items.iter().filter(|item| item.has_moved());
-            // Before any is deleted: a key may be named twice.
+            // Evaluated before any deletion, because a key may be named twice.
             let unchanged = |item: &Item| item.watch.as_ref().is_some_and(|watch| watch.holds(now));
             let arrived: Vec<(&Item, bool)> = arrived.map(|item| (item, unchanged(item))).collect();
             let (mut pending, mut deleted) = (Vec::new(), Vec::new());
@@ -428,8 +428,8 @@ impl Engine {
         }
     }
 
-    /// The payload of a value in one of the versions that can hold it. Nothing if it has no members
-    /// that are not past their expiry.
+    /// The payload of a value in one of the versions that can hold it. `None` if there is no such
+    /// version, or all members of the value have expired.
     fn payload(&self, entry: Entry<'_>, version: usize, now_ms: i64) -> Option<Payload> {
         let value = braid_persistence::to_rdb(entry);
         let configured = rdb_format(&self.config);
@@ -449,8 +449,8 @@ impl Engine {
         Some(Payload { bytes, has_next: version + 1 < versions.len() })
     }
 
-    /// Sends the keys and reads what the target says of each. A connection that breaks before it
-    /// has said anything is opened again, once, unless that was a time-out.
+    /// Sends the keys and reads the target's reply to each. A connection that breaks before the
+    /// first reply is reopened once, unless it timed out.
     fn exchange(&self, migration: &Migration, items: &mut [Item]) -> Option<Failure> {
         let target = Target {
             host: migration.host.clone(),
@@ -491,7 +491,7 @@ impl Engine {
         Connection::open(target, &options).map_err(|error| {
             log::debug!("MIGRATE to {}:{}: {error}", target.host, target.port);
             match error.kind() {
-                // Stock servers notice when they write.
+                // Stock servers notice this when they write.
                 ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable => {
                     Failure::Broken(Broken { writing: true, timed_out: false })
                 }
@@ -567,8 +567,8 @@ impl Engine {
     }
 }
 
-/// Logs in and selects the database. Until both are done nothing else is sent: keys must not get
-/// into another database. Returns the error of the target.
+/// Logs in and selects the database. Nothing else is sent before both have succeeded, so that
+/// keys cannot get into another database. Returns the target's error.
 fn enter(connection: &mut Connection, migration: &Migration) -> Result<Option<Vec<u8>>, Broken> {
     let mut questions = 0;
     if let Some(Credentials { name, password }) = &migration.credentials {
@@ -594,13 +594,13 @@ fn enter(connection: &mut Connection, migration: &Migration) -> Result<Option<Ve
     Ok(refusal)
 }
 
-/// Whether a key is gone because its time is over: then it goes at the target, too.
+/// True if a key is gone because it has expired: then it expires at the target, too.
 fn has_expired(item: &Item, txn: &Txn<'_>) -> bool {
     item.watch.as_ref().is_some_and(|watch| watch.is_past(txn.now())) && txn.peek(&item.key).is_none()
 }
 
-/// Moves keys under the locks that are held, which last until the target has answered. Returns the
-/// keys that were deleted.
+/// Moves keys under the held locks, which last until the target has answered. Returns the deleted
+/// keys.
 fn move_now(
     engine: &Engine,
     txn: &mut Txn<'_>,

@@ -17,19 +17,19 @@ pub struct OverLimit {
 
 /// Time for messages about evicted keys to leave the server before room is made for them, too.
 pub(crate) const TELLING_MS: i64 = 10;
-/// The same when loops are late, on a busy machine.
+/// [`TELLING_MS`] when loops are late, on a busy machine.
 pub(crate) const TELLING_MAX_MS: i64 = 100;
-/// Time after that in which threads cache little memory.
+/// How long after such an eviction threads cache little memory.
 const SHORT_MS: i64 = 1000;
 
 impl OverLimit {
-    /// Memory is above the limit.
+    /// Records that memory is above the limit.
     pub(crate) fn begin(&self, now_ms: i64) {
         // The first thread to notice wins.
         let _ = self.since_ms.compare_exchange(0, now_ms, Relaxed, Relaxed);
     }
 
-    /// Memory is below the limit.
+    /// Records that memory is below the limit.
     #[inline]
     pub(crate) fn end(&self, now_ms: i64) {
         if self.since_ms.load(Relaxed) != 0 {

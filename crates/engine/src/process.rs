@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The process: its identity, when and how it was started, and as which Redis it presents itself.
+//! The process: its identity, when and how it was started, and the Redis version it reports.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub struct Start {
     pub supervisor: Supervisor,
 }
 
-/// What is fixed from the start to the end of the process.
+/// Properties that are fixed for the life of the process.
 pub struct Process {
     /// Random hex digits that identify this process.
     pub run_id: String,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The engine's part of replication: roles, attached replicas, the link to a primary.
 //!
-//! The primary's side: a replica introduces itself (REPLCONF) and asks for the changes behind an
-//! offset (PSYNC). If the journal's backlog still has them, the replica is *online* at once.
-//! Otherwise it waits for a full sync: the first loop's cron begins one for all that wait
-//! ([`full_syncs`]), whose cut has an offset in the journal; the stream of changes goes on from
-//! there. The loop that owns the connection gets an [`Order`], and sends the full sync and then the
-//! journal's own bytes (`threading/replica_output.rs`).
+//! The primary's side: a replica introduces itself (REPLCONF) and asks for the changes after an
+//! offset (PSYNC). If the journal's backlog still has them, the replica is *online* immediately.
+//! Otherwise it waits for a full sync: the first loop's cron begins one for all waiting replicas
+//! ([`full_syncs`]), whose cut has an offset in the journal; the stream of changes continues from
+//! there. The loop that owns the connection gets an [`Order`], and sends the full sync and then
+//! the journal's own bytes (`threading/replica_output.rs`).
 //!
 //! The replica's side: a thread connects to the primary ([`link`]), loads a full sync
 //! ([`dataset`]), and applies the stream ([`apply`]). The received bytes go to the journal as they
@@ -46,29 +46,29 @@ use braid_replication::{FullSync, Order, Replica, ReplicaOptions, Stage, StreamP
 use crate::engine::Engine;
 use crate::session::{ReplyMode, Session};
 
-/// Of [`braid_keyspace::keyspace::Settings::journals`]: changes are journalled for the append-only
-/// file, for replicas, or for slots that move.
+/// Bits of [`braid_keyspace::keyspace::Settings::journals`]: changes are journalled for the
+/// append-only file, for replicas, or for slots being moved.
 pub const FOR_FILE: u8 = 1;
 pub const FOR_REPLICAS: u8 = 2;
 pub const FOR_MOVES: u8 = 4;
 /// For active-active replication.
 pub const FOR_ACTIVE: u8 = 8;
 
-/// What PSYNC asks for.
+/// The position requested by PSYNC.
 pub struct Position<'a> {
     pub id: &'a [u8],
-    /// The offset of the next byte, counted from 1; nothing that is in a backlog if it is negative.
+    /// The offset of the next byte, counted from 1; if it is negative, no backlog has it.
     pub next: i64,
 }
 
 impl Engine {
-    /// Attaches the client as a replica, which goes on from a position if that is possible, and
-    /// gets a full sync otherwise. `position`: nothing for SYNC, by which a replica does not say
-    /// where it is, and does not hear either.
+    /// Attaches the client as a replica: it continues from `position` if possible, and gets a
+    /// full sync otherwise. `position`: `None` for SYNC, with which a replica neither states its
+    /// position nor is told one.
     pub fn attach_replica(&self, session: &mut Session, position: Option<&Position<'_>>, now_ms: i64) {
         let wish = session.replica_options.take().map(|wish| *wish).unwrap_or_default();
         let is_told = position.is_some();
-        // What is in the backlog may be for Braid alone.
+        // The backlog may contain requests that only Braid understands.
         let is_first_other = self.active.is_some()
             && wish.is_other()
             && !self.replication.has_other_replicas.swap(true, SeqCst);
@@ -76,7 +76,7 @@ impl Engine {
         let replica = Arc::new(Replica::new(Arc::clone(&session.record), wish, is_told, now_ms));
         session.record.set_flag(client_flags::REPLICA, true);
         session.replica = Some(Arc::clone(&replica));
-        // Nothing but full sync and stream may come on this connection.
+        // Only the full sync and the stream may be sent on this connection.
         session.set_reply_mode(ReplyMode::Off);
         let replication = &self.replication;
         let is_resumed = {
@@ -84,7 +84,7 @@ impl Engine {
             state.replicas.push(Arc::clone(&replica));
             state.last_replica_ms = now_ms;
             if now_ms - state.last_ping_ms >= self.ping_period_ms() {
-                // Not at once.
+                // Not immediately.
                 state.last_ping_ms = now_ms;
             }
             let stream = position.and_then(|position| {
@@ -112,7 +112,7 @@ impl Engine {
         };
         let name = replica.name();
         if is_resumed {
-            // With a full sync on a second connection it is online when it has loaded that.
+            // With a full sync on a second connection, it is online once it has loaded that.
             let is_loading = replica.options.rdb_client.is_some();
             replica.set_stage(if is_loading { Stage::Copying } else { Stage::Online });
             replication.partial.fetch_add(1, Relaxed);
@@ -127,7 +127,7 @@ impl Engine {
                 log::info!("Full resync requested by replica {name}");
             }
         }
-        // The loop that owns it learns that it has a replica, in any case.
+        // In any case, the owning loop must learn that it has a replica.
         session.record.send(Message::Feed(session.record.id));
     }
 
@@ -141,8 +141,8 @@ impl Engine {
         StreamPosition::new(reader, Box::new(end))
     }
 
-    /// Tells whether a full sync must go on without waiting for replicas: old forms fill up, or it
-    /// was stopped.
+    /// Returns a check whether a full sync must continue without waiting for replicas: old forms
+    /// fill up, or it was stopped.
     fn must_go_on(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
         let engine = self.this.clone();
         Box::new(move || {
@@ -152,12 +152,12 @@ impl Engine {
         })
     }
 
-    /// A reader from where a replica is, if it is in this server's history and in the backlog.
+    /// A reader at a replica's position, if that is in this server's history and in the backlog.
     fn resume_at(&self, state: &State, position: &Position<'_>) -> Option<Reader> {
         self.keyspace.journal.reader_from(own_offset(state, position)?)
     }
 
-    /// Whether a replica at this position needs no full sync.
+    /// True if a replica at this position needs no full sync.
     fn can_resume_at(&self, state: &State, position: &Position<'_>) -> bool {
         let backlog = self.keyspace.journal.backlog();
         let is_kept =
@@ -165,8 +165,8 @@ impl Engine {
         own_offset(state, position).is_some_and(is_kept)
     }
 
-    /// Has a replica take part in a full sync whose cut has been made. Nothing happens if it is too
-    /// late for that.
+    /// Adds a replica to a full sync whose cut has been made. Does nothing if it is too late for
+    /// that.
     fn join(&self, state: &mut State, replica: &Arc<Replica>, full_sync: &Arc<FullSync>) {
         let ReplicaOptions { rdb_only, rdb_channel, .. } = replica.options;
         let mut position = None;
@@ -193,7 +193,7 @@ impl Engine {
         replica.order(Order::FullSync { head, full_sync: Arc::clone(full_sync), position });
     }
 
-    /// A client is a replica no longer: its connection ends.
+    /// Detaches a client that was a replica: its connection ends.
     pub fn detach_replica(&self, session: &mut Session, now_ms: i64) {
         let Some(replica) = session.replica.take() else { return };
         let mut state = self.replication.state.lock();
@@ -209,7 +209,7 @@ impl Engine {
             self.replication.in_sync.detach(member, *epoch);
         }
         for order in replica.orders() {
-            // What it has not been told any more.
+            // Orders that were not carried out.
             if let Order::FullSync { full_sync, .. } = order {
                 full_sync.leave(replica.record.id);
             }
@@ -219,8 +219,8 @@ impl Engine {
         self.throttle_writers(self.replica_output_limit(), now_ms);
     }
 
-    /// A replica has everything up to an offset of the stream (and, perhaps, up to another one on
-    /// disk). Inside of the gate, unless the context says otherwise.
+    /// Records that a replica has everything up to an offset of the stream (and possibly up to
+    /// another one on disk). Called inside of the gate, unless the context says otherwise.
     pub fn acknowledge(
         &self,
         replica: &Arc<Replica>,
@@ -230,8 +230,8 @@ impl Engine {
         context: &mut Context,
     ) {
         let history = self.replication.history();
-        // What stands before the journal's begin is nothing new, but an answer: redis-cli always
-        // acknowledges 0.
+        // An offset before the journal's start is no news, but counts as an answer: redis-cli
+        // always acknowledges 0.
         let offset = history.journal_offset(offset).unwrap_or(0);
         let on_disk = on_disk.and_then(|offset| history.journal_offset(offset));
         replica.acknowledged.fetch_max(offset, Relaxed);
@@ -245,14 +245,14 @@ impl Engine {
         }
         replica.acknowledged_ms.store(now_ms, Relaxed);
         if replica.awaits_acknowledgement.swap(false, Relaxed) {
-            // Its loop goes on with the stream.
+            // Its loop continues the stream.
             replica.record.send(Message::Feed(replica.record.id));
         }
         self.note_member(replica, offset, on_disk, context);
         self.durability.serve(self);
     }
 
-    /// Whether too few replicas keep up for writing to be allowed.
+    /// Counts the replicas that keep up, and refuses writes if there are too few.
     pub fn count_good_replicas(&self, now_ms: i64) {
         let config = &self.config;
         let (wanted, max_lag) =
@@ -264,13 +264,13 @@ impl Engine {
         let state = self.replication.state.lock();
         let good = state.replicas.iter().filter(|replica| is_good(replica)).count();
         self.replication.good.store(good, Relaxed);
-        // Under the lock, so that the last count stays.
+        // Under the lock, so that the latest count remains.
         let are_few = wanted > 0 && max_lag > 0 && good < wanted as usize;
         self.attention.set(FEW_REPLICAS, is_primary && are_few);
     }
 
-    /// Has the bell of a loop rung when something is journalled behind `seen`. True if that has
-    /// happened already.
+    /// Requests a ring of a loop's bell when something is journalled after `seen`. True if that
+    /// has happened already.
     pub fn wants_news(&self, slot: usize, seen: u64) -> bool {
         let mut loops = self.replication.loops.lock();
         if !loops.contains(&slot) {
@@ -280,7 +280,7 @@ impl Engine {
         self.keyspace.journal.wants_bell(seen)
     }
 
-    /// Ends [`Engine::wants_news`]. The bell may ring all the same.
+    /// Cancels [`Engine::wants_news`]. The bell may still ring.
     pub fn wants_no_news(&self, slot: usize) {
         self.replication.loops.lock().retain(|&other| other != slot);
     }
@@ -292,9 +292,9 @@ impl Engine {
         }
     }
 
-    /// How far the journal may be sent to replicas: with `appendfsync always` only what the server
-    /// itself cannot lose any more. The second: how far it goes that has to wait for the disk, if
-    /// there is anything.
+    /// How far the journal may be sent to replicas: with `appendfsync always`, only the part that
+    /// the server itself can no longer lose. The second value is the end of the part that must
+    /// wait for the disk, if there is one.
     pub fn sendable(&self) -> (u64, Option<u64>) {
         let complete = self.keyspace.journal.complete();
         if !self.sync_writes.waits_for_disk() {
@@ -304,7 +304,7 @@ impl Engine {
         (synced.min(complete), (synced < complete).then_some(complete))
     }
 
-    /// Closes a replica's connection, since it is too slow or silent.
+    /// Closes the connection of a replica that is too slow or silent.
     pub(crate) fn cut_off(&self, replica: &Replica, why: &str) {
         log::warn!("Disconnecting timedout replica ({why}): {}", replica.name());
         let record: &ClientRecord = &replica.record;
@@ -312,7 +312,7 @@ impl Engine {
     }
 }
 
-/// The journal's offset of a position, if that is in this server's history.
+/// The journal offset of a position, if that is in this server's history.
 fn own_offset(state: &State, position: &Position<'_>) -> Option<u64> {
     let offset = u64::try_from(position.next).ok()?.checked_sub(1)?;
     let is_known = state.history.contains(position.id, offset);

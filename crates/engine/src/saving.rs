@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Saving and loading with the configured settings, log lines, and the figures for INFO.
+//! Saving and loading with the configured settings, log lines, and the counters for INFO.
 
 use braid_scripting::Scripts;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::engine::Engine;
 use crate::locks::{LockSet, lock};
 use braid_clients::attention::LOADING;
 
-/// Smaller dump files are loaded by one thread, in bytes.
+/// Size in bytes below which a dump file is loaded by one thread.
 const CREW_MIN: u64 = 1 << 20;
 
 /// Why a dump file was not loaded.
@@ -196,7 +196,7 @@ impl Engine {
     }
 }
 
-/// The format of values, for the servers that `rdb-target` names.
+/// The format of values, for the servers named by `rdb-target`.
 pub fn rdb_format(config: &Config) -> Format {
     let target = match config.rdb_target() {
         RdbTarget::Braid => Target::Own,
@@ -266,7 +266,7 @@ impl Engine {
         let mut txn = lock(&self.keyspace, &mut worker.context, LockSet::World(world), 0, now);
         let loaded = load(&mut txn);
         if loaded.is_ok() {
-            // In active mode there is more to be done before clients come.
+            // In active mode more must be done before clients are served.
             self.set_loading(self.active.is_some());
             self.expect_map();
         } else {
@@ -282,16 +282,16 @@ impl Engine {
         self.set_loading(true);
     }
 
-    /// Has clients wait as during a load, if this is a node of a cluster of several and has not
-    /// seen the cluster's records yet: before, it could not say whose slots are whose. Settings can
-    /// be changed meanwhile: some come with the records.
+    /// Makes clients wait as during a load, if this is a node of a cluster of several that has
+    /// not seen the cluster's records yet: until then it does not know the owners of slots.
+    /// Settings can be changed meanwhile: some come with the records.
     pub fn expect_map(&self) {
         if self.cluster.as_ref().and_then(|node| node.map.as_ref()).is_some_and(ClusterMap::is_awaited) {
             self.attention.set(LOADING, true);
         }
     }
 
-    /// The records have been seen, or cannot be read.
+    /// The records have been seen, or cannot be read: clients need not wait any more.
     pub(crate) fn stop_expecting_map(&self) {
         if let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) {
             map.stop_waiting(|| {
@@ -302,7 +302,7 @@ impl Engine {
     }
 
     pub(crate) fn set_loading(&self, is_loading: bool) {
-        // What INFO tells comes last: CONFIG SET works when the load is said to be over.
+        // INFO's status changes last: CONFIG SET works once the load is reported as finished.
         self.config.set_loading(is_loading);
         self.attention.set(LOADING, is_loading);
         // Loading publishes no events.
@@ -360,7 +360,7 @@ impl Engine {
             expired: expired.as_ref(),
             first_db: if manner == Manner::Staged { txn.keyspace().databases() } else { 0 },
             threads: if len.is_some_and(|len| len < CREW_MIN) { 1 } else { config.io_threads() },
-            // A full sync, or what comes after start.
+            // For a full sync, or after startup.
             stands_back: self.replication.link.has_thread.load(Relaxed),
             progress: &state.progress,
         };
@@ -397,8 +397,8 @@ impl Engine {
     }
 }
 
-/// Removes the files that killed processes have left unfinished. To be called at start, before
-/// anything is loaded.
+/// Removes unfinished files left by killed processes. Must be called at startup, before anything
+/// is loaded.
 pub fn remove_left_over_files(config: &Config) {
     let folder = std::env::current_dir().unwrap_or_default();
     temporary::remove_left_over(&folder);

@@ -44,7 +44,7 @@ pub mod session_attention {
     pub const MONITORS: u16 = 8;
     /// Tracks the keys that it reads.
     pub const TRACKS: u16 = 16;
-    /// The current command must run under its locks, though it could do without.
+    /// The current command must run under its locks, even if it could run without.
     pub const LOCKS: u16 = 32;
     /// Is a replica.
     pub const FED: u16 = 64;
@@ -90,16 +90,16 @@ pub struct Session {
     /// Options sent by REPLCONF, also before the client becomes a replica.
     pub replica_options: Option<Box<ReplicaOptions>>,
     pub replica: Option<Arc<Replica>>,
-    /// CLIENT DURABLE: whether its replies wait for the in-sync members of the group; unless it
-    /// has said, `sync-writes` decides.
+    /// CLIENT DURABLE: whether its replies wait for the in-sync members of the group; if `None`,
+    /// `sync-writes` decides.
     pub durable: Option<bool>,
     /// CLIENT NO-EVICT.
     pub no_evict: bool,
-    /// The next command may reach a slot that is on its way here (ASKING).
+    /// The next command may reach a slot that is being moved here (ASKING).
     pub asks: bool,
-    /// The slot of the present command's keys, if it was served here when that was checked.
+    /// The slot of the current command's keys, if it was served here at the check.
     pub(crate) served: Option<u16>,
-    /// Slots that this connection fills, which are on their way here.
+    /// Slots being moved here that this connection fills.
     pub import: Option<Arc<ImportSeat>>,
     /// A script of this client is running.
     pub in_script: bool,
@@ -114,11 +114,11 @@ pub struct Session {
     pub written_to: u64,
     /// Close the connection when the pending replies are sent.
     pub close_after_reply: bool,
-    /// Its command blocks: nothing else runs until it is answered.
+    /// The client's blocked command: nothing else runs until it is answered.
     pub blocked: Option<Box<Blocked>>,
     /// Commands may not block: they run within an atomic context.
     pub deny_blocking: bool,
-    /// Replays commands of an append-only file or a primary, which had succeeded there.
+    /// Replays commands of an append-only file or a primary, which succeeded there.
     pub is_replay: bool,
     /// Result for the current command, computed in the background (`background.rs`).
     pub(crate) precomputed: Option<Box<Precomputed>>,
@@ -212,7 +212,7 @@ impl Session {
         self.user = user;
     }
 
-    /// Resets the session to the state of a new connection.
+    /// Resets the session's user to that of a new connection.
     pub fn log_out(&mut self, acl: &Acl, attention: &Attention) {
         let generation = attention.generation();
         let user = acl.default_user();
@@ -293,7 +293,7 @@ impl Session {
         self.settle_attention();
     }
 
-    /// True if pushes may be sent to it.
+    /// True if pushes may be sent to the client.
     pub fn hears(&self) -> bool {
         self.attention
             & (session_attention::LISTENS | session_attention::MONITORS | session_attention::TRACKS)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The engine's copy of the cluster's map. When a slot leaves this node, subscriptions to its shard
-//! channels end.
+//! The engine's access to the cluster's map, and the end of subscriptions to shard channels whose
+//! slot leaves this node.
 
 use std::sync::Arc;
 
@@ -16,12 +16,13 @@ use crate::forwarding::peers::Forwarding;
 use crate::session::Session;
 
 impl Engine {
-    /// The cluster as this server knows it; none unless it has several nodes.
+    /// The cluster as this server knows it; `None` unless it has several nodes.
     pub fn cluster_view(&self) -> Option<Arc<ClusterView>> {
         Some(self.cluster.as_ref()?.map.as_ref()?.view())
     }
 
-    /// What sends messages of PUBLISH to the cluster's other nodes; none unless it has several.
+    /// The forwarder of PUBLISH messages to the cluster's other nodes; `None` unless it has
+    /// several.
     #[inline]
     pub fn forwarding(&self) -> Option<&Forwarding> {
         let cluster = self.cluster.as_ref()?;
@@ -29,7 +30,8 @@ impl Engine {
     }
 }
 
-/// Has the subscriptions end to shard channels of slots that have gone elsewhere.
+/// Ends subscriptions to shard channels of slots that have moved away, by messages to the
+/// clients.
 pub(crate) fn leave_shard_channels(hub: &Hub, clients: &Registry, slots: &SlotSet) {
     let is_gone = |name: &[u8]| slots.contains(key_hash_slot(name));
     for id in hub.shard_subscribers(is_gone) {
@@ -39,8 +41,8 @@ pub(crate) fn leave_shard_channels(hub: &Hub, clients: &Registry, slots: &SlotSe
     }
 }
 
-/// Ends a client's subscriptions to shard channels of slots that are other nodes', and tells it, as
-/// SUNSUBSCRIBE does.
+/// Ends a client's subscriptions to shard channels of other nodes' slots, and notifies the client
+/// as SUNSUBSCRIBE does.
 pub fn end_foreign_subscriptions(
     view: &ClusterView,
     hub: &Hub,
@@ -53,7 +55,7 @@ pub fn end_foreign_subscriptions(
             continue;
         }
         let count = session.unsubscribe(hub, kind, &name);
-        // Nothing is published to it any more: what was, comes first.
+        // Nothing more is published to it; earlier messages come first.
         hub.claim(&mut session.listener, reply);
         if session.listener.subscriptions.is_none() {
             hub.skip(&mut session.listener);

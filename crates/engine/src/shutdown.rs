@@ -30,7 +30,7 @@ use state::{Stage, State};
 /// Interval between checks of the replicas' progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The shutdown was refused because the dataset could not be saved.
+/// The shutdown was refused: the dataset could not be saved, or `safe` forbids it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ShutdownFailed;
 
@@ -120,7 +120,7 @@ impl Engine {
         }
     }
 
-    /// Has a replica that has everything take over, if there is one.
+    /// Lets a replica that has everything take over, if there is one.
     fn hand_over(&self, request: u64) {
         if self.replication.link.is_replica() || self.lasting_replicas().is_empty() {
             return;
@@ -169,21 +169,31 @@ impl Engine {
     /// must not be saved in part. Called on the script's thread.
     pub fn exit_during_script(&self, name: &str) -> ! {
         log::error!(
-            "Script {name} has written and does not end within shutdown-timeout. The server ends without it, and saves no dump file."
+            "Script {name} has written and is still running after shutdown-timeout. The server exits \
+             without waiting for it or saving a dump file."
         );
         if self.append_only.on.load(Relaxed) {
             self.finish_append_only();
         }
         remove_unfinished_saves();
-        // A requested exit is no failure to a supervisor.
+        // A requested exit is not a failure to a supervisor.
         std::process::exit(0);
     }
 
     /// Saves according to `options.save` and stops the loops, without waiting for replicas. No
-    /// command executes afterwards, because its changes would be lost. Fails if saving fails or
-    /// while the append-only file has no base yet, unless `options.force`. `slot` is the calling
-    /// thread's own, if it executes commands.
+    /// command executes afterwards, because its changes would be lost. Fails if saving fails,
+    /// while the append-only file has no base yet, or if `options.safe` forbids it; not with
+    /// `options.force`. `slot` is the calling thread's own, if it executes commands.
     pub fn shut_down(&self, slot: Option<usize>, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
+        if options.safe && self.is_primary_with_slots() {
+            let outcome = if options.force { "Exit anyway." } else { "Can't exit." };
+            log::warn!(
+                "This node is a primary that owns slots, which become unavailable without it. {outcome}"
+            );
+            if !options.force {
+                return Err(ShutdownFailed);
+            }
+        }
         let ended = self.process.supervisor.patiently(|| None, || self.prepare_shutdown(slot, options));
         match ended {
             Ok(()) => {
@@ -194,6 +204,17 @@ impl Engine {
             Err(ShutdownFailed) => self.process.supervisor.status("Error trying to save the DB, can't exit"),
         }
         ended
+    }
+
+    /// True if a cluster loses slots when this server ends, unless a replica takes over.
+    fn is_primary_with_slots(&self) -> bool {
+        let Some(cluster) = &self.cluster else { return false };
+        match &cluster.map {
+            // A cluster of one node owns all slots.
+            None => true,
+            // The map may not show yet that a replica has taken over.
+            Some(map) => !self.replication.link.is_replica() && map.view().leads_slots(),
+        }
     }
 
     /// The part of [`Engine::shut_down`] before the loops stop.
@@ -241,7 +262,8 @@ impl Engine {
             self.attention.set(STOPPING, true);
             self.finish_append_only();
         }
-        // What would be loaded has everything, and nothing more can be executed or applied.
+        // The files to be loaded next time have everything, and nothing more can be executed or
+        // applied.
         let is_saved = if self.config.appendonly() {
             self.append_only.is_complete(&self.keyspace.journal)
         } else {
@@ -281,7 +303,7 @@ impl Call<'_, '_> {
                 }
             };
             if let Err(error) = std::thread::Builder::new().name("shutdown".into()).spawn(end) {
-                log::warn!("There is no thread to shut down the server: {error}");
+                log::warn!("Cannot start the thread that shuts down the server: {error}");
                 engine.cancel_shutdown(engine.shutdown.state.lock());
                 return Err(CommandError::text(SHUTDOWN_FAILED));
             }

@@ -122,7 +122,7 @@ impl Supervisor {
             if let Err(error) =
                 std::thread::Builder::new().name("supervisor".into()).spawn_scoped(scope, reports)
             {
-                log::warn!("systemd cannot be kept informed: {error}");
+                log::warn!("Cannot notify systemd: {error}");
             }
             work()
         })

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Synchronous writes: replies that wait until every in-sync member of the group has acknowledged
-//! what they may reveal, and the fence: whether this server may serve at present.
+//! the data they may reveal, and the fence: whether this server may currently serve.
 //!
-//! The group decides who is in the set, and until when this server may serve
+//! The group decides which members are in the set, and until when this server may serve
 //! ([`braid_replication::in_sync`]). The loops hold the replies
-//! (`threading/event_loop/durable_replies.rs`); this file decides when they may go, and asks the
-//! replicas, so that acknowledgements come soon.
+//! (`threading/event_loop/durable_replies.rs`); this file decides when they are released, and
+//! asks the replicas, so that acknowledgements come soon.
 
 pub mod state;
 
@@ -25,20 +25,20 @@ use crate::engine::Engine;
 use crate::replication::FOR_REPLICAS;
 use state::{MemberWait, NOT_KNOWN, Revealed, Settled, WAITS_FOR_MEMBERS};
 
-/// How often it is looked whether the members have acknowledged.
+/// Interval of checking whether the members have acknowledged.
 const LOOK: Duration = Duration::from_micros(200);
 
-/// Error in the place of all replies of a batch whose outcome is not known.
+/// Error sent instead of all replies of a batch whose outcome is unknown.
 pub const UNCERTAIN: &str =
     "UNCERTAIN The outcome is unknown: not every in-sync replica has acknowledged in time.";
 
 /// Error of a server outside of any group.
-pub const NO_GROUP: &str = "ERR Synchronous writes need a group: this server is in none";
+pub const NO_GROUP: &str = "ERR Synchronous writes need a group: this server is not in one";
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
 impl Engine {
-    /// Whether this server is in a group.
+    /// True if this server is in a group.
     pub fn has_group(&self) -> bool {
         self.group.is_some() || self.sync_writes.is_debugged.load(Relaxed)
     }
@@ -49,14 +49,14 @@ impl Engine {
         self.apply_sync_writes();
     }
 
-    /// Notes that a client has asked for durable replies.
+    /// Records that a client has requested durable replies.
     pub fn note_durable_client(&self) {
         self.sync_writes.has_durable.store(true, Relaxed);
         self.apply_sync_writes();
     }
 
-    /// Disconnects clients that came to the primary that this server was, when they have had time
-    /// to learn of the change. Called by the group's thread from time to time.
+    /// Disconnects clients that connected while this server was the primary, once they have had
+    /// time to learn of the change. Called by the group's thread from time to time.
     pub(crate) fn tend_former_clients(&self) {
         if self.attention.get() & FORMER_PRIMARY == 0 || !self.sync_writes.former.must_go() {
             return;
@@ -71,7 +71,7 @@ impl Engine {
         }
     }
 
-    /// Follows the settings, the set and the right to serve, and has loops look again.
+    /// Applies the settings, the set and the right to serve, and makes loops check again.
     pub(crate) fn apply_sync_writes(&self) {
         let (config, sync, set) = (&self.config, &self.sync_writes, &self.replication.in_sync);
         let has_group = self.has_group();
@@ -87,10 +87,10 @@ impl Engine {
         self.sync_writes.ring_holders(&self.clients.mailboxes, None);
     }
 
-    /// Whether the settings of synchronous writes go together and can be followed.
+    /// Checks that the settings of synchronous writes are consistent and can be applied.
     pub(crate) fn check_sync_writes(&self, config: &Config) -> Result<(), String> {
         if config.sync_writes() && !self.has_group() {
-            return Err("sync-writes needs a group: this server is in none".into());
+            return Err("sync-writes needs a group: this server is not in one".into());
         }
         if config.sync_level() == SyncLevel::Disk && !config.appendonly() {
             return Err("sync-level disk needs appendonly yes".into());
@@ -98,14 +98,14 @@ impl Engine {
         Ok(())
     }
 
-    /// What replies wait for: the settings say it, but in a group memory is enough only when the
+    /// What replies wait for: the configured level, but in a group memory is enough only if the
     /// record says so.
     pub(crate) fn sync_level(&self) -> SyncLevel {
         if self.replication.in_sync.needs_disk() { SyncLevel::Disk } else { self.config.sync_level() }
     }
 
-    /// [`FENCED`] if this server may not serve now, else 0. For each batch, when its requests have
-    /// been received; costs a look without a group.
+    /// [`FENCED`] if this server may not serve now, else 0. Called for each batch, after its
+    /// requests have been received; costs one load without a group.
     #[inline]
     pub fn fence(&self) -> u64 {
         let set = &self.replication.in_sync;
@@ -119,8 +119,8 @@ impl Engine {
         self.replication.in_sync.slow_members(self.sync_level(), now, timeout)
     }
 
-    /// A replica has acknowledged an offset of the journal: if it is a member of the group, replies
-    /// may go, and others be asked for.
+    /// Handles a replica's acknowledgement of a journal offset: if the replica is a member of the
+    /// group, replies may be released, and the replicas asked for more.
     pub(crate) fn note_member(
         &self,
         replica: &Arc<Replica>,
@@ -129,14 +129,14 @@ impl Engine {
         context: &mut Context,
     ) {
         let Some((member, epoch)) = &replica.options.member else { return };
-        // What lies behind the journal's end, or is acknowledged before the full sync has been
-        // sent, is not of this history.
+        // An offset beyond the journal's end, or acknowledged before the full sync has been sent,
+        // does not belong to this history.
         if replica.stage() != Stage::Online || offset > self.keyspace.journal.end() {
             return;
         }
         let on_disk = on_disk.map(|on_disk| on_disk.min(offset));
         if self.replication.in_sync.note(member, *epoch, offset, on_disk) {
-            // The caller's loop looks before it sleeps.
+            // The caller's loop checks before it sleeps.
             self.sync_writes.ring_holders(&self.clients.mailboxes, Some(context.slot));
         }
         if !context.outside && self.must_ask_members() {
@@ -144,20 +144,20 @@ impl Engine {
         }
     }
 
-    /// Whether the caller is to ask the replicas ([`Engine::ask_members`]): a reply waits for more
+    /// True if the caller must ask the replicas ([`Engine::ask_members`]): a reply waits for more
     /// than has been asked for.
     pub fn must_ask_members(&self) -> bool {
         self.replication.in_sync.must_ask(self.sync_level(), boot_nanos())
     }
 
-    /// Asks the replicas, as [`Engine::must_ask_members`] wants it. Inside of the gate.
+    /// Asks the replicas, if [`Engine::must_ask_members`] requires it. Inside of the gate.
     pub fn ask_members(&self, context: &mut Context) {
         if !self.append_question(context) {
             self.replication.in_sync.not_asked();
         }
     }
 
-    /// Asks the replicas, and remembers when. False if there is none to ask. Inside of the gate.
+    /// Asks the replicas, and records when. False if there are none to ask. Inside of the gate.
     pub fn append_question(&self, context: &mut Context) -> bool {
         if !self.journals_for(FOR_REPLICAS) {
             return false;
@@ -167,15 +167,15 @@ impl Engine {
         let range = journal.append_aside(context.slot, &mut context.journal, question);
         debug_assert_eq!(range.end - range.start, QUESTION_LEN);
         self.replication.in_sync.asked(range.end, nanos);
-        // Before the check of who is asleep: a loop that sleeps must not keep the question back.
+        // Before checking which loops are asleep: a sleeping loop must not delay the question.
         self.replication.asked_at.store(range.end, SeqCst);
         self.tell_news(context);
         true
     }
 
-    /// Waits until the in-sync members have what has been changed so far, for `patience` at most.
-    /// For a thread that changes many keys in the background: what it is ahead of the members,
-    /// clients' replies wait longer. Outside of the gate.
+    /// Waits, for at most `patience`, until the in-sync members have all changes made so far. For
+    /// a thread that changes many keys in the background: its lead over the members adds to the
+    /// wait of clients' replies. Outside of the gate.
     pub(crate) fn wait_for_members(&self, patience: Duration) {
         let (set, began) = (&self.replication.in_sync, Instant::now());
         let offset = set.without_question(self.keyspace.journal.end());
@@ -190,8 +190,8 @@ impl Engine {
         }
     }
 
-    /// What a reply to the commands executed so far may reveal. `for_members`: to a client that
-    /// waits for members.
+    /// What a reply to the commands executed so far may reveal. `for_members`: the client waits
+    /// for members.
     pub fn revealed(&self, for_members: bool, losses: u64) -> Revealed {
         let (offset, set) = (self.keyspace.journal.end(), &self.replication.in_sync);
         let members = for_members.then(|| MemberWait {
@@ -202,7 +202,7 @@ impl Engine {
         Revealed { offset, members }
     }
 
-    /// What held replies reveal, known now, of which it was not known before.
+    /// What held replies reveal, now that it is known.
     pub fn revealed_by_now(&self, before: &Revealed) -> Revealed {
         let Some(wait) = before.members else { return *before };
         let now = self.revealed(true, wait.losses);
@@ -210,7 +210,7 @@ impl Engine {
         Revealed { members, ..now }
     }
 
-    /// Whether replies may be sent that reveal this, or why not; `None` if they have to wait.
+    /// Whether replies that reveal this may be sent, or why not; `None` if they must wait.
     pub fn outcome_of(&self, revealed: &Revealed) -> Option<Settled> {
         match (self.progress_on_disk(revealed.offset), revealed.members) {
             (Some(false), _) => Some(Settled::DiskFailed),
@@ -222,7 +222,7 @@ impl Engine {
 
     fn member_outcome(&self, revealed: &Revealed, wait: MemberWait, on_disk: bool) -> Option<Settled> {
         let (set, level) = (&self.replication.in_sync, self.sync_level());
-        // Before all else: without a set nothing is left to wait for.
+        // Checked first: without a set nothing is left to wait for.
         if set.losses() != wait.losses {
             return Some(Settled::Uncertain);
         }
@@ -243,8 +243,8 @@ impl Engine {
         (waited > self.give_up_ms() * NANOS_PER_MS).then_some(Settled::Uncertain)
     }
 
-    /// Milliseconds after which the outcome of a reply that waits is given up: a slow member has
-    /// had the time to leave the set.
+    /// Milliseconds after which the outcome of a waiting reply is given up: by then a slow member
+    /// has had the time to leave the set.
     fn give_up_ms(&self) -> u64 {
         u64::from(self.config.sync_timeout_ms()) + u64::from(self.config.lease_time_ms())
     }
@@ -254,8 +254,8 @@ impl Engine {
         self.replication.in_sync.size() == 0 || self.append_only.synced() >= offset
     }
 
-    /// Rings a loop's bell once when [`Engine::outcome_of`] may have changed, and asks for what is
-    /// missing. Earlier changes are not reported.
+    /// Rings a loop's bell once when [`Engine::outcome_of`] may have changed, and requests what
+    /// is missing. Earlier changes are not reported.
     pub fn ask_for_progress(&self, slot: usize, revealed: &Revealed) {
         let is_disk = self.sync_level() == SyncLevel::Disk;
         if let Some(wait) = revealed.members {
@@ -276,7 +276,7 @@ impl Engine {
     /// Milliseconds after which a held reply is checked again without any news.
     pub fn hold_patience_ms(&self, wait: &MemberWait) -> i64 {
         if self.sync_level() == SyncLevel::Disk {
-            // Replicas do not tell when they have synced: they are asked again and again.
+            // Replicas do not report when they have synced: they are asked repeatedly.
             return 1;
         }
         let waited = boot_nanos().saturating_sub(wait.since) / NANOS_PER_MS;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What several tests of this crate need.
+//! Helpers shared by tests of this crate.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use braid_config::Config;
 use crate::engine::row::{Row, Rows};
 use crate::engine::{Engine, Start};
 
-/// The engine of a node of a cluster of several, with these commands alone. There is no etcd.
+/// The engine of a node of a cluster of several, with only these commands. There is no etcd.
 pub(crate) fn cluster_engine(folder: &tempfile::TempDir, rows: &'static [Row]) -> Arc<Engine> {
     let config = Config::new();
     let settings = format!(

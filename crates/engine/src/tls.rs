@@ -32,13 +32,13 @@ pub fn settings(config: &Config) -> TlsSettings {
     }
 }
 
-/// How to connect to another server: from `bind-source-addr`, and with TLS if that is wanted.
+/// Options for connecting to another server: from `bind-source-addr`, and by TLS if `is_tls`.
 pub fn connect_options(config: &Config, is_tls: bool, timeout: Duration) -> Result<ConnectOptions, String> {
     let tls = is_tls.then(|| client_config(config)).transpose()?;
     Ok(ConnectOptions { source: config.bind_source_addr().to_string(), tls, timeout })
 }
 
-/// Configuration of connections to etcd; `None` without its authorities' file.
+/// Configuration of connections to etcd; `None` if no CA file is set.
 pub fn of_etcd(config: &Config) -> Result<Option<Arc<ClientConfig>>, String> {
     let authorities = config.etcd_ca_cert_file();
     if authorities.is_empty() {

@@ -126,7 +126,7 @@ fn clear(slot: &mut CacheSlot, bytes: &mut usize) {
 mod tests {
     use super::*;
 
-    // States come from a keyspace alone: two of them, one after a change.
+    // Only a keyspace creates states: this returns two, the second after a change.
     fn states() -> (State, State) {
         use braid_base::hash::KeyHasher;
         use braid_keyspace::context::Context;

@@ -35,7 +35,7 @@ impl Worker {
     /// The worker of one thread.
     pub fn new(context: Context, hot_keys: Arc<HotKeys>) -> Worker {
         let (boundary, now_ms) = (Ticks::now(), braid_base::clock::unix_ms());
-        // No version: the first batch reads the settings.
+        // An invalid version, so that the first batch reads the settings.
         Worker {
             context,
             boundary,
@@ -95,7 +95,7 @@ impl Worker {
         self.boundary
     }
 
-    /// The time of the present batch, ms since the Unix epoch.
+    /// The time of the current batch, ms since the Unix epoch.
     pub fn now_ms(&self) -> i64 {
         self.now_ms
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Changes of keys by threads that are no loop's (the link to a primary, MIGRATE), with the world
-//! stopped: the change, and all that follows from it.
+//! Changes of keys with the world stopped by threads other than loops (the link to a primary,
+//! MIGRATE): the change and its follow-up work.
 
 use braid_base::gate::World;
 use braid_keyspace::Txn;
@@ -11,8 +11,8 @@ use crate::locks::{LockSet, lock};
 use crate::worker::Worker;
 
 impl Engine {
-    /// Makes a change, tells clients that track keys and listen, wakes the journal's readers and
-    /// serves clients that wait for keys. `worker` has a slot that is free while the world is
+    /// Makes a change, notifies clients that track keys or listen, wakes the journal's readers,
+    /// and serves clients that wait for keys. `worker` has a slot that is free while the world is
     /// stopped.
     pub(crate) fn change_in_world<R>(
         &self,

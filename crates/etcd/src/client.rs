@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The calls: choice of the endpoint, authentication, and the meaning of replies.
+//! The calls: endpoint selection, authentication, and interpretation of replies.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -19,8 +19,8 @@ use crate::kv::{self, KeyValue, LeaseId, Outcome, Transaction};
 use crate::options::Options;
 use crate::watch::Watch;
 
-/// A client of one etcd cluster, shared by all its clones. Calls block at most for
-/// [`Options::request_timeout`] and may be made from several threads at once.
+/// A client of one etcd cluster, shared by all its clones. A call blocks for at most
+/// [`Options::request_timeout`]. Threads may make calls concurrently.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -32,21 +32,21 @@ struct Inner {
     seconds_ahead: AtomicI64,
 }
 
-/// A member's state.
+/// The state of a cluster member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     pub version: String,
     pub cluster: u64,
     pub member: u64,
-    /// None while there is no leader.
+    /// `None` while there is no leader.
     pub leader: Option<u64>,
     pub revision: i64,
-    /// Size of the database file in bytes.
+    /// The size of the database file in bytes.
     pub database_size: u64,
 }
 
 impl Client {
-    /// Connects to nothing yet. Errors are wrong options.
+    /// Does not connect yet. Fails only on invalid options.
     pub fn new(options: &Options) -> Result<Client, Error> {
         Ok(Client(Arc::new(Inner {
             endpoints: Arc::new(Endpoints::new(options.addresses()?)),
@@ -57,18 +57,19 @@ impl Client {
         })))
     }
 
-    /// The endpoint that answered last, or is tried next.
+    /// The endpoint that answered last, or that is tried next.
     pub fn endpoint(&self) -> &str {
         self.0.endpoints.address(self.0.endpoints.current())
     }
 
-    /// Seconds by which this machine's clock is ahead of that of the member that answered last;
-    /// negative if it is behind. 0 before the first answer, or if answers have no date.
+    /// The number of seconds by which this machine's clock is ahead of that of the member that
+    /// answered last; negative if it is behind. 0 before the first answer, or if answers have no
+    /// date.
     pub fn seconds_ahead(&self) -> i64 {
         self.0.seconds_ahead.load(Relaxed)
     }
 
-    /// The key as the majority of the cluster has it.
+    /// The key, as the majority of the cluster has it.
     pub fn get(&self, key: &[u8]) -> Result<Option<KeyValue>, Error> {
         self.call("/v3/kv/range", json!({"key": json::encode(key)}), |reply| {
             json::revision_of(reply)?;
@@ -76,20 +77,21 @@ impl Client {
         })
     }
 
-    /// All keys that begin with `prefix`, by name, and the revision at which they were so: a watch
-    /// goes on from the one after it.
+    /// All keys that begin with `prefix`, sorted by name, and the revision of this state: a watch
+    /// continues from the revision after it.
     pub fn get_prefix(&self, prefix: &[u8]) -> Result<(Vec<KeyValue>, i64), Error> {
         self.call("/v3/kv/range", kv::range(prefix), |reply| {
             Ok((KeyValue::decode_all(reply)?, json::revision_of(reply)?))
         })
     }
 
-    /// Sets a key, answers the change's revision. [`Error::LeaseGone`] if the lease has expired.
+    /// Sets a key and returns the revision of the change. [`Error::LeaseGone`] if the lease has
+    /// expired.
     pub fn put(&self, key: &[u8], value: &[u8], lease: Option<LeaseId>) -> Result<i64, Error> {
         self.call("/v3/kv/put", kv::put(key, value, lease), json::revision_of)
     }
 
-    /// Deletes a key; whether there was one.
+    /// Deletes a key. Returns true if it existed.
     pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         self.call("/v3/kv/deleterange", json!({"key": json::encode(key)}), |reply| {
             json::revision_of(reply)?;
@@ -102,19 +104,19 @@ impl Client {
         self.call("/v3/kv/txn", transaction.encode(), |reply| transaction.decode(reply))
     }
 
-    /// A new lease. etcd may make it longer than asked for: at least one and a half election
-    /// timeouts, which is 2 s by default.
+    /// Creates a lease. etcd may make it longer than requested: at least one and a half election
+    /// timeouts, 2 s by default.
     pub fn grant(&self, seconds: u32) -> Result<LeaseId, Error> {
         self.call("/v3/lease/grant", json!({"TTL": json::integer(seconds.into())}), |reply| {
             json::revision_of(reply)?;
             match json::integer_of(reply, "ID")? {
-                0 => Err("the lease has no number".into()),
+                0 => Err("the lease has no ID".into()),
                 id => Ok(LeaseId(id)),
             }
         })
     }
 
-    /// Renews a lease: the seconds that it lives from now, or none if it is gone.
+    /// Renews a lease. Returns its remaining seconds, or `None` if it is gone.
     pub fn keep_alive(&self, LeaseId(id): LeaseId) -> Result<Option<u32>, Error> {
         let decode = |reply: &Value| {
             json::revision_of(reply)?;
@@ -131,16 +133,16 @@ impl Client {
         })
     }
 
-    /// The seconds that a lease has left, without renewing it; none if it is gone.
+    /// The remaining seconds of a lease, without renewing it; `None` if it is gone.
     pub fn time_to_live(&self, LeaseId(id): LeaseId) -> Result<Option<u32>, Error> {
         self.call("/v3/lease/timetolive", json!({"ID": json::integer(id)}), |reply| {
             json::revision_of(reply)?;
-            // Without a field, less than a second is left; a lease that is gone has -1.
+            // A missing field means less than a second; a lease that is gone has -1.
             Ok(u32::try_from(json::integer_of(reply, "TTL")?).ok())
         })
     }
 
-    /// Ends a lease and deletes its keys; whether there was one.
+    /// Ends a lease and deletes its keys. Returns true if the lease existed.
     pub fn revoke(&self, LeaseId(id): LeaseId) -> Result<bool, Error> {
         let result = self.call("/v3/lease/revoke", json!({"ID": json::integer(id)}), json::revision_of);
         match result {
@@ -150,7 +152,7 @@ impl Client {
         }
     }
 
-    /// State of the member that answers.
+    /// The state of the member that answers.
     pub fn status(&self) -> Result<Status, Error> {
         self.call("/v3/maintenance/status", json!({}), |reply| {
             let header = json::required(reply, "header")?;
@@ -167,8 +169,8 @@ impl Client {
     }
 
     /// Watches the keys that begin with `prefix`, from a revision on (0: from now on). `pause` is
-    /// how long [`Watch::wait`] waits for a change, and etcd may take no longer to open the watch:
-    /// 1 s is right, less than 500 ms too little.
+    /// how long [`Watch::wait`] waits for a change, and also how long etcd may take to open the
+    /// watch: 1 s is appropriate, less than 500 ms is too short.
     pub fn watch_prefix(&self, prefix: &[u8], from_revision: i64, pause: Duration) -> Result<Watch, Error> {
         let mut request = kv::range(prefix);
         request["start_revision"] = json::integer(from_revision);
@@ -183,7 +185,7 @@ impl Client {
         })
     }
 
-    /// A call with one reply.
+    /// A call with a single reply.
     fn call<T>(
         &self,
         path: &str,
@@ -208,8 +210,8 @@ impl Client {
         decode(&reply).map_err(|reason| Failure::Final(http::wrong(address, &reason)))
     }
 
-    /// Sends a request to the first endpoint that can be reached. One that may have got it is the
-    /// last.
+    /// Sends a request to the first reachable endpoint. After an endpoint that may have received
+    /// it, no other one is tried.
     fn send(
         &self,
         path: &str,
@@ -263,7 +265,8 @@ impl Client {
         http::exchange(&self.0.agent, address, path, body, token, limits)
     }
 
-    /// Leaves the endpoint if it failed, but not for a refusal, which any other would give as well.
+    /// Leaves the endpoint after a failure, but not after a refusal, which any other would give
+    /// as well.
     fn count<T>(&self, index: usize, result: Result<T, Failure>) -> Result<T, Failure> {
         if let Err(Failure::NotSent(_) | Failure::Final(Error::Unknown(_) | Error::Invalid(_))) = &result {
             self.0.endpoints.leave(index);
@@ -271,7 +274,7 @@ impl Client {
         result
     }
 
-    /// Runs a call with a login, which is renewed once if etcd does not take it.
+    /// Runs a call with a login, which is renewed once if etcd rejects it.
     fn with_login<T>(
         &self,
         mut call: impl FnMut(Option<&str>, Instant) -> Result<T, Failure>,
@@ -291,7 +294,7 @@ impl Client {
         }
     }
 
-    /// Forgets a token, unless another thread has renewed it already.
+    /// Drops a token, unless another thread has already renewed it.
     fn forget(&self, token: &Arc<str>) {
         let mut cached = self.0.token.lock();
         if cached.as_ref().is_some_and(|cached| Arc::ptr_eq(cached, token)) {
@@ -312,15 +315,17 @@ impl Client {
                 *self.0.token.lock() = Some(Arc::clone(&token));
                 Ok(token)
             }
-            // The request that the login is for has not been sent.
-            Err(Failure::Final(Error::Unknown(text))) => Err(Error::Unreachable(format!("no login: {text}"))),
+            // The request that needs the login has not been sent.
+            Err(Failure::Final(Error::Unknown(text))) => {
+                Err(Error::Unreachable(format!("login failed: {text}")))
+            }
             Err(failure) => Err(failure.into_error()),
         }
     }
 }
 
-/// Seconds by which this machine's clock is ahead of the date of a reply that has just come; 0 if
-/// it has none.
+/// The number of seconds by which this machine's clock is ahead of the date of a reply that has
+/// just arrived; 0 if it has no date.
 fn seconds_ahead_of(response: &Response<Body>) -> i64 {
     let date = response.headers().get("date").and_then(|date| date.to_str().ok());
     let Some(date) = date.and_then(|date| httpdate::parse_http_date(date).ok()) else { return 0 };
@@ -336,7 +341,7 @@ fn seconds_of(reply: &Value) -> Result<Option<u32>, Wrong> {
     Ok(u32::try_from(json::integer_of(reply, "TTL")?).ok().filter(|&seconds| seconds > 0))
 }
 
-/// One error for all endpoints that could not be used: the kind that most needs an operator.
+/// One error for all endpoints that could not be used, of the kind that most needs an operator.
 fn all_of(errors: Vec<Error>) -> Error {
     let text = errors.iter().map(Error::to_string).collect::<Vec<_>>().join("; ");
     let has = |kind: fn(&Error) -> bool| errors.iter().any(kind);

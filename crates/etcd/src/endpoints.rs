@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The endpoints of a cluster, and which of them requests go to.
+//! The endpoints of a cluster, and the selection of the next one to use.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// All endpoints, in the order of the options.
 pub struct Endpoints {
     list: Vec<Endpoint>,
-    /// The endpoint to begin with: the one that answered last.
+    /// The endpoint to try first: the one that answered last.
     current: AtomicUsize,
 }
 
 struct Endpoint {
     /// `scheme://host:port`.
     address: String,
-    /// It has answered as an etcd since its last failure. Until then it is given nothing that may
-    /// be executed.
+    /// It has answered like an etcd server since its last failure. Until then it gets no request
+    /// that may be executed.
     is_checked: AtomicBool,
     failures: AtomicU64,
 }
 
 impl Endpoints {
-    /// At least one address.
+    /// `addresses` has at least one entry.
     pub fn new(addresses: Vec<String>) -> Endpoints {
         let endpoint =
             |address| Endpoint { address, is_checked: AtomicBool::new(false), failures: AtomicU64::new(0) };
@@ -35,7 +35,7 @@ impl Endpoints {
         self.current.load(Ordering::Relaxed)
     }
 
-    /// All of them, beginning with the current one.
+    /// All endpoints, starting with the current one.
     pub fn in_turn(&self) -> impl Iterator<Item = usize> + use<> {
         let (first, count) = (self.current(), self.list.len());
         (0..count).map(move |step| (first + step) % count)
@@ -49,17 +49,17 @@ impl Endpoints {
         self.list[index].is_checked.store(true, Ordering::Release);
     }
 
-    /// How often the endpoint has failed.
+    /// The number of failures of the endpoint.
     pub fn failures(&self, index: usize) -> u64 {
         self.list[index].failures.load(Ordering::Acquire)
     }
 
-    /// The endpoint has answered.
+    /// The endpoint has answered: stay with it.
     pub fn stay(&self, index: usize) {
         self.current.store(index, Ordering::Relaxed);
     }
 
-    /// Leaves an endpoint that failed for the next one.
+    /// The endpoint has failed: move on to the next one.
     pub fn leave(&self, index: usize) {
         self.list[index].is_checked.store(false, Ordering::Release);
         self.list[index].failures.fetch_add(1, Ordering::AcqRel);

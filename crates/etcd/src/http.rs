@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One request to one endpoint, and the meaning of its failure.
+//! One request to one endpoint, and the classification of its failure.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::options::Options;
 use crate::transport::{Dial, Names, NotConnected, is_certificate_error, text_of, tls_error};
 use crate::{Error, json};
 
-/// Largest reply, in bytes.
+/// The maximum size of a reply, in bytes.
 pub const REPLY_LIMIT: u64 = 8 << 20;
 
-/// Why an exchange failed, for the client to decide how to go on.
+/// Reasons why an exchange failed, by which the client decides how to continue.
 #[derive(Debug)]
 pub enum Failure {
     /// Nothing was sent: another endpoint may be tried.
@@ -33,7 +33,7 @@ impl Failure {
     }
 }
 
-/// The HTTP client. Neither redirects nor proxies of the environment are followed.
+/// The HTTP client. It follows no redirects and ignores proxies from the environment.
 pub fn agent(options: &Options) -> Agent {
     let config = Agent::config_builder()
         .http_status_as_error(false)
@@ -47,37 +47,37 @@ pub fn agent(options: &Options) -> Agent {
     Agent::with_parts(config, Dial::new(options.tls.clone()), Names::default())
 }
 
-/// Time left of a call.
+/// The time left for a call.
 pub fn left(deadline: Instant) -> Duration {
-    // ureq takes zero for an error of its own: the least time fails soon enough.
+    // ureq treats zero as an error of its own: the shortest time fails soon enough.
     deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
 }
 
-/// Whether an etcd that is new enough answers at the address. Changes nothing, so that its failure,
-/// unlike that of a request, is certain not to have executed anything.
+/// Checks that a recent enough etcd answers at the address. The check changes nothing, so when it
+/// fails, in contrast to a request, certainly nothing has been executed.
 pub fn check(agent: &Agent, address: &str, limit: Duration) -> Result<(), Error> {
-    let invalid = |what: &str| Error::Invalid(format!("{address} is not an etcd: {what}"));
+    let invalid = |what: &str| Error::Invalid(format!("{address} is not an etcd server: {what}"));
     let answer = agent.get(format!("{address}/version")).config().timeout_global(Some(limit)).build().call();
     let answer = answer.and_then(|mut response| {
         let status = response.status().as_u16();
         Ok((status, response.body_mut().with_config().limit(REPLY_LIMIT).read_to_vec()?))
     });
     match answer {
-        Ok((401 | 403, _)) => Err(Error::Refused(format!("{address} refuses access"))),
+        Ok((401 | 403, _)) => Err(Error::Refused(format!("{address} denies access"))),
         Ok((200, text)) => {
             let version: Value =
-                serde_json::from_slice(&text).map_err(|_| invalid("its version is no JSON"))?;
+                serde_json::from_slice(&text).map_err(|_| invalid("its version is not JSON"))?;
             let version = json::text_of(&version, "etcdserver").map_err(|wrong| invalid(&wrong))?;
             let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
             match (numbers.next().flatten(), numbers.next().flatten()) {
                 (Some(3), Some(4..)) | (Some(4..), Some(_)) => Ok(()),
                 (Some(_), Some(_)) => {
-                    Err(Error::Invalid(format!("{address} is etcd {version}: 3.4 or newer is needed")))
+                    Err(Error::Invalid(format!("{address} runs etcd {version}: 3.4 or newer is required")))
                 }
-                _ => Err(invalid("it tells no version")),
+                _ => Err(invalid("it reports no version")),
             }
         }
-        Ok((status, _)) => Err(invalid(&format!("it answers with status {status}"))),
+        Ok((status, _)) => Err(invalid(&format!("it replies with status {status}"))),
         Err(error) => Err(check_failed(address, &error)),
     }
 }
@@ -91,16 +91,17 @@ fn check_failed(address: &str, error: &HttpError) -> Error {
     }
     match error {
         HttpError::Timeout(_) => Error::Unreachable(format!("{address} does not answer in time")),
-        // A server that wants a certificate may close before its alert has been read.
+        // A server that requires a certificate may close before its alert has been read.
         HttpError::Io(error) if address.starts_with("https") => Error::Unreachable(format!(
-            "{address} closed the connection after the TLS handshake ({}): does it want a client certificate?",
+            "{address} closed the connection after the TLS handshake ({}): does it require a client \
+             certificate?",
             text_of(error)
         )),
-        HttpError::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            Error::Invalid(format!("{address} is not an etcd: it closes the connection without an answer"))
-        }
+        HttpError::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Error::Invalid(format!(
+            "{address} is not an etcd server: it closes the connection without a reply"
+        )),
         HttpError::Io(error) => Error::Unreachable(format!("{address}: {}", text_of(error))),
-        error => Error::Invalid(format!("{address} is not an etcd: {error}")),
+        error => Error::Invalid(format!("{address} is not an etcd server: {error}")),
     }
 }
 
@@ -112,21 +113,21 @@ fn not_connected(address: &str, error: &HttpError) -> Option<Error> {
 
 fn tls_failed(address: &str, error: &rustls::Error, is_certificate: bool) -> Error {
     if is_certificate {
-        Error::Refused(format!("{address} refuses our certificate, or the lack of one: {error}"))
+        Error::Refused(format!("{address} rejects this server's certificate, or requires one: {error}"))
     } else {
         Error::Unreachable(format!("{address}: {error}"))
     }
 }
 
-/// How long a stream may take.
+/// Time limits of an exchange.
 pub enum Limits {
-    /// The reply's last byte must be there by then.
+    /// The last byte of the reply must arrive by this time.
     Total(Instant),
-    /// The reply begins by then, and its body is read with pauses of at most this length.
+    /// The reply must begin by this time; its body is read with pauses of at most this length.
     Stream { begin: Instant, pause: Duration },
 }
 
-/// Sends one request. The reply's status is 200.
+/// Sends one request. A returned reply has status 200.
 pub fn exchange(
     agent: &Agent,
     address: &str,
@@ -153,14 +154,14 @@ pub fn exchange(
     match response.status().as_u16() {
         200 => Ok(response),
         status => {
-            // The text may be missing: the status alone decides then.
+            // The text may be missing; then the status alone decides.
             let text = response.body_mut().with_config().limit(REPLY_LIMIT).read_to_vec().unwrap_or_default();
             Err(refused(address, status, &text))
         }
     }
 }
 
-/// The whole reply as JSON; newline-separated replies of a stream are not expected here.
+/// The whole reply as one JSON object, not the newline-separated replies of a stream.
 pub fn read(address: &str, mut response: Response<Body>) -> Result<Value, Failure> {
     let text = response.body_mut().with_config().limit(REPLY_LIMIT).read_to_vec();
     let text = text.map_err(|error| exchange_failed(address, &error))?;
@@ -171,9 +172,9 @@ pub fn read(address: &str, mut response: Response<Body>) -> Result<Value, Failur
     }
 }
 
-/// A reply that is not understood.
+/// The error for a reply that cannot be parsed.
 pub fn wrong(address: &str, what: &str) -> Error {
-    Error::Invalid(format!("the answer of {address} is not understood: {what}"))
+    Error::Invalid(format!("{address} sent an invalid reply: {what}"))
 }
 
 /// The failure of a request that may have been sent.
@@ -181,13 +182,13 @@ pub fn exchange_failed(address: &str, error: &HttpError) -> Failure {
     if let Some(error) = not_connected(address, error) {
         return Failure::NotSent(error);
     }
-    // A handshake of TLS 1.3 ends on our side before the server has looked at our certificate; what
-    // it has not looked at it has executed nothing for.
+    // With TLS 1.3 the handshake ends on our side before the server has checked our certificate.
+    // Until it has, it executes nothing.
     if let Some(tls) = tls_error(error).filter(|tls| is_certificate_error(tls)) {
         return Failure::NotSent(tls_failed(address, tls, true));
     }
     Failure::Final(match error {
-        HttpError::Timeout(Timeout::PerRead) => Error::Unknown(format!("{address} has fallen silent")),
+        HttpError::Timeout(Timeout::PerRead) => Error::Unknown(format!("{address} stopped responding")),
         HttpError::Timeout(_) => Error::Unknown(format!("{address} did not answer in time")),
         HttpError::Io(error) => {
             Error::Unknown(format!("the connection to {address} was lost: {}", text_of(error)))
@@ -200,7 +201,7 @@ pub fn exchange_failed(address: &str, error: &HttpError) -> Failure {
     })
 }
 
-/// What a status other than 200 means.
+/// The meaning of a status other than 200.
 fn refused(address: &str, status: u16, text: &[u8]) -> Failure {
     let answer = serde_json::from_slice::<Value>(text).ok().filter(Value::is_object);
     let code = answer.as_ref().and_then(|answer| answer.get("code")?.as_i64());
@@ -210,28 +211,26 @@ fn refused(address: &str, status: u16, text: &[u8]) -> Failure {
             let text = if message.is_empty() { format!("status {status}") } else { message };
             Failure::Final(Error::Unknown(format!("{address} failed: {text}")))
         }
-        (401, _) => Failure::Login(format!("{address} refuses access: {message}")),
-        (403, None) => Failure::Final(Error::Refused(format!("{address} refuses access"))),
+        (401, _) => Failure::Login(format!("{address} denies access: {message}")),
+        (403, None) => Failure::Final(Error::Refused(format!("{address} denies access"))),
         (400.., Some(code)) => by_code(address, code, &message),
         (300..400, _) => Failure::Final(wrong(address, "it is a redirect")),
-        (404, None) => {
-            Failure::Final(wrong(address, "it has no such path; is its JSON gateway switched off?"))
-        }
+        (404, None) => Failure::Final(wrong(address, "it has no such path: is its JSON gateway disabled?")),
         _ => Failure::Final(wrong(address, &format!("status {status}"))),
     }
 }
 
 fn message_of(answer: &Value) -> String {
     let text = |name| answer.get(name).and_then(Value::as_str);
-    // From outside: not more than a line of a log takes.
+    // Untrusted text: limited to what fits a line of a log.
     text("message").or(text("error")).unwrap_or_default().chars().take(300).collect()
 }
 
-/// What a gRPC code below the level of failures means. Only codes that etcd gives before it
-/// executes anything count as refused: "no space" (8), for one, is also said of a change that was
-/// made.
+/// The meaning of a gRPC code other than a server failure. Only codes that etcd returns before it
+/// executes anything count as refusals: "no space" (8), for example, is also returned for changes
+/// that were made.
 fn by_code(address: &str, code: i64, message: &str) -> Failure {
-    let text = format!("{address} refuses the request: {message}");
+    let text = format!("{address} rejects the request: {message}");
     match code {
         16 => Failure::Login(text),
         3 if message.contains("revision of auth store is old") => Failure::Login(text),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The JSON of etcd's gateway: bytes are base64, 64-bit integers are strings, and fields that are
-//! zero, false or empty are left out. A value of another type is an error, never a default.
+//! JSON as etcd's gateway uses it: bytes are base64, 64-bit integers are strings, and fields that
+//! are zero, false or empty are omitted. A value of another type is an error, never a default.
 
 use std::str::FromStr;
 
@@ -8,21 +8,21 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// What is wrong with a reply.
+/// The description of an error in a reply.
 pub type Wrong = String;
 
 pub fn encode(bytes: &[u8]) -> Value {
     Value::String(STANDARD.encode(bytes))
 }
 
-/// 64-bit integers are strings in requests, too: a JSON number is not exact beyond 2^53.
+/// 64-bit integers are strings in requests as well: a JSON number is not exact beyond 2^53.
 pub fn integer(number: i64) -> Value {
     Value::String(number.to_string())
 }
 
-/// A field of an object, if it is there.
+/// A field of an object, if present and not null.
 pub fn field<'a>(value: &'a Value, name: &str) -> Result<Option<&'a Value>, Wrong> {
-    let object = value.as_object().ok_or_else(|| format!("an object with '{name}' was expected"))?;
+    let object = value.as_object().ok_or_else(|| format!("expected an object with '{name}'"))?;
     Ok(object.get(name).filter(|value| !value.is_null()))
 }
 
@@ -38,7 +38,7 @@ pub fn integer_of(value: &Value, name: &str) -> Result<i64, Wrong> {
     number_of(value, name, Value::as_i64)
 }
 
-/// IDs of members are unsigned and use all 64 bits.
+/// Member IDs are unsigned and use all 64 bits.
 pub fn unsigned_of(value: &Value, name: &str) -> Result<u64, Wrong> {
     number_of(value, name, Value::as_u64)
 }
@@ -68,7 +68,7 @@ pub fn truth_of(value: &Value, name: &str) -> Result<bool, Wrong> {
     match field(value, name)? {
         None => Ok(false),
         Some(Value::Bool(truth)) => Ok(*truth),
-        Some(_) => Err(format!("'{name}' is not a truth value")),
+        Some(_) => Err(format!("'{name}' is not a boolean")),
     }
 }
 
@@ -80,17 +80,17 @@ pub fn list_of<'a>(value: &'a Value, name: &str) -> Result<&'a [Value], Wrong> {
     }
 }
 
-/// A field that every reply of the kind has.
+/// A field that must be present in such a reply.
 pub fn required<'a>(value: &'a Value, name: &str) -> Result<&'a Value, Wrong> {
     field(value, name)?.ok_or_else(|| format!("'{name}' is missing"))
 }
 
-/// Revision of the store when etcd answered. A reply without a header is none of etcd's.
+/// The store's revision when etcd answered. A reply without a header is not from etcd.
 pub fn revision_of(reply: &Value) -> Result<i64, Wrong> {
     integer_of(required(reply, "header")?, "revision")
 }
 
-/// A text that is not empty.
+/// A non-empty text.
 pub fn required_text(value: &Value, name: &str) -> Result<String, Wrong> {
     Some(text_of(value, name)?).filter(|text| !text.is_empty()).ok_or_else(|| format!("'{name}' is missing"))
 }

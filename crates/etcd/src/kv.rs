@@ -5,20 +5,20 @@ use serde_json::{Value, json};
 
 use crate::json::{self, Wrong};
 
-/// A lease's number.
+/// The number of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseId(pub i64);
 
-/// A key as etcd has it.
+/// A key as stored in etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyValue {
     pub key: Vec<u8>,
     pub value: Vec<u8>,
-    /// Revision at which the key was created.
+    /// The revision at which the key was created.
     pub create_revision: i64,
-    /// Revision of its last change.
+    /// The revision of its last change.
     pub mod_revision: i64,
-    /// Number of changes since it was created; 0 after its deletion.
+    /// The number of changes since its creation; 0 after its deletion.
     pub version: i64,
     pub lease: Option<LeaseId>,
 }
@@ -37,20 +37,20 @@ impl KeyValue {
     }
 
     pub(crate) fn decode_all(reply: &Value) -> Result<Vec<KeyValue>, Wrong> {
-        // Ranges are never limited: "more" would mean that keys are missing.
+        // Ranges are never limited, so "more" would mean that keys are missing.
         if json::truth_of(reply, "more")? {
-            return Err("the reply is cut short".into());
+            return Err("the reply is truncated".into());
         }
         json::list_of(reply, "kvs")?.iter().map(KeyValue::decode).collect()
     }
 }
 
-/// What a transaction is based on.
+/// A precondition of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compare {
-    /// The key's last change is this one; 0: there is no such key.
+    /// The revision of the key's last change; 0: the key does not exist.
     ModRevision { key: Vec<u8>, equals: i64 },
-    /// The key's version; 0: there is no such key.
+    /// The key's version; 0: the key does not exist.
     Version { key: Vec<u8>, equals: i64 },
     /// The key exists and has this value.
     Value { key: Vec<u8>, equals: Vec<u8> },
@@ -67,7 +67,7 @@ impl Compare {
     }
 }
 
-/// A part of a transaction.
+/// An operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     Get { key: Vec<u8> },
@@ -86,7 +86,7 @@ impl Operation {
         }
     }
 
-    /// Name of the reply's only field.
+    /// The name of the reply's only field.
     fn reply_name(&self) -> &'static str {
         match self {
             Operation::Get { .. } | Operation::GetPrefix { .. } => "response_range",
@@ -96,7 +96,7 @@ impl Operation {
     }
 }
 
-/// Executed as one: `then` if every comparison holds, `otherwise` if not. etcd refuses a
+/// Executed atomically: `then` if every comparison holds, else `otherwise`. etcd refuses a
 /// transaction that changes a key twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
@@ -133,27 +133,27 @@ impl Transaction {
     }
 }
 
-/// What a transaction did.
+/// The result of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Whether the comparisons held, so that `then` was executed.
+    /// True if all comparisons held, so that `then` was executed.
     pub succeeded: bool,
-    /// Revision of the store after it: that of the transaction's own changes, if it made any.
+    /// The store's revision after the transaction: that of its own changes, if it made any.
     pub revision: i64,
-    /// What each get found, in the order of the gets of the side that was executed.
+    /// The result of each get, in the order of the gets on the executed side.
     pub read: Vec<Vec<KeyValue>>,
 }
 
-/// All keys that begin with `prefix`.
+/// The range of all keys that begin with `prefix`.
 pub(crate) fn range(prefix: &[u8]) -> Value {
     if prefix.is_empty() {
-        // etcd's own form of "all keys".
+        // etcd's notation for "all keys".
         return json!({"key": json::encode(&[0]), "range_end": json::encode(&[0])});
     }
     json!({"key": json::encode(prefix), "range_end": json::encode(&range_end(prefix))})
 }
 
-/// The first key behind those with the prefix; one zero byte stands for the end of all keys.
+/// The first key after those with the prefix; a single zero byte stands for the end of all keys.
 fn range_end(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {

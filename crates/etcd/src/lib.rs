@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A small blocking client of etcd's v3 API over its JSON gateway (etcd 3.4 and newer).
 //!
-//! [`Client`] has the calls, `endpoints.rs` chooses who gets them; `http.rs` sends one request to
-//! one endpoint and tells its errors apart; `transport.rs` opens connections; `json.rs` and `kv.rs`
-//! have the gateway's forms; `watch.rs` reads the stream of a watch.
+//! [`Client`] has the calls, `endpoints.rs` selects the endpoint; `http.rs` sends one request to
+//! one endpoint and classifies its errors; `transport.rs` opens connections; `json.rs` and
+//! `kv.rs` have the gateway's formats; `watch.rs` reads the stream of a watch.
 //!
-//! What failover relies on: an error other than [`Error::Unknown`] and [`Error::Invalid`] means
-//! that the request was not executed; a request is never sent twice, but for one that etcd refused
-//! because its login had expired; the bytes of a request are sent after its call began. A lease's
-//! time counts from when the caller made the call.
+//! Guarantees that failover relies on: an error other than [`Error::Unknown`] and
+//! [`Error::Invalid`] means that the request was not executed; a request is never sent twice,
+//! except after etcd has refused it because the login had expired; a request's bytes are never
+//! sent before its call began. So the caller can count a lease's time from the moment of its
+//! call.
 //!
-//! Source of the forms: etcd's documentation, "gRPC gateway" and "etcd API" (3.4 to 3.6). This
-//! crate reads no files and knows no Redis.
+//! Source of the formats: etcd's documentation, "gRPC gateway" and "etcd API" (3.4 to 3.6). This
+//! crate reads no files and knows nothing of Redis.
 #![forbid(unsafe_code)]
 
 mod client;

@@ -9,7 +9,7 @@ use rustls::ClientConfig;
 
 use crate::Error;
 
-/// How to reach etcd, and as whom.
+/// How to reach etcd and log in.
 #[derive(Clone)]
 pub struct Options {
     /// Members of one cluster: `host:port`, `http://host:port` or `https://host:port`. Without a
@@ -18,11 +18,13 @@ pub struct Options {
     /// Empty: no login.
     pub user: String,
     pub password: String,
-    /// Trusted authorities and the client's certificate, as loaded by the caller.
+    /// The trusted authorities and the client's certificate, as loaded by the caller.
     pub tls: Option<Arc<ClientConfig>>,
-    /// Time to find, connect to and check one endpoint, TLS handshake included.
+    /// Time limit for finding, connecting to and checking one endpoint, including the TLS
+    /// handshake.
     pub connect_timeout: Duration,
-    /// Time for a whole call: looking up names, connecting, sending, and receiving the last byte.
+    /// Time limit for a whole call: name lookup, connecting, sending, and receiving the last
+    /// byte.
     pub request_timeout: Duration,
 }
 
@@ -60,14 +62,14 @@ impl Options {
     }
 
     fn address(&self, endpoint: &str) -> Result<String, Error> {
-        let wrong = |reason: &str| Error::Invalid(format!("'{endpoint}' is no etcd endpoint: {reason}"));
+        let wrong = |reason: &str| Error::Invalid(format!("'{endpoint}' is not an etcd endpoint: {reason}"));
         let (scheme, rest) = match endpoint.split_once("://") {
             Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
-            Some(_) => return Err(wrong("only http:// and https:// are known")),
+            Some(_) => return Err(wrong("only http:// and https:// are supported")),
             None => (if self.tls.is_some() { "https" } else { "http" }, endpoint),
         };
         if scheme == "https" && self.tls.is_none() {
-            return Err(wrong("https:// needs TLS to be configured"));
+            return Err(wrong("https:// requires TLS to be configured"));
         }
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let Some((host, port)) = rest.rsplit_once(':') else { return Err(wrong("it has no port")) };

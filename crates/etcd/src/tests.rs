@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The client against a server that gives wrong answers.
+//! Tests of the client against a server that gives wrong answers.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,8 +18,8 @@ const VERSION: &str = r#"{"etcdserver":"3.4.23","etcdcluster":"3.4.0"}"#;
 /// What a server does with a request for the path.
 type Answer = dyn Fn(&str, &mut TcpStream) + Send + Sync;
 
-/// A server that answers `/version` as etcd does, and all else with `answer`. It counts the
-/// requests that are not for its version.
+/// A server that answers `/version` as etcd does, and everything else with `answer`. It counts
+/// the requests other than `/version`.
 fn serve(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> (String, Arc<AtomicUsize>) {
     raw(move |path, socket| match path {
         "/version" => reply(socket, 200, VERSION),
@@ -41,7 +41,7 @@ fn raw(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> (String
     (address, counted)
 }
 
-/// One request for each connection, which keeps the fake simple.
+/// One request per connection, which keeps the fake simple.
 fn converse(mut socket: TcpStream, answer: &Answer, count: &AtomicUsize) {
     let mut request = Vec::new();
     let mut chunk = [0; 4096];
@@ -85,7 +85,7 @@ fn client(endpoint: &str) -> Client {
     Client::new(&options(&[endpoint])).unwrap()
 }
 
-/// The error of a put that is answered like this; it was sent just once.
+/// The error of a put that gets this answer. The put is sent exactly once.
 fn error_of(status: u16, body: &'static str) -> Error {
     let (address, count) = serve(move |_, socket| reply(socket, status, body));
     let error = client(&address).put(b"k", b"v", None).unwrap_err();
@@ -128,7 +128,7 @@ fn codes_tell_refusals_from_failures() {
     for code in [3, 5, 6, 7, 9, 11] {
         assert!(matches!(refused(code, 400), Error::Refused(text) if text.contains("why")), "{code}");
     }
-    // "No space" is said of changes that were made, too.
+    // "No space" is also returned for changes that were made.
     for code in [1, 2, 4, 8, 10, 13, 14, 15, 99] {
         assert!(matches!(refused(code, 429), Error::Unknown(_)), "{code}");
     }
@@ -171,7 +171,7 @@ fn another_endpoint_is_asked_only_if_nothing_was_sent() {
     let first = Client::new(&options(&[&losing, &good])).unwrap();
     assert!(matches!(first.put(b"k", b"v", None), Err(Error::Unknown(_))));
     assert_eq!(asked.load(Ordering::SeqCst), 0);
-    // The next call begins with the next one.
+    // The next call starts with the next endpoint.
     assert_eq!(first.put(b"k", b"v", None), Ok(7));
     assert_eq!(first.endpoint(), format!("http://{good}"));
     let skipping = Client::new(&options(&[&nobody, &stranger, &good])).unwrap();
@@ -248,17 +248,17 @@ fn a_login_is_renewed_once() {
     let error = Client::new(&options).unwrap().get(b"k").unwrap_err();
     assert!(matches!(&error, Error::Refused(text) if text.contains("invalid auth token")), "{error:?}");
     assert_eq!(count.load(Ordering::SeqCst), 4, "two logins, two requests");
-    // A login whose outcome is unknown is no request whose outcome is unknown.
+    // An unknown outcome of a login is not an unknown outcome of the request.
     let (address, _) = serve(|_, _| ());
     let options = Options { endpoints: vec![address], ..options };
     assert!(matches!(Client::new(&options).unwrap().get(b"k"), Err(Error::Unreachable(_))));
-    // A token that no header can hold.
+    // A token that does not fit in a header.
     let (address, _) = serve(|_, socket| reply(socket, 200, "{\"header\":{},\"token\":\"a\\nb\"}"));
     let options = Options { endpoints: vec![address], ..options };
     assert!(Client::new(&options).unwrap().get(b"k").is_err());
 }
 
-/// JSON that looks like a reply, with anything in its fields.
+/// JSON that looks like a reply, with arbitrary fields.
 fn replies() -> impl Strategy<Value = Value> {
     let names = prop::sample::select(vec![
         "header",
@@ -335,7 +335,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the bytes of an answer are, a call ends with an error or a result.
+    /// Whatever bytes an answer has, a call ends with an error or a result.
     #[test]
     fn no_answer_makes_a_call_panic(body in prop_oneof![
         replies().prop_map(|reply| reply.to_string().into_bytes()),

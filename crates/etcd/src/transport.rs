@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Connections below the HTTP client: name lookup, TCP and TLS. Every error of this phase is marked
-//! as [`NotConnected`], which distinguishes "certainly not sent" from "outcome unknown". An error
-//! after a byte of the request may have left must never be marked so.
+//! Connections below the HTTP client: name lookup, TCP and TLS. Every error of this phase is
+//! marked as [`NotConnected`], which distinguishes "certainly not sent" from "outcome unknown".
+//! An error that occurs after a byte of the request may have been sent must never carry this
+//! mark.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -19,10 +20,10 @@ use ureq::unversioned::transport::{
     TransportAdapter,
 };
 
-/// A failure before anything of the request was sent.
+/// A failure before any byte of the request was sent.
 #[derive(Debug)]
 pub struct NotConnected {
-    /// Whether TLS failed because of a certificate.
+    /// True if TLS failed because of a certificate.
     pub is_certificate: bool,
     reason: String,
 }
@@ -31,14 +32,14 @@ impl NotConnected {
     fn from_http(error: HttpError) -> HttpError {
         let is_certificate = tls_error(&error).is_some_and(is_certificate_error);
         let reason = match &error {
-            HttpError::Timeout(_) => "no connection in time".to_owned(),
+            HttpError::Timeout(_) => "connecting timed out".to_owned(),
             HttpError::Io(error) => text_of(error),
             error => error.to_string(),
         };
         HttpError::Other(Box::new(NotConnected { is_certificate, reason }))
     }
 
-    /// The mark in an error of a call.
+    /// The mark in the error of a call, if any.
     pub fn of(error: &HttpError) -> Option<&NotConnected> {
         match error {
             HttpError::Other(other) => other.downcast_ref(),
@@ -55,13 +56,13 @@ impl fmt::Display for NotConnected {
 
 impl std::error::Error for NotConnected {}
 
-/// An input or output error as users read it, without the system's number.
+/// The text of an I/O error for users, without the system's error number.
 pub fn text_of(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error ").next().unwrap_or_default().to_lowercase()
 }
 
-/// The TLS error within an error of a call.
+/// The TLS error inside the error of a call.
 pub fn tls_error(error: &HttpError) -> Option<&rustls::Error> {
     match error {
         HttpError::Io(error) => error.get_ref()?.downcast_ref(),
@@ -70,7 +71,7 @@ pub fn tls_error(error: &HttpError) -> Option<&rustls::Error> {
     }
 }
 
-/// Whether one side does not take the other's certificate.
+/// True if one side rejects the other's certificate.
 pub fn is_certificate_error(error: &rustls::Error) -> bool {
     use AlertDescription as Alert;
     match error {
@@ -91,8 +92,8 @@ pub fn is_certificate_error(error: &rustls::Error) -> bool {
     }
 }
 
-/// Looks names up. Addresses are taken as they are, which saves the thread that lookups need to be
-/// limited in time.
+/// Looks up names. IP addresses are used directly, which saves the thread that limits a lookup's
+/// time.
 #[derive(Debug, Default)]
 pub struct Names(DefaultResolver);
 
@@ -113,7 +114,7 @@ impl Resolver for Names {
     }
 }
 
-/// Opens connections, with TLS where the address says https.
+/// Opens connections, with TLS for https addresses.
 #[derive(Debug)]
 pub struct Dial {
     tls: Option<Arc<ClientConfig>>,
@@ -134,7 +135,7 @@ impl Dial {
         }
         let config = self.tls.clone().ok_or(HttpError::TlsRequired)?;
         let host = details.uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-        let name = ServerName::try_from(host).map_err(|_| HttpError::Tls("no name for a certificate"))?;
+        let name = ServerName::try_from(host).map_err(|_| HttpError::Tls("invalid TLS server name"))?;
         let connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
         let mut adapter =
             TransportAdapter::new(Box::new(transport) as Box<dyn Transport>, details.current_time.clone());
@@ -142,7 +143,7 @@ impl Dial {
         timeout.after = timeout.after.saturating_sub(started.elapsed()).into();
         adapter.set_timeout(timeout);
         let mut stream = StreamOwned::new(connection, adapter);
-        // The handshake, while still nothing of the request has been sent.
+        // The TLS handshake, while no byte of the request has been sent.
         stream.conn.complete_io(&mut stream.sock)?;
         let buffers =
             LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
@@ -162,7 +163,7 @@ impl Connector for Dial {
     }
 }
 
-/// A connection after its handshake.
+/// A TLS connection after its handshake.
 struct TlsTransport {
     buffers: LazyBuffers,
     stream: StreamOwned<ClientConnection, TransportAdapter>,

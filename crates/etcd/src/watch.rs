@@ -15,13 +15,13 @@ use crate::http::{self, Failure, REPLY_LIMIT};
 use crate::json::{self, Wrong};
 use crate::kv::KeyValue;
 
-/// Changes as etcd sends them, in their order.
+/// Changes in the order in which etcd sends them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// Empty: etcd only tells its revision.
+    /// Empty if etcd only reports its revision.
     pub events: Vec<Event>,
-    /// Revision of the store when etcd sent this. Later events may have lower ones: a watch that is
-    /// opened anew goes on from [`Watch::next_revision`].
+    /// The store's revision when etcd sent this. Later events may have lower ones: a reopened
+    /// watch continues from [`Watch::next_revision`].
     pub revision: i64,
 }
 
@@ -29,7 +29,7 @@ pub struct Batch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     Put(KeyValue),
-    /// By a request or by the end of its lease.
+    /// By a request, or because its lease ended.
     Delete {
         key: Vec<u8>,
         mod_revision: i64,
@@ -61,12 +61,12 @@ impl Event {
     }
 }
 
-/// An open watch. Dropping it ends it. After an error it is over: a new one goes on from
+/// An open watch. Dropping it ends it. An error ends it as well: a new one continues from
 /// [`Watch::next_revision`].
 ///
-/// etcd says nothing while nothing changes, but for its revision every ten minutes, so silence
-/// alone does not tell a dead connection. A watch ends as soon as any other call of its client
-/// finds that the endpoint fails; a caller that makes no other calls makes one now and then.
+/// While nothing changes etcd sends only its revision, every ten minutes, so silence does not
+/// reveal a dead connection. A watch ends as soon as any other call of its client finds that the
+/// endpoint has failed; a caller that makes no other calls must make one now and then.
 pub struct Watch {
     endpoints: Arc<Endpoints>,
     index: usize,
@@ -74,10 +74,10 @@ pub struct Watch {
     failures: u64,
     reader: BodyReader<'static>,
     pause: Duration,
-    /// Received and not yet taken, from `taken` on.
+    /// Received data, consumed up to `taken`.
     buffer: Vec<u8>,
     taken: usize,
-    /// No line feed before this.
+    /// There is no line feed before this index.
     searched: usize,
     next_revision: i64,
     is_over: bool,
@@ -107,7 +107,7 @@ impl Watch {
         }
     }
 
-    /// Waits for etcd's word that the watch stands.
+    /// Waits for etcd's confirmation that the watch is open.
     pub(crate) fn created(mut self, from_revision: i64, deadline: Instant) -> Result<Watch, Failure> {
         let reply = loop {
             if let Some(line) = self.line(deadline)? {
@@ -122,31 +122,31 @@ impl Watch {
         if self.read(|| json::truth_of(result, "canceled"))? {
             let error = self.cancelled(result)?;
             return Err(match error {
-                // etcd 3.4 tells of an expired login as of a lack of permission.
+                // etcd 3.4 reports an expired login as a lack of permission.
                 Error::Refused(text) => Failure::Login(text),
                 error => Failure::Final(error),
             });
         }
         if !self.read(|| json::truth_of(result, "created"))? {
-            return Err(Failure::Final(http::wrong(self.address(), "a watch was to be opened")));
+            return Err(Failure::Final(http::wrong(self.address(), "expected the confirmation of a watch")));
         }
         let revision = self.read(|| json::revision_of(result))?;
         self.next_revision = if from_revision > 0 { from_revision } else { revision.saturating_add(1) };
         Ok(self)
     }
 
-    /// The next changes; none if nothing came within the pause. Blocks for two pauses at most.
-    /// After any error but a refusal and [`Error::Compacted`], begin a new watch.
+    /// The next changes; `None` if nothing arrived within the pause. Blocks for at most two
+    /// pauses. After any error but a refusal and [`Error::Compacted`], open a new watch.
     pub fn wait(&mut self) -> Result<Option<Batch>, Error> {
         if self.is_over {
-            return Err(Error::Unreachable("the watch is over".into()));
+            return Err(Error::Unreachable("the watch has ended".into()));
         }
         let result = self.batch();
         match result {
             Ok(Some(batch)) => Ok(Some(batch)),
             Ok(None) if self.endpoints.failures(self.index) != self.failures => {
                 self.is_over = true;
-                Err(Error::Unreachable(format!("{} fails: its watch is given up", self.address())))
+                Err(Error::Unreachable(format!("{} failed: its watch is cancelled", self.address())))
             }
             Ok(None) => Ok(None),
             Err(failure) => {
@@ -155,7 +155,7 @@ impl Watch {
                 if matches!(error, Error::Unknown(_) | Error::Invalid(_)) {
                     self.endpoints.leave(self.index);
                 }
-                // A watch executes nothing whose outcome could be unknown.
+                // A watch executes nothing, so there is no unknown outcome.
                 Err(match error {
                     Error::Unknown(text) => Error::Unreachable(text),
                     error => error,
@@ -164,7 +164,7 @@ impl Watch {
         }
     }
 
-    /// The first revision that has not been seen: where a new watch goes on.
+    /// The first revision not yet seen, at which a new watch continues.
     pub fn next_revision(&self) -> i64 {
         self.next_revision
     }
@@ -173,7 +173,7 @@ impl Watch {
         self.endpoints.address(self.index)
     }
 
-    /// Marks what is not understood.
+    /// Turns a decoding error into a failure of the call.
     fn read<T>(&self, decode: impl FnOnce() -> Result<T, Wrong>) -> Result<T, Failure> {
         decode().map_err(|reason| Failure::Final(http::wrong(self.address(), &reason)))
     }
@@ -191,7 +191,7 @@ impl Watch {
         Ok(Some(batch))
     }
 
-    /// Why etcd ended the watch.
+    /// The reason for which etcd ended the watch.
     fn cancelled(&self, result: &Value) -> Result<Error, Failure> {
         let oldest = self.read(|| json::integer_of(result, "compact_revision"))?;
         if oldest > 0 {
@@ -200,13 +200,13 @@ impl Watch {
         let reason = self.read(|| json::text_of(result, "cancel_reason"))?;
         let reason: String = reason.chars().take(300).collect();
         Ok(if reason.contains("permission") || reason.contains("auth") {
-            Error::Refused(format!("{} refuses the watch: {reason}", self.address()))
+            Error::Refused(format!("{} rejects the watch: {reason}", self.address()))
         } else {
             Error::Unknown(format!("{} ended the watch: {reason}", self.address()))
         })
     }
 
-    /// One line; none if none is complete by the deadline or within a pause.
+    /// One line; `None` if no line is complete by the deadline or within a pause.
     fn line(&mut self, deadline: Instant) -> Result<Option<Value>, Failure> {
         loop {
             if let Some(at) = self.buffer[self.searched..].iter().position(|&byte| byte == b'\n') {
@@ -216,7 +216,10 @@ impl Watch {
                 self.searched = self.taken;
                 return match line {
                     Ok(value @ Value::Object(_)) => Ok(Some(value)),
-                    _ => Err(Failure::Final(http::wrong(self.address(), "a line of the watch is no object"))),
+                    _ => Err(Failure::Final(http::wrong(
+                        self.address(),
+                        "a line of the watch is not an object",
+                    ))),
                 };
             }
             self.buffer.drain(..self.taken);
@@ -233,12 +236,12 @@ impl Watch {
         }
     }
 
-    /// Whether something came within the pause.
+    /// Returns true if data arrived within the pause.
     fn receive(&mut self) -> Result<bool, Failure> {
         let mut chunk = [0; 16 << 10];
         match self.reader.read(&mut chunk) {
             Ok(0) => Err(Failure::Final(Error::Unknown(format!(
-                "{} ended the watch's connection",
+                "{} closed the watch's connection",
                 self.address()
             )))),
             Ok(count) => {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A replica's part: whom it follows, when it refuses a primary that has lost its lease, and when
-//! it takes its place.
+//! A replica's part: which primary it follows, when it refuses a primary that has lost its lease,
+//! and when it takes over.
 //!
-//! Before it is promoted it acknowledges nothing for longer than the lease time: by then the old
-//! primary, which may not know that its lease is gone, cannot have its acknowledgements either.
+//! Before its promotion a candidate acknowledges nothing for longer than the lease time. By then
+//! the old primary, which may not know that its lease has expired, can no longer rely on this
+//! server's acknowledgements either.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ use crate::member::{Duty, Local, Member, Orders, Role};
 use crate::record::{Base, Expected, MemberId, Offer, Shard, Snapshot, Transaction};
 use crate::timing::Timing;
 
-/// A primary that is heard is given so many lease times to have its lease again.
+/// Lease times that a replica waits for a primary without a lease while it still hears from it.
 const PATIENCE: u64 = 3;
 
 impl Member {
@@ -32,7 +33,7 @@ impl Member {
         };
     }
 
-    /// The first record of a new group. A server with data comes before those that have none.
+    /// The first record of a new group. Servers with data go before servers without.
     fn founding(&self, now: u64, local: &Local) -> Option<Transaction> {
         let is_new = self.snapshot.as_ref().is_some_and(|snapshot| snapshot.shard.is_none());
         let may = local.has_data || now >= self.started + self.timing.lease;
@@ -52,8 +53,8 @@ impl Member {
         })
     }
 
-    /// Refuses the primary if that is due, offers to take its place, and does so when its turn has
-    /// come.
+    /// Refuses the primary and publishes an offer when the primary's lease is gone. Returns the
+    /// promotion when it is this server's turn.
     fn candidacy(
         &mut self,
         now: u64,
@@ -64,7 +65,7 @@ impl Member {
         let snapshot = Arc::clone(self.snapshot.as_ref()?);
         let seen = snapshot.shard.as_ref().filter(|seen| seen.value.epoch == self.epoch);
         let is_member = shard.in_sync.contains(&self.id) || !self.rules.promotes_in_sync_only;
-        // The only member of the set was this server, and its files are all that is left.
+        // This server was the only member of the set, so its files hold all that is left.
         let is_heir = shard.in_sync.len() == 1
             && local.has_data
             && shard.primary.node == self.id.node
@@ -72,7 +73,7 @@ impl Member {
         let is_forced = self.is_forced;
         let is_settled = self.pending.is_none() || !self.rules.keeps_refusing;
         let Role::Replica(following) = &mut self.role else { return None };
-        // One that was handed the place has yet to bind its lease.
+        // After a handover the new primary has not bound its lease yet.
         let leases = if local.hears_primary { PATIENCE } else { u64::from(!following.was_held) };
         let patience = leases * self.timing.lease;
         let is_free = following.free_since.is_some_and(|since| now >= since + patience)
@@ -82,8 +83,8 @@ impl Member {
         let is_wanted = !local.stays_replica || shard.primary.node == self.id.node;
         let may = (is_member || is_heir) && local.priority > 0 && is_wanted || is_forced;
         if !is_free || !may || !has_everything {
-            // The primary has its lease again; but what may still be committed needs that this
-            // server has acknowledged nothing meanwhile.
+            // The primary has its lease again. But a pending promotion that may still be committed
+            // relies on this server acknowledging nothing in the meantime.
             following.refuses_since.take_if(|_| is_settled);
             return None;
         }
@@ -94,7 +95,7 @@ impl Member {
             offset: local.offset,
             priority: local.priority,
         });
-        // The old primary's rights are as long as its lease time.
+        // The old primary's rights last for its own lease time.
         let lease =
             if self.rules.knows_lease { shard.lease.max(self.timing.lease) } else { self.timing.lease };
         let due = Timing { lease, ..self.timing }.waited_out(local.acknowledged);
@@ -104,7 +105,7 @@ impl Member {
         has_waited.then(|| self.promotion(revision, local, shard))
     }
 
-    /// How long after the first this server may take over: better candidates come first.
+    /// The delay before this server may take over. Better candidates go first.
     fn turn(&self, now: u64, since: u64, local: &Local, snapshot: &Snapshot, shard: &Shard) -> u64 {
         let rank = |offer: &Offer| (offer.priority, Reverse(offer.offset), offer.run.clone());
         let own = (local.priority, Reverse(local.offset), self.id.run.clone());
@@ -114,7 +115,7 @@ impl Member {
             let offer = snapshot.offers.get(&id.node);
             match offer.filter(|offer| offer.run == id.run && offer.epoch == self.epoch) {
                 Some(offer) => is_alive && rank(offer) < own,
-                // It may not have seen yet that the primary is gone.
+                // It may not know yet that the primary is gone.
                 None => is_alive && now < since + self.timing.lease / 16,
             }
         };
@@ -123,8 +124,8 @@ impl Member {
     }
 
     fn promotion(&self, revision: u64, local: &Local, shard: &Shard) -> Transaction {
-        // All the others stay: what was acknowledged is on each of them. By an operator's word this
-        // server's data are what counts.
+        // The other members stay, since each has everything acknowledged. In a forced takeover only
+        // this server's data counts.
         let mut in_sync = if self.is_forced { BTreeSet::new() } else { shard.in_sync.clone() };
         in_sync.remove(&shard.primary);
         in_sync.insert(self.id.clone());
@@ -142,7 +143,7 @@ impl Member {
                 in_sync,
                 lease: self.timing.lease,
                 is_handed_over: false,
-                // All is acknowledged anew under the new epoch, in memory or on disk.
+                // Acknowledgements start over under the new epoch, in memory or on disk.
                 is_on_disk: shard.is_on_disk && local.at_disk && !self.is_forced,
                 base: Some(Base { history: local.history.clone(), offset: local.offset }),
             }),

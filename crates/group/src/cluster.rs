@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clusters: groups that share the hash slots between them, in one namespace of etcd.
+//! Clusters: groups that divide the hash slots among them, in one etcd namespace.
 //!
-//! Each shard is a group, with its id where a group alone has `0` ([`crate::record`]). Two kinds of
-//! records come on top ([`records`]): the nodes that the cluster knows, and the slots of each
-//! shard. All of them together are the cluster's [`Map`]; commands of operators are functions from
-//! a map to a [`Change`] of records ([`changes`]), which is committed only if the records that it
-//! was based on are still as they were. So no slot ever has two owners. Settings, users and
-//! functions that hold for all nodes have records of their own ([`shared`]).
+//! Each shard is a group; its keys contain the shard's id where those of a group alone contain `0`
+//! ([`crate::record`]). A cluster adds two kinds of records ([`records`]): the known nodes, and the
+//! slots of each shard. All records together form the cluster's [`Map`]. Operators' commands are
+//! functions from a map to a [`Change`] of records ([`changes`]), which is committed only if the
+//! records it is based on are unchanged. So no slot ever has two owners. Settings, users and
+//! functions that apply to all nodes have records of their own ([`shared`]).
 //!
-//! Like the state machine of groups this does no input or output.
+//! Like the group state machine, this module does no I/O.
 
 pub mod changes;
 pub mod map;

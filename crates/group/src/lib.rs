@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Groups: servers that share one dataset, one of them the primary, and agree on which by records
-//! in etcd.
+//! Groups: servers that share one dataset and agree, through records in etcd, which of them is the
+//! primary.
 //!
-//! [`record`] has the records and how they are written. [`member`] is one server's part as a state
-//! machine: it is shown records, acknowledgements and the time, and orders what the server is to do
-//! and the transaction to send to etcd. It does no input or output and reads no clock, so the
-//! simulator (`tests/simulation`) runs the same code as a server. The thread that carries the
-//! orders out is `engine/group`.
+//! [`record`] defines the records and their transactions. [`member`] is one server's part as a
+//! state machine: its inputs are records, acknowledgements and the time; its outputs are orders for
+//! the server and the transaction to send to etcd. It does no I/O and reads no clock, so the
+//! simulator (`tests/simulation`) runs the same code as a server. The thread that carries out the
+//! orders is `engine/group`.
 //!
-//! [`cluster`] has what several groups share that are a cluster.
+//! [`cluster`] has the state shared by the groups of a cluster.
 //!
-//! Nothing here may act on an assumption about another server's clock beyond
-//! [`timing`]'s margin for drift.
+//! It must never assume anything about another server's clock beyond [`timing`]'s margin for drift.
 
 #![forbid(unsafe_code)]
 

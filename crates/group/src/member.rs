@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One server's part in its group, as a state machine.
 //!
-//! The caller shows it what it has read ([`Member::observe`]), what came of its transactions and
-//! its lease, and then, several times per lease time, asks for [`Member::step`]: the orders say
-//! what the server has to do until the next step. Times are the caller's ([`Timing`]).
+//! The caller passes in the records it has read ([`Member::observe`]) and the outcomes of
+//! transactions and lease requests, and calls [`Member::step`] several times per lease time. The
+//! orders tell the server what to do until the next step. Times are the caller's ([`Timing`]).
 //!
-//! What it must never do: order serving on a right that another server may have by then, or order
-//! replies without a member that may be promoted.
+//! It must never order serving on a right that another server may have by then, or order replies
+//! without waiting for a member that may be promoted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,101 +21,103 @@ use crate::timing::Timing;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Follower {
     pub id: MemberId,
-    /// When the newest probe was sent that it has answered under the present epoch.
+    /// When the newest probe that it has answered under the present epoch was sent.
     pub probed: u64,
-    /// The journal's offset up to which it has acknowledged.
+    /// The journal offset that it has acknowledged.
     pub acknowledged: u64,
 }
 
-/// A former process of a server that ended in good order: it had stopped to acknowledge when it
-/// saved all that it had, and these files were loaded as it left them.
+/// A former process of this server that shut down cleanly: it stopped acknowledging, then saved
+/// everything, and the files it left were loaded unchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ended {
     pub run: Arc<str>,
-    /// The epoch that it knew last.
+    /// The last epoch it knew.
     pub epoch: u64,
 }
 
-/// What the server knows itself.
+/// The server's local state.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Local {
-    /// Where its journal ends.
+    /// The end of its journal.
     pub end: u64,
-    /// The same in its history, and that history's ID: comparable between servers.
+    /// Its replication history's ID, and the end of the journal as an offset in that history:
+    /// comparable between servers.
     pub history: Arc<str>,
     pub offset: u64,
-    /// Its dataset was loaded from files, or received: it is worth more than nothing.
+    /// Its dataset was loaded from files or received from a primary, so it is not a blank server.
     pub has_data: bool,
-    /// It has all of that dataset: it is not being loaded or received.
+    /// The dataset is complete: no load or full sync is in progress.
     pub is_whole: bool,
-    /// The run of this server's former process, if its files are in this server's folder and were
-    /// loaded.
+    /// The run of this server's former process, if that process's files are in this server's folder
+    /// and were loaded.
     pub former: Option<Arc<str>>,
-    /// The same, if the append-only file that it left was loaded: all that it said is on disk was.
+    /// The run of the former process whose append-only file was loaded: everything it acknowledged
+    /// as on disk is there.
     pub kept: Option<Arc<str>>,
-    /// What the former process has left, if it ended in good order.
+    /// The former process, if it shut down cleanly.
     pub ended: Option<Ended>,
-    /// Replies are to wait for the disk (`sync-level`).
+    /// Replies should wait for the disk (`sync-level`).
     pub at_disk: bool,
-    /// The journal's offset up to which it is on this server's disk.
+    /// The journal offset up to which this server's disk has the journal.
     pub synced: u64,
-    /// When it last acknowledged something to a primary; when it started, if never.
+    /// When it last acknowledged anything to a primary, or its start time if it never did.
     pub acknowledged: u64,
     /// It has stopped acknowledging, as ordered ([`Duty::Refuse`]).
     pub refuses: bool,
-    /// The primary is heard over the link.
+    /// The primary is heard from over the replication link.
     pub hears_primary: bool,
     pub priority: u32,
-    /// It takes no other server's place by itself.
+    /// It never takes another server's place unless an operator tells it to.
     pub stays_replica: bool,
     /// Its replicas.
     pub followers: Vec<Follower>,
-    /// Members that synchronous writes have waited for too long.
+    /// Members that have held up synchronous writes for too long.
     pub slow: Vec<MemberId>,
 }
 
-/// What the server is to be.
+/// The server's role.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Duty {
-    /// Nothing is known yet: a replica without a primary.
+    /// Nothing is known yet: stay a replica without a primary.
     #[default]
     Wait,
-    /// Replicates the primary, whose epoch this is.
+    /// Replicate this primary, in this epoch.
     Follow { primary: MemberId, epoch: u64 },
-    /// Acknowledges nothing to any primary.
+    /// Acknowledge nothing to any primary.
     Refuse,
-    /// Is the primary. It serves as long as it may.
+    /// Be the primary, serving as long as permitted.
     Lead { epoch: u64 },
 }
 
-/// What the server has to do until the next step.
+/// Instructions to the server until the next step.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Orders {
     pub duty: Duty,
-    /// Members that replies wait for, besides this one.
+    /// Members that replies wait for, other than this server.
     pub required: Vec<MemberId>,
     /// Size of the committed in-sync set, with this server.
     pub size: usize,
-    /// Replies wait until those have on disk what they reveal, and this server has.
+    /// Replies wait until those members and this server have the revealed data on disk.
     pub at_disk: bool,
-    /// Until when it may serve; `u64::MAX`: for ever, 0: not at all.
+    /// The time until which it may serve. `u64::MAX`: no limit; 0: not at all.
     pub serve_until: u64,
-    /// To send to etcd; pass its outcome to [`Member::settle`].
+    /// To be sent to etcd; its outcome goes to [`Member::settle`].
     pub transaction: Option<Transaction>,
-    /// To be written under this server's name, if it is not so already.
+    /// To be written under this server's name unless already there.
     pub offer: Option<Offer>,
 }
 
-/// What came of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It was committed, as this revision.
+    /// Committed at this revision.
     Committed(u64),
-    /// The records were not as it expects.
+    /// The records did not match the comparison.
     Refused,
-    /// It was certainly not executed.
+    /// Certainly not executed.
     NotSent,
-    /// It may have been committed, or may still be.
+    /// Possibly committed, or still to be.
     Unknown,
 }
 
@@ -123,7 +125,7 @@ pub enum Outcome {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lease {
     pub id: i64,
-    /// Until when it is surely alive.
+    /// The earliest time at which it may expire.
     pub until: u64,
 }
 
@@ -135,11 +137,11 @@ pub(crate) enum Role {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Following {
-    /// Since when it has refused the primary of its epoch, to take its place.
+    /// Since when it has refused the primary of its epoch in order to replace it.
     pub refuses_since: Option<u64>,
-    /// Since when nobody holds the primary's lease.
+    /// Since when the primary's lease has had no holder.
     pub free_since: Option<u64>,
-    /// The primary of this epoch has held it.
+    /// The primary of this epoch has held the lease.
     pub was_held: bool,
 }
 
@@ -147,30 +149,31 @@ pub(crate) struct Following {
 pub(crate) struct Leading {
     pub since: u64,
     pub joining: Option<Joining>,
-    /// A member that is to take over.
+    /// The member that should take over.
     pub successor: Option<MemberId>,
-    /// Set while replies are to wait for the disk: the journal's end after they had begun to.
+    /// Set while replies should wait for the disk: the end of the journal just after they began to,
+    /// once known.
     pub disk: Option<Option<u64>>,
 }
 
-/// A member that replies wait for already, and that is added to the set when it has everything that
-/// was acknowledged before.
+/// A member about to join the in-sync set. Replies already wait for it; it joins once it has
+/// everything acknowledged before that.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Joining {
     pub id: MemberId,
-    /// The journal's end after replies had begun to wait for it.
+    /// The end of the journal just after replies began to wait for it.
     pub from: Option<u64>,
 }
 
-/// A transaction that may have been committed, or may still be.
+/// A transaction in flight or of unknown outcome: it may be committed, now or later.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Pending {
-    /// The shard's record that it compares.
+    /// The state of the shard's record that it compares.
     pub expected: Expected,
     pub shard: Option<Shard>,
-    /// An answer to it, or to what was sent to settle it, may still come.
+    /// The answer to it, or to the transaction sent to settle it, may still arrive.
     pub in_flight: bool,
-    /// There has been no answer to the transaction itself.
+    /// The outcome of the transaction itself is unknown.
     pub is_unknown: bool,
 }
 
@@ -181,7 +184,7 @@ pub struct Member {
     pub(crate) timing: Timing,
     pub(crate) rules: Rules,
     pub(crate) started: u64,
-    /// The newest epoch that it knows of; 0: none.
+    /// The newest epoch it knows; 0: none.
     pub(crate) epoch: u64,
     pub(crate) role: Role,
     pub(crate) snapshot: Option<Arc<Snapshot>>,
@@ -189,16 +192,16 @@ pub struct Member {
     pub(crate) known: Option<Shard>,
     pub(crate) lease: Option<Lease>,
     pub(crate) pending: Option<Pending>,
-    /// The newest epoch that this process has asked to lead.
+    /// The newest epoch this process has asked to lead.
     proposed: u64,
-    /// An operator wants it to take the primary's place, whether it is in the set or not.
+    /// An operator has told it to take the primary's place, in the set or not.
     pub(crate) is_forced: bool,
-    /// It is decided whether this process is its former one's member.
+    /// It has been decided whether this process resumes its former process's membership.
     has_name: bool,
 }
 
 impl Local {
-    /// What this server knows of a replica, if it has it.
+    /// This server's state of a replica, if it has that replica.
     pub(crate) fn follower(&self, id: &MemberId) -> Option<&Follower> {
         self.followers.iter().find(|follower| follower.id == *id)
     }
@@ -223,15 +226,15 @@ impl Member {
         }
     }
 
-    /// Decides which member this process is, as soon as the records are known: its former process's
-    /// if that one is in the set, has left its files and had said nothing that is not in them.
-    /// False as long as it is not decided.
+    /// Decides which member this process is, as soon as the records are known. It resumes its
+    /// former process's membership if that member is in the set, left its files here, and
+    /// acknowledged nothing that they lack. False while undecided.
     fn resume(&mut self, local: &Local) -> bool {
         let Some(snapshot) = &self.snapshot else { return false };
         let shard = snapshot.shard.as_ref().map(|shard| &shard.value);
         let is_in_files = |shard: &Shard, run: &Arc<str>| {
             let on_disk = local.kept.as_ref() == Some(run);
-            // Once another epoch has begun these may be copies of files that were used since.
+            // Files of an earlier epoch may be copies of files that have been used since.
             let ended = local.ended.as_ref().filter(|ended| ended.epoch == shard.epoch);
             on_disk && (shard.is_on_disk || !self.rules.resumes_from_disk)
                 || ended.is_some_and(|ended| ended.run == *run)
@@ -244,7 +247,7 @@ impl Member {
         if let Some(former) = former {
             let known = snapshot.nodes.get(&former.node);
             if known.is_some_and(|node| node.run == former.run) {
-                // It may live: its lease does.
+                // Its lease is alive, so the process may be too.
                 return false;
             }
             self.id = former;
@@ -253,7 +256,7 @@ impl Member {
         true
     }
 
-    /// Which member this process is; `None` before that is decided.
+    /// This process's member ID; `None` until decided.
     pub fn name(&self) -> Option<&MemberId> {
         self.has_name.then_some(&self.id)
     }
@@ -262,7 +265,7 @@ impl Member {
         &self.id
     }
 
-    /// The records as last shown.
+    /// The records as last observed.
     pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
         self.snapshot.as_ref()
     }
@@ -276,7 +279,7 @@ impl Member {
         matches!(self.role, Role::Primary(_))
     }
 
-    /// A lease was granted or kept alive by a request that was sent at `sent` and answered at
+    /// Notes that a lease was granted or kept alive by a request sent at `sent` and answered at
     /// `received`.
     pub fn lease_lives(&mut self, id: i64, sent: u64, received: u64) {
         let from = if self.rules.counts_from_sending { sent } else { received };
@@ -287,12 +290,12 @@ impl Member {
         }
     }
 
-    /// The lease is gone, and what was bound to it.
+    /// Notes that the lease is gone, with the keys bound to it.
     pub fn lease_lost(&mut self) {
         self.lease = None;
     }
 
-    /// Whether the lease is that of the primary of the present epoch.
+    /// True if the primary record of the present epoch is bound to this server's lease.
     pub(crate) fn is_bound(&self) -> bool {
         let holder = self.snapshot.as_ref().and_then(|snapshot| snapshot.holder.as_ref());
         holder.zip(self.lease).is_some_and(|(holder, lease)| {
@@ -301,13 +304,14 @@ impl Member {
         })
     }
 
-    /// Takes note of the records. Older ones than those known are passed over.
+    /// Takes in the records. Ignores records older than the known ones.
     pub fn observe(&mut self, snapshot: Arc<Snapshot>, now: u64) {
         if self.snapshot.as_ref().is_some_and(|known| known.revision > snapshot.revision) {
             return;
         }
-        // What it compares is no longer so: it cannot be committed any more. While an answer may
-        // come, that is waited for: it must not be taken for the answer to another transaction.
+        // The record it compares has changed, so it can no longer be committed. While its answer
+        // may still arrive it stays pending, or that answer would be taken for another
+        // transaction's.
         let seen =
             snapshot.shard.as_ref().map_or(Expected::Absent, |shard| Expected::Revision(shard.revision));
         if self.pending.as_ref().is_some_and(|pending| !pending.in_flight && pending.expected != seen) {
@@ -328,19 +332,18 @@ impl Member {
         self.snapshot = Some(snapshot);
     }
 
-    /// The records that were shown are not those that are read from now on: etcd has lost its data,
-    /// or has that of a backup.
+    /// Discards the observed records: etcd has lost its data or was restored from a backup.
     pub fn forget_records(&mut self) {
         self.snapshot = None;
     }
 
     fn adopt(&mut self, shard: &Shard, now: u64) {
         if shard.epoch < self.epoch {
-            // From a backup: this server knows better.
+            // Stale, from a backup: ignore it.
             return;
         }
-        // What a former process of this member led, or asked to lead, is led anew under another
-        // epoch: answers to that process may still be on their way.
+        // An epoch that a former process of this member led, or asked to lead, is not resumed but
+        // replaced by a new one: answers to that process may still be in flight.
         let is_new = shard.epoch > self.epoch;
         let is_handed = shard.is_handed_over && self.epoch > 0;
         let is_own = if is_new { is_handed || self.proposed == shard.epoch } else { self.is_primary() };
@@ -369,7 +372,7 @@ impl Member {
         }
     }
 
-    /// Tells what came of the transaction that was ordered last.
+    /// Reports the outcome of the last ordered transaction.
     pub fn settle(&mut self, transaction: &Transaction, outcome: Outcome, now: u64) {
         let is_promotion = transaction.shard.as_ref().is_some_and(|shard| shard.epoch > self.epoch);
         let is_kept = if is_promotion && !self.is_primary() {
@@ -384,7 +387,7 @@ impl Member {
                 if transaction.shard.is_none() {
                     self.pending = None;
                 }
-                // What it has changed need not be read first.
+                // Apply the change now rather than wait until it has been read.
                 let Some(known) = self.snapshot.as_ref().filter(|known| known.revision < revision) else {
                     return;
                 };
@@ -399,21 +402,22 @@ impl Member {
                 }
                 self.observe(Arc::new(snapshot), now);
             }
-            // One whose outcome is unknown may be the cause: the records will tell.
+            // The earlier transaction, whose outcome is unknown, may be the cause: the records will
+            // show.
             Outcome::Refused | Outcome::NotSent if pending.is_unknown => {}
             Outcome::Refused | Outcome::NotSent => self.pending = None,
-            // It binds a lease, at worst, of a primary that is still the primary.
+            // At worst it binds the lease of a server that is still the primary.
             Outcome::Unknown if pending.shard.is_none() || !is_kept => self.pending = None,
             Outcome::Unknown => pending.is_unknown = true,
         }
     }
 
-    /// Has a member take over. It must have everything, and writes must wait; nothing is served any
-    /// more until the outcome is known. An error says why not.
+    /// Orders a handover to a member. It must have everything, and writes must wait; the primary
+    /// serves nothing until the outcome is known. The error says why a handover is impossible.
     pub fn hand_over(&mut self, to: MemberId) -> Result<(), &'static str> {
         let is_in_sync = self.known.as_ref().is_some_and(|shard| shard.in_sync.contains(&to));
         match &mut self.role {
-            _ if !is_in_sync || to == self.id => Err("the server is no other member of the in-sync set"),
+            _ if !is_in_sync || to == self.id => Err("the target is not another member of the in-sync set"),
             Role::Primary(leading) => {
                 leading.successor = Some(to);
                 Ok(())
@@ -422,20 +426,20 @@ impl Member {
         }
     }
 
-    /// Takes the primary's place as soon as nobody holds its lease and none of its rights can be
-    /// left, even if this server is not in the set: an operator's word that no better server will
-    /// come back. Ends with the next change of the primary.
+    /// Takes the primary's place as soon as its lease has no holder and all its rights have
+    /// expired, even if this server is not in the set: the operator has decided that no better
+    /// server will come back. The order lapses at the next change of the primary.
     pub fn take_over(&mut self) {
         self.is_forced = !self.is_primary();
     }
 
-    /// A transaction that names another primary may be committed.
+    /// True if a transaction that names another primary may be committed.
     pub fn is_being_replaced(&self) -> bool {
         let shard = self.pending.as_ref().and_then(|pending| pending.shard.as_ref());
         shard.is_some_and(|shard| shard.primary != self.id)
     }
 
-    /// What to do at a time.
+    /// The orders at time `now`.
     pub fn step(&mut self, now: u64, local: &Local) -> Orders {
         let mut orders = Orders::default();
         if !self.has_name && !self.resume(local) {
@@ -450,7 +454,7 @@ impl Member {
                 self.proposed = shard.epoch;
             }
             match &mut self.pending {
-                // It is sent to settle that one.
+                // Sent to settle the pending one.
                 Some(pending) => pending.in_flight = true,
                 pending => {
                     *pending = Some(Pending {
@@ -465,9 +469,9 @@ impl Member {
         orders
     }
 
-    /// The transaction that can be sent instead of one that the server would like to send: none
-    /// while an answer may come, and while the outcome of one is unknown only one that leaves the
-    /// record as it is, so that the other can no longer be committed.
+    /// The transaction to send, given the one the server wants to send: none while an answer may
+    /// still arrive. While the outcome of a transaction is unknown, one that rewrites the record
+    /// unchanged, so that the unknown one can no longer be committed.
     pub(crate) fn send(&self, now: u64, wanted: Option<Transaction>) -> Option<Transaction> {
         if self.lease.is_none_or(|lease| now >= lease.until) {
             return None;
@@ -484,13 +488,13 @@ impl Member {
         }
     }
 
-    /// This server's claim of the primary's lease.
+    /// This server's claim to the primary's lease.
     pub(crate) fn claim(&self, epoch: u64) -> HolderChange {
         let lease = self.lease.map_or(0, |lease| lease.id);
         HolderChange::Take(Holder { epoch, member: self.id.clone(), lease })
     }
 
-    /// Members that a transaction that may be committed adds to the set.
+    /// Members added to the set by a transaction that may be committed.
     pub(crate) fn maybe_added(&self) -> BTreeSet<MemberId> {
         let shard = self.pending.as_ref().and_then(|pending| pending.shard.as_ref());
         shard.filter(|shard| shard.primary == self.id).map(|shard| shard.in_sync.clone()).unwrap_or_default()
@@ -590,7 +594,7 @@ mod tests {
         assert!(!refuses(&mut member, &local));
         member.take_over();
         assert!(refuses(&mut member, &local));
-        // Its own place it takes again.
+        // It may take back its own place.
         let own = |text: &str| MemberId::new("a", text);
         let mut member = Member::new(own("new"), Timing::new(LEASE), Rules::default(), 0);
         let alone = Shard { primary: own("old"), in_sync: [own("old")].into(), ..shard(1, "a") };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The primary's part: until when it may serve, the members that replies wait for, and the changes
-//! of the in-sync set.
+//! The primary's part: how long it may serve, which members replies wait for, and changes to the
+//! in-sync set.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use crate::member::{Duty, Joining, Leading, Local, Member, Orders, Role};
 use crate::record::{Base, Expected, HolderChange, MemberId, Shard, Transaction};
 use crate::timing::Timing;
 
-/// Notes from where on replies have waited for the disk.
+/// Records the journal offset from which replies wait for the disk.
 fn note_disk_level(leading: &mut Leading, local: &Local) {
     leading.disk = match leading.disk {
         _ if !local.at_disk => None,
-        // Orders have to be carried out first.
+        // The offset is known only after the orders have been carried out.
         None => Some(None),
         Some(from) => Some(from.or(Some(local.end))),
     };
@@ -29,12 +29,13 @@ impl Member {
         let unsettled = self.pending.clone();
         orders.transaction = self.send(now, wanted);
         if orders.transaction.is_some() && unsettled.is_none() && leading.successor.is_some() {
-            // It is in the transaction now.
+            // The transaction carries the handover now.
             leading.successor = None;
         }
         let known = self.known.as_ref().unwrap_or(&shard);
         orders.size = known.in_sync.len();
-        // Members that may be in the set: what was ordered just now may be committed at once.
+        // Members that may be in the set, including those added by the transaction just ordered: it
+        // may be committed immediately.
         let mut may_be_in_sync: BTreeSet<MemberId> = &known.in_sync | &self.maybe_added();
         let sent = orders.transaction.as_ref().and_then(|transaction| transaction.shard.as_ref());
         may_be_in_sync.extend(sent.into_iter().flat_map(|shard| shard.in_sync.iter().cloned()));
@@ -52,15 +53,15 @@ impl Member {
         self.role = Role::Primary(leading);
     }
 
-    /// The lease is a right to serve; so is that every member that may be promoted has answered
-    /// within the lease time.
+    /// Two rights to serve: the lease, and recent answers (within the lease time) from every member
+    /// that may be promoted.
     fn serves_until(&self, members: &BTreeSet<MemberId>, local: &Local) -> u64 {
         let by_lease = self.lease.filter(|_| self.is_bound()).map_or(0, |lease| lease.until);
         by_lease.max(self.answered_until(members, local))
     }
 
-    /// Chooses a replica to be added to the set, and notes from where on replies have waited for
-    /// it.
+    /// Chooses a replica to add to the set, and records the journal offset from which replies wait
+    /// for it.
     fn choose_joining(&self, leading: &mut Leading, now: u64, local: &Local, shard: &Shard) {
         let is_fresh = |id: &MemberId| {
             let follower = local.follower(id);
@@ -70,7 +71,7 @@ impl Member {
             Some(joining) if shard.in_sync.contains(&joining.id) || !is_fresh(&joining.id) => {
                 leading.joining = None;
             }
-            // Orders have been carried out since it was chosen.
+            // The orders have been carried out since its choice.
             Some(joining) => drop(joining.from.get_or_insert(local.end)),
             None => {
                 let newcomer = local
@@ -83,7 +84,7 @@ impl Member {
         }
     }
 
-    /// The change of the records that is due.
+    /// The next change to the records, if any is due.
     fn next_change(
         &mut self,
         leading: &mut Leading,
@@ -100,20 +101,21 @@ impl Member {
             Some(Transaction { expected: seen, needs_no_holder, shard, holder })
         };
         if is_older {
-            // etcd has lost the record, or has an old one of a backup. While every member stands by
-            // this server nobody else can be the primary, so it writes what is true.
+            // etcd has lost the record or was restored from a backup. While every member
+            // acknowledges this server no other can be the primary, so it writes the record again.
             let others = shard.in_sync.iter().filter(|id| **id != self.id).cloned().collect();
             let is_certain = now < self.answered_until(&others, local);
             let shard = Shard { epoch: self.epoch + 1, ..shard.clone() };
             return change(Some(shard), self.claim(self.epoch + 1), false).filter(|_| is_certain);
         }
         if !self.is_bound() {
-            // One of an older epoch is of a backup, and an own one of a former lease.
+            // A holder of an older epoch comes from a backup; this server's own, from a previous
+            // lease.
             let holder = snapshot.holder.as_ref();
             let is_void = holder.is_some_and(|holder| holder.epoch < self.epoch || holder.member == self.id);
             return change(None, self.claim(self.epoch), !is_void);
         }
-        // It may have left the set since the handover was ordered.
+        // The successor may have left the set since the handover was ordered.
         leading.successor.take_if(|successor| !shard.in_sync.contains(successor));
         if let Some(successor) = leading.successor.clone().filter(|_| self.pending.is_none()) {
             let base = Some(Base { history: local.history.clone(), offset: local.offset });
@@ -127,8 +129,8 @@ impl Member {
             return change(Some(shard), HolderChange::Release, false);
         }
         if shard.is_on_disk && !local.at_disk {
-            // What members have in memory counts from now on. Under another epoch, since it would
-            // also count what a former process of a member has said.
+            // From now on acknowledgements from memory count. The epoch must change, or
+            // acknowledgements by a former process of a member would count as well.
             let epoch = if self.rules.clears_disk_anew { self.epoch + 1 } else { self.epoch };
             let shard = Shard { epoch, is_on_disk: false, is_handed_over: false, ..shard.clone() };
             return change(Some(shard), self.claim(epoch), false);
@@ -152,7 +154,7 @@ impl Member {
         }
         let joining = leading.joining.as_ref()?;
         let follower = local.follower(&joining.id)?;
-        // It may have been chosen when memory was enough.
+        // It may have been chosen while acknowledgements from memory were enough.
         let from = joining.from.map(|from| from.max(leading.disk.flatten().unwrap_or(0)));
         let has_everything = from.is_some_and(|from| follower.acknowledged >= from);
         if has_everything || !self.rules.joins_caught_up {
@@ -162,7 +164,7 @@ impl Member {
         None
     }
 
-    /// Whether every member of the set has on disk what was acknowledged before replies began to
+    /// True if every member of the set has on disk everything acknowledged before replies began to
     /// wait for the disk.
     fn is_all_on_disk(&self, leading: &Leading, local: &Local, shard: &Shard) -> bool {
         let Some(from) = leading.disk.flatten() else { return false };
@@ -171,9 +173,10 @@ impl Member {
         local.synced >= from && others.into_iter().all(has) || !self.rules.waits_for_all_disks
     }
 
-    /// Until when no member can have been promoted that has answered.
+    /// The time until which none of these members can be promoted, by their latest answers.
+    /// `u64::MAX` if there are none.
     fn answered_until(&self, members: &BTreeSet<MemberId>, local: &Local) -> u64 {
-        // No candidate waits for less than the record says.
+        // No candidate waits for less than the lease time in the record.
         let lease = self.known.as_ref().map_or(0, |shard| shard.lease).min(self.timing.lease);
         let timing = Timing { lease, ..self.timing };
         let answered = |member: &MemberId| {

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The records of a group in etcd: their keys, their JSON, and the transactions that change them.
+//! A group's records in etcd: keys, JSON values, and the transactions that change them.
 //!
 //! | key under `/braid/<group>/` | value | lives |
 //! | --- | --- | --- |
-//! | `shard/0` | [`Shard`]: epoch, primary, in-sync set | for ever |
-//! | `primary/0` | [`Holder`]: the primary that holds its lease | as the primary's lease |
-//! | `node/<name>` | [`Node`]: a server's run and addresses | as that server's lease |
-//! | `offer/0/<name>` | [`Offer`]: a candidate's offset | as that server's lease |
+//! | `shard/0` | [`Shard`]: epoch, primary, in-sync set | forever |
+//! | `primary/0` | [`Holder`]: the primary that holds its lease | as long as the primary's lease |
+//! | `node/<name>` | [`Node`]: a server's run and addresses | as long as that server's lease |
+//! | `offer/0/<name>` | [`Offer`]: a candidate's offset | as long as that server's lease |
 //!
-//! Unknown fields are kept out of the way, not refused: newer servers may write them.
+//! Unknown fields are ignored, not refused: newer servers may write them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The name of the key of a cluster's epoch.
+/// The name of the key for a cluster's epoch.
 pub(crate) const EPOCH: &str = "epoch";
 
 use serde_json::{Value, json};
 
-/// One life of a server: a process that starts anew has lost what was in memory, so it is another
-/// member, unless all that its former process acknowledged was on disk ([`Shard::is_on_disk`]), or
-/// that one saved all that it had when it ended ([`crate::Ended`]).
+/// One process of a server. A restarted process has lost its memory, so it is another member,
+/// unless everything its former process acknowledged was on disk ([`Shard::is_on_disk`]), or that
+/// process saved everything when it ended ([`crate::Ended`]).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MemberId {
     /// The server's name in the group (`node-name`).
@@ -31,21 +31,21 @@ pub struct MemberId {
     pub run: Arc<str>,
 }
 
-/// Text that names no member.
+/// Text that is not a member name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a member is named node/run, each of up to 64 letters, digits, '-', '_' and '.'")]
+#[error("a member must be node/run, each of 1 to 64 letters, digits, '-', '_' or '.'")]
 pub struct BadMemberId;
 
 impl MemberId {
-    /// A member by names that are known to be good ([`is_name`]).
+    /// A member with names known to be valid ([`is_name`]).
     pub fn new(node: &str, run: &str) -> MemberId {
         MemberId { node: node.into(), run: run.into() }
     }
 
-    /// A member by names that came from elsewhere.
+    /// A member with names from outside.
     ///
     /// # Errors
-    /// If one of them is not a name ([`is_name`]).
+    /// If either is not a valid name ([`is_name`]).
     pub fn checked(node: &str, run: &str) -> Result<MemberId, BadMemberId> {
         if is_name(node) && is_name(run) { Ok(MemberId::new(node, run)) } else { Err(BadMemberId) }
     }
@@ -60,22 +60,22 @@ impl fmt::Display for MemberId {
 impl FromStr for MemberId {
     type Err = BadMemberId;
 
-    /// Reads `node/run`.
+    /// Parses `node/run`.
     fn from_str(text: &str) -> Result<MemberId, BadMemberId> {
         let (node, run) = text.split_once('/').ok_or(BadMemberId)?;
         MemberId::checked(node, run)
     }
 }
 
-/// Whether text can be part of a key: letters, digits, `-`, `_` and `.`, at most 64 of them.
+/// True if the text can be part of a key: 1 to 64 letters, digits, `-`, `_` and `.`.
 pub fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// A record that cannot be read.
+/// A record that cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{what} is not understood: {text}")]
+#[error("cannot parse {what}: {text}")]
 pub struct RecordError {
     what: &'static str,
     text: String,
@@ -87,7 +87,7 @@ impl RecordError {
     }
 }
 
-/// Reads a record from JSON; `None` from `read` if it lacks something.
+/// Parses a record from JSON. `read` returns `None` if a field is missing or invalid.
 pub(crate) fn read_json<T>(
     text: &str,
     what: &'static str,
@@ -97,33 +97,32 @@ pub(crate) fn read_json<T>(
     value.and_then(|value| read(&value)).ok_or_else(|| RecordError::new(what, text))
 }
 
-/// The truth about a shard.
+/// The authoritative record of a shard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shard {
     /// Grows with each change of the primary.
     pub epoch: u64,
     pub primary: MemberId,
-    /// Members that have everything that was acknowledged, the primary among them. Only they are
-    /// promoted.
+    /// Members that have everything acknowledged, including the primary. Only they are promoted.
     pub in_sync: BTreeSet<MemberId>,
-    /// The lease time in nanoseconds that rights of a primary are at most as long as. Servers may
-    /// have another one in their settings.
+    /// The lease time in nanoseconds: the upper bound of a primary's rights. Servers may have a
+    /// different one in their settings.
     pub lease: u64,
-    /// The primary before has stopped by itself and has this one take its place.
+    /// The previous primary has stopped serving and handed over to this one.
     pub is_handed_over: bool,
-    /// All that was acknowledged is on disk at every member of the set: a process that starts with
+    /// Everything acknowledged is on disk at every member of the set: a process that starts with
     /// such a member's files is the same member.
     pub is_on_disk: bool,
-    /// Where the present primary's own history begins.
+    /// Where the present primary's own history starts.
     pub base: Option<Base>,
 }
 
-/// A point of a history.
+/// A point in a replication history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Base {
     /// Replication ID.
     pub history: Arc<str>,
-    /// Bytes of its stream.
+    /// Offset in its stream, in bytes.
     pub offset: u64,
 }
 
@@ -167,12 +166,12 @@ impl Shard {
     }
 }
 
-/// Says that a primary's lease is alive: the key lives as long.
+/// Shows that a primary's lease is alive: the key is bound to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holder {
     pub epoch: u64,
     pub member: MemberId,
-    /// The lease that the key is bound to, as etcd says.
+    /// The lease the key is bound to, as reported by etcd.
     pub lease: i64,
 }
 
@@ -189,7 +188,7 @@ impl Holder {
     }
 }
 
-/// How a server is reached.
+/// A server's addresses and properties.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Node {
     pub run: Arc<str>,
@@ -198,16 +197,16 @@ pub struct Node {
     pub port: u16,
     /// Port of TLS connections; 0: none.
     pub tls_port: u16,
-    /// The bus port that it has clients of a cluster told; 0: none in particular.
+    /// The bus port announced to clients of a cluster; 0: none.
     pub bus_port: u16,
-    /// `replica-priority`: lower is preferred, 0 does not take over by itself.
+    /// `replica-priority`: lower is preferred; 0 never takes over by itself.
     pub priority: u32,
     pub version: Box<str>,
-    /// Its id as a node of a cluster; empty in a group alone.
+    /// Its cluster node ID; empty in a group alone.
     pub id: Box<str>,
-    /// Its name for clients of a cluster; empty if it has none.
+    /// The host name announced to clients of a cluster; empty: none.
     pub hostname: Box<str>,
-    /// It is a replica that has no whole dataset yet: it gets a full sync.
+    /// A replica without a complete dataset: it is receiving a full sync.
     pub is_loading: bool,
 }
 
@@ -247,13 +246,13 @@ impl Node {
     }
 }
 
-/// What a candidate has.
+/// A candidate's offer to take the primary's place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offer {
     pub run: Arc<str>,
-    /// The epoch that it followed.
+    /// The epoch it followed.
     pub epoch: u64,
-    /// Bytes of the history that it has.
+    /// Its offset in the history, in bytes.
     pub offset: u64,
     pub priority: u32,
 }
@@ -276,14 +275,14 @@ impl Offer {
     }
 }
 
-/// A value with the revision of its last change.
+/// A value and the revision of its last change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Versioned<T> {
     pub value: T,
     pub revision: u64,
 }
 
-/// All records of a group at one revision.
+/// A group's records at one revision.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Snapshot {
     pub revision: u64,
@@ -293,46 +292,46 @@ pub struct Snapshot {
     pub offers: BTreeMap<Arc<str>, Offer>,
 }
 
-/// A change of the records. It is committed only if the shard's record is still as it was, and
-/// comes to nothing otherwise.
+/// A change to the records. It is committed only if the shard's record is unchanged, and has no
+/// effect otherwise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transaction {
-    /// The revision of the shard's record; `None`: there is none. The simulator also has
-    /// transactions that do not compare.
+    /// The state of the shard's record to compare. Only the simulator has transactions that do not
+    /// compare.
     pub expected: Expected,
-    /// Nobody may hold the primary's lease.
+    /// The primary's lease must have no holder.
     pub needs_no_holder: bool,
     pub shard: Option<Shard>,
     pub holder: HolderChange,
 }
 
-/// What the shard's record has to be.
+/// The expected state of the shard's record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expected {
     Absent,
     Revision(u64),
-    /// Whatever it is: only in the simulator.
+    /// Any state: only in the simulator.
     Anything,
 }
 
-/// What becomes of the record of the primary's lease.
+/// The change to the record of the primary's lease.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HolderChange {
     Keep,
-    /// It is written, bound to the sender's lease.
+    /// Write it, bound to the sender's lease.
     Take(Holder),
-    /// It is removed.
+    /// Delete it.
     Release,
 }
 
-/// A key of etcd and what goes with it.
+/// A key of etcd with its value, revision and lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record<'a> {
     pub key: &'a [u8],
     pub value: &'a [u8],
     /// The revision of its last change.
     pub revision: u64,
-    /// The lease that it lives as long as; 0: none.
+    /// The lease it is bound to; 0: none.
     pub lease: i64,
 }
 
@@ -344,22 +343,22 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The keys of a group that has a name ([`is_name`]).
+    /// The keys of a group. The name must be valid ([`is_name`]).
     pub fn new(group: &str) -> Keys {
         Keys::of_shard(group, "0")
     }
 
-    /// The keys of a shard of a cluster; both names are good ([`is_name`]).
+    /// The keys of a shard of a cluster. Both names must be valid ([`is_name`]).
     pub fn of_shard(cluster: &str, shard: &str) -> Keys {
         Keys { prefix: format!("/braid/{cluster}/"), shard: shard.into() }
     }
 
-    /// What all keys begin with, those of other shards as well.
+    /// The prefix of all keys, including those of other shards.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// The id of the shard; `0` of a group alone.
+    /// The shard's ID; `0` in a group alone.
     pub fn shard_id(&self) -> &Arc<str> {
         &self.shard
     }
@@ -380,19 +379,20 @@ impl Keys {
         format!("{}offer/{}/{name}", self.prefix, self.shard)
     }
 
-    /// A key by its kind and its name.
+    /// A key from its kind and name.
     pub(crate) fn named(&self, kind: &str, name: &str) -> String {
         format!("{}{kind}/{name}", self.prefix)
     }
 
-    /// The key of a cluster's epoch.
+    /// The key for the cluster's epoch.
     pub(crate) fn named_epoch(&self) -> String {
         format!("{}{}", self.prefix, EPOCH)
     }
 
-    /// Reads the records at a revision. What is not understood is passed over and reported: a
-    /// foreign key must not stop a group. The shard's own record is the exception: nobody may act
-    /// on half of the truth. Records of other shards are for those who ask for them.
+    /// Parses the records at a revision. Records that cannot be parsed are skipped and returned: a
+    /// foreign key must not stop a group. This shard's own records are the exception and fail the
+    /// whole read: no server may act on an incomplete view. Records of other shards are skipped
+    /// silently.
     pub fn read<'a>(
         &self,
         records: impl Iterator<Item = Record<'a>>,
@@ -423,7 +423,7 @@ impl Keys {
                         Err(error) => note(error),
                     }
                 }
-                // Of a cluster.
+                // Cluster records.
                 Some(("shard" | "primary" | "offer" | "known" | "slots", _)) if *self.shard != *"0" => {}
                 Some(("setting" | "user" | "library", _)) if *self.shard != *"0" => {}
                 None if name == EPOCH && *self.shard != *"0" => {}

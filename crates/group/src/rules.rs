@@ -1,43 +1,44 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The details on which safety hangs. A server has all of them; the simulator leaves out one at a
-//! time, to show that it notices.
+//! The rules that safety depends on. A server follows all of them; the simulator drops one at a
+//! time to show that it detects the violation.
 
-/// What a member keeps to. All of it is on except in the simulator.
+/// The rules that a member follows. All are on except in the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
     /// Only a member of the in-sync set is promoted.
     pub promotes_in_sync_only: bool,
-    /// A member that is being sent the dataset anew is not promoted.
+    /// A member in the middle of a full sync is not promoted.
     pub promotes_whole_only: bool,
     /// A candidate refuses the old primary for a lease time before it is promoted.
     pub waits_for_grace: bool,
     /// A promotion compares the record that it is based on.
     pub compares_record: bool,
-    /// A promotion finds the old primary's lease gone.
+    /// A promotion requires that the old primary's lease is gone.
     pub compares_holder: bool,
-    /// A member is removed by a committed transaction before anything goes on without it.
+    /// A member is removed by a committed transaction before the primary stops waiting for it.
     pub removes_by_transaction: bool,
-    /// A member that a transaction of unknown outcome adds must acknowledge.
+    /// A member added by a transaction of unknown outcome must acknowledge.
     pub requires_unknown: bool,
-    /// A lease that had lapsed is bound anew only by a transaction.
+    /// An expired lease is replaced only by a transaction that binds the new one.
     pub binds_lease: bool,
-    /// A member has all that was acknowledged before it is added.
+    /// A member has everything acknowledged before it is added.
     pub joins_caught_up: bool,
-    /// While its promotion may still be committed a candidate follows nobody.
+    /// A candidate follows no primary while its promotion may still be committed.
     pub keeps_refusing: bool,
-    /// Rights count from when a message was sent.
+    /// Rights start when the message is sent, not when it is answered.
     pub counts_from_sending: bool,
-    /// A candidate waits as long as the primary's own lease time, if that is longer.
+    /// A candidate waits for the primary's own lease time if that is longer than its own.
     pub knows_lease: bool,
-    /// Rights and waits have a margin for clocks that drift.
+    /// Rights and waits allow a margin for clock drift.
     pub allows_for_drift: bool,
-    /// A new process is its former one's member only if all that was acknowledged was on disk.
+    /// A new process resumes its former process's membership only if everything acknowledged was on
+    /// disk.
     pub resumes_from_disk: bool,
-    /// The record says that all is on disk only when every member has said so.
+    /// The record says that everything is on disk only after every member has confirmed it.
     pub waits_for_all_disks: bool,
-    /// Memory counts again only under another epoch.
+    /// Acknowledgements from memory count again only under a new epoch.
     pub clears_disk_anew: bool,
-    /// Nothing is served between the begin of a handover and its outcome.
+    /// The primary serves nothing between the start of a handover and its outcome.
     pub stops_for_handover: bool,
 }
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How long rights last, and how long they are waited out.
+//! How long rights last, and how long others wait for them to expire.
 //!
-//! Times are nanoseconds of a clock of this machine that is never set and runs on while the machine
-//! sleeps (CLOCK_BOOTTIME). Only differences on one machine count.
+//! Times are in nanoseconds of this machine's CLOCK_BOOTTIME, which is never set and keeps running
+//! while the machine sleeps. Only differences on one machine matter.
 
-/// Clocks may differ by one part in this many.
+/// Clock rates may differ by one part in `DRIFT`.
 const DRIFT: u64 = 20;
 
-/// The lease time, and what follows from it.
+/// The lease time and the rights derived from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timing {
     /// The lease time in nanoseconds.
     pub lease: u64,
-    /// Whether clocks may drift: always, but for the simulator.
+    /// Whether clocks may drift: always, except in the simulator.
     pub allows_for_drift: bool,
 }
 
@@ -25,17 +25,17 @@ impl Timing {
         if self.allows_for_drift { self.lease / DRIFT } else { 0 }
     }
 
-    /// Until when a lease in etcd is surely alive that was kept alive by a message sent then.
+    /// When a lease kept alive by a message sent at `sent` may expire in etcd, at the earliest.
     pub fn lease_right(&self, sent: u64) -> u64 {
         sent + self.lease - self.margin()
     }
 
-    /// Until when a member refuses to be promoted that has answered a probe sent then.
+    /// The time until which a member that answered a probe sent at `probed` cannot be promoted.
     pub fn acknowledged_right(&self, probed: u64) -> u64 {
         probed.saturating_add(self.lease)
     }
 
-    /// When the right is over that an acknowledgement sent then may have given.
+    /// When the right given by an acknowledgement sent at `acknowledged` has expired.
     pub fn waited_out(&self, acknowledged: u64) -> u64 {
         acknowledged + self.lease + self.margin()
     }

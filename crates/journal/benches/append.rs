@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The cost of journalling a change: time of one append, alone and while another thread appends
-//! (divan).
+//! The cost of journalling a change: the time of one append, alone and while another thread
+//! appends.
 //!
-//! `cargo bench -p braid-journal`. A thread reads behind, like the one that writes the append-only
-//! file.
+//! `cargo bench -p braid-journal`. A thread follows as reader, like the one that writes the
+//! append-only file.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The log: bytes at offsets, in chunks, appended to by many threads and read behind them.
+//! The log: bytes at offsets, in chunks. Many threads append to it; readers follow behind.
 //!
 //! HOT PATH ([`Journal::append`]): no lock, no allocation and no system call, except when a chunk
 //! is full.
 //!
-//! A thread reserves a range of offsets with one atomic step on the log's end and then copies its
-//! bytes there, in parallel with other threads. Before it reserves, it publishes an offset that is
-//! not behind its range, and clears it after copying. Everything before the end and before all
-//! published offsets is complete.
+//! A thread reserves a range of offsets with one atomic update of the log's end, then copies its
+//! bytes there in parallel with other threads. Before it reserves the range, it publishes an
+//! offset that is not after the range's start; it clears that offset after copying. Everything
+//! before the end and before all published offsets is complete.
 //!
-//! The word with the end also has the database of the last request, so that the next thread knows
-//! whether its unit needs a SELECT first.
+//! The word that holds the end also holds the database of the last request, so that the next
+//! thread knows whether its unit needs a SELECT first.
 //!
 //! An appender and a reader that falls asleep must not miss each other: the appender advances the
 //! end and then checks for sleepers; the reader marks itself as sleeping and then checks the end.
-//! All four steps are sequentially consistent, so at least one of them sees the other.
+//! All four steps are sequentially consistent, so at least one side sees the other.
 //! `tests/model.rs` explores the schedules.
 //!
-//! Consumers other than a thread sleeping in [`Reader::wait`] have a bell rung
-//! ([`Journal::wants_bell`]), by the same rule.
+//! For consumers other than a thread sleeping in [`Reader::wait`], a bell is rung
+//! ([`Journal::wants_bell`]), by the same protocol.
 //!
-//! `unsafe`: a chunk's bytes are shared without a lock. A range belongs to the thread that has
-//! reserved it until that thread clears its published offset; readers access complete ranges only,
-//! which are not written any more.
+//! `unsafe`: a chunk's bytes are shared without a lock. A range belongs to the thread that
+//! reserved it until that thread clears its published offset; readers access only complete
+//! ranges, which are never written again.
 
 mod backlog;
 
@@ -43,8 +43,8 @@ use backlog::{Asides, Backlog};
 
 use crate::unit::{EXEC, MULTI, Unit, push_select};
 
-/// Bytes per chunk. Few under the model checker, so that units span several, and under Miri, which
-/// checks each byte whenever a chunk is borrowed.
+/// Bytes per chunk. Small under the model checker, so that units span several chunks, and under
+/// Miri, which checks every byte whenever a chunk is borrowed.
 const CHUNK: usize = if cfg!(feature = "model") {
     64
 } else if cfg!(miri) {
@@ -54,16 +54,17 @@ const CHUNK: usize = if cfg!(feature = "model") {
 };
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// Number of read chunks kept for reuse.
+/// The number of fully read chunks kept for reuse.
 const SPARE_CHUNKS: usize = 8;
-/// Bits of the end's word for the database.
+/// Bits of the end word used for the database.
 const DB_BITS: u32 = 8;
-/// No database is selected, or one whose number does not fit the word.
+/// No database is selected, or its number does not fit in the word.
 pub const NO_DATABASE: u32 = (1 << DB_BITS) - 1;
 
 struct Chunk(Box<[UnsafeCell<u8>]>);
 
-// SAFETY: see the module's comment: ranges have one writer each, and are read only once complete.
+// SAFETY: see the module documentation: each range has one writer, and is read only once
+// complete.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
@@ -78,7 +79,8 @@ impl Chunk {
         unsafe { self.room(at, bytes.len()) }.copy_from_slice(bytes);
     }
 
-    /// Prefetches the cache lines of the next units, which a reader on another core had last.
+    /// Prefetches the cache lines of the next units, which a reader on another core accessed
+    /// last.
     #[inline]
     fn prefetch(&self, at: usize) {
         for ahead in [LINE, 2 * LINE] {
@@ -128,10 +130,10 @@ struct Position {
 
 /// The log of all changes. One per server.
 pub struct Journal {
-    /// End of the reserved ranges, and the database selected there.
+    /// The end of the reserved ranges, and the database selected there.
     end: Padded<AtomicU64>,
-    /// For each thread an offset that is not behind the range that it is writing; `u64::MAX` while
-    /// it writes none.
+    /// For each thread, an offset that is not after the range that it is writing; `u64::MAX`
+    /// while it writes none.
     notes: Slots<Padded<AtomicU64>>,
     chunks: Mutex<Chunks>,
     /// Waiting consumers: [`SLEEPER`], [`BELL`].
@@ -148,19 +150,19 @@ const SLEEPER: u64 = 1;
 /// The bell must be rung.
 const BELL: u64 = 2;
 
-/// A thread's part of the journal: the unit being collected, and the end of its last append.
+/// A thread's side of the journal: the unit being collected, and the end of its last append.
 #[derive(Default)]
 pub struct Writer {
     pub unit: Unit,
-    /// A unit was appended since this was last checked: readers of the log must be woken after the
-    /// locks are released.
+    /// A unit has been appended since this was last checked: once the locks are released, readers
+    /// of the log must be woken.
     pub news: bool,
     /// End of the last append.
     pub end: u64,
     chunk: Option<(u64, Arc<Chunk>)>,
 }
 
-/// A range of offsets reserved by a thread: it begins with the SELECT for its database if needed.
+/// A range of offsets reserved by a thread. It begins with the SELECT for its database if needed.
 struct Range {
     start: u64,
     end: u64,
@@ -176,7 +178,7 @@ fn pack(offset: u64, db: u32) -> u64 {
 }
 
 impl Journal {
-    /// An empty log for up to this many threads; none may append before
+    /// An empty log for up to `threads_max` threads. No thread may append before
     /// [`Journal::make_room_for_threads`].
     pub fn new(threads_max: usize) -> Journal {
         Journal {
@@ -189,7 +191,7 @@ impl Journal {
         }
     }
 
-    /// Makes room for this many threads.
+    /// Makes room for `threads` threads.
     pub fn make_room_for_threads(&self, threads: usize) {
         self.notes.grow(threads, |_| Padded::new(AtomicU64::new(u64::MAX)));
     }
@@ -206,17 +208,17 @@ impl Journal {
         (db != NO_DATABASE).then_some(db)
     }
 
-    /// Everything before this offset is complete and may be read. It is the boundary of a unit. It
-    /// may be less than an earlier result, if a thread that saw an older end has just begun;
-    /// complete ranges stay complete.
+    /// The end of the complete part of the log, which may be read; a unit boundary. It may be
+    /// less than an earlier result, if a thread that saw an older end has just begun; complete
+    /// ranges stay complete.
     pub fn complete(&self) -> u64 {
-        // A thread that has reserved a range before this end has published its offset before.
+        // A thread that has reserved a range before this end published its offset earlier.
         let (end, _) = unpack(self.end.load(Acquire));
         self.notes.iter().map(|note| note.load(Acquire)).fold(end, u64::min)
     }
 
-    /// Makes the next unit select its database, because its reader begins there. No thread may
-    /// append meanwhile (the world is stopped).
+    /// Makes the next unit select its database, because a reader begins there. Returns the log's
+    /// end. No thread may append meanwhile (the world is stopped).
     pub fn forget_database(&self) -> u64 {
         let (end, _) = unpack(self.end.load(Acquire));
         self.end.store(pack(end, NO_DATABASE), Release);
@@ -229,8 +231,8 @@ impl Journal {
         prefetch_to_write(&raw const *self.end);
     }
 
-    /// Reserves a place in the log for the thread's unit and copies it there; the locks of all keys
-    /// concerned are held. `slot` is the thread's.
+    /// Reserves a range of the log for the thread's unit and copies the unit there. The caller
+    /// holds the locks of all keys involved. `slot` is the thread's.
     #[inline]
     pub fn append(&self, slot: usize, writer: &mut Writer) {
         let Writer { unit, chunk, news, end: last } = writer;
@@ -258,7 +260,7 @@ impl Journal {
         }
     }
 
-    /// As [`Journal::append`] with a unit of one request, which need not be collected first.
+    /// [`Journal::append`] for a unit of one request, which need not be collected first.
     #[inline]
     pub fn append_request(&self, slot: usize, writer: &mut Writer, db: u32, args: &[&[u8]]) {
         let len = request::encoded_len(args);
@@ -291,15 +293,15 @@ impl Journal {
         self.copy(chunk, start, &bytes);
     }
 
-    /// Reserves a range of `len` bytes, and of a SELECT for the first database if the log's last
-    /// request is for another. `databases`: the first and the last one; `None` leaves the selection
-    /// unchanged. The thread's note announces the range until the caller, after writing it, clears
-    /// the note.
+    /// Reserves a range of `len` bytes, plus a SELECT of the first database if the log's last
+    /// request is for another one. `databases`: the first and the last one; `None` leaves the
+    /// selection unchanged. The thread's note announces the range until the caller has written it
+    /// and clears the note.
     #[inline]
     fn take(&self, slot: usize, databases: Option<(u32, u32)>, len: usize) -> Range {
         let mut select = Vec::new();
         let mut word = self.end.load(Relaxed);
-        // Ends only grow: wherever the range will be, it does not begin before this.
+        // Ends only grow: wherever the range ends up, it does not begin before this.
         let note = &self.notes[slot];
         if !planted(Fault::NoteComesLate) {
             note.store(word >> DB_BITS, Release);
@@ -318,7 +320,7 @@ impl Journal {
             }
             let end = start + (select.len() + len) as u64;
             let next = pack(end, last_db);
-            // Releases the offset to threads that see the new end; precedes the check of `wake` for
+            // Releases the note to threads that see the new end; precedes the check in `wake` for
             // those that do not.
             match self.end.compare_exchange_weak(word, next, SeqCst, Relaxed) {
                 Ok(_) => break (start, end),
@@ -326,8 +328,8 @@ impl Journal {
             }
         };
         if cfg!(feature = "model") {
-            // Copying is not a step to the checker; this load is one, at which other threads may be
-            // scheduled.
+            // To the checker, copying is not a step; this load is one, at which other threads may
+            // be scheduled.
             self.end.load(Relaxed);
         }
         if planted(Fault::NoteComesLate) {
@@ -383,7 +385,7 @@ impl Journal {
         chunk
     }
 
-    /// Memory of the log, in bytes.
+    /// The log's memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let chunks = lock(&self.chunks);
         (chunks.list.len() + chunks.spare.len()) * CHUNK
@@ -401,8 +403,9 @@ impl Journal {
         Reader { position }
     }
 
-    /// Wakes the thread that sleeps in [`Reader::wait`]. To be called after the event that it must
-    /// see: an [`Journal::append`], or a change of the condition that it checks before it sleeps.
+    /// Wakes the thread that sleeps in [`Reader::wait`]. Call it after the event that the thread
+    /// must see: a [`Journal::append`], or a change of the condition that it checks before it
+    /// sleeps.
     #[inline]
     pub fn wake(&self) {
         // A plain load on processors that order stores as strictly as x86; the preceding step on
@@ -427,15 +430,15 @@ impl Journal {
         }
     }
 
-    /// Sets the bell; once.
+    /// Sets the bell. Only the first call has an effect.
     pub fn set_bell(&self, bell: impl Fn() + Send + Sync + 'static) {
-        // A second call has no effect.
+        // Already set: ignore.
         let _ = self.bell.set(Box::new(bell));
     }
 
-    /// Requests one ring of the bell when something is appended behind `seen`, at the next
-    /// [`Journal::wake`]. True if that has happened already: the caller checks again instead of
-    /// going to sleep.
+    /// Requests one ring of the bell, at the next [`Journal::wake`] after something is appended
+    /// after `seen`. Returns true if that has already happened: the caller must check again
+    /// instead of sleeping.
     pub fn wants_bell(&self, seen: u64) -> bool {
         let looked_before = planted(Fault::SleeperLooksBefore).then(|| self.end());
         self.wanted_by.fetch_or(BELL, SeqCst);
@@ -471,7 +474,7 @@ impl Journal {
     }
 }
 
-/// A reader's position in the log, which keeps everything behind it.
+/// A reader's position in the log, which keeps everything after it.
 pub struct Reader {
     position: Position,
 }
@@ -482,14 +485,15 @@ impl Reader {
         self.position.offset.load(Relaxed)
     }
 
-    /// Passes the bytes from the reader's position up to `end` to `visit`, in pieces, until it
-    /// takes less than a whole piece; `visit` returns the number of bytes that it has taken. The
-    /// position advances by the bytes taken. `end` is at most [`Journal::complete`].
+    /// Passes the bytes from the reader's position to `end` to `visit`, piece by piece. `visit`
+    /// returns the number of bytes it has consumed; reading stops when that is less than the
+    /// piece. The position advances by the consumed bytes. `end` is at most
+    /// [`Journal::complete`].
     pub fn read(&mut self, journal: &Journal, end: u64, mut visit: impl FnMut(&[u8]) -> usize) {
         self.read_placed(journal, end, |_, bytes| visit(bytes));
     }
 
-    /// As [`Reader::read`], with the offset of each piece.
+    /// [`Reader::read`] with the offset of each piece.
     pub fn read_placed(&mut self, journal: &Journal, end: u64, mut visit: impl FnMut(u64, &[u8]) -> usize) {
         debug_assert!(end <= journal.end());
         let mut at = self.position();
@@ -518,9 +522,9 @@ impl Reader {
         journal.trim();
     }
 
-    /// Sleeps until [`Journal::wake`] is called after an append behind `seen`, or until `is_called`
-    /// is true, or for at most `most`. Only one thread may sleep. The data that `is_called` reads
-    /// is under a lock, which the waking thread has released before its call.
+    /// Sleeps until [`Journal::wake`] is called after an append after `seen`, until `is_called`
+    /// returns true, or for at most `most`. Only one thread may sleep. The data that `is_called`
+    /// reads is protected by a lock, which the waking thread has released before it calls.
     pub fn wait(
         &mut self,
         journal: &Journal,
@@ -538,7 +542,7 @@ impl Reader {
         journal.wanted_by.fetch_and(!SLEEPER, Relaxed);
     }
 
-    /// Ends reading: the log keeps no data for this reader any more.
+    /// Ends reading: the log no longer keeps data for this reader.
     pub fn end(self, journal: &Journal) {
         lock(&journal.chunks).readers.retain(|reader| !Arc::ptr_eq(&reader.offset, &self.position.offset));
         journal.trim();

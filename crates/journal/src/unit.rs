@@ -6,21 +6,22 @@
 
 use braid_resp::request;
 
-/// Buffer memory that a thread keeps between two units, in bytes.
+/// Buffer memory that a thread keeps between units, in bytes.
 const KEPT_BYTES: usize = 64 << 10;
 
 pub(crate) const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 pub(crate) const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
-/// What a command that has just ended says of its own arguments.
+/// Whether the finished command's own arguments are journalled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stated {
-    /// They are journalled if it has changed something.
+    /// They are journalled if the command has changed something.
     #[default]
     Nothing,
-    /// They are not journalled: it has stated other requests, or that there are none.
+    /// They are not journalled: the command has journalled other requests, or nothing.
     Requests,
-    /// They are journalled though it has changed nothing: it has added what was there already.
+    /// They are journalled although nothing has changed: the command added an element that
+    /// already existed.
     Addition,
 }
 
@@ -29,12 +30,12 @@ pub enum Stated {
 pub struct Unit {
     bytes: Vec<u8>,
     requests: u32,
-    /// The databases of the first and of the last request.
+    /// The databases of the first and the last request.
     first_db: u32,
     db: u32,
-    /// By the present command.
+    /// Set by the present command.
     stated: Stated,
-    /// Requests after it that only some readers see.
+    /// Requests after the unit that only some readers see.
     pub(crate) asides: Vec<u8>,
 }
 
@@ -45,7 +46,7 @@ impl Unit {
         self.requests == 0
     }
 
-    /// Number of requests so far.
+    /// The number of requests so far.
     pub fn requests(&self) -> u32 {
         self.requests
     }
@@ -57,7 +58,7 @@ impl Unit {
         request::push(&mut self.bytes, args);
     }
 
-    /// As [`Unit::push`], for a command that does not journal its own arguments; see
+    /// [`Unit::push`] for a command that does not journal its own arguments; see
     /// [`Unit::take_stated`].
     pub fn push_explicit(&mut self, db: u32, args: &[&[u8]]) {
         self.stated = Stated::Requests;
@@ -72,18 +73,17 @@ impl Unit {
         request::push(&mut self.asides, args);
     }
 
-    /// The present command does not journal its own arguments: it journals nothing, or other
-    /// requests.
+    /// The present command does not journal its own arguments, but other requests or none.
     pub fn set_explicit(&mut self) {
         self.stated = Stated::Requests;
     }
 
-    /// The present command journals its own arguments, whether or not it changes something.
+    /// The present command journals its own arguments, whether or not it changes anything.
     pub fn set_addition(&mut self) {
         self.stated = Stated::Addition;
     }
 
-    /// What the command that has just ended has stated; resets that.
+    /// Returns and resets what the finished command has stated.
     #[inline]
     pub fn take_stated(&mut self) -> Stated {
         std::mem::take(&mut self.stated)

@@ -2,9 +2,9 @@
 //! The journal under the model checker, which explores interleavings of its real code:
 //! `cargo test -p braid-journal --features model --test model`.
 //!
-//! As with the models of `braid-base`, each runs with the code as it is and with a planted fault,
+//! Like the models of `braid-base`, each runs with the unchanged code and with a planted fault,
 //! with which some schedule must fail. The checker's execution is sequentially consistent:
-//! `src/log.rs` argues why the weaker orderings in the code suffice, which cannot be seen here.
+//! `src/log.rs` argues why the weaker orderings in the code suffice, which cannot be tested here.
 
 #![cfg(feature = "model")]
 
@@ -19,12 +19,12 @@ const SCHEDULES: usize = 6_000;
 const APPENDERS: usize = 2;
 const UNITS: usize = 2;
 
-/// The text by which a unit is recognised in the log.
+/// The text that identifies a unit in the log.
 fn name(slot: usize, unit: usize) -> String {
     format!("<{slot}.{unit}{}>", "-".repeat(unit * 50))
 }
 
-/// Appends everything up to an offset to the data read.
+/// Reads the log up to an offset and appends it to `log`.
 fn read(journal: &Journal, reader: &mut Reader, end: u64, log: &mut Vec<u8>) {
     reader.read(journal, end, |piece| {
         log.extend_from_slice(piece);
@@ -32,8 +32,9 @@ fn read(journal: &Journal, reader: &mut Reader, end: u64, log: &mut Vec<u8>) {
     });
 }
 
-/// Threads append; one reads and sleeps when there is nothing to read. It gets every unit whole and
-/// each thread's in order, and is woken: that it ends is part of the assertion.
+/// Threads append; one thread reads, and sleeps when there is nothing to read. It gets every unit
+/// whole, in each thread's order, and is always woken: that the test ends is part of the
+/// assertion.
 fn appenders_and_a_reader() {
     let journal = Arc::new(Journal::new(APPENDERS));
     journal.make_room_for_threads(APPENDERS);
@@ -88,8 +89,9 @@ fn appenders_and_a_reader() {
     assert_eq!((left, next), ("", [UNITS; APPENDERS]));
 }
 
-/// Threads append; one follows them like a loop that feeds replicas: it waits only for its bell. In
-/// the middle of the backlog another reader begins, and sees what the first one saw from there on.
+/// Threads append; one thread follows them like a loop that feeds replicas, waiting only for its
+/// bell. Another reader begins in the middle of the backlog, and sees what the first one saw from
+/// there on.
 fn appenders_and_a_bell() {
     let journal = Arc::new(Journal::new(APPENDERS));
     journal.make_room_for_threads(APPENDERS);
@@ -150,7 +152,7 @@ fn nobody_sleeps_on_when_something_was_appended() {
     holds_unless(Fault::SleeperLooksBefore, SCHEDULES, appenders_and_a_reader);
 }
 
-/// The reader is called without new data, as when it must switch to another file, or end.
+/// The reader is called without new data, as when it must switch to another file or end.
 fn a_call_and_a_reader() {
     let journal = Arc::new(Journal::new(1));
     let is_called = Arc::new(Mutex::new(false));

@@ -4,7 +4,7 @@
 //!
 //! `cargo bench -p braid-keyspace --bench table`; with BRAID_BENCH_LARGE=1 also at 20 million keys
 //! (2 GiB). With _RJEM_MALLOC_CONF=dirty_decay_ms:-1 the allocator keeps freed memory, so only the
-//! first round includes the time in which the kernel provides pages.
+//! first round includes the time that the kernel takes to provide pages.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ fn find_miss(bencher: divan::Bencher, keys: u64) {
     bencher.bench_local(|| black_box(tables.find(keys + random.u64(0..keys))).is_some());
 }
 
-/// One removal and one insertion, so that the number of keys stays the same.
+/// A removal and an insertion, so that the number of keys stays the same.
 #[divan::bench(args = sizes(), sample_count = 20, sample_size = 20_000)]
 fn remove_and_insert(bencher: divan::Bencher, keys: u64) {
     let (mut tables, mut random) = (Tables::filled(keys), fastrand::Rng::with_seed(1));
@@ -131,7 +131,7 @@ fn resident_bytes() -> usize {
     status.split_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * 4096
 }
 
-/// Processor time of this thread, without the time in which other programs ran.
+/// Processor time of this thread, excluding the time of other programs.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -167,7 +167,7 @@ fn report(keys: u64) {
 }
 
 fn main() {
-    // Only a full run reports; `cargo test` runs benches for a moment each to see that they work.
+    // Only a full run reports; `cargo test` runs each bench only briefly, to see that it works.
     if std::env::args().any(|argument| argument == "--bench") {
         for keys in sizes().into_iter().filter(|&keys| keys >= MIDDLE) {
             report(keys);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Transactions: the cost of a command on top of the table's, and the speedup of two threads over
-//! one.
+//! Transactions: the cost of a command beyond the table's cost, and the speedup of two threads
+//! over one.
 //!
 //! `cargo bench -p braid-keyspace --bench txn`. The ratios at the end are commands per second of
-//! two threads to those of one, best of several rounds each; keys are random, or all the same.
+//! two threads relative to one, best of several rounds each; keys are random, or all the same.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -91,7 +91,7 @@ fn set_random(bencher: divan::Bencher) {
 fn pin(core: usize) {
     let mut cores = rustix::thread::CpuSet::new();
     cores.set(core);
-    // Without pinning the figures are noisier, but not wrong.
+    // Without pinning the figures are noisier but still valid.
     let _ = rustix::thread::sched_setaffinity(None, &cores);
 }
 

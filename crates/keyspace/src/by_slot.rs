@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cluster mode: a shard for each of the 16,384 hash slots.
+//! Cluster mode: one shard for each of the 16,384 hash slots.
 //!
-//! The top bits of a hash are then the key's slot instead of keyed bits. Shards are slices of the
-//! hash range, so each shard holds the keys of one slot and nothing else: the keys of a slot are
-//! counted and listed from its own tables, and two keys are of one slot if their hashes begin
-//! alike. No index stands beside the tables, so nothing can fall out of step with them, whatever
-//! adds or removes keys. The price: all keys of one slot share one lock.
+//! In cluster mode the top bits of a hash are the key's slot instead of keyed bits. Shards are
+//! slices of the hash range, so each shard holds exactly the keys of one slot: a slot's keys are
+//! counted and listed from its own tables, and two keys share a slot if their hashes have the same
+//! top bits. There is no separate index, so no change of keys can leave one out of sync. The
+//! price: all keys of a slot share one lock.
 //!
 //! Standalone servers have no slots; this file must not cost them more than the branch in
 //! [`Keyspace::hash`].
 //!
-//! Slots can be *hidden*: they are still being imported, or they have gone and their keys are being
-//! deleted. Walks over a database skip them, and none of their keys expire or are evicted.
+//! A slot can be *hidden*: it is still being imported, or it has moved away and its keys are being
+//! deleted. Walks over a database skip hidden slots, and none of their keys expire or are evicted.
 
 use braid_base::crc::HASH_SLOTS;
 use braid_base::hash::KeyHasher;
@@ -21,7 +21,7 @@ use crate::keyspace::{Keyspace, Shape};
 use crate::slot_hash::SLOT_BITS;
 
 impl Keyspace {
-    /// An empty keyspace of cluster mode; `shape.shards` is ignored.
+    /// An empty keyspace in cluster mode; `shape.shards` is ignored.
     pub fn by_slot(shape: Shape, hasher: KeyHasher) -> Keyspace {
         let mut keyspace = Keyspace::new(Shape { shards: usize::from(HASH_SLOTS), ..shape }, hasher);
         keyspace.is_by_slot = true;
@@ -34,13 +34,13 @@ impl Keyspace {
         self.hidden.set(hidden);
     }
 
-    /// Whether the keys of a shard are passed over by walks.
+    /// True if walks skip the keys of this shard.
     #[inline]
     pub fn is_hidden(&self, shard: u32) -> bool {
         self.hidden.has(shard)
     }
 
-    /// Number of keys of a database, without those of hidden slots.
+    /// Number of keys in a database, excluding hidden slots.
     pub fn visible_len(&self, db: u32) -> usize {
         let hidden = |(shard, _): &(usize, _)| self.is_hidden(*shard as u32);
         let shards = self.shards().iter().enumerate();
@@ -53,15 +53,15 @@ impl Keyspace {
         self.is_by_slot
     }
 
-    /// The slot of a key's hash. Of use only in cluster mode.
+    /// The slot of a key's hash. Meaningful only in cluster mode.
     #[inline]
     pub fn slot_of(&self, hash: u64) -> u16 {
         debug_assert!(self.is_by_slot);
         (hash >> (64 - SLOT_BITS)) as u16
     }
 
-    /// Number of keys of a slot in a database, those included that have expired and are still
-    /// there. Exact while the slot's shard is held, of some moment otherwise.
+    /// Number of keys of a slot in a database, including expired keys not yet removed. Exact while
+    /// the caller holds the slot's shard; otherwise possibly stale.
     pub fn slot_len(&self, slot: u16, db: u32) -> usize {
         debug_assert!(self.is_by_slot);
         self.shard(u32::from(slot)).table(db).len()

@@ -18,39 +18,39 @@ use crate::watch::Readers;
 pub struct Context {
     /// The thread's slot in the gate.
     pub slot: usize,
-    /// Unlinked memory that waits to be freed.
+    /// Unlinked memory waiting to be freed.
     pub limbo: Limbo,
     /// The thread's counters, which other threads read for INFO.
     pub counters: Arc<Padded<Counters>>,
     /// Set when `stale` or `ready` is not empty or the command has begun to wait, so that one test
-    /// after each body is enough.
+    /// after each body suffices.
     pub follow_up: Cell<bool>,
     /// Keys that a read under a shared lock found past their expiry; removed when the lock is
     /// released.
     pub stale: RefCell<Vec<(u32, Box<[u8]>)>>,
-    /// Changed keys that clients wait for, in the order of the changes.
+    /// Changed keys with waiters, in the order of the changes.
     pub ready: RefCell<Vec<(u32, Box<[u8]>)>>,
-    /// Changed keys that tracking clients have read, with these clients.
+    /// Changed keys that tracking clients have read, with the ids of these clients.
     pub invalidated: RefCell<Vec<(Box<[u8]>, Readers)>>,
     /// All changed keys, while some client tracks in broadcasting mode.
     pub broadcast: RefCell<Vec<Box<[u8]>>>,
-    /// Changes of the present command, for the journal.
+    /// Changes of the current command, for the journal.
     pub journal: Writer,
-    /// A script has switched off journalling of its changes (`redis.set_repl`).
+    /// True while a script has disabled journalling of its changes (`redis.set_repl`).
     pub unjournalled: bool,
-    /// Arguments of the present command, by index, that are journalled in another spelling.
+    /// Arguments of the current command that are journalled in another spelling, by index.
     pub respelled: Vec<(usize, Vec<u8>)>,
-    /// The thread had to step outside of the gate in the middle of a batch and has not come in
-    /// again: it must not touch any key.
+    /// The thread had to leave the gate in the middle of a batch and has not come in again: it
+    /// must not touch any key.
     pub outside: bool,
-    /// While the thread was outside, a condition changed on which the present command was admitted.
-    /// The command has done nothing and must be checked again.
+    /// While the thread was outside, a condition under which the current command was admitted has
+    /// changed. The command has done nothing yet and must be checked again.
     pub outdated: bool,
     /// Keys sampled for eviction.
     pub eviction: Pool,
-    /// Commands until the next one that is sampled, including that one; 0 while none is sampled.
+    /// Commands until the next sampled one, including that one; 0 while sampling is off.
     pub until_sample: u32,
-    /// Random numbers for sampling; never for anything that must not be guessable.
+    /// Random numbers for sampling; never for values that must not be guessable.
     pub random: fastrand::Rng,
 }
 
@@ -80,14 +80,14 @@ impl Context {
 
 impl Keyspace {
     /// Stops the world for a command. `None` if another thread keeps it stopped for long; this
-    /// thread is then outside of the gate.
+    /// thread is then outside the gate.
     pub fn stop_world(&self, context: &mut Context) -> Option<World<'_>> {
         let world = self.gate.close_unless_busy(context.slot);
         context.outside = world.is_none();
         world
     }
 
-    /// Enters the gate again after the thread had to step outside. False if it cannot yet.
+    /// Enters the gate again after the thread had to leave it. False if it cannot enter yet.
     pub fn come_in(&self, context: &mut Context) -> bool {
         if context.outside {
             context.outside = self.gate.enter_unless_busy(context.slot) == Entered::Busy;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Counters of one executing thread, summed by other threads for INFO.
 //!
-//! HOT PATH: an addition is a relaxed load and a relaxed store, since only the owner adds.
+//! HOT PATH: an addition is one relaxed load and one relaxed store, since only the owner adds.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Counters of one thread. Only the owner adds; anyone may read and sum.
+        /// Counters of one thread. Only the owner adds; any thread may read and sum.
         #[derive(Default)]
         pub struct Counters { $($(#[$doc])* pub $name: Counter),* }
 
@@ -19,7 +19,7 @@ macro_rules! counters {
     };
 }
 
-/// A number that one thread adds to and others read.
+/// A number that one thread adds to and other threads read.
 #[derive(Default)]
 pub struct Counter(AtomicU64);
 
@@ -54,24 +54,24 @@ impl Counter {
 }
 
 counters! {
-    /// Look-ups of keys for reading that found one.
+    /// Key look-ups for reading that found a key.
     hits,
-    /// Look-ups of keys for reading that found none.
+    /// Key look-ups for reading that found no key.
     misses,
-    /// Keys removed because they were past their expiry.
+    /// Keys removed because they had expired.
     expired,
-    /// Members of collections (hash fields among them) removed because they were past their expiry.
+    /// Members of collections (including hash fields) removed because they had expired.
     expired_members,
-    /// Keys evicted for memory.
+    /// Keys evicted to free memory.
     evicted,
     /// Changes to the dataset.
     dirty,
-    /// Shard locks that had to be waited for.
+    /// Shard locks that the thread had to wait for.
     contended,
-    /// Optimistic reads that had to be repeated under the lock.
+    /// Optimistic reads repeated under the lock.
     optimistic_failures,
-    /// Reads of long values answered with a thread's own copy.
+    /// Reads of long values answered from the thread's own copy.
     from_value_cache,
-    /// Values freed in the background at the request of a command.
+    /// Values freed in the background at a command's request.
     lazy_freed,
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Entries as of a snapshot's cut. Large collections and strings share memory with the living entry
+//! Entries as of a snapshot's cut. Large collections and strings share memory with the live entry
 //! until it changes (copy on write).
 
 use crate::entry::{Entry, Value, ValueRef};
 
-/// A copy-on-write copy of an entry with a large collection or string. It is in no table and shares
-/// memory with the original entry.
+/// A copy-on-write copy of an entry with a large collection or string. It belongs to no table and
+/// shares memory with the original entry.
 pub struct CowEntry(Entry<'static>);
 
 // SAFETY: it owns the entry, which is unreachable otherwise; neither side changes memory that both
@@ -13,7 +13,7 @@ pub struct CowEntry(Entry<'static>);
 unsafe impl Send for CowEntry {}
 
 impl CowEntry {
-    /// Shares the collection or the long string of an entry; `None` if it has neither.
+    /// Shares the collection or the long string of an entry; `None` for an entry with neither.
     ///
     /// # Safety
     /// The caller holds the entry's shard exclusively and has no reference to the collection.
@@ -26,8 +26,8 @@ impl CowEntry {
         Some(CowEntry(Entry::allocate(entry.key(), value, entry.expiry(), entry.clock())))
     }
 
-    /// Bytes that this copy keeps allocated once the original has changed, whichever part changed:
-    /// those of a string; 0 for a collection.
+    /// Bytes that this copy keeps allocated once any part of the original has changed: a string's
+    /// allocation; 0 for a collection.
     pub fn kept_bytes(&self) -> usize {
         if let ValueRef::Blob(blob) = self.0.value() { blob.allocation_bytes() } else { 0 }
     }
@@ -39,20 +39,20 @@ impl CowEntry {
 
 impl Drop for CowEntry {
     fn drop(&mut self) {
-        // SAFETY: made here, in no table, and not used any more.
+        // SAFETY: made here, in no table, and no longer used.
         unsafe { self.0.release() };
     }
 }
 
-/// True for an entry with a collection that is shared rather than copied.
+/// True if the entry's collection is shared rather than copied.
 pub(crate) fn is_large_collection(entry: Entry<'_>) -> bool {
     matches!(entry.value(), ValueRef::Object(object) if object.is_large())
 }
 
-/// A string of more bytes is shared rather than encoded.
+/// Size in bytes above which a string is shared rather than encoded.
 const LARGE_STRING: usize = 64 * 1024;
 
-/// True for an entry that is shared rather than encoded.
+/// True if the entry is shared rather than encoded.
 pub(crate) fn is_large(entry: Entry<'_>) -> bool {
     match entry.value() {
         ValueRef::Blob(blob) => blob.len() > LARGE_STRING,

@@ -14,14 +14,15 @@
 //!   behind   [u32 key length] key bytes
 //! ```
 //!
-//! Sizes, kind (but for the mark), lengths and the key never change while the entry lives; a change
-//! of those makes a new entry. The clock, the mark, the expiry and the payload do change in place.
-//! All of these are accessed atomically (relaxed), because an optimistic reader may look while a
-//! writer changes them; it detects that afterwards by the shard's version and drops its result.
+//! Sizes, lengths, the key and the kind (except the snapshot mark) never change during the entry's
+//! life; changing any of them makes a new entry. The clock, the mark, the expiry and the payload
+//! change in place. All of these are accessed atomically (relaxed), because an optimistic reader
+//! may look while a writer changes them; the reader detects that afterwards by the shard's version
+//! and drops its result.
 //!
-//! Invariants behind the `unsafe` here: an [`Entry`] is only made from a pointer that
-//! [`Entry::allocate`] returned and that has not been released; `release` is called once, when
-//! no thread can reach the entry any more (see `limbo.rs`).
+//! Invariants behind the `unsafe` here: an [`Entry`] is made only from a pointer that
+//! [`Entry::allocate`] returned and that has not been released; `release` is called once, when no
+//! thread can reach the entry any more (see `limbo.rs`).
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
@@ -34,9 +35,9 @@ use braid_base::blob::Blob;
 use crate::object::{Collection, Object, ObjectRef, ObjectType, in_word};
 use crate::value_type::Type;
 
-/// Longest string kept inside its entry; longer ones live in a [`Blob`].
+/// Longest string kept inside its entry, in bytes; longer ones live in a [`Blob`].
 pub const EMBEDDED_MAX: usize = 1024;
-/// Longest string whose OBJECT ENCODING is `embstr`.
+/// Longest string whose OBJECT ENCODING is `embstr`, in bytes.
 pub const EMBSTR_MAX: usize = 44;
 
 const ENCODING_SHIFT: u8 = 4;
@@ -45,10 +46,10 @@ const EMBEDDED_RAW: u8 = 1 << ENCODING_SHIFT;
 const INTEGER: u8 = 2 << ENCODING_SHIFT;
 const BLOB: u8 = 3 << ENCODING_SHIFT;
 const ENCODING: u8 = 3 << ENCODING_SHIFT;
-/// The low bits of the type's number (0 = string). Types other than strings keep the remaining bits
-/// of the number where strings keep their encoding.
+/// The low bits of the type's number (0 = string). Other types keep the remaining bits of the
+/// number where strings keep their encoding.
 const TYPE: u8 = 0x07;
-/// The mark of snapshots; see `snapshot.rs`.
+/// The snapshot mark; see `snapshot.rs`.
 pub(crate) const MARK: u8 = 0x08;
 const HAS_EXPIRY: u8 = 0x40;
 const LONG_KEY: u8 = 0x80;
@@ -76,8 +77,8 @@ struct Header {
 
 /// A value to be stored in an entry.
 pub enum Value<'a> {
-    /// A string kept as bytes; with `raw` it answers OBJECT ENCODING `raw` even when short (it was
-    /// modified in place).
+    /// A string kept as bytes. With `raw` it reports OBJECT ENCODING `raw` even when short,
+    /// because it was modified in place.
     Bytes { bytes: &'a [u8], raw: bool },
     /// A string that is a canonical 64-bit integer.
     Integer(i64),
@@ -88,8 +89,8 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// A string as SET stores it: as an integer if it is one in canonical form, embedded when
-    /// short, as a blob when long.
+    /// A string as SET stores it: an integer if the text is canonical, embedded when short, a blob
+    /// when long.
     pub fn string(bytes: &'a [u8]) -> Value<'a> {
         if bytes.len() <= 20
             && let Some(number) = braid_base::number::parse_i64(bytes)
@@ -99,7 +100,7 @@ impl<'a> Value<'a> {
         Value::plain(bytes, false)
     }
 
-    /// A string that stays text; `raw` as in [`Value::Bytes`].
+    /// A string kept as text; `raw` as in [`Value::Bytes`].
     pub fn plain(bytes: &'a [u8], raw: bool) -> Value<'a> {
         if bytes.len() <= EMBEDDED_MAX {
             Value::Bytes { bytes, raw }
@@ -137,7 +138,7 @@ fn offsets(kind: u8, key_len: usize, value_len: usize) -> (usize, usize, Layout)
 }
 
 impl<'a> Entry<'a> {
-    /// Makes an entry in no table yet: the caller inserts or releases it.
+    /// Allocates an entry that belongs to no table yet: the caller inserts or releases it.
     pub fn allocate(key: &[u8], value: Value<'_>, expiry: Option<i64>, clock: u32) -> Entry<'a> {
         let mut kind = if expiry.is_some() { HAS_EXPIRY } else { 0 };
         if key.len() > 255 {
@@ -242,7 +243,7 @@ impl<'a> Entry<'a> {
 
     #[inline]
     fn header(self) -> &'a Header {
-        // SAFETY: a living entry (type invariant).
+        // SAFETY: a live entry (type invariant).
         unsafe { self.header.as_ref() }
     }
 
@@ -319,7 +320,7 @@ impl<'a> Entry<'a> {
         self.expiry_cell().expect("an entry with an expiry").store(at, Relaxed);
     }
 
-    /// True when the key is past its expiry at `now` (ms).
+    /// True if the key has expired at `now` (ms).
     #[inline]
     pub fn is_expired(self, now: i64) -> bool {
         self.expiry().is_some_and(|at| now > at)
@@ -340,13 +341,13 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The mark: [`MARK`] or 0.
+    /// The snapshot mark: [`MARK`] or 0.
     #[inline]
     pub(crate) fn mark(self) -> u8 {
         self.kind() & MARK
     }
 
-    /// Changes the mark. The caller holds the shard: exclusively, or shared as the only one that
+    /// Changes the mark. The caller holds the shard: exclusively, or shared if no other thread
     /// marks.
     #[inline]
     pub(crate) fn set_mark(self, mark: u8) {
@@ -358,7 +359,7 @@ impl<'a> Entry<'a> {
     pub fn value(self) -> ValueRef<'a> {
         let kind = self.kind();
         let payload = self.payload();
-        // SAFETY: the payload holds what the kind says, since `allocate`.
+        // SAFETY: the payload has the representation that the kind has named since `allocate`.
         unsafe {
             if kind & TYPE != 0 {
                 return ValueRef::Object(ObjectRef::from_raw(self.value_type(), payload.cast()));
@@ -373,18 +374,18 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The collection for writing.
+    /// The collection, for writing.
     ///
     /// # Safety
     /// The caller holds the shard exclusively and makes no second reference to the same object.
     pub unsafe fn object_mut<T: ObjectType>(self) -> &'a mut T {
         debug_assert!(self.kind() & TYPE != 0);
-        // SAFETY: the payload is a word made of an object of the type that the entry names;
-        // exclusive by the caller.
+        // SAFETY: the payload is a word made from an object of the entry's type; exclusive by the
+        // caller.
         unsafe { &mut *in_word::<T>(self.payload()) }
     }
 
-    /// The collection for writing, of any type; `None` for a string.
+    /// The collection, whatever its type, for writing; `None` for a string.
     ///
     /// # Safety
     /// The caller holds the shard exclusively and makes no second reference to the same object.
@@ -394,7 +395,7 @@ impl<'a> Entry<'a> {
         Some(unsafe { &mut *descriptor.access.view(self.payload()) })
     }
 
-    /// The blob for writing.
+    /// The blob, for writing; `None` for other values.
     ///
     /// # Safety
     /// The caller holds the shard exclusively and makes no second reference to the same blob.
@@ -403,14 +404,14 @@ impl<'a> Entry<'a> {
         self.is_blob().then(|| unsafe { &mut *self.payload().cast::<Blob>() })
     }
 
-    /// True for a string that is too long to be embedded.
+    /// True for a string too long to be embedded.
     #[inline]
     pub fn is_blob(self) -> bool {
         self.kind() & TYPE == 0 && self.kind() & ENCODING == BLOB
     }
 
-    /// Length of an embedded string, read without the rest of [`Entry::value`], for hot paths;
-    /// `None` for other values.
+    /// Length of an embedded string, for hot paths that need no more of [`Entry::value`]; `None`
+    /// for other values.
     #[inline]
     pub fn embedded_len(self) -> Option<usize> {
         let kind = self.kind();
@@ -440,7 +441,7 @@ impl<'a> Entry<'a> {
 
     /// Overwrites an embedded string with another of the same length, or an integer with an
     /// integer. False, with nothing changed, if the shapes differ. The encoding stays, so a `raw`
-    /// string only takes raw values.
+    /// string accepts only raw values.
     #[inline]
     pub fn overwrite(self, value: &Value<'_>) -> bool {
         let kind = self.kind();
@@ -501,7 +502,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// True for a string that was modified in place and therefore stays `raw`.
+    /// True for a string that was modified in place and therefore stays `raw`, and for a blob.
     pub fn is_raw(self) -> bool {
         self.kind() & TYPE == 0 && matches!(self.kind() & ENCODING, EMBEDDED_RAW | BLOB)
     }
@@ -511,7 +512,7 @@ impl<'a> Entry<'a> {
     ///
     /// # Safety
     /// The caller holds the shard exclusively; afterwards only `release_shell` may be called on
-    /// `self` (lock-free readers may still look at its key, expiry and embedded bytes).
+    /// `self` (lock-free readers may still read its key, expiry and embedded bytes).
     pub unsafe fn move_to(self, key: &[u8], expiry: Option<i64>) -> Entry<'a> {
         let value = if let Some(number) = self.integer() {
             Value::Integer(number)
@@ -533,7 +534,7 @@ impl<'a> Entry<'a> {
         unsafe { dealloc(self.header.as_ptr().cast(), self.layout()) };
     }
 
-    /// Bytes that the key and the value take, in all allocations.
+    /// Bytes of the key and the value, over all allocations.
     pub fn memory_bytes(self) -> usize {
         use braid_base::alloc::size_class;
         let own = size_class(self.allocation_bytes());
@@ -559,7 +560,7 @@ mod tests {
             ValueRef::Object(_) => unreachable!(),
         };
         assert_eq!((&found[..], entry.encoding_name()), (text, encoding));
-        // SAFETY: only this test knows the entry.
+        // SAFETY: only this test holds the entry.
         unsafe { entry.release() };
     }
 
@@ -582,7 +583,7 @@ mod tests {
     fn a_short_string_costs_eight_bytes_over_its_content() {
         let entry = Entry::allocate(&[b'k'; 16], Value::string(&[b'v'; 32]), None, 0);
         assert_eq!(entry.allocation_bytes(), 56);
-        // SAFETY: only this test knows the entry.
+        // SAFETY: only this test holds the entry.
         unsafe { entry.release() };
     }
 
@@ -596,7 +597,7 @@ mod tests {
         assert!(!entry.overwrite(&Value::string(b"short")));
         assert!(!entry.overwrite(&Value::Integer(1)));
         assert!(!entry.overwrite(&Value::Bytes { bytes: b"hello world", raw: true }));
-        // SAFETY: only this test knows the entry.
+        // SAFETY: only this test holds the entry.
         unsafe { entry.release() };
     }
 
@@ -604,7 +605,7 @@ mod tests {
     fn moving_keeps_the_value_and_changes_key_and_expiry() {
         for value in [vec![b'v'; 2000], b"77".to_vec(), b"text".to_vec()] {
             let entry = Entry::allocate(b"old", Value::string(&value), None, 3);
-            // SAFETY: only this test knows the entries; the shell is released once.
+            // SAFETY: only this test holds the entries; the shell is released once.
             let moved = unsafe { entry.move_to(b"new name", Some(5)) };
             assert_eq!((moved.key(), moved.expiry(), moved.clock()), (&b"new name"[..], Some(5), 3));
             let bytes = match moved.value() {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Keyspace events: changes of keys, passed to the observer while the key's lock is still held, so
-//! that the events of a key come in the order of its changes.
+//! Keyspace events: changes of keys, passed to the observer under the key's lock, so that a key's
+//! events arrive in the order of its changes.
 //!
-//! The flags of the wanted classes stand beside the settings that every look-up reads; with none
-//! set an event costs one test.
+//! The wanted classes are flags next to the settings that every look-up reads; while none is set,
+//! an event costs one test.
 
-/// Classes of events, with the bits that `notify-keyspace-events` has in stock servers.
+/// Classes of events, with the same bits as `notify-keyspace-events` in stock servers.
 pub mod class {
     pub const GENERIC: u32 = 1 << 2;
     pub const STRING: u32 = 1 << 3;
@@ -69,6 +69,6 @@ pub const NEW: Event = Event { class: class::NEW, name: "new" };
 /// Receives events. Called under the key's lock: it must neither take a shard's lock nor wait.
 pub trait Observer: Send + Sync {
     /// Reports an event of a key. `slot` is the calling thread's; `old` is the lost value, if such
-    /// values are reported (see [`Settings::events_with_values`](crate::keyspace::Settings)).
+    /// values are wanted (see [`Settings::events_with_values`](crate::keyspace::Settings)).
     fn event(&self, slot: usize, db: u32, event: Event, key: &[u8], old: Option<&[u8]>);
 }

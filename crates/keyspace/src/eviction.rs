@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Eviction: access clocks (LRU and LFU), and the choice of a key to remove when memory is short.
 //!
-//! Sampling as Redis documents it: a few keys from random places compete with the best of those
-//! sampled before (`pool.rs`), and the best of all is evicted. Each call evicts at most one key and
-//! takes one shard lock at a time, so the caller can work in slices without delaying requests.
+//! Sampling as Redis documents it: a few keys from random places compete with the best of the
+//! earlier samples (`pool.rs`), and the best of all is evicted. Each call evicts at most one key
+//! and holds one shard lock at a time, so the caller can work in slices without delaying requests.
 
 mod policy;
 mod pool;
@@ -23,7 +23,7 @@ pub use pool::Pool;
 
 const EVICTED: Event = Event { class: class::EVICTED, name: "evicted" };
 
-/// The LFU counter of a new key, so that it is not evicted before it had a chance to be used.
+/// The LFU counter of a new key, high enough to give the key a chance to be used before eviction.
 const LFU_START: u32 = 5;
 
 /// The access clock of a new entry.
@@ -43,7 +43,7 @@ pub(crate) fn mark_used(keyspace: &Keyspace, entry: Entry<'_>) {
     }
 }
 
-/// The LFU counter of a clock, after the decay that is due.
+/// The LFU counter of a clock, with the pending decay applied.
 pub fn lfu_counter(keyspace: &Keyspace, clock: u32) -> u32 {
     let decay = keyspace.settings.lfu_decay_minutes.load(Relaxed);
     let elapsed = keyspace.minutes().wrapping_sub(clock >> 8) & 0xffff;
@@ -52,7 +52,7 @@ pub fn lfu_counter(keyspace: &Keyspace, clock: u32) -> u32 {
     (clock & 0xff).saturating_sub(periods)
 }
 
-/// Counts an access with a probability that falls as the counter rises.
+/// Counts an access, with a probability that falls as the counter rises.
 fn lfu_increment(keyspace: &Keyspace, counter: u32) -> u32 {
     if counter == 255 {
         return 255;
@@ -70,7 +70,7 @@ pub fn idle_seconds(keyspace: &Keyspace, clock: u32) -> u32 {
     keyspace.clock().wrapping_sub(clock) & 0x00ff_ffff
 }
 
-/// The key's idle time or access frequency, as dump files state it; `None` if the policy keeps
+/// The key's idle time or access frequency, in the form of dump files; `None` if the policy tracks
 /// neither.
 pub fn access(keyspace: &Keyspace, entry: Entry<'_>) -> Option<Access> {
     let policy = keyspace.settings.policy();
@@ -83,12 +83,12 @@ pub fn access(keyspace: &Keyspace, entry: Entry<'_>) -> Option<Access> {
     }
 }
 
-/// The access clock that makes a key look idle for this many seconds (RESTORE IDLETIME).
+/// The access clock of a key that has been idle for this many seconds (RESTORE IDLETIME).
 pub fn clock_for_idle(keyspace: &Keyspace, seconds: u32) -> u32 {
     keyspace.clock().wrapping_sub(seconds) & 0x00ff_ffff
 }
 
-/// The access clock that gives a key this LFU counter (RESTORE FREQ).
+/// The access clock of a key with this LFU counter (RESTORE FREQ).
 pub fn clock_for_frequency(keyspace: &Keyspace, counter: u8) -> u32 {
     keyspace.minutes() << 8 | u32::from(counter)
 }
@@ -102,7 +102,7 @@ fn stamp(policy: Policy, entry: Entry<'_>) -> u64 {
     }
 }
 
-/// The score for eviction of an entry with this stamp; the largest is evicted first.
+/// The eviction score of an entry with this stamp; the largest score is evicted first.
 fn score(keyspace: &Keyspace, policy: Policy, stamp: u64, random: &mut fastrand::Rng) -> u64 {
     match policy {
         Policy::AllKeysLru | Policy::VolatileLru => u64::from(idle_seconds(keyspace, stamp as u32)),
@@ -117,21 +117,21 @@ fn score(keyspace: &Keyspace, policy: Policy, stamp: u64, random: &mut fastrand:
 pub struct Evicted {
     pub db: u32,
     pub key: Vec<u8>,
-    /// Memory of the entry, in bytes. It is freed when no lock-free reader can see it any more,
-    /// which is after the present batch: a caller that evicts until enough is free must count these
-    /// bytes itself, or it evicts far too much.
+    /// Memory of the entry, in bytes. It is freed once no lock-free reader can see it any more,
+    /// that is after the current batch. A caller that evicts until enough memory is free must
+    /// count these bytes itself; otherwise it evicts far too much.
     pub bytes: usize,
 }
 
-/// Evicts one key by the present policy. `None` if no key may be evicted.
+/// Evicts one key by the current policy. `None` if no key may be evicted.
 pub fn evict_one(keyspace: &Keyspace, context: &mut Context, now: i64) -> Option<Evicted> {
     let policy = keyspace.settings.policy();
     if policy == Policy::NoEviction {
         return None;
     }
     context.eviction.prepare(policy);
-    // Candidates may be gone, or in use again, by the time one is evicted: try again, but not for
-    // ever.
+    // A candidate may be gone, or in use again, when it is to be evicted: retry, but a limited
+    // number of times.
     for _ in 0..16 {
         sample(keyspace, context, policy);
         if context.eviction.is_empty() {
@@ -146,7 +146,7 @@ pub fn evict_one(keyspace: &Keyspace, context: &mut Context, now: i64) -> Option
     None
 }
 
-/// Evicts a key, if it is unchanged since it was sampled.
+/// Evicts a key if it is unchanged since it was sampled.
 fn evict(
     keyspace: &Keyspace,
     context: &mut Context,
@@ -158,7 +158,7 @@ fn evict(
     let keys = [KeyRef { key: &key, hash: keyspace.hash(&key), write: true }];
     let mut txn = Txn::lock(keyspace, context, db, now, &keys);
     if let Some(expired) = txn.peek_expired(&key) {
-        // It is past its expiry: it counts as expired, not as evicted.
+        // The key is past its expiry: count it as expired, not as evicted.
         let bytes = expired.memory_bytes();
         txn.write(&key);
         drop(txn);
@@ -166,8 +166,8 @@ fn evict(
     }
     let entry = txn.peek(&key)?;
     if stamp(policy, entry) != sampled || (policy.is_volatile() && !entry.has_expiry()) {
-        // The key was used, or its expiry changed, or it was replaced since. The next samples give
-        // it its new score.
+        // Since it was sampled the key was used or replaced, or its expiry changed. The next
+        // samples compute its new score.
         return None;
     }
     let bytes = entry.memory_bytes();
@@ -181,14 +181,14 @@ fn evict(
     Some(Evicted { db, key, bytes })
 }
 
-/// Buckets to look at while the pool is not full.
+/// Buckets to sample while the pool is not full.
 const FILLING: u32 = 16;
-/// Random places to look at before shards are searched one after the other.
+/// Random places to sample before falling back to searching the shards in turn.
 const PLACES: u32 = 64;
 
-/// Offers keys from random places to the pool: at least `maxmemory-samples` of them, more while the
-/// pool is not full. If the keyspace is nearly empty, every shard in turn is searched, so that even
-/// the last key is found.
+/// Offers keys from random places to the pool: at least `maxmemory-samples` of them, more while
+/// the pool is not full. If the keyspace is nearly empty, all shards are searched in turn, so that
+/// even the last key is found.
 fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) {
     let samples = keyspace.settings.eviction_samples.load(Relaxed).max(1) as usize;
     let Context { eviction: pool, random, .. } = context;

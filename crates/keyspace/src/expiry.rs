@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Active expiry: removes keys, and members of collections, that are past their expiry even if no
-//! command touches them.
+//! Active expiry: removes expired keys and members of collections even if no command touches them.
 //!
-//! Each table and each segment keeps a time before which none of its keys expires, and so does each
-//! group of shards (`due.rs`); a pass only walks segments where a key is due. Collections whose
-//! members expire are listed beside the table (`member_expiry_index.rs`), in order of time. The
-//! work of a call is bounded by `budget` entries examined, and each shard's lock is held only for
-//! that shard's part of it.
+//! Each table, each segment and each group of shards (`due.rs`) keeps a lower bound on its next
+//! expiry; a pass walks only segments with a due key. Collections whose members expire are indexed
+//! next to the table (`member_expiry_index.rs`), in order of time. A call examines at most about
+//! `budget` entries, and holds each shard's lock only for that shard's part.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,12 +21,12 @@ pub struct Pass {
     pub removed: usize,
     /// Members of collections removed.
     pub members: usize,
-    /// True if everything that was due has been removed.
+    /// True if everything due has been removed.
     pub complete: bool,
 }
 
-/// Removes keys past their expiry from the groups of shards `first, first + step, ...` (`due.rs`),
-/// examining about `budget` entries. Each executing thread calls it for its own share.
+/// Removes expired keys from the groups of shards `first, first + step, ...` (`due.rs`), examining
+/// about `budget` entries. Each executing thread calls it for its own share.
 pub fn expire_due(
     keyspace: &Keyspace,
     context: &mut Context,
@@ -64,7 +62,7 @@ pub fn expire_due(
     pass
 }
 
-/// The earliest time in the tables of shards.
+/// The earliest bound of these shards' tables.
 fn earliest(keyspace: &Keyspace, shards: Range<u32>) -> Option<i64> {
     let tables = shards.flat_map(|shard| keyspace.shard(shard).used_tables());
     tables.flat_map(|(_, table)| [table.next_expiry(), table.next_member_expiry()]).flatten().min()
@@ -121,12 +119,12 @@ fn expire_table(
     (looked, due.len(), complete)
 }
 
-/// Members removed from one collection before the lock is released for a moment and the next
-/// collection gets its turn.
+/// Members removed from one collection before the lock is briefly released and the next collection
+/// gets its turn.
 const MEMBERS_AT_ONCE: usize = 256;
 
-/// Removes members of one shard's collections. Returns the number of collections and members
-/// examined, and the number of members removed.
+/// Removes expired members from one shard's collections. Returns the number of collections and
+/// members examined, and the number of members removed.
 fn expire_members(
     keyspace: &Keyspace,
     context: &mut Context,
@@ -145,13 +143,13 @@ fn expire_members(
     (looked, removed)
 }
 
-/// A time before which no key expires, nor a member of a collection, if any does.
+/// A time before which no key and no member expires; `None` if nothing expires.
 pub fn next_due(keyspace: &Keyspace) -> Option<i64> {
     keyspace.due.earliest()
 }
 
 impl Keyspace {
-    /// Lowers the time of a shard's group after a key or a member of this table has been given an
+    /// Lowers the bound of a shard's group after a key or a member of this table was given an
     /// expiry. The caller holds the shard exclusively.
     #[inline]
     pub(crate) fn note_due(&self, shard: u32, table: &Table, at: i64) {
@@ -161,8 +159,8 @@ impl Keyspace {
         }
     }
 
-    /// Removes the keys past their expiry that clients of this replica have written: the primary
-    /// does not know them. The thread is inside the gate.
+    /// Removes expired keys that were written by this replica's clients: the primary does not know
+    /// them. The thread is inside the gate.
     pub fn expire_own(&self, context: &mut Context, now: i64) {
         let mut own = std::mem::take(&mut *self.own_expiring.lock());
         own.retain(|(db, key)| {
@@ -172,17 +170,17 @@ impl Keyspace {
         self.own_expiring.lock().extend(own);
     }
 
-    /// Number of keys with an expiry that clients of this replica have written.
+    /// Number of keys with an expiry that were written by this replica's clients.
     pub fn own_expiring_keys(&self) -> usize {
         self.own_expiring.lock().len()
     }
 
-    /// Forgets these keys: this server is no longer a replica.
+    /// Forgets the recorded keys: this server is no longer a replica.
     pub fn forget_own_expiring(&self) {
         self.own_expiring.lock().clear();
     }
 
-    /// Removes one key if it is past its expiry; for keys that a reader found expired.
+    /// Removes one key if it has expired; for keys that a reader found expired.
     pub fn expire_key(&self, context: &mut Context, db: u32, now: i64, key: &[u8]) {
         if self.settings.keeps_expired.load(Relaxed) {
             return;

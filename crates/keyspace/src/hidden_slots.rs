@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Slots that walks over a database pass over (`by_slot.rs`): a bit for each.
+//! Slots that walks over a database skip (`by_slot.rs`): one bit per slot.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -14,13 +14,13 @@ pub(crate) struct HiddenSlots {
 }
 
 impl HiddenSlots {
-    /// None is hidden.
+    /// No slot is hidden.
     pub fn new() -> HiddenSlots {
         let words = (0..HASH_SLOTS / 64).map(|_| AtomicU64::new(0)).collect();
         HiddenSlots { any: AtomicBool::new(false), words }
     }
 
-    /// Whether a slot, or shard, is hidden.
+    /// True if a slot (a shard, in cluster mode) is hidden.
     #[inline]
     pub fn has(&self, shard: u32) -> bool {
         self.any.load(Relaxed) && self.has_bit(shard)
@@ -32,7 +32,7 @@ impl HiddenSlots {
         word.is_some_and(|word| word.load(Relaxed) >> (shard % 64) & 1 == 1)
     }
 
-    /// Hides these and no others.
+    /// Hides these slots and no others.
     pub fn set(&self, hidden: impl Iterator<Item = u16>) {
         let mut words = vec![0u64; self.words.len()];
         for slot in hidden {

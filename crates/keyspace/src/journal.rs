@@ -3,11 +3,11 @@
 //!
 //! HOT PATH: one test of a flag while nothing reads the journal.
 //!
-//! The dispatcher adds a command's own arguments when its body has made a change. A body whose
+//! The dispatcher adds a command's own arguments if its body has made a change. A body whose
 //! arguments would not repeat its effect (relative times, random choices, results that depend on
-//! the moment) states the requests itself with [`Txn::journal_as`]. Keys and members lost by expiry
-//! and eviction are journalled here. Everything gets its place in the log before the locks are
-//! released.
+//! the moment) supplies the requests itself with [`Txn::journal_as`]. Keys and members lost by
+//! expiry and eviction are journalled here. Every change gets its place in the log before the
+//! locks are released.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -20,16 +20,17 @@ use crate::object::ExpiredMembers;
 use crate::txn::Txn;
 use crate::value_type::Type;
 
-/// Why a request of the journal removes something, other than that a client wanted it.
+/// Reasons for a journalled removal that no client requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
     Expired,
     Evicted,
 }
 
-/// What the spelling of a request's name says ([`crate::keyspace::Settings::tells_losses`]): the
-/// first letter is small if a time has come (`dEL`), the last one if memory was short (`DEl`). To
-/// all other readers of the journal it is the same command.
+/// Decodes the spelling of a journalled request's name
+/// ([`crate::keyspace::Settings::tells_losses`]): a lowercase first letter marks an expiry
+/// (`dEL`), a lowercase last letter an eviction (`DEl`). All other readers of the journal see the
+/// same command.
 pub fn loss_of(name: &[u8]) -> Option<Loss> {
     let (first, rest) = name.split_first()?;
     let (last, middle) = rest.split_last()?;
@@ -77,15 +78,15 @@ macro_rules! journal_as {
 }
 
 impl Txn<'_> {
-    /// Whether changes are journalled.
+    /// True if changes are journalled.
     #[inline]
     pub fn journals(&self) -> bool {
         self.keyspace().settings.journals.load(Relaxed) != 0 && !self.context.unjournalled
     }
 
-    /// Whether other servers write as well, and merge what is journalled. Increments are journalled
-    /// as such then, also where their sum would be simpler to repeat, and changes of a part of a
-    /// collection name its elements: to compare the whole with what there was takes long.
+    /// True if peers write as well and merge the journal. Increments are then journalled as such,
+    /// even where their sum would be simpler to repeat, and changes of a part of a collection name
+    /// its elements, since comparing the whole with its previous state takes long.
     pub fn journals_for_peers(&self) -> bool {
         self.keyspace().settings.tells_losses.load(Relaxed) && self.journals()
     }
@@ -96,8 +97,8 @@ impl Txn<'_> {
         self.keyspace().journal.prefetch();
     }
 
-    /// Journals a request in place of the present command's own arguments; may be called several
-    /// times. To be called after the change that the request repeats.
+    /// Journals a request in place of the current command's own arguments; may be called several
+    /// times. Call it after the change that the request repeats.
     #[inline]
     pub fn journal_as(&mut self, args: &[&[u8]]) {
         if self.journals() {
@@ -128,23 +129,23 @@ impl Txn<'_> {
         }
     }
 
-    /// Journals nothing for the present command beyond the requests passed to [`Txn::journal_as`].
+    /// Journals nothing for the current command except the requests passed to [`Txn::journal_as`].
     pub fn journal_nothing(&mut self) {
         if self.journals() {
             self.context.journal.unit.set_explicit();
         }
     }
 
-    /// The present command has added what was there already. Nothing has changed; but where other
-    /// servers write as well, its arguments are journalled all the same, as the addition counts
-    /// against removals elsewhere that have not seen it.
+    /// Notes that the current command added elements that already existed. Nothing has changed;
+    /// but if peers write as well, the arguments are journalled anyway, since the addition counts
+    /// against concurrent removals on other servers.
     pub fn journal_addition(&mut self) {
         if self.journals_for_peers() {
             self.context.journal.unit.set_addition();
         }
     }
 
-    /// Journals one of the present command's arguments in another spelling of the same meaning.
+    /// Journals one of the current command's arguments in an equivalent spelling.
     #[cold]
     pub fn journal_respelled(&mut self, index: usize, text: Vec<u8>) {
         if self.journals() {
@@ -152,7 +153,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Journals a request in addition to the present command.
+    /// Journals a request in addition to the current command.
     #[cold]
     pub fn journal_too(&mut self, args: &[&[u8]]) {
         if self.journals() {
@@ -170,8 +171,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Journals the removal of a key in place of the present command. A client wanted it, so it is
-    /// not spelled as a loss.
+    /// Journals the removal of a key in place of the current command. A client requested it, so it
+    /// is not spelled as a loss.
     pub fn journal_removal(&mut self, key: &[u8], why: Removal) {
         let name = self.keyspace().settings.removal(why).to_ascii_uppercase();
         self.journal_as(&[&name, key]);
@@ -189,9 +190,9 @@ impl Txn<'_> {
         self.journal_too(&args.collect::<Vec<_>>());
     }
 
-    /// Journals the loss of expired members of collections that the present command has only read:
-    /// the command treated them as absent. They are removed, and journalled once more, by the next
-    /// change of the collection.
+    /// Journals the loss of expired members of collections that the current command has only read:
+    /// the command treated them as absent. The next change of the collection removes them and
+    /// journals the loss again.
     pub fn journal_hidden_members(&mut self) {
         for index in 0..self.keys().len() {
             let Some(key) = self.keys().get(index).filter(|key| !key.write) else { continue };
@@ -208,8 +209,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Journals the present command's own arguments. `is_alone`: it is the only command under these
-    /// locks, so that its unit cannot contain another.
+    /// Journals the current command's own arguments. `is_alone`: it is the only command under
+    /// these locks, so its unit cannot contain another.
     #[inline]
     pub fn journal_itself(&mut self, db: u32, args: &[&[u8]], is_alone: bool) {
         let (slot, journal) = (self.context.slot, &mut self.context.journal);
@@ -220,8 +221,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Ends a unit: the changes collected so far take effect together; later ones under the same
-    /// locks belong to another unit.
+    /// Ends a unit: the changes collected so far take effect together; later changes under the
+    /// same locks belong to another unit.
     #[inline]
     pub fn journal_now(&mut self) {
         let slot = self.context.slot;

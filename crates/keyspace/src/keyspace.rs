@@ -27,24 +27,24 @@ use crate::table::Table;
 use crate::waiters::{AwaitedKeys, WaitQueues};
 use crate::watch::{Readers, Watchers};
 
-/// One lock and the data under it: the same slice of the hash range in every database.
+/// One lock and the data under it: the same slice of the hash range in all databases.
 #[repr(align(128))]
 pub struct Shard {
     /// Guards all fields below.
     pub lock: ShardLock,
     first: Table,
-    /// A database other than 0 has had a key here. Most servers use database 0 only, so walks of
-    /// all tables can skip the others.
+    /// Set once a database other than 0 has had a key here. Most servers use database 0 only, so
+    /// walks of all tables can skip the others.
     others_used: AtomicBool,
     others: Box<[Table]>,
-    /// Tables of a dataset that is being built (`staging.rs`).
+    /// Tables of a dataset being built (`staging.rs`).
     pub(crate) staged: OnceLock<Box<[Table]>>,
     /// Watched keys.
     pub watchers: Watchers,
 }
 
 impl Shard {
-    /// The shard's table in a database.
+    /// The shard's table of a database.
     #[inline]
     pub fn table(&self, db: u32) -> &Table {
         if db == 0 {
@@ -62,13 +62,13 @@ impl Shard {
         &staged[db as usize - 1 - self.others.len()]
     }
 
-    /// The tables that have ever held a key, with their databases.
+    /// The tables that have ever held a key, with their database numbers.
     pub(crate) fn used_tables(&self) -> impl Iterator<Item = (u32, &Table)> {
         let others: &[Table] = if self.others_used.load(Relaxed) { &self.others } else { &[] };
         (0..).zip(std::iter::once(&self.first).chain(others))
     }
 
-    /// Records that a key is added to a database; the caller holds the shard exclusively.
+    /// Records that a key is being added to a database; the caller holds the shard exclusively.
     #[inline]
     pub(crate) fn note_use(&self, db: u32) {
         if db != 0 && !self.others_used.load(Relaxed) {
@@ -77,7 +77,7 @@ impl Shard {
     }
 }
 
-/// Settings that look-ups and eviction read; changed at any time by CONFIG SET.
+/// Settings read by look-ups and eviction; CONFIG SET may change them at any time.
 #[derive(Default)]
 pub struct Settings {
     policy: AtomicU8,
@@ -85,41 +85,39 @@ pub struct Settings {
     pub lfu_log_factor: AtomicU32,
     /// Minutes after which the LFU counter halves.
     pub lfu_decay_minutes: AtomicU32,
-    /// Keys to sample for an eviction.
+    /// Keys sampled per eviction.
     pub eviction_samples: AtomicU32,
-    /// Wanted classes of events (`events.rs`); 0 unless they would be published anywhere.
+    /// Wanted classes of events (`events.rs`); 0 unless some consumer would receive them.
     pub events: AtomicU32,
     /// Events of expired and evicted keys carry the lost value.
     pub events_with_values: AtomicU8,
-    /// Some client tracks all changed keys (broadcasting mode).
+    /// Nonzero while some client tracks all changed keys (broadcasting mode).
     pub broadcasts: AtomicU8,
-    /// Changes are journalled. Changed only with the world stopped.
+    /// Nonzero while changes are journalled. Changed only with the world stopped.
     pub journals: AtomicU8,
-    /// Readers of the journal tell keys and members that were lost, by expiry or eviction, from
-    /// those that were removed ([`crate::journal::loss_of`]), sums from increments, and a
-    /// collection's elements from others that did not change
-    /// ([`crate::Txn::journals_for_peers`]), and want additions of what is there already
-    /// ([`crate::Txn::journal_addition`]).
+    /// The journal's readers need more detail: they distinguish keys and members lost by expiry or
+    /// eviction from removed ones ([`crate::journal::loss_of`]), sums from increments, and a
+    /// collection's changed elements from the unchanged ones ([`crate::Txn::journals_for_peers`]),
+    /// and they need additions of existing elements ([`crate::Txn::journal_addition`]).
     pub tells_losses: AtomicBool,
-    /// Removals without a client's request that are journalled as UNLINK: a bit for each
-    /// [`Removal`].
+    /// Removals without a client's request that are journalled as UNLINK: one bit per [`Removal`].
     pub unlinks: AtomicU8,
     /// Set by DEBUG SET-ACTIVE-EXPIRE 0.
     pub active_expire_off: AtomicU8,
-    /// Expired keys stay until they are written to; readers do not see them.
+    /// Expired keys stay until the next write to them; readers do not see them.
     pub keeps_expired: AtomicBool,
-    /// Keys to which clients give an expiry are recorded, and expire even if others do not
-    /// ([`Keyspace::expire_own`]): on a writable replica.
+    /// Set on a writable replica: keys to which its clients give an expiry are recorded, and
+    /// expire even if other keys do not ([`Keyspace::expire_own`]).
     pub notes_own_expiring: AtomicBool,
 }
 
-/// Why a key is removed without a client's request.
+/// Reasons for removing a key without a client's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Removal {
     Expired = 1,
     Evicted = 2,
-    /// As part of the effect of another command.
+    /// A side effect of another command.
     Server = 4,
 }
 
@@ -130,7 +128,7 @@ impl Settings {
         Policy::from_number(self.policy.load(Relaxed))
     }
 
-    /// The command that journals the loss of a key, spelled as a loss if that is wanted.
+    /// The command that journals the loss of a key, spelled as a loss if readers need that.
     pub fn removal(&self, why: Removal) -> &'static [u8] {
         let unlinks = self.unlinks.load(Relaxed) & why as u8 != 0;
         match (why, unlinks) {
@@ -163,9 +161,9 @@ pub struct Keyspace {
     pub(crate) due: DueTimes,
     /// The gate of all executing threads.
     pub gate: Arc<Gate>,
-    /// The background thread that frees big values.
+    /// The background thread that frees large values.
     pub lazy_free: Arc<LazyFree>,
-    /// Upper limit of executing threads.
+    /// Upper limit of the number of executing threads.
     threads_max: usize,
     /// Counters of each executing thread.
     pub counters: Slots<Arc<Padded<Counters>>>,
@@ -173,18 +171,19 @@ pub struct Keyspace {
     pub settings: Settings,
     /// Receives events; set once.
     pub observer: OnceLock<Arc<dyn Observer>>,
-    /// The queues of clients that wait for keys; set once.
+    /// The queues of waiting clients; set once.
     awaited: OnceLock<Arc<dyn AwaitedKeys>>,
     /// The order of all changes, while it has readers (see [`Settings::journals`]).
     pub journal: Journal,
     /// Seconds since the Unix epoch, for the access clocks in entries.
     clock: Padded<AtomicU32>,
-    /// Keys of a replica that clients have given an expiry (see [`Settings::notes_own_expiring`]).
+    /// Keys of a replica to which its clients have given an expiry (see
+    /// [`Settings::notes_own_expiring`]).
     pub(crate) own_expiring: parking_lot::Mutex<HashSet<(u32, Box<[u8]>)>>,
-    /// Value of the change counter at the last save, for save points and INFO; set by the code that
-    /// saves.
+    /// Value of the change counter at the last save, for save points and INFO. Set by the saving
+    /// code.
     pub dirty_baseline: AtomicU64,
-    /// Advances with every eviction or expiry pass, so that each starts at another place.
+    /// Incremented by each eviction and expiry pass, so that each pass starts at another place.
     pub(crate) sweep: AtomicU64,
     /// See `snapshot.rs`.
     pub(crate) snapshots: Padded<Snapshots>,
@@ -195,13 +194,13 @@ pub struct Keyspace {
 /// Tables removed from the keyspace by [`Keyspace::flush`]. Freed when dropped.
 #[derive(Default)]
 pub struct Flushed {
-    /// Number of keys, including those that went to a snapshot in progress.
+    /// Number of keys, including those handed over to a snapshot in progress.
     pub keys: usize,
     pub(crate) tables: Vec<Table>,
 }
 
 impl Flushed {
-    /// Up to this many keys are freed at once.
+    /// Up to this many keys are freed immediately.
     const FEW: usize = 64;
 
     /// True if freeing takes long: many keys, or a large value.
@@ -217,7 +216,7 @@ impl Flushed {
         heavy
     }
 
-    /// Frees it on the lazy-free thread, which then calls `freed`.
+    /// Frees the tables on the lazy-free thread, which then calls `freed`.
     pub fn free_in_background(self, queue: &LazyFree, freed: Option<Box<dyn FnOnce() + Send>>) {
         queue.send(self.tables.into());
         if let Some(freed) = freed {
@@ -229,13 +228,13 @@ impl Flushed {
 /// Shape of a keyspace.
 #[derive(Clone, Copy)]
 pub struct Shape {
-    /// A power of two, up to 65536.
+    /// Number of shards: a power of two, up to 65536.
     pub shards: usize,
     /// Number of databases.
     pub databases: u32,
-    /// Threads that execute commands.
+    /// Number of threads that execute commands.
     pub threads: usize,
-    /// Upper limit to which the number of threads may grow ([`Keyspace::make_room_for_threads`]).
+    /// Upper limit of the number of threads ([`Keyspace::make_room_for_threads`]).
     pub threads_max: usize,
 }
 
@@ -287,7 +286,7 @@ impl Keyspace {
         keyspace
     }
 
-    /// Makes room for this many executing threads. They may start once the gate has room for them,
+    /// Makes room for this many executing threads. They may start once the gate has room for them
     /// too.
     pub fn make_room_for_threads(&self, threads: usize) {
         self.counters.grow(threads, |_| Arc::default());
@@ -329,7 +328,7 @@ impl Keyspace {
     /// The shard of a hash.
     #[inline]
     pub fn shard_of(&self, hash: u64) -> u32 {
-        // Two shifts, since a shift by 64 (a single shard) is not defined.
+        // Two shifts, since a shift by 64 bits (a single shard) is undefined.
         (hash >> 1 >> (63 - self.shard_bits)) as u32
     }
 
@@ -340,7 +339,7 @@ impl Keyspace {
         if self.is_by_slot { begin_with_slot(hash, key) } else { hash }
     }
 
-    /// The LRU clock that reads store: seconds, 24 bits.
+    /// The LRU clock recorded by reads: seconds, 24 bits.
     #[inline]
     pub(crate) fn clock(&self) -> u32 {
         self.clock.load(Relaxed) & 0x00ff_ffff
@@ -353,12 +352,12 @@ impl Keyspace {
         (self.clock.load(Relaxed) / 60) & 0xffff
     }
 
-    /// Moves the access clock to `now_ms`; called a few times a second.
+    /// Sets the access clock to `now_ms`; called a few times a second.
     pub fn tick(&self, now_ms: i64) {
         self.clock.store((now_ms / 1000) as u32, Relaxed);
     }
 
-    /// Fetches the bucket of a key's hash into the cache.
+    /// Prefetches the bucket of a key's hash.
     #[inline]
     pub fn prefetch_bucket(&self, db: u32, hash: u64) {
         let table = self.shard(self.shard_of(hash)).table(db);
@@ -366,7 +365,7 @@ impl Keyspace {
         unsafe { table.prefetch_bucket(hash, self.shard_bits) };
     }
 
-    /// Fetches the entry of a key's hash into the cache.
+    /// Prefetches the entry of a key's hash.
     #[inline]
     pub fn prefetch_entry(&self, db: u32, hash: u64) {
         let table = self.shard(self.shard_of(hash)).table(db);
@@ -379,7 +378,8 @@ impl Keyspace {
         &self.shards
     }
 
-    /// Number of keys of a database, and of keys with an expiry; exact only while no thread writes.
+    /// Numbers of keys, and of keys with an expiry, in a database; exact only while no thread
+    /// writes.
     pub fn len(&self, db: u32) -> (usize, usize) {
         self.shards.iter().fold((0, 0), |(keys, expires), shard| {
             let table = shard.table(db);
@@ -387,8 +387,8 @@ impl Keyspace {
         })
     }
 
-    /// Removes all keys of one database, or of all. The caller frees the result, for which the
-    /// world need not be stopped.
+    /// Removes all keys of one database, or of all. The caller frees the result, which does not
+    /// need a stopped world.
     pub fn flush(&self, world: &World<'_>, db: Option<u32>) -> Flushed {
         let mut count = 0;
         let mut removed = Vec::new();
@@ -418,8 +418,7 @@ impl Keyspace {
         Flushed { keys: count, tables: removed }
     }
 
-    /// Calls `visit` with every entry of a database, including expired ones, until it returns
-    /// false.
+    /// Calls `visit` for each entry of a database, including expired ones, until it returns false.
     pub fn visit(&self, world: &World<'_>, db: u32, mut visit: impl FnMut(Entry<'_>) -> bool) {
         let _ = world;
         let mut goes_on = true;
@@ -438,7 +437,7 @@ impl Keyspace {
         self.shards.iter().for_each(|shard| shard.watchers.set_broadcast(on));
     }
 
-    /// Removes and returns the record of which clients have read some key.
+    /// Removes and returns one tracked key with the clients that have read it.
     pub fn take_tracked(&self) -> Option<(Box<[u8]>, Readers)> {
         let start = fastrand::usize(..self.shards.len());
         let order = (start..self.shards.len()).chain(0..start);
@@ -448,8 +447,7 @@ impl Keyspace {
         )
     }
 
-    /// Removes all records of which clients have read which key; returns the numbers of keys and
-    /// records.
+    /// Forgets all clients' reads of keys; returns the numbers of keys and of records.
     pub fn forget_tracked(&self) -> (usize, usize) {
         let counts = self.shards.iter().filter(|shard| !shard.watchers.is_empty());
         counts
@@ -479,13 +477,12 @@ impl Keyspace {
         }
     }
 
-    /// Number of keys that clients wait for, and of those for whose loss they wait, too.
+    /// Number of keys with waiters, and of keys with waiters that heed a loss.
     pub fn awaited_keys(&self) -> (usize, usize) {
         self.awaited().map_or((0, 0), |queues| queues.key_counts())
     }
 
-    /// Makes the queues in which clients wait for keys, with requests of type `R`. To be called
-    /// once.
+    /// Makes the queues of waiting clients, whose requests are of type `R`. Call it once.
     ///
     /// # Panics
     /// If the keyspace has queues already.
@@ -496,13 +493,13 @@ impl Keyspace {
         queues
     }
 
-    /// The keys that clients wait for.
+    /// The keys that have waiters.
     #[inline]
     pub(crate) fn awaited(&self) -> Option<&dyn AwaitedKeys> {
         self.awaited.get().map(|queues| &**queues)
     }
 
-    /// Number of watched keys; a key that several clients watch counts once.
+    /// Number of watched keys; a key with several watchers counts once.
     pub fn watched_keys(&self) -> usize {
         let some = self.shards.iter().filter(|shard| !shard.watchers.is_empty());
         some.map(|shard| {
@@ -525,12 +522,12 @@ impl Keyspace {
         self.total(|counters| counters.dirty.get()).wrapping_sub(self.dirty_baseline.load(Relaxed))
     }
 
-    /// The dataset equals the dump file: resets the count of changes.
+    /// Resets the count of changes: the dataset equals the dump file.
     pub fn forget_changes(&self) {
         self.dirty_baseline.store(self.total(|counters| counters.dirty.get()), Relaxed);
     }
 
-    /// Collections in a database that have, or lately had, members with an expiry.
+    /// Number of collections in a database whose members have, or recently had, an expiry.
     pub fn expiring_collections(&self, db: u32) -> usize {
         let some = self.shards.iter().filter(|shard| shard.table(db).next_member_expiry().is_some());
         some.map(|shard| {
@@ -543,12 +540,12 @@ impl Keyspace {
         .sum()
     }
 
-    /// True if a database may have collections with members that expire.
+    /// True if a database may have collections whose members expire.
     pub fn has_expiring_members(&self, db: u32) -> bool {
         self.shards.iter().any(|shard| shard.table(db).next_member_expiry().is_some())
     }
 
-    /// Bytes of segments and directories in a database.
+    /// Bytes of segments and directories of a database.
     pub fn structure_bytes(&self, db: u32) -> usize {
         let bytes_of = |shard: &Shard| {
             shard.lock.lock_shared();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Lazy freeing: a background thread drops values that would take long to drop on a request's path.
+//! Lazy freeing: a background thread drops values that would take too long to drop on a request's
+//! path.
 //!
-//! Everything sent here is unreachable already; the thread only gives memory back.
+//! All values sent here are already unreachable; the thread only frees memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,10 +16,10 @@ use crate::entry::Entry;
 pub enum Garbage {
     /// The address of an unreachable entry.
     Entry(u64),
-    /// This many objects in parts: each step of the iterator drops one part and returns its number
-    /// of objects.
+    /// This many objects in parts: each step of the iterator drops one part and returns that
+    /// part's number of objects.
     Parts(usize, Box<dyn Iterator<Item = usize> + Send>),
-    /// Called when everything sent before is freed.
+    /// Called once all memory sent before it is freed.
     Call(Box<dyn FnOnce() + Send>),
     /// Any other value, counted as this many objects.
     Other(Box<dyn Send>, usize),
@@ -98,7 +99,7 @@ fn run(receiver: &Receiver<Garbage>, queue: &std::sync::Weak<LazyFree>) {
                 unsafe { Entry::from_address(address).release() };
                 done(queue, 1);
             }
-            // One by one, so that the pending count falls as memory does.
+            // Part by part, so that the pending count falls as memory does.
             Garbage::Parts(_, parts) => parts.for_each(|count| done(queue, count)),
             Garbage::Call(call) => call(),
             Garbage::Other(garbage, count) => {

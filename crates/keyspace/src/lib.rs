@@ -5,8 +5,8 @@
 //! locks of their shards and is the only way to reach a key. Every change goes through its methods,
 //! which inform watchers, a snapshot in progress and the journal.
 //!
-//! This crate knows no clients, commands or files, no type but strings (the others register
-//! themselves, see [`object`]), and never performs I/O.
+//! This crate knows no clients, commands or files, and no type but strings (other types register
+//! themselves, see [`object`]). It never performs I/O.
 
 mod by_slot;
 pub mod context;

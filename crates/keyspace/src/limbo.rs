@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Limbo: memory that is unlinked but may still be seen by a lock-free reader, until the gate's
-//! epoch proves that no reader is left.
+//! Limbo: unlinked memory that a lock-free reader may still see, kept until the gate's epoch
+//! proves that no such reader is left.
 //!
-//! Each executing thread has one. With a single executing thread memory is freed at once. Values
-//! that are expensive to free (a large collection or blob) go to the lazy-free thread instead of
-//! being freed on the request path.
+//! Each executing thread has a limbo. With a single executing thread memory is freed immediately.
+//! Values that are expensive to free (a large collection or blob) go to the lazy-free thread
+//! instead of being freed on the request path.
 
 use std::alloc::{Layout, dealloc};
 use std::collections::VecDeque;
@@ -16,26 +16,26 @@ use braid_base::gate::{EPOCHS, Gate};
 use crate::entry::{Entry, ValueRef};
 use crate::lazy_free::{Garbage, LazyFree};
 
-/// Releasing more than this many allocations, or a blob of more than [`LAZY_BYTES`], is left to the
-/// background thread.
+/// A release of more allocations than this, or of a blob larger than [`LAZY_BYTES`], is left to
+/// the background thread.
 const LAZY_EFFORT: usize = 64;
 const LAZY_BYTES: usize = 256 * 1024;
 
-/// Blocks are freed from time to time once this many wait.
+/// Number of waiting blocks from which on [`Limbo::reclaim`] frees memory.
 const RECLAIM_AT: usize = 64;
 
 enum Retired {
     Entry(u64),
-    /// Goes to the lazy-free thread, which counts it as pending already.
+    /// Goes to the lazy-free thread; already counted as pending.
     Heavy(u64),
     Shell(u64),
     Block(NonNull<u8>, Layout),
 }
 
-// SAFETY: retired memory is reachable by this limbo alone (lock-free readers only look).
+// SAFETY: retired memory is reachable through this limbo alone (lock-free readers only read).
 unsafe impl Send for Limbo {}
 
-/// True if releasing an entry is so expensive that it is left to the background thread.
+/// True if an entry is so expensive to release that the background thread does it.
 #[inline]
 pub(crate) fn is_heavy(entry: Entry<'_>) -> bool {
     match entry.value() {
@@ -53,13 +53,13 @@ pub struct Limbo {
 }
 
 impl Limbo {
-    /// A limbo for one of the gate's threads. As long as that is the only thread, memory is freed
-    /// at once.
+    /// A limbo for one of the gate's threads. While that is the only thread, memory is freed
+    /// immediately.
     pub fn new(gate: Arc<Gate>, lazy: Arc<LazyFree>) -> Limbo {
         Limbo { gate, lazy, waiting: VecDeque::new() }
     }
 
-    /// Releases an entry with its value once no reader can see it any more.
+    /// Releases an entry and its value once no reader can see them any more.
     ///
     /// # Safety
     /// The entry is unlinked from its table and retired once.
@@ -112,8 +112,8 @@ impl Limbo {
         self.waiting.push_back((self.gate.epoch(), retired));
     }
 
-    /// Frees entries that have waited long enough, once enough of them have gathered. Called
-    /// between batches, outside the gate.
+    /// Frees memory that has waited long enough, once enough of it has accumulated. Called between
+    /// batches, outside the gate.
     #[inline]
     pub fn reclaim(&mut self) {
         if self.waiting.len() >= RECLAIM_AT {
@@ -121,8 +121,8 @@ impl Limbo {
         }
     }
 
-    /// Frees entries that have waited long enough. The thread should be outside the gate: its own
-    /// presence there delays the rest.
+    /// Frees memory that has waited long enough. The thread should be outside the gate: its own
+    /// presence inside delays the rest.
     pub fn reclaim_now(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -144,7 +144,7 @@ impl Limbo {
         }
     }
 
-    /// True when nothing waits.
+    /// True if no memory is waiting.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

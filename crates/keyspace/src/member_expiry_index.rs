@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Index of one table's collections whose members expire, ordered by each one's earliest expiry.
+//! Index of one table's collections whose members expire, ordered by each collection's earliest
+//! expiry.
 //!
-//! A table has such an index only while some collection in it needs one, so keys and members
-//! without an expiry cost nothing. An item is a hint when to look: it may be too early (the member
-//! was removed or lost its expiry meanwhile) but never too late. The code that looks, under the
+//! A table has an index only while some collection in it needs one, so keys and members without an
+//! expiry cost nothing. An item is a hint: its time may be too early (the member was removed or
+//! lost its expiry since) but never too late. The code that looks at a due collection, under the
 //! shard's exclusive lock, adds the key again if more members will expire.
 //!
-//! Keys are identified by their hash. Two keys of a shard with the same 64 bits share one item; the
-//! other key's members are then removed when it is next written to.
+//! Keys are identified by their hash. Two keys of a shard with the same 64-bit hash share one
+//! item; the other key's members are then removed at the next write to that key.
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasherDefault;
 
 use hashbrown::HashMap;
 
-/// Identity hasher: hashes of keys are random already.
+/// Identity hasher: key hashes are already random.
 #[derive(Default)]
 struct AsItIs(u64);
 
@@ -41,7 +42,7 @@ pub(crate) struct MemberExpiryIndex {
 }
 
 impl MemberExpiryIndex {
-    /// Adds a key, unless the index has it with an earlier time.
+    /// Adds a key, unless the index already has it with an earlier time.
     pub fn note(&mut self, hash: u64, at: i64) {
         if let Some(&before) = self.by_key.get(&hash) {
             if before <= at {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Passes keyspace events ([`crate::events`]) to the observer, under the key's lock.
 //!
-//! HOT PATH: with no class wanted an event costs one load and one test.
+//! HOT PATH: while no class is wanted, an event costs one load and one test.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -42,7 +42,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Reports that members of a collection of this type have expired.
+    /// Reports the expiry of members of a collection of this type.
     pub(crate) fn notify_members_expired(&self, kind: Type, key: &[u8]) {
         if let Some(words) = kind.descriptor().and_then(|descriptor| descriptor.members.as_ref()) {
             self.notify(words.expired, key);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Collections as the keyspace, the files and the generic commands see them: a word with a type,
+//! Collections as seen by the keyspace, the files and the generic commands: a word with a type,
 //! and a descriptor with the operations on any value of that type.
 //!
-//! Flow: a type implements [`ObjectType`] and states a [`Descriptor`] in its own folder (crate
+//! Flow: a type implements [`ObjectType`] and has a [`Descriptor`] in its own folder (crate
 //! `types`). [`register`] enters the descriptor under the type's number; so does making the first
-//! value of a type, so that no entry has an unregistered type. Typed look-ups
-//! (`Txn::read_as::<Hash>`) compare numbers and cast: no table and no virtual call. Everything else
-//! goes from an [`ObjectRef`] through the table to a [`Collection`].
+//! value of a type, so no entry has an unregistered type. Typed look-ups (`Txn::read_as::<Hash>`)
+//! compare numbers and cast, without a table or a virtual call. All other access goes from an
+//! [`ObjectRef`] through the table to a [`Collection`].
 //!
 //! The keyspace never looks into a collection, and knows no type but strings.
 
@@ -22,7 +22,7 @@ use braid_rdb::{Limits, RdbType, SavedObject, ValueDecoder, ValueForm};
 use crate::events::Event;
 use crate::value_type::Type;
 
-/// The names of members that were removed because they were past their expiry.
+/// Names of members removed because they had expired.
 pub type ExpiredMembers = Vec<Box<[u8]>>;
 
 /// A value other than a string.
@@ -30,31 +30,31 @@ pub trait Collection: SavedObject + Send + Sync + 'static {
     /// The reply of OBJECT ENCODING.
     fn encoding(&self) -> &'static str;
 
-    /// Bytes of its allocations, without its head (the boxed value itself).
+    /// Bytes of all allocations, without the head (the boxed value itself).
     fn memory_bytes(&self) -> usize;
 
-    /// Cost of dropping it, in allocations (roughly).
+    /// Approximate cost of dropping the collection, in allocations.
     fn release_effort(&self) -> usize;
 
-    /// True if reading all of it takes so long that requests should not wait for it: a snapshot
-    /// then takes [`Collection::cow`] of it.
+    /// True if a full read takes so long that requests should not wait for it; a snapshot then
+    /// uses [`Collection::cow`].
     fn is_large(&self) -> bool;
 
-    /// True if it has no members, so that its key must be removed.
+    /// True if the collection has no members, so that its key must be removed.
     fn is_empty(&self) -> bool;
 
     /// A deep copy.
     fn duplicate(&self) -> Object;
 
-    /// A copy of the present content that shares memory with this collection until either changes
+    /// A copy of the current content that shares memory with this collection until either changes
     /// (see `braid_containers::cow`).
     fn cow(&mut self) -> Object;
 
     /// Writes the requests that recreate the key's value (without its expiry).
     fn rewrite(&self, name: &[u8], out: &mut dyn RequestSink) -> io::Result<()>;
 
-    /// Adds its elements to a digest of the dataset, whatever their encoding. Members past their
-    /// expiry count until they are removed.
+    /// Adds the elements to a digest of the dataset, independent of their encoding. Expired
+    /// members count until they are removed.
     fn digest(&self, out: &mut dyn DigestSink);
 
     /// Earliest expiry of a member, ms since the Unix epoch.
@@ -62,25 +62,25 @@ pub trait Collection: SavedObject + Send + Sync + 'static {
         None
     }
 
-    /// Removes up to `most` members past their expiry, earliest first.
+    /// Removes up to `most` expired members, earliest first.
     fn remove_expired(&mut self, _now: i64, _most: usize) -> ExpiredMembers {
         ExpiredMembers::new()
     }
 
-    /// Gives a present member its expiry, or removes it if that has passed.
+    /// Sets the expiry of an existing member, or removes the member if that time has passed.
     fn set_member_expiry(&mut self, _member: &[u8], _at: i64, _now: i64) {}
 
-    /// Its packed list, if it consists of one, for DEBUG LISTPACK.
+    /// The packed list, if the collection consists of one, for DEBUG LISTPACK.
     fn as_packed_list(&self) -> Option<&Listpack> {
         None
     }
 
-    /// Members in each segment of its table, for DEBUG HTSTATS-KEY.
+    /// Number of members in each segment of the collection's table, for DEBUG HTSTATS-KEY.
     fn table_segments(&self) -> Option<Vec<usize>> {
         None
     }
 
-    /// True if a dump file with this value needs the version that supports expiring fields.
+    /// True if a dump file with this value needs the RDB version that supports expiring fields.
     fn needs_expiry_version(&self) -> bool {
         false
     }
@@ -94,8 +94,8 @@ pub trait ObjectType: Collection + Sized {
     /// The type's number.
     const TYPE: Type;
 
-    /// The value is itself the word kept in an entry, not a pointee of that word: one pointer wide,
-    /// never null.
+    /// True if the value itself is the word kept in an entry, not the target of that word: one
+    /// pointer wide, never null.
     const INLINE: bool = false;
 }
 
@@ -124,47 +124,47 @@ impl RequestSink for Vec<u8> {
 
 /// Receives the elements of a value for DEBUG DIGEST.
 pub trait DigestSink {
-    /// Adds bytes, independent of their order.
+    /// Adds bytes, regardless of order.
     fn xor(&mut self, bytes: &[u8]);
 
-    /// Adds bytes in order, after all that were added before.
+    /// Adds bytes in order, after all bytes added before.
     fn mix(&mut self, bytes: &[u8]);
 
-    /// Adds one element of several parts, independent of the order of elements.
+    /// Adds one element that consists of several parts, regardless of the order of elements.
     fn part(&mut self, texts: &[&[u8]], expires: bool);
 }
 
-/// The words used in journalled commands and events on members that expire.
+/// Words in journalled commands and events that concern expiring members.
 #[derive(Debug)]
 pub struct MemberWords {
-    /// The keyword before the number of members (`FIELDS`, `MEMBERS`).
+    /// The keyword before the member count (`FIELDS`, `MEMBERS`).
     pub count: &'static str,
     /// The command that clears a member's expiry.
     pub persist: &'static str,
     /// The command that removes members.
     pub remove: &'static str,
-    /// The event for expired members.
+    /// The event for an expired member.
     pub expired: Event,
 }
 
-/// Reads a value of one of a type's forms. Members that expire before `now_ms` are left out.
+/// Decodes a value of one of a type's forms. Members whose expiry is before `now_ms` are left out.
 pub type DecodeFn = fn(&mut ValueDecoder<'_>, RdbType, &Limits, i64) -> Result<Object, braid_rdb::Error>;
 
 /// The static description of a type.
 pub struct Descriptor {
-    /// Its number, as entries state it.
+    /// The type's number, as stored in entries.
     pub number: Type,
     /// The reply of TYPE.
     pub name: &'static str,
-    /// Its number in DEBUG DIGEST: Redis's object type.
+    /// The type's number in DEBUG DIGEST: Redis's object type.
     pub digest_number: u32,
-    /// Its forms in dump files.
+    /// The type's forms in dump files.
     pub forms: &'static [&'static ValueForm],
     /// Decodes any of these forms.
     pub decode: DecodeFn,
     /// Words for members that expire, if the type has such members.
     pub members: Option<MemberWords>,
-    /// True once there may be a value for which [`Collection::needs_expiry_version`] is true.
+    /// True once a value may exist for which [`Collection::needs_expiry_version`] is true.
     pub may_need_expiry_version: fn() -> bool,
     /// Access to values.
     pub access: AccessFns,
@@ -174,7 +174,7 @@ pub struct Descriptor {
 pub struct AccessFns {
     view: unsafe fn(*mut u8) -> *mut dyn Collection,
     release: unsafe fn(NonNull<u8>),
-    /// Bytes of the head of a value.
+    /// Size of a value's boxed head in bytes; 0 for an inline type.
     head_bytes: fn() -> usize,
 }
 
@@ -216,10 +216,10 @@ fn head_bytes<T: ObjectType>() -> usize {
 
 static TYPES: [OnceLock<&'static Descriptor>; Type::NUMBERS] = [const { OnceLock::new() }; Type::NUMBERS];
 
-/// The type that has a form, by the form's number.
+/// The type that owns each form, by the form's number.
 static FORMS: [OnceLock<&'static Descriptor>; 256] = [const { OnceLock::new() }; 256];
 
-/// Registers a type and its forms; the same type may be registered any number of times.
+/// Registers a type and its forms. Registering the same type again is allowed.
 ///
 /// # Panics
 /// If another type has its number or one of its forms.
@@ -257,7 +257,7 @@ impl Type {
     }
 }
 
-/// Decodes a value other than a string, which follows its form.
+/// Decodes a value other than a string, which follows the number of its form.
 pub fn decode(
     decoder: &mut ValueDecoder<'_>,
     kind: RdbType,
@@ -276,7 +276,7 @@ pub struct Object {
     word: NonNull<u8>,
 }
 
-// SAFETY: it owns a collection, and those can be sent and shared (`Collection`).
+// SAFETY: it owns a collection, and collections are `Send` and `Sync` (`Collection`).
 unsafe impl Send for Object {}
 // SAFETY: as above.
 unsafe impl Sync for Object {}
@@ -301,11 +301,11 @@ impl Object {
 
     /// Unwraps the collection, if it is of this type.
     pub fn into_inner<T: ObjectType>(self) -> Option<T> {
-        // SAFETY: the word is of a value of this type, and given away here.
+        // SAFETY: the word is of a value of this type, and its ownership passes here.
         (self.object_type() == T::TYPE).then(|| *unsafe { from_word::<T>(self.into_raw()) })
     }
 
-    /// Turns the collection into the word that an entry keeps; [`Object::from_raw`] takes it back.
+    /// Turns the collection into the word kept in an entry; [`Object::from_raw`] reverses this.
     pub fn into_raw(self) -> NonNull<u8> {
         ManuallyDrop::new(self).word
     }
@@ -359,17 +359,17 @@ impl<'a> ObjectRef<'a> {
         (self.kind == T::TYPE).then(|| unsafe { &*in_word::<T>(self.place.cast_mut()) })
     }
 
-    /// The type.
+    /// The type of the collection.
     pub fn object_type(self) -> Type {
         self.kind
     }
 
-    /// Its type's descriptor.
+    /// The descriptor of the collection's type.
     pub fn descriptor(self) -> &'static Descriptor {
         self.kind.descriptor().expect("a type that has values is registered")
     }
 
-    /// The operations of any collection.
+    /// The operations common to all collections.
     pub fn collection(self) -> &'a dyn Collection {
         // SAFETY: as in `get`, with the functions of the word's own type.
         unsafe { &*self.descriptor().access.view(self.place.cast_mut()) }
@@ -380,12 +380,12 @@ impl<'a> ObjectRef<'a> {
         self.collection().encoding()
     }
 
-    /// Bytes of all its allocations, the boxed head included.
+    /// Bytes of all allocations, the boxed head included.
     pub fn memory_bytes(self) -> usize {
         self.collection().memory_bytes() + (self.descriptor().access.head_bytes)()
     }
 
-    /// Cost of dropping it, in allocations (roughly).
+    /// Approximate cost of dropping the collection, in allocations.
     pub fn release_effort(self) -> usize {
         self.collection().release_effort()
     }
@@ -400,14 +400,14 @@ impl<'a> ObjectRef<'a> {
         self.collection().duplicate()
     }
 
-    /// The members that are past their expiry and not yet removed.
+    /// Expired members that are not yet removed.
     pub fn expired_members(self, now: i64) -> ExpiredMembers {
         if self.next_member_expiry().is_none_or(|at| at >= now) {
             return ExpiredMembers::new();
         }
-        // Only a mutable collection returns them, so ask a copy; this is rare.
+        // Removal needs a mutable collection, so remove them from a copy; this is rare.
         let copy = self.duplicate();
-        // SAFETY: the copy is owned here, and reached by this reference alone.
+        // SAFETY: the copy is owned here, and this is the only reference to it.
         let copied = unsafe { &mut *collection_at(copy.descriptor, std::ptr::from_ref(&copy.word)) };
         copied.remove_expired(now, usize::MAX)
     }

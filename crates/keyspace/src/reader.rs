@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads from a background thread: shard after shard, or the collections of some keys, so that a
-//! long command does not delay others.
+//! Reads on a background thread: shard after shard, or the collections of some keys, so that a
+//! long command does not delay other commands.
 //!
-//! The thread has a gate slot of its own, which it enters for one shard at a time: a thread that
-//! stops the world waits for one shard at most. Different shards are seen at different moments.
-//! Reading here marks nothing as used, counts nothing and removes nothing; expired keys are
-//! skipped.
+//! The thread has its own gate slot, which it enters for one shard at a time: a thread that stops
+//! the world waits for at most one shard. Different shards are seen at different moments. A read
+//! here marks no key as used, counts nothing and removes nothing; expired keys are skipped.
 //!
-//! Collections of several keys are seen at one moment by [`Reader::share`]: it holds all their
-//! shards while it shares them, which takes microseconds at any size. [`Reader::share_or_copy`]
-//! takes one key of any type.
+//! [`Reader::share`] sees the collections of several keys at one moment: it holds all their shards
+//! while it shares them, which takes microseconds at any size. [`Reader::share_or_copy`] takes one
+//! key of any type.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,13 +22,13 @@ use crate::object::ObjectRef;
 use crate::table::TableCursor;
 use crate::txn;
 
-/// Reads keys outside of the executing threads. There is one reader at a time.
+/// Reads keys outside of the executing threads. At most one reader exists at a time.
 pub struct Reader<'k> {
     keyspace: &'k Keyspace,
     _one: MutexGuard<'k, ()>,
 }
 
-/// Inside the gate, with a shard held for reading.
+/// One shard held for reading, inside the gate.
 struct Inside<'k>(&'k Keyspace, &'k Shard);
 
 impl<'k> Inside<'k> {
@@ -52,7 +51,7 @@ impl Drop for Inside<'_> {
 struct AllOf<'k>(&'k Keyspace, Vec<u32>);
 
 impl<'k> AllOf<'k> {
-    /// Takes the shards of some keys in ascending order, as every transaction does.
+    /// Locks the shards of some keys in ascending order, as every transaction does.
     fn enter(keyspace: &'k Keyspace, hashes: impl Iterator<Item = u64>) -> AllOf<'k> {
         let mut shards: Vec<u32> = hashes.map(|hash| keyspace.shard_of(hash)).collect();
         shards.sort_unstable();
@@ -60,7 +59,7 @@ impl<'k> AllOf<'k> {
         AllOf::of_shards(keyspace, shards)
     }
 
-    /// Takes shards, which are in ascending order.
+    /// Locks these shards, which must be in ascending order.
     fn of_shards(keyspace: &'k Keyspace, shards: Vec<u32>) -> AllOf<'k> {
         keyspace.gate.enter(keyspace.reader_slot());
         for &shard in &shards {
@@ -101,25 +100,25 @@ impl CowValue {
     }
 }
 
-/// An entry that is copied while its shard is held.
+/// An entry being copied while its shard is held.
 pub enum Found<'e> {
-    /// A value to be read now.
+    /// A value to read immediately.
     Here(Entry<'e>),
-    /// A large value: to be read later, outside of the lock.
+    /// A large value, to read later without the lock.
     Shared(CowEntry),
 }
 
-/// Shares an entry with a large value.
+/// Shares the entry if its value is large.
 ///
 /// # Safety
-/// The entry's shard is held exclusively, and nobody refers to its collection.
+/// The entry's shard is held exclusively, and no reference to its collection exists.
 unsafe fn found(entry: Entry<'_>) -> Found<'_> {
     // SAFETY: guaranteed by the caller.
     let shared = if is_large(entry) { unsafe { CowEntry::of(entry) } } else { None };
     shared.map_or(Found::Here(entry), Found::Shared)
 }
 
-/// Keys watched since they were shared. To be passed to [`Reader::unwatch`].
+/// Keys watched since they were shared. Pass it to [`Reader::unwatch`] to end the watch.
 pub struct CowWatch {
     db: u32,
     keys: Vec<Box<[u8]>>,
@@ -129,12 +128,12 @@ pub struct CowWatch {
 }
 
 impl CowWatch {
-    /// True if one of the keys has expired by `now`, provided that nothing has changed it since.
+    /// True if one of the keys has expired by `now`, assuming that no key has changed since.
     pub fn is_past(&self, now: i64) -> bool {
         now > self.expiry
     }
 
-    /// True if none of the keys has changed or expired by `now`. The caller must hold some lock of
+    /// True if none of the keys has changed or expired by `now`. The caller must hold a lock of
     /// each key's shard.
     pub fn holds(&self, now: i64) -> bool {
         !txn::is_raised(&self.flag) && now <= self.expiry
@@ -142,7 +141,7 @@ impl CowWatch {
 }
 
 impl Keyspace {
-    /// The right to read outside of the executing threads; waits until the present reader is
+    /// The right to read outside of the executing threads; waits until the current reader is
     /// dropped. The caller must hold no lock and be outside the gate.
     pub fn reader(&self) -> Reader<'_> {
         Reader { keyspace: self, _one: self.reader.lock() }
@@ -150,7 +149,7 @@ impl Keyspace {
 }
 
 impl Reader<'_> {
-    /// Visits all unexpired keys of a shard at one moment.
+    /// Visits all unexpired keys of a shard, as of one moment.
     pub fn visit_shard(&self, shard: u32, db: u32, now: i64, mut visit: impl FnMut(Entry<'_>)) {
         if self.keyspace.shard(shard).table(db).is_empty() || self.keyspace.is_hidden(shard) {
             return;
@@ -166,7 +165,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Shares the values of several keys, all as of one moment. With `watch` the keys are watched
+    /// Shares the values of several keys, all as of one moment. With `watch`, the keys are watched
     /// from that moment on.
     pub fn share(
         &self,
@@ -199,7 +198,8 @@ impl Reader<'_> {
             shared.push(match entry {
                 None => CowValue::Missing,
                 Some(entry) if can_be_shared(entry) => {
-                    // SAFETY: the shard is held exclusively, and nobody refers to the collection.
+                    // SAFETY: the shard is held exclusively, and no reference to the collection
+                    // exists.
                     unsafe { CowEntry::of(entry) }.map_or(CowValue::Unshareable, CowValue::Shared)
                 }
                 Some(_) => CowValue::Unshareable,
@@ -233,15 +233,15 @@ impl Reader<'_> {
         let expiry = entry.expiry().unwrap_or(i64::MAX);
         let watch = CowWatch { db, keys: vec![key.into()], flag, expiry };
         let is_shared = can_be_shared(entry) || matches!(entry.value(), ValueRef::Blob(_));
-        // SAFETY: the shard is held exclusively, and nobody refers to the collection.
+        // SAFETY: the shard is held exclusively, and no reference to the collection exists.
         let shared = if is_shared { unsafe { CowEntry::of(entry) } } else { None };
         Some((shared.ok_or_else(|| copy(entry)), watch))
     }
 
-    /// Passes entries of a slot to `visit`, from `cursor` on, until the values that it returns add
-    /// up to `most`; those with large values are shared instead. Returns the next cursor (`None` at
-    /// the table's end), and the journal's end: what the journal has of these keys before it is in
-    /// them.
+    /// Passes the entries of a slot to `visit`, from `cursor` on, until the returned weights add
+    /// up to `most`. An entry with a large value is shared and passed as [`Found::Shared`].
+    /// Returns the next cursor (`None` at the table's end) and the journal's end: these entries
+    /// contain all of their keys' changes that are journalled before it.
     pub fn copy_slot(
         &self,
         slot: u16,
@@ -254,9 +254,10 @@ impl Reader<'_> {
         let _held = AllOf::of_shards(keyspace, vec![u32::from(slot)]);
         let shard = keyspace.shard(u32::from(slot));
         let position = keyspace.journal.end();
-        // SAFETY: the shard is held exclusively, and nobody refers to a collection.
+        // SAFETY: the shard is held exclusively, and no reference to a collection exists.
         let mut visit = |entry| visit(unsafe { found(entry) });
-        // Each is visited when the next one is found, so that its string is in the cache by then.
+        // Visit each entry when the next one is found, so that its string has been prefetched by
+        // then.
         let mut before = None;
         let fetch = |entry: Entry<'_>| {
             if let ValueRef::Blob(blob) = entry.value() {
@@ -276,8 +277,8 @@ impl Reader<'_> {
         (next, position)
     }
 
-    /// Passes keys of one slot to `visit`, as of one moment, each with its value if there is one.
-    /// Returns the journal's end, as [`Reader::copy_slot`] does.
+    /// Passes keys of one slot to `visit`, as of one moment, each with its value if it has one.
+    /// Returns the journal's end, like [`Reader::copy_slot`].
     pub fn copy_keys(
         &self,
         slot: u16,
@@ -290,7 +291,7 @@ impl Reader<'_> {
         for (index, (db, key)) in keys.iter().enumerate() {
             // SAFETY: the shard is held exclusively.
             let entry = unsafe { shard.table(*db).find(keyspace.hash(key), keyspace.shard_bits(), key) };
-            // SAFETY: likewise, and nobody refers to the collection.
+            // SAFETY: as above, and no reference to the collection exists.
             visit(index, entry.map(|entry| unsafe { found(entry) }));
         }
         keyspace.journal.end()
@@ -309,8 +310,8 @@ impl Reader<'_> {
     }
 }
 
-/// True if an entry's value can be shared and read outside of locks. Collections with expiring
-/// members are not shared.
+/// True if the value can be shared and read without locks. Collections with expiring members are
+/// not shared.
 fn can_be_shared(entry: Entry<'_>) -> bool {
     matches!(entry.value(), ValueRef::Object(object) if object.next_member_expiry().is_none())
 }

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SCAN and RANDOMKEY: iterate over the keyspace in small steps.
+//! SCAN and RANDOMKEY: iteration over the keyspace in small steps.
 //!
 //! A cursor is a position in hash order: shard, directory prefix, position. Splits and merges of
-//! segments preserve that order, so keys present throughout are returned at least once.
+//! segments preserve that order, so every key present throughout is returned at least once.
 
 use crate::context::Context;
 use crate::entry::Entry;
 use crate::keyspace::{Keyspace, Shard};
 use crate::table::{SLOTS as BUCKET_SLOTS, TableCursor};
 
-/// Depth bits that a cursor leaves out in cluster mode, where it has more shard bits: clients that
-/// keep cursors in floating-point numbers have 53 bits.
+/// Depth bits left out of a cursor in cluster mode, which has more shard bits: clients that keep
+/// cursors in floating-point numbers have 53 bits.
 const SPARED: u32 = 2;
-/// Marks a cursor of cluster mode that needs the spared bits: within more than 1.5 billion keys of
-/// one slot.
+/// Marks a cluster-mode cursor that needs the spared bits: one slot has more than 1.5 billion keys.
 const WHOLE: u64 = 1 << 63;
 
-/// The number of a place in a shard.
+/// The cursor number of a position in a shard.
 pub fn cursor_of(keyspace: &Keyspace, shard: u64, place: TableCursor) -> u64 {
     let (depth, position) = (place.bits() >> 16, place.bits() & 0xffff);
     if !keyspace.is_by_slot() {
@@ -28,7 +27,7 @@ pub fn cursor_of(keyspace: &Keyspace, shard: u64, place: TableCursor) -> u64 {
     }
 }
 
-/// The shard of a cursor, and the place there. The shard may be one that does not exist.
+/// The shard of a cursor, and the position there. The shard may not exist.
 pub fn place_of(keyspace: &Keyspace, cursor: u64) -> (u64, TableCursor) {
     if !keyspace.is_by_slot() || cursor & WHOLE != 0 {
         let cursor = if keyspace.is_by_slot() { cursor & !WHOLE } else { cursor };
@@ -40,7 +39,7 @@ pub fn place_of(keyspace: &Keyspace, cursor: u64) -> (u64, TableCursor) {
 }
 
 /// Visits at most `count` keys of a slot in a database, expired ones included. Takes the slot's
-/// lock, so the caller must hold none.
+/// lock, so the caller must not hold any.
 pub fn visit_slot(keyspace: &Keyspace, slot: u16, db: u32, count: usize, mut visit: impl FnMut(Entry<'_>)) {
     debug_assert!(keyspace.is_by_slot());
     let shard = keyspace.shard(u32::from(slot));
@@ -52,7 +51,7 @@ pub fn visit_slot(keyspace: &Keyspace, slot: u16, db: u32, count: usize, mut vis
     // SAFETY: the shard is held.
     unsafe {
         shard.table(db).scan(Default::default(), left, |entry| {
-            // Entries that share a bucket come together, so there may be more than were asked for.
+            // Entries of one bucket are visited together, so there may be more than requested.
             if left > 0 {
                 left -= 1;
                 visit(entry);
@@ -63,8 +62,8 @@ pub fn visit_slot(keyspace: &Keyspace, slot: u16, db: u32, count: usize, mut vis
 }
 
 /// Visits at least `count` entries of a database from `cursor` on (0 = start), or up to the end.
-/// Returns the next cursor, 0 at the end. Locks one shard at a time. Also visits expired entries,
-/// which the caller filters out.
+/// Returns the next cursor, 0 at the end. Locks one shard at a time. Expired entries are visited
+/// too; the caller filters them out.
 pub fn scan(
     keyspace: &Keyspace,
     db: u32,
@@ -100,7 +99,7 @@ pub fn scan(
 }
 
 /// Visits at least `count` entries of a slot in a database from `cursor` on (0 = start), or up to
-/// the slot's end. Returns the next cursor, 0 at the end. As [`scan`] otherwise.
+/// the slot's end. Returns the next cursor, 0 at the end. Otherwise like [`scan`].
 pub fn scan_slot(
     keyspace: &Keyspace,
     slot: u16,
@@ -123,11 +122,11 @@ pub fn scan_slot(
     next.map_or(0, |next| cursor_of(keyspace, slot, next))
 }
 
-/// Maximum number of expired keys that [`random_key`] reports.
+/// Maximum number of expired keys reported by [`random_key`].
 const EXPIRED_MOST: usize = 64;
 
-/// A random unexpired key of a database, all about equally likely. Some of the expired keys met on
-/// the way are added to `expired`.
+/// A random unexpired key of a database; all keys are about equally likely. Adds some of the
+/// expired keys found on the way to `expired`.
 pub fn random_key(
     keyspace: &Keyspace,
     context: &mut Context,
@@ -141,8 +140,8 @@ pub fn random_key(
         }
     };
     let shards = keyspace.shard_count() as u32;
-    // Try random slots until one holds a key: keys in sparse buckets are then no more likely than
-    // others.
+    // Try random slots until one holds a key, so that keys in sparse buckets are no more likely
+    // than others.
     for _ in 0..512 {
         let index = context.random.u32(0..shards);
         let shard = keyspace.shard(index);
@@ -170,8 +169,8 @@ pub fn random_key(
             return found;
         }
     }
-    // Few keys in many shards: reservoir sampling over all keys; the n-th replaces the choice with
-    // probability 1/n.
+    // Few keys in many shards: reservoir sampling over all keys. The n-th key replaces the choice
+    // with probability 1/n.
     let (mut chosen, mut seen) = (None, 0u64);
     let is_seen = |(index, shard): &(u32, &Shard)| !shard.table(db).is_empty() && !keyspace.is_hidden(*index);
     for (_, shard) in (0..).zip(keyspace.shards()).filter(is_seen) {

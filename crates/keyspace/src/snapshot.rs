@@ -2,20 +2,21 @@
 //! A snapshot in progress: the state of the keyspace at one moment, the cut, written out while the
 //! keyspace changes.
 //!
-//! Every entry carries a mark of one bit. Outside of snapshots all entries have the same one. The
-//! cut, made with the world stopped, gives the keyspace the other mark: from then on entries with
-//! the old mark belong to the snapshot and are not written yet, and new entries get the new mark. A
-//! walker (`snapshot_walk.rs`) goes through all tables, passes the entries with the old mark to the
-//! code that writes the snapshot, and marks them. A writer that comes first ([`Txn`](crate::Txn)'s
-//! one function for changes) has the [`Keeper`] keep the entry's old form, and marks it. When the
-//! walker is through, all entries have the same mark again.
+//! Every entry carries a mark of one bit. Outside of snapshots all entries have the same mark. The
+//! cut, made with the world stopped, flips the keyspace's mark: from then on entries with the old
+//! mark belong to the snapshot and are not yet written, and new entries get the new mark. A walker
+//! (`snapshot_walk.rs`) goes through all tables, passes each entry with the old mark to the code
+//! that writes the snapshot, and gives it the new mark. A writer that gets there first (all
+//! changes go through one function of [`Txn`](crate::Txn)) has the [`Keeper`] keep the entry's old
+//! form, and marks the entry. When the walk is complete, all entries have the same mark again.
 //!
 //! A large collection is shared with the keeper (`braid_containers::cow`) by the walker or the
-//! writer, whichever comes first: no request waits until all of it has been encoded, and a writer
-//! copies the few blocks of memory that it changes. A writer shares a long string in the same way.
+//! writer, whichever comes first: no request waits for the encoding of the whole collection, and a
+//! writer copies only the few memory blocks that it changes. A writer shares a long string in the
+//! same way.
 //!
-//! Tables that are emptied at once are handed to the keeper as they are; exchanged databases are
-//! identified by their number at the cut, the *origin*.
+//! Tables that are emptied as a whole are handed to the keeper as they are. Databases may be
+//! exchanged during a snapshot, so each is identified by its number at the cut, the *origin*.
 //!
 //! Without a snapshot all this costs one comparison per change.
 
@@ -31,24 +32,24 @@ use crate::cow_entry::{CowEntry, is_large};
 use crate::entry::{Entry, MARK};
 use crate::table::Table;
 
-/// Receives the part of a snapshot that changes before the walker has reached it.
+/// Receives the parts of a snapshot that change before the walker has reached them.
 pub trait Keeper: Send + Sync {
-    /// Keeps the present form of an entry of database `origin`, with its idle time or frequency
-    /// (`access`). Called with its shard held, once per entry.
+    /// Keeps the current form of an entry of database `origin`, with its idle time or frequency
+    /// (`access`). Called with the entry's shard held, once per entry.
     fn keep(&self, origin: u32, entry: Entry<'_>, access: Option<Access>);
 
-    /// Keeps an entry of database `origin` with a large collection or string. Called with its shard
-    /// held, once per entry.
+    /// Keeps an entry of database `origin` with a large collection or string. Called with the
+    /// entry's shard held, once per entry.
     fn keep_shared(&self, origin: u32, entry: CowEntry);
 
-    /// Takes tables of database `origin` that are unreachable otherwise. Their entries for which
-    /// [`Snapshots::is_due`] is true belong to the snapshot.
+    /// Takes tables of database `origin` that are otherwise unreachable. Those of their entries
+    /// for which [`Snapshots::is_due`] is true belong to the snapshot.
     fn take(&self, origin: u32, tables: Vec<Table>);
 }
 
 struct Current {
     keeper: Arc<dyn Keeper>,
-    /// For each database, the origin of its present content.
+    /// The origin of each database's current content.
     origins: Vec<u32>,
 }
 
@@ -60,13 +61,13 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// True for an entry that belongs to a snapshot and has not been written.
+    /// True for an entry that belongs to a snapshot and is not yet written.
     #[inline]
     pub(crate) fn is_due(&self, entry: Entry<'_>) -> bool {
         entry.mark() != self.mark.load(Relaxed)
     }
 
-    /// The mark of entries that belong to no snapshot, or have been written.
+    /// The mark of entries that belong to no snapshot or are already written.
     pub(crate) fn mark(&self) -> u8 {
         self.mark.load(Relaxed)
     }
@@ -80,7 +81,8 @@ impl Snapshots {
         }
     }
 
-    /// Has the keeper keep an entry that is about to change. Its shard must be held exclusively.
+    /// Has the keeper keep an entry that is about to change. The entry's shard must be held
+    /// exclusively.
     pub(crate) fn keep(&self, db: u32, entry: Entry<'_>, access: Option<Access>) {
         if let Some(current) = &*self.current.read() {
             let origin = current.origins[db as usize];
@@ -95,8 +97,8 @@ impl Snapshots {
         entry.set_mark(self.mark.load(Relaxed));
     }
 
-    /// Hands over tables of a database that were emptied at once; returns them if there is no
-    /// snapshot to keep them.
+    /// Hands over the tables of a database emptied as a whole; returns them if no snapshot is in
+    /// progress.
     pub(crate) fn hand_over(&self, _world: &World<'_>, db: u32, tables: Vec<Table>) -> Vec<Table> {
         match &*self.current.read() {
             Some(current) => {
@@ -114,14 +116,14 @@ impl Snapshots {
         }
     }
 
-    /// The present number of the database that was `origin` at the cut.
+    /// The current number of the database that was `origin` at the cut.
     pub(crate) fn database_of(&self, origin: u32) -> Option<u32> {
         let current = self.current.read();
         let at = current.as_ref()?.origins.iter().position(|&db| db == origin)?;
         u32::try_from(at).ok()
     }
 
-    /// Makes the cut. False if a snapshot is in progress.
+    /// Makes the cut. False if a snapshot is already in progress.
     pub(crate) fn begin(&self, _world: &World<'_>, keeper: Arc<dyn Keeper>, databases: u32) -> bool {
         let mut current = self.current.write();
         if current.is_some() {
@@ -132,9 +134,9 @@ impl Snapshots {
         true
     }
 
-    /// Ends the snapshot: the keeper receives nothing more.
+    /// Ends the snapshot: the keeper receives no more entries.
     pub(crate) fn end(&self) {
-        // The keeper is dropped outside of the lock.
+        // Drop the keeper outside of the lock.
         let current = self.current.write().take();
         drop(current);
     }

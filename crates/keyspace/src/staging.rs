@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Staging: a dataset is built beside the present one, which is served meanwhile, and replaces it
-//! in one moment.
+//! Staging: a new dataset is built next to the current one, which is served meanwhile, and then
+//! replaces it atomically.
 //!
 //! Each database has a staged twin, whose number is the database's own plus the number of
 //! databases. Only a load uses such numbers: staged keys neither expire nor are evicted, and no
@@ -12,8 +12,8 @@ use crate::keyspace::{Flushed, Keyspace};
 use crate::table::Table;
 
 impl Keyspace {
-    /// The number of the first staged database; makes room for all of them. Returns the remains of
-    /// an earlier load, to be freed.
+    /// Makes room for all staged databases; returns the number of the first one, and the remains
+    /// of an earlier load, which the caller frees.
     pub fn begin_staging(&self, world: &World<'_>) -> (u32, Flushed) {
         for shard in self.shards() {
             shard.staged.get_or_init(|| (0..self.databases()).map(|_| Table::default()).collect());
@@ -21,7 +21,8 @@ impl Keyspace {
         (self.databases(), self.drop_staged(world))
     }
 
-    /// Replaces the present dataset by the staged one. Returns the old dataset, to be freed.
+    /// Replaces the current dataset with the staged one. Returns the old dataset, which the caller
+    /// frees.
     pub fn publish_staged(&self, world: &World<'_>) -> Flushed {
         let old = self.flush(world, None);
         for shard in self.shards() {
@@ -38,7 +39,7 @@ impl Keyspace {
         old
     }
 
-    /// Removes the staged dataset. Returns it, to be freed.
+    /// Removes the staged dataset. Returns it; the caller frees it.
     pub fn drop_staged(&self, _world: &World<'_>) -> Flushed {
         let mut dropped = Flushed::default();
         for shard in self.shards() {
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(old.keys, 1);
         assert_eq!((keyspace.len(0).0, keyspace.len(2).0), (0, 100));
         assert_eq!(keyspace.drop_staged(&keyspace.gate.close(None)).keys, 0);
-        // What expires in it is found, though nothing of it was known.
+        // A key that expires in the staged dataset is found, although no bound was recorded for it.
         keyspace.begin_staging(&keyspace.gate.close(None));
         {
             let keys = [KeyRef { key: b"due", hash: keyspace.hash(b"due"), write: true }];

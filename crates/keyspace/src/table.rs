@@ -14,17 +14,17 @@
 //!
 //! The bits of a key's hash, from the top: shard, directory index, ..., and at the bottom 16 bits
 //! of *position* and 8 of tag. The position scaled to the number of buckets is the home bucket, so
-//! buckets in order are positions in order. A SCAN cursor of (directory prefix, position) therefore
-//! keeps its meaning however a segment has grown or split since, and shows when it was merged. An
-//! entry whose home is full goes to the next bucket with room; each full bucket that it passed
-//! counts it in its overflow byte, so a look-up stops at the first bucket that no entry has passed.
+//! buckets are in order of position. A SCAN cursor of (directory prefix, position) therefore stays
+//! valid however a segment has grown or split since, and shows when it was merged. An entry whose
+//! home is full goes to the next bucket with room; each full bucket on the way counts it in its
+//! overflow byte, so a look-up stops at the first bucket that no entry has passed.
 //!
-//! A segment that fills grows by one size class (its slots hold all the bits that this needs; no
-//! entry is touched); at 63 buckets it splits in two. No step moves more than one segment's slots:
-//! no pause and no doubled memory, at any size.
+//! A full segment grows by one size class; its slots hold all the bits needed, so no entry is
+//! touched. At 63 buckets it splits in two. No step moves more than one segment's slots, so there
+//! is no pause and no doubled memory at any size.
 //!
-//! Every word is atomic: a thread without the lock may read (prefetching, optimistic GET). It only
-//! sees words that were valid at some time; memory that it may be reading is retired, not freed
+//! Every word is atomic: a thread without the lock may read (prefetching, optimistic GET). It sees
+//! only words that were valid at some time; memory that it may be reading is retired, not freed
 //! (see `limbo.rs`). Methods that change the table are `unsafe`: the caller holds the shard
 //! exclusively. Methods that read are `unsafe` too: the caller holds the shard, or is inside the
 //! gate and validates the result with the shard's version.
@@ -52,10 +52,11 @@ use segment::{
 };
 pub use walk::TableCursor;
 
-/// Directory bits; with 16 shard bits, 16 of position and 8 of tag they fit the hash.
+/// Maximum number of directory bits; with 16 shard bits, 16 of position and 8 of tag they fill the
+/// hash.
 const DEPTH_MAX: u32 = 24;
 
-/// Bytes of a short string's entry that are worth fetching ahead.
+/// Bytes of a short string's entry that are worth prefetching.
 const SHORT_ENTRY: usize = 56;
 
 const DIRECTORY: u64 = 1;
@@ -66,23 +67,23 @@ pub struct Table {
     root: AtomicU64,
     len: AtomicUsize,
     expires: AtomicUsize,
-    /// No entry expires before this time; 0 = none expires.
+    /// No entry expires before this time (ms); 0 = no entry has an expiry.
     next_expiry: AtomicI64,
-    /// The earliest time in `members`; 0 if there is none.
+    /// The earliest time in `members`; 0 = none.
     next_member_expiry: AtomicI64,
-    /// Collections whose members expire (`members.rs`); null if there are none. Accessed only under
-    /// the shard's lock.
+    /// Collections whose members expire (`members.rs`); null without any. Accessed only under the
+    /// shard's lock.
     members: AtomicPtr<MemberExpiryIndex>,
 }
 
-/// Bits of the hash below the shard's, left-aligned in 64 bits.
+/// Hash bits below the shard's, left-aligned in 64 bits.
 #[inline]
 fn below_shard(hash: u64, shard_bits: u32) -> u64 {
     hash << shard_bits
 }
 
 impl Table {
-    /// Number of keys, including expired ones that are not yet removed.
+    /// Number of keys, including expired ones not yet removed.
     #[inline]
     pub fn len(&self) -> usize {
         self.len.load(Relaxed)
@@ -93,12 +94,12 @@ impl Table {
         self.len() == 0
     }
 
-    /// Keys with an expiry.
+    /// Number of keys with an expiry.
     pub fn expires(&self) -> usize {
         self.expires.load(Relaxed)
     }
 
-    /// A time before which no key expires, if any does.
+    /// A time before which no key expires; `None` if no key has an expiry.
     #[inline]
     pub fn next_expiry(&self) -> Option<i64> {
         match self.next_expiry.load(Relaxed) {
@@ -152,7 +153,7 @@ impl Table {
             segment.probe(hash, |word| {
                 let entry = (word & ADDRESS) as usize as *const u8;
                 prefetch(entry);
-                // A short string's key lies at its end, often in the next cache line.
+                // A short string's key is at the entry's end, often in the next cache line.
                 prefetch(entry.wrapping_add(SHORT_ENTRY - 1));
                 true
             });
@@ -163,7 +164,7 @@ impl Table {
     ///
     /// # Safety
     /// The caller holds the shard, or is inside the gate and uses the result only as far as the
-    /// shard's version then confirms.
+    /// shard's version confirms it afterwards.
     #[inline]
     pub unsafe fn find<'a>(&self, hash: u64, shard_bits: u32, key: &[u8]) -> Option<Entry<'a>> {
         let segment = self.segment(hash, shard_bits);
@@ -202,7 +203,7 @@ impl Table {
     /// Adds an entry whose key is absent.
     ///
     /// # Safety
-    /// The caller holds the shard exclusively, and passes ownership of the entry.
+    /// The caller holds the shard exclusively and passes ownership of the entry.
     pub unsafe fn insert(
         &self,
         hash: u64,
@@ -230,12 +231,12 @@ impl Table {
         self.expires.store(self.expires() + expires as usize, Relaxed);
     }
 
-    /// Lowers the bounds of the next expiry. Returns the slot's has-expiry bit.
+    /// Lowers the bounds on the next expiry. Returns the slot's has-expiry bit.
     fn note_expiry(&self, segment: Segment, entry: Entry<'_>) -> u64 {
         let Some(at) = entry.expiry() else { return 0 };
         let header = segment.header();
         header.next_expiry.store(header.next_expiry.load(Relaxed).min(at), Relaxed);
-        // 0 means none, and every time up to 1 ms after the epoch is in the past alike.
+        // 0 means none; every time up to 1 ms after the epoch is equally in the past.
         let at = at.max(1);
         self.next_expiry.store(self.next_expiry().map_or(at, |next| next.min(at)), Relaxed);
         EXPIRES
@@ -249,7 +250,7 @@ impl Table {
         self.note_expiry(self.segment(hash, shard_bits), entry);
     }
 
-    /// Replaces `old` by `new`; both have the same key. The caller retires `old`.
+    /// Replaces `old` with `new`, which has the same key. The caller retires `old`.
     ///
     /// # Safety
     /// The caller holds the shard exclusively; `old` is in the table.
@@ -258,7 +259,7 @@ impl Table {
         let had = place.word() & EXPIRES;
         let has = self.note_expiry(segment, new);
         let word = position_of(hash) << 48 | new.address() | has;
-        // SAFETY: the place was just found in a living segment.
+        // SAFETY: the place was just found in a live segment.
         unsafe { place.bucket.as_ref() }.slots[place.slot].store(word, Release);
         self.expires.store(self.expires() + has as usize - had as usize, Relaxed);
     }
@@ -308,14 +309,14 @@ impl Table {
         other.members.store(members, Relaxed);
     }
 
-    /// Bytes of segments and directory.
+    /// Bytes of the segments and the directory.
     pub fn structure_bytes(&self) -> usize {
         let root = self.root.load(Relaxed);
         let directory = if root & DIRECTORY == 0 { 0 } else { Table::directory(root).len() * 8 };
         directory + self.segments().map(|segment| Segment::layout_of(segment.buckets()).size()).sum::<usize>()
     }
 
-    /// Number of segments, and of slots in them (DEBUG HTSTATS).
+    /// Number of segments, and of their slots (DEBUG HTSTATS).
     pub fn shape(&self) -> (usize, usize) {
         self.segments()
             .fold((0, 0), |(segments, slots), segment| (segments + 1, slots + segment.buckets() * SLOTS))
@@ -323,7 +324,7 @@ impl Table {
 }
 
 impl Drop for Table {
-    /// Frees all memory at once: the table must be invisible to other threads.
+    /// Frees all memory immediately: no other thread may see the table.
     fn drop(&mut self) {
         for segment in self.segments().collect::<Vec<_>>() {
             // SAFETY: no other thread can see the table; each entry and segment is released once.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A collection for tests of this crate, and of higher crates that know no types either.
+//! A collection for tests of this crate, and of higher crates that do not know the types either.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use braid_rdb::{Error, Limits, Part, RdbType, SavedObject, Target, ValueDecoder,
 use crate::object::{AccessFns, Collection, Descriptor, DigestSink, Object, ObjectType, RequestSink};
 use crate::value_type::Type;
 
-/// A list of texts, without any encoding.
+/// A list of texts, without a special encoding.
 #[derive(Clone, Default)]
 pub struct Texts(pub Vec<Vec<u8>>);
 

@@ -4,17 +4,17 @@
 //!
 //! HOT PATH: no allocation beyond the entry's own for up to 8 shards, no logging, no system call.
 //!
-//! The dispatcher makes one before a body runs and drops it afterwards; nothing else takes shard
-//! locks for commands. Locks are taken in ascending shard order, each exclusive if the command may
-//! write any key in the shard. A key outside the lock set is a bug in a command's key
+//! The dispatcher makes a transaction before a body runs and drops it afterwards; no other code
+//! takes shard locks for commands. Locks are taken in ascending shard order, exclusively if the
+//! command may write any key of the shard. A key outside the lock set is a bug in a command's key
 //! specification: debug builds assert it.
 //!
-//! This file has the locks and the look-up of hashes; operations on keys are in `read.rs`, `set.rs`
-//! (strings), `keys.rs` (any type), `change.rs` (the common part of all changes), `watching.rs`,
-//! and `../journal.rs`.
+//! This file has the locks and the look-up of hashes; operations on keys are in `read.rs`,
+//! `set.rs` (strings), `keys.rs` (any type), `change.rs` (the common part of all changes),
+//! `watching.rs`, and `../journal.rs`.
 //!
-//! Every change goes through [`Txn::before_change`], where the old form of an entry is still in
-//! place, and [`Txn::changed`], which informs watchers: the hooks for snapshots and the journal.
+//! Every change goes through [`Txn::before_change`], where the entry's old form is still in place,
+//! and [`Txn::changed`], which informs watchers: the hooks for snapshots and the journal.
 
 use std::cell::Cell;
 
@@ -37,12 +37,12 @@ pub use watching::{is_raised, new_watch_flag};
 
 const EXPIRE: Event = Event::generic("expire");
 
-/// A key that a command names, with its hash; part of the lock set.
+/// A key named by a command, with its hash; part of the lock set.
 #[derive(Clone, Copy)]
 pub struct KeyRef<'a> {
     pub key: &'a [u8],
     pub hash: u64,
-    /// The command may change it.
+    /// True if the command may change the key.
     pub write: bool,
 }
 
@@ -57,8 +57,8 @@ pub enum Expiry {
     At(i64),
 }
 
-/// A time before all expiries: to a transaction at this time nothing has expired. An append-only
-/// file is replayed at it, since keys that were alive when a command ran must be alive again.
+/// A time before all expiries: at this time no key has expired. An append-only file is replayed at
+/// this time, since keys that were alive when a command ran must be alive again.
 pub const NOTHING_EXPIRED: i64 = 0;
 
 pub use braid_base::WrongType;
@@ -81,14 +81,14 @@ pub struct Txn<'a> {
     hint: Cell<usize>,
     db: u32,
     now: i64,
-    /// False for clients that read without marking keys as used (CLIENT NO-TOUCH).
+    /// False for clients whose reads do not mark keys as used (CLIENT NO-TOUCH).
     touches: bool,
-    /// New keys are loaded: they cause no events.
+    /// True while [`Txn::add`] adds a key: it causes no event.
     silent: bool,
 }
 
 impl<'a> Txn<'a> {
-    /// Takes the locks of all shards in which `keys` live.
+    /// Locks all shards that hold `keys`.
     #[inline]
     pub fn lock(
         keyspace: &'a Keyspace,
@@ -114,7 +114,7 @@ impl<'a> Txn<'a> {
         Txn { keyspace, context, keys, held, hint: Cell::new(0), db, now, touches: true, silent: false }
     }
 
-    /// Takes one shard for writing, whichever keys it has (active expiry).
+    /// Locks one shard exclusively, whatever its keys (active expiry).
     pub(crate) fn lock_shard_exclusive(
         keyspace: &'a Keyspace,
         context: &'a mut Context,
@@ -136,7 +136,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Takes all shards for reading.
+    /// Locks all shards for reading.
     pub fn lock_all_shared(keyspace: &'a Keyspace, context: &'a mut Context, db: u32, now: i64) -> Self {
         for shard in 0..keyspace.shard_count() as u32 {
             lock_shard(keyspace, context, shard, false);
@@ -154,7 +154,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Works on all keys, with the world stopped.
+    /// A transaction over all keys, with the world stopped.
     pub fn world(
         keyspace: &'a Keyspace,
         context: &'a mut Context,
@@ -189,20 +189,20 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// True if a walk that locks shard after shard by itself (`scan.rs`) is possible: either no
-    /// shard is held, or the world is stopped and no thread holds any. Under other locks a walk
-    /// could wait for its own thread, or violate the order of locks.
+    /// True if a walk that locks one shard after another itself (`scan.rs`) is possible: either
+    /// this transaction holds no shard, or the world is stopped and no thread holds any. Under
+    /// other locks a walk could deadlock with its own thread or violate the lock order.
     pub fn may_walk(&self) -> bool {
         matches!(self.held, HeldLocks::Nothing | HeldLocks::World(_))
     }
 
     /// Resumes the world for a moment, between two pieces of work that need it stopped. Only for a
-    /// transaction made by [`Txn::world`] on a thread that executes nothing else.
+    /// transaction made by [`Txn::world`] on a thread that executes no other commands.
     pub fn let_world_go_on(&mut self, pause: std::time::Duration) {
         self.let_world_go_on_during(|| std::thread::sleep(pause));
     }
 
-    /// As [`Txn::let_world_go_on`], for the duration of `work`, which must not need the keyspace.
+    /// Like [`Txn::let_world_go_on`], for the duration of `work`, which must not need the keyspace.
     pub fn let_world_go_on_during(&mut self, work: impl FnOnce()) {
         if let HeldLocks::World(world) = std::mem::replace(&mut self.held, HeldLocks::Nothing) {
             drop(world);
@@ -211,7 +211,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// The present database.
+    /// The current database.
     #[inline]
     pub fn db(&self) -> u32 {
         self.db
@@ -224,7 +224,7 @@ impl<'a> Txn<'a> {
     }
 
     /// Changes the transaction's time; returns the previous one. For loading a dataset within a
-    /// transaction that has the world stopped.
+    /// transaction with the world stopped.
     pub fn set_now(&mut self, now: i64) -> i64 {
         debug_assert!(matches!(self.held, HeldLocks::World(_)));
         std::mem::replace(&mut self.now, now)
@@ -243,7 +243,7 @@ impl<'a> Txn<'a> {
         self.hint.set(0);
     }
 
-    /// The keys of the present command.
+    /// The keys of the current command.
     pub(crate) fn keys(&self) -> &'a [KeyRef<'a>] {
         self.keys
     }
@@ -259,7 +259,7 @@ impl<'a> Txn<'a> {
                 self.0.hint.set(0);
             }
         }
-        // SAFETY: only the lifetime is too long, and the keys are gone before this function
+        // SAFETY: only the lifetime is too long, and the keys are replaced before this function
         // returns: `keys` is private, and no function hands out references to it.
         let extended = unsafe { std::mem::transmute::<&[KeyRef<'_>], &'a [KeyRef<'a>]>(keys) };
         let before = self.keys;
@@ -279,14 +279,15 @@ impl<'a> Txn<'a> {
         self.touches = touches;
     }
 
-    /// The time of this command, ms since the Unix epoch, by which keys and members expire. It does
-    /// not change while the command runs.
+    /// The command's time, ms since the Unix epoch, against which the expiry of keys and members
+    /// is checked. It is constant while the command runs.
     #[inline]
     pub fn now(&self) -> i64 {
         self.now
     }
 
-    /// The hash of a key of the lock set (known if the slice is one of the set's, else computed).
+    /// The hash of a key: taken from the lock set if the slice is one of the set's, otherwise
+    /// computed.
     #[inline]
     fn hash(&self, key: &[u8]) -> u64 {
         let same = |known: &KeyRef<'_>| {
@@ -377,7 +378,7 @@ fn lock_set<'a>(keyspace: &Keyspace, keys: &[KeyRef<'_>]) -> HeldLocks<'a> {
     let mut shards: SmallVec<[(u32, bool); 8]> =
         keys.iter().map(|key| (keyspace.shard_of(key.hash), key.write)).collect();
     shards.sort_unstable();
-    // Of several keys in one shard, the exclusive one sorts last and decides.
+    // Of several keys in one shard, the exclusive one sorts last and is kept.
     let mut kept: usize = 0;
     for at in 0..shards.len() {
         if at + 1 < shards.len() && shards[at + 1].0 == shards[at].0 {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The type of a value, as a number. Names and operations of types are in the table of types
-//! (`object.rs`).
+//! The type of a value, as a number. The table of types (`object.rs`) has each type's name and
+//! operations.
 
-/// The type of a value, by its number. Strings are 0; each other type states its number in its
-/// descriptor (`object.rs`).
+/// The number of a value's type. Strings are 0; each other type's number is in its descriptor
+/// (`object.rs`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Type(u8);
 
 impl Type {
     pub const STRING: Type = Type(0);
-    /// Size of the number space.
+    /// Number of possible type numbers.
     pub(crate) const NUMBERS: usize = 32;
 
-    /// The type with this number: 1 to 31, but no multiple of 8 (an entry would take it for a
+    /// The type with this number: 1 to 31, but no multiple of 8 (an entry would read it as a
     /// string).
     ///
     /// # Panics

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients that wait for keys to be filled: the queue of each key, in order of arrival.
+//! Clients waiting for keys to be filled: one queue per key, in order of arrival.
 //!
 //! A waiter is in the queue of each of its keys, which may be in several shards. To end its wait,
-//! by a reply or otherwise, a thread must first [`Waiter::claim`] it; exactly one succeeds. A
-//! claimed waiter may remain in queues for a moment, where it is skipped. In `tests/model.rs`
-//! pushes, timeouts and CLIENT UNBLOCK race for it under a model checker.
+//! by a reply or otherwise, a thread must first [`Waiter::claim`] it; exactly one thread succeeds.
+//! A claimed waiter may remain in queues for a moment, where it is skipped. `tests/model.rs` races
+//! pushes, timeouts and CLIENT UNBLOCK for a waiter under a model checker.
 //!
-//! A waiter's request is of a type that only the crate above knows. That crate therefore holds the
+//! Only the crate above knows the type of a waiter's request. That crate therefore holds the
 //! [`WaitQueues`] of its keyspace and passes them when it adds, removes and takes waiters. The
-//! keyspace sees the same queues as [`AwaitedKeys`]: which keys are waited for, but not by whom.
+//! keyspace sees the same queues as [`AwaitedKeys`]: the keys with waiters, but not the waiters.
 //!
-//! The queues of a shard are used only under its exclusive lock, so their own lock is always free.
-//! Changes of awaited keys are collected in the changing thread's context and served by the
+//! A shard's queues are used only under its exclusive lock, so their own lock is always free.
+//! Changed keys with waiters are collected in the changing thread's context and served by the
 //! dispatcher.
 
 use std::collections::BTreeMap;
@@ -26,31 +26,31 @@ use parking_lot::Mutex;
 
 use crate::value_type::Type;
 
-/// The next ticket. Drawn under the locks of all of a waiter's keys, so that in each queue the
-/// order of tickets is the order of arrival.
+/// The next ticket. Drawn under the locks of all of a waiter's keys, so that tickets in each queue
+/// are in order of arrival.
 static NEXT_TICKET: AtomicU64 = AtomicU64::new(1);
 
-/// A client's wait for one of several keys.
+/// A client's wait for any of several keys.
 pub struct Waiter<R: ?Sized> {
     over: AtomicBool,
     ticket: u64,
     pub db: u32,
     /// Without duplicates.
     pub keys: Box<[Box<[u8]>]>,
-    /// The type of value that is waited for.
+    /// The type of the awaited value.
     pub kind: Type,
-    /// The client is also to be informed when a key is removed or changes its type.
+    /// The client must also be informed when a key is removed or changes its type.
     pub heeds_loss: bool,
-    /// The request to execute when a key is filled.
+    /// The request to execute once a key is filled.
     pub request: R,
 }
 
-/// A waiter with any type of request: it can be claimed.
+/// A waiter with any type of request; it can be claimed.
 pub type AnyWaiter = Waiter<dyn Send + Sync>;
 
 impl<R> Waiter<R> {
-    /// A waiter for the first of `keys` (of database `db`) that holds a `kind`. The caller holds
-    /// the locks of all keys, so that the waiter comes after the present ones.
+    /// A waiter for the first of `keys` (of database `db`) that holds a value of type `kind`. The
+    /// caller holds the locks of all keys, so that the waiter comes after the existing ones.
     pub fn new(db: u32, keys: &[&[u8]], kind: Type, heeds_loss: bool, request: R) -> Waiter<R> {
         let mut names: Vec<Box<[u8]>> = keys.iter().map(|&key| key.into()).collect();
         names.sort_unstable();
@@ -71,12 +71,12 @@ impl<R: ?Sized> Waiter<R> {
         !self.over.swap(true, Ordering::AcqRel)
     }
 
-    /// True until it is claimed.
+    /// True until the waiter is claimed.
     pub fn is_waiting(&self) -> bool {
         !self.over.load(Ordering::Acquire)
     }
 
-    /// Its number among all waiters, in order of arrival.
+    /// The waiter's number among all waiters, in order of arrival.
     pub fn ticket(&self) -> u64 {
         self.ticket
     }
@@ -94,7 +94,7 @@ impl<R> Default for Queue<R> {
     }
 }
 
-/// Key of a database, to look up a queue without allocation.
+/// A database and a key, to look up a queue without allocation.
 #[derive(Hash)]
 struct Name<'a>(u32, &'a [u8]);
 
@@ -131,7 +131,7 @@ pub struct WaitQueues<R> {
 }
 
 impl<R> WaitQueues<R> {
-    /// Empty queues for this many shards.
+    /// Empty queues for this number of shards.
     pub(crate) fn new(shards: usize) -> WaitQueues<R> {
         WaitQueues { shards: (0..shards).map(|_| ShardQueues::default()).collect() }
     }
@@ -140,7 +140,7 @@ impl<R> WaitQueues<R> {
         &self.shards[shard as usize]
     }
 
-    /// Adds a waiter to the queue of one of its keys, which is in this shard.
+    /// Adds a waiter to the queue of one of its keys, which belongs to this shard.
     pub(crate) fn add(&self, shard: u32, key: &[u8], waiter: &Arc<Waiter<R>>) {
         let shard = self.shard(shard);
         let mut queues = shard.queues.lock();
@@ -153,7 +153,8 @@ impl<R> WaitQueues<R> {
         }
     }
 
-    /// Removes a waiter from the queue of one of its keys. False if it is not there (any more).
+    /// Removes a waiter from the queue of one of its keys. False if the waiter is not (or no
+    /// longer) in it.
     pub(crate) fn remove(&self, shard: u32, key: &[u8], waiter: &Waiter<R>) -> bool {
         let shard = self.shard(shard);
         let mut queues = shard.queues.lock();
@@ -173,7 +174,7 @@ impl<R> WaitQueues<R> {
         true
     }
 
-    /// All that wait for a key of a shard, each once.
+    /// All waiters for keys of a shard, without duplicates, in order of arrival.
     pub fn of_shard(&self, shard: u32) -> Vec<Arc<Waiter<R>>> {
         let shard = self.shard(shard);
         if shard.keys.load(Ordering::Relaxed) == 0 {
@@ -201,10 +202,10 @@ impl<R> WaitQueues<R> {
     }
 }
 
-/// The queues as the keyspace sees them, without the waiters' requests.
+/// The queues as seen by the keyspace, without the waiters' requests.
 pub trait AwaitedKeys: Send + Sync {
-    /// Number of awaited keys, and of those with a waiter that has `heeds_loss`; may be a moment
-    /// old.
+    /// Number of keys with waiters, and of keys with a waiter that has `heeds_loss`; may be
+    /// slightly stale.
     fn key_counts(&self) -> (usize, usize);
 
     /// True if a client waits for a key of this shard.

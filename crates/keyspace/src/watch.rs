@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! WATCH: which clients to inform of a key's change.
+//! WATCH: the clients to inform of a key's change.
 //!
-//! A shard's watchers live beside its tables and are accessed only under its exclusive lock. A
-//! watcher is a flag shared with the client, which is raised when the key changes.
+//! A shard's watchers live next to its tables and are changed only under its exclusive lock. A
+//! watcher is a flag shared with the client; it is raised when the key changes.
 //!
-//! Clients that wait for keys (`waiters.rs`) are counted here, too, so that a change of a key
-//! without any interested client costs one test of one count.
+//! Waiters (`waiters.rs`) are counted here too, so that a change of a key without an interested
+//! client costs one test of one counter.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -23,38 +23,38 @@ type Names = HashMap<(u32, Box<[u8]>), Vec<Arc<AtomicBool>>, foldhash::fast::Ran
 /// Clients interested in keys of one shard.
 #[derive(Default)]
 pub struct Watchers {
-    /// Number of watches, places in queues of waiters and keys that clients have read; plus one
-    /// while a client tracks all changes (broadcasting mode).
+    /// Number of watches, of waiters' places in queues and of keys that clients have read; plus
+    /// one while a client tracks all changes (broadcasting mode).
     count: AtomicUsize,
     names: UnsafeCell<Names>,
-    /// Ids of clients that have read a key and must be informed of its change. Readers add to it,
-    /// too, so it has its own lock.
+    /// Ids of the clients that have read a key and must be informed of its change. Readers add to
+    /// it too, so it has its own lock.
     tracked: Mutex<Tracked>,
 }
 
-// SAFETY: `names` is accessed only under the shard's lock, for changes its exclusive lock (the
-// methods that do are unsafe and say so).
+// SAFETY: `names` is accessed only under the shard's lock, and changed only under its exclusive
+// lock (the methods that do so are unsafe and state this requirement).
 unsafe impl Sync for Watchers {}
 
 impl Watchers {
-    /// True when no key of the shard is watched or waited for.
+    /// True if no key of the shard is watched or has waiters.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Counts one more place in the queue of a waiter.
+    /// Counts a waiter's place in one more queue.
     pub(crate) fn note_waiter(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one place less.
+    /// Counts a waiter's place in one queue less.
     pub(crate) fn forget_waiter(&self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Records that a client has read a key (of any database); the caller holds the key's shard.
-    /// Returns whether the key, and whether the record, is new.
+    /// Returns whether the key is new, and whether the record is new.
     pub(crate) fn track(&self, key: &[u8], client: u64) -> (bool, bool) {
         let mut tracked = self.tracked.lock();
         if let Some(readers) = tracked.get_mut(key) {
@@ -76,7 +76,7 @@ impl Watchers {
         Some(readers)
     }
 
-    /// Removes and returns some key with its readers.
+    /// Removes and returns one tracked key with its readers.
     pub(crate) fn take_some_readers(&self) -> Option<(Box<[u8]>, Readers)> {
         let mut tracked = self.tracked.lock();
         let key = tracked.keys().next()?.clone();

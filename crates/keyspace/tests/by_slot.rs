@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cluster mode: a slot's count and list of keys agree with a scan of all keys after any change.
+//! Cluster mode: a slot's key count and key list agree with a scan of all keys after any change.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ fn set(keyspace: &Keyspace, context: &mut Context, db: u32, key: &str, expiry: E
     run(keyspace, context, (db, NOW), &[key], |txn| txn.set(key.as_bytes(), Value::string(b"v"), expiry));
 }
 
-/// The keys of each database, by a scan; checks every slot against it.
+/// The keys of each database, found by a scan; checks every slot against them.
 fn check(keyspace: &Keyspace) {
     for db in 0..keyspace.databases() {
         let mut by_scan = BTreeSet::new();
@@ -146,7 +146,7 @@ proptest! {
     }
 }
 
-/// One slot with a directory of segments, beside others.
+/// One slot with a directory of segments, among other slots.
 #[test]
 fn a_slot_with_many_keys() {
     let keyspace = keyspace(1);
@@ -160,7 +160,7 @@ fn a_slot_with_many_keys() {
     check(&keyspace);
 }
 
-/// Cursors of cluster mode leave out bits that only a slot of billions of keys needs.
+/// Cursors of cluster mode omit bits that only a slot with billions of keys needs.
 #[test]
 fn cursors_keep_their_place() {
     let keyspace = keyspace(1);

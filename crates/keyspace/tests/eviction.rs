@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Quality of eviction: half of the keys, whose order is known, are evicted, and the rest is
-//! compared with the ideal result.
+//! Quality of eviction: evicts half of the keys, whose order is known, and compares the rest with
+//! the ideal result.
 
 use braid_base::alloc::CountingAllocator;
 use braid_base::hash::KeyHasher;
@@ -61,7 +61,7 @@ fn evict(keyspace: &Keyspace, context: &mut Context) -> u32 {
     String::from_utf8(evicted.key).expect("text").parse().expect("a number")
 }
 
-/// Percentage of keys kept that should have been evicted, and the number of keys lost from each of
+/// Percentage of kept keys that should have been evicted, and the number of keys lost from each of
 /// the newest tenths.
 fn quality(policy: Policy, shards: usize, seed: u64) -> (f64, [u32; 5]) {
     let (keyspace, mut context) = ranked(policy, shards, seed);
@@ -95,7 +95,7 @@ fn candidates_that_were_used_or_removed_since_they_were_sampled_are_passed_over(
     // The pool has candidates now.
     let first = evict(&keyspace, &mut context);
     // All other candidates are used again or removed: every second key is used, and the older half
-    // of the rest is removed.
+    // of the remaining keys is removed.
     for n in 0..KEYS {
         let name = n.to_string();
         in_txn(&keyspace, &mut context, &name, |txn| match n {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients that wait for keys under the model checker, which explores interleavings of the real
-//! locks, queues and claims: `cargo test -p braid-keyspace --features model --test model`.
+//! Waiting clients under the model checker, which explores interleavings of the real locks, queues
+//! and claims: `cargo test -p braid-keyspace --features model --test model`.
 //!
 //! The threads do what the dispatcher does for BLPOP and RPUSH (`blocking.rs` of the engine): begin
 //! to wait under the locks of all keys, serve under the locks that a push holds, leave the queues
-//! of other keys afterwards, end a wait by claiming it. As with the models of `braid-base`, each
-//! test runs with the code as it is, and with a planted fault, with which some schedule must fail.
+//! of other keys afterwards, and end a wait by claiming it. Like the models of `braid-base`, each
+//! test runs with the unmodified code, and with a planted fault that some schedule must expose.
 
 #![cfg(feature = "model")]
 
@@ -31,14 +31,14 @@ enum Told {
     TimeIsOver,
 }
 
-/// A server: its keys, and for each client its wait and its replies.
+/// A server: its keys, and each client's wait and replies.
 struct Store {
     keyspace: Keyspace,
     /// A waiter's request is the number of its client.
     queues: Arc<WaitQueues<usize>>,
     /// Two keys of different shards.
     keys: [Box<[u8]>; 2],
-    // Mutexes of the standard library: the checker does not switch threads while they are held.
+    // Standard library mutexes: the checker does not switch threads while they are held.
     waits: [Mutex<Option<Arc<Waiter<usize>>>>; CLIENTS],
     told: [Mutex<Vec<Told>>; CLIENTS],
 }
@@ -68,7 +68,7 @@ impl Store {
     }
 
     /// Takes the first element at a key, if there is one and `may`, which is called before any
-    /// change, agrees.
+    /// change, returns true.
     fn take(&self, txn: &mut Txn<'_>, key: &[u8], may: impl FnOnce() -> bool) -> Option<Vec<u8>> {
         let list = txn.write_as::<Texts>(key).unwrap()?;
         if !may() {
@@ -105,7 +105,7 @@ impl Store {
         self.keyspace.gate.leave(slot);
     }
 
-    /// Ends a client's wait, if it waits: a timeout, or CLIENT UNBLOCK.
+    /// Ends a client's wait, if it is waiting: a timeout, or CLIENT UNBLOCK.
     fn give_up(&self, slot: usize, client: usize) {
         let wait = self.waits[client].lock().unwrap().clone();
         if let Some(waiter) = wait
@@ -139,8 +139,8 @@ impl Store {
         self.keyspace.gate.leave(slot);
     }
 
-    /// Serves the clients that wait for the changed keys; returns those that are still in queues of
-    /// other keys.
+    /// Serves the waiters of the changed keys; returns those that are still in queues of other
+    /// keys.
     fn serve(&self, txn: &mut Txn<'_>) -> Vec<Arc<Waiter<usize>>> {
         let mut elsewhere = Vec::new();
         loop {
@@ -162,8 +162,8 @@ impl Store {
         }
     }
 
-    /// Checks that each client got exactly one reply, or waits for keys that are empty, and that
-    /// every element is in one place.
+    /// Checks that each client got exactly one reply or waits for empty keys, and that every
+    /// element is in exactly one place.
     fn check(&self) {
         let mut elements: Vec<Vec<u8>> = Vec::new();
         let mut context = Context::new(&self.keyspace, 0);
@@ -208,7 +208,7 @@ fn run(store: &Arc<Store>, threads: Vec<fn(&Store, usize)>) {
     store.check();
 }
 
-/// One client waits for two keys until its timeout, another one for the second key; meanwhile both
+/// One client waits for two keys until its timeout, another for the second key; meanwhile both
 /// keys are filled.
 fn pushes_race_with_ends() {
     let store = Arc::new(Store::new(4));

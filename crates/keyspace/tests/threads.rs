@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Several threads on overlapping keys: no value is torn, no memory is freed too early, none is
-//! leaked.
+//! Several threads on overlapping keys: no torn values, no memory freed too early, none leaked.
 //!
-//! One test function, because it counts the live bytes of the whole process.
+//! A single test function, because it counts the live bytes of the whole process.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -26,7 +25,7 @@ const NOW: i64 = 1_000_000;
 /// Divisor of the number of rounds.
 const SHORTENING: u32 = if cfg!(miri) { 100 } else { 1 };
 
-/// A text of `len` bytes that proves its integrity: each byte follows from the first and the
+/// A text of `len` bytes that proves its integrity: each byte depends on the first byte and the
 /// length.
 fn whole(seed: u8, len: usize) -> Vec<u8> {
     (0..len).map(|at| if at == 0 { seed } else { byte_at(seed, len, at) }).collect()
@@ -94,7 +93,7 @@ impl Worker<'_> {
             _ => Expiry::Clear,
         };
         if choice == 0 {
-            // FLUSHALL, SWAPDB: no lock may be held.
+            // FLUSHALL, SWAPDB: this thread may hold no lock.
             let world = keyspace.gate.close(Some(self.context.slot));
             if self.random.bool() {
                 let flushed = keyspace.flush(&world, None);
@@ -119,7 +118,7 @@ impl Worker<'_> {
             800..850 => drop(txn.copy(one, 0, other)),
             850..900 => drop(txn.set_expiry(one, choice.is_multiple_of(2).then_some(NOW + 50))),
             _ => {
-                // APPEND: the whole text is rewritten to keep its integrity.
+                // APPEND: rewrite the whole text, so that its integrity can still be checked.
                 let grown = txn.edit_string(EVENT, one, len, |bytes, _| {
                     bytes.copy_from_slice(&whole(seed, bytes.len()));
                     ((), 1)
@@ -168,7 +167,7 @@ impl Worker<'_> {
     where
         Self: 'n,
     {
-        // Half of all operations meet on three keys.
+        // Half of all operations fall on three keys.
         let at =
             if self.random.bool() { self.random.usize(0..3) } else { self.random.usize(0..self.names.len()) };
         let name: *const [u8] = self.names[at].as_bytes();
@@ -177,8 +176,8 @@ impl Worker<'_> {
     }
 }
 
-/// Runs `threads` threads, of which all but the first (if there are several) write as well as read;
-/// returns confirmed optimistic reads.
+/// Runs `threads` threads, of which all but the first (if there are several) write as well as
+/// read; returns the number of confirmed optimistic reads.
 fn hammer(threads: usize, shards: usize, rounds: u32) -> (u64, u64) {
     let shape = Shape { shards, databases: 2, threads, threads_max: threads };
     let keyspace = Keyspace::new(shape, KeyHasher::with_key(b"0123456789abcdef"));
@@ -221,7 +220,7 @@ fn hammer(threads: usize, shards: usize, rounds: u32) -> (u64, u64) {
 
 #[test]
 fn values_are_never_torn_and_memory_is_neither_lost_nor_freed_early() {
-    // Once for allocations that are made a single time and kept: thread-locals, standard streams.
+    // A first run for allocations made only once and then kept: thread-locals, standard streams.
     hammer(2, 1, 100 / SHORTENING);
     let mut before = settled();
     for (threads, shards, rounds) in [(1, 4, 2_000), (2, 1, 8_000), (2, 64, 8_000), (4, 4, 4_000)] {
@@ -237,7 +236,7 @@ fn values_are_never_torn_and_memory_is_neither_lost_nor_freed_early() {
     }
 }
 
-/// Live bytes once threads that are ending have ended.
+/// Live bytes after all ending threads have ended.
 fn settled() -> usize {
     std::thread::sleep(Duration::from_millis(50));
     used_bytes()

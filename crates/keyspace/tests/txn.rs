@@ -32,14 +32,14 @@ fn rig(shards: usize, threads: usize) -> Rig {
     Rig { keyspace, context }
 }
 
-/// Keyspaces of one shard and of several, of one thread (memory is freed at once) and of two (it
-/// waits in limbo).
+/// Keyspaces with one shard and with several; with one thread (memory is freed immediately) and
+/// with two (it waits in limbo).
 fn rigs() -> impl Iterator<Item = Rig> {
     [(1, 1), (1, 2), (16, 1), (16, 2)].into_iter().map(|(shards, threads)| rig(shards, threads))
 }
 
 impl Rig {
-    /// Runs `body` in a transaction over `keys`, all to be written, at `now` in database `db`.
+    /// Runs `body` in a transaction over `keys`, all for writing, at `now` in database `db`.
     fn at<R>(&mut self, now: i64, db: u32, keys: &[&str], body: impl FnOnce(&mut Txn<'_>) -> R) -> R {
         let keys: Vec<_> = keys
             .iter()
@@ -114,7 +114,7 @@ fn a_lock_set_holds_each_shard_once_and_as_strongly_as_needed() {
         let exclusive: Vec<bool> = (0..4)
             .map(|shard| keys.iter().any(|key| key.write && rig.keyspace.shard_of(key.hash) == shard))
             .collect();
-        // Several keys in one shard, shared and exclusive: taking a lock twice would hang here.
+        // Several keys in one shard, shared and exclusive: locking it twice would hang here.
         let txn = Txn::lock(&rig.keyspace, &mut rig.context, 0, NOW, &keys);
         for shard in 0..4u32 {
             let lock = &rig.keyspace.shard(shard).lock;
@@ -259,7 +259,7 @@ fn editing_grows_a_string_through_its_shapes() {
             assert_eq!(result, Ok(old + more));
             (rig.get("k").expect("just written"), rig.encoding("k"))
         };
-        // Absent, embedded, blob, larger blob: modified strings are raw whatever their length.
+        // Absent, embedded, blob, larger blob: modified strings are raw at any length.
         for (more, len) in [(3, 3), (40, 43), (21, 64), (1, 65), (1000, 1065), (100_000, 101_065)] {
             assert_eq!(append(&mut rig, more), ("a".repeat(len), "raw"));
         }
@@ -338,7 +338,7 @@ fn a_key_already_expired_when_watched_may_go_away() {
         drop(rig.keyspace.flush(&world, None));
         drop(world);
         assert!(!txn::is_raised(&flag));
-        // One that expires later does count.
+        // A later expiry does count.
         rig.set("k", "v", Expiry::At(NOW + 1));
         let flag = rig.watch(NOW, 0, "k");
         expiry::expire_due(&rig.keyspace, &mut rig.context, (0, 1), NOW + 2, 1000);
@@ -419,7 +419,7 @@ fn optimistic_reads_answer_short_strings_and_fail_otherwise() {
     }
 }
 
-/// 200 keys with and 200 without expiry; `used[n]` of each were used lately.
+/// 200 keys with an expiry and 200 without; `used[n]` of each were used recently.
 fn eviction_rig(policy: Policy) -> Rig {
     let mut rig = rig(8, 1);
     rig.keyspace.settings.set_policy(policy);
@@ -428,7 +428,7 @@ fn eviction_rig(policy: Policy) -> Rig {
         rig.set(&format!("fixed{n}"), "v", Expiry::Clear);
         rig.set(&format!("volatile{n}"), "v", Expiry::At(NOW + 1000 + n));
     }
-    // Half of them are used again an hour later; by frequency also many times.
+    // Half of them are used again an hour later; for frequency policies, many times.
     rig.keyspace.tick(NOW + 3_600_000);
     for _ in 0..20 {
         for n in 0..100 {
@@ -460,7 +460,7 @@ fn each_policy_evicts_what_it_should() {
         assert_eq!(policy.is_volatile(), fixed == 0, "{policy:?} took {fixed} of the others");
         assert!(volatile > 20);
         match policy {
-            // Samples of 5 and more: a used key goes only if all of a sample were used.
+            // With samples of 5 or more, a used key goes only if the whole sample was used.
             AllKeysLru | AllKeysLfu | VolatileLru | VolatileLfu => assert!(used < 25, "{policy:?}: {used}"),
             VolatileTtl => assert!(used > 65, "those due first go first: {used}"),
             _ => assert!((25..75).contains(&used), "{policy:?}: {used}"),
@@ -505,7 +505,7 @@ fn active_expiry_keeps_to_its_budget_and_its_shards() {
     for n in 0..4000 {
         rig.set(&format!("k{n}"), "v", if n < 3000 { Expiry::At(NOW - 1) } else { Expiry::At(NOW + 1) });
     }
-    // Another thread's share stays.
+    // Another thread's share remains.
     let pass = expiry::expire_due(&rig.keyspace, &mut rig.context, (1, 2), NOW, usize::MAX);
     assert!(pass.complete && (1200..1800).contains(&pass.removed), "{pass:?}");
     let (mut removed, mut passes) = (pass.removed, 0);
@@ -527,8 +527,8 @@ fn active_expiry_keeps_to_its_budget_and_its_shards() {
     assert_eq!(expiry::expire_due(&rig.keyspace, &mut rig.context, (0, 1), NOW + 5, 50), nothing);
 }
 
-/// A pass has looked at everything, and so knows that nothing is due; each way in which a key or a
-/// member gets an earlier time has the next one find it.
+/// A pass has looked at everything, and so knows that nothing is due; then each way of giving a
+/// key or a member an earlier time must make the next pass find it.
 #[test]
 fn whatever_expires_earlier_is_found_after_a_pass_that_found_nothing() {
     type Way = (&'static str, fn(&mut Txn<'_>));
@@ -541,7 +541,7 @@ fn whatever_expires_earlier_is_found_after_a_pass_that_found_nothing() {
         ("load", |txn| assert!(txn.add(b"new", Value::string(b"v"), Some(NOW + 5), None))),
         ("before the epoch", |txn| assert!(txn.set_expiry(b"late", Some(-7)))),
     ];
-    // Shards that are groups of their own, and groups of several.
+    // Shards that are groups of their own, and groups of several shards.
     for shards in [1, 16, 4096] {
         for (name, way) in ways {
             let mut rig = rig(shards, 1);
@@ -555,7 +555,7 @@ fn whatever_expires_earlier_is_found_after_a_pass_that_found_nothing() {
             assert_eq!(pass.removed, 1, "{name} with {shards} shards");
         }
     }
-    // Renaming takes an expiry to another shard; of the new name nothing was known.
+    // Renaming moves an expiry to another shard, which has no bound for the new name yet.
     let mut rig = rig(4096, 1);
     for number in 0..200 {
         rig.set("from", "v", Expiry::At(NOW + 5));

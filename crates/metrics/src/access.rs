@@ -3,8 +3,8 @@
 //! that user.
 //!
 //! A resource is open to users who may run the commands that show the same data ([`Resource`]).
-//! Requests without name and password belong to the default user, if that one needs no password. An
-//! empty name means the default user, too.
+//! Requests without a name and password belong to the default user, if that user needs no
+//! password. An empty name also means the default user.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,11 +16,11 @@ use braid_engine::Engine;
 /// The requested resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resource {
-    /// The metrics, and the page that shows them: for users who may run INFO.
+    /// The metrics, and the page that shows them: requires permission to run INFO.
     Metrics,
-    /// The slow log: for users who may run SLOWLOG GET.
+    /// The slow log: requires permission to run SLOWLOG GET.
     SlowLog,
-    /// The largest keys: for users who may run SCAN, and MEMORY USAGE on any key.
+    /// The largest keys: requires permission to run SCAN, and MEMORY USAGE on any key.
     BigKeys,
 }
 
@@ -28,20 +28,20 @@ pub enum Resource {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     Granted,
-    /// Name and password are missing or wrong.
+    /// The name or password is missing or wrong.
     Unauthorized,
     /// The user may not see the resource.
     Forbidden,
 }
 
-/// Decides by the `Authorization` header.
+/// Decides based on the `Authorization` header.
 pub fn check(engine: &Engine, resource: Resource, authorization: Option<&[u8]>, peer: &str) -> Access {
     let default = engine.acl.default_user();
     if default.is_open() && resource.is_open_to(engine, &default) {
         return Access::Granted;
     }
     let Some((name, password)) = authorization.and_then(credentials) else {
-        // A page that is open without a password must not ask for one because of a panel.
+        // A page that is open without a password must not ask for one because of one panel.
         let sees_page = default.is_open() && Resource::Metrics.is_open_to(engine, &default);
         return if sees_page { Access::Forbidden } else { Access::Unauthorized };
     };
@@ -81,7 +81,7 @@ impl Resource {
         }
     }
 
-    /// Text for users without the permission.
+    /// The reply to users without the permission.
     pub fn refusal(self) -> &'static str {
         match self {
             Resource::Metrics => "This user may not run INFO.\n",
@@ -91,7 +91,7 @@ impl Resource {
     }
 }
 
-/// Name and password of a header.
+/// Name and password from a header.
 fn credentials(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (scheme, code) = header.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case(b"basic ") {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The catalogue: one row per metric, with its name, type, help text and source.
 //!
-//! Names follow Prometheus' conventions: prefix `braid_`, base units (seconds, bytes, ratios from 0
-//! to 1), `_total` for counters. The five metrics `process_...` have the names and meaning of all
-//! Prometheus client libraries. A metric without labels is always present; one with labels has a
-//! sample for each existing object (a thread, a replica, a called command). No label takes
+//! Names follow Prometheus conventions: prefix `braid_`, base units (seconds, bytes, ratios from
+//! 0 to 1), `_total` for counters. The five metrics `process_...` have the names and meaning used
+//! by all Prometheus client libraries. A metric without labels is always present; one with labels
+//! has a sample for each existing object (a thread, a replica, a called command). No label takes
 //! unbounded values from clients: see [`USERS_MAX`].
 //!
 //! A source reads counters and settings. It must not lock a shard or read a key, because the world
@@ -51,7 +51,7 @@ pub struct Metric {
 pub enum Source {
     /// One sample without labels.
     One(fn(&Scrape<'_>) -> f64),
-    /// Samples with labels, perhaps none.
+    /// Samples with labels, possibly none.
     Many(fn(&Scrape<'_>, &mut Samples<'_>)),
 }
 
@@ -79,7 +79,7 @@ const fn gauges(
     Metric { name, kind: MetricKind::Gauge, help, source: Source::Many(samples) }
 }
 
-/// Maximum number of users with refusals that are shown, those with the most.
+/// Maximum number of users with refusals shown; those with the most come first.
 const USERS_MAX: usize = 100;
 
 /// Upper bounds of the buckets of run times, in nanoseconds.
@@ -107,7 +107,7 @@ pub struct Scrape<'e> {
     engine: &'e Engine,
     now_ms: i64,
     clients: Vec<Arc<ClientRecord>>,
-    /// With unique names for labels.
+    /// Replicas, with unique names for labels.
     replicas: Vec<(String, ReplicaReport)>,
     /// The link to the primary, and the primary's address, if this server is a replica.
     link: Option<(String, LinkReport)>,
@@ -115,7 +115,7 @@ pub struct Scrape<'e> {
     group: Option<GroupReport>,
     /// The cluster, in cluster mode.
     cluster: Option<ClusterReport>,
-    /// Active-active replication, in active mode.
+    /// Active-active replication, if it is on.
     active: Option<ActiveReport>,
     /// Commands that have been called.
     commands: Vec<(&'e Command, CommandTotals)>,
@@ -170,7 +170,7 @@ impl<'e> Scrape<'e> {
         self.engine.keyspace.total(counter) as f64
     }
 
-    /// Clients with a flag.
+    /// Number of clients with a flag.
     fn clients_with(&self, flag: u32) -> f64 {
         self.clients.iter().filter(|record| record.has(flag)).count() as f64
     }
@@ -186,7 +186,7 @@ impl<'e> Scrape<'e> {
     }
 }
 
-/// Gives replicas unique names: several may report the same address.
+/// Gives replicas unique names, since several may report the same address.
 fn named(reports: Vec<ReplicaReport>) -> Vec<(String, ReplicaReport)> {
     let mut taken = BTreeSet::new();
     let name = |report: ReplicaReport| {
@@ -253,7 +253,7 @@ fn each_replica(
     }
 }
 
-/// A figure of full syncs to replicas, while there are any.
+/// A metric of full syncs to replicas, while there are any.
 fn each_full_sync(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&SendProgress) -> f64) {
     for (name, report) in &scrape.replicas {
         if let Some(sync) = &report.full_sync {
@@ -262,7 +262,7 @@ fn each_full_sync(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Sen
     }
 }
 
-/// A figure of the link to the primary, if there is one and the figure is known.
+/// A metric of the link to the primary, if there is a link and the value is known.
 fn of_link(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&LinkReport) -> Option<f64>) {
     if let Some((primary, report)) = &scrape.link
         && let Some(value) = value(report)
@@ -271,7 +271,7 @@ fn of_link(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&LinkReport
     }
 }
 
-/// A figure of the group, if this server is in one, and if there is such a figure.
+/// A metric of the group, if this server is in one and the value exists.
 fn of_group(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: impl FnOnce(&GroupReport) -> Option<f64>) {
     if let Some(report) = &scrape.group
         && let Some(value) = value(report)
@@ -280,7 +280,7 @@ fn of_group(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: impl FnOnce(&
     }
 }
 
-/// A figure of synchronous writes, while there may be some.
+/// A metric of synchronous writes, while there may be any.
 fn of_sync_writes(
     scrape: &Scrape<'_>,
     samples: &mut Samples<'_>,
@@ -289,7 +289,7 @@ fn of_sync_writes(
     of_group(scrape, samples, |group| Some(value(group.sync_writes.as_ref()?) as f64));
 }
 
-/// A figure of the cluster, in cluster mode.
+/// A metric of the cluster, in cluster mode.
 fn of_cluster(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&ClusterReport) -> f64) {
     if let Some(report) = &scrape.cluster {
         let cluster = scrape.engine.config.cluster_name();
@@ -297,7 +297,7 @@ fn of_cluster(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Cluster
     }
 }
 
-/// Two figures of the cluster: for what leaves this node, and for what comes to it.
+/// Two values of the cluster, by direction: out of this node, and into it.
 fn both_ways(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&ClusterReport) -> (usize, usize)) {
     if let Some(report) = &scrape.cluster {
         let (cluster, (out, into)) = (scrape.engine.config.cluster_name(), value(report));
@@ -308,14 +308,14 @@ fn both_ways(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&ClusterR
     }
 }
 
-/// A figure of active-active replication, in active mode.
+/// A metric of active-active replication, if it is on.
 fn of_active(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&ActiveReport) -> u64) {
     if let Some(report) = &scrape.active {
         samples.add(&[("region", &report.region.to_string())], value(report) as f64);
     }
 }
 
-/// A figure of each peer, with its region, which is empty until it is known.
+/// A metric of each peer, labelled with its region, which is empty until it is known.
 fn each_peer(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&PeerReport) -> f64) {
     for peer in scrape.active.iter().flat_map(|report| &report.peers) {
         let region = peer.region.map(|region| region.to_string()).unwrap_or_default();
@@ -323,7 +323,7 @@ fn each_peer(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&PeerRepo
     }
 }
 
-/// How far each peer is behind that asks here.
+/// The lag of each peer that pulls from this server.
 fn each_behind(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn((u64, u64)) -> f64) {
     for peer in scrape.active.iter().flat_map(|report| &report.peers) {
         if let Some(behind) = peer.behind {
@@ -379,8 +379,8 @@ fn refused_by_reason(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     }
 }
 
-/// Users with any refusal, those with the most first. Names without a user are not shown: clients
-/// can invent them.
+/// Users with any refusals, those with the most first. Names without a user are not shown,
+/// because clients can invent them.
 fn refused_by_user(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     let users = scrape.engine.acl.users().into_iter();
     let mut refused: Vec<_> = users
@@ -438,14 +438,14 @@ fn run_times(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     }
 }
 
-/// All metrics, in the order in which they are shown.
+/// All metrics, in display order.
 #[rustfmt::skip]
 pub const METRICS: &[Metric] = &[
     // The server and its process.
     gauges("braid_info", "Version and mode of the server, in labels; always 1.", info),
     gauge("braid_uptime_seconds", "Time since the server started.", |s| s.engine.process.uptime_seconds() as f64),
     gauge("braid_loading", "1 while the dataset is being loaded.", |s| yes(s.engine.config.is_loading())),
-    gauge("braid_loading_progress_ratio", "Share of the file that has been loaded; 0 while nothing is being loaded.", |s| {
+    gauge("braid_loading_progress_ratio", "Fraction of the file that has been loaded; 0 while nothing is being loaded.", |s| {
         let progress = &s.engine.persistence.progress;
         if progress.active.load(Relaxed) { share(progress.loaded_bytes.load(Relaxed), progress.total_bytes.load(Relaxed)) } else { 0.0 }
     }),
@@ -458,7 +458,7 @@ pub const METRICS: &[Metric] = &[
     // Clients.
     gauge("braid_clients", "Connected clients, replicas included.", |s| s.clients.len() as f64),
     gauge("braid_clients_max", "Limit of connected clients (maxclients).", |s| s.engine.config.maxclients() as f64),
-    gauge("braid_clients_blocked", "Clients that wait in a blocking command.", |s| {
+    gauge("braid_clients_blocked", "Clients waiting in a blocking command.", |s| {
         let waits = |record: &&Arc<ClientRecord>| record.has(client_flags::BLOCKED) && !record.has(client_flags::POSTPONED);
         s.clients.iter().filter(waits).count() as f64
     }),
@@ -482,38 +482,38 @@ pub const METRICS: &[Metric] = &[
 
     // Memory.
     gauge("braid_memory_used_bytes", "Memory allocated.", |s| s.used as f64),
-    gauge("braid_memory_peak_bytes", "Most memory ever allocated.", |s| s.engine.memory.peak_bytes.fetch_max(s.used, Relaxed).max(s.used) as f64),
+    gauge("braid_memory_peak_bytes", "Peak of allocated memory.", |s| s.engine.memory.peak_bytes.fetch_max(s.used, Relaxed).max(s.used) as f64),
     gauge("braid_memory_resident_bytes", "Physical memory of the process.", |s| s.resident as f64),
     gauge("braid_memory_max_bytes", "Memory limit (maxmemory); 0 without one.", |s| s.engine.config.maxmemory() as f64),
-    gauge("braid_memory_not_counted_bytes", "Memory that does not count towards maxmemory: buffers of replicas and of the append-only file.", |s| s.engine.memory.uncounted_bytes.load(Relaxed) as f64),
+    gauge("braid_memory_not_counted_bytes", "Memory not counted towards maxmemory: buffers of replicas and of the append-only file.", |s| s.engine.memory.uncounted_bytes.load(Relaxed) as f64),
     gauge("braid_memory_system_bytes", "Physical memory of the machine.", |_| braid_engine::memory::total_memory_bytes() as f64),
     gauge("braid_memory_fragmentation_ratio", "Physical memory of the process divided by memory allocated.", |s| share(s.resident as u64, s.used as u64)),
     gauge("braid_memory_allocator_active_bytes", "Memory in pages of the allocator that are in use.", |s| s.allocator.active as f64),
     gauge("braid_memory_allocator_resident_bytes", "Physical memory held by the allocator.", |s| s.allocator.resident as f64),
     gauge("braid_memory_allocator_fragmentation_ratio", "Pages of the allocator in use divided by memory allocated.", |s| share(s.allocator.active as u64, s.allocator.allocated as u64)),
-    gauge("braid_memory_scripts_bytes", "Memory of scripts and functions.", |s| s.script_bytes as f64),
-    gauge("braid_memory_replication_buffers_bytes", "Memory of the replication backlog and of changes not yet sent or written.", |s| s.engine.keyspace.journal.memory_bytes() as f64),
+    gauge("braid_memory_scripts_bytes", "Memory used by scripts and functions.", |s| s.script_bytes as f64),
+    gauge("braid_memory_replication_buffers_bytes", "Memory used by the replication backlog and by changes not yet sent or written.", |s| s.engine.keyspace.journal.memory_bytes() as f64),
     counter("braid_memory_over_limit_seconds_total", "Time spent above maxmemory.", |s| s.engine.memory.over_limit.times(s.now_ms).0 as f64 / 1e3),
-    gauge("braid_lazyfree_pending_objects", "Values that wait to be freed in the background.", |s| s.engine.keyspace.lazy_free.pending() as f64),
+    gauge("braid_lazyfree_pending_objects", "Values waiting to be freed in the background.", |s| s.engine.keyspace.lazy_free.pending() as f64),
 
     // Keys.
     gauges("braid_keys", "Keys in a database.", |s, to| each_database(s, to, |counts| counts.0)),
     gauges("braid_keys_expiring", "Keys in a database that have an expiry.", |s, to| each_database(s, to, |counts| counts.1)),
-    counter("braid_keyspace_hits_total", "Lookups of keys that found one.", |s| s.keys_total(|keys| keys.hits.get())),
-    counter("braid_keyspace_misses_total", "Lookups of keys that found none.", |s| s.keys_total(|keys| keys.misses.get())),
+    counter("braid_keyspace_hits_total", "Key lookups that found the key.", |s| s.keys_total(|keys| keys.hits.get())),
+    counter("braid_keyspace_misses_total", "Key lookups that did not find the key.", |s| s.keys_total(|keys| keys.misses.get())),
     counter("braid_keys_expired_total", "Keys removed because they expired.", |s| s.keys_total(|keys| keys.expired.get())),
     counter("braid_members_expired_total", "Hash fields and members of collections removed because they expired.", |s| s.keys_total(|keys| keys.expired_members.get())),
     counter("braid_keys_evicted_total", "Keys evicted because of maxmemory.", |s| s.keys_total(|keys| keys.evicted.get())),
     counter("braid_changes_total", "Changes to the dataset.", |s| s.keys_total(|keys| keys.dirty.get())),
-    counter("braid_lock_waits_total", "Shard locks that had to be waited for.", |s| s.keys_total(|keys| keys.contended.get())),
+    counter("braid_lock_waits_total", "Waits for a shard lock.", |s| s.keys_total(|keys| keys.contended.get())),
 
     // Snapshots (RDB).
     gauge("braid_rdb_last_save_timestamp_seconds", "Unix time of the last successful save; the start time before the first.", |s| s.engine.persistence.last_save_s.load(Relaxed) as f64),
-    gauge("braid_rdb_last_bgsave_success", "1 if the last background save succeeded, or there was none.", |s| yes(!s.engine.background_save.last_failed.load(Relaxed))),
+    gauge("braid_rdb_last_bgsave_success", "1 if the last background save succeeded, or none has run.", |s| yes(!s.engine.background_save.last_failed.load(Relaxed))),
     gauge("braid_rdb_last_bgsave_duration_seconds", "Duration of the last background save; NaN before the first.", |s| seconds_or_none(s.engine.background_save.last_seconds.load(Relaxed))),
-    gauge("braid_rdb_changes_since_last_save", "Changes to the dataset that no save has.", |s| s.engine.keyspace.unsaved_changes() as f64),
+    gauge("braid_rdb_changes_since_last_save", "Changes to the dataset since the last successful save.", |s| s.engine.keyspace.unsaved_changes() as f64),
     gauge("braid_rdb_save_in_progress", "1 while a snapshot is being written to a file.", |s| yes(s.engine.is_saving())),
-    gauge("braid_rdb_save_progress_ratio", "Share of the keys that the present background save has written; 0 without one.", |s| {
+    gauge("braid_rdb_save_progress_ratio", "Fraction of the keys that the current background save has written; 0 without one.", |s| {
         let save = &s.engine.background_save;
         if save.active.load(Relaxed) { share(save.progress.keys.load(Relaxed), save.keys.load(Relaxed)).min(1.0) } else { 0.0 }
     }),
@@ -523,33 +523,33 @@ pub const METRICS: &[Metric] = &[
     gauge("braid_aof_enabled", "1 if the append-only file is on.", |s| yes(s.engine.append_only.on.load(Relaxed))),
     gauge("braid_aof_last_write_success", "0 while changes cannot be written to the append-only file.", |s| yes(s.engine.append_only.appender.failure().is_none())),
     gauge("braid_aof_size_bytes", "Size of the append-only file; 0 while it is off.", |s| aof(s, |engine| engine.append_only.appender.size())),
-    gauge("braid_aof_base_size_bytes", "Size of the append-only file after the last rewrite, or at the start; 0 while it is off.", |s| aof(s, |engine| engine.append_only.base_size.load(Relaxed))),
+    gauge("braid_aof_base_size_bytes", "Size of the append-only file after the last rewrite, or at startup; 0 while it is off.", |s| aof(s, |engine| engine.append_only.base_size.load(Relaxed))),
     gauge("braid_aof_buffer_bytes", "Changes not yet written to the append-only file.", |s| {
         aof(s, |engine| engine.keyspace.journal.end().saturating_sub(engine.append_only.appender.written()))
     }),
-    gauge("braid_aof_pending_fsyncs", "Calls of fsync that are waiting or under way.", |s| aof(s, |engine| engine.append_only.appender.syncs_pending())),
+    gauge("braid_aof_pending_fsyncs", "Calls of fsync that are waiting or in progress.", |s| aof(s, |engine| engine.append_only.appender.syncs_pending())),
     counter("braid_aof_delayed_fsyncs_total", "Times that clients had to wait because the disk was behind.", |s| s.engine.append_only.delayed_syncs.load(Relaxed) as f64),
     gauge("braid_aof_rewrite_in_progress", "1 while the append-only file is being rewritten.", |s| yes(s.engine.append_only.rewriting.load(Relaxed))),
-    gauge("braid_aof_rewrite_scheduled", "1 if a rewrite is to begin as soon as possible.", |s| yes(s.engine.append_only.scheduled.load(Relaxed))),
-    gauge("braid_aof_last_rewrite_success", "1 if the last rewrite succeeded, or there was none.", |s| yes(!s.engine.append_only.last_failed.load(Relaxed))),
+    gauge("braid_aof_rewrite_scheduled", "1 if a rewrite is scheduled.", |s| yes(s.engine.append_only.scheduled.load(Relaxed))),
+    gauge("braid_aof_last_rewrite_success", "1 if the last rewrite succeeded, or none has run.", |s| yes(!s.engine.append_only.last_failed.load(Relaxed))),
     gauge("braid_aof_last_rewrite_duration_seconds", "Duration of the last rewrite; NaN before the first.", |s| seconds_or_none(s.engine.append_only.last_seconds.load(Relaxed))),
-    gauge("braid_aof_rewrite_consecutive_failures", "Rewrites that failed since one succeeded.", |s| s.engine.append_only.failures.load(Relaxed) as f64),
+    gauge("braid_aof_rewrite_consecutive_failures", "Rewrites that failed since the last success.", |s| s.engine.append_only.failures.load(Relaxed) as f64),
     counter("braid_aof_rewrites_total", "Rewrites begun.", |s| s.engine.append_only.rewrites.load(Relaxed) as f64),
-    gauges("braid_writes_refused", "1 while writes are refused: because a save failed, the append-only file cannot be written, or too few replicas keep up.", refused_writes),
+    gauges("braid_writes_refused", "1 while writes are refused because a save failed, the append-only file cannot be written, or too few replicas keep up.", refused_writes),
 
     // Replication.
     gauge("braid_replicas", "Replicas connected.", |s| s.replicas.len() as f64),
-    gauge("braid_replicas_online", "Replicas that have their copy of the dataset and receive changes.", |s| s.replicas.iter().filter(|(_, report)| report.replica.stage() == Stage::Online).count() as f64),
+    gauge("braid_replicas_online", "Replicas that have completed their full sync and receive changes.", |s| s.replicas.iter().filter(|(_, report)| report.replica.stage() == Stage::Online).count() as f64),
     gauge("braid_replicas_good", "Replicas that are online and within min-replicas-max-lag.", |s| s.engine.replication.good.load(Relaxed) as f64),
-    gauge("braid_replicas_min", "Replicas without which writes are refused (min-replicas-to-write).", |s| s.engine.config.min_replicas_to_write() as f64),
+    gauge("braid_replicas_min", "Replicas required for writes (min-replicas-to-write).", |s| s.engine.config.min_replicas_to_write() as f64),
     gauge("braid_replication_offset_bytes", "Offset of the end of the replication stream.", |s| s.engine.replication.history().offset(s.engine.keyspace.journal.end()) as f64),
     gauge("braid_replication_backlog_bytes", "Bytes of the replication stream kept for replicas that reconnect.", |s| s.engine.keyspace.journal.backlog().map_or(0, |kept| kept.len) as f64),
-    gauge("braid_replication_backlog_max_bytes", "Limit of these bytes (repl-backlog-size).", |s| s.engine.config.repl_backlog_size() as f64),
+    gauge("braid_replication_backlog_max_bytes", "Maximum size of the replication backlog (repl-backlog-size).", |s| s.engine.config.repl_backlog_size() as f64),
     counter("braid_replication_sent_bytes_total", "Bytes sent to replicas.", |s| s.engine.replication.sent_bytes.load(Relaxed) as f64),
     counter("braid_replication_full_syncs_total", "Full syncs started for replicas.", |s| s.engine.replication.full.load(Relaxed) as f64),
     counter("braid_replication_partial_syncs_total", "Replicas that resumed from the backlog.", |s| s.engine.replication.partial.load(Relaxed) as f64),
     counter("braid_replication_partial_syncs_refused_total", "Replicas that could not resume from the backlog.", |s| s.engine.replication.partial_refused.load(Relaxed) as f64),
-    gauges("braid_replica_online", "1 if the replica has its copy of the dataset and receives changes.", |s, to| {
+    gauges("braid_replica_online", "1 if the replica has completed its full sync and receives changes.", |s, to| {
         each_replica(s, to, |_, report| yes(report.replica.stage() == Stage::Online));
     }),
     gauges("braid_replica_offset_bytes", "Offset up to which the replica has acknowledged the stream.", |s, to| {
@@ -558,38 +558,38 @@ pub const METRICS: &[Metric] = &[
     gauges("braid_replica_lag_bytes", "Bytes of the stream that the replica has not acknowledged.", |s, to| {
         each_replica(s, to, |_, report| report.lag_bytes as f64);
     }),
-    gauges("braid_replica_lag_seconds", "Time since the replica was last heard of.", |s, to| {
+    gauges("braid_replica_lag_seconds", "Time since the last message from the replica.", |s, to| {
         each_replica(s, to, |s, report| seconds((s.now_ms - report.replica.heard_ms()).max(0)));
     }),
     gauges("braid_replica_delay_seconds", "Age of the oldest change that the replica has not acknowledged; replicas acknowledge once a second.", |s, to| {
         each_replica(s, to, |_, report| seconds(report.lag_ms));
     }),
-    gauges("braid_replica_sync_ratio", "Share of the replica's full sync that is done, while it gets one.", |s, to| {
+    gauges("braid_replica_sync_ratio", "Fraction of the replica's full sync that is done, during a full sync.", |s, to| {
         each_full_sync(s, to, |sync| sync.done);
     }),
-    gauges("braid_replica_sync_sent_bytes", "Bytes of its full sync that the replica was sent, while it gets one.", |s, to| {
+    gauges("braid_replica_sync_sent_bytes", "Bytes of the full sync sent to the replica, during a full sync.", |s, to| {
         each_full_sync(s, to, |sync| sync.sent_bytes as f64);
     }),
     gauge("braid_is_replica", "1 if the server is a replica.", |s| yes(s.link.is_some())),
-    gauges("braid_primary_link_up", "1 if changes of the primary are being received.", |s, to| {
+    gauges("braid_primary_link_up", "1 if the server receives changes from its primary.", |s, to| {
         of_link(s, to, |link| Some(yes(link.phase == Phase::Connected)));
     }),
-    gauges("braid_primary_link_down_seconds", "Time since the link to the primary was lost, while it is down and has been up before.", |s, to| {
+    gauges("braid_primary_link_down_seconds", "Time since the link to the primary was lost; only while it is down after having been up.", |s, to| {
         of_link(s, to, |link| link.down_ms.map(seconds));
     }),
-    gauges("braid_primary_last_io_seconds", "Time since the primary was last heard of, while the link is up.", |s, to| {
+    gauges("braid_primary_last_io_seconds", "Time since the last message from the primary, while the link is up.", |s, to| {
         of_link(s, to, |link| link.last_io_ms.map(seconds));
     }),
-    gauges("braid_primary_unapplied_bytes", "Bytes of the stream that were received and are not applied.", |s, to| {
+    gauges("braid_primary_unapplied_bytes", "Bytes of the stream received but not yet applied.", |s, to| {
         of_link(s, to, |link| Some(link.unapplied_bytes as f64));
     }),
     gauges("braid_primary_sync_in_progress", "1 while a full sync is received or loaded.", |s, to| {
         of_link(s, to, |link| Some(yes(link.full_sync.is_some())));
     }),
-    gauges("braid_primary_sync_read_bytes", "Bytes of the full sync that were received, while one is.", |s, to| {
+    gauges("braid_primary_sync_read_bytes", "Bytes of the full sync received so far, during a full sync.", |s, to| {
         of_link(s, to, |link| link.full_sync.map(|sync| sync.read_bytes as f64));
     }),
-    gauges("braid_primary_sync_total_bytes", "Length of the full sync, while one is received whose length is known.", |s, to| {
+    gauges("braid_primary_sync_total_bytes", "Length of the full sync, while one of known length is received.", |s, to| {
         of_link(s, to, |link| link.full_sync?.total_bytes.map(|total| total as f64));
     }),
     counter("braid_replication_received_bytes_total", "Bytes received from primaries.", |s| s.engine.replication.link.received_bytes.load(Relaxed) as f64),
@@ -602,69 +602,69 @@ pub const METRICS: &[Metric] = &[
         of_group(s, to, |group| Some(group.members.iter().filter(|member| member.is_up()).count() as f64));
     }),
     gauges("braid_group_in_sync_members", "Members of the in-sync set, the primary among them.", |s, to| of_group(s, to, |group| Some(group.view.in_sync.len() as f64))),
-    gauges("braid_group_lease_seconds", "Time for which the lease of this server is surely alive; 0 without one.", |s, to| of_group(s, to, |group| Some(seconds(group.lease_ms)))),
-    gauges("braid_group_etcd_up", "0 while etcd cannot be used.", |s, to| of_group(s, to, |group| Some(yes(group.view.etcd_error.is_empty())))),
-    gauges("braid_group_etcd_last_answer_seconds", "Time since etcd last answered; nothing before it has.", |s, to| of_group(s, to, |group| group.etcd_silent_ms.map(seconds))),
-    counters("braid_group_primary_changes_total", "Changes of the primary that this server has seen.", |s, to| of_group(s, to, |group| Some(group.view.changes as f64))),
+    gauges("braid_group_lease_seconds", "Time for which the lease of this server is certain to be alive; 0 without one.", |s, to| of_group(s, to, |group| Some(seconds(group.lease_ms)))),
+    gauges("braid_group_etcd_up", "0 while etcd is unavailable.", |s, to| of_group(s, to, |group| Some(yes(group.view.etcd_error.is_empty())))),
+    gauges("braid_group_etcd_last_answer_seconds", "Time since the last reply from etcd; absent before the first.", |s, to| of_group(s, to, |group| group.etcd_silent_ms.map(seconds))),
+    counters("braid_group_primary_changes_total", "Changes of the primary seen by this server.", |s, to| of_group(s, to, |group| Some(group.view.changes as f64))),
     counters("braid_group_fenced_refusals_total", "Commands refused because this server could not prove that it was the primary (MASTERDOWN).", |s, to| {
         of_group(s, to, |group| Some(group.fenced_refusals as f64));
     }),
-    gauges("braid_sync_writes_replicas_min", "Replicas in sync without which synchronous writes are refused (min-sync-replicas).", |s, to| {
+    gauges("braid_sync_writes_replicas_min", "In-sync replicas required for synchronous writes (min-sync-replicas).", |s, to| {
         of_sync_writes(s, to, |_| u64::from(s.engine.config.min_sync_replicas()));
     }),
     gauges("braid_sync_writes_waiting", "Clients whose replies wait for the in-sync set.", |s, to| of_sync_writes(s, to, |counts| counts.waiting)),
-    counters("braid_sync_writes_acknowledged_total", "Waits for the in-sync set that ended with its acknowledgement; replies sent together wait once.", |s, to| {
+    counters("braid_sync_writes_acknowledged_total", "Waits for the in-sync set that ended with its acknowledgement; replies sent together count as one wait.", |s, to| {
         of_sync_writes(s, to, |counts| counts.acknowledged);
     }),
-    counters("braid_sync_writes_uncertain_total", "Replies that were replaced by UNCERTAIN, or cut off.", |s, to| of_sync_writes(s, to, |counts| counts.uncertain)),
+    counters("braid_sync_writes_uncertain_total", "Replies replaced by UNCERTAIN, or cut off.", |s, to| of_sync_writes(s, to, |counts| counts.uncertain)),
     counters("braid_sync_writes_refused_total", "Writes refused because too few replicas were in sync (NOREPLICAS).", |s, to| of_sync_writes(s, to, |counts| counts.refused)),
 
     // The cluster, in cluster mode.
     gauges("braid_cluster_state_ok", "1 if the cluster serves requests, as this node sees it (cluster_state).", |s, to| of_cluster(s, to, |cluster| yes(cluster.is_ok))),
     gauges("braid_cluster_slots_assigned", "Slots that belong to a shard; 16384 when the cluster is complete.", |s, to| of_cluster(s, to, |cluster| cluster.assigned as f64)),
-    gauges("braid_cluster_slots_lost", "Slots of shards of which no node is alive.", |s, to| of_cluster(s, to, |cluster| cluster.lost as f64)),
+    gauges("braid_cluster_slots_lost", "Slots of shards without a live node.", |s, to| of_cluster(s, to, |cluster| cluster.lost as f64)),
     gauges("braid_cluster_slots_own", "Slots of this node's shard.", |s, to| of_cluster(s, to, |cluster| cluster.own_slots as f64)),
     gauges("braid_cluster_nodes", "Nodes of the cluster, this one included.", |s, to| of_cluster(s, to, |cluster| cluster.nodes as f64)),
     gauges("braid_cluster_nodes_failed", "Nodes whose lease has ended.", |s, to| of_cluster(s, to, |cluster| cluster.failed_nodes as f64)),
     gauges("braid_cluster_shards", "Shards that have slots.", |s, to| of_cluster(s, to, |cluster| cluster.size as f64)),
     gauges("braid_cluster_epoch", "Epoch of the cluster; it grows when nodes or slots change.", |s, to| of_cluster(s, to, |cluster| cluster.epoch as f64)),
-    gauges("braid_cluster_slot_moves", "Moves of slots under way, from this node and to it.", |s, to| {
+    gauges("braid_cluster_slot_moves", "Slot moves in progress, from this node and to it.", |s, to| {
         both_ways(s, to, |cluster| (cluster.moves_out, cluster.moves_in));
     }),
 
-    // Active-active replication, in active mode.
-    gauges("braid_active_peer_up", "1 if what a peer has is being received.", |s, to| each_peer(s, to, |peer| yes(peer.is_up))),
-    gauges("braid_active_peer_lag_seconds", "How long the last unit that a peer sent took from its region to here.", |s, to| {
+    // Active-active replication, if it is on.
+    gauges("braid_active_peer_up", "1 while the link that receives from a peer is up.", |s, to| each_peer(s, to, |peer| yes(peer.is_up))),
+    gauges("braid_active_peer_lag_seconds", "Time that the last unit from a peer took from its region to this server.", |s, to| {
         each_peer(s, to, |peer| peer.lag_ms as f64 / 1e3);
     }),
-    gauges("braid_active_peer_behind_seconds", "Age of the oldest unit that a peer has yet to take from this server.", |s, to| {
+    gauges("braid_active_peer_behind_seconds", "Age of the oldest unit that a peer has not yet received from this server.", |s, to| {
         each_behind(s, to, |(ms, _)| ms as f64 / 1e3);
     }),
-    gauges("braid_active_peer_behind_bytes", "Bytes of units that a peer has yet to take from this server.", |s, to| {
+    gauges("braid_active_peer_behind_bytes", "Bytes of units that a peer has not yet received from this server.", |s, to| {
         each_behind(s, to, |(_, bytes)| bytes as f64);
     }),
     counters("braid_active_peer_received_units_total", "Units received from a peer.", |s, to| each_peer(s, to, |peer| peer.units as f64)),
     counters("braid_active_peer_received_bytes_total", "Bytes of units and copies received from a peer.", |s, to| each_peer(s, to, |peer| peer.bytes as f64)),
-    counters("braid_active_own_units_total", "Units of effects of this server's own clients.", |s, to| of_active(s, to, |report| report.own)),
-    counters("braid_active_merged_units_total", "Units of other regions that were merged.", |s, to| of_active(s, to, |report| report.merged)),
-    counters("braid_active_known_units_total", "Units received that were here already.", |s, to| of_active(s, to, |report| report.known)),
-    counters("braid_active_sent_units_total", "Units that peers have taken.", |s, to| of_active(s, to, |report| report.sent)),
-    counters("braid_active_sent_bytes_total", "Bytes of the units that peers have taken.", |s, to| of_active(s, to, |report| report.sent_bytes)),
+    counters("braid_active_own_units_total", "Units created by this server's own clients.", |s, to| of_active(s, to, |report| report.own)),
+    counters("braid_active_merged_units_total", "Units of other regions merged by this server.", |s, to| of_active(s, to, |report| report.merged)),
+    counters("braid_active_known_units_total", "Received units that were already known.", |s, to| of_active(s, to, |report| report.known)),
+    counters("braid_active_sent_units_total", "Units sent to peers.", |s, to| of_active(s, to, |report| report.sent)),
+    counters("braid_active_sent_bytes_total", "Bytes of the units sent to peers.", |s, to| of_active(s, to, |report| report.sent_bytes)),
     counters("braid_active_copies_sent_total", "Full copies made for peers.", |s, to| of_active(s, to, |report| report.copies_sent)),
     counters("braid_active_copies_merged_total", "Full copies of peers that were merged.", |s, to| of_active(s, to, |report| report.copies_merged)),
-    counters("braid_active_type_conflicts_total", "Keys that got two types on different servers; one is hidden.", |s, to| of_active(s, to, |report| report.type_conflicts)),
-    counters("braid_active_conflicts_total", "Values that lost against another region's concurrent write, by their type.", |s, to| {
+    counters("braid_active_type_conflicts_total", "Keys that got different types on different servers; one value is hidden.", |s, to| of_active(s, to, |report| report.type_conflicts)),
+    counters("braid_active_conflicts_total", "Values that lost to another region's concurrent write, by type.", |s, to| {
         for (region, kind, count) in s.active.iter().flat_map(|report| report.conflicts.iter().map(|(kind, count)| (report.region, kind, count))) {
             to.add(&[("region", &region.to_string()), ("type", kind)], *count as f64);
         }
     }),
-    counters("braid_active_throttled_total", "Times that writes had to wait for peers that were behind.", |s, to| of_active(s, to, |report| report.throttled)),
-    gauges("braid_active_evicted_keys", "Keys of which something was evicted here and has not been written anew.", |s, to| of_active(s, to, |report| report.evicted)),
-    gauges("braid_active_tombstone_keys", "Keys that hold what goes once all regions have acknowledged it.", |s, to| of_active(s, to, |report| report.tombstones)),
-    gauges("braid_active_backlog_bytes", "Units in memory for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_bytes as u64)),
-    gauges("braid_active_backlog_disk_bytes", "Units in logs on disk for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_disk_bytes)),
+    counters("braid_active_throttled_total", "Times that writes had to wait for lagging peers.", |s, to| of_active(s, to, |report| report.throttled)),
+    gauges("braid_active_evicted_keys", "Keys with parts that were evicted here and not written since.", |s, to| of_active(s, to, |report| report.evicted)),
+    gauges("braid_active_tombstone_keys", "Keys with tombstones that can be removed once all regions have acknowledged them.", |s, to| of_active(s, to, |report| report.tombstones)),
+    gauges("braid_active_backlog_bytes", "Units in memory kept for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_bytes as u64)),
+    gauges("braid_active_backlog_disk_bytes", "Units in logs on disk kept for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_disk_bytes)),
     gauges("braid_active_log_bytes", "Size of the log of units.", |s, to| of_active(s, to, |report| report.log_bytes)),
-    gauges("braid_active_files_ok", "0 while the files of active-active replication cannot be written, and nothing is sent.", |s, to| {
+    gauges("braid_active_files_ok", "0 while the files of active-active replication cannot be written; nothing is sent then.", |s, to| {
         of_active(s, to, |report| u64::from(report.trouble.is_empty()));
     }),
 
@@ -673,13 +673,13 @@ pub const METRICS: &[Metric] = &[
     counter("braid_net_received_bytes_total", "Bytes received from clients.", |s| s.total(|thread| thread.net_in.get())),
     counter("braid_net_sent_bytes_total", "Bytes sent to clients.", |s| s.total(|thread| thread.net_out.get())),
     counter("braid_error_replies_total", "Error replies sent.", |s| s.total(|thread| thread.error_replies.get())),
-    counters("braid_errors_total", "Error replies by their first word (128 of them at most for each thread).", errors_by_code),
+    counters("braid_errors_total", "Error replies by error code (at most 128 codes per thread).", errors_by_code),
     counters("braid_access_denied_total", "Logins, commands, keys and channels refused by the ACL.", refused_by_reason),
-    counters("braid_user_access_denied_total", "The same by user: at most 100 users, those with the most refusals. Logins with unknown names are not among them.", refused_by_user),
+    counters("braid_user_access_denied_total", "ACL refusals by user: at most 100 users, those with the most refusals. Logins with unknown names are not included.", refused_by_user),
     gauge("braid_pubsub_channels", "Channels with subscribers.", |s| s.engine.hub.name_count(SubscriptionKind::Channel) as f64),
     gauge("braid_pubsub_patterns", "Patterns with subscribers.", |s| s.engine.hub.name_count(SubscriptionKind::Pattern) as f64),
     gauge("braid_pubsub_shard_channels", "Shard channels with subscribers.", |s| s.engine.hub.name_count(SubscriptionKind::ShardChannel) as f64),
-    gauge("braid_tracking_keys", "Keys that clients with client-side caching have read.", |s| s.engine.trackers.keys() as f64),
+    gauge("braid_tracking_keys", "Keys read by clients with client-side caching.", |s| s.engine.trackers.keys() as f64),
     gauge("braid_scripts_cached", "Scripts in the script cache.", |s| s.scripts.0 as f64),
     gauge("braid_functions", "Functions loaded.", |s| s.scripts.1 as f64),
     gauges("braid_commandlog_entries", "Entries of the slow log and of the logs of large requests and replies.", |s, to| {
@@ -692,7 +692,7 @@ pub const METRICS: &[Metric] = &[
     // Threads.
     gauges("braid_thread_clients", "Clients of a thread.", |s, to| each_thread(s, to, |thread| thread.clients.get() as f64)),
     counters("braid_thread_commands_total", "Commands executed by a thread.", |s, to| each_thread(s, to, |thread| thread.executed.get() as f64)),
-    counters("braid_thread_busy_seconds_total", "Time that a thread's event loop was at work, waiting excluded.", |s, to| {
+    counters("braid_thread_busy_seconds_total", "Time that a thread's event loop was busy, excluding waits.", |s, to| {
         each_thread(s, to, |thread| thread.cycle_nanos.get() as f64 / 1e9);
     }),
     counters("braid_thread_cpu_seconds_total", "Processor time of a thread.", |s, to| {
@@ -730,7 +730,7 @@ pub const METRICS: &[Metric] = &[
     }),
 ];
 
-/// A figure that is only meaningful while the append-only file is on.
+/// A metric that is meaningful only while the append-only file is on.
 fn aof(scrape: &Scrape<'_>, value: fn(&Engine) -> u64) -> f64 {
     if scrape.engine.append_only.on.load(Relaxed) { value(scrape.engine) as f64 } else { 0.0 }
 }

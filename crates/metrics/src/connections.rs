@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Open connections, and the choice of one to close when there are too many.
+//! Open connections, and the choice of a connection to close when there are too many.
 //!
-//! A new connection is always accepted. If there is no room, the connection that has been idle
-//! longest is closed: one of the same peer if that peer has its share, else one of the peer with
-//! the most. So a peer with many connections closes its own, and a request, which is answered at
-//! once, completes long before its connection could be chosen.
+//! A new connection is always accepted. If there is no room, the longest-idle connection is
+//! closed: one of the same peer if that peer has used up its share, otherwise one of the peer
+//! with the most. So a peer with many connections closes its own; and a request, which is
+//! answered immediately, completes long before its connection could be chosen.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -14,10 +14,10 @@ use tokio::sync::Notify;
 
 /// Maximum number of open connections.
 pub const OPEN_MAX: usize = 32;
-/// Maximum number of open connections from one address (for IPv6, from one network of 64 bits).
+/// Maximum number of open connections from one address (for IPv6, from one /64 network).
 pub const OF_PEER_MAX: usize = 16;
 
-/// All open connections, in order of idleness, the longest idle first.
+/// All open connections, longest idle first.
 #[derive(Default)]
 pub struct Connections(RefCell<Vec<Rc<Connection>>>);
 
@@ -36,7 +36,7 @@ impl Connection {
 }
 
 impl Connections {
-    /// Adds a connection; if there is no room, asks another one to close.
+    /// Adds a connection. If there is no room, asks another one to close.
     pub fn open(&self, peer: IpAddr) -> Rc<Connection> {
         let mut open = self.0.borrow_mut();
         let connection = Rc::new(Connection { peer: group(peer), closed: Notify::new() });
@@ -49,7 +49,7 @@ impl Connections {
             None
         };
         if let Some(place) = loser.and_then(|peer| open.iter().position(|other| other.peer == peer)) {
-            // The permit is kept for the task that waits for it, or is about to.
+            // The permit is kept for the task that waits for it or is about to.
             open.remove(place).closed.notify_one();
         }
         open.push(Rc::clone(&connection));
@@ -86,7 +86,7 @@ mod tests {
         IpAddr::from([10, 0, 0, number])
     }
 
-    /// True if a connection was told to close.
+    /// True if the connection has been told to close.
     fn is_closed(connection: &Connection) -> bool {
         use std::future::Future;
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -101,7 +101,7 @@ mod tests {
         connections.note_request(&mine[0]);
         let last = connections.open(peer(2));
         let closed: Vec<bool> = mine.iter().map(|connection| is_closed(connection)).collect();
-        // The first one has just sent a request, so the second one has been idle longest.
+        // The first connection has just sent a request, so the second has been idle longest.
         assert_eq!(closed.iter().position(|closed| *closed), Some(1));
         assert_eq!(closed.iter().filter(|closed| **closed).count(), 1);
         assert!(!is_closed(&other) && !is_closed(&last));

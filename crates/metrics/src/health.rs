@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Health checks: whether the process is alive (`/health`), and whether it should get clients
+//! Health checks: whether the process is alive (`/health`), and whether it should receive clients
 //! (`/ready`).
 //!
-//! Both need no password and reveal only one word, so that any load balancer or Kubernetes probe
-//! can use them.
+//! Both need no password and reveal only one word, so any load balancer or Kubernetes probe can
+//! use them.
 
 use braid_clients::attention::{STALE, STOPPING};
 use braid_engine::Engine;
 
-/// Whether the server should get clients.
+/// Whether the server should receive clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Readiness {
     Ready,
@@ -16,14 +16,14 @@ pub enum Readiness {
     Loading,
     /// The server is shutting down.
     Stopping,
-    /// A replica that has never had its primary's data, nor any of its own.
+    /// A replica that has never received its primary's data and has none of its own.
     NoData,
     /// A replica whose link is down and which does not serve stale data.
     LinkDown,
 }
 
 impl Readiness {
-    /// The present readiness.
+    /// The current readiness.
     pub fn of(engine: &Engine) -> Readiness {
         if engine.shutdown.is_imminent() || engine.attention.get() & STOPPING != 0 {
             Readiness::Stopping
@@ -50,8 +50,8 @@ impl Readiness {
     }
 }
 
-/// Whether a replica still waits for its first copy and has nothing else to serve. One that has
-/// lost its link, or has loaded a file, serves what it has.
+/// Whether a replica is still waiting for its first full sync and has no other data to serve. A
+/// replica that has lost its link, or has loaded a file, serves the data it has.
 fn lacks_data(engine: &Engine) -> bool {
     let (link, keyspace) = (&engine.replication.link, &engine.keyspace);
     link.is_replica()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! JSON data of the page beyond metrics: replication links, the group and active-active peers, the
-//! cluster, the slow log, the largest keys and the hottest slots. Key names and arguments must not
-//! become labels of metrics.
+//! JSON data of the page beyond metrics: replication links, the group and active-active peers,
+//! the cluster, the slow log, the largest keys and the hottest slots. Key names and arguments
+//! must not become metric labels.
 
 use std::cmp::Reverse;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// Number of slow log entries shown.
 const SLOW_SHOWN: usize = 20;
 
-/// Bytes as text, with everything that is not printable ASCII, and the backslash, escaped.
+/// Bytes as text, with the backslash and everything but printable ASCII escaped.
 fn escaped(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }
@@ -41,7 +41,7 @@ pub fn slow_log(engine: &Engine) -> Value {
     json!({ "entries": entries, "length": log.len() })
 }
 
-/// The largest keys that the walk has found so far; keeps the walk going.
+/// The largest keys found so far by the walk; keeps the walk alive.
 pub fn big_keys(engine: &Engine) -> Value {
     let now_ms = unix_ms();
     let report = engine.telemetry.big_keys.report(now_ms);
@@ -66,7 +66,7 @@ pub fn big_keys(engine: &Engine) -> Value {
 /// Number of hot slots shown.
 const SLOTS_SHOWN: usize = 10;
 
-/// The slots of a cluster that have taken most processor time; null for a server in none.
+/// The cluster's slots with the most processor time; null for a server outside a cluster.
 pub fn hot_slots(engine: &Engine) -> Value {
     if engine.cluster.is_none() {
         return Value::Null;
@@ -86,11 +86,11 @@ pub fn hot_slots(engine: &Engine) -> Value {
     json!({ "is_counted": engine.counts_slots(), "slots": slots.collect::<Vec<_>>() })
 }
 
-/// Number of ended moves of slots that are shown.
+/// Number of finished slot migrations shown.
 const ENDED_MOVES_SHOWN: usize = 3;
 
-/// The cluster as this node sees it: shards with their slots and nodes, and moves of slots; null
-/// for a server in none.
+/// The cluster as seen by this node: shards with their slots and nodes, and slot migrations; null
+/// for a server outside a cluster.
 pub fn cluster(engine: &Engine) -> Value {
     let Some(report) = engine.cluster_report() else { return Value::Null };
     let view = engine.cluster_view();
@@ -156,7 +156,7 @@ fn shard(view: &ClusterView, id: &str) -> Value {
     json!({ "slots": slots.unwrap_or_default(), "nodes": nodes.collect::<Vec<_>>() })
 }
 
-/// The group and its members; null without one.
+/// The group and its members; null for a server outside a group.
 fn group(engine: &Engine) -> Value {
     let Some(report) = engine.group_report() else { return Value::Null };
     let view = &report.view;
@@ -187,7 +187,7 @@ fn group(engine: &Engine) -> Value {
     })
 }
 
-/// Active-active replication and its peers; null without it.
+/// Active-active replication and its peers; null if it is off.
 fn active(engine: &Engine) -> Value {
     let Some(report) = engine.active_report() else { return Value::Null };
     let peers = report.peers.iter().map(|peer| {
@@ -222,7 +222,7 @@ fn active(engine: &Engine) -> Value {
     })
 }
 
-/// The role, the link to a primary, and replicas.
+/// The role, the link to the primary, and the replicas.
 pub fn replication(engine: &Engine) -> Value {
     let link = engine.link_report().map(|report| {
         json!({

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Renders a scrape: all metrics of the catalogue, in the text format of Prometheus.
+//! Renders a scrape: all metrics of the catalogue, in the Prometheus text format.
 
 use braid_engine::Engine;
 
 use crate::catalogue::{METRICS, Scrape, Source};
 use crate::text::Samples;
 
-/// All metrics at present.
+/// All metrics with their current values.
 pub fn render(engine: &Engine) -> String {
     let scrape = Scrape::new(engine);
     let mut text = String::with_capacity(64 * 1024);

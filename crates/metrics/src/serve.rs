@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! HTTP server thread.
+//! The HTTP server thread.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -55,7 +55,7 @@ pub fn bind(addresses: &str, port: u16) -> Result<Vec<TcpListener>, String> {
     addresses.split_whitespace().map(one).collect()
 }
 
-/// Answers on these listeners, in a thread of its own, until the process ends.
+/// Serves these listeners, on a separate thread, until the process ends.
 pub fn serve(engine: Arc<Engine>, listeners: Vec<TcpListener>) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let run = move || {
@@ -89,7 +89,7 @@ async fn accept(engine: Arc<Engine>, listener: tokio::net::TcpListener, connecti
                 });
             }
             Err(error) => {
-                // Out of descriptors, most likely.
+                // Most likely out of descriptors.
                 log::warn!("HTTP: accepting a connection: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -118,7 +118,7 @@ async fn answer_all(
     let _ = tokio::time::timeout(CONNECTION_MAX, answers).await;
 }
 
-/// Waits until one of two futures is ready, and drops the other one.
+/// Waits until one of two futures is ready, and drops the other.
 async fn first(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
     let (mut one, mut other) = (pin!(one), pin!(other));
     poll_fn(|context| {
@@ -190,7 +190,7 @@ fn answer(engine: &Engine, peer: SocketAddr, request: &Request<Incoming>) -> Rep
     }
 }
 
-/// A reply after which the connection is closed: requests without permission do not keep one.
+/// A reply after which the connection is closed: unauthorized requests do not keep a connection.
 fn last(mut reply: Reply) -> Reply {
     reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     reply

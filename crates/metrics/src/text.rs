@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The text format of Prometheus, version 0.0.4: writes the samples of one metric.
+//! The Prometheus text format, version 0.0.4: writes the samples of one metric.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ pub enum MetricKind {
     Histogram,
 }
 
-/// Writes the samples of a metric; its help and type come before the first one.
+/// Writes the samples of a metric; its help and type precede the first sample.
 pub struct Samples<'t> {
     name: &'static str,
     kind: MetricKind,
@@ -36,7 +36,7 @@ impl<'t> Samples<'t> {
         self.add_part("", labels, value);
     }
 
-    /// Adds a sample of a histogram, whose name gets a suffix.
+    /// Adds a sample of a histogram, with a suffix to the metric's name.
     pub fn add_part(&mut self, ending: &str, labels: &[(&str, &str)], value: f64) {
         let Samples { name, kind, help, .. } = *self;
         // Writing to a string cannot fail.

@@ -3,8 +3,8 @@
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// A list such as `0-3,8:12:2` (ranges, with steps behind a second colon or as `0-6:2`), as in the
-/// configuration.
+/// Parses a list of processors such as `0-3,8:12:2`, as in the configuration: ranges, with an
+/// optional step after a colon (`0-6:2`).
 pub fn parse_list(text: &str) -> Option<Vec<usize>> {
     let mut processors = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {

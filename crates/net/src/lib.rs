@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sockets, TLS, listeners, the poller and processor affinity. Knows nothing of requests or
+//! Sockets, TLS, listeners, the poller and processor affinity. Must not know about requests or
 //! commands.
 
 pub mod affinity;

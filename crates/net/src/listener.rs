@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Listening and accepting: TCP over IPv4 and IPv6, and unix sockets.
+//! Listening and accepting: TCP over IPv4 and IPv6, and Unix sockets.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 /// A listening socket.
 pub struct Listener {
     socket: Socket,
-    /// The unix socket's file, removed when the listener is dropped.
+    /// The Unix socket's file, removed when the listener is dropped.
     path: Option<PathBuf>,
     /// Address and port as given to [`Listener::tcp`].
     asked: Option<(String, u16)>,
@@ -22,7 +22,7 @@ pub struct Listener {
 /// An accepted connection.
 pub struct Connection {
     pub socket: OwnedFd,
-    /// None for unix sockets.
+    /// None for Unix sockets.
     pub peer: Option<SocketAddr>,
     pub local: Option<SocketAddr>,
 }
@@ -48,8 +48,8 @@ impl Listener {
         Ok(Listener { socket, path: None, asked, is_tls: false })
     }
 
-    /// Listens on a unix socket, replacing a file left behind. `mode`: its permissions, 0 = by the
-    /// umask.
+    /// Listens on a Unix socket, replacing a stale file. `mode`: the file's permissions; 0 means
+    /// by the umask.
     pub fn unix(path: &Path, mode: u32, backlog: u32) -> io::Result<Listener> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -66,22 +66,22 @@ impl Listener {
         self
     }
 
-    /// True when connections speak TLS.
+    /// True if connections speak TLS.
     pub fn is_tls(&self) -> bool {
         self.is_tls
     }
 
-    /// True for a unix socket.
+    /// True for a Unix socket.
     pub fn is_unix(&self) -> bool {
         self.path.is_some()
     }
 
-    /// The unix socket's file.
+    /// The Unix socket's file.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// True if [`Listener::tcp`] made it from this address and port, and it speaks TLS or not.
+    /// True if [`Listener::tcp`] created it from this address and port, with this TLS setting.
     pub fn is_tcp(&self, address: &str, port: u16, is_tls: bool) -> bool {
         self.is_tls == is_tls
             && self
@@ -90,12 +90,12 @@ impl Listener {
                 .is_some_and(|(own_address, own_port)| own_address == address && *own_port == port)
     }
 
-    /// The listening port (chosen by the system if 0 was given).
+    /// The listening port (chosen by the system if 0 was requested).
     pub fn port(&self) -> Option<u16> {
         self.socket.local_addr().ok()?.as_socket().map(|address| address.port())
     }
 
-    /// The next connection, not blocking; `WouldBlock` when there is none.
+    /// Accepts the next connection without blocking. `WouldBlock` if none is pending.
     pub fn accept(&self) -> io::Result<Connection> {
         let (socket, peer) = self.socket.accept()?;
         socket.set_nonblocking(true)?;
@@ -108,7 +108,7 @@ impl Listener {
     }
 }
 
-/// Makes a unix socket with its file and permissions. It does not listen yet, so no client can
+/// Creates a Unix socket with its file and permissions. It does not listen yet, so no client can
 /// connect before the permissions are set.
 fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -129,7 +129,7 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // It may be gone already.
+            // The file may already be gone.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -153,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// CVE-2023-45145: a socket that others can connect to before it has its permissions.
+    /// CVE-2023-45145: a socket that others can connect to before its permissions are set.
     #[test]
     fn nobody_connects_to_a_unix_socket_before_its_permissions_are_set() {
         let folder = tempfile::tempdir().expect("a folder");

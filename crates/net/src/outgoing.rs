@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Connections that the server opens itself, to a primary or for MIGRATE: blocking, with time-outs,
-//! for threads that serve no clients.
+//! Connections that the server opens itself, to a primary or for MIGRATE: blocking, with
+//! timeouts, for threads that serve no clients.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 /// Options of a connection attempt.
 #[derive(Clone, Default)]
 pub struct ConnectOptions {
-    /// Local address from which the connection starts (`bind-source-addr`); empty: any.
+    /// Local address to connect from (`bind-source-addr`); empty means any.
     pub source: String,
     /// Use TLS with this configuration.
     pub tls: Option<Arc<ClientConfig>>,
@@ -22,8 +22,8 @@ pub struct ConnectOptions {
     pub timeout: Duration,
 }
 
-/// A connection. Reads and writes end with `WouldBlock` after the time-outs of
-/// [`Outgoing::set_timeouts`]; the connection can be used on.
+/// A connection. Reads and writes fail with `WouldBlock` after the timeouts of
+/// [`Outgoing::set_timeouts`]; the connection stays usable.
 pub struct Outgoing(Wire);
 
 enum Wire {
@@ -31,14 +31,14 @@ enum Wire {
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-/// Ends a connection from another thread.
+/// Shuts down a connection from another thread.
 #[derive(Debug)]
 pub struct Hangup(TcpStream);
 
 impl Hangup {
     /// Ends all reads and writes.
     pub fn hang_up(&self) {
-        // It may be gone already.
+        // The connection may already be gone.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
@@ -46,7 +46,7 @@ impl Hangup {
 impl Outgoing {
     /// Connects to the first address of `host` that accepts.
     pub fn connect(host: &str, port: u16, options: &ConnectOptions) -> io::Result<Outgoing> {
-        // Brackets around an IPv6 address are only needed in texts with a port after it.
+        // Brackets around an IPv6 address are needed only in texts with a port after it.
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let mut last = io::Error::new(io::ErrorKind::NotFound, format!("no address found for {host}"));
         for address in (bare, port).to_socket_addrs()? {
@@ -94,17 +94,17 @@ impl Outgoing {
         SockRef::from(self.socket()).set_tcp_keepalive(&probes)
     }
 
-    /// Lets small writes be collected into fewer packets, or not.
+    /// Sets TCP_NODELAY: false lets the kernel coalesce small writes into fewer packets.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.socket().set_nodelay(nodelay)
     }
 
-    /// A handle to end the connection with.
+    /// A handle that can end the connection.
     pub fn hangup(&self) -> io::Result<Hangup> {
         self.socket().try_clone().map(Hangup)
     }
 
-    /// The peer's address and our own.
+    /// The peer's address and the local address.
     pub fn addresses(&self) -> io::Result<(SocketAddr, SocketAddr)> {
         let socket = self.socket();
         Ok((socket.peer_addr()?, socket.local_addr()?))
@@ -122,7 +122,7 @@ fn open(address: SocketAddr, options: &ConnectOptions) -> io::Result<TcpStream> 
         let source = fitting.ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::AddrNotAvailable,
-                format!("bind-source-addr {} has no address of the kind of {address}", options.source),
+                format!("bind-source-addr {} has no address of the family of {address}", options.source),
             )
         })?;
         socket.set_reuse_address(true)?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The poller: epoll, level-triggered.
 //!
-//! Level-triggered, so that a loop may stop reading a socket at any point and gets the event again
-//! in its next turn.
+//! Level triggering lets a loop stop reading a socket at any point and get the event again in its
+//! next turn.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -30,7 +30,7 @@ impl Interest {
 /// One ready descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// As given at registration.
+    /// As given on registration.
     pub token: u64,
     pub readable: bool,
     pub writable: bool,
@@ -47,13 +47,13 @@ pub struct Poller {
 const EVENTS: usize = 1024;
 
 impl Poller {
-    /// A new poller. Fails when the process is out of descriptors.
+    /// A new poller. Fails if the process is out of descriptors.
     pub fn new() -> io::Result<Poller> {
         Ok(Poller::on(Poller::open()?))
     }
 
-    /// Opens the epoll instance for a poller, where failing is still cheap. Fails when the process
-    /// is out of descriptors.
+    /// Opens the epoll instance for a poller, at a point where failure is still cheap. Fails if
+    /// the process is out of descriptors.
     pub fn open() -> io::Result<OwnedFd> {
         Ok(epoll::create(CreateFlags::CLOEXEC)?)
     }
@@ -63,7 +63,7 @@ impl Poller {
         Poller { epoll, events: Vec::with_capacity(EVENTS), waits: 0 }
     }
 
-    /// Begins to watch a descriptor.
+    /// Starts watching a descriptor.
     pub fn add(&self, descriptor: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, descriptor, EventData::new_u64(token), interest.flags())?)
     }
@@ -73,7 +73,7 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, descriptor, EventData::new_u64(token), interest.flags())?)
     }
 
-    /// Ends watching a descriptor.
+    /// Stops watching a descriptor.
     pub fn remove(&self, descriptor: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, descriptor)?)
     }
@@ -81,14 +81,14 @@ impl Poller {
     /// As [`Poller::remove`], by the descriptor's number.
     ///
     /// # Safety
-    /// The descriptor is open, and stays so during the call.
+    /// The descriptor must be open, and stay open during the call.
     pub unsafe fn remove_by_number(&self, descriptor: RawFd) -> io::Result<()> {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the caller guarantees it.
         self.remove(unsafe { BorrowedFd::borrow_raw(descriptor) })
     }
 
-    /// Waits until something is ready or the time is over; no timeout waits for ever. An
-    /// interrupted wait is an empty one.
+    /// Waits for events until the timeout; without a timeout, indefinitely. Returns the number of
+    /// events: 0 after a timeout or an interruption.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         self.events.clear();
         self.waits += 1;
@@ -103,13 +103,13 @@ impl Poller {
         }
     }
 
-    /// Number of waits so far: while going through the events of one wait, a change shows that
+    /// Number of waits so far. A change while the caller walks the events of one wait shows that
     /// another wait has replaced them.
     pub fn waits(&self) -> u64 {
         self.waits
     }
 
-    /// One of the events of the last wait.
+    /// An event of the last wait.
     pub fn event(&self, index: usize) -> Event {
         let event = &self.events[index];
         let flags = event.flags;

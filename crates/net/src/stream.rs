@@ -10,25 +10,25 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use crate::tls::TlsConnection;
 
-/// The bytes of one connection, both ways. Never blocks.
+/// The byte stream of one connection, in both directions. Never blocks.
 pub struct Stream {
     socket: OwnedFd,
     tls: Option<Box<TlsConnection>>,
 }
 
 impl Stream {
-    /// Over a non-blocking socket, with TLS or without.
+    /// A stream over a non-blocking socket, with or without TLS.
     pub fn new(socket: OwnedFd, tls: Option<TlsConnection>) -> Stream {
         Stream { socket, tls: tls.map(Box::new) }
     }
 
-    /// True with TLS.
+    /// True if TLS is used.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Receives into initialised memory: bytes received, 0 at the end, `AGAIN` when there is
-    /// nothing now.
+    /// Receives into initialised memory. Returns the bytes received, 0 at the end of the stream,
+    /// or `AGAIN` if nothing is available.
     #[inline]
     pub fn recv(&mut self, to: &mut [u8]) -> Result<usize, Errno> {
         match &mut self.tls {
@@ -61,7 +61,7 @@ impl Stream {
         match &mut self.tls {
             None => rustix::net::recv(&self.socket, to, RecvFlags::DONTWAIT).map(|(_, count)| count),
             Some(tls) => {
-                // Piece by piece, so that the zeroed memory stays in the cache.
+                // In pieces, so that the zeroed memory stays in the cache.
                 let piece = to.len().min(64 * 1024);
                 let mut bytes = vec![0; piece];
                 let count = tls.recv(&self.socket, &mut bytes)?;
@@ -71,13 +71,13 @@ impl Stream {
         }
     }
 
-    /// Received bytes are available that polling the socket does not report.
+    /// True if received bytes are available that polling the socket does not report.
     #[inline]
     pub fn has_received(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.has_plain())
     }
 
-    /// Sends: bytes taken, `AGAIN` when the socket takes none now.
+    /// Sends bytes. Returns the number of bytes taken, or `AGAIN` if the socket takes none now.
     #[inline]
     pub fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         match &mut self.tls {
@@ -86,9 +86,9 @@ impl Stream {
         }
     }
 
-    /// As [`Stream::send`], but the kernel may keep the end of it back until more is sent, or
-    /// [`Stream::push`] is called, so that a packet is as large as can be. It is sent in any case,
-    /// even if this process dies.
+    /// As [`Stream::send`], but the kernel may hold back the last bytes until more are sent or
+    /// [`Stream::push`] is called, to fill packets. The bytes are sent in any case, even if this
+    /// process dies.
     #[inline]
     pub fn send_with_more_to_come(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         match &mut self.tls {
@@ -97,13 +97,13 @@ impl Stream {
         }
     }
 
-    /// Has the kernel send what it has kept back.
+    /// Makes the kernel send the bytes that it has held back.
     pub fn push(&self) {
-        // Other sockets than TCP's keep nothing back.
+        // Only TCP sockets hold bytes back.
         let _ = rustix::net::sockopt::set_tcp_cork(&self.socket, false);
     }
 
-    /// Sends several pieces: bytes taken of all.
+    /// Sends several slices. Returns the total number of bytes taken.
     pub fn send_slices(&mut self, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
         let Some(tls) = &mut self.tls else {
             return rustix::io::writev(&self.socket, slices);
@@ -125,13 +125,13 @@ impl Stream {
         Ok(sent)
     }
 
-    /// Bytes taken by [`Stream::send`] still wait for the socket.
+    /// True if bytes taken by [`Stream::send`] still wait for the socket.
     #[inline]
     pub fn has_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
     }
 
-    /// Sends what waits; `AGAIN` if the socket does not take all of it.
+    /// Sends the pending bytes. `AGAIN` if the socket does not take all of them.
     pub fn flush(&mut self) -> Result<(), Errno> {
         match &mut self.tls {
             None => Ok(()),
@@ -185,12 +185,12 @@ mod tests {
         assert_eq!(stream.send_with_more_to_come(b"abc"), Ok(3));
         stream.push();
         arrives(&mut peer, b"abc");
-        // What follows takes it along, in order.
+        // Later bytes take them along, in order.
         assert_eq!(stream.send_with_more_to_come(b"def"), Ok(3));
         assert_eq!(stream.send_with_more_to_come(b"ghi"), Ok(3));
         assert_eq!(stream.send(b"jkl"), Ok(3));
         arrives(&mut peer, b"defghijkl");
-        // It is sent in the end even if nobody asks.
+        // They are sent in the end even without a push.
         assert_eq!(stream.send_with_more_to_come(b"mno"), Ok(3));
         drop(stream);
         arrives(&mut peer, b"mno");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! TLS: the configuration for handshakes ([`settings`], [`client`]), and one connection's state
-//! over a non-blocking socket ([`connection`]).
+//! TLS: the configuration for handshakes ([`settings`], [`client`]), and the state of one
+//! connection over a non-blocking socket ([`connection`]).
 //!
-//! Handshake and encryption run on the thread that owns the connection. An idle connection holds no
-//! buffers: bytes pass through scratch memory of the thread.
+//! Handshakes and encryption run on the thread that owns the connection. An idle connection holds
+//! no buffers: bytes pass through per-thread scratch memory.
 
 mod client;
 mod connection;

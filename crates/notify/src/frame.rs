@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! An encoded message, shared by all receivers.
 //!
-//! RESP2 and RESP3 differ in the first header only, so the rest is the same bytes for all.
+//! RESP2 and RESP3 differ only in the first header, so all receivers share the remaining bytes.
 
 use braid_base::blob::Blob;
 use braid_resp::reply::ReplyBuffer;
 use braid_resp::request;
 use smallvec::SmallVec;
 
-/// Smallest message that is sent without a copy, if it came in an allocation of its own, in bytes.
+/// Minimum size in bytes of a message that is sent without a copy, if it has its own allocation.
 const SHARED_MIN: usize = 16 * 1024;
 
-/// Longest text stored inline, in bytes.
+/// Maximum size in bytes of a text stored inline.
 const INLINE: usize = 96;
 type Text = SmallVec<[u8; INLINE]>;
 
@@ -22,13 +22,13 @@ pub struct Frame {
     elements: usize,
     /// The encoding after the header.
     text: Text,
-    /// The last element, unless it is part of the text.
+    /// The last element, unless the text includes it.
     big: Option<Blob>,
 }
 
 impl Frame {
-    /// A message of strings, the last of them the body; `blob` shares the body's bytes if they have
-    /// an allocation of their own.
+    /// A message of strings, the last of which is the body. `blob` shares the body's bytes if
+    /// they have their own allocation.
     pub fn new(head: &[&[u8]], body: &[u8], blob: Option<&Blob>) -> Frame {
         let big = blob.filter(|blob| blob.len() >= SHARED_MIN).cloned();
         let inline = big.is_none().then_some(body);

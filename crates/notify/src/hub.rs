@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Pub/sub hub: subscriptions, and the delivery of messages.
 //!
-//! One table per process ([`Hub`]) maps each channel and pattern to its subscribers, grouped by the
-//! event loop that owns them. PUBLISH looks the channel up, encodes the message once, and puts one
-//! push per loop with subscribers into that loop's queue (`queue.rs`); the loop writes it into its
-//! clients' replies. Nothing else is shared, and no publisher waits for a slow client.
+//! One table per process ([`Hub`]) maps each channel and pattern to its subscribers, grouped by
+//! the event loop that owns them. PUBLISH looks up the channel, encodes the message once, and
+//! puts one push per loop with subscribers into that loop's queue (`queue.rs`); the loop writes
+//! it into its clients' replies. Nothing else is shared, and no publisher waits for a slow
+//! client.
 //!
-//! Order: the channel's lock is held while a message is queued, so all subscribers of a channel see
-//! its messages in the same order, and those of one publisher in publishing order. SUBSCRIBE
-//! updates the table before it replies, so the client gets all messages published afterwards.
+//! Order: the channel's lock is held while a message is queued, so all subscribers of a channel
+//! see its messages in the same order, and the messages of one publisher in publishing order.
+//! SUBSCRIBE updates the table before it replies, so the client gets all messages published
+//! afterwards.
 //!
 //! Must never take a shard lock or write a reply while holding a lock of this module.
 
@@ -55,7 +57,7 @@ impl Audience {
         self.loops[at].1.add(client);
     }
 
-    /// True if it was the last one.
+    /// True if the client was the last one.
     fn remove(&mut self, client: u64) -> bool {
         for (_, listeners) in &mut self.loops {
             listeners.remove(client);
@@ -90,7 +92,7 @@ pub struct Hub {
     channels: Table,
     shard_channels: Table,
     patterns: RwLock<Names<Audience>>,
-    /// Number of names in the tables; PUBLISH skips the lookup at 0.
+    /// Number of names in the tables; PUBLISH skips the lookup if it is 0.
     channel_count: AtomicUsize,
     pattern_count: AtomicUsize,
     shard_channel_count: AtomicUsize,
@@ -139,7 +141,7 @@ impl Hub {
         }
     }
 
-    /// Calls `work` with the table of a name.
+    /// Calls `work` with the table that holds a name.
     fn with_names<R>(
         &self,
         kind: SubscriptionKind,
@@ -158,7 +160,7 @@ impl Hub {
         self.count_of(kind).load(Ordering::Relaxed)
     }
 
-    /// Number of subscribers of a channel (patterns not included).
+    /// Number of subscribers of a channel, excluding patterns.
     pub fn listener_count(&self, kind: SubscriptionKind, name: &[u8]) -> usize {
         self.with_names(kind, name, |names| names.get(name).map_or(0, Audience::len))
     }
@@ -175,7 +177,7 @@ impl Hub {
         found
     }
 
-    /// Clients that are subscribed to shard channels which `is_wanted` names, each once.
+    /// Clients subscribed to shard channels for which `is_wanted` is true, each once.
     pub fn shard_subscribers(&self, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<u64> {
         let mut found = Vec::new();
         for part in &self.shard_channels {
@@ -195,12 +197,12 @@ impl Hub {
         let other = |names: &Names<Audience>, is_pattern: bool| {
             names.iter().any(|(name, audience)| audience.contains(client) && !allowed(name, is_pattern))
         };
-        // Each lock is released before the next one is taken.
+        // Each lock is released before the next is taken.
         let hears_other = other(&self.patterns.read(), true);
         hears_other || self.channels.iter().chain(&self.shard_channels).any(|part| other(&part.lock(), false))
     }
 
-    /// Subscribes a client. Returns its number of subscriptions, as reported to it.
+    /// Subscribes a client. Returns its number of subscriptions, as reported to the client.
     pub fn subscribe(&self, listener: &mut Listener, kind: SubscriptionKind, name: &[u8]) -> usize {
         let subscriptions = listener.subscriptions.get_or_insert_default();
         if subscriptions.names(kind).insert(name.into()) {
@@ -219,7 +221,7 @@ impl Hub {
         count
     }
 
-    /// Ends a client's subscription. Returns the number left, as reported to it.
+    /// Ends a client's subscription. Returns the number left, as reported to the client.
     pub fn unsubscribe(&self, listener: &mut Listener, kind: SubscriptionKind, name: &[u8]) -> usize {
         let Some(subscriptions) = &mut listener.subscriptions else { return 0 };
         if subscriptions.names(kind).remove(name) {
@@ -244,7 +246,7 @@ impl Hub {
         listener.subscriptions.as_mut().map_or_else(Vec::new, |all| all.names(kind).iter().cloned().collect())
     }
 
-    /// Ends all subscriptions of a client and drops undelivered messages.
+    /// Ends all of a client's subscriptions and drops undelivered messages.
     pub fn leave(&self, listener: &mut Listener) {
         let Some(mut subscriptions) = listener.subscriptions.take() else { return };
         for kind in [SubscriptionKind::Channel, SubscriptionKind::Pattern, SubscriptionKind::ShardChannel] {
@@ -256,9 +258,9 @@ impl Hub {
         self.skip(listener);
     }
 
-    /// Publishes a message to a channel. `from`: slot of the calling thread; `blob`: the message's
-    /// bytes if they came in an allocation of their own. Returns the number of receivers (a client
-    /// that also matches by a pattern gets it twice and counts twice).
+    /// Publishes a message to a channel. `from` is the slot of the calling thread; `blob` holds
+    /// the message's bytes if they have their own allocation. Returns the number of receivers (a
+    /// client that also matches by a pattern gets the message twice and counts twice).
     #[inline]
     pub fn publish(&self, from: usize, channel: &[u8], message: &[u8], blob: Option<&Blob>) -> usize {
         let nobody = self.channel_count.load(Ordering::Acquire) == 0
@@ -267,7 +269,7 @@ impl Hub {
     }
 
     fn publish_to(&self, from: usize, channel: &[u8], message: &[u8], blob: Option<&Blob>) -> usize {
-        // Held to the end, so that all subscribers see one order.
+        // Held to the end, so that all subscribers see the same order.
         let names = self.part(&self.channels, channel).lock();
         let mut receivers = 0;
         if let Some(audience) = names.get(channel) {
@@ -284,7 +286,7 @@ impl Hub {
         receivers
     }
 
-    /// Like [`Hub::publish`], for shard channels; patterns do not apply.
+    /// As [`Hub::publish`], for shard channels; patterns do not apply.
     pub fn publish_shard(&self, from: usize, channel: &[u8], message: &[u8], blob: Option<&Blob>) -> usize {
         if self.shard_channel_count.load(Ordering::Acquire) == 0 {
             return 0;
@@ -306,13 +308,13 @@ impl Hub {
         for (owner, listeners) in rest {
             self.push(from, *owner, listeners.clone(), Arc::clone(&payload));
         }
-        // Usually the only one: an unshared payload is moved rather than cloned.
+        // Usually the only one, so an unshared payload is moved rather than cloned.
         self.push(from, *last, others.clone(), payload);
         audience.len()
     }
 
     /// Adds a MONITOR client. The attention word changes under the same lock, so that it never
-    /// misses one.
+    /// misses a client.
     pub fn add_monitor(&self, record: &ClientRecord, attention: &Attention) {
         let owner = record.io_thread.load(Ordering::Relaxed) as usize;
         let mut monitors = self.monitors.lock();
@@ -339,15 +341,15 @@ impl Hub {
     /// and must be delivered there before the client moves.
     pub fn relocate(&self, listener: &mut Listener, to: usize) {
         let Listener { record, subscriptions, .. } = listener;
-        // First, so that early messages wait at the new loop.
+        // Set first, so that early messages wait at the new loop.
         record.set_owner(to);
         if record.has(client_flags::MONITOR) {
             self.monitors.lock().relocate(record.id, to);
         }
         let Some(subscriptions) = subscriptions else { return };
-        // All tables at once: otherwise, of two messages sent one after the other on two channels,
-        // the first could go to the new queue and the second to the old one. Locked in the
-        // publishers' order: channels, then patterns.
+        // All tables are locked together: otherwise, of two messages sent in succession on two
+        // channels, the first could go to the new queue and the second to the old one. Locked in
+        // the publishers' order: channels, then patterns.
         let mut channels: Vec<_> = self.channels.iter().map(|part| part.lock()).collect();
         let mut shard_channels: Vec<_> = self.shard_channels.iter().map(|part| part.lock()).collect();
         let mut patterns = self.patterns.write();
@@ -375,14 +377,14 @@ impl Hub {
         }
     }
 
-    /// True if pushes wait for clients of a loop.
+    /// True if pushes are pending for clients of a loop.
     #[inline]
     pub fn has_pushes(&self, owner: usize) -> bool {
         self.queues[owner].has_some()
     }
 
-    /// Wakes the loops with pushes: of a thread that has no loop, and so has used others' numbers
-    /// as `from`.
+    /// Wakes the loops that have pushes. For threads without a loop, which pass another thread's
+    /// slot as `from`.
     pub fn wake_loops(&self) {
         for (owner, queue) in self.queues.iter().enumerate() {
             if queue.has_some() {
@@ -396,7 +398,7 @@ impl Hub {
         self.queues[owner].take(out);
     }
 
-    /// Like [`Hub::take_pushes`], without those for clients that `is_away` names.
+    /// As [`Hub::take_pushes`], without those for clients for which `is_away` is true.
     pub fn take_pushes_here(&self, owner: usize, out: &mut Vec<Push>, is_away: impl Fn(u64) -> bool) {
         self.queues[owner].take_for_those_here(out, is_away);
     }
@@ -407,7 +409,7 @@ impl Hub {
     }
 
     /// Writes a client's queued pushes into its reply before its loop gets to them, so that they
-    /// precede what follows.
+    /// precede later output.
     pub fn claim(&self, listener: &mut Listener, reply: &mut ReplyBuffer) {
         let owner = listener.record.io_thread.load(Ordering::Relaxed) as usize;
         let queue = &self.queues[owner];

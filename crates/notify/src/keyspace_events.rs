@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::hub::Hub;
 
-// The configuration's bits are passed to the keyspace as they are, so both must agree.
+// The configuration's bits are passed to the keyspace unchanged, so both definitions must agree.
 const _: () = {
     let pairs = [
         (class::GENERIC, NotifyFlags::GENERIC),
@@ -56,7 +56,7 @@ impl Observer for Hub {
             self.publish(slot, &channel(b"__keyevent@", event.name.as_bytes()), key, None);
         }
         if let Some(old) = old {
-            // The lost value is published to a channel named after event and key.
+            // The lost value is published to a channel named after the event and the key.
             let subject = [event.name.as_bytes(), b":", key].concat();
             self.publish(slot, &channel(b"__keyvalue@", &subject), old, None);
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Pushes to clients: messages, keyspace events, invalidations, MONITOR lines.
 //!
-//! Flow: a publisher queues a push at each loop that owns receivers ([`hub`], [`queue`]); the loop
-//! writes it into its clients' replies. The engine calls down into this crate; nothing here takes a
-//! shard lock or writes to a socket.
+//! Flow: a publisher queues a push at each loop that owns receivers ([`hub`], [`queue`]); the
+//! loop writes it into its clients' replies. The engine calls down into this crate, which must
+//! never take a shard lock or write to a socket.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Listener: the part of a session that receives pushes: subscriptions, key tracking, and the
-//! position in the loop's queue.
+//! Listener: the part of a session that receives pushes, with subscriptions, key tracking, and
+//! the position in the loop's queue.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -36,7 +36,7 @@ impl Subscriptions {
         }
     }
 
-    /// Number of subscriptions reported to the client: channels and patterns count together.
+    /// Number of subscriptions as reported to the client: channels and patterns count together.
     pub fn count(&self, kind: SubscriptionKind) -> usize {
         match kind {
             SubscriptionKind::Channel | SubscriptionKind::Pattern => {
@@ -54,7 +54,7 @@ impl Subscriptions {
 /// Tracking options of a client.
 #[derive(Default)]
 pub struct Tracking {
-    /// Target of invalidations; 0 = the client itself.
+    /// Target of invalidations; 0 means the client itself.
     pub redirect: u64,
     pub bcast: bool,
     pub optin: bool,
@@ -66,14 +66,14 @@ pub struct Tracking {
     pub prefixes: Vec<Box<[u8]>>,
 }
 
-/// Receives a client's pushes.
+/// The receiver of a client's pushes.
 pub struct Listener {
     pub record: Arc<ClientRecord>,
-    /// `None` without subscriptions.
+    /// `None` if there are no subscriptions.
     pub subscriptions: Option<Box<Subscriptions>>,
-    /// `None` without tracking.
+    /// `None` if the client does not track keys.
     pub tracking: Option<Box<Tracking>>,
-    /// Pushes below this number in its loop's queue have been delivered.
+    /// Pushes below this number in the loop's queue have been delivered.
     pub pushes_seen: u64,
 }
 
@@ -83,17 +83,17 @@ impl Listener {
         Listener { record, subscriptions: None, tracking: None, pushes_seen: 0 }
     }
 
-    /// The client's id.
+    /// The client's ID.
     pub fn id(&self) -> u64 {
         self.record.id
     }
 
-    /// Its pushes are numbered by another loop from now on.
+    /// Resets the position, because another loop numbers the client's pushes from now on.
     pub fn change_queue(&mut self) {
         self.pushes_seen = 0;
     }
 
-    /// Updates the record's number of subscriptions.
+    /// Updates the subscription counts of the record.
     pub(crate) fn note_subscriptions(&mut self) {
         if self.subscriptions.as_ref().is_some_and(|all| all.is_empty()) {
             self.subscriptions = None;

@@ -16,7 +16,7 @@ const CHANNEL: &[u8] = b"__redis__:invalidate";
 pub enum Payload {
     /// A published message.
     Message(Frame),
-    /// A line of MONITOR.
+    /// A MONITOR line.
     Line(Box<[u8]>),
     /// Invalidated keys.
     Invalidation(Invalidation),
@@ -47,9 +47,9 @@ impl Payload {
 pub struct Invalidation {
     /// The tracking client.
     pub(crate) owner: u64,
-    /// Sent to another client.
+    /// The invalidation is sent to another client.
     pub(crate) redirected: bool,
-    /// The encoded array of keys; `None`: all keys.
+    /// The encoded array of keys; `None` means all keys.
     pub(crate) keys: Option<Arc<[u8]>>,
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Queue of pushes to the clients of one event loop.
 //!
-//! Every push has a number. A session remembers the number up to which it was served out of turn
-//! ([`Hub::claim`](crate::Hub::claim)), so that each push is delivered once.
+//! Pushes are numbered. A session remembers the number up to which it was served out of turn
+//! ([`Hub::claim`](crate::Hub::claim)), so each push is delivered once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::payload::Payload;
 
-/// Clients of one loop: ids in ascending order.
+/// Clients of one loop: IDs in ascending order.
 #[derive(Clone, Default, Debug)]
 pub struct Listeners(Arc<Vec<u64>>);
 
@@ -21,7 +21,7 @@ impl Listeners {
         Listeners(Arc::new(vec![client]))
     }
 
-    /// Adds a client. Messages in transit do not reach it.
+    /// Adds a client. Messages in flight do not reach it.
     pub fn add(&mut self, client: u64) {
         if let Err(at) = self.0.binary_search(&client) {
             Arc::make_mut(&mut self.0).insert(at, client);
@@ -41,12 +41,12 @@ impl Listeners {
         self.0.len()
     }
 
-    /// True if it contains a client.
+    /// True if the list contains a client.
     pub fn contains(&self, client: u64) -> bool {
         self.0.binary_search(&client).is_ok()
     }
 
-    /// The ids.
+    /// The client IDs.
     pub fn ids(&self) -> &[u64] {
         &self.0
     }
@@ -76,7 +76,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// True if it is not empty. Sees pushes that were queued before the loop was woken.
+    /// True if the queue is not empty. Sees pushes that were queued before the loop was woken.
     #[inline]
     pub fn has_some(&self) -> bool {
         self.has_some.load(Ordering::Acquire)
@@ -101,9 +101,9 @@ impl Queue {
         }
     }
 
-    /// Like [`Queue::take`], but leaves pushes for clients that `is_away` names: they are with
-    /// another thread, which finds them here. Taking them and putting them back would not do,
-    /// because that thread could meanwhile find newer ones.
+    /// As [`Queue::take`], but leaves pushes for clients for which `is_away` is true: they are
+    /// with another thread, which finds the pushes here. Taking these pushes and putting them
+    /// back would be wrong, because that thread could meanwhile find newer ones.
     pub(crate) fn take_for_those_here(&self, out: &mut Vec<Push>, is_away: impl Fn(u64) -> bool) {
         let mut waiting = self.waiting.lock();
         for push in std::mem::take(&mut waiting.pushes) {
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!((found.len(), end), (2, 3));
         queue.push(Listeners::one(2), line("d"));
         assert_eq!(queue.find(2, end).0.len(), 1);
-        // It is back: pushes that it has not found elsewhere are delivered.
+        // The client is back: pushes that it has not found elsewhere are delivered.
         taken.clear();
         queue.take_for_those_here(&mut taken, |_| false);
         assert_eq!(numbers(&taken), [(0, vec![2]), (2, vec![2]), (3, vec![2])]);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Client-side caching: invalidation of keys that clients have read.
 //!
-//! A tracking client is recorded beside each key that it reads, in the key's shard, under the lock
+//! A tracking client is recorded with each key that it reads, in the key's shard, under the lock
 //! of the read (`keyspace/watch.rs`). A thread that changes the key removes the record under the
-//! exclusive lock, and the dispatcher notifies the client before that lock is released: so no
-//! invalidation is missed, and it follows the reply that it invalidates. With BCAST a client is
-//! notified of all keys with its prefixes, whether it has read them or not.
+//! exclusive lock, and the dispatcher notifies the client before that lock is released. So no
+//! invalidation is missed, and it follows the reply that it invalidates. With BCAST, a client is
+//! notified of all changed keys with its prefixes, whether or not it has read them.
 //!
 //! Invalidations are pushes (`hub.rs`).
 
@@ -31,7 +31,7 @@ pub struct Trackers {
     hub: Arc<Hub>,
     registry: Arc<Registry>,
     clients: AtomicUsize,
-    /// Number of tracked keys, and of notes beside them.
+    /// Number of tracked keys, and of the client records kept with them.
     keys: AtomicUsize,
     items: AtomicUsize,
     /// Clients by prefix.
@@ -39,7 +39,7 @@ pub struct Trackers {
 }
 
 impl Trackers {
-    /// Creates the state; invalidations go through `hub`.
+    /// Creates the state. Invalidations are sent through `hub`.
     pub fn new(hub: Arc<Hub>, registry: Arc<Registry>) -> Trackers {
         Trackers {
             hub,
@@ -61,7 +61,7 @@ impl Trackers {
         self.keys.load(Relaxed)
     }
 
-    /// Number of clients noted beside keys.
+    /// Number of clients recorded with keys.
     pub fn items(&self) -> usize {
         self.items.load(Relaxed)
     }
@@ -104,7 +104,7 @@ impl Trackers {
         listener.tracking = Some(Box::new(Tracking { prefixes, ..tracking }));
     }
 
-    /// Stops a client's tracking. Its notes disappear when the keys change.
+    /// Stops a client's tracking. Its records disappear when the keys change.
     pub fn stop(&self, keyspace: &Keyspace, listener: &mut Listener) {
         let Some(tracking) = listener.tracking.take() else { return };
         self.clients.fetch_sub(1, Relaxed);
@@ -158,8 +158,8 @@ impl Trackers {
         self.enforce_limit(txn.keyspace(), most_keys, txn.context.slot);
     }
 
-    /// Limits the number of tracked keys to `most` (`tracking-table-max-keys`; 0 = unlimited) by
-    /// invalidating some.
+    /// Limits the number of tracked keys to `most` (`tracking-table-max-keys`; 0 means unlimited)
+    /// by invalidating some.
     pub fn enforce_limit(&self, keyspace: &Keyspace, most: usize, slot: usize) {
         while most > 0 && self.keys() > most {
             let Some((key, clients)) = keyspace.take_tracked() else { return };
@@ -167,7 +167,7 @@ impl Trackers {
         }
     }
 
-    /// Notifies the clients noted beside a key that was removed from the table.
+    /// Notifies the clients recorded with a key that was removed from the table.
     fn forget(&self, slot: usize, key: &[u8], clients: &[u64], changed_by: Option<u64>) {
         self.keys.fetch_sub(1, Relaxed);
         self.items.fetch_sub(clients.len(), Relaxed);
@@ -177,7 +177,7 @@ impl Trackers {
         }
     }
 
-    /// Sends invalidations for keys changed since the last call; `changed_by` is the client that
+    /// Sends invalidations for keys changed since the last call. `changed_by` is the client that
     /// changed them, if any.
     pub fn settle(&self, context: &mut Context, changed_by: Option<u64>) {
         let slot = context.slot;
@@ -212,13 +212,13 @@ impl Trackers {
                 }
             }
         }
-        // Clients that have stopped tracking may still be noted.
+        // Clients that have stopped tracking may still be recorded.
         let (keys, items) = keyspace.forget_tracked();
         self.keys.fetch_sub(keys, Relaxed);
         self.items.fetch_sub(items, Relaxed);
     }
 
-    /// Tells the owner of an invalidation that its redirection target is gone.
+    /// Notifies the owner of an invalidation that its redirection target is gone.
     pub fn undeliverable(&self, invalidation: &Invalidation, slot: usize) {
         if invalidation.redirected
             && let Some(owner) = self.registry.get(invalidation.owner)

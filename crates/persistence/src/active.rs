@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Files of active-active replication, beside the dump: the state that must outlive the process, so
-//! that its effects can be distinguished from those of another process.
+//! Files of active-active replication, next to the dump. They hold the state that must outlive
+//! the process, so that its effects remain distinguishable from those of another process.
 //!
 //! ```text
-//! active.manifest      who the server is, how far it may give stamps, which generation counts
-//! active-N.state       everything at the begin of generation N (bytes that check themselves)
-//! active-N.log         the units that were applied since ([`log`])
-//! active-N.copy        a full copy of a peer that was merged before the first unit of log N
-//! active-N.tmp         a state that is being written
-//! active-copy.tmp      a full copy that has not been merged
+//! active.manifest      identity of the server, upper bound of its stamps, the valid generation
+//! active-N.state       complete state at the start of generation N (the bytes have a checksum)
+//! active-N.log         the units applied since ([`log`])
+//! active-N.copy        a peer's full copy, merged before the first unit of log N
+//! active-N.tmp         a state being written
+//! active-copy.tmp      a full copy that is not merged yet
 //! ```
-//! A new generation begins with its log, and its state, which is that of the moment, is written
-//! while the log grows. It counts once the state is complete and the manifest, which is replaced as
-//! a whole, names it. Until then the generation before counts: its state, its log, and the logs
-//! that follow. Older logs are kept for peers that were away; the manifest says what was applied
-//! before each.
+//! A new generation begins with its log; its state, taken at that moment, is written while the
+//! log grows. The generation becomes valid once its state is complete and the manifest, which is
+//! replaced atomically, names it. Until then the previous generation is valid: its state, its
+//! log, and all later logs. Older logs are kept for peers that were away; the manifest records
+//! the applied units before each of them.
 //!
-//! A log's end may be torn by a crash: it is cut off before the first incomplete record. A log that
-//! another one follows is on disk before. This module does not interpret states, units, and what
-//! was applied.
+//! A crash may tear the end of a log: the log is truncated before its first incomplete record. A
+//! log is synced before its successor begins. This module never interprets states, units, or
+//! records of applied units.
 
 mod log;
 
@@ -39,25 +39,25 @@ const COPY: &str = "copy";
 const TEMPORARY: &str = "tmp";
 const NEXT_COPY: &str = "active-copy.tmp";
 
-/// Who the server is, and where its files are.
+/// Identity of the server, and the state of its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActiveManifest {
-    /// Random; names the server whatever its region's number.
+    /// Random; identifies the server independently of its region number.
     pub identity: String,
     pub region: u8,
-    /// Others know the server by its region's number.
+    /// Other servers know this one by its region number.
     pub settled: bool,
     pub generation: u64,
-    /// No stamp above it has been given.
+    /// No issued stamp is above this.
     pub ceiling: u64,
-    /// The process ended in good order: generation and dataset belong together.
+    /// The process shut down cleanly: generation and dataset belong together.
     pub clean: bool,
-    /// Regions that are gone for good, a bit for each.
+    /// Permanently removed regions, one bit each.
     pub gone: u64,
-    /// Other regions and the servers' identities.
+    /// Other regions, with their servers' identities.
     pub members: Vec<(u8, String)>,
-    /// Logs before the generation's that are kept for peers, the oldest first, and what was applied
-    /// before each: a text without spaces.
+    /// Logs before this generation's that are kept for peers, oldest first, each with the units
+    /// applied before it, as text without spaces.
     pub kept_logs: Vec<(u64, String)>,
 }
 
@@ -122,19 +122,19 @@ impl ActiveManifest {
 pub struct ActiveFiles {
     folder: PathBuf,
     log: Option<File>,
-    /// Of the log that is written.
+    /// Number of the current log.
     number: u64,
     log_len: u64,
-    /// Numbers and bytes of the logs before it, and of the copies between.
+    /// Numbers and sizes in bytes of the earlier logs, and of the copies between them.
     earlier: VecDeque<(u64, u64)>,
     copies: Vec<(u64, u64)>,
-    /// The generation that counts: logs and copies from there on are needed to come back.
+    /// The valid generation: recovery needs the logs and copies from there on.
     generation: u64,
-    /// Records that are not written yet.
+    /// Records not yet written.
     buffer: Vec<u8>,
 }
 
-/// The state of a generation that has begun.
+/// The state file of a new generation.
 pub struct StateFile {
     file: File,
     temporary: PathBuf,
@@ -148,26 +148,26 @@ impl StateFile {
         self.file.write_all(bytes)
     }
 
-    /// The state is complete: forces it to disk, and answers how many bytes it has.
+    /// Completes the state and syncs it to disk; returns its size in bytes.
     pub fn finish(self) -> io::Result<u64> {
         self.file.sync_all()?;
         files::replace(&self.temporary, &self.path)?;
         Ok(self.bytes)
     }
 
-    /// The state is not wanted any more.
+    /// Discards the state.
     pub fn remove(self) {
         files::remove(&self.temporary);
     }
 }
 
-/// A full copy on disk that is to be merged. There is one at a time.
+/// A full copy on disk, to be merged. There is at most one.
 pub struct CopyFile {
     path: PathBuf,
     bytes: u64,
 }
 
-/// One that is being written.
+/// A full copy that is being written.
 pub struct CopyWriter {
     file: File,
     copy: CopyFile,
@@ -184,22 +184,22 @@ impl CopyWriter {
         self.file.write_all(piece)
     }
 
-    /// Forces it to disk.
+    /// Completes the copy and syncs it to disk.
     pub fn finish(self) -> io::Result<CopyFile> {
         self.file.sync_all()?;
         Ok(self.copy)
     }
 }
 
-/// What a log has.
+/// An item of a log.
 pub enum Logged<'a> {
     Unit(&'a [u8]),
     Copy(Vec<u8>),
-    /// The log of this number begins.
+    /// The log of this number begins here.
     Log(u64),
 }
 
-/// Files that are not needed any more.
+/// Obsolete files.
 pub struct Former(Vec<PathBuf>);
 
 impl Former {
@@ -207,17 +207,17 @@ impl Former {
         self.0.is_empty()
     }
 
-    /// Removes them, which may take a while.
+    /// Deletes the files, which may take a while.
     pub fn remove(self) {
         self.0.iter().for_each(|path| files::remove(path));
     }
 }
 
 impl ActiveFiles {
-    /// The files in a folder, and the manifest if there is one.
+    /// Opens the files in a folder; returns the manifest if there is one.
     ///
     /// # Errors
-    /// A manifest that is there and cannot be used.
+    /// The manifest exists but is invalid or unreadable.
     pub fn open(folder: &Path) -> io::Result<(ActiveFiles, Option<ActiveManifest>)> {
         let files = ActiveFiles {
             folder: folder.to_owned(),
@@ -256,13 +256,13 @@ impl ActiveFiles {
         files::store(&self.folder.join(MANIFEST), manifest.text().as_bytes())
     }
 
-    /// The state that a generation begins with; nothing if the file is not there.
+    /// Reads a generation's initial state; `None` if the file is missing.
     pub fn state(&self, generation: u64) -> io::Result<Option<Vec<u8>>> {
         read_all(&self.path(generation, STATE))
     }
 
-    /// Finds the logs before a generation's, of which those from `first` on were kept, and removes
-    /// what came before. The first of those that follow each other up to the generation.
+    /// Finds the logs before a generation's and removes older files. Logs from `first` on were
+    /// kept. Returns the first of the consecutive logs that lead up to the generation.
     pub fn find_earlier(&mut self, first: u64, generation: u64) -> u64 {
         self.earlier.clear();
         for number in (first..generation).rev() {
@@ -274,7 +274,7 @@ impl ActiveFiles {
         first
     }
 
-    /// The files of numbers before one, whatever they are.
+    /// All numbered files below `first`.
     fn files_before(&self, first: u64) -> Vec<PathBuf> {
         let number_of = |path: &Path| {
             let kind = path.extension()?.to_str()?;
@@ -286,8 +286,8 @@ impl ActiveFiles {
         paths.filter(|path| number_of(path).is_some_and(|number| number < first)).collect()
     }
 
-    /// Passes what a generation's log has, and the logs that follow it, to `visit` and goes on
-    /// behind them. How many bytes of torn ends were cut off.
+    /// Passes the content of a generation's log and of all later logs to `visit`, then continues
+    /// after the last one. Returns the number of bytes cut from torn ends.
     pub fn resume_logs(&mut self, generation: u64, mut visit: impl FnMut(Logged<'_>)) -> io::Result<u64> {
         let (mut torn, mut number) = (0, generation);
         self.generation = generation;
@@ -308,7 +308,7 @@ impl ActiveFiles {
                 torn += (bytes.len() - at) as u64;
                 files::cut_off(&path, at as u64)?;
             }
-            // One whose state was not completed.
+            // A state that was not completed.
             files::remove(&self.path(number, TEMPORARY));
             if !files::exists(&self.path(number + 1, LOG)) {
                 self.log = Some(files::append_to(&path)?);
@@ -320,16 +320,16 @@ impl ActiveFiles {
         }
     }
 
-    /// Adds a record to the log; [`ActiveFiles::flush`] writes it.
+    /// Appends a record to the log; [`ActiveFiles::flush`] writes it.
     pub fn append(&mut self, record: &[u8]) {
         log::push(record, &mut self.buffer);
     }
 
-    /// Gives the records to the system: they outlive this process.
+    /// Writes the records to the kernel: they survive the end of this process.
     pub fn flush(&mut self) -> io::Result<()> {
         let Some(log) = &mut self.log else { return Err(io::Error::other("there is no log")) };
         if let Err(error) = log.write_all(&self.buffer) {
-            // Removes the incomplete record: no other may follow it.
+            // Truncate the incomplete record: no record may follow it.
             log.set_len(self.log_len)?;
             return Err(error);
         }
@@ -339,32 +339,32 @@ impl ActiveFiles {
         Ok(())
     }
 
-    /// Forces the log to disk.
+    /// Syncs the log to disk.
     pub fn sync(&self) -> io::Result<()> {
         self.log.as_ref().map_or(Ok(()), File::sync_data)
     }
 
-    /// Bytes of the logs and copies behind the state that counts.
+    /// Bytes of the logs and copies after the valid state.
     pub fn log_bytes(&self) -> u64 {
         let needed = self.earlier.iter().chain(&self.copies).filter(|(number, _)| *number >= self.generation);
         needed.map(|(_, bytes)| bytes).sum::<u64>() + self.log_len
     }
 
-    /// Bytes of the log that is written.
+    /// Length of the current log in bytes.
     pub fn log_len(&self) -> u64 {
         self.log_len
     }
 
-    /// Bytes of a log.
+    /// Length of a log in bytes.
     pub fn len_of(&self, number: u64) -> u64 {
         let earlier = self.earlier.iter().find(|(of, _)| *of == number);
         earlier.map_or(self.log_len, |(_, bytes)| *bytes)
     }
 
-    /// The number of the next log. What is in the present one is on disk.
+    /// The number of the next log. Syncs the current one.
     fn next_number(&self) -> io::Result<u64> {
         if !self.buffer.is_empty() {
-            return Err(io::Error::other("there are records that are not in the log"));
+            return Err(io::Error::other("some records are not in the log"));
         }
         self.sync()?;
         Ok(if self.log.is_some() { self.number + 1 } else { 0 })
@@ -379,9 +379,9 @@ impl ActiveFiles {
         Ok(())
     }
 
-    /// Begins the log of a new generation, and the file for its state: what follows goes to that
-    /// log, and is found behind the state that counts whether or not the new one is completed. The
-    /// generation's number.
+    /// Starts the log of a new generation, and the file for its state. Later records go to that
+    /// log, and are found after the valid state whether or not the new state is completed.
+    /// Returns the generation's number.
     pub fn begin(&mut self) -> io::Result<(u64, StateFile)> {
         let number = self.next_number()?;
         let temporary = self.path(number, TEMPORARY);
@@ -390,29 +390,30 @@ impl ActiveFiles {
         Ok((number, StateFile { file, temporary, path: self.path(number, STATE), bytes: 0 }))
     }
 
-    /// Begins another log of the same generation. Its number.
+    /// Starts another log of the same generation and returns its number.
     pub fn begin_next(&mut self) -> io::Result<u64> {
         let number = self.next_number()?;
         self.begin_log(number)?;
         Ok(number)
     }
 
-    /// The same of a log before whose units a copy is merged.
+    /// Like [`ActiveFiles::begin_next`], for a log before whose units a copy is merged.
     pub fn begin_with(&mut self, copy: CopyFile) -> io::Result<u64> {
         let number = self.begin_next()?;
-        // Nothing follows it yet, so it counts or it does not.
+        // No record follows yet, so the copy takes effect or not as a whole.
         files::replace(&copy.path, &self.path(number, COPY))?;
         self.copies.push((number, copy.bytes));
         Ok(number)
     }
 
-    /// The copy before a log has not been merged.
+    /// Drops the copy before a log, because it was not merged.
     pub fn drop_copy(&mut self, number: u64) {
         self.copies.retain(|(of, _)| *of != number);
         files::remove(&self.path(number, COPY));
     }
 
-    /// The first log that is kept if those before a generation's take no more than so many bytes.
+    /// The first log to keep so that the logs kept before a generation take at most `bytes_max`
+    /// bytes.
     pub fn first_kept(&self, generation: u64, bytes_max: u64) -> u64 {
         let (mut first, mut bytes) = (generation, 0);
         for (number, len) in self.earlier.iter().rev().filter(|(number, _)| *number < generation) {
@@ -425,14 +426,14 @@ impl ActiveFiles {
         first
     }
 
-    /// Logs before one are not kept any more.
+    /// Stops keeping the logs before `first_kept`.
     pub fn drop_logs(&mut self, first_kept: u64) -> Former {
         let gone = self.earlier.partition_point(|(number, _)| *number < first_kept);
         Former(self.earlier.drain(..gone).map(|(number, _)| log::path(&self.folder, number)).collect())
     }
 
-    /// The manifest names another generation than before: its log is what counts, and the files
-    /// that came before it may go, but for the logs that are kept.
+    /// The manifest now names another generation: its log is the valid one, and earlier files are
+    /// obsolete except for the kept logs.
     pub fn forget(&mut self, before: u64, generation: u64, first_kept: u64) -> Former {
         self.generation = generation;
         self.copies.retain(|(number, _)| *number >= generation);
@@ -447,7 +448,7 @@ fn damaged(name: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{name} is damaged"))
 }
 
-/// A file's bytes, if it is there.
+/// Reads a file; `None` if it does not exist.
 fn read_all(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut file = match files::open(path) {
         Ok(file) => file,
@@ -521,7 +522,7 @@ mod tests {
         assert_eq!(records(&mut last, 0).0.len(), 3);
     }
 
-    /// The names of the files.
+    /// Names of the files in a folder, sorted.
     fn names(folder: &Path) -> Vec<String> {
         let entries = folder.read_dir().expect("a folder").map(|entry| entry.expect("readable"));
         let mut names: Vec<String> =
@@ -530,7 +531,8 @@ mod tests {
         names
     }
 
-    /// Until a generation counts, the logs of those that have begun follow the one that does.
+    /// Until a generation is valid, the logs of later generations follow the log of the valid
+    /// one.
     #[test]
     fn a_generation_counts_when_it_is_complete() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -545,7 +547,7 @@ mod tests {
             expected.clone()
         };
         write(&mut files, b"one");
-        // One that the process does not complete.
+        // A generation that the process does not complete.
         let (number, mut state) = files.begin().expect("begun");
         state.write(b"half").expect("written");
         assert_eq!(number, 1);
@@ -553,7 +555,7 @@ mod tests {
         let (mut files, _) = ActiveFiles::open(folder.path()).expect("there");
         assert_eq!(records(&mut files, 0), (there, 0));
         assert_eq!(names(folder.path()), ["active-0.log", "active-0.state", "active-1.log"]);
-        // One that is complete, but not named.
+        // A generation that is complete, but not named by the manifest.
         let bytes = files.log_bytes();
         assert_eq!(begin(&mut files, b"second"), 2);
         assert_eq!(files.log_bytes(), bytes);
@@ -561,14 +563,14 @@ mod tests {
         let (mut again, _) = ActiveFiles::open(folder.path()).expect("there");
         assert_eq!(records(&mut again, 0), (there, 0));
         assert_eq!(records(&mut again, 2), (vec![b"three".to_vec()], 0));
-        // The manifest names it.
+        // Now the manifest names it.
         files.forget(0, 2, 2).remove();
         assert_eq!(files.log_bytes(), 12 + 5);
         assert_eq!(names(folder.path()), ["active-2.log", "active-2.state"]);
     }
 
-    /// A copy is found between the units that came before and after it, until a generation that
-    /// began later counts.
+    /// A copy is found between the units before and after it, until a later generation becomes
+    /// valid.
     #[test]
     fn a_copy_stands_between_logs() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -593,11 +595,11 @@ mod tests {
         let (number, state) = files.begin().expect("begun");
         assert_eq!((number, files.log_bytes()), (2, 2 * (12 + 3) + 4));
         write(&mut files, b"three");
-        // One that is not merged.
+        // A copy that is not merged.
         let refused = files.begin_with(copy()).expect("begun");
         files.drop_copy(refused);
         write(&mut files, b"four");
-        // The last one is only on disk when the process ends.
+        // A copy that is only on disk when the process ends.
         copy();
         state.finish().expect("complete");
         let expected: Vec<Vec<u8>> =
@@ -610,7 +612,7 @@ mod tests {
         assert_eq!(names(folder.path()), ["active-2.log", "active-2.state", "active-3.log"]);
     }
 
-    /// Older logs stay as long as there is room for them, and are found again.
+    /// Older logs are kept while they fit the size limit, and are found again.
     #[test]
     fn logs_are_kept() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -630,7 +632,7 @@ mod tests {
         assert_eq!(files.log_bytes(), 0);
         let expected = ["active-2.log", "active-3.log", "active-4.log", "active-5.log", "active-5.state"];
         assert_eq!(names(folder.path()), expected);
-        // Another process finds those from one on that follow each other.
+        // A new process finds the consecutive logs from the given one on.
         let find = |first| {
             let (mut files, _) = ActiveFiles::open(folder.path()).expect("there");
             let first = files.find_earlier(first, 5);
@@ -645,7 +647,7 @@ mod tests {
         files::remove(&folder.path().join("active-3.log"));
         let (found, left, _) = find(2);
         assert_eq!((found, &left[..]), (4, &expected.map(str::to_owned)[2..]));
-        // What an earlier process could not remove any more.
+        // A file that an earlier process failed to remove.
         files::store(&folder.path().join("active-3.state"), b"left over").expect("stored");
         let (found, left, _) = find(5);
         assert_eq!((found, &left[..]), (5, &expected.map(str::to_owned)[3..]));

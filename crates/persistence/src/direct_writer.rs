@@ -30,7 +30,7 @@ pub(crate) struct DirectWriter {
     /// Number of bytes in the buffer, and of those that are already in the file.
     len: usize,
     written: usize,
-    /// The file supports direct writes, and `O_DIRECT` is set at present.
+    /// The file supports direct writes, and `O_DIRECT` is currently set.
     can_be_direct: bool,
     is_direct: bool,
 }
@@ -50,7 +50,7 @@ impl DirectWriter {
             can_be_direct: true,
             is_direct: false,
         };
-        // Only the last block of the present content is needed: it is written again with the next
+        // Only the last block of the existing content is needed: it is rewritten with the next
         // bytes.
         let (at, begin) = (writer.at, writer.start);
         writer.can_be_direct = file.read_exact_at(&mut writer.memory[begin..begin + begun], at).is_ok();
@@ -62,7 +62,7 @@ impl DirectWriter {
         self.at + self.len as u64
     }
 
-    /// Bytes that are not in the file yet.
+    /// Number of buffered bytes that are not yet in the file.
     pub(crate) fn pending(&self) -> usize {
         self.len - self.written
     }
@@ -86,8 +86,9 @@ impl DirectWriter {
         taken
     }
 
-    /// Writes all pending bytes, directly if `direct` and worthwhile. After an error the unwritten
-    /// bytes are still pending. `zeros_end`: end of the zeros that the file has behind its data.
+    /// Writes all pending bytes, directly if `direct` is set and worthwhile. After an error the
+    /// unwritten bytes are still pending. `zeros_end`: end of the zeros that follow the file's
+    /// data.
     pub(crate) fn flush(&mut self, file: &File, direct: bool, zeros_end: u64) -> io::Result<()> {
         let whole = self.len / BLOCK * BLOCK;
         let padded = self.len.next_multiple_of(BLOCK);

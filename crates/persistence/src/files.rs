@@ -18,18 +18,18 @@ pub fn create(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(true).open(path)
 }
 
-/// Opens a file to add to its end; it need not be there.
+/// Opens a file for appending, creating it if needed.
 pub fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
 
-/// Replaces a file by another one.
+/// Moves a file over another one.
 pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(from, to)
 }
 
-/// Writes a file as a whole: after a crash it has either its former bytes or these, and these once
-/// this has returned.
+/// Replaces a file's content atomically: a crash leaves the old bytes or the new ones, and once
+/// this has returned the new ones.
 pub fn store(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     let mut file = create(&temporary)?;
@@ -45,16 +45,16 @@ pub fn remove(path: &Path) {
     if let Err(error) = std::fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
     {
-        log::warn!("{} could not be removed: {error}", path.display());
+        log::warn!("Cannot remove {}: {error}", path.display());
     }
 }
 
-/// Whether a file is there.
+/// Whether a file exists.
 pub fn exists(path: &Path) -> bool {
     path.exists()
 }
 
-/// Bytes of a file.
+/// Size of a file in bytes.
 pub fn len(path: &Path) -> io::Result<u64> {
     Ok(path.metadata()?.len())
 }
@@ -66,8 +66,8 @@ pub fn cut_off(path: &Path, len: u64) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A new unnamed file, which is freed when its last user closes it. It has the name `path` for a
-/// moment.
+/// Creates an unnamed file, which is freed when its last user closes it. It briefly has the name
+/// `path`.
 pub fn nameless(path: &Path) -> io::Result<File> {
     let file = create(path)?;
     std::fs::remove_file(path)?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Recognizes data files that nobody has changed or replaced: by their lengths, and how they begin
-//! and end. A dump begins with when it was saved, of which history at which offset, and ends with
-//! its checksum; a file of requests only grows.
+//! Recognizes data files that were neither changed nor replaced, by their lengths, starts and
+//! ends. A dump begins with its save time, replication history and offset, and ends with its
+//! checksum; a file of requests only grows.
 //!
-//! No CRC64, which is that checksum: of bytes that end with their own it is always the same.
+//! CRC64, the checksum of dumps, cannot serve here: over bytes that end with their own CRC64 it
+//! is constant.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -13,13 +14,13 @@ use braid_base::hash::KeyHasher;
 use crate::aof::Folder;
 use crate::files;
 
-/// Bytes at the begin and at the end of a file that are looked at.
+/// Bytes examined at the start and at the end of a file.
 const LOOKED_AT: u64 = 4096;
 
 /// The fingerprint of a dump file.
 ///
 /// # Errors
-/// If it cannot be read.
+/// The file cannot be read.
 pub fn of_dump(path: &Path) -> io::Result<u64> {
     add(0, path)
 }
@@ -27,9 +28,9 @@ pub fn of_dump(path: &Path) -> io::Result<u64> {
 /// The fingerprint of the append-only file in a folder.
 ///
 /// # Errors
-/// If there is none, or it cannot be read.
+/// There is none, or it cannot be read.
 pub fn of_append_only(folder: &Folder) -> io::Result<u64> {
-    // A folder without one would be told of in the log.
+    // Opening a folder without a manifest would log a message.
     files::len(&folder.manifest_path())?;
     let manifest = folder.load_manifest().map_err(io::Error::other)?;
     if manifest.has_no_data() {
@@ -50,7 +51,7 @@ fn add(sum: u64, path: &Path) -> io::Result<u64> {
     Ok(hash(sum, &looked_at))
 }
 
-/// A hash of bytes and what came before them.
+/// A hash of `bytes`, chained to the hash of the earlier bytes.
 fn hash(sum: u64, bytes: &[u8]) -> u64 {
     KeyHasher::with_key(&[0; 16]).hash(&[&sum.to_le_bytes(), bytes].concat())
 }
@@ -81,7 +82,7 @@ mod tests {
         assert!(of_dump(&folder.path().join("none")).is_err());
     }
 
-    /// As dumps of the same length do that end with their checksums.
+    /// CRC64 would be equal for dumps of the same length, since they end with their checksums.
     #[test]
     fn small_dumps_of_one_length_differ() {
         let folder = tempfile::tempdir().expect("a folder");

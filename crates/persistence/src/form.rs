@@ -44,12 +44,12 @@ impl Form {
     /// Number of members of a key that become permanent because the form cannot store their expiry.
     pub(crate) fn times_left_out(self, entry: Entry<'_>) -> u64 {
         match self {
-            // The common case: nothing to look for.
+            // Only other servers' formats need the check; this server's own is the common case.
             Form::Dump(format) if format.target != Target::Own => {
                 let value = to_rdb(entry);
                 if format.is_foreign(value) {
                     log::warn!(
-                        "rdb-target: key '{}' is left out of the file: no {} there",
+                        "rdb-target: key '{}' is omitted: the target has no type {}",
                         String::from_utf8_lossy(entry.key()),
                         entry.value_type().name()
                     );

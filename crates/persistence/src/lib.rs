@@ -2,12 +2,13 @@
 //! Persistence: writes the keyspace to dump files and append-only files, and loads them; converts
 //! values to the format of crate `rdb`.
 //!
-//! Flow: [`save`] walks all databases with the world stopped and writes a file that gets its final
-//! name once it is complete and on disk; [`write_snapshot`] writes the same file from a [`cut`]
-//! while commands continue. Either may write requests instead ([`Form`]). [`load`] reads one record
-//! after the other and adds its key. [`State`] has the figures for operators.
+//! Flow: [`save()`] walks all databases with the world stopped and writes a file that gets its
+//! final name once it is complete and on disk; [`write_snapshot`] writes the same file from a
+//! [`cut`] while commands continue. Both can also write requests ([`Form`]). [`load()`] reads
+//! record after record and adds its key. [`State`] holds statistics for INFO and LASTSAVE.
 //!
-//! This crate knows no clients, commands or configuration: settings come as plain structs.
+//! This crate must not know clients, commands or configuration: settings are passed as plain
+//! structs.
 
 pub mod active;
 pub mod aof;

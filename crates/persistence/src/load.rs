@@ -37,10 +37,10 @@ pub struct LoadOptions<'a> {
     pub expired: Option<&'a ExpiredKeys>,
     /// Target of the file's database 0; later databases follow it.
     pub first_db: u32,
-    /// Threads that decode values beside the reading one; with fewer than two, the reader does
-    /// everything.
+    /// Threads that decode values besides the reading thread; with fewer than two, the reader
+    /// does everything.
     pub threads: usize,
-    /// The threads leave busy processors to others: clients are served beside the load.
+    /// The threads yield busy processors: clients are served during the load.
     pub stands_back: bool,
     pub progress: &'a Progress,
 }
@@ -58,11 +58,11 @@ pub struct Loaded {
     pub empty: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// The replication history that the file states.
+    /// The replication history recorded in the file.
     pub replication: Option<ReplicationNote>,
 }
 
-/// Replication history noted in a dump file.
+/// Replication history recorded in a dump file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicationNote {
     /// The replication ID.
@@ -73,7 +73,7 @@ pub struct ReplicationNote {
     pub db: u32,
 }
 
-/// The notes that make up a [`ReplicationNote`], as read so far.
+/// The parts of a [`ReplicationNote`] read so far.
 #[derive(Default)]
 struct ReplicationNotes {
     id: Option<[u8; 40]>,
@@ -95,7 +95,7 @@ impl Loaded {
     }
 }
 
-/// Why a load ended early. Keys loaded until then stay.
+/// Why a load ended early. Keys loaded before remain.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("{0}")]
@@ -104,11 +104,11 @@ pub enum LoadError {
     Value { error: braid_rdb::Error, key: String, db: u32 },
     #[error("RDB has duplicated key '{key}' in DB {db} (at byte {position})")]
     Duplicate { key: String, db: u32, position: u64 },
-    #[error("the file has a database {number}, but there are only {databases}")]
+    #[error("the file has database {number}, but 'databases' is {databases}")]
     Database { number: u64, databases: u32 },
     #[error("Failed loading library, {0}")]
     Function(String),
-    #[error("a thread that loaded has ended by itself")]
+    #[error("a loading thread panicked")]
     Thread,
     #[error("stopped")]
     Stopped,
@@ -118,7 +118,7 @@ pub enum LoadError {
 const EMPTY_NAMED_MAX: u64 = 10;
 
 impl LoadError {
-    /// True if the file itself is damaged: braid-check-rdb says more.
+    /// True if the file itself is damaged; braid-check-rdb reports details.
     pub fn is_damage(&self) -> bool {
         match self {
             LoadError::File(error) | LoadError::Value { error, .. } => {
@@ -150,7 +150,7 @@ pub fn load(
     let reader = FileReader::new(input, options.len, options.relaxed, options.checksum)?;
     let db = txn.db();
     txn.set_db(options.first_db);
-    // Replaced keys cause events, which only the thread that has stopped the world may report.
+    // Replacing keys triggers events, which only the thread that stopped the world may report.
     let alone = options.threads < 2 || options.replace || slices.waits() || txn.stopped_world().is_none();
     let threads = if alone { 0 } else { options.threads };
     let terms = Terms {
@@ -164,7 +164,7 @@ pub fn load(
     };
     let loaded = std::thread::scope(|scope| {
         let crew = Crew::start(scope, threads, terms).unwrap_or_else(|error| {
-            log::warn!("No threads to load with: {error}");
+            log::warn!("Cannot start the loading threads: {error}");
             None
         });
         let (loaded, times, replication) = Default::default();
@@ -232,11 +232,11 @@ impl Loader<'_, '_, '_> {
                         _ => return Err(LoadError::Database { number, databases }),
                     }
                 }
-                // Tables grow step by step: knowing the size beforehand saves nothing.
+                // Tables grow incrementally: knowing the size in advance saves nothing.
                 Record::Size { .. } => {}
                 Record::Function(code) => function(&code).map_err(LoadError::Function)?,
                 Record::ModuleData(name) => {
-                    log::warn!("The RDB file contains data of the module '{name}', which is left out");
+                    log::warn!("The RDB file contains data of the module '{name}', which is skipped");
                 }
                 Record::Key { kind, expire_at, access } => {
                     if !self.hand_over(reader, kind, expire_at, access)? {
@@ -275,7 +275,8 @@ impl Loader<'_, '_, '_> {
             None
         };
         let Some((name, value)) = value else {
-            // Large, or invalid. No other thread may then be changing the tables.
+            // Large, or invalid. While this thread decodes it, no other thread may change the
+            // tables.
             crew.settle()?;
             return Ok(false);
         };
@@ -313,7 +314,7 @@ impl Loader<'_, '_, '_> {
             }
             Err(error) if matches!(error.fault, Fault::Empty) => note_empty(reader.name(), &mut self.loaded),
             Err(error) if matches!(error.fault, Fault::LeftOut(_)) => {
-                log::warn!("key '{}' is left out: {error}", readable(reader.name()));
+                log::warn!("key '{}' is skipped: {error}", readable(reader.name()));
             }
             Err(error) => {
                 return Err(LoadError::Value { error, key: readable(reader.name()), db });
@@ -362,7 +363,7 @@ fn note_empty(name: &[u8], loaded: &mut Loaded) {
     loaded.empty += 1;
 }
 
-/// The access clock for the file's idle time or frequency, if the eviction policy uses that.
+/// The access clock for the file's idle time or frequency, if the eviction policy uses it.
 fn clock_of(keyspace: &Keyspace, access: Access) -> Option<u32> {
     match access {
         Access::Idle(seconds) if !keyspace.settings.policy().is_lfu() => {

@@ -3,7 +3,7 @@
 //! before they change an entry, and `snapshot.rs` writes them.
 //!
 //! Their memory is bounded: above the limit [`OldForms::is_full`] is true, and a thread about to
-//! write waits in [`OldForms::wait_for_room`], outside of all locks.
+//! write waits in [`OldForms::wait_for_room`], without holding any lock.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -36,18 +36,18 @@ struct Queue {
 /// Old forms of entries on their way to the file of the snapshot in progress.
 pub struct OldForms {
     queue: Mutex<Queue>,
-    /// Number of shared large collections and strings that have not been written.
+    /// Number of shared large collections and strings not yet written.
     shared: AtomicUsize,
     bytes: AtomicUsize,
-    /// Bytes kept for the snapshot in progress, or for the last one.
+    /// Bytes kept for the current snapshot, or for the last one.
     kept_bytes: AtomicUsize,
     limit: AtomicUsize,
     /// The form of the running snapshot.
     form: Mutex<Form>,
     room: Condvar,
-    /// Called with true when writers should begin to wait, with false when they need not any more.
+    /// Called with true when writers should start waiting, with false when they may continue.
     on_full: Box<dyn Fn(bool) + Send + Sync>,
-    /// The snapshot has failed: nothing is kept any more.
+    /// The snapshot has failed: no further old forms are kept.
     void: AtomicBool,
     keys: AtomicU64,
     /// Members whose expiry the file's form cannot store.
@@ -55,8 +55,8 @@ pub struct OldForms {
 }
 
 impl OldForms {
-    /// An empty store; `on_full` is called when it becomes full and when it no longer is. A call
-    /// may be repeated.
+    /// An empty store; `on_full` is called when it becomes full and when it no longer is. Calls
+    /// may repeat.
     pub fn new(on_full: Box<dyn Fn(bool) + Send + Sync>) -> OldForms {
         OldForms {
             queue: Mutex::default(),
@@ -88,7 +88,7 @@ impl OldForms {
         self.bytes() > self.limit.load(Relaxed)
     }
 
-    /// True if so much memory is used that the snapshot's writer should not pause.
+    /// True if memory use is high enough that the snapshot's writer should not pause.
     pub fn is_filling(&self) -> bool {
         self.bytes() > self.limit.load(Relaxed) / 4
     }
@@ -112,8 +112,8 @@ impl OldForms {
         }
     }
 
-    /// Waits until there is room again, for a tenth of a second at most: a disk that hangs must not
-    /// make the server hang. The caller holds no lock and is outside of the gate.
+    /// Waits for room, but at most a tenth of a second: a hanging disk must not make the server
+    /// hang. The caller must hold no lock and be outside the gate.
     pub fn wait_for_room(&self) {
         let mut queue = self.queue.lock();
         if self.is_full() {
@@ -140,7 +140,7 @@ impl OldForms {
         }
     }
 
-    /// The snapshot has failed: keeps nothing from now on.
+    /// The snapshot has failed: stops keeping old forms.
     pub(crate) fn give_up(&self) {
         self.void.store(true, Relaxed);
     }
@@ -206,7 +206,7 @@ impl Keeper for OldForms {
         self.times_left_out.fetch_add(form.times_left_out(entry), Relaxed);
         let bytes = form.encode(entry, access);
         self.keys.fetch_add(1, Relaxed);
-        // Before another thread can take it, and subtract its bytes.
+        // Count first: another thread may take the record and subtract its bytes.
         self.count(bytes.len());
         self.queue.lock().records.push(Record { origin, bytes });
     }
@@ -216,7 +216,7 @@ impl Keeper for OldForms {
             let bytes = entry.kept_bytes();
             self.keys.fetch_add(1, Relaxed);
             self.shared.fetch_add(1, Relaxed);
-            // Before another thread can take it, and subtract its bytes.
+            // Count first: another thread may take the entry and subtract its bytes.
             self.count(bytes);
             self.queue.lock().shared.push((origin, entry));
         }

@@ -2,14 +2,14 @@
 //! Receives data ahead of a load, so that the load does not wait for a socket while the world is
 //! stopped.
 //!
-//! Between two records, while commands run, [`Prefetch::fill`] waits until the buffer has enough
-//! for some records. Only within a larger value can a load still wait.
+//! Between two records, while commands run, [`Prefetch::fill`] waits until enough data for
+//! several records is buffered. Only a larger value can still make the load wait.
 
 use std::cell::RefCell;
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// With fewer bytes the buffer should be filled.
+/// The buffer should be filled when it has fewer bytes.
 const LOW: usize = 256 << 10;
 const FULL: usize = 2 * LOW;
 
@@ -21,8 +21,8 @@ pub trait Prefetch {
     fn fill(&self);
 }
 
-/// Reads ahead from a source. Reading needs a shared reference only, so that another owner can call
-/// `fill`.
+/// Reads ahead from a source. Reading needs only a shared reference, so that another owner can
+/// call `fill`.
 pub struct PrefetchReader<R> {
     state: RefCell<State<R>>,
 }
@@ -44,7 +44,7 @@ impl<R: Read> PrefetchReader<R> {
         PrefetchReader { state: RefCell::new(state) }
     }
 
-    /// The source, and the number of bytes taken from it and not read.
+    /// The source, and the number of bytes taken from it but not read.
     pub fn into_source(self) -> (R, usize) {
         let state = self.state.into_inner();
         (state.source, state.unread.len())
@@ -94,7 +94,7 @@ impl<R: Read> Read for &PrefetchReader<R> {
 mod tests {
     use super::*;
 
-    /// Yields a thousand bytes at once, and fails at the end.
+    /// Yields a thousand bytes per read, and fails at the end.
     struct Failing(usize);
 
     impl Read for Failing {

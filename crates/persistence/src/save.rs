@@ -36,7 +36,8 @@ pub struct SaveOptions<'a> {
     pub notes: &'a [(&'a str, String)],
     /// Libraries of functions.
     pub functions: &'a [Vec<u8>],
-    /// Background saves leave processors to clients while this grows; always if there is none.
+    /// Background saves leave processors to clients while this count grows; always, if it is
+    /// `None`.
     pub requests: Option<RequestCount>,
 }
 
@@ -71,11 +72,11 @@ pub(crate) struct Written {
     pub times_left_out: u64,
 }
 
-/// Writes a file and replaces the old one while it holds the guard that `may_replace` returns.
+/// Writes a file and replaces the old one while holding the guard that `may_replace` returns.
 ///
 /// The file is written under another name in the same folder, synced, and only then renamed; then
 /// the folder is synced. At any time, even after a power failure, either the old file or the new
-/// one is there.
+/// one exists.
 pub(crate) fn replace<G>(
     options: &SaveOptions<'_>,
     purpose: Purpose,
@@ -95,31 +96,31 @@ pub(crate) fn replace<G>(
     let file = create_temporary(&temporary).map_err(failed("cannot create", &temporary))?;
     let written = write(file);
     let saved = written.map_err(failed("cannot write", &temporary)).and_then(|written| {
-        let _guard = may_replace().map_err(failed("do not keep", &temporary))?;
+        let _guard = may_replace().map_err(failed("cannot keep", &temporary))?;
         fs::rename(&temporary, options.path).map_err(failed("cannot move the new file to", options.path))?;
         let sync_folder = || File::open(folder)?.sync_all();
-        sync_folder().map_err(failed("cannot force to disk the folder", folder))?;
+        sync_folder().map_err(failed("cannot sync the folder", folder))?;
         warn_of_losses(options, &written);
         Ok(Saved { keys: written.keys, bytes: written.bytes, duration: began.elapsed() })
     });
     if saved.is_err() {
-        // It may have been renamed already, or not have been created.
+        // The file may have been renamed already, or not yet created.
         let _ = fs::remove_file(&temporary);
     }
     saved
 }
 
-/// Logs what the target format cannot express, and the file therefore lacks.
+/// Logs what the file lacks because the target format cannot express it.
 fn warn_of_losses(options: &SaveOptions<'_>, written: &Written) {
     let Form::Dump(format) = options.form else { return };
     if written.times_left_out > 0 {
         log::warn!(
-            "rdb-target: {} members of collections will not expire for who loads this file, which has no room for their times",
+            "rdb-target: {} members of collections lose their expiry: the target format cannot store it",
             written.times_left_out
         );
     }
     if !options.functions.is_empty() && !format.knows_functions() {
-        log::warn!("rdb-target: functions are left out of the file");
+        log::warn!("rdb-target: functions are omitted from the file");
     }
 }
 
@@ -196,7 +197,7 @@ pub(crate) fn version(form: Form, expiring: bool) -> u16 {
     }
 }
 
-/// The version of a file of all keys. Only some values need more than the usual version, and most
+/// The version of a file of all keys. Only some values need a later version than usual, and most
 /// processes never have any.
 fn version_needed(keyspace: &Keyspace, world: &World<'_>, form: Form) -> u16 {
     let mut expiring = false;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Short scheduler turns for threads that work beside those that serve clients: one that writes a
-//! snapshot, and those that load a full sync.
+//! Short scheduler turns for background threads that compete with client-serving threads: the one
+//! that writes a snapshot, and those that load a full sync.
 //!
 //! A thread that waits for a busy processor waits until the running thread's turn is over, some
 //! milliseconds by default. A thread may ask for shorter turns; its share of the processor stays
 //! the same. Linux supports this since 6.12; earlier versions ignore the request.
 //!
-//! Those that load also take a smaller share of a processor that others want, so that clients are
-//! served where primary and replica have one machine, or the replica serves old data meanwhile.
+//! Loader threads also take a smaller share of a contended processor, so that clients are served
+//! when primary and replica run on one machine, or when the replica serves old data during the
+//! load.
 //!
 //! Invariants behind the `unsafe` here: the structure is that of sched_setattr(2) in its first
 //! version, and its size is passed along.
@@ -28,24 +29,25 @@ struct Attributes {
 
 /// The length of a short turn, in nanoseconds.
 const SHORT_TURN: u64 = 200_000;
-/// How much nicer than others a thread is that stands back: it gets about a quarter of a processor
-/// on which another one always runs, and all of an idle one. With less, a busy machine starves it.
+/// Niceness added to a thread that yields to others: it gets about a quarter of a processor that
+/// another thread keeps busy, and all of an idle one. With a smaller share, a busy machine would
+/// starve it.
 const NICER: i32 = 5;
 const NICEST: i32 = 19;
 
-/// Has the calling thread take short turns from now on.
+/// Makes the calling thread take short turns from now on.
 pub fn take_short_turns() {
     ask_for_turns_of(SHORT_TURN);
 }
 
-/// As [`take_short_turns`], and has the calling thread leave busy processors to others, for the
+/// Like [`take_short_turns`]; the calling thread also yields busy processors to others for the
 /// rest of its life.
 pub(crate) fn stand_back() {
     ask_for(SHORT_TURN, NICER);
 }
 
 /// Requests scheduler turns of this many nanoseconds for the calling thread. Correctness does not
-/// depend on whether the kernel grants it.
+/// depend on the kernel granting it.
 pub(crate) fn ask_for_turns_of(nanoseconds: u64) {
     ask_for(nanoseconds, 0);
 }
@@ -72,7 +74,7 @@ fn ask_for(nanoseconds: u64, nicer: i32) {
 mod tests {
     use super::*;
 
-    /// Policy, niceness and priority of this thread; nothing if the system does not tell.
+    /// Policy, niceness and priority of this thread; `None` if the system does not report them.
     fn read() -> Option<(u32, i32, u32)> {
         let mut attributes = Attributes::default();
         let size = size_of::<Attributes>() as u32;

@@ -30,12 +30,12 @@ pub struct Stopped;
 /// The slices of one load, of one or several files.
 pub struct Slices<'p> {
     progress: &'p Progress,
-    /// Resume the world now and then.
+    /// Resume the world periodically.
     in_slices: bool,
     /// Length of a slice, and of the break after it.
     slice: Duration,
     rest: Duration,
-    /// Bytes of the files before the present one.
+    /// Bytes of the files before the current one.
     before: u64,
     left: u32,
     slice_began: Instant,
@@ -94,7 +94,7 @@ impl<'p> Slices<'p> {
         self.has_pause
     }
 
-    /// To be called before each record. True if a turn is due: call [`Slices::turn`].
+    /// Must be called before each record. True if a turn is due: call [`Slices::turn`].
     #[inline]
     pub fn is_due(&mut self) -> bool {
         if self.left > 0 && !self.has_pause && !self.prefetch.is_some_and(Prefetch::is_low) {
@@ -105,8 +105,8 @@ impl<'p> Slices<'p> {
         true
     }
 
-    /// Publishes the progress, at `position` of the present file, and resumes the world if it is
-    /// time, after calling `settle`. `what` names the loaded things.
+    /// Publishes the progress, at `position` of the current file, and resumes the world if it is
+    /// time, after calling `settle`. `what` describes the loaded items.
     pub fn turn<E: From<Stopped>>(
         &mut self,
         txn: &mut Txn<'_>,
@@ -152,7 +152,7 @@ impl<'p> Slices<'p> {
         }
     }
 
-    /// Ends the present file, of `bytes` bytes; another one may follow.
+    /// Ends the current file, of `bytes` bytes; another one may follow.
     pub fn end_file(&mut self, bytes: u64) {
         self.before += bytes;
         self.progress.loaded_bytes.store(self.before, Relaxed);

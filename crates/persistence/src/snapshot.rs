@@ -28,16 +28,16 @@ use crate::temporary::Purpose;
 use crate::throttle::Throttle;
 use crate::writer::Writer;
 
-/// Entries examined per hold of a shard; an entry counts once more for each `STEP_BYTES` bytes, so
-/// that other threads wait a few microseconds for the shard, except at a huge value.
+/// Entries examined per hold of a shard; an entry counts once more for each `STEP_BYTES` bytes.
+/// So other threads wait only a few microseconds for the shard, except at a huge value.
 const STEP: usize = 32;
 const STEP_BYTES: usize = 256;
 /// Entries are prefetched before the shard is locked, up to this many cache lines of each; the
-/// processor prefetches the rest of longer ones by itself. The header before the name takes about
-/// this many bytes.
+/// hardware prefetches the rest of longer ones. The header before the name takes about this many
+/// bytes.
 const LINES_MAX: usize = 6;
 const ENTRY_HEAD: usize = 16;
-/// Entries per step once the snapshot has failed and nothing is written any more.
+/// Entries per step once the snapshot has failed and writes no more entries.
 const STEP_FAILED: usize = 1024;
 
 /// Number of old forms for which memory is kept.
@@ -59,8 +59,8 @@ impl Cut {
     }
 }
 
-/// Makes a cut, to be written in a given form; `None` while another one is being written. Old forms
-/// of entries may take `limit` bytes before writers are slowed.
+/// Makes a cut, to be written in the given form; `None` while another cut is being written. Old
+/// forms of entries may take `limit` bytes before writers are slowed.
 pub fn cut(
     keyspace: &Keyspace,
     world: &World<'_>,
@@ -90,13 +90,13 @@ pub struct SnapshotProgress {
     /// Keys written.
     pub keys: AtomicU64,
     stop: AtomicBool,
-    /// Held while the new file takes the place of the old one.
+    /// Held while the new file replaces the old one.
     replacing: Mutex<()>,
 }
 
 impl SnapshotProgress {
-    /// Cancels the snapshot, if its file has not replaced the old one yet. After this call it does
-    /// not any more.
+    /// Cancels the snapshot, unless its file has already replaced the old one. After this call it
+    /// never does.
     pub fn stop(&self) {
         let _replacing = self.replacing.lock();
         self.stop.store(true, Relaxed);
@@ -121,7 +121,7 @@ impl SnapshotProgress {
 /// The destination, until it fails.
 struct Output<'o> {
     file: io::Result<Writer>,
-    /// State of an unfinished snapshot.
+    /// Entries copied from shards, not yet written.
     staged: StagingBuffer,
     /// The database of the staged entries.
     origin: u32,
@@ -161,8 +161,8 @@ impl Output<'_> {
         self.forms.give_up();
     }
 
-    /// Stages an entry, or writes it, to memory only if a shard is `held`; [`Output::let_go`]
-    /// writes it out. All entries until then are of one database. Returns the entry's weight
+    /// Stages an entry, or writes it (only to memory while a shard is `held`); [`Output::let_go`]
+    /// writes it out. All entries until then belong to one database. Returns the entry's weight
     /// ([`STEP`]).
     fn entry(&mut self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>, held: bool) -> usize {
         self.keys += 1;
@@ -200,10 +200,10 @@ impl Output<'_> {
         self.let_go();
     }
 
-    /// Writes what writers have handed over. No shard is held.
+    /// Writes the entries that writers have handed over. No shard is held.
     fn drain(&mut self, walk: &Walk<'_>, keyspace: &Keyspace) {
         let forms = self.forms;
-        // Entries handed over meanwhile use the room made before.
+        // Entries handed over in the meantime use the room made before.
         let mut records = std::mem::take(&mut self.spare);
         if forms.take_records(&mut records) {
             let bytes = records.iter().map(|record| record.bytes.len()).sum();
@@ -239,7 +239,7 @@ impl Output<'_> {
         }
     }
 
-    /// Writes the staged entries, and pauses if the throttle says so. No shard is held.
+    /// Writes the staged entries, and pauses if the throttle requires it. No shard is held.
     fn let_go(&mut self) {
         let (origin, mut staged) = (self.origin, std::mem::take(&mut self.staged));
         if let Some(bytes) = staged.average_bytes() {
@@ -266,8 +266,8 @@ impl Output<'_> {
     }
 }
 
-/// Writes a snapshot to a file, in the form of its cut. Whatever the result, the snapshot is over
-/// afterwards, and another one can be made.
+/// Writes a snapshot to a file, in the form of its cut. Whether or not this succeeds, the
+/// snapshot is over afterwards, and another cut can be made.
 pub fn write_snapshot(
     keyspace: &Keyspace,
     cut: Cut,
@@ -288,14 +288,14 @@ pub fn write_snapshot(
     };
     let saved = replace(options, Purpose::Snapshot, in_writing, in_replacing);
     if !walked {
-        // Without a file the walk must still make the marks of all entries equal.
+        // Even without a file, the walk must make the marks of all entries equal.
         let nowhere = Err(io::Error::from(io::ErrorKind::NotFound));
         let _ = write(keyspace, &cut, nowhere, 0, throttle, progress);
     }
     saved
 }
 
-/// As [`write_snapshot`], but writes to `to`; the path in `options` is ignored.
+/// Like [`write_snapshot`], but writes to `to`; the path in `options` is ignored.
 pub fn send_snapshot(
     keyspace: &Keyspace,
     cut: Cut,
@@ -356,7 +356,7 @@ fn write(
             }
         }
     }
-    // Writers hand over nothing from here on; the rest is still to be written.
+    // Writers hand over no entries from here on; those already handed over remain to be written.
     walk.end();
     out.drain(&walk, keyspace);
     let keys = out.keys + forms.keys();

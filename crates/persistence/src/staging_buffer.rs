@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Staging buffer: entries copied out of a locked shard, to be written once it is unlocked.
 //!
-//! Writing a value takes several times as long as copying it, most of all with compression, and the
-//! thread may be preempted meanwhile. So only copying happens under the lock: short strings and
-//! packed collections are copied, large strings are shared. Tables, trees and streams are written
-//! under the lock.
+//! Writing a value takes several times as long as copying it, especially with compression, and
+//! the thread may be preempted while writing. So only copying happens under the lock: short
+//! strings and packed collections are copied, large strings are shared. Tables, trees and streams
+//! are written under the lock.
 
 use std::io;
 
@@ -45,8 +45,9 @@ pub(crate) struct StagingBuffer {
 const KEPT_BYTES: usize = 256 * 1024;
 
 impl StagingBuffer {
-    /// Stages an entry of a locked shard and returns the bytes copied; `None` if it has to be
-    /// written under the lock. `packed`: the format that packed collections are written in, if any.
+    /// Stages an entry of a locked shard and returns the bytes copied; `None` if it must be
+    /// written under the lock. `packed`: the format that packed collections are written in, if
+    /// any.
     pub fn take(&mut self, keyspace: &Keyspace, entry: Entry<'_>, packed: Option<Format>) -> Option<usize> {
         let begin = self.bytes.len();
         let name_end = begin + entry.key().len();

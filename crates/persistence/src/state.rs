@@ -4,10 +4,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 
-/// Counters and times; anyone may read them.
+/// Counters and times. Any thread may read them.
 #[derive(Default)]
 pub struct State {
-    /// Unix time of the last successful save, in seconds; of the start before the first save.
+    /// Unix time of the last successful save, in seconds; the start time before the first save.
     pub last_save_s: AtomicI64,
     /// Successful saves.
     pub saves: AtomicU64,
@@ -15,14 +15,14 @@ pub struct State {
     pub keys_loaded: AtomicU64,
     /// Keys that the last load left out as expired.
     pub keys_expired: AtomicU64,
-    /// Progress of the present load.
+    /// Progress of the current load.
     pub progress: Progress,
 }
 
 /// Progress of a load.
 #[derive(Default)]
 pub struct Progress {
-    /// A load is under way.
+    /// A load is in progress.
     pub active: AtomicBool,
     /// Unix time of its start, in seconds.
     pub started_s: AtomicI64,
@@ -30,7 +30,7 @@ pub struct Progress {
     pub total_bytes: AtomicU64,
     /// Bytes read.
     pub loaded_bytes: AtomicU64,
-    /// Memory in use when the file was written, in bytes, as the file states it.
+    /// Memory in use when the file was written, in bytes, as recorded in the file.
     pub used_memory: AtomicU64,
     /// Set to cancel the load.
     pub stop: AtomicBool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The file below a [`Writer`](crate::writer::Writer): synced piece by piece, so that the end of a
-//! large save does not stall the disk, and throttled.
+//! The file below a [`Writer`](crate::writer::Writer): throttled, and synced piece by piece so
+//! that the end of a large save does not stall the disk.
 
 use std::fs::File;
 use std::io::{self, Write};

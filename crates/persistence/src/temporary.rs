@@ -60,8 +60,8 @@ pub fn remove_unfinished(folder: &Path) {
     }
 }
 
-/// Removes incomplete files of dead processes. To be called at start, before this process writes to
-/// the folder.
+/// Removes incomplete files of dead processes. Must be called at startup, before this process
+/// writes to the folder.
 pub fn remove_left_over(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Throttle of the snapshot writer: full speed while a processor is idle or no client asks for
-//! anything, short slices with pauses in between otherwise.
+//! Throttle of the snapshot writer: full speed while a processor is idle or no client sends
+//! requests, short slices with pauses in between otherwise.
 //!
-//! A snapshot has time, clients that wait for a reply do not. Without pauses on a machine with no
-//! processor to spare, the scheduler would run the writer for some milliseconds at a time, and the
-//! clients of the preempted thread would wait that long. So every [`SLICE`] the writer checks
-//! whether it had to wait for a processor itself. If so there are more threads than processors, and
-//! it pauses after each slice: first for [`REST_MOST`] slices, then for less and less, until it
-//! runs at full speed or finds processors scarce again. The time to return to full speed doubles
-//! whenever full speed turned out to be too fast.
+//! A snapshot can wait; clients that expect a reply cannot. Without pauses on a machine with no
+//! processor to spare, the scheduler would run the writer for some milliseconds at a time, and
+//! the clients of the preempted thread would wait that long. So every [`SLICE`] the writer checks
+//! whether it had to wait for a processor itself. If so there are more runnable threads than
+//! processors, and it pauses after each slice: first for [`REST_MOST`] slices, then for less and
+//! less, until it runs at full speed or finds processors scarce again. The time to return to full
+//! speed doubles whenever full speed proved too fast.
 //!
 //! Until the first check it relies on short scheduler turns (`scheduling.rs`).
 //!
-//! Where no request has come for [`QUIET`], nobody waits: a replica on this machine that loads the
-//! snapshot takes processors too, but wants it soon.
+//! If no request has arrived for [`QUIET`], no client is waiting: a replica on this machine that
+//! loads the snapshot takes processors too, but wants the snapshot soon.
 //!
-//! With pauses a snapshot takes at most about [`REST_MOST`] + 1 times as long. There are none while
-//! old forms of entries fill their memory bound, because writers would have to wait then.
+//! With pauses a snapshot takes at most about [`REST_MOST`] + 1 times as long. There are no
+//! pauses while old forms of entries approach their memory bound, because writers would then have
+//! to wait.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -32,8 +33,8 @@ use crate::scheduling::ask_for_turns_of;
 const SLICE: Duration = Duration::from_micros(200);
 /// Longest pause, as a multiple of the slice's work.
 const REST_MOST: f64 = 2.0;
-/// How long no request has come when it is assumed that none is about to. Longer than the machine
-/// may keep clients from sending any.
+/// After this long without a request, none is expected soon. Longer than a busy machine may delay
+/// clients' requests.
 const QUIET: Duration = Duration::from_millis(100);
 /// Processors are scarce when the waiting time exceeds this fraction of the running time.
 const SCARCE: f64 = 0.25;
@@ -41,7 +42,7 @@ const SCARCE: f64 = 0.25;
 const RETURN_FIRST: f64 = 32.0;
 const RETURN_MOST: f64 = 2048.0;
 
-/// Requests that clients have sent since the server started.
+/// Number of requests that clients have sent since the server started.
 pub type RequestCount = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// A thread's processor time since its start.
@@ -53,15 +54,15 @@ struct Share {
     waited: Duration,
 }
 
-/// Whether clients ask for something; uses no clock.
+/// Whether clients send requests; uses no clock.
 struct Demand {
     seen: u64,
     quiet: Duration,
 }
 
 impl Demand {
-    /// A slice and the pause before it took so long, and there have been so many requests. True
-    /// until it has been quiet for long enough.
+    /// Records that a slice and the pause before it took `took`, and that there have been
+    /// `requests` requests. True until it has been quiet for long enough.
     fn note(&mut self, requests: u64, took: Duration) -> bool {
         match requests == self.seen {
             true => self.quiet += took,
@@ -127,7 +128,8 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// A throttle for the calling thread. Without a count of requests there are always some.
+    /// A throttle for the calling thread. Without a request count, clients are assumed to be
+    /// active.
     pub(crate) fn new(forms: &Arc<OldForms>, requests: Option<RequestCount>) -> Throttle {
         ask_for_turns_of(SLICE.as_nanos() as u64);
         let figures = File::open("/proc/thread-self/schedstat").ok();
@@ -226,7 +228,7 @@ mod tests {
         let mut policy = Policy::new();
         return_to_full_speed(&mut policy);
         assert_eq!(policy.rest_after(share(200, 1000)), Duration::from_micros(400));
-        // However long it takes: the whole takes at most three times as long.
+        // Even if this persists: a snapshot takes at most three times as long.
         let rests: Duration = (0..10_000).map(|_| policy.rest_after(share(200, 500))).sum();
         assert_eq!(rests, 10_000 * Duration::from_micros(400));
         // The pause after an exceptionally long slice is bounded.
@@ -243,7 +245,7 @@ mod tests {
             assert!(slices > before + before / 2, "{slices} after {before}");
             before = slices;
         }
-        // Until full speed has proved right for a long time.
+        // Until full speed has held for a long time.
         for _ in 0..=RETURN_MOST as usize {
             policy.rest_after(share(200, 0));
         }

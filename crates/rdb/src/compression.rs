@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Compression of strings that gives up on those that do not shrink.
+//! String compression that stops trying on incompressible data.
 //!
-//! Trying takes several times as long as writing a string as it is, in vain for images, ciphertexts
-//! and everything that clients have compressed themselves. So once [`RUN`] strings in a row have
-//! not shrunk, only a sample is tried, smaller and smaller, until one of it shrinks. Strings of
-//! different lengths (names and values, say) are judged apart: short strings in vain say nothing of
-//! long ones, where more is to be gained.
+//! An attempt takes several times as long as writing a string uncompressed, and is wasted on
+//! images, ciphertext and data that clients have already compressed. So after [`RUN`] failures in
+//! a row only a sample is tried, smaller and smaller, until one string of the sample shrinks.
+//! Strings are classified by length (names and values differ, say): failures with short strings
+//! say nothing about long ones, where more is to be gained.
 //!
-//! What is left uncompressed by this is bounded: fewer than [`EVERY_MAX`] strings of a kind after
-//! their content has changed, and a few of those that are rare among others that do not shrink.
+//! The loss is bounded: fewer than [`EVERY_MAX`] strings of a class after their content changes,
+//! and a few compressible strings that are rare among incompressible ones.
 
 use braid_containers::lzf;
 
-/// Strings in a row that do not shrink before fewer are tried.
+/// Failures in a row after which fewer strings are tried.
 const RUN: u32 = 128;
-/// Tries in a row that do not shrink before fewer still are tried.
+/// Failures in a row after which still fewer are tried.
 const SAMPLE_RUN: u32 = 8;
-/// At least each so many-th string is tried.
+/// At least one string of this many is tried.
 const EVERY_MAX: u32 = 32;
 
-/// Compresses the strings of one writer.
+/// The compressor of one writer.
 pub(crate) struct Compressor {
     lzf: lzf::Compressor,
-    /// By the number of bits of the length.
+    /// Indexed by the number of bits of the string's length.
     kinds: [Luck; 32],
 }
 
-/// How it went with strings of one kind.
+/// Success history of one class of strings.
 #[derive(Clone, Copy)]
 struct Luck {
-    /// One of so many is tried.
+    /// One string of this many is tried.
     every: u32,
-    /// Strings left out since the last try.
+    /// Strings skipped since the last attempt.
     left_out: u32,
-    /// Tries in a row without success.
+    /// Failed attempts in a row.
     in_vain: u32,
 }
 
 impl Luck {
     const NEW: Luck = Luck { every: 1, left_out: 0, in_vain: 0 };
 
-    /// Whether the next string is to be tried.
+    /// Whether to try the next string.
     #[inline]
     fn is_due(&mut self) -> bool {
         self.left_out += 1;
@@ -66,7 +66,8 @@ impl Compressor {
         Compressor { lzf: lzf::Compressor::new(), kinds: [Luck::NEW; 32] }
     }
 
-    /// A compression of less than `most` bytes, if there is one and it is worth a try.
+    /// Compresses `text` to fewer than `most` bytes; `None` if it does not shrink enough or is
+    /// skipped.
     #[inline]
     pub(crate) fn compress(&mut self, text: &[u8], most: usize) -> Option<&[u8]> {
         let bits = (usize::BITS - text.len().leading_zeros()) as usize;
@@ -98,7 +99,7 @@ mod tests {
         texts.iter().map(tried).collect()
     }
 
-    /// Bytes that are written for these texts, without their lengths.
+    /// Bytes written for these texts, not counting length fields.
     fn size(texts: &[Vec<u8>], mut compress: impl FnMut(&[u8], usize) -> Option<usize>) -> usize {
         texts.iter().map(|text| compress(text, text.len() - 3).unwrap_or(text.len())).sum()
     }
@@ -134,7 +135,7 @@ mod tests {
     #[test]
     fn what_shrinks_is_as_small_as_ever() {
         let random = &mut fastrand::Rng::with_seed(3);
-        // All of it, every other, one of ten at random.
+        // All, half and a tenth of the strings, at random, are compressible.
         let text =
             |random: &mut fastrand::Rng| format!("{{\"user\":{},\"user\":0}}", random.u8(..)).repeat(9);
         for (name, share) in [("all", 1.0), ("half", 0.5), ("a tenth", 0.1)] {
@@ -156,7 +157,7 @@ mod tests {
             let (adaptively, always) = sizes(&texts);
             assert!(adaptively * 50 <= always * 51, "{share}: {adaptively} instead of {always}");
         }
-        // Runs of either kind: at most `EVERY_MAX` strings of each are lost.
+        // Alternating runs: at most `EVERY_MAX` strings of each are lost.
         let texts: Vec<_> = (0..64)
             .flat_map(|run| {
                 (0..1000)

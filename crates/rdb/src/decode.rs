@@ -39,7 +39,7 @@ pub enum Text<'a> {
 
 /// Strings of this length and more are received into allocations of their own.
 const BLOB_MIN: u64 = 64 * 1024;
-/// The step in which such an allocation is filled when the source does not know its length.
+/// Growth step of such an allocation when the source does not know its length.
 const BLOB_STEP: usize = 1024 * 1024;
 
 /// Reads values from a source.
@@ -60,7 +60,7 @@ impl<S: Source> Decoder<S> {
         Decoder { source, version, scratch: Vec::new() }
     }
 
-    /// Reads a value with code that is compiled for one source only.
+    /// Reads a value with code that is compiled only for `dyn Source`.
     pub fn erased<R>(&mut self, read: impl FnOnce(&mut ValueDecoder<'_>) -> R) -> R {
         let (version, scratch) = (self.version, std::mem::take(&mut self.scratch));
         let mut inner = Decoder { source: &mut self.source as &mut dyn Source, version, scratch };
@@ -69,7 +69,6 @@ impl<S: Source> Decoder<S> {
         result
     }
 
-    /// The source.
     pub fn source(&mut self) -> &mut S {
         &mut self.source
     }
@@ -94,7 +93,7 @@ impl<S: Source> Decoder<S> {
         self.error(Fault::Corrupt(what))
     }
 
-    /// Fails unless the data read is valid.
+    /// Fails unless `holds` is true.
     pub fn ensure(&self, holds: bool, what: &'static str) -> Result<(), Error> {
         if holds { Ok(()) } else { Err(self.corrupt(what)) }
     }
@@ -119,7 +118,7 @@ impl<S: Source> Decoder<S> {
         Ok(self.take(1)?[0])
     }
 
-    /// A length, or another encoding in its place.
+    /// A length, or another encoding instead.
     #[inline]
     pub fn length_field(&mut self) -> Result<Length, Error> {
         let first = self.byte()?;
@@ -129,14 +128,14 @@ impl<S: Source> Decoder<S> {
             2 => match first {
                 0x80 => Length::Plain(u64::from(u32::from_be_bytes(self.array()?))),
                 0x81 => Length::Plain(u64::from_be_bytes(self.array()?)),
-                _ => return Err(self.corrupt("a length of an unknown form")),
+                _ => return Err(self.corrupt("a length in an unknown encoding")),
             },
             _ => match first & 0x3f {
                 0 => Length::Integer(1),
                 1 => Length::Integer(2),
                 2 => Length::Integer(4),
                 3 => Length::Compressed,
-                _ => return Err(self.corrupt("a string of an unknown form")),
+                _ => return Err(self.corrupt("a string in an unknown encoding")),
             },
         })
     }
@@ -150,7 +149,7 @@ impl<S: Source> Decoder<S> {
         }
     }
 
-    /// A number of elements of at least `least` bytes each.
+    /// A number of elements that take at least `least` bytes each.
     pub fn count(&mut self, least: u64) -> Result<usize, Error> {
         let count = self.length()?;
         if self.source.left().is_some_and(|left| count > left / least.max(1)) {
@@ -176,7 +175,7 @@ impl<S: Source> Decoder<S> {
         let (packed, length) = (self.size(packed)?, self.size(length)?);
         let position = self.position();
         let bytes = self.take(packed)?;
-        let fault = Fault::Corrupt("a compressed string that does not unpack");
+        let fault = Fault::Corrupt("a compressed string that cannot be decompressed");
         lzf::decompress(bytes, length).ok_or(Error { position, fault })
     }
 
@@ -224,7 +223,7 @@ impl<S: Source> Decoder<S> {
         Ok(())
     }
 
-    /// A string value; a large one is received into an allocation of its own.
+    /// A string value; a large one is received into its own allocation.
     pub fn text_or_blob(&mut self) -> Result<Result<Text<'_>, Blob>, Error> {
         match self.length_field()? {
             Length::Plain(length) if length >= BLOB_MIN => {
@@ -264,7 +263,7 @@ impl<S: Source> Decoder<S> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
-    /// A time in seconds, as old versions wrote them.
+    /// A time in seconds, as written by old versions.
     pub fn time_s(&mut self) -> Result<i32, Error> {
         Ok(i32::from_le_bytes(self.array()?))
     }
@@ -289,7 +288,7 @@ impl<S: Source> Decoder<S> {
             length => {
                 let position = self.position();
                 let text = self.take(usize::from(length))?;
-                let fault = Fault::Corrupt("a score that is no number");
+                let fault = Fault::Corrupt("a score that is not a number");
                 number::parse_f64(text).ok_or(Error { position, fault })
             }
         }

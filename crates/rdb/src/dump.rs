@@ -19,7 +19,7 @@ const FOOTER: usize = 10;
 pub enum PayloadError {
     #[error("the payload is too short")]
     Short,
-    #[error("the payload has version {0}, which is not known")]
+    #[error("the payload has version {0}, which is not supported")]
     Version(u16),
     #[error("the payload's checksum is wrong")]
     Checksum,
@@ -27,7 +27,7 @@ pub enum PayloadError {
 
 /// The payload of a value.
 pub fn dump(value: ValueRef<'_>, format: Format, compress: bool) -> Vec<u8> {
-    // A long string is not copied again while its payload grows.
+    // A long string must not be copied again as its payload grows.
     let room = match value {
         ValueRef::Text(text) if !compress => HEAD_MAX + text.len() + FOOTER,
         _ => 0,
@@ -40,13 +40,13 @@ pub fn dump(value: ValueRef<'_>, format: Format, compress: bool) -> Vec<u8> {
     payload
 }
 
-/// Appends version and checksum to a type and a body.
+/// Appends version and checksum to a payload.
 pub fn seal(payload: &mut Vec<u8>, version: u16) {
     payload.extend_from_slice(&version.to_le_bytes());
     payload.extend_from_slice(&crc64(0, payload).to_le_bytes());
 }
 
-/// Checks version and checksum of a payload; returns a decoder of its content. Without `check` the
+/// Checks a payload's version and checksum; returns a decoder of its content. Without `check` the
 /// checksum is ignored.
 pub fn open(payload: &[u8], check: bool) -> Result<Decoder<Bytes<'_>>, PayloadError> {
     let (body, footer) = payload

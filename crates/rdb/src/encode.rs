@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Encoding of the format's elements, which `decode.rs` describes.
+//! Encodes the elements of the format (see `decode.rs`).
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::target::Format;
 /// Strings longer than this may be compressed, if that saves at least 4 bytes.
 const COMPRESS_ABOVE: usize = 20;
 const GAIN_MIN: usize = 4;
-/// The longest string that may be an integer of 4 bytes.
+/// Maximum length of a string that may be a 4-byte integer.
 const INTEGER_TEXT_MAX: usize = 11;
 
 /// Writes values into a sink.
@@ -54,7 +54,7 @@ impl<W: Write> Encoder<W> {
         &mut self.out
     }
 
-    /// Writes bytes as they are.
+    /// Writes raw bytes.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)

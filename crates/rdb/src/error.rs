@@ -24,7 +24,7 @@ pub enum Fault {
     /// Invalid data.
     #[error("{0}")]
     Corrupt(&'static str),
-    /// A dump file has another signature.
+    /// A dump file has a different signature.
     #[error("Wrong signature trying to load DB from file")]
     Signature,
     /// A dump file has an unknown version.
@@ -37,13 +37,13 @@ pub enum Fault {
     /// skips them.)
     #[error("a key without a value")]
     Empty,
-    /// A value of a kind that this server does not support. Reading can continue after it.
+    /// A value of a type that this server does not support. Reading can continue after it.
     #[error("{0}")]
     LeftOut(&'static str),
     /// An unknown value type.
-    #[error("unknown type of value {0}")]
+    #[error("unknown value type {0}")]
     UnknownType(u8),
     /// A value of the module with this name.
-    #[error("a value of the module type '{0}', for which there is no module")]
+    #[error("a value of the module type '{0}', which is not supported")]
     Module(String),
 }

@@ -15,8 +15,8 @@
 //! ```
 //! Versions before 5 end without a checksum.
 //!
-//! KeyDB also writes notes about keys: one may be between a key's expiry and its type
-//! (`mvcc-tstamp`, the time of its last change), and for each expiring member two follow its key
+//! KeyDB also writes notes about keys: one may appear between a key's expiry and its type
+//! (`mvcc-tstamp`, the time of its last change), and two follow the key for each expiring member
 //! (`keydb-subexpire-key`, the member, and `keydb-subexpire-when`, Unix time in ms).
 
 use std::io::{self, Read, Write};
@@ -54,7 +54,7 @@ const MAGIC_LEN: usize = 9;
 /// The first version with a checksum.
 const VERSION_CHECKSUM: u16 = 5;
 
-/// A key's idle time or access frequency; the eviction policy decides which is kept.
+/// A key's idle time or access frequency, depending on the eviction policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Seconds since its last use.
@@ -67,7 +67,7 @@ pub enum Access {
 struct Summed<W> {
     out: W,
     buffer: Vec<u8>,
-    /// `None` when no checksum is wanted.
+    /// `None` if no checksum is wanted.
     crc: Option<u64>,
     written: u64,
     /// The buffer is not flushed.
@@ -122,8 +122,8 @@ pub struct FileWriter<W: Write> {
 }
 
 impl<W: Write> FileWriter<W> {
-    /// Begins a file of a version that supports all its values ([`Format::version`]). `compress` is
-    /// `rdbcompression`, `checksum` is `rdbchecksum`.
+    /// Begins a file of the given version, which must support all its values
+    /// ([`Format::version`]). `compress` is `rdbcompression`, `checksum` is `rdbchecksum`.
     pub fn new(out: W, version: u16, compress: bool, checksum: bool) -> io::Result<FileWriter<W>> {
         let buffer = Vec::with_capacity(BUFFER);
         let summed = Summed { out, buffer, crc: checksum.then_some(0), written: 0, held: false };
@@ -211,8 +211,8 @@ impl<W: Write> FileWriter<W> {
         self.encoder.bytes(records)
     }
 
-    /// Keeps everything in memory until [`FileWriter::let_go`] is called, so that no call waits for
-    /// the sink.
+    /// Keeps all output in memory until [`FileWriter::let_go`] is called, so that no call waits
+    /// for the sink.
     pub fn hold(&mut self) {
         self.encoder.sink().held = true;
     }
@@ -297,7 +297,8 @@ impl<W: Write> Encoder<W> {
     }
 }
 
-/// Encodes a key with its value as a record, uncompressed. Empty if none of its members is left.
+/// Encodes a key with its value as a record, uncompressed. Empty if none of the value's members
+/// is left.
 pub fn encode_key(
     name: &[u8],
     value: ValueRef<'_>,
@@ -326,7 +327,7 @@ pub enum Record {
     /// A key: its name is [`FileReader::name`], its value must be read by
     /// [`FileReader::name_and_value`] next.
     Key { kind: RdbType, expire_at: Option<i64>, access: Option<Access> },
-    /// The end. `checked`: the file has a checksum, which is right.
+    /// The end. `checked`: the file has a checksum, and it matches.
     End { checked: bool },
 }
 
@@ -339,8 +340,8 @@ pub struct FileReader<R> {
 
 impl<R: Read> FileReader<R> {
     /// Reads the signature and version of a file of `len` bytes, if the length is known. With
-    /// `relaxed`, unknown versions are accepted (those between Redis's and Valkey's and later
-    /// ones). Without `checks` the checksum is ignored.
+    /// `relaxed`, unknown versions are accepted: those between Redis's and Valkey's, and later
+    /// ones. Without `checks` the checksum is ignored.
     pub fn new(input: R, len: Option<u64>, relaxed: bool, checks: bool) -> Result<FileReader<R>, Error> {
         let mut decoder = Decoder::new(Stream::new(input, len, checks), 0);
         let magic: [u8; MAGIC_LEN] = {
@@ -395,7 +396,7 @@ impl<R: Read> FileReader<R> {
                     decoder.string_into(&mut name)?;
                     decoder.string_into(&mut text)?;
                     if has_attributes {
-                        // About the next key: nothing that this server uses.
+                        // A note about the next key, which this server does not use.
                         continue;
                     }
                     return Ok(Record::Note { name, text });
@@ -410,8 +411,8 @@ impl<R: Read> FileReader<R> {
                 }
                 MODULE_DATA => {
                     let name = module_name(decoder.length()?);
-                    // The event at which the module loads it: an unsigned number as modules write
-                    // them.
+                    // The event at which the module loads the data, as an unsigned number in the
+                    // modules' encoding.
                     decoder.skip_module()?;
                     return Ok(Record::ModuleData(name));
                 }
@@ -453,9 +454,9 @@ impl<R: Read> FileReader<R> {
         (&self.name, &mut self.decoder)
     }
 
-    /// The name of the last key, and its encoded value, if that has up to `max` bytes and its end
-    /// can be found. Otherwise nothing is read, and reading the value reports the error, if there
-    /// is one.
+    /// The name of the last key, and its encoded value, if the value has at most `max` bytes and
+    /// its end can be found. Otherwise reads nothing; reading the value then reports the error,
+    /// if any.
     #[inline]
     pub fn raw_entry(&mut self, kind: RdbType, max: usize) -> Option<(&[u8], &[u8])> {
         let end = self.decoder.position() + max as u64;
@@ -467,7 +468,7 @@ impl<R: Read> FileReader<R> {
         Some((&self.name, self.decoder.source().taken()))
     }
 
-    /// The bytes read beyond the end, and the stream.
+    /// The bytes read past the end of the dump, and the stream.
     pub fn into_rest(self) -> (Vec<u8>, R) {
         self.decoder.into_source().into_rest()
     }
@@ -569,10 +570,7 @@ mod tests {
         bad[at] ^= 1;
         assert!(matches!(refused(&bad).fault, Fault::Corrupt(_) | Fault::Checksum { .. }));
         let error = refused(b"REDIS0011\xfe\x00\xef");
-        assert_eq!(
-            (error.position, error.to_string().as_str()),
-            (12, "unknown type of value 239 (at byte 12)")
-        );
+        assert_eq!((error.position, error.to_string().as_str()), (12, "unknown value type 239 (at byte 12)"));
         assert!(matches!(refused(b"REDIS0011\xfc\0\0\0\0\0\0\0\0\xff").fault, Fault::Corrupt(_)));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Limits of the compact encodings of values, which also apply to loaded ones.
+//! Limits of the compact encodings of values; loaded values obey them, too.
 
 use braid_containers::limits::{HashLimits, ListLimits, PackedLimits, SetLimits};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The interface of a type that can be saved: the value's form, and how to write it.
+//! The interface of types that can be saved: a value's form, and its encoding.
 //!
-//! Strings are written by this crate itself; every other type implements [`SavedObject`] in its own
+//! This crate writes strings itself; every other type implements [`SavedObject`] in its own
 //! folder (crate `types`) and names its forms there.
 
 use std::io;
@@ -26,8 +26,8 @@ pub trait SavedObject {
     /// expire before `now_ms`.
     fn encode(&self, form: &ValueForm, now_ms: i64, out: &mut ValueEncoder<'_>) -> io::Result<()>;
 
-    /// Appends its bytes if the form for [`Target::Own`] is a single packed string, which is
-    /// cheaper to copy than to encode. False, with nothing appended, if it is not.
+    /// Appends the value's bytes if the form for [`Target::Own`] is a single packed string, which
+    /// is cheaper to copy than to encode. Otherwise appends nothing and returns false.
     fn take_packed(&self, _out: &mut Vec<u8>) -> bool {
         false
     }

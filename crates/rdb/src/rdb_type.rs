@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Value types of the format: their numbers, and the table of known ones.
+//! Value types of the format: their numbers, and the table of known types.
 //!
 //! A form is the type number before a value, with the information needed to skip the value without
 //! decoding it. Strings are known here; each other type registers its own forms ([`register`]), at
@@ -8,7 +8,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-/// One element of a collection's member in the format.
+/// One element of a value's layout in the format.
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
     Text,
@@ -33,10 +33,10 @@ pub struct ValueForm {
     pub is_known_in: fn(version: u16) -> bool,
     /// The value consists of, or contains, lists packed into one string.
     pub is_packed: bool,
-    /// The elements of the whole value; `None` if its end can only be found by decoding it.
+    /// The layout of the whole value; `None` if its end can only be found by decoding it.
     pub layout: Option<&'static [Part]>,
-    /// Numbers between the form's number (and the key) and a string that was copied as it is
-    /// ([`SavedObject::take_packed`](crate::SavedObject::take_packed)).
+    /// Numbers between the form's number (and the key) and a packed string that was copied
+    /// verbatim ([`SavedObject::take_packed`](crate::SavedObject::take_packed)).
     pub packed_head: &'static [u64],
 }
 
@@ -65,7 +65,7 @@ impl ValueForm {
         self
     }
 
-    /// The number means this form in some versions only.
+    /// The number means this form only in some versions.
     pub const fn in_versions(mut self, is_known_in: fn(version: u16) -> bool) -> ValueForm {
         self.is_known_in = is_known_in;
         self
@@ -96,7 +96,7 @@ impl fmt::Debug for RdbType {
 }
 
 static STRING: ValueForm = ValueForm::new(0, "String", &[Part::Text]);
-/// Modules of pre-releases of Redis 4.
+/// Modules in pre-releases of Redis 4.
 static MODULE_PRE_RELEASE: ValueForm = ValueForm::new(6, "ModulePreRelease", &[]).packed().unskippable();
 static MODULE: ValueForm = ValueForm::new(7, "Module", &[]).packed().unskippable();
 /// KeyDB: a scheduled script (KEYDB.CRON).
@@ -108,7 +108,7 @@ static FORMS: [OnceLock<&'static ValueForm>; 256] = [const { OnceLock::new() }; 
 /// Registers forms; the same form may be registered any number of times.
 ///
 /// # Panics
-/// If two types claim one number.
+/// Two types claim the same number.
 pub fn register(forms: &[&'static ValueForm]) {
     for &form in forms {
         let known = FORMS[usize::from(form.number)].get_or_init(|| form);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading shared by the forms of all types, and forms of unsupported values: those of modules and
-//! KeyDB's jobs. Types read their own forms (crate `types`).
+//! Reading code shared by the forms of all types, and forms of unsupported values: those of
+//! modules and KeyDB's jobs. Types read their own forms (crate `types`).
 
 use braid_containers::listpack::Listpack;
 
@@ -37,7 +37,7 @@ impl<S: Source> Decoder<S> {
         }
     }
 
-    /// A packed list, in the present format or as a ziplist; `what` describes an invalid one.
+    /// A packed list, as a listpack or a ziplist; `what` describes an invalid one.
     pub fn packed(&mut self, is_ziplist: bool, what: &'static str) -> Result<Listpack, Error> {
         let bytes = self.string()?;
         let list = if is_ziplist { ziplist::to_listpack(bytes) } else { Listpack::from_bytes(bytes) };
@@ -53,7 +53,7 @@ impl<S: Source> Decoder<S> {
     /// The expiry of a field or member, if it has one.
     pub fn time_or_none(&mut self) -> Result<Option<i64>, Error> {
         let time = self.time_ms()?;
-        self.ensure(time >= NO_TIME, "a member's time that is out of range")?;
+        self.ensure(time >= NO_TIME, "a member's expiry that is out of range")?;
         Ok((time != NO_TIME).then_some(time))
     }
 
@@ -78,13 +78,13 @@ impl<S: Source> Decoder<S> {
                 3 => _ = self.take(4)?,
                 4 => _ = self.take(8)?,
                 5 => _ = self.string()?,
-                _ => return Err(self.corrupt("a module's value of an unknown form")),
+                _ => return Err(self.corrupt("a module's value in an unknown encoding")),
             }
         }
     }
 }
 
-/// The name in a module's id: nine characters of 6 bits, and 10 bits of version.
+/// The name in a module's id: nine characters of 6 bits each, followed by a 10-bit version.
 pub fn module_name(id: u64) -> String {
     const CHARACTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     (0..9).rev().map(|index| char::from(CHARACTERS[(id >> (10 + 6 * index) & 63) as usize])).collect()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Skips values without decoding them, to find their end. Validates nothing else.
+//! Skips values without decoding them, to find their end. Does not validate them.
 
 use crate::decode::{Decoder, Length};
 use crate::error::Error;
@@ -62,7 +62,7 @@ impl<S: Source> Decoder<S> {
                 Part::Members(member) => {
                     for _ in 0..self.length()? {
                         self.skip_parts(member, end)?;
-                        // A member may consist of numbers only.
+                        // The check is needed here: a member may consist of numbers only.
                         if self.position() > end {
                             return Err(NotSkipped);
                         }

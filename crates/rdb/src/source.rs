@@ -9,8 +9,8 @@ use crate::error::Fault;
 
 /// A sequence of bytes.
 pub trait Source {
-    /// The next `len` bytes, valid until the next call. Fails before it allocates more than can be
-    /// there.
+    /// The next `len` bytes, valid until the next call. Fails before it allocates more than the
+    /// source can contain.
     fn take(&mut self, len: usize) -> Result<&[u8], Fault>;
 
     /// Fills `out` with the next bytes.
@@ -77,8 +77,8 @@ impl Source for Bytes<'_> {
     }
 }
 
-/// The size of a stream's buffer, and the step in which it grows: a false length allocates no more
-/// than this beyond the bytes that really arrive.
+/// The size of a stream's buffer, and its growth step: a false length allocates no more than this
+/// beyond the bytes that actually arrive.
 const STEP: usize = 256 * 1024;
 
 /// A buffered stream; computes the checksum of the bytes taken.
@@ -91,7 +91,7 @@ pub struct Stream<R> {
     /// Bytes up to here are included in `crc`.
     summed: usize,
     crc: u64,
-    /// Keeps the bytes taken from here on.
+    /// Start of the bytes to keep, if any.
     mark: Option<usize>,
     /// Position in the stream of the buffer's first byte.
     base: u64,
@@ -154,7 +154,7 @@ impl<R: Read> Stream<R> {
     /// Drops the bytes taken, to make room at the end.
     fn compact(&mut self) {
         let from = self.mark.unwrap_or(self.start);
-        // Bytes that may be returned are not summed yet.
+        // Bytes that may be taken back are not summed yet.
         self.sum_up_to(from);
         self.base += from as u64;
         self.buffer.copy_within(from..self.end, 0);

@@ -3,10 +3,10 @@
 
 use std::io::{self, Write};
 
-/// Bytes staged before the sink, which is behind a virtual call, is called.
+/// Bytes staged before they are passed to the sink by a virtual call.
 const STAGE: usize = 16 * 1024;
 
-/// A sink of any kind behind a small buffer, so that types are compiled for one sink only and small
+/// Any sink behind a small buffer, so that types are compiled for a single sink type and small
 /// writes stay cheap.
 pub struct Staged<'w> {
     out: &'w mut dyn Write,
@@ -19,7 +19,7 @@ impl<'w> Staged<'w> {
         Staged { out, buffer }
     }
 
-    /// The empty buffer, for the next value.
+    /// Returns the buffer, emptied, for the next value.
     pub(crate) fn into_buffer(mut self) -> Vec<u8> {
         self.buffer.clear();
         self.buffer

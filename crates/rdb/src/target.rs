@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Target servers: the newest version and types that each of them reads.
+//! Target servers: the newest version and the types that each of them reads.
 //!
-//! Not every server supports expiring members. For one that does not, the times are left out,
-//! expired members are left out with them, and the remaining members become permanent. The writer
-//! reports it to the operator ([`Format::times_left_out`]).
+//! Not every server supports expiring members. For a server that does not, the times are left
+//! out, expired members are left out too, and the remaining members become permanent. The writer
+//! reports this to the operator ([`Format::times_left_out`]).
 
-/// The servers for which data is written.
+/// The server for which data is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Target {
-    /// This server: nothing is lost. Stock servers from Redis 7.2 on read what they support.
+    /// This server: no information is lost. Stock servers since Redis 7.2 read the values that
+    /// they support.
     #[default]
     Own,
     /// Valkey 9.
@@ -19,12 +20,12 @@ pub enum Target {
     Redis72,
     /// Redis 7.0.
     Redis70,
-    /// KeyDB 6.3, and with it Redis 6.
+    /// KeyDB 6.3, and also Redis 6.
     KeyDb,
 }
 
 /// The target of values, and the time (Unix time in ms) that decides which members have expired
-/// where the times themselves are left out.
+/// when the times themselves are left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Format {
     pub target: Target,
@@ -32,7 +33,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// The version of a file; `expiring`: it may contain expiring members.
+    /// The version of a file; `expiring`: the file may contain expiring members.
     pub fn version(self, expiring: bool) -> u16 {
         match self.target {
             Target::Own if expiring => crate::VERSION_FIELD_EXPIRY,

@@ -35,8 +35,8 @@ impl ValueRef<'_> {
         }
     }
 
-    /// Appends the packed form of a collection to `out`, if it is written as one; returns that
-    /// form. Copying it is cheaper than encoding it, which
+    /// Appends the packed form of a collection to `out`, if it is written as one, and returns
+    /// that form. Copying is cheaper than encoding, which
     /// [`FileWriter::packed_key`](crate::FileWriter::packed_key) does later.
     pub fn take_packed(self, format: Format, out: &mut Vec<u8>) -> Option<RdbType> {
         let ValueRef::Object(object) = self else { return None };
@@ -51,7 +51,7 @@ impl ValueRef<'_> {
         matches!(self, ValueRef::Object(object) if object.has_times())
     }
 
-    /// The expiring members, with their times.
+    /// Calls `see` with each expiring member and its time.
     pub(crate) fn for_each_time(self, mut see: impl FnMut(Element<'_>, i64)) {
         if let ValueRef::Object(object) = self {
             object.for_each_time(&mut see);
@@ -64,7 +64,7 @@ impl ValueRef<'_> {
     }
 }
 
-/// The representation of values in a format.
+/// How values are represented in a format.
 impl Format {
     /// The version of a single value.
     pub(crate) fn version_of(self, value: ValueRef<'_>) -> u16 {
@@ -84,7 +84,8 @@ impl Format {
         }
     }
 
-    /// The time by which members are left out as expired: the present, or one before all expiries.
+    /// The time as of which expired members are left out: the current time, or one before all
+    /// expiries.
     pub(crate) fn time_for(self, value: ValueRef<'_>) -> i64 {
         if self.is_without_times(value) { self.now_ms } else { i64::MIN }
     }
@@ -94,8 +95,8 @@ impl Format {
         matches!(value, ValueRef::Object(object) if !object.is_known_to(self.target))
     }
 
-    /// True if the key is left out, because no member is left or because the target does not have
-    /// the type.
+    /// True if the key is left out, because it has no members left or because the target does not
+    /// have the type.
     pub fn is_void(self, value: ValueRef<'_>) -> bool {
         self.is_foreign(value) || (self.is_without_times(value) && value.members_at(self.now_ms) == 0)
     }
@@ -117,7 +118,7 @@ impl Format {
 }
 
 impl<W: Write> Encoder<W> {
-    /// The form of a value.
+    /// Writes the form of a value.
     pub fn kind(&mut self, kind: RdbType) -> io::Result<()> {
         self.byte(kind.number())
     }
@@ -134,7 +135,7 @@ impl<W: Write> Encoder<W> {
         }
     }
 
-    /// Writes with code that is compiled for one sink only.
+    /// Calls `write`, which is compiled for a single sink type.
     fn staged(&mut self, write: impl FnOnce(&mut Encoder<Staged<'_>>) -> io::Result<()>) -> io::Result<()> {
         let (format, compressor, stage) =
             (self.format, self.compressor.take(), std::mem::take(&mut self.stage));

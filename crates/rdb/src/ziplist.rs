@@ -11,7 +11,7 @@
 //!            11111110: of 1
 //!            1111xxxx, xxxx from 1 to 13: that integer less 1
 //! ```
-//! Numbers are little endian unless said otherwise.
+//! Numbers are little-endian unless stated otherwise.
 
 use braid_containers::listpack::{Element, Listpack};
 
@@ -52,7 +52,7 @@ fn element(bytes: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     Some((Element::Int(value), from + size))
 }
 
-/// Passes the elements to `see`, in order, until it returns false. `None` if the bytes are not a
+/// Passes the elements in order to `see`, until it returns false. `None` if the bytes are not a
 /// valid list, or if `see` returned false.
 pub fn read(bytes: &[u8], mut see: impl FnMut(Element<'_>) -> bool) -> Option<()> {
     let size = u32::from_le_bytes(number(bytes, 0)?) as usize;

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Compression of all that a primary sends on a replica's connection: full sync and stream as
-//! blocks.
+//! Compression between a primary and a replica: the full sync and the stream travel as blocks.
 //!
-//! Only between Braid servers, if the replica asks for it (`repl-compression`, `REPLCONF capa lz4`)
-//! and the primary's reply to PSYNC ends with the word `lz4`. The bytes behind that line are blocks
-//! until the connection ends; offsets count what the blocks contain.
+//! Used only between Braid servers: the replica requests it (`repl-compression`,
+//! `REPLCONF capa lz4`), and the primary agrees by ending its reply to PSYNC with the word `lz4`.
+//! All bytes after that line are blocks until the connection ends. Replication offsets count
+//! uncompressed bytes.
 //!
-//! A block is four bytes, little-endian, and a payload. The lower 31 bits are the payload's length.
-//! With the highest bit the payload is the content; without, it is four bytes of the content's
-//! length, little-endian, and the content as an LZ4 block. A content has 1 to [`CONTENT_MAX`]
-//! bytes.
+//! A block is a four-byte little-endian header and a payload. The header's lower 31 bits are the
+//! payload length. If its highest bit is set, the payload is the content itself; otherwise the
+//! payload is the content length (four bytes, little-endian) and the content as an LZ4 block. The
+//! content has 1 to [`CONTENT_MAX`] bytes.
 
 use lz4_flex::block;
 
-/// The word for it, in the handshake and the reply to PSYNC.
+/// Capability name in the handshake and in the reply to PSYNC.
 pub const WORD: &str = "lz4";
-/// Most bytes that a block contains.
+/// Maximum uncompressed bytes in a block.
 pub const CONTENT_MAX: usize = 128 << 10;
-/// Shorter contents are not compressed: they would hardly shrink.
+/// Shorter content is stored uncompressed: it would hardly shrink.
 const COMPRESSED_MIN: usize = 64;
 const STORED: u32 = 1 << 31;
-/// Bytes in front of a payload.
+/// Length of a block header in bytes.
 const HEAD: usize = 4;
 
-/// Appends a block with the first bytes of `content`; returns how many.
+/// Appends a block with the first bytes of `content`; returns the number of bytes taken.
 pub fn push_block(blocks: &mut Vec<u8>, content: &[u8]) -> usize {
     let content = &content[..content.len().min(CONTENT_MAX)];
     if content.is_empty() {
@@ -33,7 +33,7 @@ pub fn push_block(blocks: &mut Vec<u8>, content: &[u8]) -> usize {
     if content.len() >= COMPRESSED_MIN {
         let room = HEAD + 4 + block::get_maximum_output_size(content.len());
         blocks.resize(start + room, 0);
-        // With room for the worst case it cannot fail.
+        // The buffer fits the worst case, so this cannot fail.
         let compressed = block::compress_into(content, &mut blocks[start + HEAD + 4..]).unwrap_or(usize::MAX);
         if compressed < content.len() - 4 {
             blocks.truncate(start + HEAD + 4 + compressed);
@@ -48,21 +48,21 @@ pub fn push_block(blocks: &mut Vec<u8>, content: &[u8]) -> usize {
     content.len()
 }
 
-/// Why bytes are no blocks.
+/// The block stream is malformed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a damaged block in the compressed stream")]
 pub struct BadBlock;
 
-/// Takes blocks apart, in whatever pieces they arrive.
+/// Decompresses blocks that arrive in arbitrary pieces.
 #[derive(Default)]
 pub struct Unpacker {
-    /// Received; `at..` is not used yet.
+    /// Received bytes; those from `at` on are unread.
     received: Vec<u8>,
     at: usize,
 }
 
 impl Unpacker {
-    /// Where to append what is received.
+    /// The buffer to which the caller appends received bytes.
     pub fn input(&mut self) -> &mut Vec<u8> {
         if self.at > 0 {
             self.received.drain(..self.at);
@@ -71,7 +71,7 @@ impl Unpacker {
         &mut self.received
     }
 
-    /// Appends the contents of all blocks that are complete.
+    /// Appends the contents of all complete blocks.
     pub fn unpack_onto(&mut self, contents: &mut Vec<u8>) -> Result<(), BadBlock> {
         while let Some(head) = self.received[self.at..].first_chunk::<HEAD>() {
             let word = u32::from_le_bytes(*head);

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A planned failover (FAILOVER): this primary waits until a replica has caught up, becomes its
-//! replica, and has it take over.
+//! Planned failover (FAILOVER): this primary waits until a replica has caught up, becomes its
+//! replica, and asks it to take over.
 
 use parking_lot::{Condvar, Mutex};
 use std::time::Duration;
 
 use crate::link::Primary;
 
-/// How far a failover is.
+/// The phase of a failover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FailoverPhase {
     #[default]
     None,
-    /// Writes are held back, and a replica catches up.
+    /// Writes are held back while a replica catches up.
     WaitingForSync,
-    /// The replica is asked to take over.
+    /// The replica has been asked to take over.
     InProgress,
 }
 
 impl FailoverPhase {
-    /// As INFO names it.
+    /// The name that INFO shows.
     pub fn name(self) -> &'static str {
         match self {
             FailoverPhase::None => "no-failover",
@@ -29,25 +29,25 @@ impl FailoverPhase {
     }
 }
 
-/// What FAILOVER asks for.
+/// The arguments of FAILOVER.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailoverRequest {
-    /// The replica that is to take over; any if there is none.
+    /// The replica to promote; `None` for any.
     pub target: Option<Primary>,
-    /// How long it may take to catch up; 0: for as long as it takes.
+    /// How long the replica may take to catch up; 0 for no limit.
     pub timeout_ms: i64,
-    /// After that time it takes over nevertheless.
+    /// Whether the replica takes over anyway once the time is up.
     pub force: bool,
 }
 
 #[derive(Default)]
 struct State {
     phase: FailoverPhase,
-    /// Counts failovers, so that a thread knows whether its own is still wanted.
+    /// Counts failovers, so that a thread can tell whether its own is still the current one.
     number: u64,
 }
 
-/// The failover under way, if there is one. One per server.
+/// The failover in progress, if any. One per server.
 #[derive(Default)]
 pub struct Failover {
     state: Mutex<State>,
@@ -55,12 +55,12 @@ pub struct Failover {
 }
 
 impl Failover {
-    /// How far it is.
+    /// The current phase.
     pub fn phase(&self) -> FailoverPhase {
         self.state.lock().phase
     }
 
-    /// Begins one; its number. Nothing if one is under way.
+    /// Begins a failover and returns its number; `None` if one is already in progress.
     pub fn begin(&self) -> Option<u64> {
         let mut state = self.state.lock();
         if state.phase != FailoverPhase::None {
@@ -71,7 +71,7 @@ impl Failover {
         Some(state.number)
     }
 
-    /// Goes on with a failover that has waited; false if it was given up.
+    /// Continues a failover that was waiting for its replica; false if it was cancelled.
     pub fn proceed(&self, number: u64) -> bool {
         let mut state = self.state.lock();
         let is_wanted = state.number == number && state.phase == FailoverPhase::WaitingForSync;
@@ -81,20 +81,20 @@ impl Failover {
         is_wanted
     }
 
-    /// Whether a failover still waits.
+    /// Whether failover `number` still waits for its replica.
     pub fn waits(&self, number: u64) -> bool {
         let state = self.state.lock();
         state.number == number && state.phase == FailoverPhase::WaitingForSync
     }
 
-    /// Ends the failover, if there is one: how far it was.
+    /// Ends the failover, if any; returns the phase it was in.
     pub fn end(&self) -> FailoverPhase {
         let mut state = self.state.lock();
         self.changed.notify_all();
         std::mem::take(&mut state.phase)
     }
 
-    /// Waits for so long, or until it is ended.
+    /// Waits for `duration`, or until the failover ends.
     pub fn rest(&self, number: u64, duration: Duration) {
         let mut state = self.state.lock();
         if state.number == number && state.phase == FailoverPhase::WaitingForSync {

@@ -2,11 +2,11 @@
 //! Replication IDs and offsets.
 //!
 //! A replication ID names a history of changes; an offset counts the bytes of that history's
-//! stream. A replica takes over the ID and the offsets of its primary, so that its own replicas,
-//! and whichever replica is promoted, agree on both. The journal counts its own bytes from the
-//! start of the process: [`History`] holds the difference.
+//! stream. A replica takes over its primary's ID and offsets, so that its own replicas, and any
+//! replica that is promoted, agree on both. The journal counts its bytes from the start of the
+//! process; [`History`] holds the difference.
 
-/// Length of a replication ID, and of the mark behind a full sync.
+/// Length of a replication ID, and of the end mark of a full sync.
 pub const ID_LEN: usize = 40;
 
 /// A new replication ID: random hex digits.
@@ -19,9 +19,9 @@ pub fn random_id() -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
     id: String,
-    /// The ID by which the part up to an offset was known before a failover.
+    /// The previous ID, valid up to this offset, from before the last failover.
     earlier: Option<(String, u64)>,
-    /// The stream's offset where the journal's is 0. Negative if the journal was ahead.
+    /// The stream offset at journal offset 0. Negative if the journal was ahead.
     shift: i64,
 }
 
@@ -32,45 +32,46 @@ impl Default for History {
 }
 
 impl History {
-    /// The present ID.
+    /// The current ID.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The ID before the last failover, and the offset up to which that history is this one's.
+    /// The ID before the last failover, and the offset up to which that history is identical to
+    /// this one.
     pub fn earlier(&self) -> Option<(&str, u64)> {
         self.earlier.as_ref().map(|(id, until)| (id.as_str(), *until))
     }
 
-    /// Begins a history that nobody knows: no replica can go on in it from elsewhere.
+    /// Starts a new history, from which no other server can resume.
     pub fn begin_anew(&mut self) {
         (self.id, self.earlier) = (random_id(), None);
     }
 
-    /// Goes on under a new ID from offset `at`; the history up to there keeps its old ID as well.
+    /// Continues under a new ID from offset `at`; up to there the old ID stays valid as well.
     pub fn branch(&mut self, at: u64) {
         self.rename(random_id(), at);
     }
 
-    /// As [`History::branch`], with the ID that the primary has chosen.
+    /// Like [`History::branch`], with an ID chosen by the primary.
     pub fn rename(&mut self, id: String, at: u64) {
         self.earlier = Some((std::mem::replace(&mut self.id, id), at));
     }
 
-    /// Takes over another history: `offset` of it is where the journal ends now.
+    /// Takes over another history, whose `offset` corresponds to the current end of the journal.
     pub fn adopt(&mut self, id: String, offset: u64, journal_end: u64) {
         (self.id, self.earlier) = (id, None);
         self.shift = (offset as i64).wrapping_sub(journal_end as i64);
     }
 
-    /// As [`History::adopt`] for a primary that has restarted: its replicas may go on from where it
-    /// ended, and what follows is another history.
+    /// Like [`History::adopt`], for a primary that has restarted: its replicas may resume from
+    /// where it stopped, and later changes belong to a new history.
     pub fn resume(&mut self, id: String, offset: u64, journal_end: u64) {
         self.adopt(id, offset, journal_end);
         self.branch(offset);
     }
 
-    /// Whether the first `offset` bytes of the history named `id` are those of this one.
+    /// Whether the first `offset` bytes of history `id` are also the first bytes of this one.
     pub fn contains(&self, id: &[u8], offset: u64) -> bool {
         id.eq_ignore_ascii_case(self.id.as_bytes())
             || self.earlier.as_ref().is_some_and(|(earlier, until)| {
@@ -78,12 +79,12 @@ impl History {
             })
     }
 
-    /// The stream's offset at an offset of the journal.
+    /// The stream offset for a journal offset.
     pub fn offset(&self, journal: u64) -> u64 {
         (journal as i64).wrapping_add(self.shift).max(0) as u64
     }
 
-    /// The journal's offset at an offset of the stream; nothing if the journal began later.
+    /// The journal offset for a stream offset; `None` if it lies before the journal's start.
     pub fn journal_offset(&self, offset: u64) -> Option<u64> {
         u64::try_from((offset as i64).wrapping_sub(self.shift)).ok()
     }

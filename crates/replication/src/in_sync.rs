@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The in-sync set as the data path sees it: the members whose acknowledgements replies wait for,
-//! how far they have acknowledged the journal, and until when this server may serve.
+//! the offsets they have acknowledged, and the time until which this server may serve.
 //!
-//! The group (`engine/group`) decides who is in the set and says so with [`InSync::set`]; nothing
-//! here ever removes a member. Offsets are the journal's. Reads take no lock; what they read is
-//! computed anew when an acknowledgement arrives and when the set changes.
+//! The group (`engine/group`) decides who is in the set and calls [`InSync::set`]; nothing here
+//! ever removes a member. Offsets are journal offsets. Reads take no lock: the values they read
+//! are recomputed when an acknowledgement arrives and when the set changes.
 //!
-//! What counts is what a member has acknowledged *under the present epoch*: under another one it
-//! may have followed another primary in between. An acknowledgement stays good when its connection
-//! ends, since the member is a process: one that starts anew is another member.
+//! Only acknowledgements *under the current epoch* count: under an earlier one the member may
+//! have followed another primary. An acknowledgement outlives its connection, because a member is
+//! a process: after a restart it is a different member.
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -20,31 +20,33 @@ use braid_config::SyncLevel;
 use braid_group::MemberId;
 use parking_lot::Mutex;
 
-/// The question how far replicas have got, `REPLCONF GETACK *`, encoded, in bytes.
+/// Encoded length of `REPLCONF GETACK *`, the request for acknowledgements, in bytes.
 pub const QUESTION_LEN: u64 = 37;
-/// Questions whose times are remembered.
+/// Number of requests whose send times are kept.
 const PROBES: usize = 64;
-/// Nanoseconds after which a question that has not been answered is repeated.
+/// Nanoseconds after which an unanswered request is repeated.
 const ASK_AGAIN_NANOS: u64 = 100_000_000;
-/// The same while members have everything but not on disk: nothing tells when they have synced.
+/// The same while members have received everything but not synced it: no message reports the
+/// sync.
 const ASK_DISK_AGAIN_NANOS: u64 = 1_000_000;
 
-/// How far a member has acknowledged the journal under one epoch.
+/// A member's acknowledged offsets under one epoch.
 struct Acknowledged {
     member: MemberId,
     epoch: u64,
-    /// Offsets, one more than acknowledged; 0 if it has acknowledged nothing.
+    /// One more than the acknowledged offset; 0 before the first acknowledgement.
     memory: u64,
     disk: u64,
-    /// When the newest question was sent that it has answered.
+    /// Send time of the newest request that the member has answered.
     probe_nanos: Option<u64>,
 }
 
-/// A question to all replicas how far they have got.
+/// A request for acknowledgements, sent to all replicas.
 struct Probe {
-    /// The journal's end behind it: who has acknowledged this has received the question.
+    /// The journal's end after the request: a member that has acknowledged it has received the
+    /// request.
     end: u64,
-    /// When it was sent at the earliest, nanoseconds of CLOCK_BOOTTIME.
+    /// Earliest possible send time, nanoseconds of CLOCK_BOOTTIME.
     nanos: u64,
 }
 
@@ -53,30 +55,30 @@ struct Members {
     required: Vec<MemberId>,
     acknowledged: Vec<Acknowledged>,
     probes: VecDeque<Probe>,
-    /// The furthest offset for which a reply has waited too long, and since when it had waited.
+    /// The highest offset for which a reply has waited too long, and when that wait began.
     late: Option<(u64, u64)>,
 }
 
-/// The in-sync set. One per server; without a group nothing waits.
+/// The in-sync set. One per server; without a group no reply waits.
 pub struct InSync {
     epoch: AtomicU64,
-    /// Members of the committed set, this server included; 0 without one.
+    /// Size of the committed set, this server included; 0 without one.
     size: AtomicUsize,
-    /// One more than the offset that all required members have acknowledged; 0 if one of them has
-    /// acknowledged nothing, `u64::MAX` if none is required.
+    /// One more than the offset that all required members have acknowledged; 0 if a required
+    /// member has acknowledged nothing, `u64::MAX` if no member is required.
     memory: AtomicU64,
     disk: AtomicU64,
-    /// What members have in memory is not enough.
+    /// Acknowledgements from memory do not suffice.
     needs_disk: AtomicBool,
     serve_until: AtomicU64,
-    /// Times that this server has stopped being primary.
+    /// How often this server has ceased to be primary.
     losses: AtomicU64,
-    /// The furthest offset that a reply waits for.
+    /// The highest offset that a reply waits for.
     wanted: AtomicU64,
-    /// The journal's end behind the last question, and when that was asked.
+    /// The journal's end after the last request for acknowledgements, and when it was sent.
     asked_end: AtomicU64,
     asked_nanos: AtomicU64,
-    /// A thread is about to ask.
+    /// A thread is about to send a request.
     is_asking: AtomicBool,
     members: Mutex<Members>,
     on_change: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -103,9 +105,9 @@ impl Default for InSync {
 }
 
 impl InSync {
-    /// Replies wait from now on for these members besides this server, under `epoch`; `size` is
-    /// that of the committed set, this server included. Acknowledgements under other epochs do not
-    /// count any more.
+    /// From now on replies wait for these members as well as this server, under `epoch`. `size`
+    /// is the size of the committed set, this server included. Acknowledgements under earlier
+    /// epochs no longer count.
     pub fn set(&self, epoch: u64, required: Vec<MemberId>, size: usize) {
         {
             let mut members = self.members.lock();
@@ -115,7 +117,7 @@ impl InSync {
             }
             if self.epoch.swap(epoch, Relaxed) != epoch {
                 members.late = None;
-                // A replica may have learnt of the epoch before this server has.
+                // A replica may have learnt of the epoch before this server did.
                 members.acknowledged.retain(|one| one.epoch >= epoch);
             }
             members.required = required;
@@ -125,8 +127,8 @@ impl InSync {
         self.tell();
     }
 
-    /// This server is no longer the primary of a group: nothing waits any more, and replies that
-    /// were waiting are uncertain.
+    /// This server is no longer the primary of a group: no reply waits any more, and the outcome
+    /// of those that were waiting is uncertain.
     pub fn clear(&self) {
         {
             let mut members = self.members.lock();
@@ -142,24 +144,25 @@ impl InSync {
         self.tell();
     }
 
-    /// Replies wait for the disk, whatever the settings say; or as the settings say.
+    /// With `needs`, replies wait for the disk regardless of the settings; otherwise the settings
+    /// decide.
     pub fn set_needs_disk(&self, needs: bool) {
         if self.needs_disk.swap(needs, SeqCst) != needs {
             self.tell();
         }
     }
 
-    /// Whether replies wait for the disk, whatever the settings say.
+    /// Whether replies wait for the disk regardless of the settings.
     #[inline]
     pub fn needs_disk(&self) -> bool {
         self.needs_disk.load(SeqCst)
     }
 
-    /// Until when this server may serve, nanoseconds of CLOCK_BOOTTIME: `u64::MAX` without a group,
-    /// 0 for never.
+    /// Sets the time until which this server may serve, in nanoseconds of CLOCK_BOOTTIME:
+    /// `u64::MAX` without a group, 0 for never.
     pub fn set_serve_until(&self, nanos: u64) {
         let before = self.serve_until.swap(nanos, SeqCst);
-        // Replies wait for it only if it had ended.
+        // Replies wait for an extension only if the old time has passed.
         if before < nanos && before < boot_nanos() {
             self.tell();
         }
@@ -171,20 +174,20 @@ impl InSync {
         now <= self.serve_until.load(SeqCst)
     }
 
-    /// Whether the right to serve may end: whether clocks must be read.
+    /// Whether the right to serve can expire, so that clocks must be read.
     #[inline]
     pub fn is_fenced(&self) -> bool {
         self.serve_until.load(Relaxed) != u64::MAX
     }
 
-    /// Whether every required member has acknowledged the journal up to `offset` under the present
+    /// Whether every required member has acknowledged the journal up to `offset` under the current
     /// epoch, in memory or on disk. True if none is required.
     #[inline]
     pub fn covers(&self, level: SyncLevel, offset: u64) -> bool {
         self.word(level).load(SeqCst) > offset
     }
 
-    /// Whether other servers have to acknowledge, too.
+    /// Whether replies need acknowledgements of other servers.
     #[inline]
     pub fn requires_any(&self) -> bool {
         self.memory.load(Relaxed) != u64::MAX
@@ -196,13 +199,13 @@ impl InSync {
         self.size.load(Relaxed)
     }
 
-    /// The present epoch; 0 if this server is not the primary of a group.
+    /// The current epoch; 0 if this server is not the primary of a group.
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Relaxed)
     }
 
-    /// How often this server has stopped being primary. A reply to what was executed before the
-    /// last time is uncertain.
+    /// How often this server has ceased to be primary. A reply is uncertain if its request was
+    /// executed before the last time.
     #[inline]
     pub fn losses(&self) -> u64 {
         self.losses.load(SeqCst)
@@ -213,14 +216,15 @@ impl InSync {
         self.members.lock().required.clone()
     }
 
-    /// Sets the callback for changes of the set and of the right to serve; once.
+    /// Sets the callback for changes of the set and of the right to serve. Call once.
     pub fn on_change(&self, tell: impl Fn() + Send + Sync + 'static) {
-        // A second one would change nothing.
+        // A second callback is ignored.
         let _ = self.on_change.set(Box::new(tell));
     }
 
-    /// A member has acknowledged the journal up to `memory`, and up to `disk` on disk, on a
-    /// connection with this epoch. True if all required members have more than before.
+    /// Records that a member acknowledged the journal up to `memory`, and up to `disk` on disk,
+    /// on a connection with this epoch. True if this advances an offset that all required members
+    /// have.
     pub fn note(&self, member: &MemberId, epoch: u64, memory: u64, disk: Option<u64>) -> bool {
         let mut members = self.members.lock();
         if epoch < self.epoch.load(Relaxed) {
@@ -243,31 +247,31 @@ impl InSync {
         before != (self.memory.load(Relaxed), self.disk.load(Relaxed))
     }
 
-    /// A connection of a member with this epoch has ended. What a required member has acknowledged
-    /// it still has.
+    /// A connection of a member with this epoch has ended. A required member keeps its
+    /// acknowledged offsets.
     pub fn detach(&self, member: &MemberId, epoch: u64) {
         let mut members = self.members.lock();
         let is_required = members.required.contains(member);
         members.acknowledged.retain(|one| is_required || one.epoch != epoch || one.member != *member);
     }
 
-    /// When the newest question was sent that a member has answered under the present epoch,
-    /// nanoseconds of CLOCK_BOOTTIME.
+    /// Send time, in nanoseconds of CLOCK_BOOTTIME, of the newest request that a member has
+    /// answered under the current epoch.
     pub fn acknowledged_probe(&self, member: &MemberId) -> Option<u64> {
         let (members, epoch) = (self.members.lock(), self.epoch.load(Relaxed));
         let mut found = members.acknowledged.iter();
         found.find(|one| one.epoch == epoch && one.member == *member)?.probe_nanos
     }
 
-    /// A reply waits for `offset`.
+    /// Records that a reply waits for `offset`.
     pub fn want(&self, offset: u64) {
         self.wanted.fetch_max(offset, SeqCst);
     }
 
-    /// Whether the caller is to ask the replicas now: a reply waits for more than they have
-    /// acknowledged, and no question is under way. One question serves all replies that wait by
-    /// then; those that come later are asked for when it has been answered. A caller that gets
-    /// `true` asks, and calls [`InSync::asked`] afterwards.
+    /// Whether the caller must request acknowledgements now: a reply waits for more than is
+    /// acknowledged, and no request is in flight. One request serves all replies that wait by
+    /// then; later ones are covered by the next request, after this one is answered. A caller
+    /// that gets `true` sends the request and then calls [`InSync::asked`].
     pub fn must_ask(&self, level: SyncLevel, now: u64) -> bool {
         if !self.requires_any() || self.covers(level, self.wanted.load(SeqCst)) {
             return false;
@@ -284,7 +288,8 @@ impl InSync {
         !self.is_asking.swap(true, SeqCst)
     }
 
-    /// A question stands in the journal in front of `end`; `nanos` was read before it was sent.
+    /// A request was appended to the journal, ending at `end`; `nanos` was read before it was
+    /// sent.
     pub fn asked(&self, end: u64, nanos: u64) {
         self.note_probe(end, nanos);
         self.asked_nanos.store(nanos, Relaxed);
@@ -292,15 +297,15 @@ impl InSync {
         self.is_asking.store(false, SeqCst);
     }
 
-    /// The question that [`InSync::must_ask`] wanted could not be asked.
+    /// The request that [`InSync::must_ask`] called for could not be sent.
     pub fn not_asked(&self) {
         self.is_asking.store(false, SeqCst);
     }
 
-    /// Remembers when a question was sent, behind which the journal ended at `end`.
+    /// Remembers the send time of a request that ends at `end` in the journal.
     fn note_probe(&self, end: u64, nanos: u64) {
         let probes = &mut self.members.lock().probes;
-        // Two threads may come in the other order: the later place says enough.
+        // Two threads may arrive in reverse order: the entry with the higher offset suffices.
         if probes.back().is_some_and(|last| last.end >= end) {
             return;
         }
@@ -310,13 +315,14 @@ impl InSync {
         probes.push_back(Probe { end, nanos });
     }
 
-    /// Up to where a reply has to wait if the journal ends at `end`: the last question is no change
-    /// that it could reveal.
+    /// The offset that a reply must wait for if the journal ends at `end`: the last request is no
+    /// change that the reply could reveal.
     pub fn without_question(&self, end: u64) -> u64 {
         if self.asked_end.load(SeqCst) == end { end.saturating_sub(QUESTION_LEN) } else { end }
     }
 
-    /// A reply has waited for `offset` since `since` (nanoseconds of CLOCK_BOOTTIME), too long.
+    /// Records that a reply for `offset` has waited too long, since `since` (nanoseconds of
+    /// CLOCK_BOOTTIME).
     pub fn note_late(&self, offset: u64, since: u64) {
         let late = &mut self.members.lock().late;
         if late.is_none_or(|(furthest, _)| furthest < offset) {
@@ -324,7 +330,7 @@ impl InSync {
         }
     }
 
-    /// Required members that a reply has been waiting for longer than `timeout`, in nanoseconds.
+    /// Required members that have kept a reply waiting for longer than `timeout` nanoseconds.
     pub fn slow_members(&self, level: SyncLevel, now: u64, timeout: u64) -> Vec<MemberId> {
         let (members, epoch) = (self.members.lock(), self.epoch.load(Relaxed));
         let Some((offset, _)) = members.late.filter(|(_, since)| now.saturating_sub(*since) > timeout) else {
@@ -374,7 +380,7 @@ mod tests {
         text.parse().expect("a member's name")
     }
 
-    /// The offset that all have acknowledged; `u64::MAX` if none is required.
+    /// The offset that all required members have acknowledged; `u64::MAX` if none is required.
     fn acknowledged(set: &InSync, level: SyncLevel) -> u64 {
         match set.word(level).load(SeqCst) {
             u64::MAX => u64::MAX,
@@ -405,7 +411,7 @@ mod tests {
         assert!(!set.covers(Disk, 0), "the other one has nothing on disk");
         set.note(&a, 3, 100, Some(100));
         assert_eq!(acknowledged(&set, Disk), 20);
-        // It never goes back.
+        // Offsets never go back.
         set.note(&b, 3, 10, Some(5));
         set.detach(&b, 3);
         assert_eq!((acknowledged(&set, Memory), acknowledged(&set, Disk)), (50, 20));
@@ -423,7 +429,7 @@ mod tests {
         set.note(&member("a/2"), 3, 100, None);
         assert!(!set.covers(Memory, 0));
         set.note(&a, 3, 100, None);
-        // It has learnt of the next epoch before this server has.
+        // The member has learnt of the next epoch before this server.
         set.note(&a, 4, 70, None);
         assert_eq!(acknowledged(&set, Memory), 100);
         set.set(4, vec![a.clone()], 2);
@@ -448,7 +454,7 @@ mod tests {
         assert_eq!(set.acknowledged_probe(&a), Some(1_000));
         set.note(&a, 1, 200, None);
         assert_eq!(set.acknowledged_probe(&a), Some(2_000));
-        // Two threads came in the other order.
+        // Two threads arrived in reverse order.
         set.note_probe(400, 5_000);
         set.note_probe(300, 3_000);
         set.note(&a, 1, 399, None);

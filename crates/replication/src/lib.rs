@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Replication below the engine.
 //!
-//! [`replicas`] is the primary's side: what is known of each replica, full syncs, positions in the
+//! [`replicas`] is the primary's side: the state of each replica, full syncs, positions in the
 //! stream. [`link`] is the replica's side: the handshake with a primary, the framing of a full
-//! sync, the division of the stream into units, and the link's state as others see it. [`history`]
-//! has replication IDs and offsets, which both sides share, and [`blocks`] the compression between
-//! them. [`in_sync`] has the members of a group whose acknowledgements replies wait for.
+//! sync, the division of the stream into units, and the state of the link. Both share [`history`]
+//! (replication IDs and offsets) and [`blocks`] (compression). [`in_sync`] tracks the members of
+//! a group whose acknowledgements replies wait for.
 //!
-//! Nothing here executes commands or touches keys: the engine does (`engine/replication.rs`).
+//! This crate never executes commands or touches keys: the engine does (`engine/replication.rs`).
 #![forbid(unsafe_code)]
 
 pub mod blocks;

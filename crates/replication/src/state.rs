@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The state of replication, both sides. One per server.
+//! Replication state of both sides.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,7 +17,7 @@ use crate::replicas::lag::StreamTimes;
 use crate::replicas::replica::{Replica, Stage};
 use crate::replicas::stream_position::StreamPosition;
 
-/// The state of replication. One per server.
+/// Replication state. One per server.
 pub struct Replication {
     /// The link to a primary.
     pub link: Link,
@@ -25,33 +25,34 @@ pub struct Replication {
     /// The members of a group whose acknowledgements replies wait for.
     pub in_sync: InSync,
     pub state: Mutex<State>,
-    /// A full sync is being made.
+    /// A full sync is being written.
     pub full_sync_active: AtomicBool,
     pub progress: SnapshotProgress,
-    /// Keys in the full sync that is being made.
+    /// Number of keys in the full sync being written.
     pub full_sync_keys: AtomicU64,
-    /// Replicas that keep up (`min-replicas-max-lag`).
+    /// Number of replicas that keep up (`min-replicas-max-lag`).
     pub good: AtomicUsize,
-    /// Full syncs and streams from the backlog that were begun, and requests for the latter that
-    /// were refused.
+    /// Full syncs started, partial resyncs started, and partial resyncs refused.
     pub full: AtomicU64,
     pub partial: AtomicU64,
     pub partial_refused: AtomicU64,
-    /// Writes wait for a replica that cannot keep up, and how often that has begun.
+    /// Whether writes wait for a replica that cannot keep up, and how often such a wait has
+    /// begun.
     pub throttles: AtomicBool,
     pub throttled: AtomicU64,
     /// Bytes sent to replicas.
     pub sent_bytes: AtomicU64,
-    /// The log's end behind the last question how far replicas have got.
+    /// The journal's end after the last request for acknowledgements.
     pub asked_at: AtomicU64,
-    /// They must be asked again.
+    /// Replicas must be asked again.
     pub asks_soon: AtomicBool,
-    /// Servers other than Braid replicate this one, or have. Only where it is active-active.
+    /// Servers other than Braid replicate this server, or once did. Only set in active-active
+    /// replication.
     pub has_other_replicas: AtomicBool,
-    /// Who reads the journal, as bits. While this server is a replica its own commands are not
-    /// journalled, though the journal is read.
+    /// Readers of the journal, as bits. A replica does not journal its own commands, although its
+    /// journal is read.
     pub journal_uses: AtomicU8,
-    /// Loops whose bells to ring when something is journalled.
+    /// Loops whose bells are rung when the journal grows.
     pub loops: Mutex<Vec<usize>>,
 }
 
@@ -60,24 +61,24 @@ pub struct Reserved {
     /// The second connection's client.
     pub client: u64,
     pub position: StreamPosition,
-    /// Until when the stream is kept after that client has gone, ms since the Unix epoch.
+    /// Until when the stream is kept after that client is gone, ms since the Unix epoch.
     pub until_ms: Option<i64>,
 }
 
 pub struct State {
     pub history: History,
     pub replicas: Vec<Arc<Replica>>,
-    /// Streams behind full syncs on second connections that have not been asked for yet.
+    /// Streams after full syncs on second connections, not yet requested.
     pub reserved: Vec<Reserved>,
-    /// The last full sync, for as long as it is being made.
+    /// The latest full sync, while it is being written.
     pub full_sync: Option<Arc<FullSync>>,
     pub stream_times: StreamTimes,
-    /// When there was a replica last, ms since the Unix epoch.
+    /// When a replica was last attached, ms since the Unix epoch.
     pub last_replica_ms: i64,
-    /// When replicas were last shown that the link is alive, ms since the Unix epoch.
+    /// When replicas were last sent a sign of life, ms since the Unix epoch.
     pub last_ping_ms: i64,
     pub next_look_ms: i64,
-    /// Earliest start of the next full sync: the last attempt has failed.
+    /// Earliest start of the next full sync, set after a failed attempt.
     pub not_before_ms: i64,
 }
 
@@ -118,12 +119,12 @@ impl Default for Replication {
 }
 
 impl Replication {
-    /// The history that the dataset belongs to.
+    /// The history of the dataset.
     pub fn history(&self) -> History {
         self.state.lock().history.clone()
     }
 
-    /// Counts anew (CONFIG RESETSTAT).
+    /// Resets the counters (CONFIG RESETSTAT).
     pub fn reset_statistics(&self) {
         [&self.full, &self.partial, &self.partial_refused, &self.sent_bytes, &self.link.received_bytes]
             .into_iter()
@@ -135,12 +136,12 @@ impl Replication {
         self.state.lock().replicas.clone()
     }
 
-    /// Replicas that have everything up to an offset of the journal.
+    /// Number of replicas that have received the journal up to `offset`.
     pub fn have(&self, offset: u64) -> i64 {
         self.count(|replica| replica.has(offset))
     }
 
-    /// Replicas that have everything up to an offset of the journal in an append-only file on disk.
+    /// Number of replicas that have the journal up to `offset` in an append-only file on disk.
     pub fn have_on_disk(&self, offset: u64) -> i64 {
         self.count(|replica| replica.stage() == Stage::Online && replica.on_disk.load(Relaxed) >= offset)
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The wire cost of a request and a reply: divan prints time per pipeline; divide by its depth.
 //!
-//! Run: `cargo bench -p braid-resp`. The important figures: GET and SET with 16-byte keys, 64 a
-//! pipeline.
+//! Run: `cargo bench -p braid-resp`. The important figures are GET and SET with 16-byte keys, 64
+//! requests per pipeline.
 
 use braid_resp::{Limits, Protocol, ReplyBuffer, RequestParser, Span, Step};
 use divan::counter::ItemsCount;
@@ -25,7 +25,7 @@ fn request(arguments: &[&[u8]]) -> Vec<u8> {
 const KEY: &[u8] = b"key:000000012345";
 const DEPTHS: [usize; 3] = [1, 16, 64];
 
-/// Parses every request of `stream` like an event loop; returns the number of spans.
+/// Parses every request of `stream` as an event loop does. Returns the number of spans.
 #[inline(never)]
 fn parse_all(parser: &mut RequestParser, stream: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> usize {
     spans.clear();
@@ -80,7 +80,7 @@ fn parse_half_a_set(bencher: Bencher) {
     });
 }
 
-/// Writes `REPLIES` replies and consumes them as sent.
+/// Writes `REPLIES` replies and consumes them as if sent.
 const REPLIES: usize = 64;
 
 #[inline(always)]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Decimal text of integers, written straight into a buffer. HOT PATH: no allocation, no system
+//! Decimal text of integers, written directly into a buffer. HOT PATH: no allocation, no system
 //! call.
 //!
-//! Lengths in replies rarely have more than three digits, so those cost a few instructions; larger
-//! numbers take two digits a step from a table.
+//! Lengths in replies rarely have more than three digits, so those take a few instructions;
+//! larger numbers take two digits per step from a table.
 
 /// The longest text: `-9223372036854775808`, or `18446744073709551615`.
 pub(crate) const DECIMAL_LEN_MAX: usize = 20;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Violations of the protocol in requests, and their texts for the client.
+//! Protocol violations in requests, and the error texts for the client.
 //!
-//! After any of these the position within the stream is lost: the caller sends the text and closes
+//! After any of these, the position in the stream is lost: the caller sends the text and closes
 //! the connection. The texts are part of the protocol (client libraries and the Redis test suite
 //! match on them), so tests pin them.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// A violation of the protocol. The connection must be closed after the text is sent.
+/// A protocol violation. The connection must be closed after the text is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     /// More than 64 KiB after `*` without a line end.
@@ -29,9 +29,9 @@ pub enum ProtocolError {
     TooBigInlineRequest,
     /// An inline request with a quote left open, or closed in the middle of a word.
     UnbalancedQuotes,
-    /// A request whose arguments reach 4 GiB behind its start. Redis has no such text: there the
-    /// query buffer limit (1 GB unless configured) closes the connection long before, and so should
-    /// the caller's.
+    /// A request whose arguments reach 4 GiB past its start. Redis has no such text: there the
+    /// query buffer limit (1 GB by default) closes the connection long before, and so should the
+    /// caller's.
     TooBigRequest,
 }
 
@@ -55,13 +55,13 @@ impl ProtocolError {
             out.extend_from_slice(text.as_bytes());
         } else if let ProtocolError::ExpectedDollar(byte) = *self {
             out.extend_from_slice(b"Protocol error: expected '$', got '");
-            // A line end inside of the reply would end it early, so it is sent as a space.
+            // A line end inside the reply would end it early, so it is sent as a space.
             out.push(if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });
             out.push(b'\'');
         }
     }
 
-    /// The text for the server's own log, which differs from the client's in places.
+    /// The text for the server's own log, which differs in places from the client's.
     pub fn log_reason(&self) -> &'static str {
         match self {
             ProtocolError::TooBigMultibulkCountString => "too big mbulk count string",

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Inline requests: a plain line of words, as typed into telnet or sent by simple clients.
 //!
-//! Configuration files and `redis-cli` use the same quoting rules, so [`split_words`] stands alone:
-//! words are separated by blanks; `"..."` understands `\n \r \t \b \a`, `\xHH` and `\` before any
-//! other byte as that byte; `'...'` understands `\'` alone; a closing quote ends its word and must
-//! be followed by a blank or the end. A quote may open in the middle of a word: `ab"c d"` is the
-//! word `abc d`.
+//! Configuration files and `redis-cli` use the same quoting rules, so [`split_words`] is
+//! independent: words are separated by blanks; `"..."` understands `\n \r \t \b \a`, `\xHH`, and
+//! `\` before any other byte as that byte; `'...'` understands only `\'`; a closing quote ends
+//! its word and must be followed by a blank or the end. A quote may open in the middle of a word:
+//! `ab"c d"` is the word `abc d`.
 
-/// The error of [`split_words`]: a quote was left open, or closed right before another byte.
+/// The error of [`split_words`]: a quote was left open, or closed directly before another byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnbalancedQuotes;
 
@@ -31,15 +31,15 @@ pub fn split_words(line: &[u8]) -> Result<Vec<Vec<u8>>, UnbalancedQuotes> {
     }
 }
 
-/// Reads one word from the start of `rest`; returns it and the rest.
+/// Reads one word from the start of `rest`. Returns the word and the remaining bytes.
 fn take_word(mut rest: &[u8]) -> Result<(Vec<u8>, &[u8]), UnbalancedQuotes> {
     let mut word = Vec::new();
     while let [byte, tail @ ..] = rest {
         match byte {
             b'"' => return take_double_quoted(word, tail),
             b'\'' => return take_single_quoted(word, tail),
-            // Vertical tabs and form feeds separate words but do not end one that has begun, as in
-            // Redis.
+            // As in Redis, vertical tabs and form feeds separate words but do not end a word that
+            // has begun.
             b' ' | b'\n' | b'\r' | b'\t' | 0 => return Ok((word, tail)),
             _ => word.push(*byte),
         }
@@ -100,7 +100,8 @@ fn end_of_quotes(word: Vec<u8>, rest: &[u8]) -> Result<(Vec<u8>, &[u8]), Unbalan
     }
 }
 
-/// What C's `isspace` accepts, and the vertical tab that `is_ascii_whitespace` leaves out.
+/// The bytes accepted by C's `isspace`, including the vertical tab that `is_ascii_whitespace`
+/// leaves out.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
@@ -113,8 +114,8 @@ fn hex_digit(byte: u8) -> u8 {
     }
 }
 
-/// Writes a word in double quotes, escaping everything that is not printable ASCII; [`split_words`]
-/// reads it back.
+/// Writes a word in double quotes, escaping everything but printable ASCII; [`split_words`] reads
+/// it back.
 pub fn push_quoted(out: &mut Vec<u8>, word: &[u8]) {
     out.push(b'"');
     for &byte in word {

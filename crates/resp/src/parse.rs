@@ -7,42 +7,43 @@
 //! buffer.
 //!
 //! Flow: [`RequestParser::next`] first tries the shape of nearly every request (up to nine
-//! arguments, all of them received) in one pass without state. Anything else goes through `resume`,
-//! which implements every rule and keeps its position:
+//! arguments, all received) in one stateless pass. Anything else goes through `resume`, which
+//! implements every rule and keeps its position:
 //! - a short incomplete request is parsed again later from its start, since keeping its state would
 //!   cost an allocation;
 //! - past [`KEEP_PLACE_MIN`] bytes the position is kept, so a request in many pieces costs linear
 //!   time;
 //! - a big argument is left to the caller, who receives it into memory of its own.
 //!
-//! The rules (limits, line ends, error texts) are those of Redis 7.2, byte for byte, with its
-//! oddities: a line ends at `\r` and any next byte; the two bytes after an argument are not
-//! checked; a NUL byte in a line hides its end. One rule is stricter: a line above 64 KiB is always
-//! refused, while Redis may accept one that happens to arrive in a single read. So the meaning of a
-//! stream never depends on its pieces.
+//! The rules (limits, line ends, error texts) are those of Redis 7.2, byte for byte, including
+//! its quirks: a line ends at `\r` and any next byte; the two bytes after an argument are not
+//! checked; a NUL byte in a line hides its end. One rule is stricter: a line above 64 KiB is
+//! always refused, while Redis may accept one that happens to arrive in a single read. So the
+//! meaning of a stream never depends on how it is split.
 //!
-//! It must never panic on any input, go beyond the buffer, or reserve memory for announced counts.
+//! The parser must never panic on any input, read beyond the buffer, or reserve memory for
+//! announced counts.
 
 use crate::error::ProtocolError;
 use crate::inline::split_words;
 use std::ops::Range;
 
-/// Longest line (counts, lengths, inline requests) in bytes without its end.
+/// Maximum length of a line (counts, lengths, inline requests) in bytes, without its end.
 const LINE_LEN_MAX: usize = 64 * 1024;
 /// Maximum number of arguments of a request.
 const ARGUMENTS_MAX: i64 = i32::MAX as i64;
 /// Maximum number of arguments of a request before authentication.
 const UNAUTHENTICATED_ARGUMENTS_MAX: i64 = 10;
-/// Longest argument in bytes before authentication.
+/// Maximum length of an argument in bytes before authentication.
 const UNAUTHENTICATED_BULK_LEN_MAX: u64 = 16 * 1024;
-/// An incomplete request of at least this many bytes keeps its state. Below, parsing again costs
-/// less than an allocation.
+/// An incomplete request of at least this many bytes keeps its state. Below that, parsing again
+/// costs less than an allocation.
 const KEEP_PLACE_MIN: usize = 512;
 /// Maximum number of spans reserved for an announced count.
 const RESERVE_MAX: u32 = 1024;
 
 /// One argument: bytes `start..start + len` of the buffer given to [`RequestParser::next`], or,
-/// where [`Span::is_big`], the `len`-th big argument of its request (0, 1, ...), which the caller
+/// if [`Span::is_big`], the `len`-th big argument of its request (0, 1, ...), which the caller
 /// received itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -59,7 +60,7 @@ impl Span {
         self.start == Span::BIG
     }
 
-    /// The location of the argument's bytes; meaningless for a big one.
+    /// The range of the argument's bytes; meaningless for a big one.
     #[inline]
     pub fn range(self) -> Range<usize> {
         debug_assert!(!self.is_big(), "a big argument is not in the buffer");
@@ -73,7 +74,7 @@ impl Span {
 pub struct Limits {
     /// Longest argument (`proto-max-bulk-len`).
     pub bulk_len_max: u64,
-    /// False while the client must still authenticate: ten arguments of 16 KiB are then the limit.
+    /// False until the client has authenticated: the limit is then ten arguments of 16 KiB.
     pub authenticated: bool,
     /// Incomplete arguments of at least this length are left to the caller.
     pub big_argument_min: usize,
@@ -86,7 +87,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The longest argument allowed at present.
+    /// The longest argument currently allowed.
     #[inline]
     fn bulk_len_max_now(&self) -> u64 {
         if self.authenticated {
@@ -100,18 +101,19 @@ impl Limits {
 /// The result of [`RequestParser::next`] for the start of the buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A whole request; its spans were pushed. It occupied `buf[..consumed]`, not counting big
-    /// arguments. There are no spans for an empty request: `*0`, `*-1`, an empty line.
+    /// A whole request; its spans have been pushed. It occupied `buf[..consumed]`, not counting
+    /// big arguments. An empty request (`*0`, `*-1`, an empty line) has no spans.
     Request { consumed: usize },
-    /// A whole inline request: its arguments, unquoted, and the bytes it occupied.
+    /// A whole inline request: its unquoted arguments, and the bytes it occupied.
     Inline { consumed: usize, arguments: Vec<Vec<u8>> },
     /// `buf` ends within a request (or is empty). Call again with the same bytes followed by more.
     Incomplete,
-    /// The next argument has `len` bytes, at least [`Limits::big_argument_min`], and is incomplete
-    /// (or its line end is). It begins at `buf[start..]`, where up to `len + 1` bytes of it and its
-    /// line end may have arrived. The caller takes these, receives the rest of the `len + 2` bytes
-    /// into memory of its own, truncates its buffer to `..start`, calls
-    /// [`RequestParser::big_argument_done`] and then `next` with `..start` followed by later bytes.
+    /// The next argument has `len` bytes, at least [`Limits::big_argument_min`], and it or its
+    /// line end is incomplete. It starts at `buf[start..]`, where up to `len + 1` bytes of it and
+    /// its line end may have arrived. The caller takes these, receives the rest of the `len + 2`
+    /// bytes into its own memory, truncates its buffer to `..start`, calls
+    /// [`RequestParser::big_argument_done`] and then `next` with `..start` followed by later
+    /// bytes.
     BigArgument { start: usize, len: usize },
     /// The rest of the stream is invalid. The parser is reset; the connection must be closed.
     Error(ProtocolError),
@@ -119,7 +121,7 @@ pub enum Step {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// At the start of a request, without any bytes seen.
+    /// At the start of a request, before any of its bytes.
     #[default]
     Idle,
     /// At the start of a request that was seen in part and will be parsed again from its start.
@@ -128,19 +130,19 @@ enum Phase {
     Inline,
     /// Within the line of the argument count.
     Count,
-    /// Within the line of an argument's length, or behind the last argument when none remain.
+    /// Within the line of an argument's length, or after the last argument if none remain.
     Length,
     /// Within an argument of known length.
     Body,
 }
 
-/// The state of one connection's request stream: 64 bytes, and no heap memory unless a long request
-/// is half read.
+/// The state of one connection's request stream: 64 bytes, and no heap memory unless a long
+/// request is partly read.
 #[derive(Debug, Default)]
 pub struct RequestParser {
-    /// Spans of an incomplete request, from its start. Only while the state is kept.
+    /// Spans of an incomplete request, from its start. Used only while the state is kept.
     partial: Vec<Span>,
-    /// Bytes of the request already parsed; the current line or body begins here.
+    /// Bytes of the request already parsed; the current line or body starts here.
     position: usize,
     /// Length of the current argument, in phase `Body`.
     bulk_len: usize,
@@ -155,7 +157,7 @@ pub struct RequestParser {
 
 impl RequestParser {
     /// Reads one request from the start of `buf`. Pushes its spans to `spans`, which may contain
-    /// those of earlier requests and is unchanged unless the result is [`Step::Request`]. Spans
+    /// spans of earlier requests and is unchanged unless the result is [`Step::Request`]. Spans
     /// count from the start of this call's `buf`.
     ///
     /// After [`Step::Incomplete`] the next call must pass the same bytes again, followed by more.
@@ -170,7 +172,7 @@ impl RequestParser {
         self.resume(buf, limits, spans)
     }
 
-    /// To be called once the argument of [`Step::BigArgument`] has been received.
+    /// Must be called once the argument of [`Step::BigArgument`] has been received.
     pub fn big_argument_done(&mut self) {
         debug_assert_eq!(self.phase, Phase::Body, "no big argument is being received");
         if self.phase == Phase::Body {
@@ -180,7 +182,7 @@ impl RequestParser {
         }
     }
 
-    /// True if part of a request was seen and the rest is expected.
+    /// True if part of a request has been seen and the rest is expected.
     pub fn is_mid_request(&self) -> bool {
         self.phase != Phase::Idle
     }
@@ -190,7 +192,7 @@ impl RequestParser {
         *self = RequestParser::default();
     }
 
-    /// Parses by the whole set of rules, from where the last call stopped.
+    /// Parses by the full set of rules, from where the last call stopped.
     #[inline(never)]
     fn resume(&mut self, buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Step {
         if matches!(self.phase, Phase::Idle | Phase::Again) {
@@ -210,8 +212,8 @@ impl RequestParser {
         }
     }
 
-    /// Starts a request: spans go straight to the caller and move here only if the state must be
-    /// kept.
+    /// Starts a request: spans go directly to the caller, and move to `self` only if the state
+    /// must be kept.
     fn begin(&mut self, buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Step {
         self.reset();
         self.phase = match buf.first() {
@@ -335,7 +337,7 @@ impl RequestParser {
         let (start, len) = (self.position, self.bulk_len);
         match start.checked_add(len).and_then(|end| end.checked_add(2)) {
             Some(end) if end <= buf.len() => {
-                // `start` is below u32::MAX, the mark of a big argument, whenever the end fits.
+                // `start` is below u32::MAX, the marker of a big argument, whenever the end fits.
                 if u32::try_from(end).is_err() {
                     return Err(Step::Error(ProtocolError::TooBigRequest));
                 }
@@ -347,8 +349,8 @@ impl RequestParser {
         }
     }
 
-    /// The current line up to its `\r`, if that and one more byte have arrived. `Err` holds the
-    /// step to return.
+    /// The current line up to its `\r`, if the `\r` and one more byte have arrived. `Err` holds
+    /// the step to return.
     fn line<'a>(&mut self, buf: &'a [u8], too_long: ProtocolError) -> Result<&'a [u8], Step> {
         let rest = buf.get(self.position..).unwrap_or(&[]);
         match self.find_line_end(rest, b'\r') {
@@ -377,8 +379,8 @@ impl RequestParser {
         }
     }
 
-    /// Finds `end` in the first [`LINE_LEN_MAX`] + 1 bytes of `rest`, skipping bytes that were
-    /// searched before. A NUL byte stops the search for good: no line that contains one ever ends.
+    /// Finds `end` in the first [`LINE_LEN_MAX`] + 1 bytes of `rest`, skipping bytes already
+    /// searched. A NUL byte stops the search permanently: no line that contains one ever ends.
     fn find_line_end(&mut self, rest: &[u8], end: u8) -> Option<usize> {
         let window = &rest[..rest.len().min(LINE_LEN_MAX + 1)];
         let from = (self.scanned as usize).min(window.len());
@@ -389,7 +391,7 @@ impl RequestParser {
     }
 }
 
-/// Parses a whole request of one to nine plain arguments; `None`, with `spans` unchanged, for
+/// Parses a whole request of one to nine plain arguments. `None`, with `spans` unchanged, for
 /// anything else.
 #[inline(always)]
 fn plain_request(buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Option<usize> {
@@ -411,7 +413,7 @@ fn plain_request(buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Option<u
     Some(position)
 }
 
-/// Parses one argument at `position`; returns its span and the position after it. `None` if it is
+/// Parses one argument at `position`. Returns its span and the position after it; `None` if it is
 /// incomplete, too long, or in an unusual form. `buf` must be shorter than 4 GiB.
 #[inline(always)]
 fn plain_argument(buf: &[u8], position: usize, len_max: u64) -> Option<(Span, usize)> {
@@ -428,7 +430,8 @@ fn plain_argument(buf: &[u8], position: usize, len_max: u64) -> Option<(Span, us
     Some((Span { start: start as u32, len: len as u32 }, end))
 }
 
-/// Reads `$len\r\n` with three to seven digits: the length, and the bytes of the line.
+/// Reads `$len\r\n` with three to seven digits. Returns the length of the argument and of the
+/// line.
 #[inline]
 fn long_length(rest: &[u8]) -> Option<(usize, usize)> {
     let [b'$', first @ b'1'..=b'9', rest @ ..] = rest else { return None };
@@ -463,7 +466,7 @@ fn integer(text: &[u8]) -> Option<i64> {
         if !byte.is_ascii_digit() {
             return None;
         }
-        // Counting downwards reaches i64::MIN too.
+        // Counting downwards includes i64::MIN.
         value = value.checked_mul(10)?.checked_sub(i64::from(byte - b'0'))?;
     }
     if negative { Some(value) } else { value.checked_neg() }

@@ -3,13 +3,13 @@
 //!
 //! HOT PATH: no system call; allocation only to grow.
 //!
-//! The stream is `bytes[sent..end]` with each attachment inserted at its position. `bytes` is kept
-//! initialised beyond `end` (with zeros or stale replies), so writing is a store and an addition,
-//! with no zero-filling before it and no unsafe code; stale bytes never leave, since only `..end`
-//! is ever shown.
+//! The stream is `bytes[sent..end]` with each attachment inserted at its position. `bytes` is
+//! kept initialised beyond `end` (with zeros or stale replies), so writing is a store and an
+//! addition, without zero-filling or unsafe code. Stale bytes are never sent, since only `..end`
+//! is ever exposed.
 //!
-//! Positions returned to callers ([`Mark`], header places) count from the start of `bytes` and are
-//! valid until the next [`Pending::consume`].
+//! Positions returned to callers ([`Mark`], header positions) count from the start of `bytes` and
+//! are valid until the next [`Pending::consume`].
 
 use braid_base::blob::Blob;
 use std::collections::VecDeque;
@@ -17,13 +17,13 @@ use std::io::IoSlice;
 
 /// The first growth, in bytes.
 const CAPACITY_MIN: usize = 512;
-/// Sent bytes are removed from the front of a buffer that never runs empty once there are this
-/// many.
+/// Number of sent bytes from which they are removed from the front of a buffer that never runs
+/// empty.
 const COMPACT_MIN: usize = 64 * 1024;
 
 #[derive(Debug)]
 struct Attachment {
-    /// Bytes of the buffer before it.
+    /// Number of buffer bytes before the attachment.
     at: usize,
     blob: Blob,
 }
@@ -43,19 +43,20 @@ pub(crate) struct Pending {
     /// Bytes sent, at most `end`.
     sent: usize,
     attachments: VecDeque<Attachment>,
-    /// Bytes sent of the first attachment. When above zero, `sent` equals its position.
+    /// Bytes of the first attachment already sent. If above zero, `sent` equals the attachment's
+    /// position.
     attachment_sent: usize,
     /// Bytes in all attachments.
     attached_bytes: usize,
 }
 
 impl Pending {
-    /// Takes over a buffer, whose content is sent first.
+    /// Takes over a buffer; its content is sent first.
     pub fn from_vec(bytes: Vec<u8>) -> Pending {
         Pending { end: bytes.len(), bytes, ..Pending::default() }
     }
 
-    /// Returns the buffer with its pending bytes, leaving this empty and without memory.
+    /// Returns the buffer with its pending bytes, leaving `self` empty and without memory.
     /// Attachments are dropped.
     pub fn take_vec(&mut self) -> Vec<u8> {
         let mut taken = std::mem::take(self);
@@ -66,14 +67,14 @@ impl Pending {
         taken.bytes
     }
 
-    /// Returns the buffer as it is, with stale bytes that need no zero-filling, leaving this
+    /// Returns the buffer as it is, with stale bytes that need no zero-filling, leaving `self`
     /// without memory.
     pub fn take_spare(&mut self) -> Vec<u8> {
         self.clear();
         std::mem::take(&mut self.bytes)
     }
 
-    /// Drops everything pending and writes into `spare`, over its content.
+    /// Drops everything pending, and writes into `spare` from now on, over its content.
     pub fn reuse(&mut self, spare: Vec<u8>) {
         self.clear();
         self.bytes = spare;
@@ -97,7 +98,7 @@ impl Pending {
         self.bytes[self.end..].first_chunk_mut().expect("the buffer was grown")
     }
 
-    /// Adds `len` bytes, already written through [`Pending::room`], to the pending ones.
+    /// Adds `len` bytes, already written through [`Pending::room`], to the pending bytes.
     #[inline(always)]
     pub fn advance(&mut self, len: usize) {
         debug_assert!(self.end + len <= self.bytes.len());
@@ -120,8 +121,7 @@ impl Pending {
     #[inline(never)]
     fn grow(&mut self, len: usize) {
         let want = self.end.checked_add(len).expect("replies fit the address space");
-        // Doubling makes both the moves of a growing buffer and the zeros of a fresh one cheap on
-        // average.
+        // Doubling amortises both the copying of a growing buffer and the zeroing of new memory.
         let initialised = want.max(self.bytes.len() * 2).max(CAPACITY_MIN);
         let capacity = self.bytes.capacity();
         self.bytes.resize(if want <= capacity { initialised.min(capacity) } else { initialised }, 0);
@@ -133,7 +133,7 @@ impl Pending {
         self.attachments.push_back(Attachment { at: self.end, blob });
     }
 
-    /// Opens a gap of `len` bytes at `mark`, moving everything after it, and returns it for
+    /// Opens a gap of `len` bytes at `mark`, moving everything after it. Returns the gap for
     /// writing.
     pub fn open_gap(&mut self, mark: Mark, len: usize) -> &mut [u8] {
         self.room(len);
@@ -152,7 +152,7 @@ impl Pending {
         &mut self.bytes[mark.end..mark.end + len]
     }
 
-    /// The last `len` bytes written, without the last `tail` of them.
+    /// The last `len` bytes written, excluding the last `tail` of them.
     #[inline(always)]
     pub fn written_before(&mut self, len: usize, tail: usize) -> &mut [u8] {
         &mut self.bytes[self.end - len..self.end - tail]
@@ -215,7 +215,8 @@ impl Pending {
         }
     }
 
-    /// Lists the pending bytes, in order, until `out` has `max` slices. Empty pieces are left out.
+    /// Lists the pending bytes, in order, until `out` has `max` slices. Empty slices are left
+    /// out.
     pub fn io_slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>, max: usize) {
         let mut push = |slice: &'a [u8]| {
             if !slice.is_empty() && out.len() < max {
@@ -233,7 +234,7 @@ impl Pending {
         push(&self.bytes[from..self.end]);
     }
 
-    /// Removes the first `count` pending bytes, which were sent.
+    /// Removes the first `count` pending bytes, which have been sent.
     pub fn consume(&mut self, count: usize) {
         debug_assert!(count <= self.len(), "more was sent than was pending");
         let mut count = count;
@@ -262,7 +263,8 @@ impl Pending {
         }
     }
 
-    /// Moves the pending bytes to the front. Moves fewer bytes than were sent since the last time.
+    /// Moves the pending bytes to the front. Moves fewer bytes than were sent since the last
+    /// compaction.
     #[cold]
     fn compact(&mut self) {
         self.bytes.copy_within(self.sent..self.end, 0);

@@ -2,13 +2,13 @@
 //! The reply encoder: every RESP2 and RESP3 type. HOT PATH: no system call; allocation only to grow
 //! the buffer.
 //!
-//! A command body writes its reply by meaning (a map, a double, nothing), and the buffer picks the
-//! form in the client's protocol. Bytes are written where they are sent from; values of 16 KiB and
-//! more are attached by reference and never copied. The event loop takes it all from
+//! A command body writes its reply by meaning (a map, a double, a null), and the buffer picks the
+//! form in the client's protocol. Bytes are written where they are sent from; values of 16 KiB
+//! and more are attached by reference and never copied. The event loop takes the result from
 //! [`ReplyBuffer::io_slices`].
 //!
-//! A status or error line must never contain a line end, and a header's count must be right. The
-//! first is ensured here; the second is the caller's duty, eased by deferred headers
+//! A status or error line must never contain a line end, and a header's count must be right. This
+//! module ensures the first; the second is the caller's duty, made easier by deferred headers
 //! ([`ReplyBuffer::begin_array`]).
 
 use crate::decimal::{DECIMAL_LEN_MAX, digit_count, write_signed, write_unsigned};
@@ -27,7 +27,7 @@ const HEADER_LEN_MAX: usize = DECIMAL_LEN_MAX + 3;
 /// Bytes reserved for a deferred header: enough for counts up to 9.
 const DEFERRED_LEN: usize = 4;
 
-/// A client's protocol: RESP2, until `HELLO 3`.
+/// A client's protocol: RESP2 until `HELLO 3`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     #[default]
@@ -78,7 +78,7 @@ impl ReplyBuffer {
     }
 
     /// An error line, without `-` but with its code: `ERR no such key`. Line ends in the text are
-    /// sent as spaces, and those at its end are left out.
+    /// sent as spaces; trailing ones are left out.
     pub fn error(&mut self, text: &str) {
         self.line(b'-', text.trim_end_matches(['\r', '\n']).as_bytes());
     }
@@ -89,7 +89,7 @@ impl ReplyBuffer {
         self.line(b'-', &text[..end]);
     }
 
-    /// The error line for a violation of the protocol.
+    /// The error line for a protocol violation.
     pub fn protocol_error(&mut self, error: &ProtocolError) {
         let mut text = b"ERR ".to_vec();
         error.write_message(&mut text);
@@ -102,8 +102,8 @@ impl ReplyBuffer {
         self.bulk_reserve(bytes.len()).copy_from_slice(bytes);
     }
 
-    /// A string of `len` bytes, which the caller must write into the returned slice as a whole (it
-    /// may contain stale bytes).
+    /// A string of `len` bytes; the caller must fill the whole returned slice (it may contain
+    /// stale bytes).
     #[inline]
     pub fn bulk_reserve(&mut self, len: usize) -> &mut [u8] {
         let room = self.pending.room(len + HEADER_LEN_MAX + 2);
@@ -178,7 +178,7 @@ impl ReplyBuffer {
         }
     }
 
-    /// A double in its shortest form that reads back the same; a string in RESP2.
+    /// A double in its shortest round-trip form; a string in RESP2.
     pub fn double(&mut self, value: f64) {
         let text = DoubleText::new(value);
         match self.protocol {
@@ -212,7 +212,7 @@ impl ReplyBuffer {
         }
     }
 
-    /// Bytes that are already an encoded reply, or a part of one.
+    /// Bytes that already are an encoded reply, or a part of one.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.pending.put_slice(bytes);
@@ -248,7 +248,7 @@ impl ReplyBuffer {
     }
 }
 
-/// Aggregates: each method writes the header, and the elements follow as replies of their own.
+/// Aggregates: each method writes the header, and the elements follow as separate replies.
 impl ReplyBuffer {
     /// `count` elements follow.
     #[inline]
@@ -274,7 +274,7 @@ impl ReplyBuffer {
         }
     }
 
-    /// A message that answers no request, of `count` elements; an array in RESP2.
+    /// A push message of `count` elements, which answers no request; an array in RESP2.
     #[inline]
     pub fn push(&mut self, count: usize) {
         match self.protocol {
@@ -283,8 +283,8 @@ impl ReplyBuffer {
         }
     }
 
-    /// Attributes of the reply after them: `count` pairs follow. RESP2 has no attributes: nothing
-    /// is written then, the result is false, and the caller leaves the pairs out.
+    /// Attributes of the following reply: `count` pairs follow. RESP2 has no attributes: then
+    /// nothing is written, the result is false, and the caller must leave out the pairs.
     #[inline]
     pub fn attribute(&mut self, count: usize) -> bool {
         if self.protocol == Protocol::Resp3 {
@@ -293,10 +293,10 @@ impl ReplyBuffer {
         self.protocol == Protocol::Resp3
     }
 
-    /// Begins an array whose count is not known yet. The elements follow; then
+    /// Starts an array whose count is not known yet. The elements follow, then
     /// [`ReplyBuffer::end_array`]. Deferred headers nest: the last one begun ends first. Nothing
-    /// may be consumed between begin and end; to give up, truncate to a [`ReplyBuffer::mark`] taken
-    /// before.
+    /// may be consumed between begin and end; to give up, truncate to a [`ReplyBuffer::mark`]
+    /// taken before.
     #[inline]
     pub fn begin_array(&mut self) -> Deferred {
         let mark = self.pending.mark();
@@ -353,24 +353,25 @@ impl ReplyBuffer {
 
 /// The buffer as a whole.
 impl ReplyBuffer {
-    /// An empty buffer, without memory yet.
+    /// An empty buffer without memory.
     pub fn new(protocol: Protocol) -> ReplyBuffer {
         ReplyBuffer { protocol, pending: Pending::default(), limit: 0 }
     }
 
     /// A buffer that uses the memory of `bytes`, whose content is pending first (pass a cleared
-    /// one).
+    /// vector).
     pub fn from_vec(protocol: Protocol, bytes: Vec<u8>) -> ReplyBuffer {
         ReplyBuffer { protocol, pending: Pending::from_vec(bytes), limit: 0 }
     }
 
-    /// Takes the memory with the pending bytes; drops attachments. The buffer is then as new.
+    /// Takes the memory with the pending bytes; drops attachments. The buffer is then like a new
+    /// one.
     pub fn take_vec(&mut self) -> Vec<u8> {
         self.pending.take_vec()
     }
 
-    /// Takes the memory for use by another client, leaving this without any. Pending bytes are
-    /// dropped.
+    /// Takes the memory for use by another client, leaving this buffer without any. Pending bytes
+    /// are dropped.
     #[inline]
     pub fn take_spare(&mut self) -> SpareBuffer {
         SpareBuffer(self.pending.take_spare())
@@ -382,14 +383,14 @@ impl ReplyBuffer {
         self.pending.reuse(spare.0);
     }
 
-    /// The present end, to return to with [`ReplyBuffer::truncate`]. Valid until the next
+    /// The current end, to return to with [`ReplyBuffer::truncate`]. Valid until the next
     /// `consume`.
     #[inline]
     pub fn mark(&self) -> Mark {
         self.pending.mark()
     }
 
-    /// Drops everything that was written since `mark`.
+    /// Drops everything written since `mark`.
     pub fn truncate(&mut self, mark: Mark) {
         self.pending.truncate(mark);
     }
@@ -400,8 +401,9 @@ impl ReplyBuffer {
         self.pending.len()
     }
 
-    /// Sets the number of pending bytes beyond which the client is dropped (0: never). Nothing is
-    /// enforced here: bodies with unbounded output check [`ReplyBuffer::is_full`] in between.
+    /// Sets the number of pending bytes beyond which the client is dropped (0 means never).
+    /// Nothing is enforced here: bodies with unbounded output check [`ReplyBuffer::is_full`] as
+    /// they go.
     #[inline]
     pub fn set_limit(&mut self, bytes: usize) {
         self.limit = bytes;
@@ -419,7 +421,7 @@ impl ReplyBuffer {
         self.limit != 0 && self.pending.len() > self.limit
     }
 
-    /// True when there is nothing to send.
+    /// True if there is nothing to send.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
@@ -430,7 +432,7 @@ impl ReplyBuffer {
         self.pending.clear();
     }
 
-    /// Appends the pending slices to `out`, in order, as long as `out` has fewer than `max` slices.
+    /// Appends the pending slices to `out`, in order, until `out` has `max` slices.
     pub fn io_slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>, max: usize) {
         self.pending.io_slices(out, max);
     }
@@ -441,7 +443,8 @@ impl ReplyBuffer {
         self.pending.as_contiguous()
     }
 
-    /// Removes the first `count` pending bytes, which were sent. At most [`ReplyBuffer::len`].
+    /// Removes the first `count` pending bytes, which have been sent. At most
+    /// [`ReplyBuffer::len`].
     #[inline]
     pub fn consume(&mut self, count: usize) {
         self.pending.consume(count);
@@ -473,13 +476,13 @@ fn write_header(kind: u8, count: u64, out: &mut [u8]) -> usize {
     end_line(out, digits)
 }
 
-/// The place for digits behind the first byte of a header.
+/// The room for digits after the first byte of a header.
 #[inline(always)]
 fn digits_of(header: &mut [u8; HEADER_LEN_MAX]) -> &mut [u8; DECIMAL_LEN_MAX] {
     header[1..].first_chunk_mut().expect("a header has room for all digits")
 }
 
-/// Ends a header after its digits; returns the length of the line.
+/// Ends a header after its digits. Returns the length of the line.
 #[inline(always)]
 fn end_line(header: &mut [u8; HEADER_LEN_MAX], digits: usize) -> usize {
     header[digits + 1..digits + 3].copy_from_slice(b"\r\n");

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Encodes requests and strings: arrays of bulk strings, as sent by clients, and as used by the
-//! append-only file and replicas.
+//! Encodes requests and strings as arrays of bulk strings, the form that clients send and that
+//! the append-only file and replicas use.
 //!
-//! HOT PATH ([`write`]): no allocation, no system call. The caller knows the length beforehand.
-//! <https://redis.io/docs/latest/develop/reference/protocol-spec/#sending-commands-to-a-redis-server>
+//! HOT PATH ([`write()`]): no allocation, no system call. The caller knows the length beforehand.
+//!
+//! Source: "Sending commands to a Redis server" in
+//! <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
 
 use crate::decimal::{DECIMAL_LEN_MAX, write_unsigned};
 
@@ -22,7 +24,7 @@ pub fn push_bulk(out: &mut Vec<u8>, text: &[u8]) {
     write_bulk(&mut room(out, bulk_len(text.len())), text);
 }
 
-/// The next `len` bytes of `out`, for writing.
+/// Extends `out` by `len` bytes and returns them for writing.
 #[inline]
 fn room(out: &mut Vec<u8>, len: usize) -> &mut [u8] {
     let before = out.len();
@@ -30,7 +32,7 @@ fn room(out: &mut Vec<u8>, len: usize) -> &mut [u8] {
     &mut out[before..]
 }
 
-/// Number of bytes that [`write`] fills.
+/// Number of bytes that [`write()`] fills.
 #[inline]
 pub fn encoded_len(args: &[&[u8]]) -> usize {
     head_len(args.len()) + args.iter().map(|arg| bulk_len(arg.len())).sum::<usize>()
@@ -59,7 +61,7 @@ pub fn write_bulk(to: &mut &mut [u8], text: &[u8]) {
     write_array(to, *b"\r\n");
 }
 
-/// Length of a line with a kind and a number.
+/// Length of a line that holds a type byte and a number.
 #[inline(always)]
 fn head_len(number: usize) -> usize {
     match number {
@@ -86,9 +88,9 @@ fn write_head(to: &mut &mut [u8], kind: u8, number: usize) {
     }
 }
 
-/// As [`write_bytes`], as stores of whole words: copied by a function, bytes put together just
-/// before are read back while they are still on their way to memory, which takes longer than all
-/// the rest.
+/// As [`write_bytes`], as stores of whole words. If a function copied the bytes, it would read
+/// back bytes assembled just before, while they are still on their way to memory; that stall
+/// takes longer than everything else.
 #[inline(always)]
 fn write_array<const N: usize>(to: &mut &mut [u8], bytes: [u8; N]) {
     let (now, later) = std::mem::take(to).split_first_chunk_mut().expect("room for the whole request");

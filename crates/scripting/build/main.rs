@@ -11,7 +11,7 @@ mod patches;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// The parts of Lua's source that are built: the core and the libraries for scripts. No files, no
+/// The Lua sources to build: the core and the libraries that scripts may use. No files, no
 /// processes, no modules, no debugger.
 const FILES: &[&str] = &[
     "lapi", "lauxlib", "lbaselib", "lcode", "ldebug", "ldo", "ldump", "lfunc", "lgc", "llex", "lmathlib",
@@ -21,7 +21,7 @@ const FILES: &[&str] = &[
 
 fn main() {
     println!("cargo:rerun-if-changed=build");
-    // Within the repository, so that it is found however Braid is built: offline, vendored, by
+    // Inside the repository, so that it is found however Braid is built: offline, vendored, by
     // `cargo install --git`.
     let manifest = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let source = PathBuf::from(manifest).join("../../third_party/lua-5.1.5");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The changes to Lua 5.1.5: read-only tables, a secure hash of strings, interruption wherever it
-//! can take long, and fixes of known weaknesses.
+//! The changes to Lua 5.1.5: read-only tables, a secure string hash, interruption of every
+//! operation that can take long, and fixes of known weaknesses.
 
 /// One change of one file.
 pub struct Patch {

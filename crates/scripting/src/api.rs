@@ -156,8 +156,8 @@ fn run_command(lua: Lua<'_>, shared: &mut Shared) -> Result<bool, Raise> {
         Some(args) => {
             let mut reply = std::mem::take(&mut shared.reply);
             reply.clear();
-            // A reply must not exceed the script's memory either; bodies with large replies check
-            // this limit.
+            // A reply must not exceed the script's remaining memory; bodies with large replies
+            // check this limit.
             reply.set_limit(shared.memory.room().map_or(0, |room| room.max(1)));
             let outcome = shared.host().map(|host| host.call(&args, &mut reply));
             shared.reply = reply;
@@ -179,7 +179,7 @@ fn run_command(lua: Lua<'_>, shared: &mut Shared) -> Result<bool, Raise> {
         }
         Some(Some(Called::Replied | Called::Refused)) => {
             lua.set_top(0);
-            // A full buffer may end anywhere.
+            // A full buffer may end in the middle of a value.
             let pushed = if shared.reply.is_full() {
                 Err(convert::no_memory())
             } else {
@@ -194,10 +194,10 @@ fn run_command(lua: Lua<'_>, shared: &mut Shared) -> Result<bool, Raise> {
     }
 }
 
-/// A larger buffer is not kept for the next command's reply.
+/// A larger reply buffer is freed instead of being kept for the next command.
 const REPLY_KEPT: usize = 128 * 1024;
 
-/// Ends with an error in the form of commands' errors.
+/// Raises an error in the format of command errors.
 fn fail(lua: Lua<'_>, message: &str) -> Result<c_int, Raise> {
     push_error(lua, message);
     Err(Raise::Value)
@@ -318,7 +318,7 @@ fn debug(_: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
     Ok(0)
 }
 
-/// Effects have long been what is replicated; the function exists for scripts that call it.
+/// Scripts are always replicated by their effects; the function exists for scripts that call it.
 fn replicate_commands(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
     lua.push_boolean(true);
     Ok(1)

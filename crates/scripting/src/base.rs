@@ -24,8 +24,8 @@ pub(crate) fn install(lua: Lua<'_>, shared: *mut Shared) {
     lua.raw_set_field(GLOBALS, "os");
 }
 
-/// As Lua's, but an error that is a table with a text in `err` is returned as that text, as scripts
-/// expect that were written before errors were tables.
+/// Like Lua's, but an error that is a table with a string field `err` is returned as that string:
+/// scripts written before errors were tables expect it.
 unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     // SAFETY: called by Lua. No Rust value with a destructor is here, so whatever jumps may.
     unsafe {

@@ -5,9 +5,9 @@
 //! its generation; a thread with a VM of an older generation makes a new one before it runs
 //! anything.
 //!
-//! Of the scripts known from EVAL alone, the most recently used are kept ([`EVAL_SCRIPTS_MAX`]),
-//! because a client that puts values into its scripts' text must not fill the memory. Threads drop
-//! evicted scripts when they next meet them, or after a number of evictions.
+//! Of the scripts known only from EVAL, the most recently used are kept ([`EVAL_SCRIPTS_MAX`]),
+//! because a client that embeds values in its scripts must not fill the memory. Threads drop
+//! their copies of evicted scripts on the next encounter, or after a number of evictions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -25,8 +25,8 @@ use crate::speculation::SpeculationHistory;
 /// A SHA-1.
 pub type Sha = [u8; 20];
 
-/// Number of scripts kept that came with EVAL and not with SCRIPT LOAD, as in Redis from 7.4 on and
-/// Valkey from 8.0 on.
+/// Number of EVAL scripts kept (those not loaded by SCRIPT LOAD), as in Redis since 7.4 and
+/// Valkey since 8.0.
 const EVAL_SCRIPTS_MAX: usize = 500;
 
 /// A script run by EVAL or loaded by SCRIPT LOAD.
@@ -36,7 +36,7 @@ pub struct Script {
     pub name: String,
     pub body: Box<[u8]>,
     pub flags: ScriptFlags,
-    /// Start of the code, after the first line that declares flags.
+    /// Start of the code, after a first line with flags.
     pub code_at: usize,
     /// Result of its key analysis.
     pub reach: Reach,
@@ -65,7 +65,7 @@ impl Script {
         })
     }
 
-    /// Records that it is run.
+    /// Records that the script is run.
     #[inline]
     pub fn note_use(&self, now_ms: i64) {
         // At most once per millisecond, so that threads that run the same script do not contend for
@@ -111,12 +111,12 @@ pub fn parse_sha(text: &[u8]) -> Option<Sha> {
 #[derive(Default)]
 struct Known {
     by_sha: HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>,
-    /// Scripts known from EVAL alone.
+    /// Scripts known only from EVAL.
     evaluated: HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>,
 }
 
 impl Known {
-    /// Removes the EVAL script that was run longest ago.
+    /// Removes the least recently run EVAL script.
     fn take_oldest(&mut self) -> Option<Arc<Script>> {
         let oldest = self.evaluated.values().min_by_key(|script| script.used_ms.load(Ordering::Relaxed))?.sha;
         self.evaluated.remove(&oldest);
@@ -141,7 +141,7 @@ pub struct Cache {
     vm_bytes: Box<[(AtomicUsize, AtomicUsize)]>,
 }
 
-/// Figures for INFO.
+/// Statistics for INFO.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Figures {
     /// Lua's memory for scripts, over all threads.
@@ -149,7 +149,7 @@ pub struct Figures {
     /// Lua's memory for functions, over all threads.
     pub function_vm_bytes: usize,
     pub scripts: usize,
-    /// Scripts of EVAL evicted for others.
+    /// EVAL scripts evicted to make room for others.
     pub evicted: u64,
     /// The cache's memory.
     pub script_bytes: usize,
@@ -190,9 +190,9 @@ impl Cache {
         self.evicted.load(Ordering::Acquire)
     }
 
-    /// Adds a script that is about to be run, or loaded (`loads`); returns the cached one if
-    /// another thread was faster. If there are then too many EVAL scripts, the one run longest ago
-    /// is evicted.
+    /// Adds a script that is about to be run or, if `loads`, loaded. Returns the cached one if
+    /// another thread added it first. If there are then too many EVAL scripts, the least recently
+    /// run one is evicted.
     pub fn add(&self, script: Script, loads: bool, now_ms: i64) -> Arc<Script> {
         let mut scripts = self.scripts.write();
         if let Some(known) = scripts.by_sha.get(&script.sha) {
@@ -217,7 +217,7 @@ impl Cache {
         script
     }
 
-    /// Makes a script permanent, for SCRIPT LOAD. False if it has been evicted meanwhile.
+    /// Makes a script permanent, for SCRIPT LOAD. False if it has been evicted in the meantime.
     pub fn keep(&self, script: &Script) -> bool {
         let mut scripts = self.scripts.write();
         if script.is_evicted() {
@@ -240,7 +240,7 @@ impl Cache {
         for (scripts, _) in &self.vm_bytes {
             scripts.store(0, Ordering::Relaxed);
         }
-        // A thread that is about to make one permanent sees that it is gone.
+        // A thread about to make a script permanent sees that it was removed.
         old.by_sha.values().for_each(|script| script.is_evicted.store(true, Ordering::Relaxed));
         self.generation.fetch_add(1, Ordering::Release);
         drop(scripts);
@@ -257,8 +257,8 @@ impl Cache {
         self.libraries_generation.load(Ordering::Acquire)
     }
 
-    /// Changes the libraries: `edit` gets a copy, which replaces them if it succeeds. One change at
-    /// a time.
+    /// Changes the libraries: `edit` gets a copy, which replaces the libraries if it succeeds.
+    /// Changes are serialized.
     pub fn change_libraries<R, E>(&self, edit: impl FnOnce(&mut Libraries) -> Result<R, E>) -> Result<R, E> {
         let _changing = self.changing.lock();
         let mut libraries = (*self.libraries()).clone();

@@ -37,7 +37,7 @@ impl<'a> Input<'a> {
 }
 
 /// Pushes the value of the reply in `buffer`. True if it is an error. A value that exceeds the
-/// run's memory is pushed in part.
+/// run's memory is pushed only in part.
 pub(crate) fn push_reply(lua: Lua<'_>, buffer: &ReplyBuffer) -> Result<bool, Raise> {
     match buffer.as_contiguous() {
         Some(bytes) => push_bytes(lua, bytes),
@@ -60,7 +60,7 @@ pub(crate) fn no_memory() -> Raise {
     Raise::text("not enough memory")
 }
 
-/// Bytes of a slot in a table's array, and of one in its hash part.
+/// Bytes of an array slot and of a hash node in a table.
 const SLOT: usize = 16;
 const NODE: usize = 40;
 
@@ -68,7 +68,7 @@ const NODE: usize = 40;
 /// by much.
 fn push_value(lua: Lua<'_>, input: &mut Input<'_>) -> Result<(), Raise> {
     if !lua.has_room(6) {
-        // Replies are never nested that deeply.
+        // Replies never nest that deeply.
         input.0 = b"";
     }
     let Some((&kind, rest)) = input.0.split_first() else {
@@ -181,7 +181,7 @@ fn set_pair(lua: Lua<'_>) {
 /// Pushes the table for an error line of the protocol, without its `-`: the code is the first word,
 /// or `ERR` if there is only one word.
 pub(crate) fn push_error_line(lua: Lua<'_>, line: &[u8]) {
-    // A C string ends at the first NUL.
+    // In Redis the line is a C string, which ends at the first NUL.
     let line = line.split(|&byte| byte == 0).next().unwrap_or_default();
     let (code, message) = match line.iter().position(|&byte| byte == b' ') {
         Some(space) => (&line[..space], &line[space + 1..]),
@@ -222,13 +222,13 @@ struct Writer<'l, 'r> {
     returned: Returned,
 }
 
-/// A table with elements left to write; the variants state the content of Lua's stack meanwhile.
+/// A table with elements left to write. Each variant describes what it keeps on Lua's stack.
 enum Open {
     /// The table.
     Array { header: Deferred, count: usize },
     /// The table, its field `set`, and the last key.
     Set { header: Deferred, count: usize },
-    /// The table, its field `map`, and the last key, with its value on top if that comes next.
+    /// The table, its field `map`, and the last key; above them the key's value, if it is next.
     Map { header: Deferred, count: usize, is_value_due: bool },
 }
 
@@ -346,7 +346,7 @@ impl Writer<'_, '_> {
         true
     }
 
-    /// Begins to write the table on top as a map, a set or an array.
+    /// Starts to write the table on top as a map, a set or an array.
     fn begin(&mut self) {
         let open = if self.has("map", LuaType::Table) {
             self.lua.push_nil();
@@ -360,8 +360,8 @@ impl Writer<'_, '_> {
         self.open.push(open);
     }
 
-    /// Pushes the next item of a table to be written. False if there is none: then only the table,
-    /// and the field that contains it if there is one, are left on the stack.
+    /// Pushes the next item of a table. False if there is none: then the stack holds only the
+    /// table, and the field that contains it if there is one.
     fn push_next(&self, open: &mut Open) -> bool {
         let lua = self.lua;
         match open {
@@ -381,7 +381,7 @@ impl Writer<'_, '_> {
                 lua.push_copy(-1);
                 *count += 1;
             }
-            // The value is on top already.
+            // The value is already on top.
             Open::Map { is_value_due, .. } if *is_value_due => *is_value_due = false,
             Open::Map { count, is_value_due, .. } => {
                 if !lua.next(-2) {
@@ -414,8 +414,8 @@ impl Writer<'_, '_> {
     }
 }
 
-/// A number without its fraction; one that does not fit becomes the smallest integer, as with C on
-/// common machines.
+/// A number without its fraction. A number out of range becomes the smallest integer, as C does
+/// on common machines.
 fn integer(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
@@ -429,7 +429,7 @@ fn one_line(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }).collect()
 }
 
-/// The error line for the error on top of the stack.
+/// The error line for the error value on top of the stack.
 pub(crate) fn failure(lua: Lua<'_>, name: &str) -> Ended {
     if lua.kind(-1) != LuaType::Table {
         let text = lua.text(-1).unwrap_or(b"execution failure");

@@ -12,7 +12,7 @@ impl ScriptFlags {
     pub const ALLOW_STALE: ScriptFlags = ScriptFlags(4);
     pub const NO_CLUSTER: ScriptFlags = ScriptFlags(8);
     pub const ALLOW_CROSS_SLOT_KEYS: ScriptFlags = ScriptFlags(16);
-    /// The script has no first line with flags, as before flags existed.
+    /// The script has no line of flags, like scripts from before flags existed.
     pub const UNDECLARED: ScriptFlags = ScriptFlags(32);
 
     const NAMES: [(ScriptFlags, &'static str); 5] = [
@@ -47,8 +47,8 @@ impl ScriptFlags {
     }
 }
 
-/// The flags declared by a script's first line, and the length of that line without its end.
-/// Without such a line [`ScriptFlags::UNDECLARED`] and 0. Fails with the text for the client.
+/// The flags declared by a script's first line, and the length of that line without its line end;
+/// without such a line [`ScriptFlags::UNDECLARED`] and 0. The error is the text for the client.
 pub fn parse_shebang(script: &[u8]) -> Result<(ScriptFlags, usize), Vec<u8>> {
     let Some((line, words)) = first_line(script).map_err(|()| b"Invalid script shebang".to_vec())? else {
         return Ok((ScriptFlags::UNDECLARED, 0));
@@ -82,7 +82,7 @@ pub struct Library<'a> {
     pub code: &'a [u8],
 }
 
-/// Parses a library's first line. Fails with the text for the client.
+/// Parses a library's first line. The error is the text for the client.
 pub fn parse_library(library: &[u8]) -> Result<Library<'_>, Vec<u8>> {
     let (line, words) = match first_line(library) {
         Ok(Some(found)) => found,
@@ -108,7 +108,7 @@ pub fn parse_library(library: &[u8]) -> Result<Library<'_>, Vec<u8>> {
 }
 
 /// The length of a first line that begins with `#!`, and its words (`None` if its quotes are
-/// unbalanced); `None` if there is no such line; an error if it does not end.
+/// unbalanced); `None` if there is no such line; an error if the line is unterminated.
 #[expect(clippy::type_complexity, reason = "used here only")]
 fn first_line(script: &[u8]) -> Result<Option<(usize, Option<Vec<Vec<u8>>>)>, ()> {
     if !script.starts_with(b"#!") {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The table of libraries and their functions.
 //!
-//! It is immutable: a change makes a new table, and threads see one or the other.
+//! The table is immutable: a change makes a new table, and threads see one or the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// A library with an id of its own.
+    /// Creates a library with a unique id.
     pub fn new(name: String, code: &[u8], functions: Vec<FunctionInfo>) -> Library {
         static IDS: AtomicU64 = AtomicU64::new(0);
         Library { id: IDS.fetch_add(1, Ordering::Relaxed), name, code: code.into(), functions }
@@ -59,17 +59,17 @@ pub enum Policy {
     Replace,
 }
 
-/// All libraries. Functions are looked up by name in any case.
+/// All libraries. Function names are case-insensitive.
 #[derive(Clone, Default)]
 pub struct Libraries {
     libraries: Vec<Arc<Library>>,
     functions: HashMap<Box<[u8]>, (Arc<Library>, usize), foldhash::fast::RandomState>,
 }
 
-/// The marker of a library in a dump, and that of an unreleased format.
+/// The opcode of a library in a dump, and that of an unreleased format.
 const FUNCTION: u8 = 245;
 const FUNCTION_BEFORE_RELEASE: u8 = 246;
-/// Bytes of version and checksum.
+/// Length of version and checksum.
 const TRAILER: usize = 10;
 
 impl Libraries {
@@ -93,7 +93,7 @@ impl Libraries {
         self.libraries.iter().find(|library| library.name.as_bytes() == name)
     }
 
-    /// Removes a library. False if there is none of this name.
+    /// Removes a library. False if there is none of that name.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         let before = self.libraries.len();
         self.libraries.retain(|library| library.name.as_bytes() != name);
@@ -114,8 +114,8 @@ impl Libraries {
         self.libraries.push(library);
     }
 
-    /// Parses a library to be added; with `replace` removes the present one of its name. `read`
-    /// runs its code.
+    /// Parses a library that is about to be added; with `replace`, removes the existing library
+    /// of the same name. `read` runs its code.
     pub fn prepare(
         &mut self,
         code: &[u8],
@@ -148,7 +148,7 @@ impl Libraries {
         }
     }
 
-    /// All libraries as a payload: their records of a dump file, with a version and a checksum.
+    /// All libraries as a payload: their dump-file records, with a version and a checksum.
     pub fn dump(&self) -> Vec<u8> {
         let mut encoder = Encoder::new(Vec::new(), true);
         for library in &self.libraries {
@@ -196,18 +196,18 @@ impl Libraries {
     }
 }
 
-/// The name that a library's code says.
+/// The name declared in a library's code.
 ///
 /// # Errors
-/// It says none.
+/// The code declares no name.
 pub fn name_of(code: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
     parse_library(code).map(|library| library.name)
 }
 
-/// The code of the libraries of a payload that has been checked.
+/// The code of the libraries in a payload that was checked before.
 ///
 /// # Errors
-/// It is no such payload.
+/// The payload is invalid.
 pub fn codes_of(payload: &[u8]) -> Result<Vec<Box<[u8]>>, Vec<u8>> {
     let mut decoder = braid_rdb::open(payload, false)
         .map_err(|_| b"DUMP payload version or checksum are wrong".to_vec())?;

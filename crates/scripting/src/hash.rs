@@ -9,14 +9,14 @@ use std::sync::LazyLock;
 
 use braid_base::hash::KeyHasher;
 
-/// All VMs use the same key. Strings do not move between them, but a key per VM would have to be
+/// All VMs share one key. Strings do not move between VMs, but a key per VM would have to be
 /// looked up for each string.
 static HASHER: LazyLock<KeyHasher> = LazyLock::new(KeyHasher::random);
 
 /// Called by the patched `luaS_newlstr`.
 ///
 /// # Safety
-/// `text` points to `len` bytes that can be read.
+/// `text` points to `len` readable bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn braid_lua_hash(text: *const c_char, len: usize) -> u32 {
     // SAFETY: guaranteed by the caller.

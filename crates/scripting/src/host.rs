@@ -6,11 +6,11 @@ use braid_resp::reply::ReplyBuffer;
 /// The outcome of a command that a script called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Called {
-    /// It has run; its reply, possibly an error, was written.
+    /// It ran, and its reply was written; the reply may be an error.
     Replied,
     /// It was refused before it ran; the error line was written as its reply.
     Refused,
-    /// The run must end now and will be repeated in another way: its effects are void.
+    /// The run must end now and will be repeated in another way: its effects are discarded.
     Abandoned,
 }
 
@@ -41,7 +41,7 @@ pub trait Host {
     /// Writes to the server's log.
     fn log(&mut self, level: Level, text: &[u8]);
 
-    /// True if lines of this level are logged at all.
+    /// True if messages of this level are logged.
     fn logs(&self, level: Level) -> bool;
 
     /// True if the caller's user may run this command; `None` if there is no such command.
@@ -51,6 +51,6 @@ pub trait Host {
     /// bit 1 the replicas.
     fn set_replication(&mut self, targets: u8);
 
-    /// Called every 100,000 instructions, and every 20 ms once a run has lasted for that long.
+    /// Called every 100,000 instructions, and every 20 ms once a run has lasted that long.
     fn interrupt(&mut self) -> Verdict;
 }

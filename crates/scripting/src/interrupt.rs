@@ -3,7 +3,7 @@
 //! and the error that ends the run.
 //!
 //! Lua calls the hook between instructions; native functions that can take long call [`poll`]. A
-//! single instruction that takes long is interrupted by the watch (`watch.rs`).
+//! long single instruction is interrupted by the watch (`watch.rs`).
 
 use std::ffi::c_int;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use crate::shared::Shared;
 
 /// Instructions between two calls of the host.
 const INSTRUCTIONS: c_int = 100_000;
-/// Registry key of the pointer to the shared part; Lua's own references begin at 1.
+/// Registry key of the pointer to the shared part; Lua's own references start at 1.
 const SHARED_AT: c_int = -1;
 
 /// Makes the shared part available to the hook.
@@ -36,13 +36,13 @@ pub(crate) unsafe fn register(lua: Lua<'_>, shared: *mut Shared) {
 /// # Safety
 /// [`register`] has been called for this state.
 pub(crate) unsafe fn set_hook(lua: Lua<'_>) {
-    // SAFETY: the hook only touches what the registry holds, since `register`.
+    // SAFETY: the hook only uses the pointer in the registry, set by `register`.
     unsafe { sys::lua_sethook(lua.state(), Some(count_hook), sys::LUA_MASKCOUNT, INSTRUCTIONS) };
 }
 
-/// Asks the host periodically, and ends the script if it says so.
+/// Asks the host whether to continue, and ends the script if it must not.
 unsafe extern "C-unwind" fn count_hook(state: *mut lua_State, _: *mut sys::lua_Debug) {
-    // SAFETY: called by Lua between two instructions; the registry holds the pointer since
+    // SAFETY: called by Lua between two instructions; the registry has held the pointer since
     // `register`.
     let shared = unsafe {
         sys::lua_rawgeti_(state, REGISTRY, SHARED_AT);
@@ -52,20 +52,20 @@ unsafe extern "C-unwind" fn count_hook(state: *mut lua_State, _: *mut sys::lua_D
     };
     shared.memory.watch.take();
     if ends(state, shared) {
-        // SAFETY: nothing with a destructor is here; the error is on top. No handler runs: hooks
-        // are off while this one runs, so a handler that loops could never be ended.
+        // SAFETY: no value with a destructor is in this frame; the error is on top. No handler
+        // runs: hooks are disabled during this one, so a looping handler could never be ended.
         unsafe { braid_lua_unwind(state) };
     }
 }
 
-/// Asks the host if a call is due, and ends the run if it says so. For native functions that can
-/// take long.
+/// Asks the host if a call is due, and ends the run if it must not continue. For native functions
+/// that can take long.
 #[inline]
 pub(crate) fn poll(lua: Lua<'_>, shared: &mut Shared) -> Result<(), Raise> {
     if shared.memory.watch.take() && ends(lua.state(), shared) { Err(Raise::Unwind) } else { Ok(()) }
 }
 
-/// True if the script must end; the error is then on top of the stack.
+/// True if the script must end; the error value is then on top of the stack.
 fn ends(state: *mut lua_State, shared: &mut Shared) -> bool {
     if shared.verdict == Verdict::Continue {
         let limit = shared.memory.lift();
@@ -83,11 +83,12 @@ fn ends(state: *mut lua_State, shared: &mut Shared) -> bool {
     end_run(state, shared)
 }
 
-/// Pushes the error that ends a run, and ensures that no `pcall` of the script can continue it.
+/// Pushes the error that ends a run, and makes sure that no `pcall` in the script can continue
+/// it.
 pub(crate) fn end_run(state: *mut lua_State, shared: &mut Shared) -> bool {
     let limit = shared.memory.lift();
-    // SAFETY: the state is running. From now on every line asks again, in this coroutine and its
-    // creator's.
+    // SAFETY: the state is running. From now on the hook runs on every line, in this coroutine
+    // and its creator's.
     let lua = unsafe {
         sys::lua_sethook(state, Some(count_hook), sys::LUA_MASKLINE | sys::LUA_MASKCOUNT, 1);
         Lua::new(state)

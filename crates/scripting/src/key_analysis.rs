@@ -3,15 +3,15 @@
 //!
 //! The proof is simple and conservative. `redis` may only be used as `redis.call(...)`,
 //! `redis.pcall(...)` or for a few harmless functions. Each call names its command by a literal,
-//! the command has its keys at fixed positions, and each of these arguments is a *key expression*:
-//! `KEYS[...]`, or a local variable that is declared once, as `local name = KEYS[...]`, and never
-//! assigned. `KEYS` itself may only be indexed. Other ways to the same values (`_G`, `getfenv`,
-//! `load` ...) make a script unprovable, as does any syntax not covered here.
+//! the command has its keys at fixed positions, and each of these arguments is a *key
+//! expression*: `KEYS[...]`, or a local variable that is declared once, as
+//! `local name = KEYS[...]`, and never assigned. `KEYS` itself may only be indexed. Other paths
+//! to the same values (`_G`, `getfenv`, `load` ...) make a script unprovable, as does any syntax
+//! not covered here.
 //!
-//! `server` is another name of `redis`. A script that contains neither touches no keys, whatever
-//! else it does.
+//! `server` is another name of `redis`. A script that mentions neither touches no keys.
 //!
-//! The names of such variables may be used anywhere: out of scope such a name is an undefined
+//! The names of such variables may be used anywhere: out of scope, such a name is an undefined
 //! global, and therefore an error.
 
 use braid_spec::{Begin, CommandTable, Find, Flags, KeyFlags, Scope};
@@ -123,13 +123,13 @@ fn long_bracket(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     }
 }
 
-/// Lua's keyword, not the command.
+/// The keyword, not the command.
 const FUNCTION: &[u8] = b"function";
 /// Names that could bypass the analysis.
 const FORBIDDEN: &[&[u8]] = &[b"_G", b"getfenv", b"setfenv", b"load", b"loadstring"];
 /// Loops that may never end. A long run under locks that has written can neither be abandoned nor
-/// give the locks up, so a script that could run for ever runs alone: then SCRIPT KILL and SHUTDOWN
-/// work.
+/// release its locks, so a script that might run forever runs alone: then SCRIPT KILL and
+/// SHUTDOWN work.
 const ENDLESS: &[&[u8]] = &[b"while", b"repeat"];
 /// Harmless members of `redis`.
 const HARMLESS: &[&[u8]] = &[
@@ -161,14 +161,14 @@ const HARMLESS: &[&[u8]] = &[
 const TABLES: [Token<'_>; 2] = [Token::Name(b"redis"), Token::Name(b"server")];
 const KEYS: Token<'_> = Token::Name(b"KEYS");
 
-/// The keys that a script can reach, as found from its text.
+/// The keys that a script can reach, according to its text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
     /// No keys: it calls no commands.
     Nothing,
     /// Declared keys only.
     DeclaredKeys,
-    /// Any keys: nothing could be proved.
+    /// Any keys: the analysis proved nothing.
     Anything,
 }
 
@@ -181,7 +181,7 @@ pub fn reach(commands: &CommandTable, code: &[u8]) -> Reach {
     }
 }
 
-/// True if the name at `at` is a field's, and so not the variable of that name.
+/// True if the name at `at` is a field name rather than a variable.
 fn is_field(tokens: &[Token<'_>], at: usize) -> bool {
     at > 0 && matches!(tokens[at - 1], Token::Symbol(b'.' | b':'))
 }
@@ -225,7 +225,7 @@ impl<'t> Proof<'_, 't> {
         self.token(at) == Some(Token::Symbol(symbol))
     }
 
-    /// The position after the closing bracket of the expression that begins at `at`.
+    /// The position after the closing bracket that matches the one at `at`.
     fn behind_brackets(&self, at: usize) -> Option<usize> {
         let mut depth = 0usize;
         for index in at..self.tokens.len() {
@@ -274,7 +274,7 @@ impl<'t> Proof<'_, 't> {
                 }
                 next += 1;
             }
-            // The next token must begin a new statement, not continue the expression.
+            // The next token must start a new statement, not continue the expression.
             let ends = match self.token(next) {
                 None | Some(Token::Symbol(b';')) => true,
                 Some(Token::Name(word)) => word != b"and" && word != b"or",
@@ -288,7 +288,7 @@ impl<'t> Proof<'_, 't> {
         Some(())
     }
 
-    /// True if a name is bound once: by no other assignment, parameter or loop variable.
+    /// True if a name is bound once: no other assignment, parameter or loop variable binds it.
     fn is_declared_once(&self, name: &[u8]) -> bool {
         let mut declarations = 0;
         for at in 0..self.tokens.len() {
@@ -309,7 +309,7 @@ impl<'t> Proof<'_, 't> {
     /// True if the name at `at` is declared or may be assigned: it follows `local`, `for` or
     /// `function`, is a parameter, or precedes an assignment's `=`.
     fn in_name_list(&self, at: usize) -> bool {
-        // Backwards: over names and commas, to a word that binds names.
+        // Scan backwards over names and commas to a word that binds names.
         let mut back = at;
         while back > 0 {
             match self.tokens[back - 1] {
@@ -363,7 +363,7 @@ impl<'t> Proof<'_, 't> {
                 Some(Token::Text(_) | Token::OddText) => next += 1,
                 Some(Token::Symbol(b',')) => match self.token(next + 1) {
                     Some(Token::Name(_)) => next += 2,
-                    // The next round handles a bracket.
+                    // The next iteration handles a bracket.
                     Some(Token::Symbol(b'(')) => next += 1,
                     _ => return false,
                 },
@@ -372,8 +372,8 @@ impl<'t> Proof<'_, 't> {
         }
     }
 
-    /// Parses a declared key at `at` that is an argument by itself; returns the position of the
-    /// next argument, or of the closing bracket.
+    /// Parses a declared key at `at` that is an entire argument; returns the position of the next
+    /// argument, or of the closing bracket.
     fn key_argument(&self, at: usize) -> Option<usize> {
         let behind = match self.token(at)? {
             token if token == KEYS && self.is(at + 1, b'[') => self.behind_brackets(at + 1)?,
@@ -415,8 +415,7 @@ impl<'t> Proof<'_, 't> {
             let acts = Flags::ADMIN | Flags::PUBSUB | Flags::MAY_REPLICATE | Flags::WRITE | Flags::NOSCRIPT;
             return (!spec.flags.any(acts) && command.subcommands.is_empty()).then_some(());
         }
-        // Keys must be the first arguments: an expression before them could be several values, or
-        // none.
+        // Keys must come first: an earlier expression could yield several values, or none.
         let mut last = 0;
         for keys in spec.keys {
             let (Begin::Index(first), Find::Range { last: count, step: 1, limit: 0 }) =

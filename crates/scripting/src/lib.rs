@@ -7,12 +7,12 @@
 //! come back as Lua values, and the script's return value is written as a reply. The host decides
 //! which commands exist, their permissions and locks.
 //!
-//! [`Scripts`] has the state shared by all threads: the text of scripts (`cache.rs`), function
-//! libraries (`function_libraries.rs`), the key analysis (`key_analysis.rs`), and each thread's VMs
-//! (`thread_vms.rs`).
+//! [`Scripts`] holds the state shared by all threads: the text of scripts (`cache.rs`), function
+//! libraries (`function_libraries.rs`), the key analysis (`key_analysis.rs`), and each thread's
+//! VMs (`thread_vms.rs`).
 //!
-//! Lua's C interface is only used in `lua.rs`, `lua_vm.rs` and `interrupt.rs` (and by `pcall` in
-//! `base.rs`); everything else is safe code.
+//! Only `lua.rs`, `lua_vm.rs` and `interrupt.rs` (and `pcall` in `base.rs`) call Lua's C
+//! interface; the rest is safe code.
 
 mod api;
 mod base;

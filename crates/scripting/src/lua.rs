@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Thin wrapper of Lua's raw interface: the only place that calls it, with `lua_vm.rs` and
-//! `interrupt.rs`.
+//! Thin wrapper of Lua's raw interface. Only this file, `lua_vm.rs` and `interrupt.rs` call it.
 //!
-//! Lua reports errors by jumping out of the C function that it called, past everything above it on
-//! the stack. No Rust value with a destructor may be in between. This is ensured as follows:
+//! Lua reports errors by jumping out of the C function that it called, past all stack frames
+//! above it. No Rust value with a destructor may be in between. This is ensured as follows:
 //! - Bodies of functions for Lua ([`Body`]) are Rust functions that return a [`Raise`] instead of
 //!   jumping. [`enter`] runs one, and jumps only once all of its values are dropped, from a frame
-//!   without any.
-//! - Calls that bodies make here do not jump: raw table access only (no metamethods), the stack's
-//!   room is requested and checked, and memory cannot run out while a body runs, because [`enter`]
+//!   without values.
+//! - Calls that bodies make here do not jump: table access is raw (no metamethods), stack space
+//!   is requested and checked, and memory cannot run out while a body runs, because [`enter`]
 //!   lifts the limit (`memory.rs`).
 //!
 //! A string read from the stack is borrowed from Lua: it stays valid while it is reachable (on the
@@ -27,8 +26,8 @@ unsafe extern "C-unwind" {
     // Added to Lua by `build/patches.rs`.
     fn braid_lua_seal(l: *mut lua_State, index: c_int, sealed: c_int);
     fn braid_lua_is_sealed(l: *mut lua_State, index: c_int) -> c_int;
-    /// Raises the value on top as an error, without calling a handler: one that loops could not be
-    /// ended.
+    /// Raises the value on top as an error, without calling a handler: a looping handler could
+    /// not be ended.
     pub(crate) fn braid_lua_unwind(l: *mut lua_State) -> !;
 }
 
@@ -51,7 +50,7 @@ pub(crate) enum LuaType {
     Other,
 }
 
-/// Calls one of Lua's functions that cannot jump under the conditions in this file's head.
+/// Calls a Lua function that cannot jump under the conditions at the head of this file.
 macro_rules! raw {
     ($call:expr) => {
         // SAFETY: the state is alive while a `Lua` exists, and the call cannot jump; see the head
@@ -60,7 +59,7 @@ macro_rules! raw {
     };
 }
 
-/// A Lua state or coroutine, inside of a call.
+/// A Lua state or coroutine, during a call.
 #[derive(Clone, Copy)]
 pub(crate) struct Lua<'l>(*mut lua_State, PhantomData<&'l lua_State>);
 
@@ -87,9 +86,9 @@ impl<'l> Lua<'l> {
         self.set_top(-count - 1);
     }
 
-    /// An error if the run's memory limit leaves fewer than this many bytes. Memory that a function
-    /// has allocated outside of Lua is not counted by Lua; what it passes to Lua is counted, but
-    /// not limited.
+    /// Fails if the run's memory limit leaves fewer than this many bytes. Memory that a function
+    /// allocates outside Lua is not counted; data that it passes to Lua is counted, but not
+    /// limited.
     #[inline]
     pub(crate) fn check_memory(self, bytes: usize) -> Result<(), Raise> {
         let mut memory = std::ptr::null_mut();
@@ -100,8 +99,8 @@ impl<'l> Lua<'l> {
         if memory.has_room(bytes) { Ok(()) } else { Err(Raise::text("not enough memory")) }
     }
 
-    /// Makes room for `count` more values. False if there is none: the stack is limited to some
-    /// thousands.
+    /// Makes room for `count` more values. False if that fails: the stack is limited to several
+    /// thousand.
     #[must_use]
     pub(crate) fn has_room(self, count: c_int) -> bool {
         raw!(sys::lua_checkstack(self.0, count)) != 0
@@ -154,7 +153,7 @@ impl<'l> Lua<'l> {
         (self.kind(index) == LuaType::Number).then(|| raw!(sys::lua_tonumber(self.0, index)))
     }
 
-    /// A number, or a string that Lua accepts as one.
+    /// A number, or a string that Lua can convert to one.
     pub(crate) fn convertible_number(self, index: c_int) -> Option<f64> {
         (raw!(sys::lua_isnumber(self.0, index)) != 0).then(|| raw!(sys::lua_tonumber(self.0, index)))
     }
@@ -191,7 +190,7 @@ impl<'l> Lua<'l> {
         raw!(sys::lua_pushvalue(self.0, index));
     }
 
-    /// Moves the top value to `index`, shifting the values above.
+    /// Moves the top value to `index`, shifting up the values from there on.
     pub(crate) fn insert(self, index: c_int) {
         raw!(sys::lua_insert(self.0, index));
     }
@@ -201,7 +200,7 @@ impl<'l> Lua<'l> {
         raw!(sys::lua_createtable(self.0, bounded(array), bounded(fields)));
     }
 
-    /// Replaces the key on top by `table[key]`; no metamethods.
+    /// Replaces the key on top with `table[key]`; no metamethods.
     pub(crate) fn raw_get(self, index: c_int) {
         raw!(sys::lua_rawget_(self.0, index));
     }
@@ -216,8 +215,8 @@ impl<'l> Lua<'l> {
         self.raw_get(index);
     }
 
-    /// `table[key] = value` for the value on top and the key below it; pops both. The table is not
-    /// sealed, and the key is neither nil nor NaN.
+    /// Sets `table[key] = value` for the value on top and the key below it, and pops both. The
+    /// table must not be sealed, and the key must be neither nil nor NaN.
     pub(crate) fn raw_set(self, index: c_int) {
         raw!(sys::lua_rawset(self.0, index));
     }
@@ -226,16 +225,16 @@ impl<'l> Lua<'l> {
         raw!(sys::lua_rawseti_(self.0, index, n));
     }
 
-    /// `table[name] = value` for the value on top, which is popped. `index` is absolute or a
-    /// pseudo-index. The table is not sealed.
+    /// Sets `table[name] = value` for the value on top, and pops it. `index` must be absolute or
+    /// a pseudo-index, and the table must not be sealed.
     pub(crate) fn raw_set_field(self, index: c_int, name: &str) {
         self.push_string(name.as_bytes());
         self.insert(-2);
         self.raw_set(index);
     }
 
-    /// Replaces the key on top by the next pair of a table. The key came from here, and no field
-    /// was added since.
+    /// Replaces the key on top with the next pair of a table. The key must come from a previous
+    /// call, and no field may have been added since.
     pub(crate) fn next(self, index: c_int) -> bool {
         raw!(sys::lua_next(self.0, index)) != 0
     }
@@ -257,7 +256,7 @@ impl<'l> Lua<'l> {
         raw!(sys::lua_getmetatable(self.0, index)) != 0
     }
 
-    /// Pushes `code:line: ` of the function that called the present C function.
+    /// Pushes `code:line: ` of the caller of the running C function.
     pub(crate) fn push_where(self) {
         raw!(sys::luaL_where(self.0, 1));
     }
@@ -274,7 +273,7 @@ impl<'l> Lua<'l> {
         });
     }
 
-    /// Keeps the value on top in the registry and pops it.
+    /// Stores the value on top in the registry and pops it.
     pub(crate) fn keep(self) -> c_int {
         raw!(sys::luaL_ref(self.0, REGISTRY))
     }
@@ -283,7 +282,7 @@ impl<'l> Lua<'l> {
         raw!(sys::luaL_unref(self.0, REGISTRY, kept));
     }
 
-    /// Source and line of a running function, `level` calls up. C functions have none.
+    /// Source and line of the running function `level` calls up. C functions have none.
     pub(crate) fn position(self, level: c_int) -> Option<Position<'l>> {
         raw!({
             let mut debug = std::mem::zeroed::<sys::lua_Debug>();
@@ -304,7 +303,7 @@ impl<'l> Lua<'l> {
         self.convertible_number(index).ok_or_else(|| self.wrong_type(index, "number"))
     }
 
-    /// An argument that must be an integer; truncated as by C.
+    /// An argument that must be an integer; truncated as in C.
     pub(crate) fn check_integer(self, index: c_int) -> Result<i64, Raise> {
         self.check_number(index).map(|number| number as i64)
     }
@@ -330,9 +329,9 @@ pub(crate) struct Position<'l> {
 /// Why a function for Lua raises an error.
 #[derive(Debug)]
 pub(crate) enum Raise {
-    /// A text, after the position of the caller, like Lua's own errors.
+    /// A text; the caller's position is put before it, as in Lua's own errors.
     Text(Vec<u8>),
-    /// A wrong argument; the function's name is added.
+    /// A wrong argument; the function's name is added to the text.
     Argument(c_int, Vec<u8>),
     /// The value on top of the stack.
     Value,
@@ -350,7 +349,8 @@ impl Raise {
     }
 }
 
-/// The body of a function for Lua: arguments from the stack, results onto it; returns their number.
+/// The body of a function for Lua: takes arguments from the stack, pushes results and returns
+/// their number.
 pub(crate) type Body = for<'l> fn(Lua<'l>, &mut Shared) -> Result<c_int, Raise>;
 
 /// Outcome of a body, after its values are dropped.
@@ -364,7 +364,7 @@ enum Ended {
 /// Runs a body, and jumps if it raises an error.
 ///
 /// # Safety
-/// Called by Lua, with the VM's shared part as the first upvalue and without another borrow of it.
+/// Called by Lua, with the VM's shared part as the first upvalue and not otherwise borrowed.
 #[inline]
 pub(crate) unsafe fn enter(state: *mut lua_State, body: Body) -> c_int {
     // SAFETY: guaranteed by the caller: `push_function` put the pointer there, and the VM outlives
@@ -375,7 +375,7 @@ pub(crate) unsafe fn enter(state: *mut lua_State, body: Body) -> c_int {
     shared.memory.restore(limit);
     match ended {
         Ended::Returned(count) => count,
-        // SAFETY: nothing with a destructor is left in this frame or its callers up to Lua.
+        // SAFETY: no value with a destructor is left in this frame or its callers up to Lua.
         Ended::Raised => unsafe { sys::lua_error(state) },
         // SAFETY: as above.
         Ended::Unwound => unsafe { braid_lua_unwind(state) },
@@ -388,7 +388,7 @@ pub(crate) unsafe fn enter(state: *mut lua_State, body: Body) -> c_int {
 
 #[inline]
 fn run(state: *mut lua_State, shared: &mut Shared, body: Body) -> Ended {
-    // SAFETY: the state is running this very call.
+    // SAFETY: the state is executing this call.
     let lua = unsafe { Lua::new(state) };
     match body(lua, shared) {
         Ok(count) => Ended::Returned(count),
@@ -404,7 +404,7 @@ fn prepare(lua: Lua<'_>, raise: Raise) -> Ended {
         _ => {}
     }
     if !lua.has_room(4) {
-        // The arguments are not needed any more.
+        // The arguments are no longer needed.
         lua.set_top(0);
     }
     match raise {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A Lua VM: one sandboxed Lua state, with the code compiled for it.
 //!
-//! A thread has one for EVAL and one for functions, so that neither sees the other. The sandbox is
-//! that of Redis 7.2: globals and everything reachable from them are read-only, access to an
-//! undefined global is an error, and there are no files, processes or modules. In addition there is
-//! no `newproxy`: values with finalizers would run code at any moment.
+//! A thread has one VM for EVAL and one for functions, so that neither sees the other. The
+//! sandbox is that of Redis 7.2: globals and everything reachable from them are read-only, access
+//! to an undefined global is an error, and there are no files, processes or modules. In addition
+//! there is no `newproxy`: values with finalizers could run code at any time.
 
 use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
@@ -42,8 +42,8 @@ pub struct LuaVm {
     handler: c_int,
     /// The table of globals.
     globals: c_int,
-    /// Environments that the globals of libraries refer to: for running functions, and for loading
-    /// a library.
+    /// Environments that the globals of libraries refer to: one for running functions, one for
+    /// loading a library.
     environments: Option<(c_int, c_int)>,
     runs: u32,
     /// Number of the last run, for the watch.
@@ -52,14 +52,14 @@ pub struct LuaVm {
     memory_max: usize,
 }
 
-// SAFETY: a VM owns everything that it points to, which moves with it: the state, the shared part,
-// the counter of their memory. None of it is bound to a thread.
+// SAFETY: a VM owns everything that it points to (the state, the shared part, their memory
+// counter), and all of it moves with the VM. None of it is bound to a thread.
 unsafe impl Send for LuaVm {}
 
 impl Drop for LuaVm {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, closed once; the shared part is freed after the last use by the
-        // state.
+        // SAFETY: made by `new`, closed once; the shared part is freed after the state has last
+        // used it.
         unsafe {
             (*self.shared.as_ptr()).memory.lift();
             sys::lua_close(self.state);
@@ -70,7 +70,7 @@ impl Drop for LuaVm {
 
 impl LuaVm {
     /// A fresh VM. `memory_max` limits its memory while a script runs, in bytes. `version` is the
-    /// version that scripts see.
+    /// version shown to scripts.
     pub fn new(purpose: Purpose, memory_max: usize, version: &str) -> LuaVm {
         let memory = Rc::new(Memory::new());
         let shared = Box::new(Shared::new(Rc::clone(&memory)));
@@ -93,7 +93,7 @@ impl LuaVm {
         vm
     }
 
-    /// Kind of its code.
+    /// The kind of code it runs.
     pub fn purpose(&self) -> Purpose {
         self.purpose
     }
@@ -105,7 +105,7 @@ impl LuaVm {
         shared.memory.used.get() + shared.reply.memory_bytes() + shared.numbers.capacity()
     }
 
-    /// Changes the limit.
+    /// Changes the memory limit.
     pub fn set_memory_max(&mut self, bytes: usize) {
         self.memory_max = bytes;
     }
@@ -120,7 +120,7 @@ impl LuaVm {
         unsafe { self.shared.as_mut() }
     }
 
-    /// Fills the sandbox. Memory is not limited here, so nothing jumps.
+    /// Fills the sandbox. Memory is not limited here, so no call jumps.
     fn set_up(&mut self, version: &str) {
         let (lua, shared) = (self.lua(), self.shared.as_ptr());
         // SAFETY: the shared part is freed after the state (`drop`); `shared_mut` is not used while
@@ -158,8 +158,8 @@ impl LuaVm {
             seal_deeply(lua);
             let loading = lua.keep();
             self.environments = Some((real, loading));
-            // The globals of code are an empty table, whose metatable refers to one of the two
-            // environments.
+            // The globals of library code are an empty table, whose metatable refers to one of
+            // the two environments.
             lua.push_table(0, 0);
             lua.push_table(0, 1);
             lua.raw_get_index(REGISTRY, real);
@@ -187,12 +187,12 @@ impl LuaVm {
         unsafe { sys::lua_gc(self.state, sys::LUA_GCCOLLECT, 0) };
     }
 
-    /// Compiles code. `name` is its name in errors, in Lua's notation (`@user_script`). Fails with
-    /// Lua's message.
+    /// Compiles code. `name` is its name in errors, in Lua's notation (`@user_script`). The error
+    /// is Lua's message.
     pub fn compile(&mut self, name: &CStr, code: &[u8]) -> Result<Function, Vec<u8>> {
         let lua = self.lua();
         if self.memory_bytes() > self.memory_max / 2 {
-            // Garbage of an earlier script must not count towards this one's limit.
+            // An earlier script's garbage must not count towards this script's limit.
             // SAFETY: no script runs, and there are no finalizers.
             unsafe { sys::lua_gc(self.state, sys::LUA_GCCOLLECT, 0) };
         }
@@ -226,7 +226,7 @@ impl LuaVm {
         reply: &mut ReplyBuffer,
     ) -> Ended {
         let lua = self.lua();
-        // SAFETY: only the lifetime is removed; the pointer is cleared before this function
+        // SAFETY: only the lifetime is erased; the pointer is cleared before this function
         // returns.
         let host: NonNull<dyn Host> = unsafe { std::mem::transmute(NonNull::from(host)) };
         let shared = self.shared_mut();
@@ -250,7 +250,7 @@ impl LuaVm {
                     lua.raw_set_field(GLOBALS, name);
                 }
                 lua.seal(GLOBALS, true);
-                // Nor may an environment set by a previous run stay.
+                // Also replace an environment that a previous run may have set.
                 lua.push_copy(GLOBALS);
                 // SAFETY: the function and a table are on top.
                 unsafe { sys::lua_setfenv(self.state, -2) };
@@ -291,7 +291,7 @@ impl LuaVm {
     }
 
     /// Lua collects at its own pace while scripts allocate; this prevents garbage from piling up
-    /// when scripts allocate little at a time.
+    /// when each run allocates little.
     fn collect(&mut self) {
         self.runs += 1;
         if self.runs >= COLLECT_EVERY {
@@ -301,7 +301,7 @@ impl LuaVm {
         }
     }
 
-    /// Runs a library's code so that it registers its functions. Fails with the error's text.
+    /// Runs a library's code so that it registers its functions. The error is Lua's message.
     pub fn load_library(
         &mut self,
         code: &[u8],

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Memory of a Lua state: counted, and limited while a script runs.
 //!
-//! Lua jumps when an allocation fails, so the limit holds only while Lua itself runs: native
-//! functions and the host lift it. Those that could allocate much for little input check the
+//! Lua jumps when an allocation fails, so the limit applies only while Lua itself runs: native
+//! functions and the host lift it. Functions that could allocate much for little input check the
 //! remaining room ([`Memory::has_room`]).
 
 use std::alloc::{Layout, alloc, dealloc, realloc};
@@ -13,8 +13,8 @@ use std::sync::atomic::AtomicU32;
 
 use crate::watch::Watch;
 
-/// Counter and limit, in bytes. Lua passes it to its allocator; it begins with the fields that the
-/// patched Lua reads.
+/// Counter and limit, in bytes. Lua passes it to its allocator; the patched Lua reads the first
+/// fields.
 #[repr(C)]
 pub(crate) struct Memory {
     /// The word that requests an interruption; lives as long as the watch.
@@ -22,7 +22,7 @@ pub(crate) struct Memory {
     pub watch: Arc<Watch>,
     pub used: Cell<usize>,
     pub limit: Cell<usize>,
-    /// The limit while it is in force.
+    /// The limit of the run, also while it is lifted.
     run_limit: Cell<usize>,
 }
 
@@ -44,7 +44,7 @@ impl Memory {
         self.run_limit.set(limit);
     }
 
-    /// True if the run may allocate this many bytes more, beyond those counted.
+    /// True if the run may allocate this many more bytes.
     #[inline]
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.used.get().saturating_add(bytes) <= self.run_limit.get()
@@ -56,7 +56,7 @@ impl Memory {
         (limit != usize::MAX).then(|| limit.saturating_sub(self.used.get()))
     }
 
-    /// Lifts the limit; returns its value.
+    /// Lifts the limit and returns it.
     #[inline]
     pub(crate) fn lift(&self) -> usize {
         self.limit.replace(usize::MAX)
@@ -74,8 +74,8 @@ const ALIGN: usize = 16;
 /// Lua's allocator.
 ///
 /// # Safety
-/// As Lua calls it: `memory` points to a [`Memory`]; `block` came from here with `old` bytes, or is
-/// null.
+/// Called by Lua: `memory` points to a [`Memory`]; `block` was returned by this function and has
+/// `old` bytes, or is null.
 pub(crate) unsafe extern "C" fn allocate(
     memory: *mut c_void,
     block: *mut c_void,
@@ -89,8 +89,8 @@ pub(crate) unsafe extern "C" fn allocate(
     if new > old && used > memory.limit.get() || new > isize::MAX as usize - ALIGN {
         return std::ptr::null_mut();
     }
-    // SAFETY: sizes are not zero where that matters, and layouts are those that the blocks were
-    // allocated with.
+    // SAFETY: sizes are nonzero where required, and layouts are those with which the blocks were
+    // allocated.
     let block = unsafe {
         match (old, new) {
             (0, 0) => std::ptr::null_mut(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The generator behind `math.random`: scripts that set a seed rely on its sequence.
 
-/// A linear congruential generator of 48 bits, as `drand48`, so that a seed gives the sequence that
-/// scripts have always got.
+/// A 48-bit linear congruential generator, as in `drand48`, so that a seed gives the sequence
+/// that scripts have always got.
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -79,8 +79,8 @@ fn named(lua: Lua<'_>) -> Result<Registered, &'static str> {
             release(function);
             return Err("named argument key given to redis.register_function is not a string");
         };
-        // Values are copied before they are read as text, which would otherwise change a number
-        // within the table that is being walked.
+        // Copy values before reading them as text: that would turn a number into a string inside
+        // the table being walked.
         let refused = match &key[..] {
             b"function_name" => match lua.text(3) {
                 Some(text) => {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The server's scripts: the shared cache, and each thread's VMs.
 //!
-//! A thread takes its VMs out while it runs or compiles something, and puts them back; a script
-//! never runs within a script. Another thread that uses its slot meanwhile makes VMs of its own.
+//! A thread takes its VMs out while it runs or compiles code, and puts them back afterwards; a
+//! script never runs within a script. If another thread uses the slot in the meantime, it makes
+//! its own VMs.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -16,14 +17,14 @@ use crate::cache::Cache;
 use crate::function_libraries::Libraries;
 use crate::thread_vms::{Environment, ThreadVms};
 
-/// Treatment of present libraries when others are loaded.
+/// Treatment of existing libraries when others are loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PresentLibraries {
-    /// A present library of the same name is an error.
+    /// An existing library of the same name is an error.
     Kept,
     /// Libraries of the same name are replaced.
     Replaced,
-    /// All are removed.
+    /// All existing libraries are removed.
     Removed,
 }
 
@@ -32,17 +33,17 @@ thread_local! {
     static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// One per server.
+/// The server's scripts and VMs. One per server.
 pub struct Scripts {
     pub cache: Cache,
-    /// By the thread's slot; none before its first script, and while one runs.
+    /// By thread slot; `None` before the thread's first script, and while one runs.
     vms: Box<[Mutex<Option<Box<ThreadVms>>>]>,
-    /// The threading model lets scripts run beside other commands.
+    /// The threading model lets scripts run concurrently with other commands.
     pub run_beside: AtomicBool,
 }
 
 impl Scripts {
-    /// No scripts, for up to this many threads.
+    /// No scripts yet, for up to this many threads.
     pub fn new(threads: usize) -> Scripts {
         Scripts {
             cache: Cache::new(threads),
@@ -51,16 +52,16 @@ impl Scripts {
         }
     }
 
-    /// Environment for compiling scripts.
+    /// The environment for compiling scripts.
     pub fn environment<'s>(&'s self, config: &'s Config, commands: &'s CommandTable) -> Environment<'s> {
         Environment { config, commands, cache: &self.cache }
     }
 
     /// Calls `work` with the VMs of a slot. Fails while a script runs on this thread.
     ///
-    /// A thread whose script waits for the world to stop is outside of the gate with its VMs.
-    /// Another one that has stopped the world may load a dump by the same slot, or apply a
-    /// primary's stream: it gets new ones.
+    /// A thread whose script waits for the world to stop is outside the gate and still holds its
+    /// VMs. A thread that has stopped the world may load a dump on the same slot, or apply a
+    /// primary's stream: it gets new VMs.
     pub fn with_vms<R>(
         &self,
         slot: usize,
@@ -78,13 +79,13 @@ impl Scripts {
         Ok(result)
     }
 
-    /// The code of all libraries, for a file.
+    /// The code of all libraries, to be saved.
     pub fn library_codes(&self) -> Vec<Vec<u8>> {
         self.cache.libraries().all().map(|library| library.code.to_vec()).collect()
     }
 
-    /// Adds the libraries of a file, read on the thread of `slot`; all or none. Fails with a
-    /// description of the error.
+    /// Adds all libraries of a file, or none, on the thread of `slot`. The error is a
+    /// description.
     pub fn load_libraries(
         &self,
         slot: usize,

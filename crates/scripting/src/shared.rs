@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! State shared by a VM and the functions that Lua calls: memory, the host, settings, and the
-//! progress of the run. Each function has a pointer to it as its upvalue (`lua.rs`).
+//! progress of the run. Each function has a pointer to this state as its upvalue (`lua.rs`).
 
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     pub host: Option<NonNull<dyn Host>>,
     /// Replies of the commands that the script calls.
     pub reply: ReplyBuffer,
-    /// Text of numbers among a command's arguments.
+    /// Text of the numbers among a command's arguments.
     pub numbers: Vec<u8>,
     pub random: Random,
     pub json: Settings,
@@ -48,10 +48,10 @@ impl Shared {
         }
     }
 
-    /// The server. Only running scripts can call functions that need it.
+    /// The server. Only running scripts can call functions that use it.
     pub(crate) fn host(&mut self) -> Option<&mut dyn Host> {
-        // SAFETY: set by `LuaVm::run` for the time of the run, from a reference that is exclusive
-        // for that time.
+        // SAFETY: set by `LuaVm::run` for the duration of the run, from a reference that is
+        // exclusive for that duration.
         self.host.map(|mut host| unsafe { host.as_mut() })
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct SpeculationHistory {
     /// Runs that needed undeclared keys.
     undeclared: AtomicU32,
-    /// Number of coming runs that must stop the world.
+    /// Number of upcoming runs that must stop the world.
     alone_runs: AtomicU32,
 }
 

@@ -146,8 +146,8 @@ fn values_become_replies() {
     check("return setmetatable({}, {__index=function() error('never') end})", "*0");
 }
 
-/// CVE-2021-32626. Nesting does not use up the thread's stack: as many levels as Lua's stack allows
-/// had almost done so.
+/// CVE-2021-32626. Nesting does not use up the thread's stack: the depth that Lua's stack allows
+/// once nearly did.
 #[test]
 fn deeply_nested_values_take_no_room_on_the_stack() {
     let deep = || {

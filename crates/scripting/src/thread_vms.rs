@@ -2,8 +2,8 @@
 //! A thread's VMs, one for scripts and one for functions, and the scripts and libraries compiled in
 //! them.
 //!
-//! The thread takes them out of [`crate::Scripts`] while a script runs, so that a script can never
-//! run within a script.
+//! The thread takes its VMs out of [`crate::Scripts`] while a script runs, so that a script can
+//! never run within a script.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -40,11 +40,11 @@ pub struct Compiled {
 
 /// One thread's VMs.
 pub struct ThreadVms {
-    /// The scripts' VM, of this generation of the cache.
+    /// The VM for scripts, with the cache's generation at which it was made.
     scripts: Option<(u64, LuaVm)>,
     by_sha: HashMap<Sha, Compiled, foldhash::fast::RandomState>,
-    /// The same by their text, so that EVAL need not compute a SHA-1 each time. The hash is not
-    /// guessable: texts are compared, so a collision is harmless, but many of them would be slow.
+    /// The same scripts by text, so that EVAL need not compute a SHA-1 each time. The hash is
+    /// keyed: texts are compared, so a collision is harmless, but many collisions would be slow.
     by_body: HashTable<Compiled>,
     /// Number of evicted scripts when this thread last dropped its copies.
     evicted: u64,
@@ -52,8 +52,8 @@ pub struct ThreadVms {
     functions: Option<LuaVm>,
     /// The libraries as last seen by this thread, with their generation.
     libraries: (u64, Arc<Libraries>),
-    /// Compiled functions of the libraries whose code this thread has run, by the library's id, in
-    /// the library's order.
+    /// Compiled functions of the libraries whose code this thread has run: by library id, in the
+    /// library's order.
     loaded: HashMap<u64, Vec<Function>, foldhash::fast::RandomState>,
 }
 
@@ -81,12 +81,12 @@ impl ThreadVms {
         self.scripts.as_ref().map_or(0, |(_, vm)| vm.memory_bytes())
     }
 
-    /// Makes a new VM if the cache has been emptied since the present one was made.
+    /// Makes a new VM if the cache has been emptied since the current one was made.
     fn renew(&mut self, environment: &Environment<'_>, generation: u64) {
         let Environment { config, cache, .. } = *environment;
         let evicted = cache.evicted();
         if let Some((_, vm)) = self.scripts.as_mut().filter(|(made, _)| *made == generation) {
-            // The limit may have been changed.
+            // The limit may have changed.
             vm.set_memory_max(memory_max(config));
             if evicted - self.evicted >= EVICTED_MAX {
                 self.evicted = evicted;
@@ -104,7 +104,7 @@ impl ThreadVms {
     #[cold]
     fn forget_evicted(&mut self) {
         let Some((_, vm)) = &mut self.scripts else { return };
-        // Each is in the first table; the second one refers to the same functions.
+        // Each is in `by_sha`; `by_body` refers to the same functions.
         self.by_body.retain(|compiled| !compiled.script.is_evicted());
         self.by_sha.retain(|_, compiled| {
             let stays = !compiled.script.is_evicted();
@@ -115,7 +115,7 @@ impl ThreadVms {
         });
     }
 
-    /// The compiled script with this text. `loads`: it is permanent.
+    /// The compiled script with this text. `loads`: make it permanent.
     pub fn by_body(
         &mut self,
         environment: &Environment<'_>,
@@ -127,7 +127,7 @@ impl ThreadVms {
         if !loads {
             compiled.script.note_use(now_ms);
         } else if !environment.cache.keep(&compiled.script) {
-            // Another thread has evicted it meanwhile.
+            // Another thread has evicted it in the meantime.
             return self.by_body(environment, body, loads, now_ms);
         }
         Ok(compiled)
@@ -217,7 +217,7 @@ impl ThreadVms {
         Ok(compiled)
     }
 
-    /// The present libraries. Drops what this thread has loaded of others.
+    /// The current libraries. Drops this thread's functions of libraries that no longer exist.
     pub fn libraries(&mut self, cache: &Cache) -> Arc<Libraries> {
         let generation = cache.libraries_generation();
         if self.libraries.0 != generation {
@@ -242,7 +242,7 @@ impl ThreadVms {
     /// The VM for functions.
     pub fn for_functions(&mut self, config: &Config) -> &mut LuaVm {
         let vm = self.functions.get_or_insert_with(|| new_vm(config, Purpose::Functions));
-        // The limit may have been changed.
+        // The limit may have changed.
         vm.set_memory_max(memory_max(config));
         vm
     }
@@ -274,13 +274,13 @@ impl ThreadVms {
         }
         let library = Library::new(text(head.name), code, infos);
         self.loaded.insert(library.id, functions);
-        // If it is not published, the next look drops it.
+        // If the library is not published, the next lookup drops it.
         self.libraries.0 = u64::MAX;
         Ok(library)
     }
 
-    /// A function of a library, ready to be called. `None` if the library's code does not register
-    /// it in this thread.
+    /// A function of a library, ready to be called. `None` if the library's code does not
+    /// register it on this thread.
     pub fn function(&mut self, config: &Config, library: &Library, index: usize) -> Option<Function> {
         if let Some(functions) = self.loaded.get(&library.id) {
             return functions.get(index).copied();

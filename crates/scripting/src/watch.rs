@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Watch thread: interrupts long runs, whatever they are doing.
+//! Watch thread: interrupts long runs, whatever they are executing.
 //!
-//! Lua's own hook counts instructions, and one instruction can take seconds: a pattern, a sort, a
-//! long concatenation. So one thread per process checks all VMs 50 times a second and sets a word
-//! in those that are still in the same run; Lua and its libraries check that word wherever
-//! something can take long (`build/patches.rs`), and call the hook. The thread sleeps while no
-//! script has run for a second.
+//! Lua's own hook counts instructions, and a single instruction can take seconds: a pattern, a
+//! sort, a long concatenation. So one thread per process checks all VMs 50 times a second and
+//! sets a word in those that are still in the same run; Lua and its libraries check that word
+//! wherever an operation can take long (`build/patches.rs`), and call the hook. The thread sleeps
+//! while no script has run for a second.
 //!
 //! It must never touch a Lua state, because another thread is running it.
 
@@ -17,22 +17,22 @@ use parking_lot::{Condvar, Mutex};
 
 /// Interval of checks.
 const TICK: Duration = Duration::from_millis(20);
-/// Checks without any run after which the thread sleeps.
+/// After this many checks without a run the thread sleeps.
 const IDLE_TICKS: u32 = 50;
 
-/// State of one VM in the watch thread.
+/// One VM's state, shared with the watch thread.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// Number of the present run; 0 between runs.
+    /// Number of the current run; 0 between runs.
     run: AtomicU64,
-    /// The run that the thread saw at its last check.
+    /// The run seen at the last check.
     seen: AtomicU64,
     /// Not 0: the hook must be called. Lua reads it as a plain word.
     interrupt: AtomicU32,
 }
 
 impl Watch {
-    /// A watch that the thread checks as long as it lives.
+    /// A watch that the thread checks for as long as the watch exists.
     pub(crate) fn new() -> Arc<Watch> {
         let watch = Arc::new(Watch::default());
         let mut all = WATCHER.watches.lock();
@@ -41,7 +41,7 @@ impl Watch {
         watch
     }
 
-    /// A run begins; its number is not 0, and differs from that of the previous run.
+    /// Starts a run; its number must not be 0, and must differ from that of the previous run.
     #[inline]
     pub(crate) fn begin(&self, run: u64) {
         // SeqCst: either the thread sees the run before it sleeps, or we see that it sleeps.
@@ -69,8 +69,8 @@ impl Watch {
         self.interrupt.load(Ordering::Relaxed) != 0 && self.interrupt.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// Requests an interruption if the run is the same as at the last check. True while there is a
-    /// run.
+    /// Requests an interruption if the run is the same as at the last check. True if a run is in
+    /// progress.
     fn look(&self) -> bool {
         let run = self.run.load(Ordering::SeqCst);
         let seen = self.seen.swap(run, Ordering::Relaxed);
@@ -85,7 +85,7 @@ struct Watcher {
     watches: Mutex<Vec<Weak<Watch>>>,
     /// True while the thread checks periodically.
     awake: AtomicBool,
-    /// True if there is a thread; locked while it is started or goes to sleep.
+    /// True if the thread exists; locked while it is started or goes to sleep.
     started: Mutex<bool>,
     woken: Condvar,
 }
@@ -109,10 +109,10 @@ impl Watcher {
         let spawned = std::thread::Builder::new().name("scripts".into()).spawn(|| self.watch());
         match spawned {
             Ok(_) => *started = true,
-            // Then only instructions are counted. The next run tries again.
+            // Then only instructions are counted. The next run retries.
             Err(error) => {
                 self.awake.store(false, Ordering::SeqCst);
-                log::warn!("There is no thread to watch scripts that take long: {error}");
+                log::warn!("Cannot start the thread that watches slow scripts: {error}");
             }
         }
     }
@@ -127,7 +127,7 @@ impl Watcher {
             }
             let mut started = self.started.lock();
             self.awake.store(false, Ordering::SeqCst);
-            // A run that began before it could see that the thread sleeps.
+            // A run may have begun before it could see that the thread sleeps.
             if self.look() {
                 self.awake.store(true, Ordering::SeqCst);
             }

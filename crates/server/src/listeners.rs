@@ -11,7 +11,7 @@ use braid_engine::{Engine, tls};
 use braid_net::listener::Listener;
 use braid_threading::accept::Listeners;
 
-/// Opens all listeners, or says which cannot be opened.
+/// Opens all listeners. The error names the one that cannot be opened.
 pub fn open(config: &Config) -> Result<Arc<Listeners>, String> {
     let listeners = Arc::new(Listeners::default());
     let port = config.port();
@@ -27,7 +27,9 @@ pub fn open(config: &Config) -> Result<Arc<Listeners>, String> {
             if is_tls { (config.tls_port(), "tls", "--tls-port") } else { (port, "tcp", "--port") };
         let advice = match error.kind() {
             std::io::ErrorKind::AddrInUse => {
-                format!(". Another server uses the port: stop it, or choose another port with {option}")
+                format!(
+                    ". The port is in use by another server: stop it, or choose another port with {option}"
+                )
             }
             _ => String::new(),
         };
@@ -47,12 +49,12 @@ pub fn open(config: &Config) -> Result<Arc<Listeners>, String> {
     Ok(listeners)
 }
 
-/// Closes TCP listeners that the configuration does not want any more and opens those that it
-/// wants. An error says whether it was TLS that could not be listened for, and why.
+/// Closes TCP listeners that are no longer configured and opens new ones. The error states
+/// whether a TLS listener failed, and why.
 fn open_tcp(config: &Config, listeners: &Listeners) -> Result<(), (bool, std::io::Error)> {
     let bind = config.bind();
     let ports = [(config.port(), false), (config.tls_port(), true)];
-    // A leading minus: serve the address if the machine has it.
+    // A leading minus: serve the address only if the machine has it.
     let addresses: Vec<(&str, bool)> = bind
         .iter()
         .map(|address| address.strip_prefix('-').map_or((&**address, false), |rest| (rest, true)))
@@ -64,7 +66,7 @@ fn open_tcp(config: &Config, listeners: &Listeners) -> Result<(), (bool, std::io
             addresses.iter().map(move |&(address, optional)| (address, optional, port, tls))
         })
         .collect();
-    // First of all, since an address may overlap with an old one.
+    // Closed first, since a new address may overlap with an old one.
     listeners.retain(|listener| {
         listener.is_unix()
             || wanted.iter().any(|&(address, _, port, is_tls)| listener.is_tcp(address, port, is_tls))
@@ -88,7 +90,7 @@ fn open_tcp(config: &Config, listeners: &Listeners) -> Result<(), (bool, std::io
     Ok(())
 }
 
-/// Directives that make up [`braid_engine::tls::settings`].
+/// The directives behind [`braid_engine::tls::settings`].
 const TLS_DIRECTIVES: [&str; 13] = [
     "tls-cert-file",
     "tls-key-file",
@@ -123,7 +125,7 @@ pub fn follow(engine: &Engine, listeners: &Arc<Listeners>) {
         engine.config.on_change(&TLS_DIRECTIVES, move |config| reload(&listeners, config));
     }
     {
-        // Before the port is listened on (below).
+        // Registered before the listener of the port (below).
         let listeners = Arc::clone(listeners);
         engine.config.on_change(&["tls-port"], move |config| reload(&listeners, config));
     }
@@ -148,7 +150,7 @@ fn is_unavailable(error: &std::io::Error) -> bool {
         || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
 }
 
-/// Logs where clients can connect.
+/// Logs the sockets that accept connections.
 pub fn announce(config: &Config) {
     if config.port() != 0 {
         log::info!("Ready to accept connections tcp");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The log: lines in Redis's format, to the log file or standard output.
+//! The log: lines in Redis's format, written to the log file or standard output.
 //!
-//! `pid:role time level message`. Levels map: debug, verbose (`debug!`), notice (`info!`), warning
-//! (`warn!` and above).
+//! `pid:role time level message`. The levels are debug (`trace!`), verbose (`debug!`), notice
+//! (`info!`) and warning (`warn!` and `error!`).
 
 use std::fmt::{self, Display};
 use std::io::Write;
@@ -18,19 +18,19 @@ use parking_lot::Mutex;
 
 struct Sink {
     config: Arc<Config>,
-    /// None: the standard output.
+    /// None means standard output.
     file: Option<Mutex<std::fs::File>>,
 }
 
-/// Starts logging as configured, if it has not begun. The descriptor that lines go to, which stays
-/// open.
+/// Installs the logger as configured. Returns the descriptor of the log, which stays open. Fails
+/// if the log file cannot be opened or a logger is already installed.
 pub fn install(config: &Arc<Config>) -> Result<RawFd, String> {
     let path = config.logfile();
     let file =
         if path.is_empty() {
             None
         } else {
-            // The process may not be in its folder yet.
+            // The process may not be in its configured folder yet.
             let path = config.dir().join(&*path);
             let open = std::fs::OpenOptions::new().create(true).append(true).open(&path);
             Some(Mutex::new(open.map_err(|error| {
@@ -47,8 +47,8 @@ pub fn install(config: &Arc<Config>) -> Result<RawFd, String> {
     Ok(descriptor)
 }
 
-/// Whether the standard output and the standard error output are one terminal, pipe or file: a
-/// reader would find a line on both twice.
+/// Whether standard output and standard error are the same terminal, pipe or file: then a line
+/// written to both would appear twice.
 pub fn is_beside_errors() -> bool {
     let of = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
     match (rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr())) {
@@ -86,7 +86,7 @@ impl Log for Sink {
         let role = if self.config.replicaof().is_some() { 'S' } else { 'M' };
         let line =
             format!("{}:{role} {time} {} {}\n", std::process::id(), mark(record.level()), record.args());
-        // A log that cannot be written has nowhere to complain.
+        // A log that cannot be written has nowhere to report that.
         let _ = match &self.file {
             Some(file) => file.lock().write_all(line.as_bytes()),
             None => std::io::stdout().lock().write_all(line.as_bytes()),
@@ -96,7 +96,7 @@ impl Log for Sink {
     fn flush(&self) {}
 }
 
-/// `21 Nov 2026 05:44:12.123`, in UTC. Neither asking for it nor writing it allocates.
+/// `21 Nov 2026 05:44:12.123`, in UTC. Neither reading nor formatting the time allocates.
 pub fn local_time() -> impl Display {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     fmt::from_fn(move |out| {

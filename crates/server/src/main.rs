@@ -26,8 +26,8 @@ use braid_threading::accept::Listeners;
 #[global_allocator]
 static ALLOCATOR: braid_base::alloc::CountingAllocator = braid_base::alloc::CountingAllocator;
 
-/// jemalloc's start-up options: give freed memory back to the system within a quarter of a second
-/// (tables that grow leave their old segments behind), on a thread of its own so that no command
+/// jemalloc's start-up options: return freed memory to the system within a quarter of a second
+/// (growing tables leave their old segments behind), on a background thread so that no command
 /// pays for it.
 #[used]
 #[unsafe(export_name = "_rjem_malloc_conf")]
@@ -70,12 +70,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says on the standard error output and in the log file why there is no server. In the background,
-/// and under a supervisor, the log may be all that its operator sees.
+/// Reports on standard error and in the log file why the server did not start. In the background,
+/// and under a supervisor, the log may be all that the operator sees.
 fn report_failure(config: &Arc<Config>, error: &str) {
     eprintln!("{error}");
     if !config.logfile().is_empty() {
-        // Unless it has begun. A log that cannot be opened has nowhere to complain.
+        // Unless logging has already started. A log that cannot be opened has nowhere to report
+        // that.
         let _ = log_sink::install(config);
     } else if log_sink::is_beside_errors() {
         return;
@@ -97,7 +98,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         process::daemonize(started_in.as_deref(), &input)?;
     }
     let executable = std::env::args().next().unwrap_or_default();
-    // Before there are threads. What the arguments say has been read.
+    // Before there are other threads, and after the arguments have been read.
     let title = title::Title::claim(config, &executable, loaded.file.as_deref());
     let log = log_sink::install(config)?;
     for warning in &loaded.warnings {
@@ -112,7 +113,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         config.assign("supervised", &[supervisor.name()])?;
         if config.daemonize() {
             log::warn!(
-                "'daemonize yes' is ignored: {} supervises the process that it started.",
+                "'daemonize yes' is ignored: {} supervises the process it started.",
                 supervisor.name()
             );
         }
@@ -156,7 +157,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     }
     let is_load_due = is_load_due(config);
     if is_load_due || config.active_replica() {
-        // Before the first answer by HTTP: the server is not ready until the load is done.
+        // Before the first HTTP answer: the server is not ready until the load is done.
         engine.expect_load();
     }
     engine.expect_map();
@@ -185,7 +186,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     Ok(())
 }
 
-/// Starts the metrics' listeners, if there are to be any.
+/// Starts the metrics listeners, if configured.
 fn serve_metrics(engine: &Arc<Engine>) -> Result<(), String> {
     let config = &engine.config;
     if config.metrics_port() != 0 {
@@ -196,25 +197,26 @@ fn serve_metrics(engine: &Arc<Engine>) -> Result<(), String> {
     Ok(())
 }
 
-/// Keys take more memory than they should if jemalloc was configured by others
-/// (`JEMALLOC_SYS_WITH_LG_QUANTUM` in the environment of the build, or another jemalloc linked).
+/// Warns if jemalloc was configured elsewhere (`JEMALLOC_SYS_WITH_LG_QUANTUM` in the build
+/// environment, or another jemalloc linked in): keys then take more memory than they should.
 fn warn_of_coarse_size_classes() {
     use braid_commands::server::allocator::{SPACING, size_class_spacing};
     if let Some(bytes) = size_class_spacing().filter(|bytes| *bytes != SPACING) {
         log::warn!(
-            "WARNING: jemalloc was built with size classes {bytes} bytes apart instead of {SPACING}: small keys take up to an \
-             eighth more memory, and used_memory is too low. Build with JEMALLOC_SYS_WITH_LG_QUANTUM unset, or 3."
+            "WARNING: jemalloc was built with size classes {bytes} bytes apart instead of {SPACING}: small \
+             keys use up to an eighth more memory, and used_memory is too low. Build with \
+             JEMALLOC_SYS_WITH_LG_QUANTUM unset, or 3."
         );
     }
 }
 
-/// Defines the users: those of the configuration, or those of the file that it names.
+/// Defines the users, from the configuration or from the file that it names.
 fn define_users(engine: &Engine, loaded: &braid_config::Loaded) -> Result<(), String> {
     let lines: Vec<&[String]> = loaded.users.iter().map(|user| &user.words[..]).collect();
     if braid_acl::file::file_of(&engine.config).is_some() {
         if !lines.is_empty() {
-            return Err("Users are defined both in the configuration and, by 'aclfile', in a file of their own. This very \
-                        likely leads to mistakes and security holes: use one of the two."
+            return Err("Users are defined both in the configuration and in the file named by 'aclfile'. \
+                        This very likely leads to mistakes and security holes: use only one of them."
                 .into());
         }
         return engine
@@ -228,15 +230,14 @@ fn define_users(engine: &Engine, loaded: &braid_config::Loaded) -> Result<(), St
         .map_err(|(number, error)| loaded.users[number].place.error(error).to_string())
 }
 
-/// Whether there is something to be loaded. If not, the first clients are not to be told to wait
-/// for it.
+/// Whether there is data to load. If not, the first clients must not be told to wait for it.
 fn is_load_due(config: &Config) -> bool {
-    // Whatever keeps us from looking is for the load to find and to tell.
+    // If the check fails, the load will hit the error and report it.
     config.appendonly() || std::path::Path::new(&*config.dbfilename()).try_exists().unwrap_or(true)
 }
 
-/// Loads the data, if there are any, and has the service manager wait for it. A replica follows its
-/// primary then.
+/// Loads the data, if any, and makes the service manager wait for it. Then a replica starts to
+/// follow its primary.
 fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
     braid_engine::saving::remove_left_over_files(&engine.config);
     engine.recognize_files();
@@ -254,18 +255,18 @@ fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
     engine.start_group().map_err(|error| error.to_string())
 }
 
-/// After the loops have ended: sends other servers what they need, and leaves the group.
+/// After the loops have ended: sends other servers their pending data, and leaves the group.
 fn leave(engine: &Engine) {
     engine.end_active();
     engine.leave_group();
 }
 
-/// Begins active-active replication, if it is wanted.
+/// Starts active-active replication, if configured.
 fn start_active(engine: &Engine) -> Result<(), String> {
     engine.start_active(Arc::new(braid_types::active::ActiveValues))
 }
 
-/// Loads the data, if there are any.
+/// Loads the data, if any.
 fn load(engine: &Engine) -> Result<(), String> {
     let began = std::time::Instant::now();
     if engine.config.appendonly() {
@@ -277,13 +278,16 @@ fn load(engine: &Engine) -> Result<(), String> {
             log::info!("DB loaded from disk: {:.3} seconds", began.elapsed().as_secs_f64());
             Ok(())
         }
-        // A shutdown is under way.
+        // A shutdown is in progress.
         Err(LoadFailure::Load(LoadError::Stopped)) => Ok(()),
         Err(error) => {
             log::warn!("Terminating server after rdb file reading failure.");
             let path = std::path::absolute(&*engine.config.dbfilename()).unwrap_or_default();
             let advice = match error.is_damage() {
-                true => format!(" 'braid-check-rdb {}' tells what of the file can be read.", path.display()),
+                true => format!(
+                    " Run 'braid-check-rdb {}' to see how much of the file can be read.",
+                    path.display()
+                ),
                 false => String::new(),
             };
             Err(format!("Fatal error loading the DB from {}: {error}. Exiting.{advice}", path.display()))
@@ -291,15 +295,16 @@ fn load(engine: &Engine) -> Result<(), String> {
     }
 }
 
-/// Loads the append-only file, if there is one. A dump file beside it is not looked at.
+/// Loads the append-only file, if there is one. A dump file next to it is ignored.
 fn load_append_only(engine: &Engine) -> Result<(), String> {
     match engine.load_append_only_at_start() {
         Ok(loaded) => {
             let dump = engine.config.dbfilename();
             if loaded.manifest.has_no_data() && std::path::Path::new(&*dump).is_file() {
                 log::warn!(
-                    "There is no append-only file, so the database is empty: the dump file {dump} is not loaded while 'appendonly' is \
-                     'yes'. To go on from it, start with 'appendonly no' and then CONFIG SET appendonly yes."
+                    "There is no append-only file, so the database is empty: the dump file {dump} is not \
+                     loaded while 'appendonly' is 'yes'. To continue from it, start with 'appendonly no' \
+                     and then CONFIG SET appendonly yes."
                 );
             }
             Ok(())
@@ -315,8 +320,8 @@ fn load_append_only(engine: &Engine) -> Result<(), String> {
     }
 }
 
-/// Stops the loops at shutdown. The listeners are closed first, so that a client whose connection
-/// closes cannot reconnect.
+/// Stops the loops at shutdown. The listeners are closed first, so that a disconnected client
+/// cannot reconnect.
 fn stop_loops_on_shutdown(engine: &Arc<Engine>, listeners: &Arc<Listeners>) {
     let weak = Arc::downgrade(engine);
     let listeners = Arc::clone(listeners);
@@ -334,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_load_is_due_where_there_is_something_to_load() {
-        // Tests run in the folder of the crate.
+        // Tests run in the crate's folder.
         for (settings, is_due) in [
             ("dbfilename nosuch.rdb", false),
             ("dbfilename Cargo.toml", true),

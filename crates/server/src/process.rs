@@ -17,7 +17,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::{Handle, Signals};
 
-/// Changes into the configured directory, now and whenever it is changed.
+/// Changes to the configured directory, now and whenever the setting changes.
 pub fn enter_directory(config: &Arc<Config>) -> Result<(), String> {
     let enter = |config: &Config| {
         let dir = config.dir();
@@ -28,7 +28,7 @@ pub fn enter_directory(config: &Arc<Config>) -> Result<(), String> {
     enter(config)
 }
 
-/// Standard input, and what has been read of it.
+/// Standard input, with a copy of the bytes read so far.
 #[derive(Default)]
 pub struct Input(Vec<u8>);
 
@@ -40,13 +40,13 @@ impl Read for Input {
     }
 }
 
-/// Goes on in the background: starts the program again without a terminal and ends this process.
-/// `from`: the folder that this one was started in, from which paths of the command line count.
-/// The new process reads the same input.
+/// Continues in the background: restarts the program without a terminal and ends this process.
+/// `from` is the folder in which this process was started, to which paths on the command line are
+/// relative. The new process reads the same input.
 pub fn daemonize(from: Option<&Path>, input: &Input) -> Result<(), String> {
     const MARK: &str = "BRAID_DAEMON";
     if std::env::var_os(MARK).is_some() {
-        // Already the background process: leave the terminal's session.
+        // This is the background process: leave the terminal's session.
         let _ = rustix::process::setsid();
         return Ok(());
     }
@@ -70,10 +70,10 @@ pub fn daemonize(from: Option<&Path>, input: &Input) -> Result<(), String> {
     std::process::exit(0);
 }
 
-/// Descriptors that are not clients.
+/// Descriptors reserved for other uses than clients.
 const RESERVED: u64 = 32;
 
-/// Raises the limit of open files for `maxclients` connections, or lowers `maxclients` to the
+/// Raises the limit of open files for `maxclients` connections, or lowers `maxclients` to fit the
 /// limit.
 pub fn raise_descriptor_limit(config: &Config) {
     let wanted = config.maxclients();
@@ -84,7 +84,7 @@ pub fn raise_descriptor_limit(config: &Config) {
             u64::from(wanted) + RESERVED
         );
         if let Err(error) = config.assign("maxclients", &[&possible.to_string()]) {
-            log::warn!("maxclients cannot be reduced: {error}");
+            log::warn!("cannot reduce maxclients: {error}");
         }
     }
 }
@@ -115,7 +115,7 @@ fn allow_clients(clients: u32) -> Result<(), u64> {
     if now >= wanted { Ok(()) } else { Err(now.saturating_sub(RESERVED).max(1)) }
 }
 
-/// Writes the process id to the file that `pidfile` names.
+/// Writes the process ID to the file named by `pidfile`.
 pub fn write_pid_file(config: &Config) {
     let path = config.pidfile();
     if !path.is_empty()
@@ -125,16 +125,16 @@ pub fn write_pid_file(config: &Config) {
     }
 }
 
-/// Removes the file that `pidfile` names.
+/// Removes the file named by `pidfile`.
 pub fn remove_pid_file(config: &Config) {
     let path = config.pidfile();
     if !path.is_empty() {
-        // It may have been removed already.
+        // The file may already have been removed.
         let _ = std::fs::remove_file(&*path);
     }
 }
 
-/// Shuts the server down on SIGTERM and SIGINT. A second SIGINT exits at once.
+/// Shuts the server down on SIGTERM and SIGINT. A second SIGINT exits immediately.
 pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGXFSZ]).map_err(|error| error.to_string())?;
     let handle = signals.handle();
@@ -142,7 +142,7 @@ pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
     let watch = move || {
         for signal in signals.forever() {
             if signal == SIGXFSZ {
-                // A file has reached its size limit: the write returns the error.
+                // A file has reached its size limit: the failed write returns the error.
                 continue;
             }
             let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
@@ -158,11 +158,13 @@ pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
             let config = &engine.config;
             let flags =
                 if signal == SIGINT { config.shutdown_on_sigint() } else { config.shutdown_on_sigterm() };
-            // By a thread of its own, so that signals are still heard.
+            // On a separate thread, so that further signals are still handled.
             let of_end = Arc::clone(&engine);
             let end = move || shut_down_by_signal(&of_end, name, flags);
             if let Err(error) = std::thread::Builder::new().name("shutdown".into()).spawn(end) {
-                log::warn!("{name} received, but there is no thread to shut down the server: {error}");
+                log::warn!(
+                    "{name} received, but the thread that shuts down the server cannot be started: {error}"
+                );
                 engine.abort_shutdown();
             }
         }
@@ -171,9 +173,9 @@ pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
     Ok(handle)
 }
 
-/// Ends the server, if the request is not taken back.
+/// Shuts the server down, unless the request is cancelled.
 fn shut_down_by_signal(engine: &Engine, name: &str, flags: ShutdownFlags) {
-    // While periodic work is held (DEBUG PAUSE-CRON) this is, too.
+    // While periodic work is paused (DEBUG PAUSE-CRON), so is this.
     while engine.debug.cron_paused.load(Relaxed) && engine.shutdown.is_scheduled() {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -183,15 +185,15 @@ fn shut_down_by_signal(engine: &Engine, name: &str, flags: ShutdownFlags) {
         _ => None,
     };
     let (now, force) = (flags.has(ShutdownFlags::NOW), flags.has(ShutdownFlags::FORCE));
-    let failover = flags.has(ShutdownFlags::FAILOVER);
-    if engine.shut_down_by_signal(ShutdownOptions { save, now, force, failover }).is_err() {
+    let (safe, failover) = (flags.has(ShutdownFlags::SAFE), flags.has(ShutdownFlags::FAILOVER));
+    if engine.shut_down_by_signal(ShutdownOptions { save, now, force, safe, failover }).is_err() {
         log::warn!(
             "{name} received but errors trying to shut down the server, check the logs for more information"
         );
     }
 }
 
-/// Prints the banner if the server is started at a terminal.
+/// Prints the banner.
 pub fn banner(config: &Config, version: &str) {
     println!(
         r"

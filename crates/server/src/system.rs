@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `--check-system`: system settings that matter to the server, their values, and advice.
 //!
-//! Read-only; `deploy/install` changes settings. Files are read below a folder that tests choose.
+//! Read-only; `deploy/install` changes settings. Files are read below a root folder that tests
+//! replace.
 
 use std::fmt::Write;
 use std::path::Path;
 
-/// Connections that the kernel should queue for `accept`: the default of `tcp-backlog`.
+/// Length of the kernel's queue for `accept`: the default of `tcp-backlog`.
 const BACKLOG: u64 = 511;
-/// Descriptors for the default of `maxclients` and the server's own.
+/// Descriptors for the default of `maxclients` plus the server's own.
 const DESCRIPTORS: u64 = 10_032;
 
 /// One setting.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finding {
     pub is_good: bool,
-    /// The value, and advice if it is not as it should be.
+    /// The value, with advice if it is wrong.
     pub text: String,
-    /// The command that puts it right until the next start of the system.
+    /// The command that fixes it until the next reboot.
     pub remedy: Option<String>,
 }
 
@@ -31,18 +32,18 @@ impl Finding {
     }
 }
 
-/// Looks at the system whose root folder is `root`. `descriptors` is the limit of open files that
-/// the process can raise its own to, `processors` how many it may use.
+/// Checks the system with root folder `root`. `descriptors` is the limit up to which the process
+/// can raise its limit of open files, `processors` the number that it may use.
 pub fn check(root: &Path, descriptors: u64, processors: usize) -> Vec<Finding> {
     let number = |path: &str| read(root, path).and_then(|text| text.parse::<u64>().ok());
     let mut findings = Vec::new();
     if let Some(queue) = number("proc/sys/net/core/somaxconn") {
         findings.push(if queue >= BACKLOG {
-            Finding::good(format!("net.core.somaxconn is {queue}: connections that come all at once are queued"))
+            Finding::good(format!("net.core.somaxconn is {queue}: bursts of connections are queued"))
         } else {
             Finding::bad(
                 format!(
-                    "net.core.somaxconn is {queue}: of connections that come all at once, the kernel drops those beyond; \
+                    "net.core.somaxconn is {queue}: the kernel drops connections beyond it in a burst; \
                      tcp-backlog asks for {BACKLOG}"
                 ),
                 "sysctl -w net.core.somaxconn=1024",
@@ -52,37 +53,42 @@ pub fn check(root: &Path, descriptors: u64, processors: usize) -> Vec<Finding> {
     if let Some(mode) = number("proc/sys/vm/overcommit_memory") {
         findings.push(if mode == 2 {
             Finding::bad(
-                "vm.overcommit_memory is 2: the kernel refuses memory that it may have, and the server ends when it gets none".into(),
+                "vm.overcommit_memory is 2: the kernel can refuse memory that is free, and the server \
+                 exits when an allocation fails"
+                    .into(),
                 "sysctl -w vm.overcommit_memory=1",
             )
         } else {
-            Finding::good(format!("vm.overcommit_memory is {mode}: it does not matter, since nothing is forked"))
+            Finding::good(format!("vm.overcommit_memory is {mode}: irrelevant, the server never forks"))
         });
     }
     if let Some(pages) = read(root, "sys/kernel/mm/transparent_hugepage/enabled") {
         findings.push(if pages.contains("[always]") {
             Finding::bad(
-                "transparent huge pages are on for all programs: small values scattered over large pages cost memory, and now and \
-                 then a command waits while the kernel makes one"
+                "transparent huge pages are on for all programs: small values scattered over large pages \
+                 waste memory, and commands sometimes wait while the kernel builds one"
                     .into(),
                 "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
             )
         } else {
-            Finding::good("transparent huge pages are not forced upon programs".into())
+            Finding::good("transparent huge pages are not forced on programs".into())
         });
     }
     findings.push(if descriptors >= DESCRIPTORS {
         Finding::good(format!("the limit of open files is {descriptors}: enough for 10,000 clients"))
     } else {
         Finding::bad(
-            format!("the limit of open files is {descriptors}: maxclients will be lowered to fit; 10,000 need {DESCRIPTORS}"),
+            format!(
+                "the limit of open files is {descriptors}: maxclients will be lowered to fit; 10,000 \
+                 clients need {DESCRIPTORS}"
+            ),
             "ulimit -n 65536   (systemd: LimitNOFILE=65536)",
         )
     });
     findings.push(Finding::good(match processors {
-        1 => "one processor: io-threads 1 is the default and right".into(),
+        1 => "one processor: io-threads defaults to 1, which is right".into(),
         many => format!(
-            "{many} processors: io-threads {many} is the default; with other busy programs beside it, leave them one or two"
+            "{many} processors: io-threads defaults to {many}; leave one or two to other busy programs"
         ),
     }));
     findings
@@ -92,11 +98,11 @@ fn read(root: &Path, path: &str) -> Option<String> {
     Some(std::fs::read_to_string(root.join(path)).ok()?.trim().to_owned())
 }
 
-/// The findings as they are printed.
+/// The findings as printed.
 pub fn report(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
-        // Writing to memory does not fail.
+        // Writing to memory cannot fail.
         let _ = writeln!(text, "{} {}", if finding.is_good { "ok     " } else { "CHANGE " }, finding.text);
         if let Some(remedy) = &finding.remedy {
             let _ = writeln!(text, "        {remedy}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Process title, from the configured template.
+//! The process title, from the configured template.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -9,23 +9,24 @@ use braid_base::process_title::TitleArea;
 use braid_config::{Config, fill_template};
 use parking_lot::Mutex;
 
-/// A title that can be shown.
+/// A title that can be displayed.
 pub struct Title {
     area: TitleArea,
-    /// The program as it was called.
+    /// The program name as invoked.
     program: String,
     config_file: String,
 }
 
 impl Title {
-    /// Gets ready to show the title, if the configuration wants one and the system lets it. The
-    /// process's arguments must not be looked at again, and there must be no other thread yet.
+    /// Prepares to show the title, if the configuration asks for it and the system allows it.
+    /// After this call the process's arguments must not be read again. No other thread may exist
+    /// yet.
     pub fn claim(config: &Config, program: &str, config_file: Option<&Path>) -> Option<Title> {
         if !config.set_proc_title() {
             return None;
         }
-        // SAFETY: `serve` calls this once, on the first thread before there are others, and has
-        // read the arguments.
+        // SAFETY: `serve` calls this once, on the first thread, before there are others, and
+        // after it has read the arguments.
         let area = unsafe { TitleArea::claim() }?;
         let config_file = config_file.map_or("-".into(), |file| file.display().to_string());
         Some(Title { area, program: program.to_owned(), config_file })
@@ -43,7 +44,7 @@ impl Title {
 
     fn show(&mut self, config: &Config) {
         let filled = fill_template(&config.proc_title_template(), |name| self.value(config, name));
-        // A template that is none has been refused.
+        // An invalid template was refused earlier.
         if let Some(title) = filled {
             self.area.set(title.trim_matches(' ').as_bytes());
         }

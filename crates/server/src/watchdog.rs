@@ -2,10 +2,9 @@
 //! The watchdog (`watchdog-period`): logs the stack of a thread whose command takes longer than the
 //! period.
 //!
-//! A separate thread checks the executing threads a few times per period. A thread that is inside
-//! of the gate, or has stopped the world, and has completed no command since it was first seen so,
-//! is asked for its stack by a signal, as in a crash report. The executing threads have no
-//! overhead.
+//! A separate thread checks the executing threads a few times per period. If a thread is inside
+//! the gate, or has stopped the world, and has completed no command for a period, a signal makes
+//! it record its stack, as in a crash report. The executing threads have no overhead.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -17,19 +16,19 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::crash;
 
-/// Looks in a period, and the shortest time between two.
+/// Checks per period, and the minimum time between two checks.
 const LOOKS: u32 = 4;
 const STEP_MIN: Duration = Duration::from_millis(5);
 
 #[derive(Default)]
 struct State {
-    /// Zero: there is nothing to watch.
+    /// Zero: nothing is watched.
     period: Duration,
     runs: bool,
 }
 
-/// A thread's progress: how many commands it had done when it was last seen to advance, and when
-/// that was.
+/// A thread's progress: its number of commands when it was last seen to advance, and the time of
+/// that.
 #[derive(Clone, Copy)]
 struct Seen {
     commands: u64,
@@ -101,12 +100,12 @@ fn watch(engine: &Weak<Engine>, state: &Mutex<State>, changed: &Condvar) {
 fn report(task: u32, since: Duration) {
     let name = std::fs::read_to_string(format!("/proc/self/task/{task}/comm")).unwrap_or_default();
     crash::log_line(format_args!(
-        "\n--- WATCHDOG TIMER EXPIRED ---\nThread {task} ({}) is at one command for more than {} ms",
+        "\n--- WATCHDOG TIMER EXPIRED ---\nThread {task} ({}) has executed one command for more than {} ms",
         name.trim_end(),
         since.as_millis()
     ));
     if !i32::try_from(task).is_ok_and(crash::log_calls) {
-        crash::log_line(format_args!("It does not say where"));
+        crash::log_line(format_args!("The thread does not report its stack"));
     }
     crash::log_line(format_args!("--------\n"));
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use braid_base::WrongType;
 
-/// Result of a body: it has written its reply, or the error to reply with.
+/// Result of a body: it has written its reply, or returns the error to reply with.
 pub type CommandResult = Result<(), CommandError>;
 
 /// An error reply: one line, including the code (`ERR syntax error`).
@@ -36,10 +36,10 @@ pub enum CommandError {
     /// Any other text, including the code.
     #[error("{0}")]
     Text(Cow<'static, str>),
-    /// A text that quotes a client's bytes, which need not be UTF-8; code included.
+    /// A text, including the code, that quotes a client's bytes, which need not be UTF-8.
     #[error("{}", String::from_utf8_lossy(.0))]
     Bytes(Vec<u8>),
-    /// Bytes of an error that was counted already when a script's command failed.
+    /// An error that was already counted when a script's command failed.
     #[error("{}", String::from_utf8_lossy(.0))]
     Counted(Vec<u8>),
 }

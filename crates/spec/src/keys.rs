@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finds the keys of a request from its command's specification.
+//! Finds a request's keys from its command's specification.
 
 use smallvec::SmallVec;
 
@@ -9,7 +9,7 @@ use crate::spec::{Begin, Find, KeyFlags, KeySpec, Spec};
 /// the end).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SimpleKeys {
-    /// 0 = no keys of this kind.
+    /// 0 means no keys of this kind.
     pub first: i32,
     pub last: i32,
     pub step: i32,
@@ -54,13 +54,13 @@ pub struct KeyAt {
 /// Key positions of a request.
 pub type KeyList = SmallVec<[KeyAt; 8]>;
 
-/// The keys of a request of valid arity; `None` if the arguments are invalid (such as a key count
-/// that is no number). The body then replies with the error and touches no keys.
+/// The keys of a request with valid arity; `None` if the arguments are invalid (such as a key
+/// count that is not a number). The body then replies with the error and touches no keys.
 pub fn find(spec: &Spec, args: &[&[u8]]) -> Option<KeyList> {
     find_where(spec, args, |flags| !flags.has(KeyFlags::NOT_KEY))
 }
 
-/// As [`find`], with the shard channels: all that has a slot in a cluster.
+/// As [`find`], including shard channels: everything that has a slot in a cluster.
 pub fn find_slotted(spec: &Spec, args: &[&[u8]]) -> Option<KeyList> {
     find_where(spec, args, |_| true)
 }

@@ -2,8 +2,8 @@
 //! A command's specification: name, arity, flags, keys, scope and documentation.
 //!
 //! The dispatcher's lock sets and special cases, COMMAND and its subcommands, ACL categories and
-//! the compatibility page are derived from it. A command that needs to be treated differently gets
-//! a flag here ([`Behavior`]): no code recognizes a command by its name.
+//! the compatibility page are derived from it. A command that needs special treatment gets a flag
+//! here ([`Behavior`]): no code may recognize a command by its name.
 
 /// A property of a request, computed from its arguments.
 pub type RequestTest = fn(&[&[u8]]) -> bool;
@@ -84,7 +84,7 @@ bit_set! {
         EXECUTES_QUEUE = 1, "";
         /// Executed within MULTI rather than queued.
         NEVER_QUEUED = 2, "";
-        /// Allowed to a RESP2 client that is subscribed to channels.
+        /// Allowed for a RESP2 client that is subscribed to channels.
         ALLOWED_SUBSCRIBED = 3, "";
         /// Allowed on the link of a replica.
         ALLOWED_ON_REPLICA_LINK = 4, "";
@@ -92,27 +92,27 @@ bit_set! {
         ENDS_PAUSE = 5, "";
         /// Adds or removes watched keys.
         CHANGES_WATCHES = 6, "";
-        /// Removes watched keys if there are any, besides its main work.
+        /// Removes watched keys, if any, in addition to its main work.
         DROPS_WATCHES = 7, "";
         /// Reports that writes are refused, as writes do (PING).
         REPORTS_WRITE_REFUSAL = 8, "";
-        /// Marks keys as used even in a connection with CLIENT NO-TOUCH.
+        /// Marks keys as used even on a connection with CLIENT NO-TOUCH.
         TOUCHES_ALWAYS = 9, "";
         /// Leaves CLIENT CACHING's exception for the next command in place.
         KEEPS_CACHING = 10, "";
-        /// Enabled by `enable-module-command`; other protected commands are by
+        /// Enabled by `enable-module-command`; other protected commands are enabled by
         /// `enable-debug-command`.
         MODULE_COMMAND = 11, "";
-        /// In an append-only file: selects the database of the commands behind it.
+        /// In an append-only file: selects the database of the following commands.
         REPLAY_SELECTS = 12, "";
         /// In an append-only file: opens a transaction.
         REPLAY_OPENS_TRANSACTION = 13, "";
         /// In an append-only file: drops the open transaction.
         REPLAY_DROPS_TRANSACTION = 14, "";
-        /// In an append-only file: run although it changes no key (servers before Redis 7 wrote
-        /// scripts rather than their effects).
+        /// In an append-only file: replayed although it changes no key (servers before Redis 7
+        /// wrote scripts rather than their effects).
         REPLAYED = 15, "";
-        /// Moves keys to another node: works on slots that are on their way.
+        /// Moves keys to another node: works on slots in migration.
         MOVES_KEYS = 16, "";
     }
 }
@@ -146,7 +146,7 @@ bit_set! {
 }
 
 bit_set! {
-    /// What a command does with its keys, as in COMMAND INFO's key specifications.
+    /// How a command uses its keys, as in COMMAND INFO's key specifications.
     KeyFlags: u16 {
         RO = 0, "RO";
         RW = 1, "RW";
@@ -178,9 +178,10 @@ pub enum Begin {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Find {
     /// Up to `last` (relative to the first key; negative: from the end of the arguments), every
-    /// `step`; with a `limit` above 1 only the first 1/limit of the rest.
+    /// `step`; with a `limit` above 1, only the first 1/limit of the remaining arguments.
     Range { last: i32, step: i32, limit: i32 },
-    /// As many keys as argument `count_at` says, starting at `first` (both relative to the start).
+    /// As many keys as argument `count_at` states, starting at `first` (both relative to the
+    /// start).
     KeyNum { count_at: i32, first: i32, step: i32 },
     /// Not known in advance.
     Unknown,
@@ -229,11 +230,12 @@ impl KeySpec {
 /// The part of the keyspace that a body needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// The keys of its key specifications (perhaps none).
+    /// The keys of the key specifications (possibly none).
     Keys,
     /// All keys of the database, for a consistent read.
     AllKeys,
-    /// Nothing locked: the body walks shard by shard (SCAN) or touches no keys at a fixed moment.
+    /// Nothing locked: the body walks shard by shard (SCAN), or does not touch keys at one fixed
+    /// moment.
     Walk,
     /// Everything, with the world stopped.
     World,
@@ -276,7 +278,7 @@ pub enum Group {
     Hash,
     HyperLogLog,
     List,
-    /// Types that stock servers have from modules.
+    /// Types that modules provide in stock servers.
     Module,
     PubSub,
     Scripting,
@@ -313,10 +315,10 @@ impl Group {
     }
 }
 
-/// Finds keys that specifications cannot express: argument indices with flags.
+/// Finds keys that specifications cannot express. Returns argument indices with flags.
 pub type KeyFinder = fn(&[&[u8]]) -> Option<Vec<(usize, KeyFlags)>>;
 
-/// Computes the use of a request's keys from its arguments.
+/// Computes how a request uses its keys, from the arguments.
 pub type KeyFlagsFinder = fn(&[&[u8]]) -> KeyFlags;
 
 /// True if the argument with this index is a secret.
@@ -325,7 +327,7 @@ pub type SecretFinder = fn(&[&[u8]], usize) -> bool;
 /// Computes the scope of a request.
 pub type ScopeFinder = fn(&[&[u8]]) -> Scope;
 
-/// A command's use of channels.
+/// How a command uses channels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChannelAccess {
     Publish,
@@ -336,11 +338,11 @@ pub enum ChannelAccess {
 /// The channel arguments of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChannelSpec {
-    /// The first one.
+    /// Index of the first channel argument.
     pub first: usize,
-    /// All arguments from there on; otherwise one.
+    /// All arguments from there on are channels; otherwise only one.
     pub all: bool,
-    /// They are patterns.
+    /// The channels are patterns.
     pub patterns: bool,
     pub access: ChannelAccess,
 }
@@ -356,7 +358,7 @@ impl ChannelSpec {
 /// A command's specification. Built by chaining, in a `const`.
 #[derive(Clone, Copy)]
 pub struct Spec {
-    /// Lower case; a subcommand's own name without its parent's.
+    /// Lower case; for a subcommand, its own name without the parent's.
     pub name: &'static str,
     /// Has subcommands and no body of its own.
     pub is_container: bool,
@@ -367,15 +369,15 @@ pub struct Spec {
     pub extra_categories: Category,
     pub keys: &'static [KeySpec],
     pub key_finder: Option<KeyFinder>,
-    /// A request's actual use of its keys, where the specifications state the maximum
+    /// How a request actually uses its keys, where the specifications state the maximum
     /// (`VARIABLE_FLAGS`).
     pub exact_key_flags: Option<KeyFlagsFinder>,
-    /// Secret arguments, hidden from logs.
+    /// Identifies secret arguments, which are hidden from logs.
     pub secrets: Option<SecretFinder>,
     /// Channel arguments, for permission checks.
     pub channels: Option<ChannelSpec>,
     pub scope: Scope,
-    /// Computes from the arguments that a request needs less than `scope`.
+    /// Computes from the arguments whether a request needs less than `scope`.
     pub scope_finder: Option<ScopeFinder>,
     pub group: Group,
     pub since: &'static str,
@@ -389,12 +391,13 @@ pub struct Spec {
     pub tips: &'static [&'static str],
     /// Version of the deprecation, and the replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
-    /// True if a request's keys are locked exclusively although their flags are `RO`: stock servers
-    /// mark changes to a stream's groups as reads, and a blocking client is queued beside the key.
+    /// True if a request's keys are locked exclusively although their flags are `RO`: stock
+    /// servers mark changes of a stream's groups as reads, and a blocking client is queued at the
+    /// key.
     pub locks_exclusively: Option<RequestTest>,
     /// Not in its group's ACL category (SORT works on three types and is in their categories).
     pub ungrouped: bool,
-    /// Unsupported parts, for the compatibility page; empty if all of it works.
+    /// Unsupported parts, for the compatibility page; empty if everything works.
     pub unsupported: &'static str,
 }
 
@@ -429,7 +432,7 @@ impl Spec {
         }
     }
 
-    /// A command that only has subcommands.
+    /// A command that has only subcommands.
     pub const fn container(name: &'static str, group: Group) -> Spec {
         let mut spec = Spec::new(name, group);
         spec.is_container = true;
@@ -470,7 +473,7 @@ impl Spec {
         self
     }
 
-    /// Sets a function that finds keys that specifications cannot express.
+    /// Sets a function that finds keys which specifications cannot express.
     pub const fn find_keys(mut self, finder: KeyFinder) -> Spec {
         self.key_finder = Some(finder);
         self
@@ -573,7 +576,7 @@ impl Spec {
         self
     }
 
-    /// All ACL categories: derived and extra ones.
+    /// All ACL categories, derived and extra.
     pub fn categories_all(&self) -> Category {
         let mut all = self.extra_categories;
         let follows = [
@@ -588,7 +591,7 @@ impl Spec {
                 all = all | category;
             }
         }
-        // A read-only scripting command is not a read of the keyspace by itself.
+        // A read-only scripting command by itself is not a read of the keyspace.
         if self.flags.has(Flags::READONLY) && self.group != Group::Scripting {
             all = all | Category::READ;
         }

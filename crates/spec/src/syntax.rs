@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The compact notation in which a command's row states its arguments, and the tree that COMMAND
-//! DOCS makes of it.
+//! The compact notation for the arguments in a command's row, and the tree that COMMAND DOCS
+//! builds from it.
 //!
 //! ```text
 //! key:key#0                     an argument: name, type, and for keys the key specification that
@@ -16,8 +16,8 @@
 //! NOW@7.0.0    ip:string!2.8.12 since this version; deprecated since that one
 //! ```
 //!
-//! The notation is only parsed for documentation requests. A mistake in it is a mistake in a
-//! command's row, found by a test that parses every row.
+//! The notation is parsed only for documentation requests. A mistake in it is a mistake in a
+//! command's row, caught by a test that parses every row.
 
 use std::borrow::Cow;
 
@@ -73,14 +73,14 @@ pub struct Argument<'a> {
     pub token: Option<&'a str>,
     /// Displayed instead of the name.
     pub display: Option<&'a str>,
-    /// Index of the key specification that covers it.
+    /// Index of the key specification that covers the argument.
     pub key_spec: Option<u32>,
     pub since: Option<&'a str>,
     pub deprecated: Option<&'a str>,
     pub optional: bool,
-    /// Repeatable.
+    /// The argument may be repeated.
     pub multiple: bool,
-    /// The token is repeated, too.
+    /// The token is repeated as well.
     pub multiple_token: bool,
     /// Members of a choice or block.
     pub arguments: Vec<Argument<'a>>,
@@ -103,7 +103,7 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// An unnamed block: named by its first token, or by its first argument.
+    /// An unnamed choice or block: named after its first token or its first argument.
     fn unnamed(kind: ArgumentKind, mut arguments: Vec<Argument<'a>>) -> Argument<'a> {
         let name = match arguments.first_mut() {
             // A token that opens an optional block belongs to the block.
@@ -125,7 +125,7 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// Parses a row's notation. The error states the fault and its byte offset.
+/// Parses a row's notation. The error states the mistake and its byte offset.
 pub fn parse(text: &str) -> Result<Vec<Argument<'_>>, String> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     let arguments = parser.sequence()?;
@@ -135,7 +135,7 @@ pub fn parse(text: &str) -> Result<Vec<Argument<'_>>, String> {
     }
 }
 
-/// Maximum nesting; deeper groups are a mistake.
+/// Maximum nesting depth; deeper groups are a mistake.
 const DEPTH_MAX: usize = 16;
 
 struct Parser<'a> {
@@ -191,7 +191,7 @@ impl<'a> Parser<'a> {
         &rest[..len]
     }
 
-    /// A token or display text up to its end, including a repetition mark; never empty.
+    /// A token or display text up to its end, excluding a repetition mark; never empty.
     fn literal(&mut self) -> Result<&'a str, String> {
         let rest = self.rest();
         let end = rest.char_indices().position(|(at, character)| {
@@ -206,7 +206,7 @@ impl<'a> Parser<'a> {
         Ok(&rest[..len])
     }
 
-    /// A sequence of arguments up to a closing sign or the end.
+    /// A sequence of arguments up to a closing bracket or the end.
     fn sequence(&mut self) -> Result<Vec<Argument<'a>>, String> {
         let mut arguments = Vec::new();
         loop {
@@ -302,7 +302,7 @@ impl<'a> Parser<'a> {
             argument.token = Some(word);
             return Ok(argument);
         }
-        // A lone word in lower case is more likely a forgotten type than a token.
+        // A lone lower-case word is more likely a missing type than a token.
         if word.bytes().any(|byte| byte.is_ascii_lowercase()) {
             return Err(self.fault(&format!("'{word}' is neither a token nor has it a type")));
         }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The command table: case-insensitive lookup by name, without a copy.
+//! The command table: case-insensitive lookup by name, without copying.
 //!
-//! HOT PATH: a lookup folds the name to lower case in up to three words, hashes them and compares
-//! once.
+//! HOT PATH: a lookup folds the name to lower case in at most three words, hashes them and
+//! compares once.
 
 use crate::keys::SimpleKeys;
 use crate::spec::{Behavior, Flags, KeyFlags, Scope, Spec};
 
-/// Number of keys that a request may lock.
+/// How many keys a request may lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
     /// At most one key.
@@ -19,7 +19,7 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// Reach of a command by its specification.
+    /// A command's reach by its specification.
     fn of(spec: &Spec, takes_single_key: bool) -> Reach {
         if spec.behavior.any(Behavior::RUNS_SCRIPTS | Behavior::EXECUTES_QUEUE) {
             Reach::Wide
@@ -39,47 +39,48 @@ pub trait Row: Sized + 'static {
     fn subcommands(&'static self) -> &'static [Self];
 }
 
-/// A command or subcommand: the specification and what is derived from it.
+/// A command or subcommand: the specification and the properties derived from it.
 pub struct Command {
     pub spec: &'static Spec,
-    /// Name for clients: the spec's, unless it was renamed; empty if it was removed.
+    /// Name for clients: the specification's, unless renamed; empty if removed.
     pub called: Box<str>,
     /// The folded name, if it is short enough.
     folded: Name,
     /// Index in the table and in the statistics.
     pub id: u32,
-    /// `get`, or `client|list`: shown by statistics and COMMAND, even if renamed.
+    /// `get`, or `client|list`: shown by statistics and COMMAND even if renamed.
     pub full_name: String,
     /// The container of a subcommand.
     pub parent: Option<u32>,
-    /// Ids of the subcommands.
+    /// IDs of the subcommands.
     pub subcommands: Vec<u32>,
     /// Key positions given by numbers.
     pub simple_keys: SimpleKeys,
     /// Behaviour, including the container's flags.
     pub behavior: Behavior,
-    /// It runs scripts, or may do so (EXEC): other clients are served meanwhile.
+    /// The command runs scripts, or may do so (EXEC): other clients are served meanwhile.
     pub runs_scripts: bool,
-    /// Keys that it may need.
+    /// How many keys the command may need.
     pub reach: Reach,
     /// Needs no check beyond arity and authentication while no state is set.
     pub plain: bool,
-    /// Its keys must be of one cluster slot. Set in cluster mode, where it can have several.
+    /// Its keys must belong to one cluster slot. Set in cluster mode, for commands that can have
+    /// several.
     pub checks_slots: bool,
 }
 
 /// All commands.
 pub struct CommandTable {
     commands: Vec<Command>,
-    /// Open addressing by name; index + 1, 0 = empty.
+    /// Open addressing by name; index + 1, 0 means empty.
     slots: Vec<u16>,
     seed: u64,
     top_level: Vec<u32>,
-    /// Renamed commands with names too long for the fast lookup. Nearly always empty.
+    /// Renamed commands whose names are too long for the fast lookup. Nearly always empty.
     long: Vec<u32>,
 }
 
-/// Longest name found by the fast lookup; all of Redis's are shorter.
+/// Maximum name length for the fast lookup; all of Redis's names are shorter.
 const NAME_MAX: usize = 24;
 
 type Name = [u64; 3];
@@ -129,7 +130,7 @@ fn short_word(bytes: &[u8]) -> u64 {
 fn lower(word: u64) -> u64 {
     const EACH: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = 0x80 * EACH;
-    // The high bit of each byte decides, and no carry crosses bytes.
+    // The high bit of each byte decides, and no carry crosses byte boundaries.
     let low = word & !HIGH;
     let from_a = low + EACH * (0x80 - b'A' as u64);
     let beyond_z = low + EACH * (0x80 - b'Z' as u64 - 1);
@@ -144,7 +145,7 @@ fn mix(name: &Name, len: usize, seed: u64) -> usize {
 }
 
 impl CommandTable {
-    /// Builds the table from families, with each command's row by id.
+    /// Builds the table from families. Also returns each command's row, by ID.
     pub fn new<R: Row>(families: &[&'static [R]]) -> (CommandTable, Vec<&'static R>) {
         let mut table = CommandTable {
             commands: Vec::new(),
@@ -204,7 +205,7 @@ impl CommandTable {
         id
     }
 
-    /// Cluster mode: has slots checked for all commands that can name several keys or shard
+    /// Cluster mode: enables the slot check for all commands that can name several keys or shard
     /// channels, and for EXEC. If the lock set covers everything to check, the ordinary path of a
     /// request does it; other commands take the slow path.
     pub fn check_slots(&mut self) {
@@ -300,7 +301,7 @@ impl CommandTable {
         }
     }
 
-    /// By id.
+    /// A command by ID.
     #[inline]
     pub fn get(&self, id: u32) -> &Command {
         &self.commands[id as usize]
@@ -314,12 +315,12 @@ impl CommandTable {
             .filter(move |&command| !taken_away(command.parent.map_or(command, |parent| self.get(parent))))
     }
 
-    /// All commands and subcommands by id, including removed ones.
+    /// All commands and subcommands by ID, including removed ones.
     pub fn all(&self) -> &[Command] {
         &self.commands
     }
 
-    /// Commands without subcommands, by name.
+    /// Top-level commands, by name.
     pub fn top_level(&self) -> impl ExactSizeIterator<Item = &Command> {
         self.top_level.iter().map(|&id| &self.commands[id as usize])
     }

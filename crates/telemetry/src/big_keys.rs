@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Big keys: the keys with the most memory, found by walking the keyspace on demand.
+//! Big keys: the keys that use the most memory, found by walking the keyspace on demand.
 //!
-//! Flow: a reader (the metrics page) calls [`BigKeys::report`], which keeps the walk alive for some
-//! seconds. The first loop's cron walks on, [`STEP_NANOS`] per turn, in hash order like SCAN: the
-//! keys seen so far are a uniform sample, and a complete pass has seen all of them. Without demand
-//! a turn of the cron costs one load.
+//! Flow: a reader (the metrics page) calls [`BigKeys::report`], which keeps the walk alive for
+//! some seconds. The first loop's cron continues the walk, [`STEP_NANOS`] per turn, in hash order
+//! like SCAN: the keys seen so far are a uniform sample, and a complete pass has seen all of
+//! them. Without demand, a turn of the cron costs one load.
 //!
-//! Must never delay other work: it holds one shard's shared lock for a few keys at a time, and
-//! nothing waits for it.
+//! The walk must never delay other work: it holds one shard's shared lock for a few keys at a
+//! time, and nothing waits for it.
 
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,30 +18,30 @@ use parking_lot::Mutex;
 
 /// Number of keys in a report.
 const KEPT: usize = 20;
-/// Bytes kept of a key's name.
+/// Maximum number of bytes kept of a key's name.
 const NAME_LEN_MAX: usize = 128;
-/// The walk continues for this long after a request, in milliseconds.
+/// How long the walk continues after a request, in milliseconds.
 const ASKED_MS: i64 = 5_000;
-/// Results are dropped after this long without a request, in milliseconds.
+/// Time without a request after which results are dropped, in milliseconds.
 const FORGET_MS: i64 = 60_000;
 /// Pause between two passes, in milliseconds.
 const REST_MS: i64 = 5_000;
-/// Time of a step in nanoseconds: 0.2 % of one thread at 10 turns a second.
+/// Duration of a step in nanoseconds: 0.2 % of one thread at 10 turns a second.
 const STEP_NANOS: u64 = 200_000;
-/// Keys between two readings of the clock.
+/// Keys between two clock readings.
 const STEP_KEYS: usize = 16;
 
-/// A key, as the walk saw it.
+/// A key as seen by the walk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BigKey {
     pub db: u32,
     /// Name, cut to 128 bytes.
     pub name: Vec<u8>,
-    /// Bytes cut off the name.
+    /// Number of bytes cut off the name.
     pub name_cut: usize,
-    /// Type, as in TYPE.
+    /// Type, as reported by TYPE.
     pub kind: &'static str,
-    /// Memory of key and value, including allocations.
+    /// Memory of the key and its value, including allocations.
     pub bytes: usize,
     /// Time of the visit, ms since the Unix epoch.
     pub seen_ms: i64,
@@ -70,7 +70,7 @@ struct Walk {
     passes: u64,
     /// Earliest time of the next step, ms since the Unix epoch.
     rests_until_ms: i64,
-    /// Largest keys of this pass and of the last complete one, largest first.
+    /// The largest keys of this pass and of the last complete one, largest first.
     found: Vec<BigKey>,
     before: Vec<BigKey>,
 }
@@ -78,7 +78,7 @@ struct Walk {
 /// The walk. One per server.
 #[derive(Default)]
 pub struct BigKeys {
-    /// Time of the last request, ms since the Unix epoch; 0: the walk is off.
+    /// Time of the last request, ms since the Unix epoch; 0 means the walk is off.
     asked_ms: AtomicI64,
     walk: Mutex<Walk>,
 }
@@ -89,7 +89,7 @@ impl BigKeys {
         self.asked_ms.store(now_ms, Relaxed);
         let walk = self.walk.lock();
         let mut keys = walk.found.clone();
-        // Keys that this pass has not reached yet.
+        // Add the keys that this pass has not reached yet.
         let is_same = |one: &BigKey, other: &BigKey| (one.db, one.hash) == (other.db, other.hash);
         let is_open =
             |key: &&BigKey| !walk.has_passed(key) && !walk.found.iter().any(|found| is_same(found, key));
@@ -99,7 +99,7 @@ impl BigKeys {
         Report { keys, walked: walk.walked, passes: walk.passes }
     }
 
-    /// Performs a step if the walk is on. Called by the first loop's cron, inside of the gate.
+    /// Performs a step if the walk is on. Called by the first loop's cron, inside the gate.
     #[inline]
     pub fn step(&self, keyspace: &Keyspace, now_ms: i64) {
         let asked_ms = self.asked_ms.load(Relaxed);
@@ -181,8 +181,8 @@ impl Walk {
         true
     }
 
-    /// True if this pass is past a key of the last one. If the key still exists it was found again,
-    /// or is too small.
+    /// True if this pass has gone past a key of the last pass. If the key still exists, it was
+    /// found again or is too small.
     fn has_passed(&self, key: &BigKey) -> bool {
         (key.db, key.shard) < (self.db, self.shard)
     }
@@ -224,7 +224,7 @@ mod tests {
             }
         }
 
-        /// Takes turns until a pass is complete.
+        /// Runs steps until a pass is complete.
         fn pass(&mut self, now_ms: i64) -> Report {
             let passes = self.big.report(now_ms).passes;
             for _ in 0..1_000_000 {
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!((first.db, first.kind, first.seen_ms, first.name_cut), (0, "string", NOW, 0));
         assert!(first.bytes >= 300_000 && first.bytes < 400_000, "{}", first.bytes);
         assert_eq!(report.keys[1].db, 2);
-        // The next pass finds changes, and drops keys that are gone.
+        // The next pass finds changes, and drops deleted keys.
         rig.set(0, "big:30", 0);
         rig.set(2, "big:29", 10);
         rig.set(1, "new", 5_000_000);
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(rig.big.walk.lock().passes, 0, "nobody has asked");
         let report = rig.pass(NOW);
         assert_eq!((report.keys[0].name.len(), report.keys[0].name_cut), (NAME_LEN_MAX, 1000 - NAME_LEN_MAX));
-        // A short rest, a longer one without requests, and in the end all results are dropped.
+        // A short rest, a longer one without requests, and finally all results are dropped.
         for later in [REST_MS - 1, ASKED_MS + 1, FORGET_MS] {
             rig.big.step(&rig.keyspace, NOW + later);
             assert_eq!(rig.big.walk.lock().passes, 1, "{later} ms later");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Command logs: the latest commands that took long, or whose request or reply was large.
+//! Command logs: the latest commands that were slow, or had a large request or reply.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
@@ -15,13 +15,13 @@ use parking_lot::Mutex;
 use crate::latency::LatencyMonitor;
 use crate::{Cost, without_secrets};
 
-/// Commands below this many nanoseconds are in no log, unless a log records everything.
+/// Commands faster than this are in no log, unless a log records everything.
 const NANOS_MIN: u64 = 1000;
 /// Requests and replies below this many bytes are in no log, except one with a low threshold.
-/// Larger ones are either copied, which takes longer than [`NANOS_MIN`], or passed on in
-/// allocations of their own.
+/// Larger ones are either copied, which takes longer than [`NANOS_MIN`], or passed on in their
+/// own allocations.
 const BYTES_MIN: i64 = (NANOS_MIN as i64 + 24) << REPLY_SHIFT;
-/// A reply's length in bytes is shifted right by this to compare with nanoseconds.
+/// A reply's length in bytes is shifted right by this for comparison with nanoseconds.
 const REPLY_SHIFT: u32 = 6;
 
 /// The logs of COMMANDLOG.
@@ -59,25 +59,25 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A new entry; the log assigns the id.
+    /// A new entry; the log assigns the ID.
     pub fn new(time: i64, amount: u64, args: &[&[u8]], address: String, client_name: Vec<u8>) -> Entry {
         Entry { id: 0, time, amount, args: shorten(args), address, client_name }
     }
 }
 
-/// Most arguments kept of a command.
+/// Maximum number of arguments kept of a command.
 const ARGS_MAX: usize = 32;
-/// Most bytes kept of an argument.
+/// Maximum number of bytes kept of an argument.
 const ARG_LEN_MAX: usize = 128;
 
-/// A log; newest first.
+/// A log, newest entry first.
 #[derive(Default)]
 pub struct CommandLog {
     inner: Mutex<(u64, VecDeque<Entry>)>,
 }
 
 impl CommandLog {
-    /// Adds a command and drops the oldest beyond `len_max`.
+    /// Adds a command, and drops the oldest entries beyond `len_max`.
     pub fn push(&self, mut entry: Entry, len_max: usize) {
         let mut inner = self.inner.lock();
         entry.id = inner.0;
@@ -96,17 +96,17 @@ impl CommandLog {
         self.inner.lock().0
     }
 
-    /// Entries held.
+    /// Number of entries held.
     pub fn len(&self) -> usize {
         self.inner.lock().1.len()
     }
 
-    /// True without entries.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Drops all entries; ids go on.
+    /// Drops all entries; IDs continue.
     pub fn clear(&self) {
         self.inner.lock().1.clear();
     }
@@ -133,15 +133,15 @@ impl CommandLogs {
         logs
     }
 
-    /// True if a log may record a command. `blobs`: number of arguments in allocations of their
-    /// own. HOT PATH: called after every command.
+    /// True if a log may record a command. `blobs` is the number of arguments with their own
+    /// allocations. HOT PATH: called after every command.
     #[inline]
     pub fn is_noteworthy(&self, cost: Cost, blobs: usize) -> bool {
         let weight = cost.nanos + (cost.reply_bytes as u64 >> REPLY_SHIFT) + blobs as u64 * NANOS_MIN;
         weight >= self.floor.load(Relaxed)
     }
 
-    /// Records a command in the logs, and in the latency monitor, whose thresholds it exceeds.
+    /// Records a command in the logs and the latency monitor, wherever it exceeds the threshold.
     #[cold]
     pub fn note(
         &self,
@@ -159,7 +159,7 @@ impl CommandLogs {
             let seconds = braid_base::clock::unix_ms() / 1000;
             latency.add(event, seconds, u32::try_from(micros / 1000).unwrap_or(u32::MAX));
         }
-        // A transaction's commands are logged individually; EXEC itself is not slow.
+        // A transaction's commands are logged individually; EXEC itself does not count as slow.
         if command.spec.flags.has(Flags::SKIP_SLOWLOG) || command.behavior.has(Behavior::EXECUTES_QUEUE) {
             return;
         }
@@ -187,7 +187,7 @@ impl CommandLogs {
         }
     }
 
-    /// A log.
+    /// The log of this kind.
     pub fn of(&self, kind: LogKind) -> &CommandLog {
         match kind {
             LogKind::Slow => &self.slow,
@@ -206,8 +206,8 @@ impl CommandLogs {
     }
 }
 
-/// Limits the size of the logs: long arguments and long commands are cut, with a note of how much
-/// is missing.
+/// Limits the size of the logs: long arguments and long commands are truncated, with a note of
+/// how much is missing.
 fn shorten(args: &[&[u8]]) -> Vec<Vec<u8>> {
     let kept = if args.len() > ARGS_MAX { ARGS_MAX - 1 } else { args.len() };
     let mut short: Vec<Vec<u8>> = args[..kept].iter().map(|arg| shorten_one(arg)).collect();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Latency histograms: log-linear cells, counted by their owning thread and readable by all.
+//! Latency histograms: log-linear cells, written by their owning thread and readable by all.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Cells per doubling; values are exact to 1/16.
 const SUB_BITS: u32 = 4;
-/// Doublings covered: up to 2^38 ns, some 275 seconds.
+/// Doublings covered: values below 2^39 ns, about 550 seconds.
 const DOUBLINGS: usize = 35;
 const CELLS: usize = (DOUBLINGS + 1) << SUB_BITS;
 
-/// Nanosecond values; about 4.6 KB.
+/// A histogram of nanosecond values; about 4.6 KB.
 pub struct Histogram {
     cells: [AtomicU64; CELLS],
 }
@@ -43,15 +43,15 @@ fn upper_bound(cell: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Counts a value. Only the owning thread may.
+    /// Counts a value. Only the owning thread may call this.
     #[inline]
     pub fn record(&self, nanos: u64) {
         let cell = &self.cells[cell_of(nanos)];
         cell.store(cell.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Subtracts counts from a cell, as far as it has not been reset meanwhile. Only the owning
-    /// thread may.
+    /// Subtracts counts from a cell, unless it has been reset meanwhile. Only the owning thread
+    /// may call this.
     pub fn take_back(&self, cell: usize, count: u64) {
         let cell = &self.cells[cell];
         cell.store(cell.load(Relaxed).saturating_sub(count), Relaxed);
@@ -70,7 +70,7 @@ impl Histogram {
     }
 }
 
-/// Sum of several threads' histograms.
+/// The sum of several threads' histograms.
 pub struct HistogramSum {
     cells: Vec<u64>,
 }
@@ -82,7 +82,7 @@ impl Default for HistogramSum {
 }
 
 impl HistogramSum {
-    /// Values counted.
+    /// Number of values counted.
     pub fn count(&self) -> u64 {
         self.cells.iter().sum()
     }

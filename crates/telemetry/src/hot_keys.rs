@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Hot keys: the keys with the most processor time and the most traffic (HOTKEYS, as documented by
+//! Hot keys: the keys that use the most processor time and traffic (HOTKEYS, as documented by
 //! Redis 8.6).
 //!
-//! While tracking is on, one in `sample` commands is sampled. The gap to the next one is random, so
-//! that periodic requests do not bias the result. Each thread has a sketch of its own ([`Sketch`]);
-//! a report adds them up.
+//! While tracking is on, one in `sample` commands is sampled. The gap to the next sample is
+//! random, so that periodic requests do not bias the result. Each thread has its own sketch
+//! ([`Sketch`]); a report sums them.
 //!
 //! HOT PATH: each command decrements a counter of its thread and compares it with zero
 //! ([`HotKeys::note`]), whether tracking is on or not.
@@ -32,7 +32,7 @@ use sketch::Sketch;
 
 /// Longer keys are ignored.
 const KEY_BYTES_MAX: usize = 4096;
-/// Keys in a sketch per reported key, and the minimum.
+/// Keys in a sketch per reported key, and the minimum number of keys in a sketch.
 const SKETCH_FACTOR: usize = 8;
 const SKETCH_MIN: usize = 128;
 
@@ -41,15 +41,15 @@ const SKETCH_MIN: usize = 128;
 pub struct Wish {
     pub cpu: bool,
     pub net: bool,
-    /// Keys in the report.
+    /// Number of keys in the report.
     pub count: usize,
-    /// One command in this many is sampled.
+    /// One in this many commands is sampled.
     pub sample: u32,
-    /// Duration after which tracking stops, in milliseconds.
+    /// Milliseconds after which tracking stops.
     pub duration_ms: Option<i64>,
 }
 
-/// Totals of the server since its start.
+/// Totals since the server's start.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Totals {
     pub command_nanos: u64,
@@ -59,8 +59,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The current totals; `user` and `system` are the processor time of the process, supplied by
-    /// the caller.
+    /// The current totals. `user` and `system` are the process's processor time, supplied by the
+    /// caller.
     pub fn of(threads: &Threads, (user, system): (Duration, Duration)) -> Totals {
         let in_commands =
             |thread: &stats::ThreadStats| thread.commands.iter().map(|command| command.nanos.get()).sum();
@@ -70,7 +70,7 @@ impl Totals {
     }
 
     fn since(self, before: Totals) -> Totals {
-        // Statistics may have been reset in between.
+        // Statistics may have been reset meanwhile.
         Totals {
             command_nanos: self.command_nanos.saturating_sub(before.command_nanos),
             net_bytes: self.net_bytes.saturating_sub(before.net_bytes),
@@ -83,10 +83,10 @@ impl Totals {
 /// Computes the totals.
 pub type TotalsOf = fn(&Threads) -> Totals;
 
-/// Most samples held of one speculative run.
+/// Maximum number of samples held for one speculative run.
 const HELD_MAX: usize = 1024;
 
-/// A sampled key of a command, held until the command counts.
+/// A sampled key of a command, held until the command is final.
 pub struct Sample {
     key: Box<[u8]>,
     nanos: u64,
@@ -116,7 +116,7 @@ struct Tracking {
     began_ms: i64,
     before: Totals,
     totals: TotalsOf,
-    /// End of the period, and the totals at that time.
+    /// The end of the period, and the totals at that time.
     ended: OnceLock<(i64, Totals)>,
     /// By slot. Locked by the slot's thread and by readers.
     seen: Slots<Padded<Mutex<Seen>>>,
@@ -140,16 +140,16 @@ pub struct Report {
     pub duration_ms: i64,
     /// Totals of all commands in the period.
     pub totals: Totals,
-    /// Keys with nanoseconds, the highest first.
+    /// Keys with nanoseconds, highest first.
     pub by_cpu: Vec<(Box<[u8]>, u64)>,
-    /// Keys with bytes of requests and replies, the highest first.
+    /// Keys with bytes of requests and replies, highest first.
     pub by_net: Vec<(Box<[u8]>, u64)>,
 }
 
 /// State of hot-key tracking. One per server.
 pub struct HotKeys {
     tracking: ArcSwapOption<Tracking>,
-    /// Incremented when tracking starts or stops; threads compare it with each batch.
+    /// Incremented when tracking starts or stops; threads check it once per batch.
     version: AtomicU64,
     /// Time at which tracking stops, ms since the Unix epoch.
     ends_ms: AtomicI64,
@@ -168,13 +168,13 @@ impl Default for HotKeys {
 }
 
 impl HotKeys {
-    /// Incremented when tracking starts or stops; threads compare it with each batch.
+    /// Incremented when tracking starts or stops; threads check it once per batch.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// Starts tracking. False if it is active already.
+    /// Starts tracking. False if tracking is already active.
     pub fn start(&self, threads: &Threads, wish: Wish, totals: TotalsOf) -> bool {
         let _changing = self.changing.lock();
         if self.active().is_some() {
@@ -189,12 +189,12 @@ impl HotKeys {
         true
     }
 
-    /// Stops tracking and keeps the result. False if it was not active.
+    /// Stops tracking and keeps the result. False if tracking was not active.
     pub fn stop(&self, threads: &Threads) -> bool {
         let _changing = self.changing.lock();
         let Some(tracking) = self.active() else { return false };
         let now = braid_base::clock::unix_ms().min(self.ends_ms.load(Ordering::Relaxed));
-        // No other thread sets it meanwhile.
+        // No other thread sets it concurrently.
         let _ = tracking.ended.set((now, (tracking.totals)(threads)));
         self.ends_ms.store(i64::MAX, Ordering::Relaxed);
         self.version.fetch_add(1, Ordering::Release);
@@ -211,7 +211,7 @@ impl HotKeys {
         is_over
     }
 
-    /// Stops tracking when its duration is over. Called periodically.
+    /// Stops tracking once its duration is over. Called periodically.
     #[inline]
     pub fn end_if_due(&self, threads: &Threads, now_ms: i64) {
         if now_ms >= self.ends_ms.load(Ordering::Relaxed) {
@@ -258,11 +258,11 @@ impl HotKeys {
         })
     }
 
-    /// Commands until the next sample, including it; 0: no sampling.
+    /// Commands until the next sample, inclusive; 0 means no sampling.
     fn gap(&self, context: &mut Context) -> u32 {
         let tracking = self.tracking.load();
         let active = tracking.as_ref().filter(|tracking| tracking.ended.get().is_none());
-        // On average the requested rate.
+        // The requested rate on average.
         active.map_or(0, |tracking| context.random.u32(1..tracking.wish.sample.saturating_mul(2).max(2)))
     }
 
@@ -280,7 +280,7 @@ impl HotKeys {
         }
     }
 
-    /// Like [`HotKeys::note`], for a command that may be rolled back: its sample is held.
+    /// As [`HotKeys::note`], for a command that may be rolled back: its sample is held.
     #[inline]
     pub fn note_held(
         &self,
@@ -326,14 +326,14 @@ impl HotKeys {
             return;
         };
         if command.runs_scripts {
-            // Its commands are sampled individually.
+            // The script's commands are sampled individually.
             return;
         }
         let Some(keys) = keys::find(command.spec, args) else { return };
         if keys.is_empty() {
             return;
         }
-        // The cost of several keys is divided evenly.
+        // The cost is divided evenly among several keys.
         let share = |whole: u64| whole / keys.len() as u64;
         let (nanos, bytes) = (share(cost.nanos), share((request_bytes(args) + cost.reply_bytes) as u64));
         for key in keys.iter().map(|at| args[at.index]).filter(|key| key.len() <= KEY_BYTES_MAX) {

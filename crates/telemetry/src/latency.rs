@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Latency monitor: for each event the latest spikes above `latency-monitor-threshold`.
+//! Latency monitor: the latest spikes of each event above `latency-monitor-threshold`.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,9 +10,9 @@ const HISTORY: usize = 160;
 /// Spikes of one event.
 #[derive(Clone, Default, Debug)]
 pub struct Series {
-    /// Largest spike ever, ms.
+    /// The largest spike ever, in ms.
     pub max_ms: u32,
-    /// Unix time in seconds and ms of each spike, oldest first.
+    /// Unix time in seconds and size in ms of each spike, oldest first.
     pub samples: VecDeque<(i64, u32)>,
 }
 
@@ -23,7 +23,7 @@ pub struct LatencyMonitor {
 }
 
 impl LatencyMonitor {
-    /// Records a spike. Several in one second count as one, the largest.
+    /// Records a spike. Spikes within the same second count as one, the largest.
     pub fn add(&self, event: &str, time: i64, millis: u32) {
         let mut events = self.events.lock();
         let series = events.entry(event.to_owned()).or_default();
@@ -39,7 +39,7 @@ impl LatencyMonitor {
         }
     }
 
-    /// All events with their series, by name.
+    /// All events and their series, by name.
     pub fn all(&self) -> Vec<(String, Series)> {
         self.events.lock().iter().map(|(name, series)| (name.clone(), series.clone())).collect()
     }
@@ -49,7 +49,7 @@ impl LatencyMonitor {
         self.events.lock().get(event).cloned()
     }
 
-    /// Drops the named events, or all without names. Returns the number dropped.
+    /// Drops the named events, or all events if no names are given. Returns the number dropped.
     pub fn reset(&self, names: &[&str]) -> usize {
         let mut events = self.events.lock();
         if names.is_empty() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Telemetry: counters, latencies, logs and samples of commands.
 //!
-//! Each executing thread has counters of its own ([`stats`]), which a reader adds up. The
-//! dispatcher reports every command's [`Cost`] to the logs, the latency monitor and hot-key
-//! sampling. All of this may cost a command a few nanoseconds only while it is unused.
+//! Each executing thread has its own counters ([`stats`]), which a reader sums. The dispatcher
+//! reports every command's [`Cost`] to the logs, the latency monitor and hot-key sampling. While
+//! unused, all of this must not cost a command more than a few nanoseconds.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +37,7 @@ pub struct Cost {
     pub reply_bytes: usize,
 }
 
-/// A request's arguments with secrets removed, for logs.
+/// A request's arguments with secrets redacted, for logs.
 pub fn without_secrets<'a>(command: &Command, args: &[&'a [u8]]) -> SmallVec<[&'a [u8]; 8]> {
     let Some(is_secret) = command.spec.secrets else { return args.into() };
     let shown = |index| if is_secret(args, index) { &b"(redacted)"[..] } else { args[index] };

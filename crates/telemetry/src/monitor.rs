@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! MONITOR: a line for each executed command, sent to all monitoring clients.
 //!
-//! Lines are made under the command's locks, so those of commands on a common key come in the order
-//! of their effects. Without monitoring clients the attention word has no bit for it, and nothing
-//! here runs.
+//! Lines are made under the command's locks, so the lines of commands on a common key are in the
+//! order of their effects. Without monitoring clients, the attention word has no bit for MONITOR,
+//! and nothing here runs.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use braid_spec::{Command, Flags};
 
 use crate::without_secrets;
 
-/// The client of a command, as its line shows it.
+/// The client of a command, as shown in its line.
 #[derive(Clone, Copy)]
 pub struct Caller<'a> {
     pub record: &'a ClientRecord,
@@ -27,7 +27,7 @@ pub struct Caller<'a> {
     pub in_script: bool,
 }
 
-/// Starts MONITOR for a client. False if it is on already.
+/// Starts MONITOR for a client. False if it is already on.
 pub fn start(hub: &Hub, attention: &Attention, record: &ClientRecord) -> bool {
     if record.has(client_flags::MONITOR) {
         return false;
@@ -50,7 +50,7 @@ pub fn tells_of(command: &Command) -> bool {
     !command.spec.flags.any(Flags::SKIP_MONITOR | Flags::ADMIN)
 }
 
-/// Sends a command to monitors, if it is shown to them.
+/// Sends a command to monitors, if it may be shown to them.
 #[cold]
 pub fn tell(
     hub: &Hub,
@@ -65,7 +65,7 @@ pub fn tell(
     }
 }
 
-/// Sends a command that runs others to monitors, before their lines.
+/// Sends a command that runs other commands to monitors, before their lines.
 #[cold]
 pub fn tell_always(
     hub: &Hub,
@@ -85,7 +85,7 @@ pub fn tell_always(
 pub fn line(caller: Caller<'_>, command: &Command, args: &[&[u8]]) -> Arc<Payload> {
     let micros = braid_base::clock::unix_us();
     let mut line = Vec::with_capacity(64 + args.iter().map(|arg| arg.len() + 3).sum::<usize>());
-    // Writing to a vector does not fail.
+    // Writing to a vector cannot fail.
     let _ = write!(line, "+{}.{:06} [{} ", micros / 1_000_000, micros % 1_000_000, caller.db);
     let _ = match (&caller.record.local_address, caller.in_script) {
         (_, true) => write!(line, "lua]"),

@@ -3,7 +3,7 @@
 
 use crate::stats::{ThreadStats, Threads};
 
-/// Rates over the last 1.6 seconds, from samples taken every 100 ms.
+/// Rates over the last 16 samples, taken every 100 ms.
 #[derive(Default)]
 pub struct Rates {
     samples: std::collections::VecDeque<Sample>,
@@ -20,7 +20,7 @@ struct Sample {
     cycle_nanos: u64,
 }
 
-/// Bytes of replication links: from primaries, and to replicas.
+/// Bytes of replication links: received from primaries, and sent to replicas.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LinkBytes {
     pub received: u64,
@@ -42,7 +42,7 @@ pub struct Rate {
 impl Rates {
     const SAMPLES: usize = 16;
 
-    /// The rates now.
+    /// The current rates.
     pub fn current(&self) -> Rate {
         let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
             return Rate::default();
@@ -67,7 +67,7 @@ impl Rates {
         }
     }
 
-    /// Takes a sample; call it every 100 ms.
+    /// Takes a sample; must be called every 100 ms.
     pub fn sample(&mut self, threads: &Threads, links: LinkBytes, now_us: i64) {
         let total = |counter: fn(&ThreadStats) -> u64| crate::stats::total(threads, counter);
         let sample = Sample {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the hash slots of a cluster cost: processor time and traffic (CLUSTER SLOT-STATS).
+//! The cost of a cluster's hash slots: processor time and traffic (CLUSTER SLOT-STATS).
 //!
-//! Each thread has counters of its own for all slots, which a reader adds up. They take 384 KB per
-//! thread and are made when the thread first counts: a server that counts nothing has none.
+//! Each thread has its own counters for all slots; a reader sums them. They take 384 KB per
+//! thread and are allocated when the thread first counts, so a server that counts nothing has
+//! none.
 
 use braid_base::Padded;
 use braid_base::crc::{HASH_SLOTS, key_hash_slot};
@@ -11,7 +12,7 @@ use braid_clients::THREADS_MAX;
 use braid_clients::describe::request_bytes;
 use braid_keyspace::counters::Counter;
 
-/// A thread's counters of one slot.
+/// A thread's counters for one slot.
 #[derive(Default)]
 struct Counters {
     nanos: Counter,
@@ -19,7 +20,7 @@ struct Counters {
     bytes_out: Counter,
 }
 
-/// What commands on one slot have cost.
+/// The cost of the commands on one slot.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct SlotCost {
     /// Nanoseconds of execution.
@@ -42,7 +43,7 @@ impl Default for SlotStats {
 }
 
 impl SlotStats {
-    /// Adds a cost to a slot; only the thread itself may.
+    /// Adds a cost to a slot. Only the thread itself may call this.
     pub fn add(&self, thread: usize, slot: u16, cost: SlotCost) {
         if self.threads.get(thread).is_none() {
             let none = |_| Padded::new((0..HASH_SLOTS).map(|_| Counters::default()).collect());
@@ -54,14 +55,15 @@ impl SlotStats {
         counters.bytes_out.add(cost.bytes_out);
     }
 
-    /// Adds a message to so many subscribers of a shard channel; only the thread itself may.
+    /// Adds a message to `receivers` subscribers of a shard channel. Only the thread itself may
+    /// call this.
     pub fn add_shard_message(&self, thread: usize, channel: &[u8], message: &[u8], receivers: usize) {
-        // Pushes are as long as the arrays that clients of RESP2 get.
+        // Pushes are as long as the arrays that RESP2 clients get.
         let bytes_out = (receivers * request_bytes(&[b"smessage", channel, message])) as u64;
         self.add(thread, key_hash_slot(channel), SlotCost { bytes_out, ..SlotCost::default() });
     }
 
-    /// What a slot has cost since it came here, or since the last reset.
+    /// A slot's cost since it arrived here, or since the last reset.
     pub fn of(&self, slot: u16) -> SlotCost {
         let mut sum = SlotCost::default();
         for counters in self.threads.iter().map(|thread| &thread[usize::from(slot)]) {
@@ -72,7 +74,7 @@ impl SlotStats {
         sum
     }
 
-    /// Sets counters of some slots to zero; what is added just now may survive.
+    /// Resets the counters of some slots; concurrent additions may survive.
     pub fn reset(&self, is_meant: impl Fn(u16) -> bool) {
         for thread in self.threads.iter() {
             for counters in

@@ -21,9 +21,9 @@ pub struct CommandStats {
     pub calls: Counter,
     /// Nanoseconds of execution.
     pub nanos: Counter,
-    /// Refused before execution.
+    /// Commands refused before execution.
     pub rejected: Counter,
-    /// Ended with an error.
+    /// Commands that ended with an error.
     pub failed: Counter,
     pub latency: OnceLock<Box<Histogram>>,
 }
@@ -32,16 +32,16 @@ macro_rules! thread_counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// Counters of one executing thread.
         pub struct ThreadStats {
-            /// By command id.
+            /// By command ID.
             pub commands: Box<[CommandStats]>,
             /// Error replies by their first word.
             pub errors: Mutex<BTreeMap<String, u64>>,
-            /// Clients owned by the loop; updated by it and never reset.
+            /// Clients owned by the loop; updated by the loop and never reset.
             pub clients: Counter,
-            /// The loop has postponed its next cron; updated by it.
+            /// The loop has postponed its next cron; updated by the loop.
             pub resting: AtomicBool,
-            /// The thread's id in the operating system, which has its processor time; 0 until it
-            /// runs.
+            /// The thread's ID in the operating system, for reading its processor time; 0 until
+            /// the thread runs.
             pub task: AtomicU32,
             $($(#[$doc])* pub $name: Counter),*
         }
@@ -91,12 +91,12 @@ thread_counters! {
     error_replies,
     /// Turns of the event loop.
     cycles,
-    /// Nanoseconds in turns of the event loop, waiting excluded.
+    /// Nanoseconds in turns of the event loop, excluding waits.
     cycle_nanos,
-    /// Waits for other threads in a turn (for the lock of `global-lock`, for the helpers of
+    /// Waits for other threads during a turn (for the lock of `global-lock`, for the helpers of
     /// `fanout`).
     waits,
-    /// Nanoseconds of such waits.
+    /// Nanoseconds of those waits.
     wait_nanos,
     /// Clients handed over to less loaded loops.
     handed_over,
@@ -110,13 +110,13 @@ thread_counters! {
     cron_nanos,
     /// The longest turn of the event loop, in nanoseconds.
     cycle_nanos_max,
-    /// Most commands executed in a turn of the event loop.
+    /// Maximum number of commands executed in one turn of the event loop.
     cycle_commands_max,
     /// Clients closed for exceeding the output buffer limit.
     output_limit_disconnections,
     /// Packed encodings in RESTORE payloads that were checked entry by entry.
     payload_checks,
-    /// Commands denied for a missing permission on the command, a key or a channel.
+    /// Commands denied for lack of permission on the command, a key or a channel.
     denied_commands,
     denied_keys,
     denied_channels,
@@ -173,7 +173,7 @@ impl ThreadStats {
     }
 }
 
-/// One command's counters over all threads.
+/// One command's counters, summed over all threads.
 #[derive(Default)]
 pub struct CommandTotals {
     pub calls: u64,

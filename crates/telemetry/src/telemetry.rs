@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! All telemetry of the server: what the dispatcher counts and samples, and what reports read.
+//! All telemetry of the server: the counters and samples of the dispatcher, and the source of
+//! reports.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,11 +25,11 @@ pub struct Telemetry {
     pub threads: Threads,
     pub logs: CommandLogs,
     pub latency: LatencyMonitor,
-    /// Hot keys, while sampling is on.
+    /// Hot keys, while tracking is on.
     pub hot_keys: Arc<HotKeys>,
-    /// Big keys, while sampling is on.
+    /// Big keys, while the walk is on.
     pub big_keys: BigKeys,
-    /// What slots cost, while that is counted (`cluster-slot-stats-enabled`).
+    /// Cost of hash slots, while counted (`cluster-slot-stats-enabled`).
     pub slot_stats: SlotStats,
     /// Samples of instantaneous rates.
     pub rates: Mutex<Rates>,

@@ -2,11 +2,11 @@
 //! The whole request path in process, without sockets: parse, prepare, prefetch, execute, encode
 //! the reply; on one thread and on two.
 //!
-//! `cargo bench -p braid-threading`. Each line: work, threads, nanoseconds per command and thread,
-//! million commands per second of all threads together, and the ratio to one thread. Batches of 64
-//! requests, 16-byte keys, 32-byte values, 300,000 keys. The last lines compare GET with and
-//! without sampling of hot keys, in turns. The figure is the best of several rounds: on a machine
-//! with other work, that is the round least disturbed.
+//! `cargo bench -p braid-threading`. Each line shows the work, the threads, nanoseconds per
+//! command and thread, million commands per second over all threads, and the ratio to one thread.
+//! Batches of 64 requests, 16-byte keys, 32-byte values, 300,000 keys. The last lines compare GET
+//! with and without sampling of hot keys, alternating. Figures are the best of several rounds: on
+//! a machine with other work, that is the least disturbed round.
 
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ enum Work {
     SetRandom,
     Mixed,
     GetHot,
-    /// One key whose value is 4 KiB long.
+    /// One key with a value of 4 KiB.
     GetHotLong,
     /// One key per thread.
     GetOwn,
@@ -49,12 +49,12 @@ fn key(number: u64) -> String {
     format!("key:{number:012}")
 }
 
-/// Pipelines of 64 requests; enough different ones that the keys do not repeat soon.
+/// Pipelines of 64 requests; enough different ones that keys do not soon repeat.
 fn pipelines(work: Work, seed: u64) -> Vec<Vec<u8>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let get = |number| format!("*2\r\n$3\r\nGET\r\n$16\r\n{}\r\n", key(number));
     let set = |number| format!("*3\r\n$3\r\nSET\r\n$16\r\n{}\r\n$32\r\n{:032}\r\n", key(number), number);
-    // Its text shows that it uses only its declared keys.
+    // The text shows that the script uses only its declared keys.
     let script = |number| {
         let text = "local old = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], ARGV[1]) return redis.call('INCR', KEYS[2])";
         let (key, count) = (key(number), format!("cnt:{number:012}"));
@@ -136,7 +136,7 @@ impl Runner {
     }
 }
 
-/// An engine for this number of threads, with its keys.
+/// An engine for this number of threads, filled with keys.
 fn filled(threads: usize) -> Arc<Engine> {
     let config = Config::new();
     config.assign("io-threads", &[&threads.to_string()]).expect("a number of threads");
@@ -164,7 +164,7 @@ fn processor_nanos() -> u64 {
 }
 
 /// Nanoseconds of processor time per GET without and with sampling of hot keys: the best of many
-/// short rounds in turn.
+/// short, alternating rounds.
 fn measure_sampling(sample: u32) -> (f64, f64) {
     let engine = filled(1);
     let mut runner = Runner::new(&engine, 0);
@@ -198,7 +198,7 @@ fn measure_sampling(sample: u32) -> (f64, f64) {
     (best[0], best[1])
 }
 
-/// Commands per second of `threads` threads together, best round.
+/// Combined commands per second of `threads` threads, best round.
 fn measure(threads: usize, work: Work) -> f64 {
     let engine = filled(threads);
     let barrier = Barrier::new(threads);
@@ -232,7 +232,7 @@ fn measure(threads: usize, work: Work) -> f64 {
 }
 
 fn main() {
-    // `cargo test` runs benches too, with this argument missing; then there is nothing to measure.
+    // `cargo test` runs benches too, without this argument; then nothing is measured.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Accepting connections: which ones are admitted, and which loop serves them.
+//! Accepting connections: which connections are admitted, and which loop serves them.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,11 +19,11 @@ use parking_lot::Mutex;
 
 use crate::loop_loads::LoopLoads;
 
-/// The listening sockets. One loop polls them; any thread may exchange them.
+/// The listening sockets. One loop polls them; any thread may replace them.
 #[derive(Default)]
 pub struct Listeners {
     entries: Mutex<Vec<Entry>>,
-    /// Settings for TLS handshakes that begin from now on.
+    /// Settings for new TLS handshakes.
     tls: ArcSwapOption<ServerConfig>,
 }
 
@@ -33,7 +33,7 @@ struct Entry {
     is_polled: bool,
 }
 
-/// Poller tokens of listeners count down from here; places of clients are small numbers.
+/// Poller tokens of listeners count down from here; client places are small numbers.
 const FIRST_TOKEN: u64 = u64::MAX - 1;
 
 impl Listeners {
@@ -53,22 +53,22 @@ impl Listeners {
         self.entries.lock().retain(|entry| keep(&entry.listener));
     }
 
-    /// True if a condition holds for one of the listeners.
+    /// True if a condition holds for any listener.
     pub fn any(&self, condition: impl Fn(&Listener) -> bool) -> bool {
         self.entries.lock().iter().any(|entry| condition(&entry.listener))
     }
 
-    /// Adds a listener. Once the loops run, the first of them must be sent `Message::Reconfigure`.
+    /// Adds a listener. Once the loops run, the first loop must be sent `Message::Reconfigure`.
     pub fn add(&self, listener: Listener) {
         let mut entries = self.entries.lock();
-        // Never reused, so that an event of a closed listener is not taken for one of a new
-        // listener.
+        // Tokens are never reused, so an event of a closed listener is not attributed to a new
+        // one.
         static NEXT_TOKEN: AtomicU64 = AtomicU64::new(FIRST_TOKEN);
         let token = NEXT_TOKEN.fetch_sub(1, Relaxed);
         entries.push(Entry { token, listener, is_polled: false });
     }
 
-    /// Begins to poll all of them.
+    /// Starts polling all listeners.
     pub(crate) fn poll(&self, poller: &Poller) {
         for entry in self.entries.lock().iter_mut().filter(|entry| !entry.is_polled) {
             match poller.add(&entry.listener, entry.token, Interest::Read) {
@@ -78,16 +78,16 @@ impl Listeners {
         }
     }
 
-    /// Stops polling all of them.
+    /// Stops polling all listeners.
     pub(crate) fn rest(&self, poller: &Poller) {
         for entry in self.entries.lock().iter_mut().filter(|entry| entry.is_polled) {
-            // If this fails the listener is not polled either.
+            // If this fails, the listener is not polled either.
             let _ = poller.remove(&entry.listener);
             entry.is_polled = false;
         }
     }
 
-    /// Accepts the connections that wait at one listener.
+    /// Accepts the connections pending at one listener.
     pub(crate) fn accept(&self, engine: &Engine, loads: &LoopLoads, token: u64) -> AcceptOutcome {
         let entries = self.entries.lock();
         let entry = entries.iter().find(|entry| entry.token == token);
@@ -98,15 +98,15 @@ impl Listeners {
 /// The outcome of accepting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AcceptOutcome {
-    /// All waiting connections have been accepted, or enough for this turn.
+    /// All pending connections have been accepted, or enough for this turn.
     Fine,
     /// The process is out of descriptors: try again later.
     Exhausted,
 }
 
-/// Accepts waiting connections and assigns them to loops.
+/// Accepts pending connections and assigns them to loops.
 fn accept(engine: &Engine, loads: &LoopLoads, listener: &Listener) -> AcceptOutcome {
-    // A storm of connections must not hold up clients: the rest is accepted in the next turn.
+    // A burst of connections must not delay clients: the rest is accepted in the next turn.
     let config = &engine.config;
     let most = match listener.is_tls() {
         true => config.max_new_tls_connections_per_cycle(),
@@ -120,7 +120,7 @@ fn accept(engine: &Engine, loads: &LoopLoads, listener: &Listener) -> AcceptOutc
                 log::warn!("Error registering fd event for the new client: {error}");
                 return AcceptOutcome::Exhausted;
             }
-            // The connection was gone before it was accepted.
+            // The peer closed the connection before it was accepted.
             Err(_) => {}
         }
     }
@@ -130,7 +130,7 @@ fn accept(engine: &Engine, loads: &LoopLoads, listener: &Listener) -> AcceptOutc
 fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Connection) {
     let Connection { socket, peer, local } = connection;
     let is_tls = listener.is_tls();
-    // A peer that expects TLS could not read a plain line.
+    // A peer that expects TLS cannot read a plain line.
     let refuse = |text: &[u8]| {
         if !is_tls {
             refuse(&socket, text)
@@ -172,12 +172,14 @@ fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Co
     engine.clients.mailboxes[target].send(Message::Accepted(Accepted { socket, is_tls, record }));
 }
 
-const PROTECTED: &[u8] = b"-DENIED Braid is running in protected mode because protected mode is enabled and no password is set \
-for the default user. In this mode connections are only accepted from the loopback interface. To connect from other \
-computers: 1) switch protected mode off by 'CONFIG SET protected-mode no' from the machine the server runs on, if it cannot \
-be reached from the internet (add CONFIG REWRITE to keep it); 2) or set 'protected-mode no' in the configuration file and \
-restart; 3) or start the server with '--protected-mode no' for a test; 4) or set a password for the default user. Only one \
-of these is needed.\r\n";
+const PROTECTED: &[u8] = b"-DENIED Braid is running in protected mode because protected mode is enabled \
+                           and no password is set for the default user. In this mode connections are only \
+                           accepted from the loopback interface. To connect from other computers: 1) \
+                           switch protected mode off with 'CONFIG SET protected-mode no' on the server's \
+                           machine, if it cannot be reached from the internet (add CONFIG REWRITE to keep \
+                           the setting); 2) or set 'protected-mode no' in the configuration file and \
+                           restart; 3) or start the server with '--protected-mode no' for a test; 4) or \
+                           set a password for the default user. One of these is enough.\r\n";
 
 /// Sends the reason; the connection is closed whether or not the peer reads it.
 fn refuse(socket: &OwnedFd, text: &[u8]) {
@@ -203,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    /// Numbers of connections that successive calls accept of nine that wait.
+    /// The numbers of connections accepted by successive calls, with nine pending.
     fn takes(settings: &str, listener: Listener, connect: impl Fn()) -> Vec<u64> {
         let config = Config::new();
         config.load_text(&format!("io-threads 2\nshards 16\n{settings}\n")).expect("valid settings");

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Adaptive yield: before a loop polls again it offers its processor to other threads, where that
-//! has paid off.
+//! Adaptive yield: before a loop polls again, it offers its processor to other threads, if such
+//! offers have paid off.
 //!
 //! If more threads are busy than there are processors (say, because the clients run on the same
-//! machine), a loop that continues at once finds only the few requests that arrived during its last
-//! turn. If it first lets the threads run that send requests and read replies, it finds more at
-//! once, and each costs less: one wait and one look at the clock for many. On a machine with idle
-//! processors no thread takes the offer; the loop notices, and offers ever more rarely. The same
-//! holds if a thread takes the offer and keeps the processor: such a thread has nothing to do with
-//! our clients and must not make them wait.
+//! machine), a loop that continues immediately finds only the few requests that arrived during
+//! its last turn. If it first lets the threads run that send requests and read replies, it finds
+//! more requests per turn, and each costs less: one wait and one clock reading for many. On a
+//! machine with idle processors no thread takes the offer; the loop notices and offers less and
+//! less often. The same applies if a thread takes the offer and keeps the processor: such a
+//! thread is unrelated to our clients and must not delay them.
 
 use braid_base::clock::{TickSpan, Ticks};
 
 /// A yield that returns sooner was not taken by any thread.
 const NOBODY_NANOS: u64 = 5_000;
-/// A yield that takes longer went to a thread that does not wait for us. Less than the time slice
-/// of the system's scheduler.
+/// A yield that takes longer went to a thread that does not wait for us. Shorter than the time
+/// slice of the system's scheduler.
 const TOO_LONG_NANOS: u64 = 1_000_000;
-/// Largest number of turns without an offer.
+/// Maximum number of turns without an offer.
 const SKIPPED_MAX: u32 = 1023;
 
 /// Decides when a loop yields.
@@ -42,7 +42,7 @@ impl Default for AdaptiveYield {
 }
 
 impl AdaptiveYield {
-    /// Yields if an offer is due. Called between two turns if the last one executed anything.
+    /// Yields if an offer is due. Called between two turns if the last turn executed anything.
     #[inline]
     pub fn offer(&mut self) {
         if self.skip > 0 {

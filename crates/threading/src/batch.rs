@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A batch: the parsed requests of one or several clients, to be executed together.
+//! A batch: parsed requests of one or more clients, to be executed together.
 //!
-//! Arguments are slices of the buffer that the requests were received into: the thread's shared
-//! one, or a client's own. Neither may change while requests of the batch refer to it.
+//! Arguments are slices of the buffer that received the requests: the thread's shared buffer or a
+//! client's own. Neither may change while requests of the batch refer to it.
 
 use braid_base::blob::Blob;
 use braid_engine::Prepared;
@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 /// Capacity in requests that an empty batch keeps.
 const KEPT_REQUESTS: usize = 16 * 1024;
 
-/// Where the bytes of a request are.
+/// The buffer that holds a request's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// In the thread's shared receive buffer.
@@ -36,24 +36,24 @@ pub struct Request {
     pub prepared: Prepared,
 }
 
-/// A client's turn in a batch: the input behind its last parsed request.
+/// A client's turn in a batch: the input after its last parsed request.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     pub client: u32,
     pub source: Source,
-    /// Range of the buffer with an incomplete request.
+    /// Range of an incomplete request in the buffer.
     pub rest_start: usize,
     pub rest_end: usize,
-    /// End of all received bytes (those of a big argument lie between `rest_end` and here).
+    /// End of all received bytes (the bytes of a big argument lie between `rest_end` and here).
     pub received_end: usize,
-    /// The rest may hold complete requests: parse it again without waiting for more.
+    /// The rest may hold complete requests: parse it again without waiting for more input.
     pub more: bool,
     /// The turn's request uses the client's big arguments.
     pub used_blobs: bool,
 }
 
 impl Turn {
-    /// A turn of which nothing is parsed yet; `start..end` was received.
+    /// A turn with nothing parsed yet; `start..end` was received.
     #[inline]
     pub fn new(client: u32, source: Source, start: usize, end: usize) -> Turn {
         Turn {
@@ -78,13 +78,13 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// True without requests and turns.
+    /// True if the batch has neither requests nor turns.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty() && self.turns.is_empty()
     }
 
-    /// Moves the requests of one client, which has this place here, out of another batch. Their
-    /// bytes must be in the client's own buffer.
+    /// Moves one client's requests out of another batch; `place` is the client's place here.
+    /// Their bytes must be in the client's own buffer.
     pub fn append(&mut self, other: &mut Batch, place: u32) {
         let (spans, inline) = (self.spans.len() as u32, self.inline.len() as u32);
         self.requests.extend(other.requests.iter().map(|request| Request {
@@ -102,7 +102,7 @@ impl Batch {
         other.clear();
     }
 
-    /// Empties the batch; keeps its memory, unless a rare huge batch made it huge.
+    /// Empties the batch. Keeps its memory, except after a rare huge batch.
     pub fn clear(&mut self) {
         self.requests.clear();
         self.requests.shrink_to(KEPT_REQUESTS);
@@ -121,7 +121,7 @@ pub struct ParsedInput {
     /// The loop that polls the client, and the client's place there.
     pub origin: usize,
     pub place: u32,
-    /// Number of `Message::Resume` that the origin had received when the client left.
+    /// Number of `Message::Resume` messages that the origin had received when the client left.
     pub resumes: u64,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A connected client, as its owning thread holds it: socket, session, unexecuted input and unsent
+//! A connected client, as held by its owning thread: socket, session, unexecuted input and unsent
 //! replies.
 
 use std::sync::atomic::AtomicI64;
@@ -16,36 +16,37 @@ use braid_resp::reply::ReplyBuffer;
 use crate::batch::ParsedInput;
 use crate::replica_output::ReplicaOutput;
 
-/// Largest number of requests of one client in a batch; after a pause it may have far more.
+/// Maximum number of requests of one client in a batch; after a pause a client may have far more.
 pub const BATCH_QUOTA_MAX: u32 = 64 * 1024;
 
 /// A big argument being received.
 pub struct Incoming {
     pub blob: Blob,
-    /// Length of the argument. The line end behind it is received as well and then cut off.
+    /// Length of the argument. The line end after it is received as well and then cut off.
     pub len: usize,
 }
 
 impl Incoming {
-    /// Bytes still missing, the line end included.
+    /// Bytes still missing, including the line end.
     pub fn missing(&self) -> usize {
         self.len + 2 - self.blob.len()
     }
 }
 
-/// Rough memory of a watched key, a subscription or a prefix of tracked keys.
+/// Approximate memory of a watched key, a subscription or a prefix of tracked keys.
 const NAME_BYTES: usize = 128;
 
-/// Where in a batch a client's requests stop being executed, and why.
+/// Where in a batch execution of a client's requests stops, and why.
 #[derive(Clone, Copy)]
 pub enum Deferral {
-    /// Postponed: from the request at this offset of the client's buffer on.
+    /// Postponed: from the request at this offset of the client's buffer.
     Before(usize),
-    /// Blocked: behind the request at this offset, which has been executed.
+    /// Blocked: after the request at this offset, which has been executed.
     After(usize),
-    /// As [`Deferral::Before`], to let others have their turn: it resumes in the loop's next turn.
+    /// As [`Deferral::Before`], to give other clients their turn: resumes in the loop's next
+    /// turn.
     NextTurn(usize),
-    /// From the request with this index in the batch on: another thread executes them.
+    /// Executed by another thread, from the request with this index in the batch.
     Elsewhere(usize),
 }
 
@@ -55,61 +56,61 @@ pub struct Client {
     pub session: Session,
     pub reply: ReplyBuffer,
     pub parser: RequestParser,
-    /// Received bytes that outlive the shared receive buffer: the beginning of a request, or
-    /// deferred input.
+    /// Received bytes that outlive the shared receive buffer: the start of a request, or deferred
+    /// input.
     pub query: Vec<u8>,
     /// A big argument being received.
     pub incoming: Option<Incoming>,
     /// Big arguments of the request being received.
     pub blobs: Vec<Blob>,
-    /// Its requests are held back until `Message::Resume`.
+    /// Requests are held back until `Message::Resume`.
     pub postponed: bool,
-    /// Its replies are held until they are durable; it is on no write list.
+    /// Replies are held until they are durable; the client is on no write list.
     pub is_reply_held: bool,
-    /// They are held for the members of the group: no pushes are added to them.
+    /// Replies are held for the members of the group: no pushes are added to them.
     pub waits_for_members: bool,
-    /// Its pending replies may reveal data: they belong to commands that read or write keys.
+    /// Pending replies may reveal data, because they answer commands that read or write keys.
     /// Maintained while some replies wait for members.
     pub reveals: bool,
-    /// Published messages are among them.
+    /// Pending replies include published messages.
     pub has_messages: bool,
-    /// Number of times that this server had lost the primary role when the client's request went to
-    /// another thread, or began to wait for a key.
+    /// The number of times that this server had lost the primary role when the client's request
+    /// went to another thread, or began to wait for a key.
     pub losses: Option<u64>,
-    /// Where execution of its requests in the current batch stopped, if it did.
+    /// Where execution of the client's requests in the current batch stopped, if it did.
     pub deferred_from: Option<Deferral>,
-    /// Largest number of its requests in a batch: fewer than [`BATCH_QUOTA_MAX`] once they have
-    /// kept others waiting.
+    /// Maximum number of the client's requests in a batch: below [`BATCH_QUOTA_MAX`] once they
+    /// have kept others waiting.
     pub batch_quota: u32,
-    /// Reported once all requests before it are executed; then the connection is closed.
+    /// Reported once all earlier requests are executed; then the connection is closed.
     pub protocol_error: Option<ProtocolError>,
-    /// Polled for writing too.
+    /// Polled for writing as well.
     pub wants_write: bool,
     /// The connection is gone or must be closed at once.
     pub broken: bool,
     /// On the list of clients with replies to send.
     pub in_write_list: bool,
-    /// It has a turn in the current batch: nothing more of it may be parsed before that is
-    /// executed.
+    /// The client has a turn in the current batch: nothing more of its input may be parsed until
+    /// the batch is executed.
     pub in_batch: bool,
-    /// On the list of clients with input that was received earlier.
+    /// On the list of clients with input received earlier.
     pub in_resume_list: bool,
-    /// On the list of clients that hold memory or have unsent replies, which the cron visits.
+    /// On the list of clients that hold memory or have unsent replies; the cron visits them.
     pub lingers: bool,
-    /// Since when its replies have exceeded the soft limit (ms since the Unix epoch).
+    /// When the replies began to exceed the soft limit (ms since the Unix epoch).
     pub over_soft_limit_since: Option<i64>,
-    /// Its memory as counted towards `maxmemory-clients`.
+    /// The client's memory as counted towards `maxmemory-clients`.
     counted_bytes: i64,
     /// Commands executed or queued; copied to the shared record once per batch.
     pub commands: u64,
-    /// Its output, if it is a replica.
+    /// Output to a replica, if the client is one.
     pub replica_output: Option<Box<ReplicaOutput>>,
-    /// Its parsed requests while another thread than its origin executes them.
+    /// Parsed requests while a thread other than the client's origin executes them.
     pub parsed_input: Option<Box<ParsedInput>>,
 }
 
 impl Client {
-    /// A client that has just connected.
+    /// A newly connected client.
     pub fn new(socket: Stream, session: Session) -> Client {
         Client {
             socket,
@@ -142,20 +143,20 @@ impl Client {
         }
     }
 
-    /// True while its received requests take turns with those of others, or are parsed one by one
-    /// before it has logged in: nothing more is received until these are executed.
+    /// True while the client's received requests take turns with those of others, or are parsed
+    /// one by one before it has logged in: nothing more is received until they are executed.
     #[inline]
     pub fn takes_turns(&self) -> bool {
         self.in_resume_list && (self.batch_quota < BATCH_QUOTA_MAX || !self.session.authenticated)
     }
 
-    /// True while its input is only stored: its requests are postponed, one of them waits, or its
-    /// replies are held.
+    /// True while input is only stored: the client's requests are postponed, one of them waits,
+    /// or its replies are held.
     pub fn is_held(&self) -> bool {
         self.postponed || self.is_reply_held || self.session.blocked.is_some()
     }
 
-    /// True if it has sent input, as far as known, that is not parsed yet.
+    /// True if the client is known to have sent input that is not parsed yet.
     pub fn has_deferred_input(&self) -> bool {
         !self.query.is_empty() || self.incoming.is_some() || self.socket.has_received()
     }
@@ -165,7 +166,7 @@ impl Client {
         self.query.len() + self.incoming.as_ref().map_or(0, |incoming| incoming.blob.len())
     }
 
-    /// Unused capacity of its input buffers, in bytes.
+    /// Unused capacity of the input buffers, in bytes.
     fn query_room(&self) -> usize {
         let incoming =
             self.incoming.as_ref().map_or(0, |incoming| incoming.blob.capacity() - incoming.blob.len());
@@ -198,16 +199,16 @@ impl Client {
         received || self.session.queue.is_some()
     }
 
-    /// True while it holds more memory than an idle client does.
+    /// True while the client holds more memory than an idle client.
     pub fn holds_memory(&self) -> bool {
         !self.reply.is_empty() || self.holds_requests()
     }
 
-    /// Publishes the sizes of the buffers in the shared record. `all`: memory of all clients
-    /// together.
+    /// Publishes the sizes of the buffers in the shared record. `all` is the memory of all
+    /// clients together.
     pub fn publish_sizes(&mut self, all: &AtomicI64) {
         let record = &self.session.record;
-        // Arguments in front of a big one that is being received are parsed already.
+        // Arguments in front of a big argument being received are parsed already.
         let (unparsed, parsed) = match &self.incoming {
             Some(incoming) => (incoming.blob.len(), self.query.len()),
             None => (self.query.len(), 0),
@@ -225,7 +226,7 @@ impl Client {
         self.count(counted, all);
     }
 
-    /// Its memory no longer counts, since it is about to be closed.
+    /// Stops counting the client's memory, because the client is about to be closed.
     pub fn uncount(&mut self, all: &AtomicI64) {
         self.session.record.total_bytes.store(0, Relaxed);
         self.count(0, all);
@@ -238,7 +239,7 @@ impl Client {
         }
     }
 
-    /// Frees capacity that a client does not need after a while of silence.
+    /// Frees capacity that the client does not need after an idle period.
     pub fn release_room(&mut self) {
         self.query.shrink_to_fit();
         if let Some(incoming) = &mut self.incoming {
@@ -246,7 +247,7 @@ impl Client {
         }
     }
 
-    /// True if its requests in the current batch are not executed, or not any more.
+    /// True if the client's requests in the current batch are not, or no longer, executed.
     #[inline]
     pub fn skips_requests(&self) -> bool {
         self.broken || self.deferred_from.is_some() || self.session.close_after_reply
@@ -257,7 +258,7 @@ impl Client {
         self.broken || (self.session.close_after_reply && !self.has_unsent())
     }
 
-    /// True if the poller should report when the socket takes more.
+    /// True if the poller should report when the socket can take more.
     #[inline]
     pub fn wants_room(&self) -> bool {
         self.has_unsent() || self.replica_output.as_ref().is_some_and(|replica_output| replica_output.blocked)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The client set: the clients that a thread owns at the moment, its shared receive buffer, and
-//! the batch being collected. Steps one (`read.rs`) and three (`write.rs`) work on it.
+//! The client set: the clients that a thread currently owns, its shared receive buffer, and the
+//! batch being collected. Steps one (`read.rs`) and three (`write.rs`) work on it.
 //!
 //! A client set belongs to one thread and is never shared; a threading model moves clients between
 //! sets. Other parts of the loop refer to a client by its *place*, the index in the set's slab.
@@ -30,20 +30,20 @@ pub use write::{Pushed, send};
 
 /// Size of the shared receive buffer.
 const SHARED_BYTES: usize = 512 * 1024;
-/// Size of its stand-in while a script occupies it.
+/// Size of its stand-in while a script occupies the shared buffer.
 const SHARED_BYTES_DURING_SCRIPT: usize = 4 * READ_CHUNK;
-/// Requests in a batch before it is executed and the next one begins.
+/// Requests in a batch before it is executed and a new batch starts.
 const BATCH_REQUESTS: usize = 1024;
-/// Empty parsed inputs kept for clients that migrate.
+/// Empty parsed inputs kept for migrating clients.
 const SPARE_INPUTS: usize = 256;
-/// Bytes of reply buffers kept for reuse: all of them, and the largest one.
+/// Bytes of reply buffers kept for reuse: in total, and the largest single buffer.
 const POOL_BYTES: usize = 4 * 1024 * 1024;
 const POOLED_BYTES: usize = 512 * 1024;
-/// The same limits while memory is short, and while there is little to do.
+/// The same limits while memory is short and while the loop is calm.
 const POOL_BYTES_SHORT: usize = 64 * 1024;
 const SPARE_INPUTS_CALM: usize = 4;
 
-/// Settings that are read once per turn of the loop instead of once per request.
+/// Settings read once per turn of the loop instead of once per request.
 #[derive(Clone, Copy)]
 pub struct Settings {
     pub bulk_len_max: u64,
@@ -51,14 +51,14 @@ pub struct Settings {
     pub output_limit: OutputLimit,
     /// Limit of clients that subscribe to channels.
     pub listener_limit: OutputLimit,
-    /// Unsent bytes beyond which a monitor that does not read is closed; 0 = never.
+    /// Unsent bytes beyond which a monitor that does not read is closed; 0 means never.
     pub monitor_bytes_max: u64,
     /// Memory is short, so buffers kept for reuse count as well.
     pub is_short: bool,
 }
 
 impl Settings {
-    /// As configured now.
+    /// The settings as currently configured.
     pub fn of(engine: &Engine) -> Settings {
         Settings {
             bulk_len_max: engine.config.proto_max_bulk_len(),
@@ -70,13 +70,13 @@ impl Settings {
         }
     }
 
-    /// Whether memory is short at present.
+    /// Whether memory is currently short.
     #[inline]
     pub fn is_memory_short(engine: &Engine) -> bool {
         engine.attention.get() & MEMORY_LIMIT != 0 && engine.memory.over_limit.is_short()
     }
 
-    /// Pending reply bytes beyond which a client is closed at once; 0 = never.
+    /// Pending reply bytes beyond which a client is closed at once; 0 means never.
     #[inline]
     pub fn reply_max(&self) -> usize {
         match usize::try_from(self.output_limit.hard_bytes) {
@@ -98,7 +98,7 @@ pub(crate) struct ReplyPool {
 }
 
 impl ReplyPool {
-    /// Gives a reply without content a buffer, if there is one.
+    /// Gives an empty reply a buffer from the pool, if there is one.
     #[inline]
     pub fn equip(&mut self, reply: &mut ReplyBuffer) {
         if reply.is_empty()
@@ -131,7 +131,7 @@ impl ReplyPool {
     }
 }
 
-/// The clients of one thread, and what the steps need to serve them.
+/// The clients of one thread, and the state that the steps need to serve them.
 pub struct ClientSet {
     pub slab: ClientSlab,
     pub batch: Batch,
@@ -139,19 +139,19 @@ pub struct ClientSet {
     shared_used: usize,
     /// Clients with replies to send.
     pub to_write: Vec<u32>,
-    /// Clients with input that was received earlier.
+    /// Clients with input received earlier.
     pub to_resume: Vec<u32>,
     /// Clients to check for closing.
     pub to_drop: Vec<u32>,
     /// Clients whose requests wait for the end of a pause.
     pub postponed: Vec<u32>,
-    /// Ends of clients' waits: ms since the Unix epoch, and the client's place.
+    /// Deadlines of clients' waits: ms since the Unix epoch, and the client's place.
     pub deadlines: BTreeSet<(i64, u32)>,
     /// Clients that hold memory or have unsent replies.
     pub lingering: Vec<u32>,
-    /// Clients to migrate with their packed requests, which another thread executes.
+    /// Clients to migrate with their packed requests, for another thread to execute.
     pub to_migrate: Vec<u32>,
-    /// Kept for the next clients that migrate.
+    /// Kept for the next migrating clients.
     #[expect(clippy::vec_box, reason = "a client takes the box along")]
     pub(crate) spare_inputs: Vec<Box<ParsedInput>>,
     /// Memory of all clients of the server that counts towards `maxmemory-clients`.
@@ -190,7 +190,7 @@ impl ClientSet {
         }
     }
 
-    /// Frees buffers that were kept for a load that is over.
+    /// Frees buffers kept for a load that is over.
     pub fn release_spare(&mut self) {
         self.pool.trim(POOL_BYTES_SHORT);
         if self.spare_inputs.len() > SPARE_INPUTS_CALM {
@@ -220,7 +220,7 @@ impl ClientSet {
         self.batch.requests.len() >= BATCH_REQUESTS || self.shared.len() - self.shared_used < READ_CHUNK
     }
 
-    /// Takes the batch and the receive buffer that it refers to, to execute it.
+    /// Takes the batch, and the receive buffer that it refers to, for execution.
     pub fn take_batch(&mut self) -> (Batch, Box<[u8]>) {
         self.shared_used = 0;
         (std::mem::take(&mut self.batch), std::mem::take(&mut self.shared))
@@ -232,7 +232,7 @@ impl ClientSet {
         (self.batch, self.shared) = (batch, shared);
     }
 
-    /// Receives into a small buffer while a batch with the real one is being executed.
+    /// Sets up a small receive buffer while a batch that uses the real one is being executed.
     pub fn receive_during_script(&mut self) {
         if self.shared.is_empty() {
             self.shared = vec![0; SHARED_BYTES_DURING_SCRIPT].into_boxed_slice();
@@ -240,15 +240,15 @@ impl ClientSet {
         }
     }
 
-    /// Packs the batch, which must hold requests of this client alone, into the client's parsed
-    /// input, for another thread.
+    /// Packs the batch into the client's parsed input, for another thread. The batch must hold
+    /// requests of this client only.
     pub fn pack(&mut self, place: u32) {
         let Some(client) = self.slab.get(place) else { return };
         let mut input = client.parsed_input.take().or_else(|| self.spare_inputs.pop()).unwrap_or_default();
         std::mem::swap(&mut input.batch, &mut self.batch);
         for turn in input.batch.turns.iter_mut().filter(|turn| turn.source == Source::Shared) {
-            // The shared buffer is about to be reused. Nothing stood in front of these bytes,
-            // neither there nor in the client's buffer, so offsets stay valid.
+            // The shared buffer is about to be reused. Nothing preceded these bytes, neither
+            // there nor in the client's buffer, so offsets stay valid.
             client.query.extend_from_slice(&self.shared[..turn.received_end]);
             turn.source = Source::Own;
         }
@@ -281,8 +281,8 @@ impl ClientSet {
         self.slab.recycle();
     }
 
-    /// Gives a client that is about to migrate a reply buffer, which comes back to this set with
-    /// it.
+    /// Gives a client that is about to migrate a reply buffer, which returns to this set with the
+    /// client.
     pub fn lend_reply_buffer(&mut self, place: u32) {
         if let Some(client) = self.slab.get(place) {
             self.pool.equip(&mut client.reply);
@@ -290,7 +290,7 @@ impl ClientSet {
     }
 }
 
-/// Puts a client on the list of those that hold memory, once.
+/// Puts a client on the list of clients that hold memory, once.
 pub fn linger(client: &mut Client, lingering: &mut Vec<u32>, place: u32) {
     if !client.lingers {
         client.lingers = true;

@@ -9,8 +9,8 @@ use crate::client::Client;
 pub struct ClientSlab {
     places: Vec<Option<Box<Client>>>,
     free: Vec<u32>,
-    /// Freed in this turn of the loop; reused only afterwards, since the poller may have reported
-    /// events for them.
+    /// Places freed in this turn of the loop; they are reused only afterwards, since the poller
+    /// may have reported events for them.
     pending: Vec<u32>,
 }
 
@@ -38,7 +38,7 @@ impl ClientSlab {
         client
     }
 
-    /// Takes a client out for a while; its place stays reserved.
+    /// Takes a client out temporarily; its place stays reserved.
     pub fn take_out(&mut self, place: u32) -> Option<Box<Client>> {
         self.places.get_mut(place as usize)?.take()
     }
@@ -48,7 +48,7 @@ impl ClientSlab {
         self.places.get(place as usize).is_some_and(Option::is_some)
     }
 
-    /// The place that the next added client gets.
+    /// The place of the next added client.
     pub fn next_place(&self) -> u32 {
         self.free.last().copied().unwrap_or(self.places.len() as u32)
     }
@@ -69,7 +69,7 @@ impl ClientSlab {
         self.places.get_mut(place as usize)?.as_deref_mut()
     }
 
-    /// Places in use among `count` from `start` on, and where to continue.
+    /// Places in use among the `count` places from `start` on, and the index to continue from.
     pub fn some_from(&self, start: usize, count: usize) -> (Vec<u32>, usize) {
         let start = if start >= self.places.len() { 0 } else { start };
         let end = (start + count).min(self.places.len());
@@ -88,7 +88,7 @@ impl ClientSlab {
         self.get(place).is_some_and(|client| client.in_batch)
     }
 
-    /// True without clients.
+    /// True if there are no clients.
     pub fn is_empty(&self) -> bool {
         self.places.len() == self.free.len() + self.pending.len()
     }

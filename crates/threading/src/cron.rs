@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The cron of a loop: expiry, eviction, client timeouts and accounting, at the rate of `hz`. Every
-//! task is bounded, so that clients do not wait for it.
+//! The cron of a loop: expiry, eviction, client timeouts and accounting, at the rate of `hz`.
+//! Every task is bounded, so it does not delay clients.
 
 use braid_telemetry::Telemetry;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,13 +19,13 @@ use crate::client_set::ClientSet;
 
 /// Entries visited per expiry pass.
 const EXPIRY_BUDGET: usize = 2000;
-/// Nanoseconds of expiry per run of the cron, times `active-expire-effort`.
+/// Nanoseconds of expiry per cron run, times `active-expire-effort`.
 const EXPIRY_NANOS: u64 = 1_000_000;
 
-/// Milliseconds of silence after which a client's spare capacity is freed, and of calm after which
-/// the loop's is.
+/// Idle milliseconds after which a client's spare capacity is freed, and calm milliseconds after
+/// which the loop's is.
 const IDLE_MS: i64 = 2000;
-/// Commands and sends between two runs of the cron up to which the loop counts as calm.
+/// Maximum number of commands and sends between two cron runs for a loop that counts as calm.
 const CALM_MAX: u64 = 100;
 
 /// State of one loop's cron.
@@ -34,13 +34,13 @@ pub struct Cron {
     loops: usize,
     next_ms: i64,
     next_client: usize,
-    /// Something has happened on this loop since the last run.
+    /// This loop has been active since the last run.
     busy: bool,
-    /// The next run was put off, since nothing happened.
+    /// The next run has been put off for lack of activity.
     resting: bool,
     /// Commands executed and replies sent on this loop up to the last run.
     done: u64,
-    /// Since when there has been little to do; None once the spare memory is freed.
+    /// Since when the loop has been calm; None once the spare memory is freed.
     calm_since: Option<i64>,
 }
 
@@ -121,7 +121,7 @@ impl Cron {
         }
         worker.begin_batch();
         let paused = engine.attention.get() & PAUSED != 0 && engine.clients.pause.current(now_ms).is_some();
-        // A dataset being loaded must stay as it was when it was written.
+        // A dataset must not change while it is being loaded.
         let is_loading = engine.attention.get() & LOADING != 0;
         if !paused && !is_loading {
             self.expire(engine, worker, now_ms);
@@ -155,12 +155,12 @@ impl Cron {
         engine.telemetry.threads[self.slot].cron_nanos.add(Ticks::now().nanos_since(start));
     }
 
-    /// Puts the next run off: nothing happens, so waking up ten times a second would be a waste.
-    /// The first loop sleeps less, as it keeps time and statistics for all.
+    /// Puts off the next run: with no activity, waking up ten times a second would be a waste.
+    /// The first loop sleeps less, since it keeps time and statistics for all loops.
     fn rest(&mut self, engine: &Engine, now_ms: i64) {
         let rest_ms = if self.slot == 0 { 200 } else { 500 };
-        // Over all shards, not only this loop's share: the other loops may have gone to rest before
-        // a key there got its expiry.
+        // Over all shards, not only this loop's share: the other loops may have gone to rest
+        // before a key in their shares got its expiry.
         let due = expiry::next_due(&engine.keyspace).unwrap_or(i64::MAX);
         self.next_ms = due.min(now_ms.saturating_add(rest_ms)).max(self.next_ms);
         self.resting = true;
@@ -183,7 +183,8 @@ impl Cron {
                     expiry::expire_due(&engine.keyspace, &mut worker.context, share, now_ms, EXPIRY_BUDGET);
                 let spent = Ticks::now().nanos_since(start);
                 if spent > allowed && !pass.complete {
-                    // More is due: run again soon, but leave three quarters of the time to clients.
+                    // More keys are due: run again soon, but leave three quarters of the time to
+                    // clients.
                     self.next_ms = now_ms + (spent / 1_000_000).max(1) as i64 * 3;
                     break 'shares;
                 }
@@ -199,10 +200,10 @@ impl Cron {
         }
     }
 
-    /// Frees memory kept for reuse after the loop has had little use for it for a while.
+    /// Frees memory kept for reuse once the loop has had little use for it for a while.
     fn release_spare(&mut self, telemetry: &Telemetry, clients: &mut ClientSet, now_ms: i64) {
         let stats = &telemetry.threads[self.slot];
-        // After a reset of the statistics this looks like much, once.
+        // A reset of the statistics looks like much activity, once.
         let done = stats.executed.get().wrapping_add(stats.writes.get());
         if done.wrapping_sub(std::mem::replace(&mut self.done, done)) > CALM_MAX {
             self.calm_since = Some(now_ms);
@@ -212,14 +213,14 @@ impl Cron {
         }
     }
 
-    /// Visits all clients that hold memory, and with `timeout` the others too: a share per run, and
-    /// all of them about once a second. Idle clients otherwise cost nothing.
+    /// Visits all clients that hold memory, and with `timeout` the others too: a share per run,
+    /// and all of them about once a second. Otherwise idle clients cost nothing.
     fn visit_clients(&mut self, engine: &Engine, clients: &mut ClientSet, now_ms: i64, period: i64) {
-        // Clients that migrated in between may be listed several times.
+        // Clients that migrated meanwhile may be listed several times.
         clients.lingering.sort_unstable();
         clients.lingering.dedup();
         for place in std::mem::take(&mut clients.lingering) {
-            // A place that now belongs to another client is visited for nothing, once.
+            // A place that now belongs to another client is visited needlessly, once.
             let Some(client) = clients.slab.get(place) else { continue };
             if now_ms - client.session.record.last_active_ms.load(Relaxed) > IDLE_MS {
                 client.release_room();
@@ -277,7 +278,7 @@ mod tests {
         cron: Cron,
     }
 
-    /// Two loops; the cron is the first one's and has gone to rest.
+    /// Two loops; the cron belongs to the first one and is at rest.
     fn at_rest(now_ms: i64) -> Rig {
         let config = Config::new();
         config.load_text("io-threads 2\nshards 16\n").expect("valid settings");
@@ -301,7 +302,7 @@ mod tests {
             engine,
         };
         rig.engine.telemetry.threads[1].resting.store(true, Relaxed);
-        // The first run follows activity, the second one finds none.
+        // The first run follows activity; the second finds none.
         rig.run(now_ms - 100);
         rig.run(now_ms);
         assert!(rig.cron.resting && rig.cron.wait_ms(now_ms) == 200, "{}", rig.cron.wait_ms(now_ms));
@@ -334,7 +335,8 @@ mod tests {
         rig.cron.note_activity(&rig.engine);
         assert!(rig.cron.wait_ms(clock::unix_ms()) <= 100, "the turn comes at its usual time");
         assert!(!rig.engine.telemetry.threads[0].resting.load(Relaxed));
-        // The other loop has been resting since before the keys came: its share is expired as well.
+        // The other loop has been resting since before the keys were set: its share is expired as
+        // well.
         rig.run(rig.cron.next_ms.max(now + 11));
         assert_eq!(rig.engine.keyspace.len(0), (0, 0));
     }
@@ -357,7 +359,7 @@ mod tests {
         let mut rig = at_rest(start);
         rig.clients.keep_spare(1 << 20);
         let executed = |rig: &Rig, count: u64| rig.engine.telemetry.threads[0].executed.add(count);
-        // Busy: nothing is freed, however long it lasts.
+        // Busy: nothing is freed, however long the load lasts.
         let mut now = start + 1000;
         for _ in 0..50 {
             executed(&rig, CALM_MAX + 1);
@@ -365,7 +367,7 @@ mod tests {
             now += 200;
         }
         assert!(rig.clients.spare_bytes() >= 1 << 20, "{}", rig.clients.spare_bytes());
-        // Calm, but not for long enough; then it is.
+        // Calm, but not for long enough at first.
         let last = now - 200;
         while now < last + IDLE_MS {
             executed(&rig, CALM_MAX / 2);

@@ -7,7 +7,7 @@ use braid_resp::request;
 use crate::batch::{Batch, Request, Source, Turn, arguments};
 use crate::client::Client;
 
-/// Defers the requests from offset `from` on, none of which has been executed.
+/// Defers the requests from offset `from` on; none of them has been executed.
 pub fn defer_from(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, from: usize) {
     client.parser.reset();
     client.protocol_error = None;
@@ -19,8 +19,8 @@ pub fn defer_from(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn
             query
         }
         Source::Own => {
-            // The request had big arguments, which the buffer does not hold: write it out as a
-            // whole.
+            // The request had big arguments, which the buffer does not hold: re-encode the whole
+            // request.
             let request =
                 batch.requests.iter().find(|request| request.client == turn.client && request.start == from);
             let mut bytes = Vec::new();
@@ -38,8 +38,8 @@ pub fn defer_from(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn
     client.query = kept;
 }
 
-/// Packs a client's requests from index `first` of the batch on for another thread. Their bytes go
-/// to the client's own buffer.
+/// Packs a client's requests from batch index `first` on for another thread. Their bytes go to
+/// the client's own buffer.
 pub fn pack_from(
     client: &mut Client,
     to: &mut Batch,
@@ -77,8 +77,8 @@ pub fn pack_from(
     }
 }
 
-/// Defers the input behind the request at offset `start`, which has been executed. The parser
-/// starts over with it.
+/// Defers the input after the request at offset `start`, which has been executed. The parser
+/// starts over with that input.
 pub fn defer_after(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, start: usize) {
     let mut own = batch.requests.iter().filter(|request| request.client == turn.client);
     let next = own.find(|request| request.start > start).map_or(turn.rest_start, |request| request.start);

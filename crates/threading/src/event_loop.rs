@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The event loop of one thread: polls its clients and runs the three steps on them.
 //!
-//! One turn: wait for events; receive and parse into a batch that spans several clients, so that
-//! the memory behind their keys can be prefetched together; execute the batch; send the replies.
-//! Mail from other threads, closed connections and the cron follow. A turn blocks nowhere but in
-//! the poller.
+//! One turn: wait for events; receive and parse into a batch that spans several clients, so the
+//! memory behind their keys can be prefetched together; execute the batch; send the replies. Mail
+//! from other threads, closed connections and the cron follow. A turn blocks only in the poller.
 //!
-//! The loop is generic over its threading model ([`Model`]) and compiled once per model, so a
-//! model pays nothing for the others. Step one and step three live in [`crate::client_set`], step
-//! two in [`execute`] alone. The child modules hold what else a loop does; they know the loop, and
-//! nothing below the loop knows them.
+//! The loop is generic over its threading model ([`Model`]) and compiled once per model, so no
+//! model pays for the others. Steps one and three live in [`crate::client_set`], step two only in
+//! [`execute`]. The child modules hold the loop's other duties; they know the loop, and nothing
+//! below the loop knows them.
 
 mod client_eviction;
 mod close;
@@ -52,7 +51,7 @@ use waits::AfterScript;
 
 /// Poller token of the loop's mailbox.
 const MAILBOX: u64 = u64::MAX;
-/// Milliseconds without accepting after the process ran out of descriptors.
+/// How long accepting pauses after the process ran out of descriptors, in milliseconds.
 const ACCEPT_PAUSE_MS: i64 = 100;
 
 /// One thread's loop.
@@ -70,32 +69,32 @@ pub struct EventLoop<M: Model> {
     pub(crate) loads: Arc<LoopLoads>,
     /// Polled by the first loop.
     listeners: Arc<Listeners>,
-    /// When accepting resumes after it ran out of descriptors (ms since the Unix epoch).
+    /// When accepting resumes after the process ran out of descriptors (ms since the Unix epoch).
     accepting_again_at: Option<i64>,
-    /// Client places by client id.
+    /// Client places by client ID.
     pub(crate) by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
     pushes: Pushes,
     config_version: u64,
-    /// Execution time that one client gets before others have their turn.
+    /// Execution time that one client gets before the others have their turn.
     turn_span: TickSpan,
-    /// Version of `loads` that this loop has followed.
+    /// The version of `loads` that this loop has adopted.
     pub(crate) loads_version: u64,
-    /// The loop hands all of its clients over to other loops.
+    /// The loop is handing all of its clients over to other loops.
     is_draining: bool,
     stopping: bool,
     replicas: Replicas,
-    /// Replies held back until what they reveal is durable.
+    /// Replies held back until the data they reveal is durable.
     pub(crate) reply_hold: ReplyHold,
     /// Stand-ins for the worker and the engine while a script occupies the real ones.
     spare: Option<(Worker, Arc<Engine>)>,
-    /// A script runs further up the stack: work that needs keys is deferred.
+    /// A script is running further up the stack: work that needs keys is deferred.
     in_script: bool,
     after_script: AfterScript,
     /// Number of `Message::Resume` received so far.
     pub(crate) resumes: u64,
     /// Nanoseconds of the current turn spent waiting for other threads.
     waited_nanos: u64,
-    /// The last turn executed something.
+    /// The last turn executed requests.
     has_executed: bool,
     adaptive_yield: AdaptiveYield,
 }
@@ -103,8 +102,8 @@ pub struct EventLoop<M: Model> {
 impl<M: Model> EventLoop<M> {
     /// The loop of the thread that owns `slot`. The first loop accepts connections.
     ///
-    /// `loads` comes with its version at the time when the thread was requested: later changes
-    /// are followed in the first turn.
+    /// `loads` comes with its version at the time the thread was requested; the first turn picks
+    /// up later changes.
     ///
     /// # Errors
     /// If the mailbox cannot be polled.
@@ -154,7 +153,7 @@ impl<M: Model> EventLoop<M> {
         })
     }
 
-    /// Serves until the loop is asked to stop.
+    /// Serves until the loop is told to stop.
     pub fn run(mut self) {
         while !self.stopping {
             self.turn();
@@ -193,7 +192,7 @@ impl<M: Model> EventLoop<M> {
         }
         self.release_replies();
         self.serve_events(events);
-        // A replica of this loop may have acknowledged them.
+        // A replica of this loop may have acknowledged the held changes.
         self.release_replies();
         self.evict_clients();
         self.drop_finished();
@@ -204,7 +203,7 @@ impl<M: Model> EventLoop<M> {
         }
         self.cron.run(&self.engine, &mut self.worker, &mut self.clients, now);
         if self.engine.hub.has_pushes(self.slot) {
-            // Notifications of keys that the cron expired, for instance.
+            // For instance, notifications of keys that the cron expired.
             M::execute_and_write(self);
         }
         self.drop_finished();
@@ -231,7 +230,7 @@ impl<M: Model> EventLoop<M> {
         self.waited_nanos = 0;
     }
 
-    /// Applies changes of the configuration, of memory pressure and of the number of threads.
+    /// Applies changes of the configuration, the memory pressure and the number of threads.
     #[inline]
     fn follow_changes(&mut self) {
         if self.engine.config.version() != self.config_version {
@@ -254,7 +253,8 @@ impl<M: Model> EventLoop<M> {
         let turn = self.poller.waits();
         for index in 0..events {
             if self.poller.waits() != turn {
-                // A script took events of its own; epoll reports the remaining old ones again.
+                // A script polled again and overwrote these events; epoll reports the remaining
+                // ones again.
                 break;
             }
             let event = self.poller.event(index);
@@ -272,7 +272,7 @@ impl<M: Model> EventLoop<M> {
         // Once per turn, so that a client with a long backlog takes turns with the others.
         if !self.clients.to_resume.is_empty() {
             if self.is_draining {
-                // They resume on their next loop. Places of visitors that have left are removed.
+                // They resume on their next loop. Places of departed visitors are removed.
                 let ClientSet { slab, to_resume, .. } = &mut self.clients;
                 to_resume.retain(|&place| slab.get(place).is_some_and(|client| client.in_resume_list));
                 return;
@@ -383,7 +383,7 @@ impl<M: Model> EventLoop<M> {
         self.clients.to_write = list;
     }
 
-    /// Polls a client for writing exactly while something is left to send.
+    /// Polls a client for writing only while output is left to send.
     pub(crate) fn update_interest(&mut self, place: u32, now: i64) {
         let Some(client) = self.clients.slab.get(place) else { return };
         let wants = client.wants_room() && !client.broken;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Loop loads: which loops serve clients, how many clients each of them has, and the queue through
-//! which a loop hands a client over to another one.
+//! Loop loads: which loops serve clients, how many clients each loop has, and the queue through
+//! which one loop hands a client over to another.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::client::Client;
 
-/// Number of threads, the loops that serve, and their clients.
+/// The number of threads, the serving loops, and their clients.
 pub struct LoopLoads {
     /// The loops that are given clients, by number of threads; the last of them is the last loop.
     serving: fn(usize) -> Range<usize>,
@@ -26,12 +26,12 @@ pub struct LoopLoads {
     loops: Slots<Arrivals>,
 }
 
-/// The part of a loop that other threads see.
+/// The part of a loop visible to other threads.
 #[derive(Default)]
 struct Arrivals {
-    /// Number of clients, counted up on assignment and down by the loop that closes them.
+    /// Number of clients, incremented on assignment and decremented by the loop that closes them.
     clients: AtomicUsize,
-    /// Clients that other loops have handed over.
+    /// Clients handed over by other loops.
     handed_over: SegQueue<Box<Client>>,
 }
 
@@ -53,16 +53,16 @@ impl Assigning<'_> {
         self.loads.loops[index].clients.fetch_add(1, Relaxed);
     }
 
-    /// Puts a client into another loop's queue. It must have been counted there; the loop's
-    /// notifier is still to be rung.
+    /// Puts a client into another loop's queue. The client must already be counted there; the
+    /// caller must still ring the loop's notifier.
     pub fn hand_over(&self, to: usize, client: Box<Client>) {
         self.loads.loops[to].handed_over.push(client);
     }
 }
 
 impl LoopLoads {
-    /// Loads for this number of threads. `serving`: the loops that are given clients, by number of
-    /// threads.
+    /// Loads for this number of threads. `serving` gives the loops that are given clients, by
+    /// number of threads.
     pub fn new(threads: usize, serving: fn(usize) -> Range<usize>) -> LoopLoads {
         let loads = LoopLoads {
             serving,
@@ -80,8 +80,8 @@ impl LoopLoads {
         self.loops.grow(threads, |_| Arrivals::default());
     }
 
-    /// Changes the number of threads. There must be room. Loops that do not serve any more hand
-    /// their clients over; they notice when they wake up.
+    /// Changes the number of threads. There must be room. Loops that no longer serve hand their
+    /// clients over; they notice when they wake up.
     pub fn set_threads(&self, threads: usize) {
         let _guard = self.assigning.lock();
         self.threads.store(threads, Relaxed);
@@ -94,7 +94,7 @@ impl LoopLoads {
         self.version.load(Acquire)
     }
 
-    /// Number of threads that are to stay, with or without a loop.
+    /// Number of threads to keep, with or without a loop.
     pub fn threads(&self) -> usize {
         self.threads.load(Relaxed)
     }
@@ -109,17 +109,18 @@ impl LoopLoads {
         (self.serving)(self.threads())
     }
 
-    /// While this is held no other thread assigns clients, and the number of threads stays.
+    /// While this is held, no other thread assigns clients, and the number of threads does not
+    /// change.
     pub fn assign(&self) -> Assigning<'_> {
         Assigning { loads: self, _guard: self.assigning.lock() }
     }
 
-    /// The next client that was handed over to a loop.
+    /// The next client handed over to a loop.
     pub fn take_handed_over(&self, index: usize) -> Option<Box<Client>> {
         self.loops[index].handed_over.pop()
     }
 
-    /// Counts down: a loop has closed a client, or does not get it after all.
+    /// Decrements the count: a loop has closed a client, or does not get it after all.
     pub fn release(&self, index: usize) {
         self.loops[index].clients.fetch_sub(1, Relaxed);
     }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The pool of the server's threads, whose number may change while it runs (`CONFIG SET
+//! The pool of the server's threads, whose number may change at run time (`CONFIG SET
 //! io-threads`).
 //!
 //! The thread that runs CONFIG SET is inside the gate and must not wait for loops: it only
-//! allocates what can fail for want of descriptors and notes how many threads are wanted. A
-//! temporary thread does the rest, one step at a time:
+//! allocates the parts that can fail for lack of descriptors and records the wanted number of
+//! threads. A temporary thread does the rest, one step at a time:
 //!
-//! - *One more*: the other threads learn that its slot is in use ([`Engine::set_thread_count`],
-//!   with the world stopped for a moment), the thread starts, and then it is given clients
-//!   ([`LoopLoads::set_threads`]).
-//! - *Fewer*: surplus threads get no more clients and hand theirs over to the others
-//!   (`event_loop/handover.rs`); when they have ended, their slots are free.
+//! - *Growing*: the other threads learn that the new slot is in use
+//!   ([`Engine::set_thread_count`], with the world stopped for a moment), the thread starts, and
+//!   then it is given clients ([`LoopLoads::set_threads`]).
+//! - *Shrinking*: surplus threads get no more clients and hand theirs over to the others
+//!   (`event_loop/handover.rs`); once they have ended, their slots are free.
 //!
-//! The first thread always stays: it accepts connections and keeps time for all.
+//! The first thread always stays: it accepts connections and keeps time for all threads.
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::loop_loads::LoopLoads;
 
-/// Starts the thread of a slot, for which there is room.
+/// Starts the thread of a slot; there must be room for it.
 pub type Starter = Box<dyn Fn(usize) -> io::Result<JoinHandle<()>> + Send + Sync>;
 
 /// All threads that serve clients.
@@ -34,12 +34,12 @@ pub struct Pool {
     loads: Arc<LoopLoads>,
     start: Starter,
     state: Mutex<State>,
-    /// Threads have been started or have ended.
+    /// Signalled when threads have been started or have ended.
     changed: Condvar,
 }
 
 struct State {
-    /// By slot. [`Pool::join`] takes the first one out.
+    /// By slot. [`Pool::join`] takes out the first one.
     threads: Vec<Option<JoinHandle<()>>>,
     wanted: usize,
     /// A thread is making the change.
@@ -49,7 +49,7 @@ struct State {
 }
 
 impl Pool {
-    /// Starts as many threads as the engine has slots for. From then on their number follows the
+    /// Starts as many threads as the engine has slots for. From then on, their number follows the
     /// configuration.
     pub(crate) fn new(engine: &Arc<Engine>, loads: Arc<LoopLoads>, start: Starter) -> io::Result<Arc<Pool>> {
         let count = engine.clients.mailboxes.thread_count();
@@ -64,8 +64,8 @@ impl Pool {
             Some(pool) => pool.resize(config.io_threads()),
             None => Ok(()),
         });
-        // The first one last: it accepts connections, and a client may request more threads at
-        // once.
+        // The first thread starts last: it accepts connections, and a client may request more
+        // threads at once.
         let first = (pool.start)(0)?;
         pool.state.lock().threads[0] = Some(first);
         pool.loads.set_threads(count);
@@ -73,13 +73,13 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Waits until the server is told to shut down and all threads have ended. An error if one
-    /// panicked.
+    /// Waits until the server is told to shut down and all threads have ended. An error if a
+    /// thread panicked.
     pub fn join(&self) -> Result<(), &'static str> {
         let mut all = Ok(());
         let mut join = |thread: Option<JoinHandle<()>>| {
             if thread.is_some_and(|thread| thread.join().is_err()) {
-                all = Err("an I/O thread ended by a panic");
+                all = Err("an I/O thread panicked");
             }
         };
         let first = self.state.lock().threads[0].take();
@@ -98,7 +98,7 @@ impl Pool {
     /// Requests this number of threads.
     fn resize(self: &Arc<Pool>, count: usize) -> Result<(), String> {
         let room = self.engine.make_room_for_threads(count);
-        room.map_err(|error| format!("There cannot be {count} threads: {error}"))?;
+        room.map_err(|error| format!("Cannot start {count} threads: {error}"))?;
         self.loads.make_room(count);
         let mut state = self.state.lock();
         if !state.is_changing {
@@ -110,7 +110,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Starts and ends threads until their number is the one wanted.
+    /// Starts and ends threads until the wanted number is reached.
     fn change(&self) {
         loop {
             let mut state = self.state.lock();
@@ -144,26 +144,26 @@ impl Pool {
         let thread = (self.start)(slot).inspect_err(|_| self.engine.set_thread_count(slot))?;
         self.loads.set_threads(slot + 1);
         self.wake_all();
-        log::info!("The server has {} now", plural(slot as u64 + 1, "thread"));
+        log::info!("The server now has {}", plural(slot as u64 + 1, "thread"));
         Ok(thread)
     }
 
-    /// Ends surplus threads, so that `left` remain.
+    /// Ends surplus threads; `left` remain.
     fn end(&self, surplus: Vec<Option<JoinHandle<()>>>, left: usize) {
         self.loads.set_threads(left);
         self.wake_all();
         for thread in surplus.into_iter().flatten() {
-            // A panic has ended the process already.
+            // A panic has already ended the process.
             let _ = thread.join();
         }
         self.engine.set_thread_count(left);
-        log::info!("The server has {} now", plural(left as u64, "thread"));
+        log::info!("The server now has {}", plural(left as u64, "thread"));
     }
 
-    /// Another thread could not be started: the present number becomes the one wanted.
+    /// Another thread could not be started: the present number becomes the wanted number.
     fn give_up(&self, count: usize, error: &io::Error) {
         log::warn!(
-            "The server has only {}: another one cannot be started: {error}",
+            "The server has only {}: cannot start another one: {error}",
             plural(count as u64, "thread")
         );
         self.state.lock().wanted = count;
@@ -172,7 +172,7 @@ impl Pool {
         }
     }
 
-    /// Wakes all loops, so that they notice that the number of threads has changed.
+    /// Wakes all loops, so that they notice the changed number of threads.
     fn wake_all(&self) {
         self.engine
             .clients
@@ -199,7 +199,7 @@ mod tests {
         let loads = Arc::new(LoopLoads::new(1, |threads| 0..threads));
         let starter = Box::new(move |slot| {
             if slot == 0 {
-                // As a client may do that is accepted at once.
+                // As a client accepted at once may do.
                 config.set(&[("io-threads", "3")]).expect("there can be three");
             }
             Ok(std::thread::spawn(|| ()))

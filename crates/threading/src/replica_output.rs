@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replica output: a replica's connection carries the full sync, and then the changes, straight out
-//! of the journal.
+//! Replica output: a replica's connection carries the full sync and then the changes, straight
+//! from the journal.
 //!
 //! The engine orders what to send next ([`Order`]). Everything on the connection is sent here, in
 //! order: lines, full sync, stream; a replica gets no replies. `event_loop/replicas.rs`
 //! calls this once per turn of the loop that owns the connection.
 //!
-//! A replica that falls so far behind that it exceeds its limit (`client-output-buffer-limit
-//! replica`) is disconnected, so that the journal need not keep everything for it.
+//! A replica that falls behind by more than its limit (`client-output-buffer-limit replica`) is
+//! disconnected, so that the journal need not keep everything for it.
 
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -21,11 +21,12 @@ use braid_replication::replicas::full_sync::Next;
 use braid_replication::{FullSync, Order, Replica, StreamPosition};
 use rustix::io::Errno;
 
-/// Most bytes sent to a replica in a turn of the loop, since others are waiting.
+/// Maximum number of bytes sent to a replica in a turn of the loop, since other clients are
+/// waiting.
 const TURN_BYTES: usize = 1 << 20;
-/// Bytes read at once from a full sync's file.
+/// Bytes of a full sync's file that are read at a time.
 const FILE_BYTES: usize = 64 << 10;
-/// As much of a full sync, whose replica can wait longer than clients.
+/// The maximum for a full sync, whose replica can wait longer than clients.
 const FULL_SYNC_TURN_BYTES: u64 = 256 << 10;
 /// Milliseconds between heartbeats to a replica that waits for its full sync.
 const HEARTBEAT_MS: i64 = 1000;
@@ -39,33 +40,33 @@ pub struct ReplicaOutput {
     position: Option<StreamPosition>,
     /// The socket takes no more for now.
     pub blocked: bool,
-    /// Set once what follows is compressed.
+    /// Set once the following output is compressed.
     packer: Option<Packer>,
-    /// It is as soon as `head` has been sent.
+    /// Compression starts once `head` has been sent.
     begins_compression: bool,
-    /// The kernel keeps bytes back.
+    /// The kernel holds bytes back.
     holds: bool,
     last_heartbeat_ms: i64,
     over_soft_limit_since: Option<i64>,
-    /// Bytes not sent yet.
+    /// Bytes not yet sent.
     pub behind: u64,
 }
 
 enum Phase {
-    /// It waits for an order.
+    /// Waiting for an order.
     AwaitsOrder,
     /// A full sync is being sent. `is_announced`: its length or mark has been sent. `sent`: bytes
-    /// of a file.
+    /// sent of a file.
     FullSync {
         full_sync: Arc<FullSync>,
         sent: u64,
         is_announced: bool,
     },
-    /// The full sync has been sent, except for `head`. `marked`: its end was marked.
+    /// The full sync has been sent, except for `head`. `marked`: its end is marked.
     Synced {
         marked: bool,
     },
-    /// The replica has to acknowledge the full sync.
+    /// The replica must acknowledge the full sync.
     AwaitsAck,
     Stream,
 }
@@ -75,7 +76,7 @@ enum Phase {
 pub enum SendOutcome {
     /// Everything has been sent for now.
     CaughtUp,
-    /// There is more for the next turn.
+    /// More is pending for the next turn.
     More,
     /// The socket takes no more for now.
     Blocked,
@@ -88,13 +89,13 @@ pub struct SendContext<'e> {
     pub engine: &'e Engine,
     pub slot: usize,
     pub now_ms: i64,
-    /// How far the journal may be sent.
+    /// The offset up to which the journal may be sent.
     pub end: u64,
-    /// The kernel may keep back the end of the stream until more of it follows (see
-    /// `event_loop/pacing.rs`); if not, it must keep nothing back any longer.
+    /// The kernel may hold back the end of the stream until more follows (see
+    /// `event_loop/pacing.rs`). If not, everything held back so far must be sent, too.
     pub may_hold: bool,
-    /// This server is a replica without a link to its primary, so its replicas get heartbeats from
-    /// here.
+    /// This server is a replica without a link to its primary, so it sends heartbeats to its own
+    /// replicas.
     pub is_cut_off: bool,
 }
 
@@ -115,7 +116,7 @@ impl ReplicaOutput {
         }
     }
 
-    /// Sends the data that is due, as much as socket and turn allow.
+    /// Sends as much of the due data as the socket and the turn allow.
     pub fn advance(&mut self, context: &SendContext<'_>, socket: &mut Stream) -> SendOutcome {
         let holds = context.may_hold && matches!(self.phase, Phase::Stream) && !socket.is_tls();
         let mut sender = Sender { socket, left: TURN_BYTES, packer: self.packer.take(), sent: 0, holds };
@@ -140,7 +141,7 @@ impl ReplicaOutput {
         self.packer = sender.packer;
         self.blocked = outcome == SendOutcome::Blocked;
         if self.blocked {
-            // The kernel has enough to send, and goes on by itself.
+            // The kernel has enough to send and continues by itself.
             self.holds = false;
         }
         outcome
@@ -167,11 +168,11 @@ impl ReplicaOutput {
             Phase::Synced { marked } => {
                 let marked = *marked;
                 self.replica.full_sync_sent(marked);
-                // Writes may have waited for one more.
+                // Writes may have been waiting for one more replica.
                 context.engine.count_good_replicas(context.now_ms);
                 if self.position.is_none() {
                     log::info!(
-                        "Close the connection with replica {} as its copy is complete",
+                        "Closing the connection of replica {}: its full sync is complete",
                         self.replica.name()
                     );
                     return Some(SendOutcome::Close);
@@ -192,7 +193,7 @@ impl ReplicaOutput {
     }
 
     fn follow_orders(&mut self, context: &SendContext<'_>) -> Option<SendOutcome> {
-        // A replica gets one order in its life.
+        // A replica gets one order in its lifetime.
         let Some(order) = self.replica.orders().pop() else { return self.heartbeat(context) };
         self.begins_compression = self.replica.is_compressed();
         match order {
@@ -257,7 +258,7 @@ impl ReplicaOutput {
                 self.head = full_sync.mark().unwrap_or_default().into();
                 self.end_full_sync(true);
             }
-            // Heartbeats may precede a file, but must not be within a stream.
+            // Heartbeats may precede a file, but must not occur within a stream.
             Next::Later if full_sync.file().is_some() => return self.heartbeat(context),
             Next::Later => return Some(SendOutcome::CaughtUp),
             Next::Failed => return Some(SendOutcome::Close),
@@ -290,7 +291,7 @@ impl ReplicaOutput {
         let all = reader.position() >= context.end;
         let keeps_alive = context.is_cut_off && self.replica.options.keepalive;
         if all && outcome == SendOutcome::CaughtUp && keeps_alive {
-            // Between two units.
+            // The stream is between two units.
             let _ = self.heartbeat(context);
             if !self.head.is_empty() {
                 return SendOutcome::More;
@@ -302,7 +303,7 @@ impl ReplicaOutput {
         }
     }
 
-    /// Measures how far the replica is behind: unsent bytes of a full sync in memory, and of the
+    /// Measures how far the replica is behind: unsent bytes of an in-memory full sync and of the
     /// changes.
     pub fn measure(&mut self, end: u64) -> u64 {
         let full_sync = match &self.phase {
@@ -327,12 +328,12 @@ impl ReplicaOutput {
         hard || now_ms - since > i64::from(limit.soft_seconds) * 1000
     }
 
-    /// True if the kernel keeps bytes back until it is told to send them.
+    /// True if the kernel holds bytes back until told to send them.
     pub fn is_holding(&self) -> bool {
         self.holds
     }
 
-    /// True if everything was sent, so that new changes are due at once.
+    /// True if everything has been sent, so new changes are due at once.
     pub fn is_caught_up(&self) -> bool {
         matches!(self.phase, Phase::Stream) && !self.blocked
     }
@@ -346,27 +347,27 @@ impl Drop for ReplicaOutput {
     }
 }
 
-/// A socket, and how many bytes it may still be sent in this turn.
+/// A socket, and the number of bytes that it may still be sent in this turn.
 struct Sender<'s> {
     socket: &'s mut Stream,
     left: usize,
     packer: Option<Packer>,
     /// Bytes that the socket has taken.
     sent: u64,
-    /// More is to come soon.
+    /// More will follow soon.
     holds: bool,
 }
 
 /// Compresses the output of a connection.
 #[derive(Default)]
 struct Packer {
-    /// Blocks; the first `sent` bytes are with the socket.
+    /// Compressed blocks; the socket has the first `sent` bytes.
     blocks: Vec<u8>,
     sent: usize,
 }
 
 impl Sender<'_> {
-    /// Sends: the number of bytes taken, or the reason why none were.
+    /// Sends bytes. Returns the number of bytes taken, or the reason why none were.
     fn send(&mut self, bytes: &[u8]) -> Result<usize, SendOutcome> {
         if self.left == 0 {
             return Err(SendOutcome::More);
@@ -420,12 +421,12 @@ impl Sender<'_> {
         }
     }
 
-    /// Bytes that were taken have not been sent.
+    /// True if bytes that were taken have not been sent.
     fn has_unsent(&self) -> bool {
         self.packer.as_ref().is_some_and(|packer| !packer.blocks.is_empty()) || self.socket.has_unsent()
     }
 
-    /// Flushes bytes that were taken before.
+    /// Flushes bytes that were taken earlier.
     fn flush(&mut self) -> Result<(), SendOutcome> {
         self.send_blocks()?;
         if !self.socket.has_unsent() {

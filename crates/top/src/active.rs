@@ -6,21 +6,20 @@ use braid_client::Info;
 use braid_client::figures::{bytes, grouped};
 use braid_client::info::{part, part_number};
 
-/// This server among those that take writes.
+/// This server's state in active-active replication.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ActiveView {
     pub region: f64,
-    /// Units of effects of its own clients, of others that it has merged, and those that peers
-    /// took.
+    /// Units of effects: by its own clients, merged from other servers, and sent to peers.
     pub own: f64,
     pub merged: f64,
     pub sent: f64,
     pub sent_bytes: f64,
     pub type_conflicts: f64,
-    /// Keys that hold what goes once all regions have acknowledged it.
+    /// Keys with tombstones, which are collected once all regions have acknowledged them.
     pub tombstones: f64,
     pub backlog_bytes: f64,
-    /// Why nothing can be sent; empty if it can.
+    /// The reason why nothing can be sent; empty if sending works.
     pub trouble: String,
     pub peers: Vec<PeerRow>,
 }
@@ -30,17 +29,17 @@ pub struct ActiveView {
 pub struct PeerRow {
     pub address: String,
     pub is_up: bool,
-    /// Its number, once it is known.
+    /// The peer's region number, once known.
     pub region: Option<f64>,
-    /// How long the last unit took from its region to here; nothing before there was one.
+    /// How long the last unit took from the peer's region to here; `None` before the first unit.
     pub lag_ms: Option<f64>,
-    /// Units and bytes that came.
+    /// Units and bytes received.
     pub units: f64,
     pub bytes: f64,
 }
 
 impl ActiveView {
-    /// Nothing for a server that is not in active mode.
+    /// `None` for a server that is not in active mode.
     pub fn of_info(info: &Info) -> Option<ActiveView> {
         let number = |name: &str| info.number(name).unwrap_or(0.0);
         let region = info.number("active_region")?;
@@ -63,11 +62,11 @@ impl ActiveView {
         })
     }
 
-    /// The server in two lines, and what is wrong in a third.
+    /// The server in two lines, with any problem in a third.
     pub fn heading(&self) -> String {
         let up = self.peers.iter().filter(|peer| peer.is_up).count();
         let mut text = format!(
-            "region {:.0}, {up} of {} peers up, {} units of its own, {} merged, {} sent ({})\n",
+            "region {:.0}, {up} of {} peers up, {} own units, {} merged, {} sent ({})\n",
             self.region,
             self.peers.len(),
             grouped(self.own),
@@ -105,7 +104,7 @@ fn peer(line: &str) -> PeerRow {
 pub(crate) mod tests {
     use super::*;
 
-    /// INFO active of a server with two peers, one of which it has never reached.
+    /// INFO active of a server with two peers, one of which was never reached.
     pub const TWO_PEERS: &str = "active_region:1\nactive_identity:abc\nactive_members:2\n\
         active_own_units:1500\nactive_merged_units:300\nactive_known_units:0\nactive_sent_units:1400\n\
         active_sent_bytes:204800\nactive_type_conflicts:2\nactive_tombstone_keys:7\n\
@@ -120,12 +119,12 @@ pub(crate) mod tests {
         assert_eq!((view.peers[1].region, view.peers[1].lag_ms), (None, None));
         assert_eq!(
             view.heading(),
-            "region 1, 1 of 2 peers up, 1,500 units of its own, 300 merged, 1,400 sent (200 KB)\n\
-             2 type conflicts, 7 keys with tombstones, backlog 4.00 KB\n"
+            "region 1, 1 of 2 peers up, 1,500 own units, 300 merged, 1,400 sent (200 KB)\n2 type \
+             conflicts, 7 keys with tombstones, backlog 4.00 KB\n"
         );
-        let text = TWO_PEERS.replace("active_trouble:", "active_trouble:its log cannot be written");
+        let text = TWO_PEERS.replace("active_trouble:", "active_trouble:the log cannot be written");
         let view = ActiveView::of_info(&Info::parse(&text)).expect("active");
-        assert!(view.heading().ends_with("NOTHING IS SENT: its log cannot be written\n"));
+        assert!(view.heading().ends_with("NOTHING IS SENT: the log cannot be written\n"));
     }
 
     #[test]

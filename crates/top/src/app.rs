@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Display state, which key input changes.
+//! The display state, which key input changes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::panels::{self, Sheet};
 use crate::sample::{Sample, Wish};
 use crate::view::View;
 
-/// The lower half of the screen.
+/// The panel in the lower half of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Panel {
     Commands,
@@ -19,11 +19,11 @@ pub enum Panel {
     Memory,
     HotKeys,
     Links,
-    /// Only of servers in a group.
+    /// Only for servers in a group.
     Group,
-    /// Only of servers in active mode.
+    /// Only for servers in active mode.
     Active,
-    /// Only of nodes of a cluster.
+    /// Only for cluster nodes.
     HotSlots,
 }
 
@@ -39,7 +39,7 @@ pub const PANELS: [(Panel, &str); 9] = [
     (Panel::HotSlots, "hot slots"),
 ];
 
-/// The column that decides a panel's order, and the direction.
+/// The column that determines a panel's order, and the direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
     pub column: usize,
@@ -55,23 +55,23 @@ pub enum Action {
     Quit,
 }
 
-/// The state.
+/// The display state.
 pub struct App {
     pub address: String,
     pub view: View,
     pub panel: Panel,
-    /// By index in [`PANELS`]; `None`: the server's order.
+    /// By index in [`PANELS`]; `None` means the server's order.
     pub orders: [Option<Order>; PANELS.len()],
     /// The selected thread.
     pub selected: usize,
-    /// The thread whose clients are shown exclusively.
+    /// The thread whose clients are shown; `None` shows all clients.
     pub thread: Option<u32>,
     /// First row shown.
     pub scroll: usize,
     pub paused: bool,
     pub help: bool,
     pub interval: Duration,
-    /// Error of the last sample.
+    /// The error of the last sample.
     pub trouble: Option<String>,
     sample: Option<Sample>,
 }
@@ -96,7 +96,7 @@ impl App {
         }
     }
 
-    /// Takes a new sample. The first one shows rates since the server's start.
+    /// Takes in a new sample. The first sample shows rates since the server's start.
     pub fn take(&mut self, result: Result<Sample, String>) {
         match result {
             Err(reason) => self.trouble = Some(reason),
@@ -126,7 +126,7 @@ impl App {
         }
     }
 
-    /// The open panel's table, ordered.
+    /// The open panel's table, sorted.
     pub fn sheet(&self) -> Sheet {
         let nothing = Sample::default();
         let sample = self.sample.as_ref().unwrap_or(&nothing);
@@ -151,13 +151,14 @@ impl App {
     pub fn emptiness(&self) -> &'static str {
         match self.panel {
             Panel::HotKeys if self.sample.as_ref().is_some_and(|sample| sample.hot.is_none()) => {
-                "none known: HOTKEYS START METRICS 1 CPU SAMPLE 100 has the server look (or maxmemory-policy allkeys-lfu)"
+                "none known: start tracking with HOTKEYS START METRICS 1 CPU SAMPLE 100 (or use \
+                 maxmemory-policy allkeys-lfu)"
             }
             Panel::Links => "a primary without replicas",
-            Panel::Group => "in no group",
+            Panel::Group => "not in a group",
             Panel::Active => "no peers",
             Panel::HotSlots => "no slot of this node has keys",
-            Panel::SlowLog => "nothing was slow (slowlog-log-slower-than)",
+            Panel::SlowLog => "no slow commands (slowlog-log-slower-than)",
             _ => "nothing yet",
         }
     }
@@ -177,7 +178,7 @@ impl App {
         }
     }
 
-    /// The panel before or behind the open one.
+    /// The panel before or after the open one.
     fn neighbour(&self, is_next: bool) -> Panel {
         let step = if is_next { 1 } else { PANELS.len() - 1 };
         let places = (1..=PANELS.len()).map(|count| (self.place() + count * step) % PANELS.len());
@@ -242,8 +243,8 @@ impl App {
         Action::Draw
     }
 
-    /// Orders by the next column to the right or left: figures from the highest, texts from the
-    /// first.
+    /// Sorts by the next column to the right or left: numbers in descending order, texts in
+    /// ascending.
     fn choose_column(&mut self, right: bool) {
         let sheet = self.sheet();
         let count = sheet.columns.len().max(1);

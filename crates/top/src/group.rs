@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The group that a server is in, from Braid's INFO section `group`: as that server knows it. Other
-//! members are not asked.
+//! A server's group, from Braid's INFO section `group`: as seen by that server. Other members are
+//! not queried.
 
 use braid_client::Info;
 use braid_client::figures::bytes;
@@ -11,23 +11,23 @@ use braid_client::picture::{Line, picture};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupView {
     pub name: String,
-    /// The server's own name in it.
+    /// The server's own name in the group.
     pub node: String,
     pub epoch: f64,
-    /// The primary of the group's record; empty if none is known.
+    /// The primary according to the group's record; empty if none is known.
     pub primary: String,
     /// Size of the in-sync set.
     pub in_sync: usize,
-    /// The server is the primary, and may serve.
+    /// The server is the primary and may serve.
     pub is_serving: bool,
-    /// Why it does not serve as the primary.
+    /// The reason why it does not serve as the primary.
     pub not_serving: String,
-    /// Milliseconds for which the server's own lease is alive.
+    /// Milliseconds until the server's own lease expires.
     pub lease_ms: f64,
-    /// Why etcd cannot be used; empty if it can.
+    /// The reason why etcd cannot be used; empty if it can.
     pub etcd_error: String,
     pub members: Vec<MemberRow>,
-    /// Nodes of the cluster in other shards; none in a group alone.
+    /// Nodes of the cluster in other shards; `None` for a group outside a cluster.
     pub nodes_elsewhere: Option<f64>,
 }
 
@@ -37,19 +37,19 @@ pub struct MemberRow {
     pub name: String,
     pub address: String,
     pub role: String,
-    /// Its lease is alive.
+    /// The member's lease is alive.
     pub is_up: bool,
     pub is_in_sync: bool,
-    /// Its link to the primary (`up`, `sync`, `down`), if the server knows it.
+    /// The member's link to the primary (`up`, `sync`, `down`), if the server knows it.
     pub link: Option<String>,
     pub offset: Option<f64>,
     pub lag_bytes: Option<f64>,
-    /// Age of the oldest change that it has not acknowledged.
+    /// Age of the oldest change that the member has not acknowledged.
     pub lag_ms: Option<f64>,
 }
 
 impl GroupView {
-    /// The group of a server; none if it is in none.
+    /// The group of a server; `None` if it is in no group.
     pub fn of_info(info: &Info) -> Option<GroupView> {
         let text = |name: &str| info.get(name).unwrap_or_default().to_owned();
         let name = text("group_name");
@@ -76,12 +76,13 @@ impl GroupView {
         })
     }
 
-    /// The member that leads.
+    /// The member that is the primary.
     fn leader(&self) -> Option<&MemberRow> {
         self.members.iter().find(|member| member.role == "primary" && member.is_up)
     }
 
-    /// The group in a line, its problems in further ones, and a picture of primary and replicas.
+    /// The group in one line, its problems in further lines, and a diagram of the primary and its
+    /// replicas.
     pub fn heading(&self) -> String {
         let leader = self.leader();
         let mut text = format!("group {}, epoch {:.0}, ", self.name, self.epoch);
@@ -97,9 +98,9 @@ impl GroupView {
             true => text += &format!("lease of {} {:.1} s\n", self.node, self.lease_ms / 1e3),
             false => text += &format!("{} has NO LEASE\n", self.node),
         }
-        // Of a replica it is no news.
+        // For a replica, not serving is normal.
         if leader.is_some_and(|leader| leader.name == self.node) && !self.is_serving {
-            text += &format!("{} DOES NOT SERVE: {}\n", self.node, self.not_serving);
+            text += &format!("{} IS NOT SERVING: {}\n", self.node, self.not_serving);
         }
         if !self.etcd_error.is_empty() {
             text += &format!("etcd: {}\n", self.etcd_error);
@@ -129,7 +130,7 @@ impl MemberRow {
             words.push("down".to_owned());
         }
         if self.role == "candidate" {
-            words.push("offers to take over".into());
+            words.push("candidate".into());
         }
         if !self.is_in_sync {
             words.push("not in sync".into());
@@ -167,7 +168,7 @@ fn member(line: &str) -> MemberRow {
 pub(crate) mod tests {
     use super::*;
 
-    /// INFO group of the primary `db2`; `db3` is behind, and `db4` is gone.
+    /// INFO group of the primary `db2`; `db3` is behind, and `db4` is down.
     pub const PRIMARY: &str = "group_name:orders\nnode_name:db2\ngroup_epoch:7\ngroup_role:primary\n\
         group_primary:db2\ngroup_in_sync:db1,db2,db4\ngroup_serving:1\ngroup_not_serving_reason:\n\
         group_lease_ms:1480\ngroup_etcd_status:up\ngroup_etcd_error:\ngroup_members:4\n\
@@ -210,7 +211,7 @@ pub(crate) mod tests {
     fn what_is_wrong_comes_first() {
         let text = PRIMARY
             .replace("group_serving:1", "group_serving:0")
-            .replace("group_not_serving_reason:", "group_not_serving_reason:its lease is not alive")
+            .replace("group_not_serving_reason:", "group_not_serving_reason:its lease has ended")
             .replace("group_lease_ms:1480", "group_lease_ms:0")
             .replace("group_etcd_error:", "group_etcd_error:no endpoint answers");
         let heading = of(&text).heading();
@@ -219,7 +220,7 @@ pub(crate) mod tests {
             lines,
             [
                 "group orders, epoch 7, primary db2, 3 of 4 in sync, db2 has NO LEASE",
-                "db2 DOES NOT SERVE: its lease is not alive",
+                "db2 IS NOT SERVING: its lease has ended",
                 "etcd: no endpoint answers"
             ]
         );

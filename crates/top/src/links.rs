@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replication links, from INFO: the one to the primary, and those to replicas.
+//! Replication links, from INFO: to the primary, and to replicas.
 //!
-//! Braid's section `links` has the figures. For other servers, and for figures missing there, the
-//! section `replication` is used, which has lags in seconds and nothing about full syncs being
-//! sent.
+//! Braid's section `links` has the values. For other servers, and for values missing there, the
+//! section `replication` is used, which has lags in seconds and nothing about outgoing full
+//! syncs.
 
 use braid_client::Info;
 use braid_client::figures::bytes;
 use braid_client::info::{part, part_number};
 
-/// Cells of a bar.
+/// Width of a bar in cells.
 const BAR_WIDTH: usize = 20;
 
 /// A link.
@@ -18,11 +18,11 @@ pub struct LinkRow {
     /// `primary 127.0.0.1:6379`, `replica 127.0.0.1:6380`.
     pub peer: String,
     pub state: String,
-    /// Bytes that are not acknowledged, or were received from the primary and are not applied.
+    /// Bytes not acknowledged by a replica, or received from the primary and not yet applied.
     pub lag_bytes: Option<f64>,
     /// Milliseconds: the age of the oldest change that a replica has not acknowledged, or, for
-    /// servers that do not report it, the time for which it has been silent. For a primary: the
-    /// time since it last sent anything.
+    /// servers that do not report it, the time since the replica's last message. For a primary:
+    /// the time since its last message.
     pub lag_ms: Option<f64>,
     pub sync: Option<SyncRow>,
 }
@@ -34,7 +34,7 @@ pub struct SyncRow {
     pub step: &'static str,
     pub bytes: f64,
     pub total_bytes: Option<f64>,
-    /// The finished share of the step, from 0 to 1, if known.
+    /// The finished fraction of the step, from 0 to 1, if known.
     pub done: Option<f64>,
 }
 
@@ -53,7 +53,7 @@ impl SyncRow {
     }
 }
 
-/// All links, the one to the primary first.
+/// All links, starting with the link to the primary.
 pub fn links(info: &Info) -> Vec<LinkRow> {
     let mut rows: Vec<LinkRow> = primary(info).into_iter().collect();
     let mut replicas: Vec<(u32, LinkRow)> = info
@@ -74,7 +74,7 @@ fn is_same(own: &str, stock: &str) -> bool {
     ["ip", "port"].iter().all(|name| part(own, name) == part(stock, name))
 }
 
-/// A figure that is -1 if unknown.
+/// A value that is -1 if unknown.
 fn known(value: &str, name: &str) -> Option<f64> {
     part_number(value, name).filter(|number| *number >= 0.0)
 }
@@ -106,7 +106,8 @@ fn primary(info: &Info) -> Option<LinkRow> {
     })
 }
 
-/// Progress of the full sync from the primary: received, and loaded meanwhile or afterwards.
+/// Progress of the full sync from the primary: receiving, and loading at the same time or
+/// afterwards.
 fn received(info: &Info, own: &str) -> SyncRow {
     let read = info.number("master_sync_read_bytes").unwrap_or(0.0);
     let total = info.number("master_sync_total_bytes").filter(|total| *total > 0.0);

@@ -19,7 +19,7 @@ const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    // By itself `-h` cannot be the option for a host.
+    // `-h` alone cannot be the host option.
     if std::env::args_os().skip(1).eq(["-h"]) {
         return print(&options::help());
     }
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints to standard output; a closed pipe is not an error worth a message.
+/// Prints to standard output. A closed pipe is not worth an error message.
 fn print(text: &str) -> ExitCode {
     let _ = std::io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS
@@ -71,11 +71,11 @@ fn print_once(options: &Options, target: Target) -> Result<(), String> {
     Ok(())
 }
 
-/// Sampling thread: separate, so that a server that does not answer does not block key input.
+/// The sampling thread: separate, so that an unresponsive server does not block key input.
 fn watch(target: Target, wishes: Receiver<Wish>, samples: Sender<Result<Sample, String>>) {
     let mut sampler = Sampler::new(target);
     while let Ok(mut wish) = wishes.recv() {
-        // Only the last request counts.
+        // Only the latest request counts.
         while let Ok(later) = wishes.try_recv() {
             wish = later;
         }
@@ -85,18 +85,18 @@ fn watch(target: Target, wishes: Receiver<Wish>, samples: Sender<Result<Sample, 
     }
 }
 
-/// Interval of checks for key input.
+/// Interval between checks for key input.
 const KEY_INTERVAL: Duration = Duration::from_millis(50);
 
 fn live(options: &Options, target: Target) -> std::io::Result<()> {
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        return Err(std::io::Error::other("the live view needs a terminal; --once prints one view without"));
+        return Err(std::io::Error::other("the live view needs a terminal; use --once to print one view"));
     }
     let mut app = App::new(target.address.to_string(), options.interval);
     let (wish_sender, wishes) = channel();
     let (sample_sender, samples) = channel();
     std::thread::spawn(move || watch(target, wishes, sample_sender));
-    // Fails with a message if there is no terminal; restores it even after a panic.
+    // Fails with a message if there is no terminal. Restores the terminal even after a panic.
     let mut terminal = ratatui::try_init()?;
     let result = run(&mut terminal, &mut app, &wish_sender, &samples);
     ratatui::restore();

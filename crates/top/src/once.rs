@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One view for scripts: text or JSON.
+//! Prints one view for scripts, as text or JSON.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -12,10 +12,10 @@ use crate::screen::summary;
 use crate::slots::SlotRow;
 use crate::view::{CommandRow, ThreadRow, View};
 
-/// Maximum number of rows printed of a table.
+/// Maximum number of rows printed per table.
 const ROWS_MAX: usize = 20;
 
-/// As text.
+/// The view as text.
 pub fn text(view: &View, look: &Sample, address: &str, with_clients: bool) -> String {
     let mut out = summary(view, address).join("\n") + "\n\n" + &panels::threads(view).text(usize::MAX);
     let commands = panels::commands(view);
@@ -44,8 +44,8 @@ pub fn text(view: &View, look: &Sample, address: &str, with_clients: bool) -> St
     out
 }
 
-/// As JSON. Rates are per second, shares fractions of one core, sizes bytes; null for figures that
-/// the server does not report.
+/// The view as JSON. Rates are per second, shares are fractions of one core, sizes are in bytes;
+/// values that the server does not report are null.
 pub fn json(view: &View, look: &Sample, address: &str, with_clients: bool) -> Json {
     let totals = &view.totals;
     let memory = &view.memory;
@@ -115,7 +115,7 @@ pub fn json(view: &View, look: &Sample, address: &str, with_clients: bool) -> Js
     json
 }
 
-/// A count or a size, which a view stores as a floating-point number like rates.
+/// A count or a size, which a view stores as a floating-point number, as it does rates.
 fn whole(number: f64) -> Json {
     if number.is_finite() { Json::from(number as i64) } else { Json::Null }
 }
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(json["threads"].as_array().map(Vec::len), Some(2), "{json}");
         assert!(json["clients"].as_array().is_some_and(|clients| clients.len() > 2), "{json}");
         assert!(json["commands"][0]["percentiles_us"]["p99"].is_f64(), "{json}");
-        // Counts have no fraction: some readers do not accept 17.0 as an integer.
+        // Counts have no fraction: some readers reject 17.0 as an integer.
         for count in [&json["totals"]["clients"], &json["memory"]["used"], &json["databases"]["db0"]["keys"]]
         {
             assert!(count.is_u64(), "{json}");

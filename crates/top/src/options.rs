@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Command line of braid-top.
+//! The command line of braid-top.
 
 use std::time::Duration;
 
@@ -9,20 +9,21 @@ use braid_client::{Arguments, TargetOptions};
 const HELP: &str = "\
 Usage: braid-top [OPTIONS]
 
-Shows what a Redis-compatible server does: its threads, commands, clients, memory, slow log.
+Shows the activity of a Redis-compatible server: threads, commands, clients, memory, slow log.
 
-Where:
+Connection:
 ";
 
 const HELP_OWN: &str = "
-How:
-      --interval S        seconds between two looks (1)
-      --once              print one view and end: text, or with --json JSON
-      --clients           with --once: the clients too
-      --help, --version   this text; the version
+Options:
+      --interval S        seconds between updates (1)
+      --once              print one view and exit: as text, or as JSON with --json
+      --clients           with --once: include the clients
+      --help, --version   print this text, or the version
 
-Keys: 1-9 or Tab choose a panel, Up and Down a thread, Enter shows its clients, Esc goes back, Left and Right choose
-the column to sort by, r turns the order round, Space pauses, + and - change the interval, ? helps, q quits.
+Keys: 1-9 or Tab choose a panel, Up and Down a thread, Enter shows its clients, Esc goes back, Left
+and Right choose the sort column, r reverses the order, Space pauses, + and - change the interval,
+? shows help, q quits.
 
 Exit status of --once: 0; 1 if the server cannot be reached; 2 for a wrong command line.
 ";
@@ -42,7 +43,7 @@ pub struct Options {
     pub clients: bool,
 }
 
-/// The action that a command line requests.
+/// The action requested by a command line.
 #[derive(Debug)]
 pub enum Request {
     Run(Box<Options>),
@@ -50,7 +51,7 @@ pub enum Request {
     Version,
 }
 
-/// Shortest interval: more frequent samples would load the server.
+/// The shortest interval: more frequent samples would put load on the server.
 pub const INTERVAL_MIN: Duration = Duration::from_millis(100);
 pub const INTERVAL_MAX: Duration = Duration::from_secs(60);
 
@@ -66,7 +67,9 @@ pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
     while let Some(argument) = arguments.take()? {
         let name = match argument {
             Argument::Option(name) => name,
-            Argument::Word(word) => return Err(format!("'{word}' is no option (--help lists them)")),
+            Argument::Word(word) => {
+                return Err(format!("unexpected argument '{word}' (--help lists the options)"));
+            }
         };
         match name.as_str() {
             "--help" => return Ok(Request::Help),
@@ -86,7 +89,7 @@ pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
         }
     }
     if options.json && !options.once {
-        return Err("--json goes with --once".into());
+        return Err("--json needs --once".into());
     }
     Ok(Request::Run(Box::new(options)))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The tables: columns and order of rows, for the screen and `--once`.
+//! The tables: columns and row order, for the screen and `--once`.
 
 use braid_client::figures::{bytes, short};
 
@@ -7,21 +7,21 @@ use crate::links::SyncRow;
 use crate::sample::{ClientLine, HotKey, Sample, SlowEntry};
 use crate::view::View;
 
-/// A table that can be ordered by each column.
+/// A table that can be sorted by each column.
 #[derive(Clone, Debug, Default)]
 pub struct Sheet {
     pub columns: Vec<Column>,
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// A column's heading. Figures are aligned to the right.
+/// A column's heading. Numbers are right-aligned.
 #[derive(Clone, Debug)]
 pub struct Column {
     pub name: String,
     pub is_figure: bool,
 }
 
-/// The displayed text, and the value for ordering.
+/// The displayed text, and the value for sorting.
 #[derive(Clone, Debug)]
 pub struct Cell {
     pub text: String,
@@ -40,7 +40,7 @@ impl Cell {
         Cell { key: Key::Text(text.to_lowercase()), text }
     }
 
-    /// A figure; a dash if there is none.
+    /// A number, or a dash if there is none.
     fn figure(number: Option<f64>, form: impl Fn(f64) -> String) -> Cell {
         match number {
             Some(number) => Cell { text: form(number), key: Key::Number(number) },
@@ -65,7 +65,7 @@ impl Sheet {
         Sheet { columns: columns.iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// Orders the rows; rows that are equal keep their order.
+    /// Sorts the rows; equal rows keep their order.
     pub fn sort(&mut self, column: usize, descending: bool) {
         self.rows.sort_by(|a, b| {
             let order = match (a.get(column), b.get(column)) {
@@ -76,8 +76,8 @@ impl Sheet {
         });
     }
 
-    /// Each column's width: that of its widest text. Figures have room to grow without moving the
-    /// columns beside them.
+    /// The width of each column: that of its widest text. Numbers have room to grow without
+    /// moving the columns next to them.
     pub fn widths(&self) -> Vec<usize> {
         let width = |(place, column): (usize, &Column)| {
             let cells =
@@ -102,7 +102,7 @@ impl Sheet {
         cells.join("  ").trim_end().to_owned()
     }
 
-    /// The whole table as text, at most `rows_max` rows.
+    /// The whole table as text, with at most `rows_max` rows.
     pub fn text(&self, rows_max: usize) -> String {
         let widths = self.widths();
         let mut out = self.line(self.columns.iter().map(|column| column.name.as_str()), &widths) + "\n";
@@ -113,7 +113,7 @@ impl Sheet {
         out
     }
 
-    /// Leaves out columns without any content.
+    /// Drops columns without any content.
     fn without_empty(mut self) -> Sheet {
         for place in (0..self.columns.len()).rev() {
             if self.rows.iter().all(|row| row[place].text == "-") {
@@ -149,7 +149,7 @@ pub fn threads(view: &View) -> Sheet {
             Cell::text(thread.name.clone()),
             Cell::figure(thread.useful, percent),
             Cell::figure(thread.processor(), percent),
-            // A figure for both together would not be right for either.
+            // A combined value would be wrong for either.
             Cell::figure(thread.system.and(thread.user), percent),
             Cell::figure(thread.system, percent),
             Cell::figure(thread.clients, whole),
@@ -196,7 +196,7 @@ pub fn commands(view: &View) -> Sheet {
     sheet
 }
 
-/// The clients, of one thread or of all.
+/// The clients of one thread or of all.
 pub fn clients(clients: &[ClientLine], thread: Option<u32>) -> Sheet {
     let mut sheet = Sheet::new(&[
         ("id", true),
@@ -306,7 +306,7 @@ pub fn hot_keys(keys: &[HotKey]) -> Sheet {
     sheet
 }
 
-/// Replication links, the one to the primary first.
+/// Replication links, starting with the link to the primary.
 pub fn links(view: &View) -> Sheet {
     let mut sheet = Sheet::new(&[
         ("link", false),
@@ -327,7 +327,7 @@ pub fn links(view: &View) -> Sheet {
     sheet
 }
 
-/// The members of the group, by name.
+/// The members of the group.
 pub fn members(view: &View) -> Sheet {
     let mut sheet = Sheet::new(&[
         ("member", false),
@@ -356,7 +356,7 @@ pub fn members(view: &View) -> Sheet {
     sheet
 }
 
-/// The slots that have cost most, or those with most keys where cost is not counted.
+/// The slots with the highest cost, or those with the most keys if cost is not counted.
 pub fn hot_slots(view: &View) -> Sheet {
     let mut sheet = Sheet::new(&[
         ("slot", true),

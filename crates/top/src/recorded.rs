@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Recorded servers for tests: two samples, two seconds apart, under a load of SET, GET and HSET on
-//! 14 connections.
+//! Recorded servers for tests: two samples, taken two seconds apart, under a load of SET, GET and
+//! HSET on 14 connections.
 
 use braid_client::Info;
 

@@ -8,7 +8,7 @@ use braid_client::{Connection, Info, Target, Value};
 
 use crate::slots::{SlotFigures, SlotWatch};
 
-/// The data requested beside INFO.
+/// The data requested in addition to INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wish {
     #[default]
@@ -16,23 +16,24 @@ pub enum Wish {
     Clients,
     SlowLog,
     HotKeys,
-    /// Of a node of a cluster.
+    /// For cluster nodes.
     HotSlots,
 }
 
 /// A server's replies.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// Seconds on a clock of which only differences matter: the server's own if it reports one.
+    /// Seconds on a clock of which only differences matter: the server's own clock if it reports
+    /// one.
     pub at: f64,
     pub info: Info,
     /// The server's threads, if it runs on this machine.
     pub process: Option<Process>,
     pub clients: Vec<ClientLine>,
     pub slow: Vec<SlowEntry>,
-    /// `None`: the server does not support it.
+    /// `None` if the server does not support it.
     pub hot: Option<Vec<HotKey>>,
-    /// `None`: the server does not support it, or was not asked.
+    /// `None` if the server does not support it, or was not queried.
     pub slots: Option<Vec<SlotFigures>>,
 }
 
@@ -56,7 +57,7 @@ impl ClientLine {
         ClientLine { fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect() }
     }
 
-    /// A field's text; empty if it is missing.
+    /// A field's text; empty if the field is missing.
     pub fn get(&self, name: &str) -> &str {
         self.fields.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
@@ -82,8 +83,8 @@ pub struct SlowEntry {
     pub client: String,
 }
 
-/// A hot key: its cost in microseconds of processor time, or its frequency in the server's own
-/// measure.
+/// A hot key: its cost in microseconds of processor time or in bytes, or its frequency in the
+/// server's own measure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HotKey {
     pub key: String,
@@ -94,7 +95,7 @@ pub struct HotKey {
 const SLOW_ENTRIES: &str = "64";
 /// Keys examined per sample of hot keys, if the server counts accesses (LFU) but has no HOTKEYS.
 const SAMPLED_KEYS: &str = "100";
-/// Hot keys kept.
+/// Maximum number of hot keys kept.
 const HOT_KEYS_MAX: usize = 64;
 
 /// Takes samples over one connection.
@@ -108,21 +109,22 @@ pub struct Sampler {
 
 /// State of the search for hot keys.
 struct HotKeyWatch {
-    /// The server has no such report: it is not asked again, which it would count as an error.
+    /// The server has no such report. It is not queried again, because it would count that as an
+    /// error.
     no_report: bool,
-    /// The position of the scan in the keyspace, and the keys found.
+    /// The cursor of the keyspace scan, and the keys found.
     cursor: String,
     sampled: Vec<HotKey>,
 }
 
 impl Sampler {
-    /// Connects with the first sample.
+    /// A sampler that connects on its first sample.
     pub fn new(target: Target) -> Sampler {
         let hot_keys = HotKeyWatch { no_report: false, cursor: "0".into(), sampled: Vec::new() };
         Sampler { target, connection: None, begun: Instant::now(), hot_keys, hot_slots: SlotWatch::default() }
     }
 
-    /// Takes a sample. After an error the next one reconnects.
+    /// Takes a sample. After an error, the next sample reconnects.
     pub fn sample(&mut self, wish: Wish) -> Result<Sample, String> {
         let result = self.try_sample(wish).map_err(|error| error.to_string());
         if result.is_err() {
@@ -146,7 +148,7 @@ impl Sampler {
             Wish::Nothing => {}
             Wish::Clients => sample.clients = clients(&connection.expect(&["CLIENT", "LIST"])?.text()),
             Wish::SlowLog => sample.slow = slow_log(connection.expect(&["SLOWLOG", "GET", SLOW_ENTRIES])?),
-            // Others would count it as an error.
+            // Other servers would count the query as an error.
             Wish::HotSlots if sample.info.number("cluster_enabled") != Some(1.0) => {}
             Wish::HotSlots => sample.slots = self.hot_slots.sample(connection)?,
             Wish::HotKeys => {
@@ -159,12 +161,12 @@ impl Sampler {
     }
 }
 
-/// CLIENT LIST's lines.
+/// The lines of CLIENT LIST.
 pub fn clients(text: &str) -> Vec<ClientLine> {
     text.lines().filter(|line| !line.is_empty()).map(ClientLine::parse).collect()
 }
 
-/// SLOWLOG GET's entries; entries of another shape are skipped.
+/// The entries of SLOWLOG GET; entries of another shape are skipped.
 pub fn slow_log(reply: Value) -> Vec<SlowEntry> {
     let entry = |entry: Value| {
         let mut fields = entry.elements().into_iter();
@@ -178,8 +180,8 @@ pub fn slow_log(reply: Value) -> Vec<SlowEntry> {
 }
 
 impl HotKeyWatch {
-    /// The server's own report if it has one; otherwise, if it counts the use of keys, the most
-    /// used ones of those seen so far.
+    /// The server's own report, if it has one; otherwise, if it counts accesses to keys, the most
+    /// used keys seen so far.
     fn sample(&mut self, connection: &mut Connection, counts: bool) -> std::io::Result<Option<Vec<HotKey>>> {
         if !self.no_report {
             let report = connection.command(&["HOTKEYS", "GET"])?;

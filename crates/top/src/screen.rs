@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Drawing the state on a terminal.
+//! Draws the state on a terminal.
 
 use std::fmt::Write;
 
@@ -21,22 +21,22 @@ const ALARM: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 
 const HELP: &str = "\
 1-9, Tab      commands, clients, slow log, memory, hot keys,
-              replication; where there is one a group, active
-              peers, hot slots
+              replication; group, active peers and hot
+              slots if the server has them
 Up, Down      choose a thread
 Enter         its clients; Esc goes back
-Left, Right   choose the column to sort by
-r             turn the order round
+Left, Right   choose the sort column
+r             reverse the order
 PgUp, PgDn    scroll
 Space         pause
-+, -          look less often, more often
++, -          update less often, more often
 q             quit
 
-useful %      part of the time in which the thread did something;
-              waiting for clients is not
-cpu %         of one core; user and sys are its parts
-waits/s       waits for a lock that another thread held
-retries/s     reads tried again because a writer came between
+useful %      share of the time in which the thread worked;
+              waiting for clients does not count
+cpu %         percent of one core: user plus sys
+waits/s       waits for a lock held by another thread
+retries/s     reads retried because a writer interfered
 percentiles   since the server's start, or CONFIG RESETSTAT";
 
 /// Draws everything.
@@ -63,7 +63,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
     }
 }
 
-/// The figures of the whole server, in three lines, for the screen and for `--once`.
+/// The values of the whole server in three lines, for the screen and for `--once`.
 pub fn summary(view: &View, address: &str) -> [String; 3] {
     let totals = &view.totals;
     let mut first = format!("{}  {address}  {}", view.server, role(view));
@@ -149,7 +149,7 @@ fn header_text(app: &App) -> Text<'static> {
     Text::from(vec![Line::from(first), Line::from(second), Line::from(third)])
 }
 
-/// The limits of a bar's width, including its frame: as wide as there is room, or no bar.
+/// Limits of a bar's width, including its frame: as wide as there is room for, or no bar.
 const BAR_WIDTH_MIN: usize = 8;
 const BAR_WIDTH_MAX: usize = 24;
 
@@ -160,7 +160,7 @@ fn draw_threads(frame: &mut Frame<'_>, area: Rect, app: &App, sheet: &Sheet) {
     let bar_width = if room < BAR_WIDTH_MIN { 0 } else { room.min(BAR_WIDTH_MAX) };
     let gap = if bar_width > 0 { " " } else { "" };
     let mut lines = vec![Line::styled(format!("{:bar_width$}{gap}{heading}", ""), HEADING)];
-    // Keeps the selected row in sight.
+    // Keeps the selected row visible.
     let room = usize::from(area.height).saturating_sub(1).max(1);
     let first = (app.selected + 1).saturating_sub(room);
     for (place, row) in sheet.rows.iter().enumerate().skip(first).take(room) {
@@ -172,7 +172,7 @@ fn draw_threads(frame: &mut Frame<'_>, area: Rect, app: &App, sheet: &Sheet) {
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// The useful part of a thread's time as a bar of this width.
+/// The useful share of a thread's time, as a bar of this width.
 fn bar(part: Option<f64>, width: usize) -> Span<'static> {
     let room = width.saturating_sub(2);
     let Some(part) = part.filter(|_| room > 0) else { return Span::raw(" ".repeat(width)) };
@@ -204,12 +204,12 @@ fn draw_panel(frame: &mut Frame<'_>, mut area: Rect, app: &App) {
         Panel::Group => app.view.group.as_ref().map(|group| group.heading()),
         Panel::Active => app.view.active.as_ref().map(|active| active.heading()),
         Panel::HotSlots if app.view.slots.iter().any(|slot| slot.cpu_seconds.is_none()) => Some(
-            "only keys are counted: cluster-slot-stats-enabled has time and traffic counted, too\n".into(),
+            "only keys are counted: enable cluster-slot-stats-enabled to measure time and traffic\n".into(),
         ),
         _ => None,
     };
     if let Some(heading) = heading {
-        // The table has half of a small screen.
+        // The table gets half of a small screen.
         let lines = (heading.lines().count() as u16 + 1).min(area.height / 2);
         let [above, below] = Layout::vertical([Constraint::Length(lines), Constraint::Min(1)]).areas(area);
         frame.render_widget(Paragraph::new(heading), above);
@@ -242,7 +242,7 @@ fn draw_panel(frame: &mut Frame<'_>, mut area: Rect, app: &App) {
 
 fn footer_line(app: &App) -> Line<'static> {
     match &app.trouble {
-        Some(trouble) => Line::styled(format!("{trouble}; trying again"), ALARM),
+        Some(trouble) => Line::styled(format!("{trouble}; retrying"), ALARM),
         None => {
             let interval = app.interval.as_secs_f64();
             Line::styled(format!("q quit  ? help  Enter clients of the thread  every {interval} s"), FAINT)

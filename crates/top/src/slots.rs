@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the slots of a cluster's node cost: CLUSTER SLOT-STATS of Braid, Valkey 8 and later and
-//! Redis 8, and the difference of two of its replies.
+//! The cost of the slots of a cluster node: CLUSTER SLOT-STATS of Braid, Valkey 8 and later and
+//! Redis 8, and the difference between two of its replies.
 
 use braid_client::{Connection, Value};
 
-/// Slots that are asked for.
+/// Number of slots requested.
 const SLOTS_MAX: &str = "64";
 
-/// A slot, with what the server tells of it: counters since it began to count.
+/// A slot's values as reported by the server: counters since it began to count.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SlotFigures {
     pub slot: i64,
@@ -18,7 +18,7 @@ pub struct SlotFigures {
     pub memory: Option<f64>,
 }
 
-/// A slot as it is shown.
+/// A slot as displayed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SlotRow {
     pub slot: i64,
@@ -32,16 +32,16 @@ pub struct SlotRow {
     pub memory: Option<f64>,
 }
 
-/// Asks for the hottest slots.
+/// Requests the hottest slots.
 #[derive(Default)]
 pub struct SlotWatch {
-    /// The server refused to order by processor time: it does not count it. What it tells by number
-    /// of keys shows when it does.
+    /// The server refused to order by processor time, because it does not count it. The report by
+    /// number of keys shows when it does.
     counts_keys_alone: bool,
 }
 
 impl SlotWatch {
-    /// `None`: the server has no such report.
+    /// Requests the slots. `None` if the server has no such report.
     pub fn sample(&mut self, connection: &mut Connection) -> std::io::Result<Option<Vec<SlotFigures>>> {
         let mut ask = |metric: &str| {
             let words = ["CLUSTER", "SLOT-STATS", "ORDERBY", metric, "LIMIT", SLOTS_MAX];
@@ -60,7 +60,7 @@ impl SlotWatch {
     }
 }
 
-/// The slots of a reply that have a key, or have cost something; none if it is an error.
+/// The slots of a reply that have a key or a cost. `None` if the reply is an error.
 pub fn figures(reply: Value) -> Option<Vec<SlotFigures>> {
     if matches!(reply, Value::Error(_)) {
         return None;
@@ -86,11 +86,11 @@ pub fn figures(reply: Value) -> Option<Vec<SlotFigures>> {
     Some(reply.elements().into_iter().filter_map(one).filter(is_used).collect())
 }
 
-/// What slots have cost between two samples, in the order of the later one.
+/// The cost of slots between two samples, in the order of the later one.
 pub fn between(before: &[SlotFigures], after: &[SlotFigures], seconds: f64) -> Vec<SlotRow> {
     let row = |now: &SlotFigures| {
         let earlier = before.iter().find(|earlier| earlier.slot == now.slot);
-        // CONFIG RESETSTAT begins anew.
+        // CONFIG RESETSTAT restarts the counters from zero.
         let rate = |of: fn(&SlotFigures) -> Option<f64>| {
             let (was, is) = (of(earlier?)?, of(now)?);
             Some((if is < was { is } else { is - was }) / seconds)

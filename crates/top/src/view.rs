@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The difference of two samples: rates, shares of time, and the state at the second one.
+//! The difference between two samples: rates, shares of time, and the state at the second one.
 //!
-//! Servers differ in the figures they report. A missing figure is `None` here, and a dash on the
+//! Servers differ in the values they report. A missing value is `None` here, and a dash on the
 //! screen.
 
 use braid_client::info::{part, part_number};
@@ -18,7 +18,7 @@ use crate::slots::{self, SlotRow};
 pub struct View {
     /// `braid 0.1.0`, `redis 8.0.6`, `valkey 9.1.2`.
     pub server: String,
-    /// `parallel` and the like, if the server has threading models.
+    /// `parallel` or another model, if the server has threading models.
     pub model: Option<String>,
     pub role: String,
     pub uptime_seconds: f64,
@@ -30,17 +30,17 @@ pub struct View {
     pub threads: Vec<ThreadRow>,
     pub commands: Vec<CommandRow>,
     pub links: Vec<LinkRow>,
-    /// The group that the server is in.
+    /// The server's group.
     pub group: Option<GroupView>,
-    /// Active-active replication.
+    /// Active-active replication, if it is on.
     pub active: Option<ActiveView>,
     /// The server is in cluster mode.
     pub is_in_cluster: bool,
-    /// The hottest slots, if they were asked for.
+    /// The hottest slots, if they were requested.
     pub slots: Vec<SlotRow>,
 }
 
-/// Figures of the whole server; rates are per second.
+/// Values of the whole server; rates are per second.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     pub clients: f64,
@@ -58,26 +58,26 @@ pub struct Totals {
     /// Cores in use.
     pub user: f64,
     pub system: f64,
-    /// Waits for shard locks, and optimistic reads repeated because a writer came in between.
+    /// Waits for shard locks, and optimistic reads repeated because a writer intervened.
     pub lock_waits_rate: Option<f64>,
     pub retries_rate: Option<f64>,
 }
 
 impl Totals {
-    /// Share of look-ups that found a key.
+    /// Share of lookups that found a key.
     pub fn hit_ratio(&self) -> Option<f64> {
         let lookups = self.hits_rate + self.misses_rate;
         (lookups > 0.0).then(|| self.hits_rate / lookups)
     }
 }
 
-/// Bytes.
+/// Memory in bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     pub used: f64,
     pub resident: f64,
     pub peak: f64,
-    /// 0: no limit.
+    /// 0 means no limit.
     pub max: f64,
     pub policy: String,
     /// Ratio of resident to used memory.
@@ -94,7 +94,7 @@ pub struct Database {
     pub expires: f64,
 }
 
-/// A thread that serves clients, or another one of the process.
+/// A thread that serves clients, or another thread of the process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThreadRow {
     /// The `io-thread` of CLIENT LIST; `None` for threads that serve no clients.
@@ -108,7 +108,7 @@ pub struct ThreadRow {
     pub output_rate: Option<f64>,
     pub lock_waits_rate: Option<f64>,
     pub retries_rate: Option<f64>,
-    /// Share of the time in which it worked, without waiting.
+    /// Share of the time in which the thread worked, excluding waits.
     pub useful: Option<f64>,
     /// Share of a core.
     pub user: Option<f64>,
@@ -116,7 +116,7 @@ pub struct ThreadRow {
 }
 
 impl ThreadRow {
-    /// Share of a core, user and system.
+    /// Share of a core, user and system combined.
     pub fn processor(&self) -> Option<f64> {
         Some(self.user? + self.system.unwrap_or(0.0))
     }
@@ -127,7 +127,7 @@ impl ThreadRow {
 pub struct CommandRow {
     pub name: String,
     pub rate: f64,
-    /// Cores spent in it.
+    /// Cores spent on the command.
     pub share: f64,
     pub micros_per_call: f64,
     pub failed_rate: f64,
@@ -160,7 +160,7 @@ impl Pair<'_> {
         self.after.info.number(field).unwrap_or(0.0)
     }
 
-    /// Growth per second of a field. CONFIG RESETSTAT makes it shrink: then it counts from zero.
+    /// Growth of a field per second. CONFIG RESETSTAT makes it shrink: then it counts from zero.
     fn rate(&self, field: &str) -> Option<f64> {
         Some(self.grown(self.before.info.number(field)?, self.after.info.number(field)?))
     }
@@ -169,7 +169,7 @@ impl Pair<'_> {
         (if after < before { after } else { after - before }) / self.seconds
     }
 
-    /// Growth per second of a part of a field `a=1,b=2`.
+    /// Growth per second of a part of a field of the form `a=1,b=2`.
     fn part_rate(&self, field: &str, name: &str) -> Option<f64> {
         let after = part_number(self.after.info.get(field)?, name)?;
         let before = self.before.info.get(field).and_then(|value| part_number(value, name)).unwrap_or(0.0);
@@ -178,7 +178,7 @@ impl Pair<'_> {
 }
 
 impl View {
-    /// Compares two samples. If both are the same, rates are those since the server's start.
+    /// Compares two samples. If both are the same, rates are since the server's start.
     pub fn between(before: &Sample, after: &Sample) -> View {
         let since_start = std::ptr::eq(before, after);
         let nothing = Sample::default();
@@ -187,8 +187,8 @@ impl View {
         } else {
             after.at - before.at
         };
-        // Rates need a field in both samples: at a server's start there were none, so a copy of the
-        // second sample with zeros stands in.
+        // Rates need a field in both samples. For rates since the server's start there is no
+        // earlier sample: an empty one stands in, and the field's value counts from zero.
         let pair =
             Pair { before: if since_start { &nothing } else { before }, after, seconds: seconds.max(1e-3) };
         let rate = |field: &str| {
@@ -315,8 +315,8 @@ fn commands(pair: &Pair<'_>) -> Vec<CommandRow> {
     rows
 }
 
-/// The threads that the server reports, completed with the system's figures; then other threads of
-/// the process that worked.
+/// The threads that the server reports, completed with the system's values, followed by other
+/// busy threads of the process.
 fn threads(pair: &Pair<'_>, since_start: bool) -> Vec<ThreadRow> {
     let mut rows: Vec<ThreadRow> = Vec::new();
     let info = &pair.after.info;
@@ -369,13 +369,13 @@ fn threads(pair: &Pair<'_>, since_start: bool) -> Vec<ThreadRow> {
         add_tasks(&mut rows, pair, process.id, &process.tasks);
     }
     for row in &mut rows {
-        // A thread that does not spin, without its own figures, is useful while it runs.
+        // A thread without its own value, if it does not spin, is useful while it runs.
         row.useful = row.useful.or(row.processor()).map(|part| part.min(1.0));
     }
     rows
 }
 
-/// Adds the system's figures for the process's threads.
+/// Adds the system's values for the process's threads.
 fn add_tasks(rows: &mut Vec<ThreadRow>, pair: &Pair<'_>, process_id: u32, tasks: &[Task]) {
     let earlier = pair.before.process.as_ref();
     let has_io_0 = tasks.iter().any(|task| task.name == "io_thd_0");

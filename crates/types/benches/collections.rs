@@ -52,7 +52,7 @@ const MANY: usize = 400_000;
 const NOW: i64 = 1_000;
 
 fn text16(number: usize) -> [u8; 16] {
-    // Spread over the range, like keys that arrive in no order; hexadecimal, which costs next to
+    // Spread over the range, like keys in random order; in hexadecimal, which costs next to
     // nothing.
     let spread = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
     let mut text = *b"m:00000000000000";
@@ -132,7 +132,7 @@ fn main() {
     divan::main();
 }
 
-/// Returns the numbers below `numbers` in turn, wrapping.
+/// Cycles through the numbers below `numbers`.
 fn turning(numbers: usize) -> impl FnMut() -> usize {
     let mut number = 0;
     move || {

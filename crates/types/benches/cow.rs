@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Time to share a collection of a million members, and time of the first changes afterwards: both
-//! delay a client, under a key's lock.
+//! The time to share a collection of a million members, and the time of the first changes
+//! afterwards: both delay a client, under a key's lock.
 //!
 //!     cargo bench -p braid-types --bench cow
 //!
-//! The minimum and the median of the rounds are printed, in microseconds: a busy machine lengthens
-//! the others.
+//! Prints the minimum and the median of the rounds, in microseconds: a busy machine lengthens the
+//! others.
 
 use std::time::Instant;
 

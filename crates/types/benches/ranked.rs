@@ -18,7 +18,7 @@ const MILLION: usize = 1_000_000;
 const LIMITS: PackedLimits = PackedLimits { entries_max: 128, value_bytes_max: 64 };
 
 fn main() {
-    // Skipped when only some of the benchmarks are selected.
+    // Skipped when only some benchmarks are selected.
     if std::env::args().skip(1).all(|argument| argument.starts_with("--")) {
         bytes_per_element();
         longest_single_add();
@@ -66,7 +66,7 @@ fn add_entry(stream: &mut Stream, number: usize, random: &mut fastrand::Rng) {
     let mut other = *b"other00000000";
     other[5..].copy_from_slice(&member(random.usize(..100_000_000))[8..]);
     let log = stream.log_mut();
-    // About ten entries a millisecond.
+    // About ten entries per millisecond.
     let id = StreamId::for_entry(IdRequest::Auto, log.last_id(), 1_700_000_000_000 + number as u64 / 10);
     let pairs: [(&[u8], &[u8]); 2] = [(b"field1", &value), (b"field2", &other)];
     if let Ok(id) = id {
@@ -93,7 +93,7 @@ fn bytes_per_element() {
 }
 
 /// Growth must not cause a pause. The same million adds are run three times, and the shortest time
-/// of each counts: other activity of the machine rarely hits the same add three times.
+/// of each counts: other activity on the machine rarely hits the same add three times.
 fn longest_single_add() {
     let mut times = vec![u128::MAX; MILLION];
     for _ in 0..3 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What active-active replication asks of values: the HyperLogLog register that PFADD sets for an
-//! element, and names and code of function libraries.
+//! The value details that active-active replication needs: the HyperLogLog register that PFADD
+//! sets for an element, and the names and code of function libraries.
 
 use braid_active::translate::Values;
 use braid_active::view::View;
@@ -8,11 +8,11 @@ use braid_active::{Bytes, Name};
 use braid_containers::hyperloglog;
 use braid_scripting::function_libraries::{codes_of, name_of};
 
-/// The values of this crate.
+/// [`Values`] for the types of this crate.
 pub struct ActiveValues;
 
 impl Values for ActiveValues {
-    /// Nothing: the keyspace is asked what RESTORE has made of the key.
+    /// `None`: the key's value after RESTORE is read from the keyspace.
     fn decode(&self, _payload: &[u8]) -> Option<View> {
         None
     }

@@ -9,11 +9,11 @@ use braid_keyspace::txn::WrongType;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::CommandError;
 
-/// Operations on this many members are done in the background (`braid_engine::background`), since
-/// they take some milliseconds.
+/// Operations on this many members run in the background (`braid_engine::background`): they take
+/// several milliseconds.
 pub const MANY_MEMBERS: usize = 10_000;
 
-/// Removes expired members; every body that writes to a collection begins with this.
+/// Removes expired members; every body that writes to a collection starts with this.
 #[inline]
 pub fn purge<T: Expiring>(collection: &mut T, now: i64) -> ExpiredMembers {
     if has_expired(collection, now) {
@@ -29,8 +29,8 @@ pub fn has_expired<T: Expiring>(collection: &T, now: i64) -> bool {
     collection.next_expiry().is_some_and(|at| now > at)
 }
 
-/// The first key with a collection from which this client may take, as `can_give` decides; an error
-/// if an earlier key holds another type.
+/// The first key that holds a collection from which this client may take an element, as `can_give`
+/// decides; an error if an earlier key holds another type.
 pub fn first_filled<'k, T: ObjectType>(
     call: &Call,
     keys: &[&'k [u8]],
@@ -57,18 +57,19 @@ pub fn reply_element(reply: &mut ReplyBuffer, element: Element<'_>) {
     }
 }
 
-/// Argument `index` as an integer of at least `least`; otherwise the error is `refusal`.
+/// Parses argument `index` as an integer of at least `least`; otherwise returns the error
+/// `refusal`.
 pub fn least_arg(call: &Call, index: usize, least: i64, refusal: &'static str) -> Result<i64, CommandError> {
     number::parse_i64(call.args[index]).filter(|&value| value >= least).ok_or(CommandError::text(refusal))
 }
 
-/// Argument `index` as a number of elements to pop.
+/// Parses argument `index` as the number of elements to pop.
 pub fn pop_count_arg(call: &Call, index: usize) -> Result<usize, CommandError> {
     let count = least_arg(call, index, 0, "ERR value is out of range, must be positive")?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// Argument `index` as an integer between `-most` and `most`.
+/// Parses argument `index` as an integer between `-most` and `most`.
 pub fn symmetric_arg(call: &Call, index: usize, most: i64) -> Result<i64, CommandError> {
     let value = call.integer_arg(index)?;
     if value < -most || value > most {
@@ -78,7 +79,7 @@ pub fn symmetric_arg(call: &Call, index: usize, most: i64) -> Result<i64, Comman
     Ok(value)
 }
 
-/// Position of the first element, and number of elements, between two indexes, both inclusive;
+/// The position of the first element and the number of elements between two inclusive indexes;
 /// negative ones count from the end. Indexes out of range are clamped.
 pub fn index_range(start: i64, end: i64, len: usize) -> (usize, usize) {
     let len = i64::try_from(len).unwrap_or(i64::MAX);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Scores, weights, bounds and positions in a spelling that all servers accept: Valkey 9 refuses
-//! hexadecimal numbers that Redis accepts, Redis 8 and Valkey 9 refuse blanks before the bounds of
-//! a range. Clients may send both, but files and replicas get decimal digits.
+//! Scores, weights, bounds and positions in a notation that all servers accept: Valkey 9 refuses
+//! hexadecimal numbers that Redis accepts, and Redis 8 and Valkey 9 refuse spaces before the
+//! bounds of a range. Clients may send both, but files and replicas get decimal digits.
 
 use braid_base::number;
 use braid_engine::Call;
 
-/// Journals in decimal digits those of these arguments that are numbers, or bounds of a range of
-/// scores. To be called by write commands, and not for arguments that may be keys or members.
+/// Journals the arguments with these indexes in decimal if they are numbers or score range bounds.
+/// For write commands only, and never for arguments that may be keys or members.
 pub fn journal_in_decimal(call: &mut Call, numbers: impl IntoIterator<Item = usize>) {
     if !call.keyspace.journals() {
         return;
@@ -22,7 +22,7 @@ pub fn journal_in_decimal(call: &mut Call, numbers: impl IntoIterator<Item = usi
     }
 }
 
-/// True if an accepted number is accepted by all servers. (No other spelling contains an x.)
+/// True if all servers accept this already valid number. (No other notation contains an x.)
 fn is_decimal(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"(").unwrap_or(text);
     !text.first().is_some_and(|&first| number::is_c_space(first))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The types of values: a folder each.
+//! Value types, one folder each.
 //!
 //! ```text
 //! <type>/mod.rs       the descriptor: the type as the keyspace, files and generic commands see it
@@ -9,17 +9,17 @@
 //! <type>/commands/    its commands: rows and bodies
 //! ```
 //! A new type is one folder, its `mod` line and its line in [`TYPES`] (and one for an ACL category
-//! of its own). No crate below this one knows any type but strings: they see
+//! of its own). No crate below this one knows any type but strings: those crates see
 //! `braid_keyspace::object::Descriptor` and `Collection`, which the folders implement, and find
-//! them in the table that [`register`] fills at the start. This crate is above `engine`, because
-//! bodies of commands take its `Call`.
+//! them in the table that [`register`] fills at startup. This crate is above `engine`, because
+//! command bodies take its `Call`.
 //!
-//! `string`, `bitmap`, `hyperloglog` and `geo` have commands only: see the heads of their `mod.rs`.
-//! Code shared by commands of several types is beside the folders: `collection` (counts, ranges,
-//! elements), `scan_options`, `lifetime` (EX, PX ...), `member_expiry`, `decimal`.
+//! `string`, `bitmap`, `hyperloglog` and `geo` have commands only: see their `mod.rs`. Code shared
+//! by commands of several types is next to the folders: `collection` (counts, ranges, elements),
+//! `scan_options`, `lifetime` (EX, PX ...), `member_expiry`, `decimal`.
 //!
 //! Tests here cover values and their forms; `tests/files/` saves and loads them with the crate
-//! `persistence`. Commands are tested in the crate `commands` (`tests/types/`), which knows all of
+//! `persistence`. Commands are tested in the crate `commands` (`tests/types/`), which has all of
 //! them.
 
 pub mod active;
@@ -44,7 +44,7 @@ pub mod string;
 use braid_engine::Row;
 use braid_keyspace::object::Descriptor;
 
-/// All types, each with the families of its commands.
+/// All types, each with its command families.
 #[rustfmt::skip]
 static TYPES: &[(&Descriptor, &[&[Row]])] = &[
     (&list::DESCRIPTOR, &[list::commands::COMMANDS]),
@@ -65,18 +65,18 @@ static WITHOUT_DESCRIPTOR: &[&[Row]] = &[
     member_expiry::COMMANDS,
 ];
 
-/// Registers all types with the keyspace and the readers of dump files. To be called once at the
-/// start; further calls do nothing.
+/// Registers all types with the keyspace and the readers of dump files. Call it once at startup;
+/// further calls do nothing.
 pub fn register() {
     TYPES.iter().for_each(|(descriptor, _)| braid_keyspace::object::register(descriptor));
 }
 
-/// The families whose values do not merge: active-active servers do not have these commands.
+/// Command families whose values cannot be merged; active-active servers lack these commands.
 pub fn unmergeable_families() -> impl Iterator<Item = &'static [Row]> {
     [bloom::commands::COMMANDS].into_iter()
 }
 
-/// The families of commands in the types' folders.
+/// The command families of the types' folders.
 pub fn families() -> impl Iterator<Item = &'static [Row]> {
     TYPES.iter().flat_map(|(_, families)| *families).chain(WITHOUT_DESCRIPTOR).copied()
 }

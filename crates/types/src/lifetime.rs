@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Expiry options of commands, for keys and for members of collections: EX, PX, EXAT, PXAT,
+//! Expiry options of commands for keys and for members of collections: EX, PX, EXAT, PXAT,
 //! PERSIST, KEEPTTL, and the conditions NX, XX, GT and LT.
 
 use braid_base::number;
@@ -18,7 +18,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The unit that an option names.
+    /// The unit named by an option.
     fn named(word: &[u8]) -> Option<Unit> {
         let units = [
             ("EX", Unit::Seconds),
@@ -29,7 +29,7 @@ impl Unit {
         units.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())).map(|(_, unit)| *unit)
     }
 
-    /// Parses a time, to ms since the Unix epoch. Refuses times less than `least`, and times that
+    /// Parses a time into ms since the Unix epoch. Refuses times less than `least` and times that
     /// overflow.
     pub fn deadline(self, call: &Call, text: &[u8], least: i64) -> Result<i64, CommandError> {
         let given = number::parse_i64(text).ok_or(CommandError::NotAnInteger)?;
@@ -43,7 +43,7 @@ impl Unit {
     }
 }
 
-/// The change of an expiry that options request.
+/// The expiry change requested by the options.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Lifetime<'a> {
     #[default]
@@ -54,7 +54,7 @@ pub enum Lifetime<'a> {
 }
 
 impl<'a> Lifetime<'a> {
-    /// Takes an option; false if it contradicts an earlier one. Options may be repeated; of two
+    /// Applies an option; false if it contradicts an earlier one. Options may be repeated; of two
     /// times in the same unit the last one counts.
     pub fn say(&mut self, wanted: Lifetime<'a>) -> bool {
         let agrees = match (*self, wanted) {
@@ -66,8 +66,8 @@ impl<'a> Lifetime<'a> {
         agrees
     }
 
-    /// Takes an option with a time, which is the argument after it; false if it is not such an
-    /// option, or contradicts an earlier one.
+    /// Applies an option whose time is the next argument; false if `word` is not such an option or
+    /// contradicts an earlier one.
     pub fn say_time(&mut self, word: &[u8], text: Option<&'a [u8]>) -> bool {
         match (Unit::named(word), text) {
             (Some(unit), Some(text)) => self.say(Lifetime::Until(unit, text)),
@@ -76,7 +76,7 @@ impl<'a> Lifetime<'a> {
     }
 }
 
-/// The condition under which a new expiry takes effect, depending on the present one.
+/// The condition for setting a new expiry, given the current one.
 #[derive(Default)]
 pub struct Condition {
     none_yet: bool,
@@ -86,7 +86,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Parses the options; [`Condition::check`] refuses contradictions.
+    /// Parses the options; contradictions are refused by [`Condition::check`].
     pub fn parse(options: &[&[u8]]) -> Result<Condition, CommandError> {
         let mut condition = Condition::default();
         for option in options {
@@ -102,7 +102,7 @@ impl Condition {
         Ok(condition)
     }
 
-    /// Refuses options that exclude each other.
+    /// Refuses mutually exclusive options.
     pub fn check(&self) -> CommandResult {
         if self.none_yet && (self.some_yet || self.later || self.earlier) {
             return Err(CommandError::text(
@@ -115,7 +115,7 @@ impl Condition {
         Ok(())
     }
 
-    /// No expiry counts as one in the infinite future.
+    /// True if `new` may replace `present`. No expiry counts as infinitely far in the future.
     pub fn allows(&self, present: Option<i64>, new: i64) -> bool {
         match present {
             None => !self.some_yet && !self.later,
@@ -126,7 +126,7 @@ impl Condition {
     }
 }
 
-/// Gives an existing key an expiry, or deletes the key if that is past.
+/// Sets the expiry of an existing key, or deletes the key if the time is past.
 pub fn expire_at(call: &mut Call, key: &[u8], at: i64) {
     if at <= call.now() {
         call.keyspace.delete(key);
@@ -137,7 +137,7 @@ pub fn expire_at(call: &mut Call, key: &[u8], at: i64) {
     }
 }
 
-/// The nearest number of seconds.
+/// Rounds to the nearest second.
 pub fn to_seconds(ms: i64) -> i64 {
     ms.saturating_add(500) / 1000
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Values as requests: code shared by the rewrites of the types.
+//! Values as requests: code shared by the types' rewrites.
 
 use std::io;
 
@@ -15,16 +15,16 @@ pub(crate) struct Batches<'o> {
     out: &'o mut dyn RequestSink,
     command: &'static [u8],
     name: &'o [u8],
-    /// Arguments left in the present request, and in all.
+    /// Arguments left in the current request, and in total.
     now: usize,
     left: usize,
     batch: usize,
-    /// After an error nothing more is added.
+    /// After an error nothing more is written.
     outcome: io::Result<()>,
 }
 
 impl<'o> Batches<'o> {
-    /// For `len` elements of `width` arguments each.
+    /// Starts requests for `len` elements of `width` arguments each.
     pub(crate) fn new(
         out: &'o mut dyn RequestSink,
         command: &'static [u8],
@@ -35,7 +35,7 @@ impl<'o> Batches<'o> {
         Batches { out, command, name, now: 0, left: len * width, batch: BATCH * width, outcome: Ok(()) }
     }
 
-    /// Ends the requests.
+    /// Ends the requests; returns the first error, if any.
     pub(crate) fn outcome(self) -> io::Result<()> {
         self.outcome
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Code shared by the dump forms of the types.
+//! Code shared by the types' dump forms.
 
-/// A time before all others, at which nothing has expired.
+/// Earlier than any other time: nothing has expired by then.
 pub(crate) const BEFORE_ALL: i64 = i64::MIN;
 
-/// The fault of a collection with a repeated member.
-pub(crate) const TWICE: &str = "a member that comes twice";
+/// The error for a collection with a repeated member.
+pub(crate) const TWICE: &str = "a duplicate member";

@@ -6,12 +6,12 @@ use braid_keyspace::Type;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::CommandError;
 
-/// The types that SCAN returns.
+/// The type filter of SCAN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TypeFilter {
     Any,
     Only(Type),
-    /// An unknown type: nothing is returned.
+    /// An unknown type: SCAN returns nothing.
     Unknown,
 }
 
@@ -20,7 +20,7 @@ impl TypeFilter {
         Type::named(name).map_or(TypeFilter::Unknown, TypeFilter::Only)
     }
 
-    /// True if SCAN returns keys of a type.
+    /// True if SCAN returns keys of this type.
     pub fn allows(self, kind: Type) -> bool {
         match self {
             TypeFilter::Any => true,
@@ -35,14 +35,14 @@ impl TypeFilter {
 pub struct ScanOptions<'a> {
     /// The pattern that names must match; `None` for all names.
     pub pattern: Option<&'a [u8]>,
-    /// About how many elements to visit, at least 1.
+    /// Approximate number of elements to visit, at least 1.
     pub count: usize,
     pub kind: TypeFilter,
     /// The command's own option (HSCAN's NOVALUES) was given.
     pub bare: bool,
 }
 
-/// Options of a SCAN command besides MATCH and COUNT.
+/// Options that a SCAN command accepts in addition to MATCH and COUNT.
 #[derive(Clone, Copy, Default)]
 pub struct ScanExtras {
     /// TYPE.
@@ -91,8 +91,7 @@ pub fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
     number::parse_cursor(text).ok_or(CommandError::text("ERR invalid cursor"))
 }
 
-/// Begins a SCAN command's reply: the next cursor, and the header of the `count` elements to
-/// follow.
+/// Begins a SCAN command's reply: the next cursor and the header for `count` elements.
 pub fn reply_cursor(reply: &mut ReplyBuffer, cursor: u64, count: usize) {
     reply.array(2);
     reply.bulk(number::write_u64(&mut [0; number::INTEGER_LEN_MAX], cursor));

@@ -36,7 +36,8 @@ fn list_content(list: &List) -> Vec<Vec<u8>> {
     content
 }
 
-/// Entries; each group's pending entries and their consumers; consumers with their pending entries.
+/// Entries; each group's pending entries with their consumers; consumers with their pending
+/// entries.
 type StreamContent =
     (Vec<(StreamId, usize)>, Vec<(StreamId, i64, Vec<u8>)>, Vec<(Vec<u8>, i64, Vec<StreamId>)>);
 
@@ -75,7 +76,7 @@ fn check<T: Send, C: PartialEq + Send>(
         one = std::thread::scope(|scope| {
             let reader = scope.spawn(move || {
                 let seen = content(&shared);
-                // The reader may drop it first, or keep it.
+                // The reader may drop the copy first, or keep it.
                 (seen, (round % 2 == 0).then_some(shared))
             });
             for _ in 0..2000 {
@@ -183,7 +184,7 @@ fn sets_that_grow_and_shrink_through_the_size_of_a_chunk() {
             |set| set.cow(),
             set_content,
             |set, random| {
-                // It shrinks for a while, then grows beyond its original size.
+                // The set shrinks for a while, then grows beyond its original size.
                 let number = random.u32(0..12_000);
                 if set.len() > less && number % 3 > 0 {
                     set.pop_random(random, |_| ());

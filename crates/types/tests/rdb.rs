@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Payloads of stock servers, and random values.
+//! Payloads from stock servers, and random values.
 
 use braid_keyspace::Value;
 use braid_keyspace::object::Object;
@@ -13,7 +13,7 @@ use braid_types::stream::{BlockLimits, Group, Stream, StreamId};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// The content of a value as comparable text, whatever its form.
+/// A value's content as comparable text, independent of its form.
 fn content(value: &Value<'_>) -> String {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     match value {
@@ -93,7 +93,7 @@ fn read(body: &[u8], version: u16) -> Result<String, braid_rdb::Error> {
     let kind = decoder.kind()?;
     let content =
         read_value(&mut decoder, kind, &Limits::default(), i64::MIN).map(|value| content(&value))?;
-    // Any value that can be read can be skipped, and ends at the same position.
+    // Any value that can be read can also be skipped, ending at the same position.
     let mut other = Decoder::new(Bytes::new(body), version);
     let kind = other.kind()?;
     assert!(other.skip_value(kind, body.len() as u64).is_ok(), "{kind:?}");
@@ -188,7 +188,7 @@ fn what_is_refused() {
     ] {
         assert!(matches!(fault(twice, 80), Fault::Corrupt(_)), "{twice:?}");
     }
-    // Far more members, or a far longer string, than there are bytes.
+    // Far more members, or a far longer string, than the bytes can hold.
     for body in [
         &b"\x02\x81\x7f\xff\xff\xff\xff\xff\xff\xff\x01a"[..],
         b"\x04\x80\xff\xff\xff\xff\x01a\x01b",
@@ -255,7 +255,8 @@ fn times_of_members_of_sets_are_kept() {
     });
 }
 
-/// Every target gets types that it supports; for one without times, unexpired members are kept.
+/// Every target gets types that it supports; a target without expiry times gets the unexpired
+/// members.
 #[test]
 fn what_is_written_for_others() {
     braid_types::register();
@@ -335,14 +336,14 @@ fn what_is_written_for_others() {
             assert!(!later.is_void(value), "b is there");
         }
     }
-    // Nothing is left of it.
+    // All members have expired.
     let (mut gone, format) = (Set::default(), Format { target: Redis72, now_ms: 1_000 });
     gone.add(b"gone", 0, &limits.set);
     gone.set_expiry(b"gone", Some(900), 0);
     assert!(format.is_void(ValueRef::Object(&gone)));
     assert_eq!(braid_rdb::encode_key(b"k", ValueRef::Object(&gone), format, Some(7), None), b"");
     assert!(!Format::default().is_void(ValueRef::Object(&gone)));
-    // KeyDB's notes about members.
+    // KeyDB's records of member expiries.
     let format = Format { target: KeyDb, now_ms: 1_000 };
     let record = braid_rdb::encode_key(b"k", ValueRef::Object(&set), format, None, None);
     let text = record.escape_ascii().to_string();
@@ -352,7 +353,7 @@ fn what_is_written_for_others() {
     );
 }
 
-/// Dumps, opens and reads again; content and form must be unchanged.
+/// Dumps, opens and reads a value; content and form must be unchanged.
 fn round_trip(value: ValueRef<'_>) -> String {
     let mut found = Vec::new();
     for compress in [false, true] {
@@ -362,7 +363,7 @@ fn round_trip(value: ValueRef<'_>) -> String {
         assert_eq!(kind, value.kind());
         let value = read_value(&mut decoder, kind, &Limits::default(), i64::MIN).unwrap();
         found.push(content(&value));
-        // Through a stream of unknown length, too.
+        // Also through a stream of unknown length.
         let stream = braid_rdb::Stream::new(&payload[1..], None, true);
         let mut decoder = Decoder::new(stream, decoder.version);
         let value = read_value(&mut decoder, kind, &Limits::default(), i64::MIN).unwrap();
@@ -402,7 +403,7 @@ proptest! {
         for (one, two, score, time) in &texts {
             list.push(End::Back, one, &limits.list);
             set.add(one, 0, &limits.set);
-            // There is only one zero: -0 is 0 in the packed form.
+            // There is only one zero: -0 becomes 0 in the packed form.
             sorted.add(one, if score.is_nan() { 0.0 } else { *score + 0.0 }, AddRule::default(), &limits.sorted_set);
             hash.set(one, two, Expiry::Keep, 0, &HashLimits::default());
             let expiry = time.map_or(Expiry::Clear, |time| Expiry::At(i64::from(time)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The background reader: keys that it visits, and collections that it shares.
+//! The background reader: the keys that it visits and the collections that it shares.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,7 +12,7 @@ use braid_keyspace::{Context, Event, Expiry, KeyRef, Txn};
 use braid_types::sorted_set::{AddRule, PackedLimits, SortedSet};
 
 const NOW: i64 = 1_000_000;
-/// Divisor of the tests' sizes.
+/// Divisor of the test sizes.
 const SHORTENING: u32 = if cfg!(miri) { 20 } else { 1 };
 
 fn keyspace(threads: usize) -> Keyspace {
@@ -98,8 +98,8 @@ fn shared_values_are_of_one_moment_and_watched_from_it() {
     let all: Vec<f64> = (0..len).map(f64::from).collect();
     assert_eq!((scores(&shared[0]), scores(&shared[1])), (all.clone(), vec![7.0]));
     assert!(matches!((&shared[2], &shared[3]), (CowValue::Unshareable, CowValue::Missing)));
-    // Dropping one copy affects neither the other one nor the original, nor does the drop of the
-    // original.
+    // Dropping one copy affects neither the other one nor the original; nor does dropping the
+    // original affect a copy.
     drop(shared);
     assert_eq!(scores(&others[0]), all);
     let (third, _) = reader.share(0, NOW, &keys[..1], false);
@@ -109,7 +109,7 @@ fn shared_values_are_of_one_moment_and_watched_from_it() {
     drop(third);
     reader.unwatch(&watch);
     assert_eq!(keyspace.watched_keys(), 0);
-    // The creation of a key counts as a change, and so does its expiry.
+    // Creating a key counts as a change, and so does expiry.
     for (key, at) in [("none", i64::MAX), ("small", NOW + 5)] {
         if at != i64::MAX {
             with(&keyspace, &mut context, key, |txn| txn.set_expiry(key.as_bytes(), Some(at)));
@@ -125,8 +125,8 @@ fn shared_values_are_of_one_moment_and_watched_from_it() {
     }
 }
 
-/// One executing thread frees memory at once, and several tables split, shrink and are replaced
-/// while the reader walks.
+/// A single executing thread frees memory immediately, and several tables split, shrink and are
+/// replaced while the reader walks.
 #[test]
 fn keys_that_stay_are_met_once_while_threads_change_others() {
     for threads in [1, 2] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Weaknesses in how connections are accepted, read and ended.
+//! Vulnerabilities in accepting, reading and closing connections.
 
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use braid_tests::{RawClient, TestServer, Value, request, wait_for, words};
 use socket2::SockRef;
 
-/// CVE-2025-48367: connections that end at once or break the protocol, without end, keep nobody
-/// else out.
+/// CVE-2025-48367: an endless stream of connections that end immediately or break the protocol
+/// locks no other client out.
 #[test]
 fn protocol_errors_of_strangers_keep_nobody_out() {
     let server = TestServer::start(&["--requirepass", "secret", "--io-threads", "2"]);
@@ -21,8 +21,8 @@ fn protocol_errors_of_strangers_keep_nobody_out() {
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let Ok(socket) = TcpStream::connect(server.address()) else { continue };
-                    // Gone before it is accepted, or while its request is read: with a reset, not
-                    // an end.
+                    // The connection is reset, not closed in order, either before it is accepted
+                    // or while its request is read.
                     SockRef::from(&socket).set_linger(Some(Duration::ZERO)).expect("a socket");
                     if let (1.., Ok(mut client)) = (kind, RawClient::from_tcp(socket)) {
                         let _ = client.try_send(b"*1\r\n$x\r\n");
@@ -50,8 +50,9 @@ fn protocol_errors_of_strangers_keep_nobody_out() {
     });
 }
 
-/// CVE-2023-45145: at no time may others connect to the unix socket who may not do so in the end.
-/// That nobody can connect before the permissions are set is tested where the socket is made.
+/// CVE-2023-45145: the unix socket must never, not even briefly, accept clients that its final
+/// permissions exclude. That no client can connect before the permissions are set is tested where
+/// the socket is created.
 #[test]
 fn the_unix_socket_has_the_permissions_that_were_asked_for() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -63,8 +64,8 @@ fn the_unix_socket_has_the_permissions_that_were_asked_for() {
     assert_eq!(RawClient::unix(&path).expect("a connection").call("PING"), Value::Simple(b"PONG".to_vec()));
 }
 
-/// CVE-2026-27623, and others before: requests without a word, before anybody has logged in, in one
-/// piece and byte by byte.
+/// CVE-2026-27623 and earlier ones: empty requests before authentication, in one piece and byte
+/// by byte.
 #[test]
 fn empty_requests_are_nothing() {
     let server = TestServer::start(&["--requirepass", "secret"]);
@@ -81,19 +82,20 @@ fn empty_requests_are_nothing() {
         assert_eq!(client.read(), Value::Simple(b"PONG".to_vec()));
         assert_eq!(client.call("ECHO end").text(), "end");
     }
-    // What follows an empty request is no part of it, nor is a request without a name one.
+    // Bytes after an empty request do not belong to it, and a request without a command name is
+    // not an empty request.
     for line in ["*0\r\n$4\r\nPING\r\n", "*1\r\n$0\r\n\r\n", "*1\r\n$-1\r\n", "*2\r\n$0\r\n\r\n$0\r\n\r\n"] {
         let mut client = server.connect();
         client.send(line.as_bytes());
         client.send(&request("PING"));
-        // An error or nothing, then the connection's end or another error; the server is there in
-        // any case.
+        // An error or nothing, then the end of the connection or another error. In any case the
+        // server keeps running.
         let _ = client.try_read();
         server.connect().ok("AUTH secret");
     }
 }
 
-/// CVE-2025-67733: what a script says in an error or a status is one reply, whatever stands in it.
+/// CVE-2025-67733: a script's error or status is a single reply, whatever it contains.
 #[test]
 fn a_script_cannot_forge_replies() {
     let server = TestServer::start(&[]);
@@ -126,7 +128,7 @@ fn a_script_cannot_forge_replies() {
             assert_eq!(client.read().text(), "end", "{script} in RESP{protocol}: {reply}");
         }
     }
-    // The same of names that are no scripts' at all.
+    // The same holds for names outside of scripts.
     let mut client = server.connect();
     for line in [
         &[&error[..]][..],
@@ -146,8 +148,7 @@ fn a_script_cannot_forge_replies() {
     }
 }
 
-/// CVE-2026-23479: clients that wait are closed for want of memory at the moment in which they are
-/// served.
+/// CVE-2026-23479: waiting clients are evicted for lack of memory at the moment they are served.
 #[test]
 fn clients_that_are_served_and_shed_at_once() {
     const CLIENTS: usize = 24;
@@ -159,7 +160,7 @@ fn clients_that_are_served_and_shed_at_once() {
         admin.ok("CONFIG SET maxmemory-clients 0");
         let mut waiting: Vec<RawClient> = (0..CLIENTS).map(|_| server.connect()).collect();
         for client in &mut waiting {
-            // Moved and popped: of both kinds of waits, one that writes elsewhere.
+            // Both kinds of blocking pop: from several possible keys and from one.
             let line: &[&str] = match round % 2 {
                 0 => &["BLMPOP", "0", "2", "list", &padding, "LEFT"],
                 _ => &["BLPOP", "list", &padding, "0"],
@@ -179,8 +180,8 @@ fn clients_that_are_served_and_shed_at_once() {
             assert!(admin.read().integer().is_some());
         }
         admin.ok("CONFIG SET maxmemory-clients 0");
-        // Each element is in one place: with a client, or in the list, or on its way to a client
-        // that was closed.
+        // Each element is in exactly one place: with a client, in the list, or on its way to a
+        // client that was closed.
         let mut served: Vec<String> = Vec::new();
         for client in &mut waiting {
             client.set_patience(Duration::from_millis(1)).expect("a socket");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Weaknesses in what RESTORE takes in.
+//! Vulnerabilities in RESTORE payloads.
 
 use braid_tests::{TestServer, Value};
 
-/// CVE-2026-63639: a stream's entry that is pending for two consumers, and others of such payloads
-/// (CVE-2026-25243): every byte of one changed. The checksum is left out of account, as whoever
-/// forges a payload computes it anew.
+/// CVE-2026-63639: a stream entry that is pending for two consumers, and similar payloads
+/// (CVE-2026-25243), made by changing every single byte. The checksum is not verified, because an
+/// attacker would recompute it.
 #[test]
 fn forged_streams_are_refused_or_harmless() {
     let server = TestServer::start(&["--enable-debug-command", "yes"]);
@@ -39,7 +39,7 @@ fn forged_streams_are_refused_or_harmless() {
             let mut forged = payload.clone();
             forged[at] ^= change;
             if restore(&mut client, &forged) == Value::ok() {
-                // What is taken in works, whatever it is.
+                // An accepted payload works, whatever it contains.
                 for line in [
                     "XINFO STREAM copy FULL",
                     "XPENDING copy g",
@@ -60,8 +60,8 @@ fn forged_streams_are_refused_or_harmless() {
     assert_eq!(client.call("XLEN stream"), Value::Integer(2));
 }
 
-/// Headers that announce more than there can be, once `proto-max-bulk-len` allows it: memory is
-/// taken as bytes come.
+/// Headers that announce impossible sizes, once `proto-max-bulk-len` allows them: memory is
+/// allocated only as bytes arrive.
 #[test]
 fn what_is_only_announced_takes_no_memory() {
     let server = TestServer::start(&[]);

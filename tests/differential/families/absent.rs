@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that Braid does not have yet; not enabled. A line moves to its own family when its
+//! Commands that Braid does not have yet; not enabled. A line moves to its own family once its
 //! command exists.
 
 use crate::family::Family;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Users and their rules. Nobody logs in: what users may do is asked with ACL DRYRUN.
+//! Users and their rules. No client logs in: ACL DRYRUN reports the users' rights.
 
 use crate::family::Family;
 
@@ -37,7 +37,7 @@ ACL (nosuch | SETUSER | DELUSER | GETUSER | DRYRUN u1 | LIST x | WHOAMI x | HELP
 CLIENT KILL USER nosuch
 ";
 
-/// What the slot `{rule}` picks from.
+/// Values of the slot `{rule}`.
 pub const RULES: &[&str] = &[
     "on",
     "off",

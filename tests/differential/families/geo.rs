@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands on places, which are sorted sets with encoded scores.
+//! Commands on geographic positions, which are sorted sets with encoded scores.
 
 use crate::family::Family;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands on HyperLogLogs, which are strings with inner form: every byte is compared.
+//! Commands on HyperLogLogs, which are strings with an internal format: every byte is compared.
 
 use crate::family::Family;
 

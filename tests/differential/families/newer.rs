@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands and options that the stock server of a distribution does not know yet, each with the
-//! peer that does.
+//! Commands and options that a distribution's stock server does not have yet, each with the peer
+//! that does.
 
 use crate::family::Family;
 
-/// Options and commands that came with Valkey 8.1 to 9.1.
+/// Options and commands introduced by Valkey 8.1 to 9.1.
 pub const VALKEY: Family = Family {
     name: "newer-valkey",
     weight: 20,
@@ -27,7 +27,7 @@ GET {key}
 CLIENT CAPA (redirect | {field})+
 ";
 
-/// Options and commands that came with Redis 8.
+/// Options and commands introduced by Redis 8.
 pub const REDIS: Family =
     Family { name: "newer-redis", weight: 20, key_prefix: "z", peer: "redis 8", templates: REDIS_TEMPLATES };
 
@@ -39,7 +39,7 @@ CLIENT NO-TOUCH (on | off | maybe)
 SCAN 0 TYPE nosuch
 ";
 
-/// Streams' last entries alone, as Redis 8 reads them.
+/// Reads of a stream's last entry only, as in Redis 8.
 pub const STREAMS: Family = Family {
     name: "newer-streams",
     weight: 20,
@@ -60,7 +60,7 @@ XREADGROUP GROUP {group} {consumer} STREAMS {key} (+ | >)
 DEL {key}
 ";
 
-/// Fields of hashes with an expiry of their own.
+/// Hash fields with an expiry of their own.
 pub const HASH_EXPIRY: Family = Family {
     name: "hash-expiry",
     weight: 20,
@@ -69,7 +69,7 @@ pub const HASH_EXPIRY: Family = Family {
     templates: HASH_EXPIRY_TEMPLATES,
 };
 
-/// The same in Valkey, whose replies are not the same throughout.
+/// The same commands against Valkey, some of whose replies differ.
 pub const HASH_EXPIRY_VALKEY: Family = Family {
     name: "hash-expiry-valkey",
     weight: 20,

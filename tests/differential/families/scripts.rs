@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Lua scripts: fixed texts over random keys and values. What differs is what the server makes of
-//! them.
+//! Lua scripts: fixed texts with random keys and values, whose results are compared.
 
 use crate::family::Family;
 
@@ -26,7 +25,7 @@ FUNCTION DELETE (lib | {field})
 2x (FCALL | FCALL_RO) (put | take | {field}) 1 {key} {value}
 ";
 
-/// What the slot `{script}` picks from. Each reads KEYS and ARGV that may be missing.
+/// Values of the slot `{script}`. Each script reads KEYS and ARGV that may be missing.
 pub const SCRIPTS: &[&str] = &[
     "return redis.call('SET', KEYS[1], ARGV[1])",
     "return redis.call('GET', KEYS[1])",
@@ -69,7 +68,7 @@ pub const SCRIPTS: &[&str] = &[
     "#!nosuch\nreturn 1",
 ];
 
-/// What the slot `{library}` picks from.
+/// Values of the slot `{library}`.
 pub const LIBRARIES: &[&str] = &[
     "#!lua name=lib\nredis.register_function('put', function(keys, args) return \
      redis.call('SET', keys[1], args[1]) end)",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands on streams. Identifiers are always given: the clock's would differ.
+//! Commands on streams. IDs are always explicit, because generated ones would differ.
 
 use crate::family::Family;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! MULTI and its companions. The generator mixes all other commands in between.
+//! MULTI and related commands. The generator mixes in all other commands.
 
 use crate::family::Family;
 

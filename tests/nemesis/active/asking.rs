@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Connections to regions, and single questions.
+//! Connections to regions, and single requests.
 
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use braid_tests::{RawClient, Value};
 use crate::system::PORT;
 
 const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
-/// An operator's question may take longer than a client's.
+/// An operator's request may take longer than a client's.
 const ASK_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A connection whose replies may take so long.
+/// A connection with this time limit for replies.
 pub fn connect(address: IpAddr, patience: Duration) -> Option<RawClient> {
     let socket = TcpStream::connect_timeout(&SocketAddr::new(address, PORT), CONNECT_PATIENCE).ok()?;
     let mut client = RawClient::from_tcp(socket).ok()?;
@@ -20,14 +20,14 @@ pub fn connect(address: IpAddr, patience: Duration) -> Option<RawClient> {
     Some(client)
 }
 
-/// Asks a server something; nothing without an answer, or for an error.
+/// Sends a request; `None` without a reply, or for an error.
 pub fn ask(address: IpAddr, line: &str) -> Option<String> {
     let reply = reply(address, line)?;
     let text = || reply.integer().map_or_else(|| reply.text(), |number| number.to_string());
     (!reply.is_error()).then(text)
 }
 
-/// The whole reply.
+/// The complete reply.
 pub fn reply(address: IpAddr, line: &str) -> Option<Value> {
     let mut client = connect(address, ASK_PATIENCE)?;
     client.try_send(&braid_tests::request(line)).ok()?;

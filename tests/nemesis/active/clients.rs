@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients that write at one region each, and note what came of it.
+//! Clients that each write to one region, and record the outcomes.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use super::ledger::{ElementKind, Operation, What};
 
 const CLIENTS_EACH: usize = 2;
 const PAUSE: Duration = Duration::from_millis(3);
-/// How long a client waits for an answer of a server that may be stopped.
+/// Time limit for a reply, because the server may be stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Keys of each kind, and fields that count.
+/// Number of keys of each kind, including those with counters.
 const KEYS: u8 = 3;
 
 /// The clients of a round.
@@ -29,7 +29,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Clients at all regions. Keys have the round's number.
+    /// Starts clients at all regions. Key names contain the round's number.
     pub fn start(addresses: Vec<IpAddr>, round: u64, mut random: Rng) -> Clients {
         let (stop, values) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let start = Instant::now();
@@ -54,12 +54,12 @@ impl Clients {
         Clients { start, stop, threads }
     }
 
-    /// Microseconds since the start, as operations note them.
+    /// Microseconds since the start, the unit of recorded operations.
     pub fn now(&self) -> u64 {
         self.start.elapsed().as_micros() as u64
     }
 
-    /// Ends the clients; what they have done.
+    /// Stops the clients and returns their operations.
     pub fn stop(self) -> Vec<Operation> {
         self.stop.store(true, Relaxed);
         let threads = self.threads.into_iter();
@@ -72,7 +72,7 @@ struct Known {
     kind: ElementKind,
     key: String,
     element: u64,
-    /// Of a stream's entry.
+    /// The ID of a stream entry.
     id: String,
 }
 
@@ -114,7 +114,7 @@ impl Client {
         format!("{name}:{}:{}", self.round, self.random.u8(0..KEYS))
     }
 
-    /// Sends a command; nothing without an answer.
+    /// Sends a command; `None` without a reply.
     fn send(&mut self, line: &str) -> Option<Value> {
         let connection = self.connection.as_mut()?;
         let sent = connection.try_send(&words::encode(&braid_tests::words(line)));
@@ -125,7 +125,7 @@ impl Client {
         reply
     }
 
-    /// Sends a command and notes it, unless it was refused. The reply, if it was done.
+    /// Sends a command and records it, unless it is refused. Returns the reply, if there is one.
     fn note(&mut self, kind: ElementKind, key: &str, what: What, line: &str) -> Option<Value> {
         let reply = self.send(line);
         if reply.as_ref().is_some_and(Value::is_error) {
@@ -140,7 +140,7 @@ impl Client {
         let kind = ElementKind::WITH_ELEMENTS[self.random.usize(..ElementKind::WITH_ELEMENTS.len())];
         let element = self.values.fetch_add(1, Relaxed) + 1;
         let key = match kind {
-            // Each element is a key of its own.
+            // Each element is a separate key.
             ElementKind::Key => format!("key:{}:{element}", self.round),
             _ => self.key(kind.name()),
         };
@@ -159,7 +159,7 @@ impl Client {
         }
     }
 
-    /// Removes what this client has added, and so has seen.
+    /// Removes an element that this client has added, and thus seen.
     fn remove(&mut self) {
         if self.known.is_empty() {
             return;
@@ -174,7 +174,7 @@ impl Client {
             ElementKind::Stream => format!("XDEL {key} {id}"),
             ElementKind::Key | ElementKind::Counter => format!("DEL {key}"),
         };
-        // What was lost when the server was killed may be removed in vain.
+        // A removal may find nothing, because a kill has lost the element.
         self.note(kind, &key, What::Remove(element), &line);
     }
 
@@ -201,7 +201,8 @@ impl Client {
         self.note(ElementKind::Counter, &key, What::Count(by), &line);
     }
 
-    /// Something that others get in the way of: all must agree, no more.
+    /// An operation that conflicts with those of other clients: all regions must agree on the
+    /// result, and nothing more is checked.
     fn mix(&mut self) {
         let key = self.key("mixed");
         let (element, number) = (self.random.u8(0..8), self.random.u8(0..40));

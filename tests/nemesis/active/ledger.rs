@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What clients did, and the judgement of what regions hold in the end.
+//! The clients' operations, and the check of the regions' final content.
 //!
-//! Elements are unique, and each is removed by the client that has added it at most. So one that
-//! was added and that nobody tried to remove is there, and one whose removal was acknowledged is
-//! not. Writes without an answer, and those that a kill may have taken along, may have happened or
-//! not.
+//! Elements are unique, and only the client that added an element may remove it. So an element
+//! that was added and never removed must be there, and an element whose removal was acknowledged
+//! must not. Writes without a reply, and writes that a kill may have lost, may or may not have
+//! happened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub enum ElementKind {
     SortedSet,
     List,
     Stream,
-    /// A string of its own for each element.
+    /// A separate string for each element.
     Key,
     Counter,
 }
@@ -61,11 +61,11 @@ pub struct Operation {
     pub kind: ElementKind,
     pub key: String,
     pub what: What,
-    /// When it was acknowledged, in microseconds; nothing if it was not.
+    /// Time of the acknowledgement in microseconds, if there was one.
     pub done: Option<u64>,
 }
 
-/// A region was killed: what it acknowledged after `safe` may be lost.
+/// A region was killed: writes it acknowledged after `safe` may be lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Kill {
     pub region: usize,
@@ -74,7 +74,7 @@ pub struct Kill {
 }
 
 impl Operation {
-    /// Whether it must have had its effect.
+    /// True if the operation must have taken effect.
     fn is_certain(&self, kills: &[Kill]) -> bool {
         self.done.is_some_and(|done| {
             !kills.iter().any(|kill| kill.region == self.region && kill.safe < done && done <= kill.at)
@@ -82,23 +82,23 @@ impl Operation {
     }
 }
 
-/// What the judgement has found.
+/// Results of the check.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Acknowledged writes, and those without an answer or before a kill.
+    /// Number of acknowledged writes, and of writes without a reply or shortly before a kill.
     pub writes: usize,
     pub unknown: usize,
-    /// Elements whose fate is certain.
+    /// Number of elements whose expected state is certain.
     pub elements: usize,
     pub violations: Vec<String>,
 }
 
-/// What must be, by key.
+/// The expected content of a key.
 #[derive(Default)]
 struct Expected {
     there: BTreeSet<u64>,
     gone: BTreeSet<u64>,
-    /// Sum of what is certain, and of all.
+    /// Sum of the certain increments, and of all increments.
     least: u64,
     most: u64,
 }
@@ -136,7 +136,7 @@ fn numbers(values: &[Value]) -> Vec<u64> {
     values.iter().filter_map(|value| value.text().parse().ok()).collect()
 }
 
-/// The elements that a key holds.
+/// The elements of a key.
 fn held(kind: ElementKind, key: &str, server: IpAddr) -> Vec<u64> {
     let line = match kind {
         ElementKind::Set => format!("SMEMBERS {key}"),
@@ -151,7 +151,7 @@ fn held(kind: ElementKind, key: &str, server: IpAddr) -> Vec<u64> {
     if kind != ElementKind::Stream {
         return numbers(elements);
     }
-    // ID, and fields with values.
+    // The ID, and fields with values.
     let fields = elements.iter().filter_map(|entry| entry.elements()?.get(1)?.elements());
     fields.flat_map(|fields| numbers(&fields[1..])).collect()
 }
@@ -166,7 +166,7 @@ fn sum(key: &str, server: IpAddr) -> u64 {
     reply.text().parse().unwrap_or(0)
 }
 
-/// Judges what a server holds; the others show the same.
+/// Checks a server's content; the other servers show the same.
 pub fn judge(operations: &[Operation], kills: &[Kill], server: IpAddr) -> Findings {
     let writes = operations.iter().filter(|operation| operation.is_certain(kills)).count();
     let mut found = Findings { writes, unknown: operations.len() - writes, ..Findings::default() };
@@ -202,7 +202,7 @@ fn compare(found: &mut Findings, key: &str, expected: &Expected, held: &[u64]) {
     }
 }
 
-/// The judge finds what it must, or a run without findings says nothing.
+/// Proves that the check can fail; otherwise a run without findings would mean nothing.
 #[test]
 fn what_is_lost_or_back_is_found() {
     let kills = [Kill { region: 1, safe: 100, at: 200 }];

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Judges what a reader was told.
+//! Judges a reader's observations.
 //!
-//! A writer changes its keys in rounds, in the order of [`STEPS`]; in round `n` all get the value
-//! `n`. So each of its states has a position, and a value read tells two bounds of it: the key has
-//! been written in round `n`, and not yet in round `n + 1`. Positions that are read later may not
-//! be smaller, and values that are read at once must have a position in common.
+//! A writer changes its keys in rounds, in the order of [`STEPS`]; in round `n` all keys get the
+//! value `n`. So each state has a position, and a value bounds it from both sides: the key has
+//! been written in round `n`, and not yet in round `n + 1`. Later reads must not have a smaller
+//! position, and values read at the same moment must have a position in common.
 
 use std::fmt;
 
-/// A writer's keys, by the step of a round that writes them. What one step writes, it writes at
-/// once.
+/// A writer's keys, by the step of a round that writes them. A step writes its keys atomically.
 pub const STEPS: [&[&str]; 9] = [
     &["k0"],
     &["k1"],
@@ -22,15 +21,15 @@ pub const STEPS: [&[&str]; 9] = [
     &["k5"],
 ];
 
-/// A key and the value that was read; 0 if there is none.
+/// A key and its value; 0 if it is missing.
 pub type Seen = (&'static str, u64);
 
-/// Something that no state of the primary explains.
+/// An observation that no state of the primary explains.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What was read before has at least this position.
+    /// Minimum position according to earlier reads.
     before: u64,
-    /// What was read at once.
+    /// The values read at the same moment.
     values: Vec<Seen>,
 }
 
@@ -41,21 +40,21 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The position at which a round writes a key.
+/// The position at which a key is written in a round.
 fn position(key: &str, round: u64) -> u64 {
     let step = STEPS.iter().position(|keys| keys.contains(&key)).expect("one of the keys");
     round * STEPS.len() as u64 + step as u64
 }
 
-/// What one reader knows of one writer.
+/// A reader's knowledge of one writer.
 #[derive(Default)]
 pub struct Observer {
-    /// The least position that the replica has reached.
+    /// The lowest position that the replica must have reached.
     reached: u64,
 }
 
 impl Observer {
-    /// Notes values that were read at once.
+    /// Records values that were read at the same moment.
     pub fn note(&mut self, values: &[Seen]) -> Result<(), Violation> {
         let least = values.iter().filter(|(_, round)| *round > 0).map(|(key, round)| position(key, *round));
         let least = least.max().unwrap_or(0).max(self.reached);
@@ -67,7 +66,7 @@ impl Observer {
         Ok(())
     }
 
-    /// The round that has been seen.
+    /// The last round seen.
     pub fn round(&self) -> u64 {
         self.reached / STEPS.len() as u64
     }
@@ -79,13 +78,13 @@ fn a_change_without_an_earlier_one_is_noticed() {
         let mut observer = Observer::default();
         reads.iter().try_for_each(|values| observer.note(values)).is_ok()
     };
-    // One after the other: anything may have happened meanwhile, but nothing is undone.
+    // Separate reads: anything may happen in between, but nothing is undone.
     assert!(judge(&[&[("k5", 3)], &[("k0", 3)], &[("k1", 9)], &[("k2", 8)]]));
     assert!(!judge(&[&[("k5", 3)], &[("k0", 2)]]), "k0 is written first");
     assert!(!judge(&[&[("k0", 3)], &[("k5", 1)]]), "round 2 was over");
     assert!(judge(&[&[("k0", 3)], &[("k5", 2)]]));
     assert!(!judge(&[&[("k0", 3)], &[("k0", 2)]]), "it went back");
-    // At once.
+    // Values read at the same moment.
     assert!(judge(&[&[("k0", 3), ("k1", 3), ("multi0", 2), ("multi1", 2), ("k5", 2)]]));
     assert!(!judge(&[&[("multi0", 3), ("multi1", 2)]]), "a transaction by half");
     assert!(!judge(&[&[("k0", 2), ("k1", 3)]]), "out of order");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients that send random commands to the present primary, whichever server that is.
+//! Clients that send random commands to the current primary, whichever server that is.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::generator::Generator;
 use crate::workload::requests;
 
 const THREADS: usize = 3;
-/// Requests of a burst.
+/// Number of requests in a burst.
 const BURST: usize = 4000;
 
-/// Threads that write until they are stopped.
+/// Threads that write until stopped.
 pub struct Clients {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -27,15 +27,15 @@ pub struct Clients {
 
 struct Shared {
     commands: Commands,
-    /// Where the present primary is.
+    /// The port of the current primary.
     port: AtomicU16,
     stop: AtomicBool,
-    /// Batches answered.
+    /// Number of completed batches.
     done: AtomicU64,
 }
 
 impl Clients {
-    /// Begins to write to a server.
+    /// Starts to write to a server.
     pub fn start(port: u16, seed: u64, commands: &Commands) -> Clients {
         let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
         let shared = Shared { commands: commands.clone(), port: port.into(), stop, done };
@@ -49,18 +49,18 @@ impl Clients {
         Clients { shared, threads }
     }
 
-    /// From now on, this is the primary.
+    /// Switches to the new primary.
     pub fn go_to(&self, port: u16) {
         self.shared.port.store(port, SeqCst);
     }
 
-    /// Waits until so many more batches were answered.
+    /// Waits until this many more batches are completed.
     pub fn go_on(&self, batches: u64) {
         let from = self.shared.done.load(SeqCst);
         wait_for("clients get on", || self.shared.done.load(SeqCst) >= from + batches);
     }
 
-    /// Many writes at once. Who holds them up is not waited for.
+    /// Sends many writes together. Gives up on the replies if the server is slow.
     pub fn burst(&self) {
         let Some(mut client) = connect(self.shared.port.load(SeqCst)) else { return };
         let value = "b".repeat(150);
@@ -76,7 +76,7 @@ impl Clients {
         }
     }
 
-    /// Stops them.
+    /// Stops the threads.
     pub fn stop(self) {
         self.shared.stop.store(true, SeqCst);
         self.threads.into_iter().for_each(|thread| thread.join().expect("a client that gets on"));
@@ -109,7 +109,7 @@ fn run(shared: &Shared, number: usize, seed: u64) {
     }
 }
 
-/// Some commands that are sent together.
+/// A batch of commands that are sent together.
 fn batch(generator: &mut Generator, number: usize, commands: &Commands) -> Vec<Vec<Vec<u8>>> {
     if generator.random().bool() {
         return requests(number, generator.random()).iter().map(|line| words(line)).collect();

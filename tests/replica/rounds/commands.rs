@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which commands a set of servers is sent: those that all of them know.
+//! The commands sent to a set of servers: those that all of them support.
 
 use super::servers::ServerKind;
 use crate::families::FAMILIES;
 use crate::family::Family;
 
-/// Families of commands on data, as all servers know them from Redis 7.0 on.
+/// Families of commands on data, supported by all servers since Redis 7.0.
 pub const OF_DATA: [&str; 12] = [
     "strings",
     "bitmaps",
@@ -21,21 +21,21 @@ pub const OF_DATA: [&str; 12] = [
     "scripts",
 ];
 
-/// What the servers of a set share.
+/// The common features of a set's servers.
 #[derive(Clone)]
 pub struct Commands {
-    /// Families besides those of [`OF_DATA`].
+    /// Families in addition to [`OF_DATA`].
     newer: &'static [&'static str],
     rdb_target: Option<&'static str>,
     has_stock: bool,
-    /// Redis 8 and another stock server take part.
+    /// True if Redis 8 and another stock server take part.
     splits_redis_8: bool,
-    /// Valkey and another stock server take part.
+    /// True if Valkey and another stock server take part.
     splits_valkey: bool,
 }
 
 impl Commands {
-    /// What servers of these kinds share.
+    /// The common features of servers of these kinds.
     pub fn of(kinds: &[ServerKind]) -> Commands {
         let mut stock: Vec<&str> =
             kinds.iter().filter(|kind| !kind.is_under_test).map(|kind| kind.name.as_str()).collect();
@@ -53,17 +53,17 @@ impl Commands {
         Commands { newer, rdb_target, has_stock: !stock.is_empty(), splits_redis_8, splits_valkey }
     }
 
-    /// Whom the servers under test write full syncs for, if that is to be said.
+    /// The `rdb-target` of servers under test, if it must be set.
     pub fn rdb_target(&self) -> Option<&'static str> {
         self.rdb_target
     }
 
-    /// Whether servers take part that do not replicate all that happens to a stream's groups.
+    /// True if some servers do not replicate all state of a stream's groups.
     pub fn has_stock(&self) -> bool {
         self.has_stock
     }
 
-    /// Whether all know fields with an expiry of their own.
+    /// True if all servers support expiring fields.
     pub fn has_times_of_fields(&self) -> bool {
         !self.newer.is_empty()
     }
@@ -73,8 +73,8 @@ impl Commands {
         FAMILIES.iter().filter(|family| is_shared(family.name)).collect()
     }
 
-    /// Not what ends the connection or its server, nor what means different things to different
-    /// stock servers, and seldom what removes everything.
+    /// Rejects commands that end the connection or the server and commands that stock servers
+    /// interpret differently, and most commands that delete everything.
     pub fn allow(&self, line: &[Vec<u8>], random: &mut fastrand::Rng) -> bool {
         let name = line.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
         match &name[..] {
@@ -83,7 +83,7 @@ impl Commands {
             b"flushall" | b"flushdb" => random.u32(..10) == 0,
             // Redis 8 replicates it as its own HSETEX.
             b"hincrbyfloat" => !self.splits_redis_8,
-            // Valkey does not read hexadecimal scores.
+            // Valkey does not parse hexadecimal scores.
             _ => !self.splits_valkey || !line.iter().any(|word| word.starts_with(b"0x")),
         }
     }

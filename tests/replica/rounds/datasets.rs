@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whether two servers hold the same, as far as replication promises it.
+//! Equality of two servers' datasets, as far as replication guarantees it.
 
 use braid_tests::RawClient;
 use braid_tests::wait::{PATIENCE, wait_for_within};
@@ -7,7 +7,7 @@ use braid_tests::wait::{PATIENCE, wait_for_within};
 use super::commands::Commands;
 use crate::{dataset_of, panic_with_difference};
 
-/// Waits until both have the same dataset, which these commands have made.
+/// Waits until both have the same dataset, created by these commands.
 #[track_caller]
 pub fn assert_same(primary: &mut RawClient, replica: &mut RawClient, commands: &Commands) {
     let told = if commands.has_stock() { without_unshared } else { |content| content };
@@ -17,11 +17,11 @@ pub fn assert_same(primary: &mut RawClient, replica: &mut RawClient, commands: &
     }
 }
 
-/// Without what stock primaries keep to themselves: consumers that have got nothing, how often and
-/// when entries were asked for again, and how many a group has read.
+/// Removes the state that stock primaries do not replicate: consumers without entries, the number
+/// and times of redeliveries, and a group's count of entries read.
 fn without_unshared(content: Vec<String>) -> Vec<String> {
     const IDLE: [&str; 3] = ["\"pel-count\"", "(integer) 0", "\"pending\""];
-    // Times in milliseconds since the Unix epoch, as those of deliveries.
+    // Times in milliseconds since the Unix epoch, such as delivery times.
     let is_time = |line: &str| {
         let number = line.strip_prefix("(integer) ").and_then(|number| number.parse::<i64>().ok());
         number.is_some_and(|number| number > 1_000_000_000_000)
@@ -39,7 +39,7 @@ fn without_unshared(content: Vec<String>) -> Vec<String> {
             }
             "\"entries-read\"" => &rest[2..],
             _ if is_idle => &rest[5..],
-            // With the number of deliveries.
+            // Together with the delivery count.
             line if is_time(line) => rest.get(2..).unwrap_or_default(),
             _ => {
                 told.push(line.clone());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The servers of a round: each keeps its port and its folder when it is restarted.
+//! The servers of a round: each keeps its port and its folder across restarts.
 
 use braid_tests::server::{Options, Peer, free_port};
 use braid_tests::{RawClient, TestServer, Value, wait_for};
@@ -12,14 +12,14 @@ use crate::proxy::Proxy;
 /// A kind of server.
 #[derive(Clone)]
 pub struct ServerKind {
-    /// None: the program under test.
+    /// `None`: the program under test.
     peer: Option<Peer>,
-    /// As `Peer::version` has it.
+    /// As in `Peer::version`.
     pub name: String,
     pub is_under_test: bool,
 }
 
-/// The kinds that this machine has, first that under test.
+/// The kinds available on this machine; the one under test comes first.
 pub fn kinds() -> Vec<ServerKind> {
     let under_test = ServerKind { peer: None, name: "under test".into(), is_under_test: true };
     let stock = peers().into_iter().map(|peer| {
@@ -30,7 +30,7 @@ pub fn kinds() -> Vec<ServerKind> {
 }
 
 impl ServerKind {
-    /// Whether it reads the full syncs of another kind. A stock server reads those of its own
+    /// True if it can load full syncs of another kind. A stock server loads those of its own
     /// version, and of Redis 7.0 if it is newer.
     pub fn can_follow(&self, other: &ServerKind) -> bool {
         self.is_under_test
@@ -44,7 +44,7 @@ impl ServerKind {
 pub struct Node {
     pub kind: ServerKind,
     pub port: u16,
-    /// What replicas reach it by.
+    /// The proxy through which replicas connect.
     pub proxy: Proxy,
     arguments: Vec<String>,
     server: TestServer,
@@ -55,8 +55,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a server with some random settings. `rdb_target`: whom one under test writes full
-    /// syncs for.
+    /// Starts a server with some random settings. `rdb_target`: the target of full syncs, for a
+    /// server under test.
     pub fn start(kind: ServerKind, rdb_target: Option<&str>, random: &mut fastrand::Rng) -> Node {
         let folder = tempfile::tempdir().expect("a folder");
         let port = free_port();
@@ -70,7 +70,7 @@ impl Node {
             ("repl-backlog-size", pick(&["16kb", "256kb", "16mb"])),
             ("repl-diskless-sync", pick(&["yes", "no"])),
             ("repl-diskless-load", pick(&["disabled", "on-empty-db", "swapdb"])),
-            // Full syncs take their time, in microseconds for each key.
+            // Delays of full syncs, in microseconds per key.
             ("rdb-key-save-delay", pick(&["0", "0", "200"])),
             ("key-load-delay", pick(&["0", "0", "200"])),
             ("appendonly", pick(&["yes", "no"])),
@@ -88,13 +88,14 @@ impl Node {
         Node { kind, port, proxy, arguments, server, client, earlier: String::new(), _folder: folder }
     }
 
-    /// Ends it (`SAVE` and `NOSAVE` of SHUTDOWN, or `kill`), and starts it again as a replica, if
-    /// that is what it is to be.
+    /// Stops the server (`SAVE` and `NOSAVE` of SHUTDOWN, or `kill`), and restarts it, as a
+    /// replica if `follows` is given.
     pub fn restart(&mut self, way: &str, follows: Option<u16>) {
         match way {
             "kill" => self.server.signal(Signal::KILL),
             _ => {
-                // Refused while a dump or an append-only file is being written for the first time.
+                // FORCE, because SHUTDOWN is refused while a dump or the first append-only file
+                // is being written.
                 let request = braid_tests::request(&format!("SHUTDOWN {way} FORCE"));
                 let mut client = self.server.connect();
                 client.send(&request);
@@ -107,7 +108,7 @@ impl Node {
         self.client = self.server.connect();
     }
 
-    /// Makes it a replica of the server at a port, or a primary.
+    /// Makes the server a replica of the server on a port, or a primary.
     pub fn follow(&mut self, port: Option<u16>) {
         match port {
             Some(port) => self.ok(&format!("REPLICAOF 127.0.0.1 {port}")),
@@ -123,7 +124,7 @@ impl Node {
         self.server.connect()
     }
 
-    /// The reply to a request, by a new connection if the last one was killed.
+    /// The reply to a request, over a new connection if the last one was killed.
     pub fn call(&mut self, request: &str) -> Value {
         let bytes = braid_tests::request(request);
         for _ in 0..3 {
@@ -137,7 +138,7 @@ impl Node {
         panic!("{} does not answer {request}; its log:\n{}", self.kind.name, self.log());
     }
 
-    /// Waits until a request is not refused since the dataset is being loaded.
+    /// Repeats a request while it is refused because the dataset is being loaded.
     pub fn ok(&mut self, request: &str) {
         wait_for("it has loaded its dataset", || {
             let reply = self.call(request).text();
@@ -150,7 +151,7 @@ impl Node {
         });
     }
 
-    /// A field of INFO; empty if there is none.
+    /// An INFO field; empty if it is missing.
     pub fn info(&mut self, section: &str, field: &str) -> String {
         let text = self.call(&format!("INFO {section}")).text();
         let prefix = format!("{field}:");
@@ -158,7 +159,7 @@ impl Node {
         line.unwrap_or_default().to_owned()
     }
 
-    /// What all its processes have logged.
+    /// The logs of all its processes.
     pub fn log(&self) -> String {
         format!("==== {} at {}\n{}{}", self.kind.name, self.port, self.earlier, self.server.log())
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The list of offences that the tree still has: rule, place and number, one a line.
+//! The list of offences still in the tree: rule, place and number, one per line.
 //!
-//! The numbers are exact. More than listed is an offence, less means that the list has to shrink.
+//! The numbers are exact: more than listed is an offence, and less means that the list must
+//! shrink.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use crate::Violation;
 
 pub type Counts = BTreeMap<(String, String), usize>;
 
-/// How to write the list anew.
+/// The command that regenerates the list.
 pub const HOW: &str = "BLESS=1 cargo test -p braid-tidy";
 
 pub fn count(violations: &[Violation]) -> Counts {
@@ -20,10 +21,10 @@ pub fn count(violations: &[Violation]) -> Counts {
     counts
 }
 
-/// Reads a list.
+/// Parses a list.
 ///
 /// # Errors
-/// Names the line that is not `rule place number`.
+/// Names the first line that is not `rule place number`.
 pub fn parse(text: &str) -> Result<Counts, String> {
     let mut counts = Counts::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -35,7 +36,7 @@ pub fn parse(text: &str) -> Result<Counts, String> {
     Ok(counts)
 }
 
-/// The list as text.
+/// Renders the list as text.
 pub fn render(counts: &Counts) -> String {
     let mut text = format!(
         "# Offences against the rules of tests/tidy that the tree still has. The list may only shrink.\n# Made by: {HOW}\n"
@@ -46,7 +47,7 @@ pub fn render(counts: &Counts) -> String {
     text
 }
 
-/// Compares what was found with the list; one complaint for each place.
+/// Compares the violations with the list; returns one complaint per place.
 pub fn compare(violations: &[Violation], allowed: &Counts) -> Vec<String> {
     let found = count(violations);
     let mut complaints = Vec::new();

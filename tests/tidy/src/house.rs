@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The layout that the rules enforce: floors, and who may touch what. Change it here, and only
-//! together with docs/architecture.md.
+//! The layout that the rules enforce: the floors, and which files may touch what. This is the
+//! only place to change it, and always together with docs/architecture.md.
 
 /// Floors from the bottom up. A crate may depend on crates of lower floors and on those to its
 /// left.
@@ -16,7 +16,7 @@ pub const FLOORS: [&[&str]; 9] = [
     &["metrics", "threading", "server", "check", "bench", "top", "cluster"],
 ];
 
-/// Crates (and folders or files) that may use `std::fs`, as prefixes of paths.
+/// Crates, folders and files that may use `std::fs`, as path prefixes.
 pub const FILE_ACCESS: [&str; 12] = [
     "crates/bench/",
     "crates/check/",
@@ -39,21 +39,21 @@ pub const FILE_ACCESS: [&str; 12] = [
 /// Files and folders that may take shard locks, or stop the world.
 pub const LOCK_TAKERS: [&str; 4] = [
     "crates/base/src/lock.rs",
-    // Transactions, walks, expiry and eviction are the keyspace's own.
+    // Transactions, walks, expiry and eviction belong to the keyspace itself.
     "crates/keyspace/src/",
-    // For everything above it.
+    // For all code above the keyspace.
     "crates/engine/src/locks.rs",
-    // Threads of a load have shards of their own.
+    // Loading threads have shards of their own.
     "crates/persistence/src/load/",
 ];
 
 /// Methods that take shard locks.
 pub const LOCK_METHODS: [&str; 3] = ["lock_exclusive", "lock_shared", "stop_world"];
 
-/// Functions of `Txn` that do.
+/// Functions of `Txn` that take shard locks.
 pub const LOCK_FUNCTIONS: [&str; 4] = ["lock", "lock_all_shared", "lock_shard_exclusive", "world"];
 
-/// Where no command may be recognised by its name: dispatcher, loops, scripts.
+/// Files and folders that must not recognise a command by its name: dispatcher, loops, scripts.
 pub const NAMELESS: [&str; 10] = [
     "crates/engine/src/dispatch.rs",
     "crates/engine/src/dispatch/",
@@ -67,9 +67,9 @@ pub const NAMELESS: [&str; 10] = [
     "crates/scripting/src/",
 ];
 
-/// Lines of a Rust file.
+/// Maximum lines of a Rust file.
 pub const FILE_LINES: usize = 800;
-/// Lines of a function, with its head.
+/// Maximum lines of a function, including its signature.
 pub const FUNCTION_LINES: usize = 100;
-/// Columns of a line that is a comment.
+/// Maximum columns of a comment line.
 pub const COMMENT_COLUMNS: usize = 100;

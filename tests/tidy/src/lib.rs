@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Rules of the code's layout, checked on the text of the sources.
 //!
-//! A rule is a function from a [`Tree`] (path -> text) to violations, so that each can be shown to
+//! A rule is a function from a [`Tree`] (path -> text) to violations, so each can be shown to
 //! fail on a small made-up tree (`tests/planted.rs`). `tests/tree.rs` applies them to this
-//! repository. What the real tree still violates stands in `allowed.txt`, a list that may only
-//! shrink.
+//! repository. Remaining violations are listed in `allowed.txt`, which may only shrink.
 //!
-//! The rules read tokens, not types: they never need to compile what they judge, and must not
+//! The rules read tokens, not types: they never need to compile the code they judge, and must not
 //! depend on any crate of the workspace.
 #![forbid(unsafe_code)]
 

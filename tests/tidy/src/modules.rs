@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The modules of a crate, and which file imports from which.
 //!
-//! A path is followed through re-exports to the file that declares the name, so that
-//! `crate::Engine` leads to `engine.rs` and not to `lib.rs`. What only tests import does not count.
+//! A path is followed through re-exports to the file that declares the name, so `crate::Engine`
+//! leads to `engine.rs` and not to `lib.rs`. Imports in test code do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::scan::{Facts, PathUse};
 
-/// A library, a program or a build script: a root file and the modules declared from there.
+/// A library, a program or a build script: a root file and the modules that it declares, directly
+/// or not.
 pub struct Crate {
     /// Path of the root file, for example `crates/base/src/lib.rs`.
     pub root: String,
-    /// Files by module path; a file's inline modules lead to the file as well.
+    /// Modules by module path. A file's inline modules map to that file.
     modules: BTreeMap<Vec<String>, Module>,
 }
 
@@ -20,7 +21,7 @@ struct Module {
     file: String,
     test: bool,
     bindings: Vec<Binding>,
-    /// The path of the file's own module: shorter than this one's if this is inline.
+    /// The path of the file's own module: a prefix of this module's path if this one is inline.
     file_module: Vec<String>,
 }
 
@@ -29,14 +30,14 @@ struct Binding {
     path: Vec<String>,
 }
 
-/// An import: the file that imports, the file that declares, and a name that is taken.
+/// Imports: (importing file, declaring file) -> one of the imported names.
 pub type Edges = BTreeMap<(String, String), String>;
 
 const MOST_REEXPORTS: usize = 8;
 
 impl Crate {
-    /// All crates of a tree: everything named `lib.rs` or `main.rs` in a `src` folder, and what
-    /// manifests name by `path = "src/.."`.
+    /// All crates of a tree: every `lib.rs` or `main.rs` in a `src` folder, and every root that a
+    /// manifest names by `path = "src/.."`.
     pub fn find(files: &BTreeMap<String, String>, facts: &BTreeMap<String, Facts>) -> Vec<Crate> {
         let mut roots: BTreeSet<String> = facts
             .keys()
@@ -89,24 +90,24 @@ impl Crate {
         all
     }
 
-    /// Whether the file is reached only through `#[cfg(test)]`; false for files of other crates.
+    /// True if the file is reached only through `#[cfg(test)]`; false for files of other crates.
     pub fn is_test(&self, file: &str) -> bool {
         self.modules.values().any(|module| module.file == file && module.test)
     }
 
-    /// Files of the crate that are compiled without tests, too.
+    /// The crate's files that are compiled outside of tests.
     pub fn files(&self) -> BTreeSet<&str> {
         self.modules.values().filter(|module| !module.test).map(|module| module.file.as_str()).collect()
     }
 
-    /// Which file imports from which. A module and its children are one thing in several files:
-    /// what a child takes from its parent does not count, nor the child's names that the parent
-    /// passes on. What the parent itself needs of a child does: through other files it may need the
-    /// parent.
+    /// Which file imports from which. A module and its children count as one unit in several
+    /// files: a child's imports from its parent do not count, nor do re-exports of a child's
+    /// names by the parent. The parent's own uses of a child do count, because the child may
+    /// depend on the parent through other files.
     pub fn edges(&self, facts: &BTreeMap<&str, &Facts>) -> Edges {
         let mut edges = Edges::new();
         for (module, found) in &self.modules {
-            // Inline modules are seen from their file.
+            // Paths in an inline module are attributed to its file.
             if found.test || *module != found.file_module {
                 continue;
             }
@@ -125,17 +126,18 @@ impl Crate {
         edges
     }
 
-    /// The files that declare what a path names, with their modules: several behind a glob.
+    /// The files that declare the item a path names, with their modules. A glob may yield
+    /// several.
     fn declaring(&self, module: &[String], path: &PathUse) -> Vec<(String, Vec<String>)> {
         let from = [module, &path.inside].concat();
         let mut found = Vec::new();
-        // A bare first segment is only followed if it is a keyword, a child, or imported by name:
-        // everything else is another crate or an item of this file.
+        // The first segment is followed only if it is a keyword, a child, or an imported name;
+        // otherwise the path leads to another crate or to an item of this file.
         self.resolve(&from, &path.segments, 0, &mut found);
         found
     }
 
-    /// Follows `segments` from module `from`.
+    /// Resolves `segments` as seen from module `from`.
     fn resolve(
         &self,
         from: &[String],
@@ -174,7 +176,7 @@ impl Crate {
         self.descend(at, rest, depth, found);
     }
 
-    /// Follows `segments`, all of them below module `at`.
+    /// Resolves `segments`, all of them below module `at`.
     fn descend(
         &self,
         mut at: Vec<String>,
@@ -208,12 +210,12 @@ impl Crate {
     }
 }
 
-/// Whether a module is declared by another one.
+/// True if module `of` declares `module`.
 fn is_child(module: &[String], of: &[String]) -> bool {
     module.split_last().is_some_and(|(_, parent)| parent == of)
 }
 
-/// Where the file of a declared module may lie.
+/// Possible paths of a declared module's file.
 fn candidates(file: &str, is_root: bool, child: &crate::scan::Declaration) -> Vec<String> {
     let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
     if let Some(path) = &child.path {
@@ -228,7 +230,7 @@ fn candidates(file: &str, is_root: bool, child: &crate::scan::Declaration) -> Ve
     vec![format!("{base}/{}.rs", child.name), format!("{base}/{}/mod.rs", child.name)]
 }
 
-/// Takes `x/..` out of a path.
+/// Removes `x/..` from a path.
 fn normal(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -243,8 +245,8 @@ fn normal(path: &str) -> String {
     parts.join("/")
 }
 
-/// Groups of two files or more that reach each other (strongly connected), found by searching from
-/// each file: crates are small.
+/// Groups of two or more files that reach each other (strongly connected components), found by a
+/// search from each file: crates are small.
 pub fn circles(edges: &Edges) -> Vec<BTreeSet<String>> {
     let mut next: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (from, to) in edges.keys() {

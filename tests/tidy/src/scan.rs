@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the rules need to know of one Rust file, read from its tokens.
+//! The facts about one Rust file that the rules need, read from its tokens.
 //!
-//! Tokens carry no comments and keep string literals apart, and they are seen inside of macro
-//! calls too. Nothing is resolved here: a path is noted as written.
+//! Tokens carry no comments, keep string literals apart, and are visible inside macro calls too.
+//! Nothing is resolved here: a path is recorded as written.
 
 use proc_macro2::{Delimiter, Group, Spacing, Span, TokenStream, TokenTree};
 
-/// A path as written, such as `crate::a::b`, with the inline modules around it.
+/// A path as written, such as `crate::a::b`, with its enclosing inline modules.
 #[derive(Debug, Clone)]
 pub struct PathUse {
     pub segments: Vec<String>,
     pub line: usize,
-    /// Inline modules (`mod x { .. }`) that it stands in, outermost first.
+    /// The enclosing inline modules (`mod x { .. }`), outermost first.
     pub inside: Vec<String>,
     pub test: bool,
     /// For a `use`: the name that it binds, or `*`.
     pub binds: Option<String>,
-    /// `pub use`, of whatever reach.
+    /// True for `pub use`, whatever its visibility.
     pub is_reexport: bool,
 }
 
@@ -38,7 +38,7 @@ pub struct Function {
     pub last: usize,
 }
 
-/// A string literal that something is compared with.
+/// A string literal that is an operand of a comparison or part of a pattern.
 #[derive(Debug)]
 pub struct Compared {
     pub text: String,
@@ -55,7 +55,7 @@ pub struct Facts {
     pub functions: Vec<Function>,
     /// Lines with the keyword `unsafe`.
     pub unsafe_lines: Vec<usize>,
-    /// Names followed by an opening parenthesis after a dot: `.name(`.
+    /// Method calls, `.name(`: the name, the line, and whether it is in test code.
     pub method_calls: Vec<(String, usize, bool)>,
     pub compared: Vec<Compared>,
     pub forbids_unsafe: bool,
@@ -63,10 +63,10 @@ pub struct Facts {
     pub is_test: bool,
 }
 
-/// Reads a file.
+/// Scans a file.
 ///
 /// # Errors
-/// If the text is not made of Rust tokens.
+/// If the text is not valid Rust tokens.
 pub fn scan(text: &str) -> Result<Facts, String> {
     let tokens: TokenStream = text.parse().map_err(|error| format!("{error}"))?;
     let mut scanner = Scanner { facts: Facts::default(), inside: Vec::new() };
@@ -79,7 +79,7 @@ struct Scanner {
     inside: Vec<String>,
 }
 
-/// What the attributes before an item say.
+/// The relevant attributes before an item.
 #[derive(Default)]
 struct Attributes {
     test: bool,
@@ -87,7 +87,8 @@ struct Attributes {
 }
 
 impl Scanner {
-    /// `compared`: whether literals here are patterns or compared with by a method.
+    /// `compared`: whether literals at this level are patterns, or arguments of a comparing
+    /// method.
     fn walk(&mut self, tokens: TokenStream, test: bool, compared: bool) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let mut attributes = Attributes::default();
@@ -107,7 +108,7 @@ impl Scanner {
                 TokenTree::Punct(punct) if punct.as_char() == ';' => attributes = Attributes::default(),
                 TokenTree::Ident(ident) => {
                     let next = self.word(&tokens, at, &ident.to_string(), here, &attributes);
-                    // A module or import that has been read to its end.
+                    // A module or import that has been consumed whole.
                     if next > at + 1 && matches!(ident.to_string().as_str(), "mod" | "use") {
                         attributes = Attributes::default();
                     }
@@ -150,7 +151,7 @@ impl Scanner {
         }
     }
 
-    /// Reads what begins with a word; returns where to go on.
+    /// Handles a construct that begins with a word; returns the index of the next token to read.
     fn word(
         &mut self,
         tokens: &[TokenTree],
@@ -247,7 +248,7 @@ impl Scanner {
         }
     }
 
-    /// One branch of a `use`, behind the segments of `prefix`.
+    /// One branch of a `use`, after the segments of `prefix`.
     fn import(&mut self, tokens: &[TokenTree], prefix: &[String], line: usize) {
         let mut segments = prefix.to_vec();
         let mut binds = None;
@@ -279,7 +280,7 @@ impl Scanner {
     }
 }
 
-/// Whether tokens end with `pub` or `pub(..)`.
+/// True if the tokens end with `pub` or `pub(..)`.
 fn is_public(tokens: &[TokenTree]) -> bool {
     let before = match tokens.split_last() {
         Some((TokenTree::Group(_), before)) => before,
@@ -306,7 +307,7 @@ fn is_separator(tokens: &[TokenTree], at: usize) -> bool {
     joint && is_punct(tokens.get(at + 1), ':')
 }
 
-/// `==`, `!=` or `=>` at this place.
+/// True if one of these two-character operators is at this index.
 fn is_operator(tokens: &[TokenTree], at: usize, operators: &[&str]) -> bool {
     let (Some(TokenTree::Punct(one)), Some(TokenTree::Punct(two))) = (tokens.get(at), tokens.get(at + 1))
     else {
@@ -316,7 +317,7 @@ fn is_operator(tokens: &[TokenTree], at: usize, operators: &[&str]) -> bool {
     joint && operators.iter().any(|operator| operator.chars().eq([one.as_char(), two.as_char()]))
 }
 
-/// Whether the token is an operand of a comparison or (a part of) a pattern.
+/// True if the token is an operand of a comparison or (a part of) a pattern.
 fn is_compared(tokens: &[TokenTree], at: usize) -> bool {
     let before = at >= 2 && is_operator(tokens, at - 2, &["==", "!="]);
     let behind = is_operator(tokens, at + 1, &["==", "!=", "=>"]);
@@ -326,7 +327,7 @@ fn is_compared(tokens: &[TokenTree], at: usize) -> bool {
     before || behind || alternative
 }
 
-/// Whether the literals within a group are compared with: patterns, `matches!(..)`,
+/// True if the literals within a group are compared with a value: patterns, `matches!(..)`,
 /// `.eq_ignore_ascii_case(..)`, `[..].contains(..)`.
 fn compares_content(tokens: &[TokenTree], at: usize, group: &Group) -> bool {
     let word = |at: usize| match tokens.get(at) {
@@ -339,7 +340,7 @@ fn compares_content(tokens: &[TokenTree], at: usize, group: &Group) -> bool {
             let is_matches = at > 1 && is_punct(tokens.get(at - 1), '!') && word(at - 2) == "matches";
             let is_let = is_punct(tokens.get(at + 1), '=')
                 && (at > 1 && word(at - 2) == "let" || at > 0 && word(at - 1) == "let");
-            // `Some(..)` is a pattern, `call(..)` is none.
+            // `Some(..)` is a pattern, `call(..)` is not.
             let is_call = called != "if" && called.starts_with(|c: char| c.is_ascii_lowercase());
             let is_pattern = !is_call && is_compared(tokens, at);
             called == "eq_ignore_ascii_case" || is_matches || is_let || is_pattern
@@ -351,7 +352,7 @@ fn compares_content(tokens: &[TokenTree], at: usize, group: &Group) -> bool {
     }
 }
 
-/// The text of a string or byte string literal; no escapes are undone.
+/// The text of a string or byte string literal, with escapes left as they are.
 fn string(literal: &str) -> Option<String> {
     let (start, end) = (literal.find('"')?, literal.rfind('"')?);
     let prefix = literal[..start].trim_end_matches('#');

@@ -8,10 +8,10 @@ use std::{fs, io};
 use crate::modules::Crate;
 use crate::scan::{self, Facts};
 
-/// Folders that are not ours to judge, or not source.
+/// Folders with foreign files, or without source.
 const SKIPPED: [&str; 7] = ["target", "node_modules", "venv", ".git", "corpus", "third_party", "advisories"];
 
-/// Files by path from the workspace's folder, with `/` between the parts.
+/// Files by path relative to the workspace's folder, with `/` as the separator.
 pub struct Tree {
     files: BTreeMap<String, String>,
     facts: BTreeMap<String, Facts>,
@@ -19,10 +19,10 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A tree of these files.
+    /// Builds a tree from these files.
     ///
     /// # Panics
-    /// If a Rust file is not made of Rust tokens.
+    /// If a Rust file is not valid Rust tokens.
     pub fn new(files: BTreeMap<String, String>) -> Tree {
         let facts: BTreeMap<String, Facts> = files
             .iter()
@@ -36,7 +36,7 @@ impl Tree {
         Tree { files, facts, crates }
     }
 
-    /// All files of text below a folder.
+    /// Reads all text files below a folder.
     ///
     /// # Errors
     /// If a folder or file cannot be read.
@@ -64,7 +64,7 @@ impl Tree {
         Ok(Tree::new(files))
     }
 
-    /// Paths and texts, in order of the paths.
+    /// Paths and texts, ordered by path.
     pub fn files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
@@ -73,7 +73,7 @@ impl Tree {
         self.files.get(path).map(String::as_str)
     }
 
-    /// What the scanner found in each Rust file.
+    /// The scanner's facts about each Rust file.
     pub fn rust(&self) -> impl Iterator<Item = (&str, &Facts)> {
         self.facts.iter().map(|(path, facts)| (path.as_str(), facts))
     }
@@ -87,7 +87,7 @@ impl Tree {
         &self.crates
     }
 
-    /// Whether a file is compiled for tests only.
+    /// True if a file is compiled for tests only.
     pub fn is_test(&self, path: &str) -> bool {
         let outside = path.starts_with("tests/") || path.contains("/tests/") || path.contains("/benches/");
         outside || self.crates.iter().any(|one| one.is_test(path))

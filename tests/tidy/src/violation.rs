@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a rule reports.
+//! A rule's report.
 
-/// One offence against a rule.
+/// One violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
-    /// Name of the rule, as in [`crate::rules::ALL`].
+    /// The rule's name, as in [`crate::rules::ALL`].
     pub rule: &'static str,
-    /// Path of a file, or of a crate's folder where the offence is not one file's.
+    /// Path of a file, or of a crate's folder if the violation does not belong to a single file.
     pub place: String,
-    /// Line from 1; 0 if it concerns the place as a whole.
+    /// Line number, from 1; 0 if the violation concerns the place as a whole.
     pub line: usize,
     pub message: String,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Every rule on a small made-up tree: nothing is reported until an offence is planted, and then
-//! that offence alone.
+//! Every rule on a small made-up tree: a clean tree has no violations, and a planted one is the
+//! only one reported.
 
 use std::collections::BTreeMap;
 
@@ -62,24 +62,25 @@ fn tree() -> BTreeMap<String, String> {
     CLEAN.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect()
 }
 
-/// What is reported of these files, each of which says its licence.
+/// The violations in these files, each of which first gets a licence line.
 fn judge(mut files: BTreeMap<String, String>) -> Vec<Violation> {
     for (path, text) in files.iter_mut().filter(|(path, _)| !path.ends_with(".md")) {
         let comment = if path.ends_with(".rs") { "//" } else { "#" };
         let line = format!("{comment} SPDX-License-Identifier: BSD-3-Clause\n");
-        // Behind the interpreter of a script.
+        // After the interpreter line of a script.
         let at = if text.starts_with("#!/") { text.find('\n').map_or(text.len(), |end| end + 1) } else { 0 };
         text.insert_str(at, &line);
     }
     check(&Tree::new(files))
 }
 
-/// What is reported with this text put in front of, or as, a file.
+/// The violations after this text is inserted at the start of a Rust file, after its inner
+/// attributes, or appended to another file (which may be new).
 fn planted(path: &str, text: &str) -> Vec<Violation> {
     let mut files = tree();
     let file = files.entry(path.to_owned()).or_default();
     if path.ends_with(".rs") {
-        // Behind the inner attributes.
+        // After the inner attributes.
         let at = file.rfind("]\n").filter(|_| file.starts_with("#!")).map_or(0, |at| at + 2);
         file.insert_str(at, text);
     } else {
@@ -88,11 +89,11 @@ fn planted(path: &str, text: &str) -> Vec<Violation> {
     judge(files)
 }
 
-/// The offence, and no other, is reported at this place.
+/// Asserts that this violation, and no other, is reported at this place.
 #[track_caller]
 fn reports(path: &str, text: &str, rule: &str, place: &str) {
     let mut found = planted(path, text);
-    // A planted dependency is used by nothing, too.
+    // A planted dependency is also unused.
     found.retain(|one| rule != "layers" || one.rule != "unused");
     assert!(!found.is_empty(), "nothing is reported");
     for one in &found {
@@ -182,7 +183,7 @@ fn circle_through_parent_and_child() {
     let found = circle_with("use block::of;\n");
     assert_eq!(found.len(), 3, "{found:?}");
     assert!(found.iter().all(|one| one.rule == "circle" && one.message.contains("3 files")), "{found:?}");
-    // A name that is only passed on is not needed by the parent.
+    // The parent does not depend on a name that it only re-exports.
     for line in ["pub use block::of;\n", "pub(crate) use block::of;\n"] {
         assert_eq!(circle_with(line), []);
     }
@@ -191,7 +192,7 @@ fn circle_through_parent_and_child() {
 #[test]
 fn long_file() {
     let file = "crates/base/src/bytes.rs";
-    // Its own line, and that of its licence.
+    // The inserted lines come on top of the file's own line and its licence line.
     reports(file, &"\n".repeat(799), "file-length", file);
     assert_eq!(planted(file, &"\n".repeat(798)), []);
 }
@@ -322,7 +323,7 @@ fn the_list_of_exceptions_may_only_shrink() {
     let list = allowed::count(&violations);
     assert_eq!(allowed::parse(&allowed::render(&list)), Ok(list.clone()));
     assert!(allowed::compare(&violations, &list).is_empty());
-    // A new offence, and an entry that nothing needs any more.
+    // A new violation, and an entry that is no longer needed.
     let complaint = allowed::compare(&violations, &allowed::Counts::new()).concat();
     assert!(complaint.contains("allowed are 0") && complaint.contains("more than 800"), "{complaint}");
     let complaint = allowed::compare(&[], &list).concat();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The rules on this repository. What it still violates stands in `allowed.txt`:
+//! Applies the rules to this repository. Remaining violations are listed in `allowed.txt`:
 //!
-//!   BLESS=1 cargo test -p braid-tidy      writes the list anew; it may only shrink
+//!   BLESS=1 cargo test -p braid-tidy      regenerates the list; it may only shrink
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Requests of the journal, one by one. What is not known here is compared with the keyspace.
+//! Translates single requests of the journal. The keys of unknown ones are compared with the
+//! keyspace.
 
 use smallvec::SmallVec;
 
@@ -26,7 +27,7 @@ fn boxed(bytes: &[u8]) -> Bytes {
     bytes.into()
 }
 
-/// A time in ms of Unix time. One before its begin has come long ago.
+/// A time in ms of Unix time. A negative time has passed long ago.
 fn time(text: &[u8], unit_ms: u64) -> Result<u64, Reason> {
     Ok(u64::try_from(number(text)?).unwrap_or(0).saturating_mul(unit_ms))
 }
@@ -101,7 +102,7 @@ pub(super) fn translate(
     }
 }
 
-/// What has been done to libraries.
+/// Translates FUNCTION requests.
 fn function(transaction: &mut Transaction<'_>, values: &dyn Values, args: &[&[u8]]) -> Outcome {
     let Some((subcommand, args)) = args.split_first() else { return Ok(()) };
     let load = |transaction: &mut Transaction<'_>, code: &[u8]| {
@@ -135,7 +136,7 @@ impl<'a> Call<'_, '_, 'a> {
         self.args.get(index).copied().ok_or(Reason::Malformed)
     }
 
-    /// A whole string.
+    /// Writes a whole string.
     fn write(&mut self, value: &[u8], until: Option<u64>) {
         match registers_of(value) {
             Some(registers) => {
@@ -157,7 +158,7 @@ impl<'a> Call<'_, '_, 'a> {
         for one in whole.into_iter().chain(elements) {
             all_had_times &= self.transaction.end(database, &key, one);
         }
-        // Otherwise the keyspace knows better.
+        // Otherwise the keyspace decides.
         if all_had_times { Ok(()) } else { Err(Reason::Unknown) }
     }
 
@@ -220,7 +221,7 @@ impl<'a> Call<'_, '_, 'a> {
         Ok(())
     }
 
-    /// Members after `FIELDS count` or `MEMBERS count` at an index.
+    /// The members after `FIELDS count` or `MEMBERS count` at an index.
     fn members(&self, index: usize) -> Result<&'a [&'a [u8]], Reason> {
         let word = self.arg(index)?;
         match word.eq_ignore_ascii_case(b"FIELDS") || word.eq_ignore_ascii_case(b"MEMBERS") {
@@ -282,7 +283,7 @@ impl<'a> Call<'_, '_, 'a> {
         Ok(())
     }
 
-    /// HSETEX as journals have it: without conditions, and with a time of the clock.
+    /// HSETEX in the journal's form: without conditions, with an absolute time.
     fn set_fields(&mut self) -> Outcome {
         let (database, key) = (self.database, self.key.clone());
         let option = self.arg(1)?.to_ascii_uppercase();
@@ -341,7 +342,7 @@ impl<'a> Call<'_, '_, 'a> {
     fn stream(&mut self, name: &[u8]) -> Outcome {
         let (database, key) = (self.database, self.key.clone());
         match name {
-            // An empty stream, as files have it.
+            // An empty stream, in the form used in files.
             b"XADD" if self.arg(1)?.eq_ignore_ascii_case(b"MAXLEN") && self.arg(2)? == b"0" => {
                 let id = id(self.arg(3)?)?;
                 self.transaction.stream_set_id(database, &key, id);
@@ -388,7 +389,7 @@ impl<'a> Call<'_, '_, 'a> {
         Ok(())
     }
 
-    /// The ID of the first entry that `MINID = ID` keeps, if that comes after the key.
+    /// The first ID that `MINID = ID` keeps, if that follows the key.
     fn first_kept(&self) -> Result<Option<Id>, Reason> {
         if !self.arg(1)?.eq_ignore_ascii_case(b"MINID") {
             return Ok(None);
@@ -399,8 +400,8 @@ impl<'a> Call<'_, '_, 'a> {
         }
     }
 
-    /// `XCLAIM key group consumer 0 id TIME ms RETRYCOUNT count FORCE JUSTID LASTID id`, as
-    /// journals have it.
+    /// `XCLAIM key group consumer 0 id TIME ms RETRYCOUNT count FORCE JUSTID LASTID id`, the
+    /// journal's form.
     fn claim(&mut self) -> Outcome {
         let (group, consumer) = (boxed(self.arg(1)?), boxed(self.arg(2)?));
         let id = id(self.arg(4)?)?;
@@ -454,10 +455,10 @@ fn score(text: &[u8]) -> Option<f64> {
     text.parse::<f64>().ok().filter(|score| !score.is_nan())
 }
 
-/// How a string begins that is a HyperLogLog.
+/// The prefix of a string that is a HyperLogLog.
 pub(super) const HYPERLOGLOG: &[u8] = b"HYLL";
 
-/// Registers and ranks of a string that is a HyperLogLog.
+/// The registers and ranks of a string that is a HyperLogLog.
 fn registers_of(value: &[u8]) -> Option<Vec<(u16, u8)>> {
     let (head, body) = value.split_at_checked(16)?;
     if !head.starts_with(HYPERLOGLOG) {

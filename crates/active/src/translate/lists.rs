@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Requests on lists, as changes of single elements: what a request does not name keeps its place.
-//! So regions that write to one list at once each remove and change only what their clients meant.
+//! Translates requests on lists to changes of single elements: elements that a request does not
+//! name keep their places. So regions that write to one list concurrently each remove and change
+//! only the elements that their clients meant.
 //!
-//! Elements are found as the commands find them, by index, or by value from one end. A list that
-//! does not have what the request was about is not the keyspace's, which is asked then
+//! Elements are found as the commands find them: by index, or by value from one end. A list that
+//! lacks the element of a request is out of step with the keyspace, which is then consulted
 //! ([`Reason::Unknown`]).
 
 use super::{Reason, number};
@@ -14,14 +15,14 @@ use crate::place::Side;
 use crate::value::Value;
 use crate::{Bytes, Name};
 
-/// A list that a request is about.
+/// The list of a request.
 struct Subject<'t, 'r> {
     transaction: &'t mut Transaction<'r>,
     database: u32,
     key: Name,
 }
 
-/// `args` begin with the key.
+/// `args` starts with the key.
 pub(super) fn translate(
     transaction: &mut Transaction<'_>,
     database: u32,
@@ -58,7 +59,7 @@ fn side(word: &[u8]) -> Result<Side, Reason> {
     }
 }
 
-/// An index, from the end on if it is negative.
+/// Converts an index: a negative one counts from the end.
 fn counted(index: i64, len: usize) -> i64 {
     if index < 0 { index.saturating_add(len as i64) } else { index }
 }
@@ -102,7 +103,7 @@ impl Subject<'_, '_> {
         if found.is_empty() {
             return Err(Reason::Unknown);
         }
-        // From the right on, so that the others keep their indexes.
+        // From right to left, so that the others keep their indexes.
         found.into_iter().rev().for_each(|index| self.remove_at(index));
         Ok(())
     }
@@ -110,7 +111,8 @@ impl Subject<'_, '_> {
     fn trim(&mut self, first: i64, last: i64) -> Result<(), Reason> {
         let len = self.list()?.len();
         let first = usize::try_from(counted(first, len)).unwrap_or(0).min(len);
-        // One after the last that stays; none does if that is not after the first.
+        // The index after the last element to keep; no element is kept if it is not after
+        // `first`.
         let end = usize::try_from(counted(last, len).saturating_add(1)).unwrap_or(0).min(len).max(first);
         (end..len).rev().for_each(|index| self.remove_at(index));
         (0..first).for_each(|_| self.remove_at(0));
@@ -132,7 +134,8 @@ impl Subject<'_, '_> {
         Ok(())
     }
 
-    /// Pushes first: a key that is its own target keeps its time, though it has one element only.
+    /// Pushes first: a list that is its own target keeps its time, even if it has only one
+    /// element.
     fn move_to(&mut self, target: &[u8], from: Side, to: Side) -> Result<(), Reason> {
         let list = self.list()?;
         let len = list.len();

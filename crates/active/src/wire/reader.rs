@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Decoding.
+//! The decoder. Its input is untrusted: it must never panic, nor allocate more than the bytes can
+//! fill.
 
 use super::DecodeError::{self, Damaged, Short, Trailing};
 use super::{STEPS_MAX, VERSION, tag};
@@ -20,11 +21,11 @@ type Result<T> = std::result::Result<T, DecodeError>;
 struct Reader<'a> {
     rest: &'a [u8],
     first: Stamp,
-    /// That of the effect that is read.
+    /// The stamp of the effect being read.
     stamp: Stamp,
 }
 
-/// Which changes of a cell its type knows.
+/// The changes that a type's cells allow.
 #[derive(Clone, Copy)]
 struct Allowed {
     add: bool,
@@ -58,7 +59,7 @@ pub fn first(bytes: &[u8]) -> Result<Stamp> {
     Ok(reader.stamps()?.0)
 }
 
-/// The plain write that a unit is; nothing if it is another unit.
+/// The plain write that a unit consists of; `None` for other units.
 pub fn decode_write(bytes: &[u8]) -> Result<Option<Write>> {
     let mut reader = Reader::new(bytes);
     let (first, previous, starts_run) = reader.stamps()?;
@@ -86,7 +87,8 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes, first: Stamp::ZERO, stamp: Stamp::ZERO }
     }
 
-    /// The begin: first stamp, the last one before, and whether the unit starts a run.
+    /// The start of a unit: its first stamp, the last stamp before it, and whether it starts a
+    /// run.
     fn stamps(&mut self) -> Result<(Stamp, Stamp, bool)> {
         match self.byte()? {
             VERSION => {}
@@ -125,7 +127,7 @@ impl<'a> Reader<'a> {
             let byte = self.byte()?;
             let bits = u128::from(byte & 0x7f);
             if bits << shift >> shift != bits || (byte == 0 && shift > 0) {
-                return Err(Damaged("a number that is not in its shortest form"));
+                return Err(Damaged("a number not in its shortest form"));
             }
             number |= bits << shift;
             if byte & 0x80 == 0 {
@@ -148,7 +150,7 @@ impl<'a> Reader<'a> {
         Ok((number >> 1) as i128 ^ -((number & 1) as i128))
     }
 
-    /// A count of things of at least so many bytes.
+    /// A count of items that have at least `bytes_min` bytes each.
     fn count(&mut self, bytes_min: usize) -> Result<usize> {
         let count = usize::try_from(self.number()?).map_err(|_| Short)?;
         let fits = count.checked_mul(bytes_min).is_some_and(|bytes| bytes <= self.rest.len());
@@ -190,7 +192,7 @@ impl<'a> Reader<'a> {
             let start = Stamp::of(last.region(), position).ok_or(Damaged("a stamp out of range"))?;
             let run = Run { start, last };
             if !run.can_be() || before.is_some_and(|before| !before.may_precede(&run)) {
-                return Err(Damaged("runs that are not in order"));
+                return Err(Damaged("runs out of order"));
             }
             before = Some(run);
             vector.add(run);
@@ -240,7 +242,7 @@ impl<'a> Reader<'a> {
             tag::CELL_PUT | tag::CELL_PUT_UNTIL => {
                 let time = if kind == tag::CELL_PUT_UNTIL { Some(self.number_u64()?) } else { None };
                 if time.is_some() && !allowed.live {
-                    return Err(Damaged("a time where there is none"));
+                    return Err(Damaged("an unexpected time"));
                 }
                 let seen = self.list(4, Self::tally)?;
                 CellChange::Put { value: value(self)?, time, seen }
@@ -274,11 +276,11 @@ impl<'a> Reader<'a> {
         if kind & tag::SAME_KEY == 0 {
             let named = Some((self.database()?, self.bytes()?.into()));
             if named == *key {
-                return Err(Damaged("a key that is named twice"));
+                return Err(Damaged("a repeated key"));
             }
             *key = named;
         }
-        let (database, name) = key.clone().ok_or(Damaged("the key of no effect"))?;
+        let (database, name) = key.clone().ok_or(Damaged("an effect without a key"))?;
         let change = self.change(kind & !tag::SAME_KEY)?;
         Ok(Effect::Key { database, name, change })
     }
@@ -289,8 +291,8 @@ impl<'a> Reader<'a> {
             tag::CLEAR => Change::Clear { kind: self.kind()?, seen: self.list(6, Self::seen_at)? },
             tag::LIVE => Change::Live(self.time()?),
             tag::STRING => match self.cell(NUMBERS, Self::bytes)? {
-                // The key has it.
-                CellChange::Live(_) => return Err(Damaged("a time where there is none")),
+                // The time of a string belongs to its key.
+                CellChange::Live(_) => return Err(Damaged("an unexpected time")),
                 change => Change::String(change),
             },
             tag::HASH => Change::Hash(self.bytes()?, self.cell(NUMBERS, Self::bytes)?),
@@ -298,7 +300,7 @@ impl<'a> Reader<'a> {
             tag::SORTED_SET => {
                 let score = |reader: &mut Self| {
                     let score = f64::from_bits(reader.word()?);
-                    if score.is_nan() { Err(Damaged("a score that is no number")) } else { Ok(score) }
+                    if score.is_nan() { Err(Damaged("a score that is not a number")) } else { Ok(score) }
                 };
                 Change::SortedSet(self.bytes()?, self.cell(NUMBERS, score)?)
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Encoding.
+//! The encoder. A unit has exactly one encoding.
 
 use super::{VERSION, tag};
 use crate::amount::Amount;
@@ -87,7 +87,7 @@ fn tag_of(change: &Change) -> u8 {
 }
 
 impl Writer<'_> {
-    /// What is before the effects, without one of the runs that were seen.
+    /// Writes everything before the effects, leaving out one of the runs that were seen.
     fn head(&mut self, head: &Head<'_>, without: Option<Stamp>) {
         self.out.push(VERSION);
         self.out.extend(head.first.word().to_le_bytes());
@@ -110,7 +110,7 @@ impl Writer<'_> {
         self.out.push(number as u8);
     }
 
-    /// Small ones of either sign are short.
+    /// Zigzag encoding: small numbers of either sign are short.
     fn signed(&mut self, number: i128) {
         self.number((number << 1 ^ number >> 127) as u128);
     }
@@ -124,7 +124,7 @@ impl Writer<'_> {
         self.out.extend_from_slice(bytes);
     }
 
-    /// As the distance from the unit's own.
+    /// Writes a stamp as the distance from the unit's first stamp.
     fn stamp(&mut self, stamp: Stamp) {
         self.out.push(stamp.region().number());
         self.signed(i128::from(self.first.position()) - i128::from(stamp.position()));
@@ -135,7 +135,7 @@ impl Writer<'_> {
     }
 
     fn time(&mut self, time: Time) {
-        // Never is 0, since nothing lives until 1970.
+        // 0 is `Never`; a time is stored plus one.
         self.number(match time {
             Time::At(time) => u128::from(time) + 1,
             Time::Never => 0,

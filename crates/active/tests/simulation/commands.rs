@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random commands of all types, each compared with what a server alone would show after it: in the
-//! eyes of its own client a region is an ordinary server.
+//! Random commands of all types. The result of each is compared with that of a standalone server:
+//! to its own client a region is an ordinary server.
 
 use braid_active::amount::Amount;
 use braid_active::cell::Time;
@@ -11,15 +11,15 @@ use braid_active::view::View;
 use braid_active::{Bytes, Name, Transaction};
 use fastrand::Rng;
 
-/// One command to be run.
+/// A client that runs one command.
 pub struct Client<'a, 'b> {
     pub transaction: &'a mut Transaction<'b>,
     pub random: &'a mut Rng,
     pub now_ms: u64,
-    /// Makes values that differ.
+    /// Makes values unique.
     pub number: u64,
     pub names: &'a [Name],
-    /// What it sees is all that there is.
+    /// The client sees the complete state.
     pub knows_all: bool,
 }
 
@@ -47,16 +47,16 @@ fn timeless(view: Option<View>) -> Option<View> {
     })
 }
 
-/// Databases and names that there are. The name's first letter is its type; `?` is of any.
+/// Key names. The first letter is the type; `?` stands for any type.
 pub const NAMES: [&str; 9] = ["s", "s2", "h", "a", "z", "l", "x", "p", "?"];
 
 impl Client<'_, '_> {
-    /// Runs one; an error says what is not as on a server alone.
+    /// Runs a random command. Returns an error if the result differs from a standalone server's.
     pub fn run(&mut self) -> Result<(), String> {
         let name = self.names[self.random.usize(0..self.names.len())].clone();
         let database = u32::from(self.random.u8(0..16) == 0);
         let before = timeless(self.transaction.view(database, &name));
-        // A number that was evicted: its keyspace gets the true sum after that.
+        // The number was evicted; its keyspace gets the true sum later.
         self.knows_all = !self.transaction.keeps_rest(database, &name);
         if self.random.u8(0..100) == 0 {
             self.transaction.flush(Some(database));

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random histories of regions that all take writes: servers that run the real replica, with clocks
-//! that are minutes apart, units lost, late, twice and by any way, partitions, full copies, crashes
-//! and restarts from what was saved. To its own client every region is an ordinary server. After
-//! healing all show the same, and exactly what an oracle computes from the history: every effect is
-//! there or was removed by one that had seen it. Each detail on which that hangs is left out once,
-//! and must be missed.
+//! Random histories of regions that all take writes. Servers run the real replica, with clocks
+//! minutes apart, units lost, late, duplicated and routed any way, partitions, full copies,
+//! crashes and restarts from saved files. To its own clients every region is an ordinary server.
+//! After healing all servers show the same, which is exactly what an oracle computes from the
+//! history: every effect is present or was removed by one that had seen it. Each rule on which
+//! this depends is disabled once, and the violation must be found.
 //!
 //! `BRAID_SCHEDULES=1000000 cargo test --release -p braid-active --test simulation -- --nocapture`
-//! runs as many; `BRAID_SEED` is the first one's seed, `BRAID_TRACE` prints the one that fails.
+//! runs a million histories; `BRAID_SEED` is the seed of the first one, `BRAID_TRACE` prints the
+//! one that fails.
 
 mod commands;
 mod oracle;
@@ -20,9 +21,9 @@ use std::thread;
 
 use world::{Faults, Summary, World};
 
-/// Histories of a plain run.
+/// The number of histories in a default run.
 const SCHEDULES: u64 = 3_000;
-/// Most histories that a planted fault may take to be found.
+/// The maximum number of histories in which a planted fault must be found.
 const FOUND_WITHIN: u64 = 100_000;
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -38,8 +39,8 @@ fn add(sum: &mut Summary, one: &Summary) {
     sum.keys += one.keys;
 }
 
-/// Runs one history. A panic is a violation, too: some planted faults break what the code relies
-/// on.
+/// Runs one history. A panic counts as a violation: some planted faults break invariants of the
+/// code.
 fn history(seed: u64, faults: Faults, traces: bool) -> Summary {
     let run = || {
         let mut world = World::new(seed, faults);
@@ -50,8 +51,8 @@ fn history(seed: u64, faults: Faults, traces: bool) -> Summary {
     std::panic::catch_unwind(run).unwrap_or_else(|_| panicked())
 }
 
-/// Runs histories from seed `first` on all processors until one violates; its number, counted from
-/// 1, and the sum.
+/// Runs histories from seed `first` on all processors until one violates. Returns its number,
+/// counted from 1, and the sum of all summaries.
 fn explore(first: u64, count: u64, faults: Faults) -> (Option<(u64, String)>, Summary) {
     let (next, found) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -94,15 +95,15 @@ fn no_history_violates() {
         sum.units, sum.crashes, sum.copies, sum.evictions, sum.conflicts, sum.keys
     );
     assert_eq!(violation, None);
-    // They do something.
+    // The histories are not trivial.
     assert!(sum.units as u64 > count * 30, "too few units");
     assert!(sum.crashes as u64 > count && sum.copies as u64 > count, "too little goes wrong");
     assert!(sum.keys as u64 > count, "too little is left");
     assert!(sum.evictions as u64 > count, "too few evictions");
 }
 
-// `from`: the seed that the search begins with, just below one that finds the fault, where the
-// first one to do so is far from 1. Where the code has changed since, it goes on from there.
+// `from`: the seed at which the search begins, just below one that finds the fault, if the first
+// such seed is far from 1. If the code has changed since, the search continues from there.
 macro_rules! faults {
     ($($name:ident: $($place:ident).+ $(, from $first:literal)?;)+) => {$(
         #[test]

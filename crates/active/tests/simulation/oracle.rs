@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What all regions must show, computed from the history alone: every effect counts unless one that
-//! had seen it removed or replaced it. Knows neither marks nor vectors nor merging; who had seen
-//! what is kept by the world.
+//! The state that all regions must show, computed from the history alone: every effect counts
+//! unless one that had seen it removed or replaced it. The oracle knows neither marks nor vectors
+//! nor merging; the world records which effects had seen which.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,13 +35,13 @@ impl Units {
     }
 }
 
-/// A unit with what its server had applied when it made it.
+/// A unit with the units that its server had applied when it made it.
 pub struct Made {
     pub unit: Unit,
     pub seen: Units,
-    /// Which server made it.
+    /// The server that made it.
     pub by: usize,
-    /// It tells of an eviction, which nothing should.
+    /// It reports an eviction, which must never happen.
     pub is_eviction: bool,
 }
 
@@ -51,7 +51,7 @@ struct Op<'a> {
     unit: usize,
     stamp: Stamp,
     seen: &'a Units,
-    /// Nothing for a flush.
+    /// `None` for a flush.
     change: Option<&'a Change>,
 }
 
@@ -60,7 +60,7 @@ impl Op<'_> {
         if self.unit == other.unit { other.stamp < self.stamp } else { self.seen.has(other.unit) }
     }
 
-    /// Removes the whole value of a type.
+    /// True if it removes the whole value of a type.
     fn clears(&self, kind: Kind) -> bool {
         match self.change {
             None | Some(Change::Remove { .. } | Change::String(CellChange::Put { .. })) => true,
@@ -72,7 +72,7 @@ impl Op<'_> {
 
 pub type Expected = BTreeMap<(u32, Name), (View, Until)>;
 
-/// What replicas show that have applied these units.
+/// The visible state of replicas that have applied these units.
 pub fn expected(history: &[Made], applied: &Units) -> Expected {
     let mut keys: BTreeMap<(u32, Name), Vec<Op>> = BTreeMap::new();
     let counts = |(number, made): &(usize, &Made)| applied.has(*number) && !made.is_eviction;
@@ -98,7 +98,7 @@ pub fn expected(history: &[Made], applied: &Units) -> Expected {
     keys.into_iter().filter_map(|(id, ops)| Some((id, key(&ops)?))).collect()
 }
 
-/// Libraries that a replica shows, or should, in order of their code.
+/// The expected code of all libraries, sorted.
 pub fn libraries(expected: &Expected) -> Vec<Bytes> {
     let of = expected.iter().filter(|((database, _), _)| *database == LIBRARIES);
     let mut codes: Vec<Bytes> = of
@@ -167,7 +167,7 @@ impl<V> Shown<V> {
     }
 }
 
-/// What is left of one value.
+/// The remaining state of one value.
 fn cell<'a, V: Clone + 'a>(
     ops: &'a [Op<'a>],
     kind: Kind,
@@ -270,7 +270,7 @@ fn sorted_set(ops: &[Op]) -> Option<View> {
     (!shown.is_empty()).then_some(View::SortedSet(shown))
 }
 
-/// A write of an element: by whom, its stamp, and the value, if it is no removal.
+/// A write of an element: the operation, its stamp, and the value; `None` for a removal.
 type Write<'a> = (&'a Op<'a>, Stamp, Option<&'a Bytes>);
 
 fn list(ops: &[Op]) -> Option<View> {

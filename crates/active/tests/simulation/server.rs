@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A server of the simulation: the real replica with its backlog, and a disk.
+//! A simulated server: the real replica with its backlog, and a disk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use braid_active::{Applied, Refusal, Replica, Stamp, Vector};
 
 use crate::oracle::Units;
 
-/// For so long a ceiling lets a server write.
+/// How long a ceiling lets a server write, in ms.
 const CEILING_MS: u64 = 1000;
 
-/// What the server's own code leaves out.
+/// Rules of the server outside of the replica; a fault disables one.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
-    /// What it acknowledges is on disk.
+    /// The acknowledged state is on disk.
     pub acknowledges_saved: bool,
-    /// A peer is not sent units after ones that have been dropped.
+    /// A peer never gets units that follow dropped ones.
     pub copies_after_gap: bool,
-    /// The backlog knows what came by a full copy.
+    /// The backlog records full copies.
     pub remembers_copies: bool,
-    /// So does the one on disk.
+    /// The backlog on disk records full copies.
     pub begins_logs_after_copies: bool,
 }
 
@@ -41,7 +41,7 @@ impl Default for Path {
     }
 }
 
-/// What is on disk.
+/// The state on disk.
 #[derive(Clone)]
 struct Saved {
     state: State,
@@ -50,7 +50,7 @@ struct Saved {
     units: Units,
 }
 
-/// Units of a log, and how many logs there are at most.
+/// The number of units in a log, and the maximum number of logs.
 const UNITS_OF_LOG: usize = 12;
 const LOGS: u64 = 5;
 
@@ -72,7 +72,7 @@ impl LogFiles {
         self.units.insert(number, Vec::new());
     }
 
-    /// Adds a unit that has been applied by now.
+    /// Appends a unit that has just been applied.
     fn push(&mut self, first: Stamp, bytes: Arc<[u8]>, applied: &Vector) {
         let Some(mut last) = self.units.last_entry() else { return };
         last.get_mut().push((first, bytes));
@@ -81,7 +81,7 @@ impl LogFiles {
         }
     }
 
-    /// What a server lacks, if that is here.
+    /// The units that a server lacks; `None` if they are not all here.
     fn since(&self, applied: &Vector) -> Option<Vec<Arc<[u8]>>> {
         let from = self.index.reach(applied)?.number;
         let units = self.units.range(from..).flat_map(|(_, units)| units);
@@ -93,19 +93,19 @@ pub struct Server {
     pub settings: Settings,
     pub replica: Replica,
     pub backlog: Backlog,
-    /// The units that it has applied, as the world knows.
+    /// The applied units, as known to the world.
     pub units: Units,
     saved: Saved,
-    /// On disk, too.
+    /// The ceiling on disk.
     ceiling: Stamp,
-    /// Its clock is so far from the world's.
+    /// The offset of its clock from the world's.
     pub skew_ms: i64,
-    /// What each server has said that it has applied.
+    /// The applied vector that each server last reported.
     pub heard: Vec<Vector>,
-    /// What each has said that it has on disk.
+    /// The durable vector that each server last reported.
     pub acknowledged: Vec<Vector>,
     pub backlog_bytes: usize,
-    /// Empty if it keeps none.
+    /// Empty if the server keeps no logs.
     logs: LogFiles,
 }
 
@@ -146,7 +146,7 @@ impl Server {
         world_ms.saturating_add_signed(self.skew_ms)
     }
 
-    /// Has a ceiling on disk that lets it write.
+    /// Puts a ceiling on disk that lets it write.
     pub fn raise_ceiling(&mut self, now_ms: u64) {
         if self.replica.needs_ceiling(now_ms) {
             self.ceiling = self.replica.next_ceiling(now_ms, CEILING_MS);
@@ -163,12 +163,12 @@ impl Server {
         };
     }
 
-    /// What it has on disk, for the others.
+    /// The vector that it acknowledges to the others.
     pub fn durable(&self, path: &Path) -> &Vector {
         if path.acknowledges_saved { &self.saved.state.vector } else { self.replica.vector() }
     }
 
-    /// What it would lose in a crash.
+    /// True if a crash would lose the unit.
     pub fn unsaved(&self, number: usize) -> bool {
         self.units.has(number) && !self.saved.units.has(number)
     }
@@ -181,7 +181,7 @@ impl Server {
         self.acknowledged.fill(Vector::default());
     }
 
-    /// It ends in good order and starts again.
+    /// Shuts down cleanly and starts again.
     pub fn resume(&mut self) {
         self.save();
         self.load();
@@ -189,7 +189,7 @@ impl Server {
         self.replica.raise_ceiling(self.ceiling);
     }
 
-    /// It crashes and starts from what is on disk; the unit tells the others.
+    /// Crashes and starts from its disk. The returned unit announces the new run.
     pub fn crash(&mut self, now_ms: u64) -> Result<Option<Unit>, Refusal> {
         self.load();
         let last = self.ceiling;
@@ -208,13 +208,14 @@ impl Server {
         self.logs.push(first, bytes, self.replica.vector());
     }
 
-    /// What a server lacks that has applied so much; nothing if it needs a full copy.
+    /// The units missing from a server that has applied `applied`; `None` if it needs a full
+    /// copy.
     pub fn since(&self, applied: &Vector) -> Option<Vec<Arc<[u8]>>> {
         let units = self.backlog.since(applied).map(|units| units.map(Arc::from).collect());
         units.or_else(|| self.logs.since(applied))
     }
 
-    /// Takes a unit; true if it was applied now.
+    /// Applies a unit. Returns its first stamp if it was applied now.
     pub fn take(&mut self, now_ms: u64, bytes: &Arc<[u8]>) -> Result<Option<Stamp>, String> {
         let unit = braid_active::wire::decode(bytes).map_err(|error| error.to_string())?;
         let mut applied = None;

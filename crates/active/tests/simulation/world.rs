@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One random history: servers, clients, and everything that goes wrong between them.
+//! One random history: servers, clients, and all faults between them.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -17,14 +17,14 @@ use crate::commands::{Client, NAMES};
 use crate::oracle::{Expected, Made, Units, expected, libraries};
 use crate::server::{Path, Server};
 
-/// Events of a history, and rounds in which it heals at most.
+/// The number of events in a history, and the maximum number of rounds in which it heals.
 const EVENTS: usize = 160;
 const ROUNDS: usize = 12;
 const START_MS: u64 = 1_800_000_000_000;
 const SKEW_MS: i64 = 4 * 60_000;
 const AHEAD_MS: u64 = 15 * 60_000;
 
-/// What a history leaves out.
+/// The rules that a history disables.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Faults {
     pub rules: Rules,
@@ -33,9 +33,10 @@ pub struct Faults {
 
 enum Message {
     Units(Vec<Arc<[u8]>>),
-    /// With what the world knows of it.
+    /// A full copy, and the units that it contains as known to the world.
     Copy(Rc<(State, Units)>),
-    /// What the sender has applied, and what each server has acknowledged as far as it knows.
+    /// The sender's applied vector, and each server's acknowledged vector as far as the sender
+    /// knows.
     Vectors(Vector, Vec<Vector>),
 }
 
@@ -43,12 +44,12 @@ struct Envelope {
     due: usize,
     from: usize,
     to: usize,
-    /// The process that sent it.
+    /// The run of the sending process.
     run: Stamp,
     message: Message,
 }
 
-/// Whether servers evict; the histories of the others are the same as without any.
+/// Whether servers evict. Histories without evictions are the same as before evictions existed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Evictions {
     None,
@@ -57,7 +58,7 @@ enum Evictions {
     Forgotten,
 }
 
-/// What came of a history.
+/// The outcome of a history.
 #[derive(Default)]
 pub struct Summary {
     pub violation: Option<String>,
@@ -77,14 +78,15 @@ pub struct World {
     mail: Vec<Envelope>,
     history: Vec<Made>,
     numbers: HashMap<Stamp, usize>,
-    /// Units that their own server forgot in a crash.
+    /// Units that their own server lost in a crash.
     forgotten: Units,
     names: Vec<Name>,
     /// Whether and how servers evict.
     evictions: Evictions,
-    /// Servers save before they tell, and tell all, so acknowledgements are as early as can be.
+    /// Servers save before they send vectors, and send them to all, so that acknowledgements are
+    /// as early as possible.
     is_eager: bool,
-    /// Messages take so many events at most.
+    /// The maximum delay of a message, in events.
     delay_max: usize,
     now_ms: u64,
     event: usize,
@@ -97,7 +99,7 @@ impl World {
         let mut random = Rng::with_seed(seed);
         let count = random.usize(3..=5);
         let is_skewed = random.bool();
-        // Numbers of regions need not be dense.
+        // Region numbers need not be consecutive.
         let step = random.u8(1..=15);
         let backlog_bytes = if random.u8(0..3) == 0 { 1000 } else { usize::MAX };
         let keeps_logs = seed.is_multiple_of(2);
@@ -110,7 +112,7 @@ impl World {
             Server::new(settings, count, skew_ms, backlog_bytes, keeps_logs)
         });
         let servers = servers.collect();
-        // Few names, so that regions meet.
+        // Few names, so that regions conflict.
         let mut names = NAMES.to_vec();
         random.shuffle(&mut names);
         names.truncate(random.usize(1..5));
@@ -178,7 +180,7 @@ impl World {
                     self.servers[one].skew_ms = self.random.i64(-SKEW_MS..SKEW_MS);
                 }
                 95..98 => self.expire(one)?,
-                // A copy that nobody needs.
+                // An unnecessary full copy.
                 98 => {
                     let delay = self.random.usize(0..20);
                     self.copy(one, other, delay);
@@ -195,7 +197,7 @@ impl World {
 
     /// A client's command or transaction.
     fn command(&mut self, index: usize) -> Result<(), String> {
-        // A keyspace does not show to its client what has come to its end.
+        // A keyspace does not show expired keys and elements to its client.
         self.expire(index)?;
         let now_ms = self.servers[index].now(self.now_ms);
         let count = if self.random.u8(0..5) == 0 { 3 } else { 1 };
@@ -230,7 +232,7 @@ impl World {
         }
     }
 
-    /// A keyspace is short of memory.
+    /// A keyspace evicts a key.
     fn evict(&mut self, index: usize) -> Result<(), String> {
         self.expire(index)?;
         let mut there: Vec<(u32, Name)> = self.views(index).into_keys().collect();
@@ -262,8 +264,8 @@ impl World {
         }
     }
 
-    /// Evicted keys are away or as they are elsewhere, but for what was written to them since. Once
-    /// they are written anew everything is equal.
+    /// Evicted keys are missing or equal to those elsewhere, except for later writes to them.
+    /// Once they are rewritten everything must be equal.
     fn write_anew(&mut self) -> Result<(), String> {
         if self.evictions == Evictions::None {
             return Ok(());
@@ -379,7 +381,7 @@ impl World {
         self.mail.push(Envelope { due: self.event + delay, from, to, run, message });
     }
 
-    /// Sends what a peer lacks, as far as it has said; whole or in part.
+    /// Sends units that the peer is known to lack, all or a part.
     fn send(&mut self, from: usize, to: usize) {
         if !self.links[from][to] {
             return;
@@ -393,7 +395,7 @@ impl World {
             return self.copy(from, to, delay);
         }
         let units = units.unwrap_or_default();
-        // Twice, or never; late, and so after others.
+        // Duplicated or lost; delayed, and so reordered.
         for _ in 0..[0, 1, 1, 1, 1, 1, 1, 2][self.random.usize(0..8)] {
             let delay = self.random.usize(0..self.delay_max);
             self.post(from, to, delay, Message::Units(units.clone()));
@@ -422,7 +424,7 @@ impl World {
         for other in 0..self.servers.len() {
             let is_meant = other == to || self.is_eager && other != from;
             if is_meant && self.links[from][other] && self.random.u8(0..10) > 0 {
-                // Mostly ahead of the units that were sent before.
+                // Mostly ahead of units that were sent earlier.
                 let delay = self.random.usize(0..self.delay_max.min(8));
                 let message = self.vectors(from);
                 self.post(from, other, delay, message);
@@ -446,7 +448,7 @@ impl World {
         let server = &mut self.servers[to];
         let newest = server.replica.vector().newest_run(sender);
         if newest.is_some_and(|newest| newest.start > run) {
-            // Of a former process.
+            // Sent by a former process.
             return Ok(());
         }
         match message {
@@ -477,7 +479,7 @@ impl World {
         Ok(())
     }
 
-    /// All links work, nothing is lost any more.
+    /// All links work, and nothing is lost any more.
     fn heal(&mut self) -> Result<(), String> {
         self.event = usize::MAX;
         self.deliver()?;
@@ -485,7 +487,7 @@ impl World {
         self.exchange()
     }
 
-    /// Sends everything to everybody, until all have the same.
+    /// Sends everything to every server until all have the same.
     fn exchange(&mut self) -> Result<(), String> {
         let count = self.servers.len();
         for _ in 0..ROUNDS {
@@ -529,7 +531,7 @@ impl World {
         Ok(())
     }
 
-    /// The keys that should show; libraries are as they should be.
+    /// The keys that should be visible. Checks the libraries.
     fn expected(&self, units: &Units) -> Result<Expected, String> {
         let mut expected = expected(&self.history, units);
         let mut shown = self.servers[0].replica.libraries();
@@ -564,7 +566,8 @@ impl World {
         self.end_times()
     }
 
-    /// When all have acknowledged everything no garbage is left, and nothing looks different.
+    /// Once all servers have acknowledged everything, no garbage is left, and the visible state
+    /// is unchanged.
     fn collect(&mut self) -> Result<(), String> {
         let digest = self.servers[0].replica.digest();
         self.servers.iter_mut().for_each(Server::save);
@@ -574,7 +577,7 @@ impl World {
                 let Message::Vectors(_, acknowledged) = message else { continue };
                 let region = self.servers[from].settings.region;
                 for server in &mut self.servers {
-                    // A second time, too: it may have counted only now.
+                    // Twice, since it may count only now.
                     server.acknowledged[from] = Vector::default();
                     server.acknowledge(from, region, &acknowledged[from]);
                 }
@@ -591,11 +594,11 @@ impl World {
         Ok(())
     }
 
-    /// Every time comes: one region removes each key and element, and all agree.
+    /// All times come: exactly one region removes each key and element, and all agree.
     fn end_times(&mut self) -> Result<(), String> {
         self.now_ms += 3_600_000;
         self.servers.iter_mut().for_each(|server| server.skew_ms = 0);
-        // What shows when a value of another type has ended may end as well.
+        // A value that becomes visible when one of another type has ended may end as well.
         for _ in 0..Kind::ALL.len() + 1 {
             let made = self.history.len();
             for index in 0..self.servers.len() {
@@ -627,7 +630,7 @@ impl World {
     }
 }
 
-/// Keys and elements whose times have come.
+/// Keys and elements whose time has come.
 fn due(replica: &Replica, now_ms: u64) -> Vec<(u32, Name, Option<Bytes>)> {
     let mut due = Vec::new();
     for (database, name, view, until) in replica.views() {
@@ -644,12 +647,12 @@ fn due(replica: &Replica, now_ms: u64) -> Vec<(u32, Name, Option<Bytes>)> {
         let ended = elements.into_iter().filter(|(_, until)| until.is_some_and(|time| time <= now_ms));
         due.extend(ended.map(|(element, _)| (database, Name::from(name), Some(element))));
     }
-    // The same history for a seed, always.
+    // Sorted, so that a seed always gives the same history.
     due.sort();
     due
 }
 
-/// The first key that differs.
+/// Describes the first key that differs.
 fn difference(expected: &Expected, shown: &Expected, index: usize) -> String {
     let differs = |id: &&(u32, Name)| expected.get(id) != shown.get(id);
     let all = expected.keys().chain(shown.keys());

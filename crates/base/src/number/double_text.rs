@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Text of doubles as written by Redis 7.2 and later and by Valkey.
+//! Doubles as text, as written by Redis 7.2 and later and by Valkey.
 //!
-//! The digits (`grisu`) are with rare exceptions the fewest that read back as the same double.
-//! Their layout follows the rules of those servers, which differ from usual number formatters; with
-//! `n` digits and the last one worth `10^k`:
+//! With rare exceptions the digits (`grisu`) are the shortest that read back as the same double.
+//! Their layout follows the rules of those servers, which differ from the usual number formatters.
+//! With `n` digits and the last digit worth `10^k`:
 //! - `k >= 0` and at most 7 zeros to add: all digits, then the zeros (`71662779439830360000`);
-//! - `k < 0`, and either `k > -7` or the first digit is worth between `10^-3` and `10^3`: a decimal
-//!   point (`0.000001`, `3.3333333333333335`);
+//! - `k < 0`, and either `k > -7` or the first digit is worth between `10^-3` and `10^3`: a
+//!   decimal point (`0.000001`, `3.3333333333333335`);
 //! - otherwise an exponent (`1.649621036435732e+4`, `1e-7`, `1e+21`).
 //!
 //! Whole numbers up to 2^62 are an exception: they are written as integers.
@@ -16,7 +16,8 @@
 use super::grisu::Digits;
 use super::{INTEGER_LEN_MAX, write_i64};
 
-/// The longest text is `-2.2250738585072014e-308`, or about as long with zeros.
+/// Buffer size in bytes: the longest text is `-2.2250738585072014e-308`, or about as long with
+/// zeros.
 const TEXT_LEN_MAX: usize = 32;
 
 pub struct DoubleText {
@@ -27,7 +28,7 @@ pub struct DoubleText {
 impl DoubleText {
     /// The text of a double.
     pub fn new(value: f64) -> DoubleText {
-        // Up to here every whole double converts to i64 and back exactly.
+        // Up to this limit every whole double converts to i64 and back exactly.
         const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
         if value.abs() <= WHOLE_MAX && value.trunc() == value && value != 0.0 {
             let mut text = DoubleText { bytes: [0; TEXT_LEN_MAX], len: 0 };
@@ -147,8 +148,8 @@ mod tests {
         check(5e-324, "5e-324");
     }
 
-    /// Texts that a perfect algorithm would not choose: equally near to another one, or a digit too
-    /// long. From the same servers.
+    /// Texts that a perfect algorithm would not choose: as near as another candidate, or one digit
+    /// too long. From the same servers.
     #[test]
     fn the_digits_are_those_of_the_stock_servers() {
         check(3618602805838.0 + 29.0 / 32.0, "3618602805838.9063");

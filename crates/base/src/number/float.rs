@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Doubles as text: the spellings that Redis accepts, and the two forms in which it writes them.
 //!
-//! Reading follows C's `strtod` with Redis's checks on top; the pieces that the 80-bit floats of
-//! `long_double` share live here too. Writing has the form of Redis 7.0 ([`format_f64_17`]) and the
-//! short one of Redis 8 and Valkey 9 ([`format_f64_shortest`]). The current locale never matters,
-//! and nothing here may ever panic.
+//! Parsing follows C's `strtod` with Redis's checks on top; the parts shared with the 80-bit
+//! floats of `long_double` are here too. The written forms are those of Redis 7.0
+//! ([`format_f64_17`]) and the short one of Redis 8 and Valkey 9 ([`format_f64_shortest`]). The
+//! current locale never matters, and no function here may ever panic.
 
 use super::{DoubleText, digits_len, is_c_space, parse_i64, push_i64};
 
-/// Reads a double like ZADD, HINCRBYFLOAT's relatives and the GEO commands (Redis 7.2's rules: C's
-/// `strtod` over the whole text): decimal and hexadecimal (`0x1.8p3`) numbers, `inf` and `infinity`
-/// in any case, each with an optional sign. `None` for white space or junk anywhere, for NaN, for a
-/// finite number too large for a double (`1e400`) and for a nonzero one that would become zero
-/// (`1e-400`); denormals pass. Valkey 9 refuses hexadecimal numbers, Redis up to 8 accepts them.
+/// Parses a double like ZADD, HINCRBYFLOAT's relatives and the GEO commands (the rules of Redis
+/// 7.2: C's `strtod` over the whole text): decimal and hexadecimal (`0x1.8p3`) numbers, `inf` and
+/// `infinity` in any case, each with an optional sign. `None` for white space or junk anywhere,
+/// for NaN, for a finite number too large for a double (`1e400`) and for a nonzero number that
+/// would become zero (`1e-400`); denormals pass. Valkey 9 refuses hexadecimal numbers; Redis up to
+/// 8 accepts them.
 #[inline]
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     // A short run of digits, the most common score, is exact as an integer.
@@ -27,9 +28,10 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// Reads the bound of a score range like Redis 7, where plain `strtod` decides (the caller has
-/// removed a leading `(`): as [`parse_f64`], but leading white space is accepted, the empty text is
-/// zero, too large is infinite, too small is zero, and the text ends at the first NUL byte.
+/// Parses the bound of a score range like Redis 7, where plain `strtod` decides (the caller has
+/// removed a leading `(`): like [`parse_f64`], but leading white space is accepted, the empty text
+/// is zero, a number too large is infinite, one too small is zero, and the text ends at the first
+/// NUL byte.
 pub fn parse_f64_bound(text: &[u8]) -> Option<f64> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     if text.is_empty() {
@@ -49,14 +51,14 @@ enum Float {
     Underflow(f64),
 }
 
-/// `None`: not a number, or NaN.
+/// `None` if the text is not a number, or is NaN.
 fn read_float(text: &[u8]) -> Option<Float> {
     let (negative, body) = split_sign(text);
     let sign = if negative { -1.0 } else { 1.0 };
     match body {
         [b'0', b'x' | b'X', hexadecimal @ ..] => {
             let (mantissa, exponent, sticky) = read_hexadecimal(hexadecimal)?;
-            // 64 bits are more than enough to round from, with the rest as one sticky bit.
+            // 64 bits are more than enough to round from; the remaining bits become one sticky bit.
             let sticky = sticky || mantissa as u64 != 0;
             let value = compose_f64((mantissa >> 64) as u64, exponent.saturating_add(64), sticky);
             return Some(classify(value * sign, mantissa != 0));
@@ -83,7 +85,7 @@ fn classify(value: f64, significant: bool) -> Float {
     }
 }
 
-/// `true` if the text begins with a minus, and the text after the sign.
+/// True if the text begins with a minus sign; and the text after the sign.
 pub(crate) fn split_sign(text: &[u8]) -> (bool, &[u8]) {
     match text {
         [b'-', body @ ..] => (true, body),
@@ -92,15 +94,15 @@ pub(crate) fn split_sign(text: &[u8]) -> (bool, &[u8]) {
     }
 }
 
-/// `inf` or `infinity`, in any case, without sign.
+/// True for `inf` or `infinity`, in any case, without a sign.
 pub(crate) fn is_infinity(body: &[u8]) -> bool {
     body.eq_ignore_ascii_case(b"inf") || body.eq_ignore_ascii_case(b"infinity")
 }
 
-/// Reads the text after `0x`: hexadecimal digits with an optional point, and an optional `p`
+/// Parses the text after `0x`: hexadecimal digits with an optional point, and an optional `p`
 /// exponent. The value is `mantissa * 2^exponent`, plus less than one unit of the mantissa if the
-/// last part is true. The mantissa is zero or has its top bit set. `None` if it is not such a
-/// number.
+/// last part is true. The mantissa is zero or has its top bit set. `None` if the text is not such
+/// a number.
 pub(crate) fn read_hexadecimal(text: &[u8]) -> Option<(u128, i64, bool)> {
     let mut mantissa = 0u128;
     let mut exponent = 0i64;
@@ -137,7 +139,7 @@ pub(crate) fn read_hexadecimal(text: &[u8]) -> Option<(u128, i64, bool)> {
     Some((mantissa << shift, exponent.saturating_sub(i64::from(shift)), sticky))
 }
 
-/// The signed decimal exponent that ends a number, held within +-1e15, far outside any format's
+/// The signed decimal exponent that ends a number, clamped to +-1e15, far outside any format's
 /// range.
 pub(crate) fn read_exponent(text: &[u8]) -> Option<i64> {
     const LIMIT: i64 = 1_000_000_000_000_000;
@@ -156,7 +158,7 @@ pub(crate) fn read_exponent(text: &[u8]) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// `mantissa * 2^exponent` (top bit of the mantissa set, or all zero), rounded to the nearest
+/// `mantissa * 2^exponent` (the mantissa has its top bit set, or is zero), rounded to the nearest
 /// double, ties to even.
 fn compose_f64(mantissa: u64, exponent: i64, sticky: bool) -> f64 {
     if mantissa == 0 {
@@ -167,7 +169,7 @@ fn compose_f64(mantissa: u64, exponent: i64, sticky: bool) -> f64 {
     if top > 1023 {
         return f64::INFINITY;
     }
-    // A double keeps 53 bits, fewer below 2^-1022; `dropped` of the 64 bits are lost.
+    // A double keeps 53 bits, and fewer below 2^-1022; `dropped` of the 64 bits are lost.
     let dropped = if top >= -1022 { 11 } else { (11 + (-1022 - top)).min(65) };
     let (kept, rest, half) = match dropped {
         0..=63 => (mantissa >> dropped, mantissa & ((1 << dropped) - 1), 1u64 << (dropped - 1)),
@@ -177,7 +179,7 @@ fn compose_f64(mantissa: u64, exponent: i64, sticky: bool) -> f64 {
     let up = rest > half || (rest == half && (sticky || kept & 1 == 1));
     let rounded = kept + u64::from(up);
     // In the bit pattern, a mantissa that rounds up to the next power of two carries into the
-    // exponent by itself.
+    // exponent automatically.
     let bits = if top >= -1022 { (((top + 1022) as u64) << 52) + rounded } else { rounded };
     f64::from_bits(bits)
 }
@@ -188,7 +190,7 @@ pub fn format_f64_shortest(out: &mut Vec<u8>, value: f64) {
 }
 
 /// Appends a double in the form of Redis 7.0, C's `%.17g`: 17 significant digits without trailing
-/// zeros, exponents of at least two digits. Not finite: `inf`, `-inf`, `nan`.
+/// zeros, exponents of at least two digits. Non-finite values: `inf`, `-inf`, `nan`.
 pub fn format_f64_17(out: &mut Vec<u8>, value: f64) {
     if let Some(text) = special_f64(value) {
         return out.extend_from_slice(text);
@@ -219,7 +221,7 @@ pub fn format_f64_17(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// `d.ddde+XX`, the exponent padded to `width` digits.
+/// Appends `d.ddde+XX`, with the exponent padded to `width` digits.
 fn push_scientific(out: &mut Vec<u8>, digits: &[u8], exponent: i32, width: usize) {
     out.push(digits[0]);
     if digits.len() > 1 {
@@ -244,7 +246,7 @@ fn special_f64(value: f64) -> Option<&'static [u8]> {
     }
 }
 
-/// Significant digits without zeros at either end; the last one stands for `10^exponent`.
+/// Significant digits without zeros at either end; the last digit is worth `10^exponent`.
 struct Decimal {
     digits: [u8; 32],
     len: usize,

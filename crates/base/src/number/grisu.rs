@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The digits of a double as Redis 7.2 and later and Valkey find them.
+//! The digits of a double, found in the same way as by Redis 7.2 and later and by Valkey.
 //!
-//! They use Grisu2 (Florian Loitsch, Printing Floating-Point Numbers Quickly and Accurately with
-//! Integers, PLDI 2010): all texts between the halfway points to the neighbouring doubles read back
-//! as the same double, and of those it finds a short one. To get by with 64-bit integers it
-//! multiplies the double and both halfway points by a power of ten that is itself rounded to 64
-//! bits, so that the products have between 32 and 60 bits behind the binary point, and narrows the
-//! interval by what that may have cost. In about one double of 700 it therefore misses the shortest
-//! text, and where two texts are equally near either may come out. Clients compare texts, so each
-//! step is theirs: a newer algorithm would be as fast, and right more often, but other.
+//! These servers use Grisu2 (Florian Loitsch, Printing Floating-Point Numbers Quickly and
+//! Accurately with Integers, PLDI 2010): all texts between the halfway points to the neighbouring
+//! doubles read back as the same double, and Grisu2 finds a short one of them. To get by with
+//! 64-bit integers it multiplies the double and both halfway points by a power of ten that is
+//! itself rounded to 64 bits, so that the products have between 32 and 60 bits after the binary
+//! point, and narrows the interval by the possible error. In about one double of 700 it therefore
+//! misses the shortest text, and of two equally near texts it may produce either. Clients compare
+//! texts, so each step is the same as theirs: a newer algorithm would be as fast and more often
+//! optimal, but would give different texts.
 
-/// More than there are digits.
+/// Buffer size: more than the maximum number of digits.
 const DIGITS_MAX: usize = 24;
 
-/// The leading bit of a normal double, which is not stored.
+/// The leading bit of a normal double, which is implicit.
 const HIDDEN_BIT: u64 = 1 << 52;
 
 /// Significant digits of a positive, finite double.
@@ -31,7 +32,7 @@ impl Digits {
         let shift = (2 * significand + 1).leading_zeros();
         let upper = (2 * significand + 1) << shift;
         let middle = (2 * significand) << shift;
-        // Below a power of two doubles lie twice as close.
+        // Below a power of two, doubles are twice as dense.
         let lower = match significand {
             HIDDEN_BIT => (4 * significand - 1) << (shift - 1),
             _ => (2 * significand - 1) << shift,
@@ -50,7 +51,7 @@ impl Digits {
         &self.bytes[..self.len]
     }
 
-    /// Zeros in front are no digits.
+    /// Appends a digit, ignoring leading zeros.
     fn push(&mut self, digit: u64) {
         if (digit != 0 || self.len > 0)
             && let Some(place) = self.bytes.get_mut(self.len)
@@ -60,10 +61,10 @@ impl Digits {
         }
     }
 
-    /// Makes the last digit smaller while that brings the text nearer to the double and stays
-    /// within the interval. Distances are below the upper end: `rest` that of the text, `middle`
-    /// that of the double, `width` that of the lower end; `step` is what one of the last digit is
-    /// worth.
+    /// Decrements the last digit while that brings the text nearer to the double and keeps it
+    /// within the interval. Distances are measured down from the upper end: `rest` is the text's,
+    /// `middle` the double's, `width` the lower end's; `step` is the value of one unit of the last
+    /// digit.
     fn come_nearer(&mut self, mut rest: u64, middle: u64, width: u64, step: u64) {
         while rest < middle
             && width - rest >= step
@@ -85,9 +86,9 @@ fn parts(value: f64) -> (u64, i32) {
     }
 }
 
-/// The digits of `upper`, up to the first ones whose remainder is at most the width of the
-/// interval. The numbers have `fraction_bits` bits behind the binary point; the last digit of their
-/// whole part is worth 10 to `unit_power`.
+/// Generates the digits of `upper`, until the remainder is at most the width of the interval. The
+/// numbers have `fraction_bits` bits after the binary point; the last digit of their whole part is
+/// worth 10 to `unit_power`.
 fn generate(lower: u64, middle: u64, upper: u64, fraction_bits: u32, unit_power: i32) -> Digits {
     let mut digits = Digits { bytes: [0; DIGITS_MAX], len: 0, last_power: unit_power };
     let (mut middle, mut width) = (upper - middle, upper - lower);
@@ -105,7 +106,7 @@ fn generate(lower: u64, middle: u64, upper: u64, fraction_bits: u32, unit_power:
             return digits;
         }
     }
-    // From here on everything is counted in tenths, hundredths ...
+    // From here on all quantities are scaled to tenths, hundredths ...
     loop {
         fraction *= 10;
         middle *= 10;
@@ -120,16 +121,16 @@ fn generate(lower: u64, middle: u64, upper: u64, fraction_bits: u32, unit_power:
     }
 }
 
-/// A power of ten for the numbers of one binary exponent.
+/// A power of ten for the numbers with one binary exponent.
 struct Power {
     of_ten: i32,
     significand: u64,
-    /// How many bits a product has behind the binary point.
+    /// Number of bits of a product after the binary point.
     fraction_bits: u32,
 }
 
 impl Power {
-    /// The smallest power in the table that leaves 60 bits or less behind the binary point.
+    /// The smallest power in the table that leaves at most 60 bits after the binary point.
     fn for_exponent(exponent: i32) -> Power {
         // log10(2) in units of 2^-20, rounded up to a whole power and then to one in the table.
         let least = -(((exponent + 61) * 315_653) >> 20);
@@ -145,7 +146,8 @@ impl Power {
     }
 }
 
-/// The power of two in a power of ten whose significand fills 64 bits: log2(10) in units of 2^-16.
+/// The power of two in a power of ten whose significand fills 64 bits; log2(10) is in units of
+/// 2^-16.
 fn exponent_of_power(of_ten: i32) -> i32 {
     ((of_ten * 217_706) >> 16) - 63
 }
@@ -185,7 +187,7 @@ mod tests {
     use super::*;
     use std::cmp::Ordering;
 
-    /// A natural number of any size, its lowest 32 bits first.
+    /// A natural number of any size, lowest 32 bits first.
     struct Big(Vec<u32>);
 
     impl Big {
@@ -215,8 +217,8 @@ mod tests {
             assert!(significand >> 63 == 1);
             let power = SMALLEST + index as i32 * STEP;
             let exponent = exponent_of_power(power);
-            // Half a unit below and above: between them lies the power. Both sides are multiplied
-            // until they are whole.
+            // Half a unit below and above: the power lies between the two. Both sides are
+            // multiplied until they are whole.
             let half_units = |offset: i128| {
                 let doubled = (2 * i128::from(significand) + offset) as u128;
                 let limbs = (0..3).map(|limb| (doubled >> (32 * limb)) as u32);
@@ -234,7 +236,7 @@ mod tests {
 
     #[test]
     fn every_exponent_has_its_power() {
-        // From the smallest double to the largest one, as upper halfway points filling 64 bits.
+        // From the smallest double to the largest, as upper halfway points that fill 64 bits.
         for exponent in -1137..=960 {
             let power = Power::for_exponent(exponent);
             assert!((32..=60).contains(&power.fraction_bits), "2^{exponent}");

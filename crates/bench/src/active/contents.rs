@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a server holds of a run: all keys with the run's prefix, in a form that can be compared.
+//! A server's contents of a run: all keys with the run's prefix, in a comparable form.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,13 +7,13 @@ use braid_client::{Connection, Value};
 
 use super::kinds::KeyKind;
 
-/// A value. Equal on two servers if clients see the same.
+/// A value. Equal on two servers if clients see no difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// As TYPE tells it.
+    /// As reported by TYPE.
     pub type_name: String,
-    /// A string's value, or a HyperLogLog's count; elements in their order, or in the alphabet's
-    /// for sets and hashes; fields, members and IDs are followed by what they have.
+    /// A string's value, a HyperLogLog's count, or the elements: in their own order, or sorted for
+    /// sets and hashes. Fields, members and entry IDs are followed by their values.
     pub items: Vec<String>,
 }
 
@@ -26,12 +26,12 @@ impl Content {
         self.items.first().map(String::as_str)
     }
 
-    /// What a field or member has.
+    /// The value of a field or member.
     pub fn value_of(&self, field: &str) -> Option<&str> {
         self.items.chunks_exact(2).find(|pair| pair[0] == field).map(|pair| pair[1].as_str())
     }
 
-    /// The unique elements of a key of this kind, and how often each is there.
+    /// The unique elements of a key of this kind, with the number of occurrences of each.
     pub fn elements(&self, kind: KeyKind) -> HashMap<u64, usize> {
         let step = if matches!(kind, KeyKind::Set | KeyKind::List) { 1 } else { 2 };
         let first = usize::from(kind == KeyKind::Stream);
@@ -47,7 +47,7 @@ impl Content {
     }
 }
 
-/// How a key differs between servers; `None` if it does not.
+/// Describes how a key differs between servers; `None` if it does not.
 pub fn difference(name: &str, contents: &[Contents]) -> Option<String> {
     let held: Vec<Option<&Content>> = contents.iter().map(|held| held.get(name)).collect();
     if held.windows(2).all(|pair| pair[0] == pair[1]) {
@@ -65,7 +65,7 @@ pub fn difference(name: &str, contents: &[Contents]) -> Option<String> {
     };
     let shown: Vec<String> = held.iter().map(shown).collect();
     match shown.windows(2).all(|pair| pair[0] == pair[1]) {
-        true => Some(format!("{} {}, others or in another order", types[0], shown[0])),
+        true => Some(format!("{} {}, different ones or in a different order", types[0], shown[0])),
         false => Some(format!("{} {}", types[0], shown.join(" / "))),
     }
 }
@@ -86,7 +86,7 @@ pub fn read(connection: &mut Connection, prefix: &str) -> Result<Contents, Strin
         let pattern = format!("{prefix}*");
         let reply = ask(connection, &["SCAN", &cursor, "MATCH", &pattern, "COUNT", "500"])?;
         let mut parts = reply.elements().into_iter();
-        cursor = parts.next().ok_or("SCAN gives no cursor")?.text();
+        cursor = parts.next().ok_or("SCAN returned no cursor")?.text();
         for key in parts.next().map(Value::elements).unwrap_or_default() {
             let key = key.text();
             let Some(name) = key.strip_prefix(prefix) else { continue };
@@ -105,7 +105,7 @@ fn ask(connection: &mut Connection, words: &[&str]) -> Result<Value, String> {
     connection.expect(words).map_err(|error| format!("{}: {error}", words[0]))
 }
 
-/// Text of a reply's bytes in which nothing is lost: values may be of any bytes.
+/// The reply as text, escaped without loss: values may contain any bytes.
 fn text(value: &Value) -> String {
     match value {
         Value::Bulk(bytes) => bytes.escape_ascii().to_string(),
@@ -118,7 +118,7 @@ fn read_key(connection: &mut Connection, key: &str, kind: KeyKind) -> Result<Opt
     let texts = |value: Value| value.elements().iter().map(text).collect::<Vec<_>>();
     let items = match type_name.as_str() {
         "none" => return Ok(None),
-        // Equal counters may have different bytes: sparse here, dense there.
+        // Equal counters may differ in encoding: sparse or dense.
         "string" if kind == KeyKind::HyperLogLog => vec![ask(connection, &["PFCOUNT", key])?.text()],
         "string" => vec![text(&ask(connection, &["GET", key])?)],
         "list" => texts(ask(connection, &["LRANGE", key, "0", "-1"])?),
@@ -131,14 +131,14 @@ fn read_key(connection: &mut Connection, key: &str, kind: KeyKind) -> Result<Opt
     Ok(Some(Content { type_name, items }))
 }
 
-/// In the alphabet's order, by the first of each group.
+/// Sorts groups of `size` items by their first item.
 fn sorted(items: Vec<String>, size: usize) -> Vec<String> {
     let mut groups: Vec<&[String]> = items.chunks(size).collect();
     groups.sort_unstable();
     groups.concat()
 }
 
-/// IDs, and fields with their values.
+/// Stream entries as IDs, each followed by its fields and values.
 fn entries(reply: Value) -> Vec<String> {
     let mut items = Vec::new();
     for entry in reply.elements() {
@@ -172,7 +172,11 @@ mod tests {
             (string("a"), string("b"), Some("string a / b")),
             (string("a"), list(&["a", "b"]), Some("string / list")),
             (list(&["a", "b"]), list(&["a"]), Some("list 2 items / a")),
-            (list(&["a", "b"]), list(&["b", "a"]), Some("list 2 items, others or in another order")),
+            (
+                list(&["a", "b"]),
+                list(&["b", "a"]),
+                Some("list 2 items, different ones or in a different order"),
+            ),
         ] {
             assert_eq!(difference("k", &[one, other]).as_deref(), told);
         }

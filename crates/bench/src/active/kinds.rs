@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The kinds of keys of a run, by the fate that their writes must have, and the keys' names.
+//! The kinds of keys in a run, by the expected outcome of writes to them, and the keys' names.
 
-/// What a key is for.
+/// The kind of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KeyKind {
-    /// SET of values that nobody else sets.
+    /// SET of unique values.
     String,
     /// INCRBY.
     Counter,
@@ -14,7 +14,7 @@ pub enum KeyKind {
     HashCounter,
     /// ZINCRBY.
     ScoreCounter,
-    /// Unique elements, and their removal.
+    /// Unique elements, added and removed.
     Hash,
     Set,
     SortedSet,
@@ -22,11 +22,11 @@ pub enum KeyKind {
     Stream,
     /// PFADD of unique elements.
     HyperLogLog,
-    /// Keys of all types that are written once, and some of which are deleted.
+    /// Keys of all types that are written once; some are deleted later.
     Deleted,
-    /// Two keys that are always written in one transaction, with the same value.
+    /// Two keys that are always written in one transaction with the same value.
     Transaction,
-    /// All kinds of commands that get in each other's way: servers must agree, no more.
+    /// Conflicting commands of all kinds: the servers only have to agree.
     Mixed,
 }
 
@@ -48,7 +48,7 @@ impl KeyKind {
         KeyKind::Mixed,
     ];
 
-    /// The first part of its keys' names, behind the run's prefix.
+    /// The first part of the keys' names, after the run's prefix.
     pub fn tag(self) -> &'static str {
         match self {
             KeyKind::String => "string",
@@ -68,7 +68,7 @@ impl KeyKind {
         }
     }
 
-    /// Its name in tables.
+    /// The kind's name in tables.
     pub fn title(self) -> &'static str {
         match self {
             KeyKind::String => "strings (SET)",
@@ -94,12 +94,12 @@ impl KeyKind {
         KeyKind::ALL.into_iter().find(|kind| kind.tag() == tag)
     }
 
-    /// Whether its keys hold unique elements.
+    /// True if its keys hold unique elements.
     pub fn has_elements(self) -> bool {
         matches!(self, KeyKind::Hash | KeyKind::Set | KeyKind::SortedSet | KeyKind::List | KeyKind::Stream)
     }
 
-    /// Whether its keys hold sums.
+    /// True if its keys are counters.
     pub fn counts(self) -> bool {
         matches!(
             self,
@@ -113,7 +113,7 @@ pub fn name(kind: KeyKind, key: u32) -> String {
     format!("{}:{key}", kind.tag())
 }
 
-/// The second key has a name of its own behind the first one's.
+/// The name of a transaction's second key, given the first one's.
 pub fn second(name: &str) -> String {
     format!("{name}:second")
 }

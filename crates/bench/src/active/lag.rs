@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How long a write takes from one server to another: a marker is written on one, and looked for on
-//! the other.
+//! Measures the replication lag between two servers: writes a marker to one and polls the other for
+//! it.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use braid_client::{Connection, Value};
 use fastrand::Rng;
 
-/// Between two looks, and at most between two markers.
+/// The polling interval, and the maximum pause between two markers.
 const LOOK: Duration = Duration::from_micros(500);
 const PAUSE_MS: u64 = 40;
 
-/// What the links are doing: counts cuts and heals. Even: all are open.
+/// The state of the links, as a count of cuts and heals. Even: all links are open.
 #[derive(Default)]
 pub struct Weather {
     pub changes: AtomicU64,
@@ -29,9 +29,9 @@ impl Weather {
 /// Times in milliseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Lags {
-    /// Of markers that were written and seen while all links were open.
+    /// Lags of markers written and seen while all links were open.
     pub open: Vec<f64>,
-    /// From the end of a cut until a marker written during it was seen.
+    /// Times from the end of a cut until a marker written during it was seen.
     pub after_cuts: Vec<f64>,
 }
 
@@ -42,13 +42,14 @@ impl Lags {
     }
 }
 
-/// The value that a share of the sorted times does not exceed.
+/// A percentile of sorted times; `share` is between 0 and 1. `None` without times.
 pub fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     sorted.get((last as f64 * share).round() as usize).copied()
 }
 
-/// Writes a marker and waits until it can be seen; false if that was not within the patience.
+/// Writes a marker and waits until it is visible on the other server. False if `is_over` says so
+/// first.
 pub fn passes(
     from: &mut Connection,
     to: &mut Connection,
@@ -72,7 +73,7 @@ pub fn passes(
     }
 }
 
-/// Measures between two servers until it is told to stop.
+/// Measures the lag between two servers until told to stop.
 pub fn measure(
     from: &mut Connection,
     to: &mut Connection,
@@ -109,7 +110,7 @@ pub fn measure(
     Ok(lags)
 }
 
-/// A server that is busy with a full copy may refuse for a while.
+/// True for temporary errors: a server that is loading a full copy may refuse commands for a while.
 pub fn may_pass(error: &str) -> bool {
     error.starts_with("LOADING") || error.starts_with("BUSY")
 }

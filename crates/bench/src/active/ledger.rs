@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What clients were told had been done, and the judgement of what servers hold in the end.
+//! The record of acknowledged writes, and the verdict on the servers' final contents.
 //!
-//! A note is made of every acknowledged write whose fate can be told: elements are unique, and
-//! removed by somebody who has seen them, so none of the others may be missing and none of the
-//! removed may be there; counters have a sum. Only what a server has acknowledged counts.
+//! Every acknowledged write with a predictable outcome is recorded. Elements are unique and are
+//! removed only by clients that have seen them, so no removed element may be present and no other
+//! element may be missing; counters have exact sums. Only acknowledged writes count.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::contents::{Content, Contents};
 use super::kinds::{KeyKind, name, second};
 
-/// What was done.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     Add(u64),
-    /// By a client that has seen it at its server.
+    /// By a client that has seen it on its server.
     Remove(u64),
-    /// In quarters, of a field or member.
+    /// An increment of a field or member, in quarters.
     Count {
         field: u8,
         quarters: i64,
     },
     Write(u64),
     Create,
-    /// Of a key that was there.
+    /// Of an existing key.
     Delete,
     Other,
 }
@@ -35,38 +35,39 @@ pub struct Note {
     pub kind: KeyKind,
     pub key: u32,
     pub what: What,
-    /// Microseconds since the start: when it was sent, and acknowledged.
+    /// When it was sent and when it was acknowledged, in microseconds since the start.
     pub sent: u64,
     pub done: u64,
 }
 
-/// What became of a kind.
+/// The verdict on a kind of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     pub keys: usize,
     pub writes: usize,
-    /// Keys that were written on both sides of a cut while it lasted.
+    /// Keys written on both sides of a cut while it lasted.
     pub conflicts: usize,
-    /// Keys that are not the same on all servers.
+    /// Keys that differ between servers.
     pub differ: usize,
-    /// Elements and keys that are missing on a server at least, and nobody has removed.
+    /// Elements and keys that no client removed and that are missing on at least one server.
     pub lost: usize,
-    /// Elements and keys that are there on a server at least, and were removed.
+    /// Elements and keys that were removed and are present on at least one server.
     pub came_back: usize,
-    /// Counters with another sum, strings with an older value, transactions of which a part is
-    /// there, elements that are there twice.
+    /// Counters with a wrong sum, strings with an outdated value, torn transactions, duplicate
+    /// elements.
     pub wrong: usize,
     pub examples: Vec<String>,
 }
 
-/// Examples kept of each kind.
+/// Examples kept per kind.
 const EXAMPLES: usize = 3;
-/// A write of another server is later than one that was acknowledged so long before: clocks of
-/// servers may differ a little, and a server may stamp a write some time after it.
+/// A write on another server counts as later only this long after the earlier one was acknowledged:
+/// the servers' clocks may differ a little, and a server may stamp a write some time after
+/// receiving it.
 const CLOCKS_US: u64 = 1_000_000;
 
 impl Verdict {
-    /// Whether servers agree and hold what was acknowledged.
+    /// True if the servers agree and hold every acknowledged write.
     pub fn is_good(&self) -> bool {
         self.differ + self.lost + self.came_back + self.wrong == 0
     }
@@ -78,7 +79,8 @@ impl Verdict {
     }
 }
 
-/// Judges what servers hold. `cuts`: when links were cut (in microseconds), and the servers' sides.
+/// Judges the servers' contents. `cuts`: begin and end of each cut in microseconds, and the
+/// servers' sides.
 pub fn judge(
     notes: &[Note],
     contents: &[Contents],
@@ -117,14 +119,14 @@ pub fn judge(
     verdicts
 }
 
-/// Whether both sides wrote while they were apart.
+/// True if both sides wrote to the key during the cut.
 fn is_conflict(notes: &[&Note], (begin, end, sides): &(u64, u64, Vec<bool>)) -> bool {
     let mut wrote = notes.iter().filter(|note| note.sent >= *begin && note.done <= *end);
     let Some(first) = wrote.next() else { return false };
     wrote.any(|note| sides[note.server] != sides[first.server])
 }
 
-/// A key that is written once, and perhaps deleted by somebody who has seen it.
+/// A key written once, and possibly deleted by a client that has seen it.
 fn judge_once(verdict: &mut Verdict, name: &str, notes: &[&Note], contents: &[Contents]) {
     let is_deleted = notes.iter().any(|note| note.what == What::Delete);
     let there = contents.iter().filter(|held| held.contains_key(name)).count();
@@ -137,8 +139,8 @@ fn judge_once(verdict: &mut Verdict, name: &str, notes: &[&Note], contents: &[Co
     }
 }
 
-/// Whether a value was overwritten by a later write that its own server or, long after, another one
-/// had acknowledged.
+/// True if a value was overwritten by a later acknowledged write: any later one on its own server,
+/// or one long after on another server. `None` if no acknowledged write has this value.
 fn is_outdated(value: &str, notes: &[&Note]) -> Option<bool> {
     let number: u64 = value.strip_prefix('v')?.parse().ok()?;
     let write = notes.iter().find(|note| note.what == What::Write(number))?;
@@ -158,7 +160,7 @@ fn judge_value(verdict: &mut Verdict, name: &str, notes: &[&Note], contents: &[C
     for value in held.into_iter().flatten() {
         if is_outdated(value, notes) != Some(false) {
             verdict.wrong += 1;
-            verdict.example(|| format!("{name} holds {value}, which a later write had replaced"));
+            verdict.example(|| format!("{name} holds {value}, which a later write replaced"));
             return;
         }
     }
@@ -174,18 +176,18 @@ fn judge_transaction(verdict: &mut Verdict, name: &str, notes: &[&Note], content
     let torn = contents.iter().any(|held| held.get(name) != held.get(&second));
     if torn {
         verdict.wrong += 1;
-        verdict.example(|| format!("{name} and {second} come of different transactions"));
+        verdict.example(|| format!("{name} and {second} come from different transactions"));
     }
 }
 
-/// HyperLogLogs count to some percent.
+/// HyperLogLogs may be off by a few percent.
 fn judge_estimate(verdict: &mut Verdict, name: &str, notes: &[&Note], contents: &[Contents]) {
     let added = notes.iter().filter(|note| matches!(note.what, What::Add(_))).count() as f64;
     for held in contents {
         let counted = held.get(name).and_then(|content| content.first()?.parse::<f64>().ok()).unwrap_or(0.0);
         if (counted - added).abs() > (added * 0.05).max(3.0) {
             verdict.wrong += 1;
-            verdict.example(|| format!("{name} counts {counted}, of {added} elements"));
+            verdict.example(|| format!("{name} counts {counted}, but {added} elements were added"));
             return;
         }
     }
@@ -217,7 +219,7 @@ fn judge_sum(verdict: &mut Verdict, kind: KeyKind, name: &str, notes: &[&Note], 
     }
 }
 
-/// The number that a field has.
+/// The counter's value in a field.
 fn number_of(kind: KeyKind, content: &Content, field: u8) -> Option<f64> {
     match kind {
         KeyKind::Counter | KeyKind::FloatCounter => content.first()?.parse().ok(),
@@ -232,7 +234,7 @@ fn judge_elements(verdict: &mut Verdict, kind: KeyKind, name: &str, notes: &[&No
             What::Add(element) => {
                 removed.entry(element).or_default();
             }
-            // The addition's reply may have come to another client later.
+            // The reply to the addition may have reached another client later.
             What::Remove(element) => {
                 removed.insert(element, true);
             }
@@ -258,7 +260,7 @@ fn judge_elements(verdict: &mut Verdict, kind: KeyKind, name: &str, notes: &[&No
         }
         if held.iter().any(|held| held.get(&element).is_some_and(|times| *times > 1)) {
             verdict.wrong += 1;
-            verdict.example(|| format!("{name}: {element} is there twice"));
+            verdict.example(|| format!("{name}: {element} occurs twice"));
         }
     }
 }
@@ -353,7 +355,7 @@ mod tests {
             let held = held(kind, "string", &[value]);
             check(&notes, &[held.clone(), held], (0, 0, 0, expected));
         }
-        // Of another server it must be much later.
+        // On another server the later write must be much later.
         let notes = [note(0, kind, What::Write(1), 0), note(1, kind, What::Write(2), CLOCKS_US + 100)];
         let old = held(kind, "string", &["v1"]);
         check(&notes, &[old.clone(), old], (0, 0, 0, 1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Command line of `braid-bench active`.
+//! The command line of `braid-bench active`.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use braid_client::{Arguments, TargetOptions};
 
 /// Help of the subcommand.
 pub const HELP: &str = "
-active: writes on all servers, which take from each other, cuts and heals the links between them
-through proxies of its own, and tells what each holds in the end. A server is HOST:PORT or a
-redis:// address, or a command line to be started as in compare; it must have active-replica yes.
-Braid's servers are linked by active-peers, others by REPLICAOF. Keys have a prefix of the run.
-      --seconds S         how long to write (10)
-      --cuts N            how often links are cut meanwhile (3)
-      --rate N            writes per second in all (1000; 0: as fast as they are answered)
-      --clients N         connections that write, for each server (2)
+active: writes to all of several servers that replicate each other, cuts and restores the links
+between them with its own proxies, and compares the data of all servers at the end. A server is
+HOST:PORT, a redis:// address, or a command line, started as in compare; it must have active-replica
+yes. Braid servers are linked by active-peers, others by REPLICAOF. All keys have the run's prefix.
+      --seconds S         seconds of writing (10)
+      --cuts N            how often links are cut during that time (3)
+      --rate N            writes per second in total (1000; 0: unlimited)
+      --clients N         writing connections per server (2)
       --keys N            keys of each kind (8)
-      --patience S        how long to wait for agreement in the end (30)
-      --proxy-host HOST   where servers reach the proxies (127.0.0.1)
-      --seed N            of everything random
-      --json, --markdown  the result as JSON; the table in Markdown
+      --patience S        seconds to wait for the servers to agree at the end (30)
+      --proxy-host HOST   the proxies' host, as the servers reach it (127.0.0.1)
+      --seed N            seed of the random numbers
+      --json, --markdown  print the result as JSON; the table in Markdown
 ";
 
-/// A server as it was named.
+/// A server as named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
     /// HOST:PORT, or a URI.
@@ -65,10 +65,10 @@ pub enum Request {
     Help,
 }
 
-/// Servers at most: there is a pair of threads for each link.
+/// Maximum number of servers: each link needs a pair of threads.
 const SERVERS_MAX: usize = 8;
 
-/// Parses what follows `active`. Errors are messages for the user.
+/// Parses the words after `active`. Errors are messages for the user.
 pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
     let mut options = Options {
         servers: Vec::new(),
@@ -105,16 +105,16 @@ pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
             "--markdown" => options.form = Form::Markdown,
             // Each server has an address of its own.
             "-h" | "--host" | "-p" | "--port" | "-s" | "--socket" | "-u" | "--uri" => {
-                return Err(format!("{name}: servers are named by words, HOST:PORT or redis://.."));
+                return Err(format!("{name}: a server is HOST:PORT, a redis:// address or a command line"));
             }
             _ if options.target.accept(&name, arguments)? => {}
             _ => return Err(format!("unknown option {name} (--help lists them)")),
         }
     }
     match options.servers.len() {
-        0 | 1 => return Err("active needs two servers at least: braid-bench active A:6379 B:6379".into()),
+        0 | 1 => return Err("active needs at least two servers: braid-bench active A:6379 B:6379".into()),
         2..=SERVERS_MAX => {}
-        count => return Err(format!("{count} servers are too many: {SERVERS_MAX} at most")),
+        count => return Err(format!("too many servers: {count}, at most {SERVERS_MAX}")),
     }
     if options.clients == 0 || options.keys == 0 {
         return Err("--clients and --keys must be at least 1".into());
@@ -123,12 +123,12 @@ pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
         return Err("--rate must not be below 0".into());
     }
     if options.cuts > 0 && options.time.as_secs_f64() / (options.cuts as f64) < 0.1 {
-        return Err(format!("{} cuts need more time: --seconds", options.cuts));
+        return Err(format!("{} cuts need more time: raise --seconds", options.cuts));
     }
     Ok(Request::Run(Box::new(options)))
 }
 
-/// A command line has blanks, or no port.
+/// Distinguishes addresses from command lines: a command line contains blanks or lacks a port.
 fn named(word: String) -> Named {
     let has_port = word.rsplit_once(':').is_some_and(|(host, port)| {
         !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok_and(|port| port > 0)
@@ -172,8 +172,8 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_told() {
         for (words, said) in [
-            (&["a:1"][..], "two servers at least"),
-            (&["a:1", "b:2", "-p", "3"], "named by words"),
+            (&["a:1"][..], "at least two servers"),
+            (&["a:1", "b:2", "-p", "3"], "a server is HOST:PORT"),
             (&["a:1", "b:2", "--seconds", "1", "--cuts", "50"], "more time"),
             (&["a:1", "b:2", "--clients", "0"], "at least 1"),
             (&["a:1", "b:2", "--rate", "-1"], "below 0"),

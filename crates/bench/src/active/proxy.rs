@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Proxies between servers, and the network that they make: links that can be cut and healed.
+//! Proxies between servers, which form a network of links that can be cut and healed.
 //!
-//! Each server reaches each other one through a proxy of that pair. A link is cut as networks are:
-//! by closing its connections and refusing new ones, or in silence, when nothing arrives any more
-//! but connections stay. Whatever arrives was sent: bytes are never changed or left out within a
-//! connection.
+//! Each ordered pair of servers has a proxy of its own. A cut behaves like a network failure:
+//! either connections are closed and new ones refused, or connections stay open and nothing
+//! arrives. Within a connection, bytes are never changed or dropped.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -19,15 +18,15 @@ use std::time::Duration;
 #[repr(u8)]
 pub enum Link {
     Open = 0,
-    /// Connections are closed, and new ones too.
+    /// Existing and new connections are closed.
     Closed = 1,
     /// Nothing passes.
     Silent = 2,
 }
 
-/// Look at the link's state again after so long.
+/// Polling interval of a silent link.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Timeout of a connection to the server behind.
+/// Connection timeout towards the server.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 struct Shared {
@@ -49,23 +48,24 @@ impl Shared {
     }
 }
 
-/// Passes connections on to a server. Ends when dropped.
+/// Forwards connections to a server. Stops when dropped.
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
 }
 
 impl Proxy {
-    /// A proxy at an address of this machine, in front of a server.
+    /// A proxy on a local address, in front of a server.
     pub fn new(host: &str, target: &str) -> Result<Proxy, String> {
         let target = target
             .to_socket_addrs()
             .ok()
             .and_then(|mut found| found.next())
-            .ok_or(format!("{target} has no address"))?;
-        let listener =
-            TcpListener::bind((host, 0)).map_err(|error| format!("no proxy at {host}: {error}"))?;
-        let address = listener.local_addr().map_err(|error| format!("no proxy at {host}: {error}"))?;
+            .ok_or(format!("{target} does not resolve"))?;
+        let listener = TcpListener::bind((host, 0))
+            .map_err(|error| format!("cannot start a proxy at {host}: {error}"))?;
+        let address =
+            listener.local_addr().map_err(|error| format!("cannot start a proxy at {host}: {error}"))?;
         let shared = Arc::new(Shared {
             target,
             state: AtomicU8::new(Link::Open as u8),
@@ -95,7 +95,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.is_over.store(true, SeqCst);
         self.shared.close_all();
-        // Wakes the listening thread.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect_timeout(&self.address, PATIENCE);
     }
 }
@@ -109,19 +109,19 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         if shared.is(Link::Closed) {
             continue;
         }
-        // Without a server the client finds the connection closed, and tries again.
+        // If the server is unreachable, the client finds the connection closed and retries.
         let Ok(server) = TcpStream::connect_timeout(&shared.target, PATIENCE) else { continue };
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
         let handles = (client.try_clone(), server.try_clone(), client.try_clone(), server.try_clone());
         let (Ok(from), Ok(to), Ok(back_to), Ok(back_from)) = handles else { continue };
         {
             let mut open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);
-            // Those that have ended would pile up.
+            // Drops closed sockets, which would pile up.
             open.retain(|socket| socket.peer_addr().is_ok());
             open.extend([client, server]);
         }
         if shared.is(Link::Closed) {
-            // It was cut meanwhile.
+            // The link was cut in the meantime.
             shared.close_all();
         }
         for (from, to) in [(from, to), (back_from, back_to)] {
@@ -131,7 +131,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-/// Copies until one end is closed.
+/// Copies bytes until one end is closed.
 fn copy(mut from: TcpStream, mut to: TcpStream, shared: &Shared) {
     let mut bytes = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut bytes) {
@@ -146,7 +146,7 @@ fn copy(mut from: TcpStream, mut to: TcpStream, shared: &Shared) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// How the servers are cut apart for a time.
+/// A temporary partition of the servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// The side that each server is on.
@@ -155,12 +155,12 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Whether two servers cannot reach each other.
+    /// True if the cut separates two servers.
     pub fn parts(&self, one: usize, other: usize) -> bool {
         self.sides[one] != self.sides[other]
     }
 
-    /// A cut at random that leaves servers on both sides.
+    /// A random cut with servers on both sides.
     pub fn random(servers: usize, random: &mut fastrand::Rng) -> Cut {
         let mut sides: Vec<bool> = (0..servers).map(|_| random.bool()).collect();
         if sides.iter().all(|side| *side == sides[0]) {
@@ -172,7 +172,7 @@ impl Cut {
     }
 }
 
-/// All proxies: `proxies[one][other]` is where `one` reaches `other`.
+/// All proxies: `one` reaches `other` through `proxies[one][other]`.
 pub struct Network {
     proxies: Vec<Vec<Option<Proxy>>>,
     host: String,
@@ -190,7 +190,7 @@ impl Network {
         Ok(Network { proxies, host: host.to_owned() })
     }
 
-    /// Where a server reaches all others: host and port.
+    /// The host and port at which a server reaches each other server.
     pub fn peers(&self, server: usize) -> Vec<(String, u16)> {
         self.proxies[server].iter().flatten().map(|proxy| (self.host.clone(), proxy.port())).collect()
     }
@@ -206,7 +206,7 @@ impl Network {
         }
     }
 
-    /// Heals all of them.
+    /// Heals all links.
     pub fn heal(&self) {
         self.proxies.iter().flatten().flatten().for_each(|proxy| proxy.set(Link::Open));
     }
@@ -216,7 +216,7 @@ impl Network {
 mod tests {
     use super::*;
 
-    /// A server that sends back what it gets.
+    /// An echo server.
     fn echo() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound").to_string();

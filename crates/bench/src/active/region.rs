@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A server of the run: started or found, and pointed at its peers.
+//! A server of the run: started or already running, and pointed at its peers.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,17 @@ use braid_client::{Connection, Info, Target};
 use super::options::{Named, Options};
 use crate::server::Server;
 
-/// How a server is told its peers.
+/// How a server's peers are configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Linking {
-    /// Braid's: a directive, with the value that it had.
+    /// Braid: a directive, with its previous value.
     Directive(String),
     /// REPLICAOF, once for each peer.
     ReplicaOf,
 }
 
-/// Name and version. KeyDB calls its version Redis', and has a section of its own.
+/// The server's name and version. KeyDB reports its version as Redis', but has an INFO field of its
+/// own.
 fn version(info: &Info) -> String {
     let is_keydb = info.get("mvcc_depth").is_some();
     let redis = if is_keydb { "keydb" } else { "redis" };
@@ -26,27 +27,27 @@ fn version(info: &Info) -> String {
     found.unwrap_or_else(|| "a server".into())
 }
 
-/// A server.
+/// A server of the run.
 pub struct Region {
     server: Server,
-    /// As it tells them: `braid 0.1.0`.
+    /// The server's name and version: `braid 0.1.0`.
     pub version: String,
     linking: Linking,
     is_linked: bool,
 }
 
 impl Region {
-    /// Starts or finds the server, and looks whether it can take part.
+    /// Starts or finds the server, and checks that it supports active-active replication.
     pub fn open(named: &Named, options: &Options) -> Result<Region, String> {
         let mut target = options.target.clone();
-        // Replies are read in one form.
+        // The reply parsing here assumes RESP2.
         target.resp3 = false;
         let server = match named {
             Named::Command(command) => Server::start(command, &target.target()?, &[])?,
             Named::Running(address) => {
                 let uri =
                     if address.contains("://") { address.clone() } else { format!("redis://{address}") };
-                target.take_uri(&uri).ok_or_else(|| format!("'{address}' is no address"))?;
+                target.take_uri(&uri).ok_or_else(|| format!("'{address}' is not an address"))?;
                 Server::running(target.target()?)
             }
         };
@@ -56,17 +57,17 @@ impl Region {
         Ok(region)
     }
 
-    /// The server, to connect to.
+    /// The server as a connection target.
     pub fn target(&self) -> &Target {
         &self.server.target
     }
 
-    /// Where it is.
+    /// The server's address.
     pub fn address(&self) -> String {
         self.server.target.address.to_string()
     }
 
-    /// A connection, or why there is none.
+    /// Opens a connection.
     pub fn connect(&self) -> Result<Connection, String> {
         Connection::open(self.target())
             .map_err(|error| braid_client::cannot_connect(&self.target().address, &error))
@@ -98,7 +99,7 @@ impl Region {
         Ok(())
     }
 
-    /// Points it at its peers, and at no others.
+    /// Points the server at exactly these peers.
     pub fn link(&mut self, peers: &[(String, u16)]) -> Result<(), String> {
         let mut connection = self.connect()?;
         self.is_linked = true;
@@ -117,7 +118,7 @@ impl Region {
         Ok(())
     }
 
-    /// Points it where it was pointed before. The proxies are going.
+    /// Restores the server's previous peers, before the proxies go away.
     pub fn unlink(&mut self) {
         if !std::mem::take(&mut self.is_linked) {
             return;
@@ -129,7 +130,7 @@ impl Region {
         };
     }
 
-    /// What it tells about active-active replication: fields of INFO, and their numbers.
+    /// The INFO fields about active-active replication with their numbers.
     pub fn figures(&self) -> Result<BTreeMap<String, f64>, String> {
         let info = Info::parse(&self.told(self.connect()?.expect(&["INFO", "everything"]))?.text());
         let fields = info.with_prefix("active_");

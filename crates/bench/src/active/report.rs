@@ -12,40 +12,40 @@ use super::ledger::Verdict;
 use super::options::{Form, Options};
 use crate::table::Table;
 
-/// A server's part.
+/// A server's part in the result.
 pub struct Part {
     pub address: String,
     pub version: String,
     pub sent: u64,
     pub errors: BTreeMap<String, (u64, String)>,
-    /// Fields of its INFO before and after the run.
+    /// INFO fields before and after the run.
     pub figures: BTreeMap<String, (f64, f64)>,
 }
 
-/// A whole run.
+/// The result of a run.
 pub struct Outcome {
     pub parts: Vec<Part>,
     pub verdicts: BTreeMap<KeyKind, Verdict>,
-    /// Seconds, and the sides of the servers.
+    /// Per cut: begin and end in seconds, the servers' sides, and whether it was silent.
     pub cuts: Vec<(f64, f64, Vec<bool>, bool)>,
     pub seconds: f64,
     pub lags: Lags,
-    /// Seconds from the end of writing until all servers held the same; `None`: they never did.
+    /// Seconds from the last write until all servers agreed; `None`: they never did.
     pub agreed_after: Option<f64>,
     pub is_interrupted: bool,
     pub prefix: String,
 }
 
-/// Fields of INFO that tell of conflicts and what is kept for them. Those that are there are shown.
+/// INFO fields on conflicts and their metadata, shown if present.
 const SHOWN: [&str; 4] = ["type_conflicts", "tombstone_keys", "full_copies_merged", "sent_as_values"];
 
 impl Outcome {
-    /// Whether all servers hold the same, and what was acknowledged.
+    /// True if all servers agree and hold every acknowledged write.
     pub fn is_good(&self) -> bool {
         self.agreed_after.is_some() && self.verdicts.values().all(Verdict::is_good)
     }
 
-    /// The result in the form that was asked for.
+    /// The result in the requested form.
     pub fn shown(&self, options: &Options) -> String {
         match options.form {
             Form::Json => format!("{:#}\n", self.json(options)),
@@ -92,7 +92,7 @@ impl Outcome {
             out += &format!("  {} commands", grouped(part.sent as f64));
             for (name, (before, after)) in &part.figures {
                 if SHOWN.contains(&name.as_str()) {
-                    // What is held now, or has been counted meanwhile.
+                    // Tombstones are a gauge; the other fields are counters.
                     let figure = if name.starts_with("tombstone") { *after } else { after - before };
                     out += &format!("  {} {}", name.replace('_', " "), grouped(figure));
                 }
@@ -119,12 +119,14 @@ impl Outcome {
             (None, _) => "\nTHE SERVERS DIFFER\n".to_owned(),
             (Some(seconds), true) => {
                 format!(
-                    "\nthe servers agree, {seconds:.2} s after the last write, and hold what was acknowledged\n"
+                    "\nthe servers agree, {seconds:.2} s after the last write, and hold all acknowledged \
+                     writes\n"
                 )
             }
             (Some(seconds), false) => {
                 format!(
-                    "\nthe servers agree, {seconds:.2} s after the last write, BUT NOT WITH WHAT WAS ACKNOWLEDGED\n"
+                    "\nthe servers agree, {seconds:.2} s after the last write, BUT NOT WITH THE \
+                     ACKNOWLEDGED WRITES\n"
                 )
             }
         };

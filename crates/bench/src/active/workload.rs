@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients that write on one server each, and note what it has acknowledged.
+//! Clients that each write to one server and record the acknowledged writes.
 //!
-//! Elements are unique over all clients. One is removed by a client of the server that has it, so
-//! the removal has seen the addition. Error replies are counted, and nothing is noted: such a write
-//! may be missing or there.
+//! Elements are unique across all clients. An element is removed only by a client of a server that
+//! has it, so the removal has seen the addition. Error replies are counted but not recorded: such a
+//! write may or may not have taken effect.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -18,24 +18,24 @@ use fastrand::Rng;
 use super::kinds::{KeyKind, name, second};
 use super::ledger::{Note, What};
 
-/// Elements that a client remembers to remove.
+/// Maximum number of elements that a client remembers for removal.
 const REMEMBERED: usize = 2_000;
-/// Deletes of keys written once begin when there are so many.
+/// Deletion of write-once keys starts when there are this many.
 const ONCE_MIN: usize = 8;
-/// Fields of hashes and sorted sets that count.
+/// Counter fields per hash and sorted set.
 const FIELDS: u8 = 3;
-/// Longest sleep until a write is due.
+/// Maximum sleep until a write is due.
 const NAP: Duration = Duration::from_millis(20);
 
-/// What all clients share.
+/// State shared by all clients.
 pub struct Shared {
     pub start: Instant,
     pub stop: AtomicBool,
     pub prefix: String,
-    /// Keys of each kind.
+    /// Number of keys per kind.
     pub keys: u32,
     next: AtomicU64,
-    /// Keys that were written once and not deleted yet.
+    /// Write-once keys that have not been deleted yet.
     once: Mutex<Vec<u32>>,
 }
 
@@ -61,7 +61,7 @@ impl Shared {
     }
 }
 
-/// What a client has done.
+/// A client's results.
 #[derive(Default)]
 pub struct Done {
     pub notes: Vec<Note>,
@@ -70,12 +70,12 @@ pub struct Done {
     pub errors: BTreeMap<String, (u64, String)>,
 }
 
-/// An element that is known to be there.
+/// An element known to be present.
 struct Known {
     kind: KeyKind,
     key: u32,
     element: u64,
-    /// Of a stream's entry.
+    /// The entry ID of a stream element.
     id: String,
 }
 
@@ -94,8 +94,7 @@ impl<'s> Client<'s> {
         Client { server, connection, shared, random, known: VecDeque::new(), done: Done::default() }
     }
 
-    /// Writes until it is told to stop, or an error other than an error reply. `each`: the time
-    /// between two writes.
+    /// Writes until told to stop or until a connection error. `each`: time between two writes.
     pub fn run(mut self, each: Duration) -> Result<Done, String> {
         let mut due = Instant::now();
         while !self.shared.stop.load(Relaxed) {
@@ -104,7 +103,7 @@ impl<'s> Client<'s> {
                 std::thread::sleep(wait.min(NAP));
                 continue;
             }
-            // What a slow server has missed is not made up for.
+            // Do not catch up on more than ten writes after a stall.
             due = (due + each).max(Instant::now() - each * 10);
             self.act()?;
         }
@@ -151,7 +150,7 @@ impl<'s> Client<'s> {
         self.done.notes.push(Note { server: self.server, kind, key, what, sent, done });
     }
 
-    /// Sends a command, and notes it if it succeeds.
+    /// Sends a command, and records the write if it succeeds.
     fn write(&mut self, kind: KeyKind, key: u32, what: What, words: &[&str]) -> Result<(), String> {
         let sent = self.shared.now();
         if self.ask(words)?.is_some() {
@@ -205,7 +204,7 @@ impl<'s> Client<'s> {
         Ok(())
     }
 
-    /// Removes something that this client has added, or pops what is at a list's end.
+    /// Removes an element that this client has added, or pops one from an end of a list.
     fn remove(&mut self) -> Result<(), String> {
         if self.random.u8(..6) == 0 {
             return self.pop();
@@ -226,7 +225,7 @@ impl<'s> Client<'s> {
             _ => &["LREM", &full, "1", &text],
         };
         let sent = self.shared.now();
-        // One that is not there was popped, or is lost: then the judgement finds it.
+        // A missing element was popped or is lost; the verdict will tell.
         if self.ask(words)?.and_then(|reply| reply.integer()) == Some(1) {
             self.note(kind, key, What::Remove(element), sent);
         }
@@ -244,7 +243,7 @@ impl<'s> Client<'s> {
         Ok(())
     }
 
-    /// Writes a key of its own, of any type, or deletes one.
+    /// Writes a new write-once key of any type, or deletes one.
     fn write_once(&mut self) -> Result<(), String> {
         let old = {
             let mut once = self.shared.once.lock().unwrap_or_else(PoisonError::into_inner);
@@ -261,7 +260,7 @@ impl<'s> Client<'s> {
             if self.ask(&[command, &full])?.and_then(|reply| reply.integer()) == Some(1) {
                 self.note(KeyKind::Deleted, key, What::Delete, sent);
             } else {
-                // It has not come here yet.
+                // The key has not arrived at this server yet.
                 self.shared.once.lock().unwrap_or_else(PoisonError::into_inner).push(key);
             }
             return Ok(());
@@ -302,7 +301,7 @@ impl<'s> Client<'s> {
         Ok(())
     }
 
-    /// Any write to a key that others write to. Mostly of the key's own type.
+    /// A random write to a contended key, mostly of the key's own type.
     fn mix(&mut self) -> Result<(), String> {
         let key = self.key();
         let full = self.full(KeyKind::Mixed, key);
@@ -326,7 +325,7 @@ impl<'s> Client<'s> {
         let sent = self.shared.now();
         let reply = self.connection.command(&words).map_err(|error| error.to_string())?;
         self.done.sent += 1;
-        // That the key has another type, or holds no number, is part of the game.
+        // Errors about a wrong type or a non-number are expected.
         if !matches!(reply, Value::Error(_)) {
             self.note(KeyKind::Mixed, key, What::Other, sent);
         }
@@ -334,7 +333,8 @@ impl<'s> Client<'s> {
     }
 }
 
-/// Commands on mixed keys, by type. Results must not depend on the server that runs them alone.
+/// Commands on mixed keys, by type. Their results must not depend only on the server that runs
+/// them.
 const MIXED: [&[&str]; 6] = [
     &[
         "SET KEY ELEMENT",

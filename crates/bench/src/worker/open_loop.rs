@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The open loop: requests are due at fixed times, whatever the server does.
+//! The open loop: requests are due at fixed times, regardless of the server's speed.
 //!
-//! Of one server, connection after connection has the next one. Of a cluster, a request is drawn
-//! when it is due and waits for a connection to its key's primary; one that is redirected keeps its
-//! time.
+//! With a single server, the connections take turns. With a cluster, a request is drawn when it is
+//! due and waits for a connection to its key's primary; a redirected request keeps its due time.
 //!
-//! HOT PATH: as `worker.rs`.
+//! HOT PATH: as in `worker.rs`.
 
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use braid_net::poller::Interest;
 
 impl Worker {
     pub(super) fn open_loop(&mut self, run: &mut Run<'_>, rate: Rate) -> Result<(), Failure> {
-        // Wakes exactly when due, not when it suits the scheduler: a late generator looks like a
+        // Minimal timer slack, to wake exactly when a request is due: a late generator looks like a
         // slow server.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let mean_gap = self.threads as f64 * 1e9 / rate.per_second;
@@ -30,7 +29,7 @@ impl Worker {
         let mut turn = 0;
         let mut touched: Vec<usize> = Vec::new();
         let mut drain = Drain::default();
-        // As many have been due as were asked for; all of them are sent.
+        // Set once all requested requests have been due; those will still be sent.
         let mut exhausted = false;
         loop {
             let now = run.nanos(Ticks::now());
@@ -57,8 +56,8 @@ impl Worker {
                 self.connections[place].send_due(run)?;
                 self.connections[place].watch(&self.poller, place as u64)?;
             }
-            // Requests that could not be sent within a duration are not sent any more; they have
-            // waited at least until now.
+            // Requests that could not be sent within the duration are dropped; they have waited at
+            // least until now.
             let is_over = run.ended || exhausted && !self.has_due(run);
             if is_over && self.connections.iter().all(|connection| connection.under_way == 0) {
                 break;
@@ -85,13 +84,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether requests are due that have not been sent.
+    /// True if due requests are unsent.
     fn has_due(&self, run: &Run<'_>) -> bool {
         run.router.as_ref().is_some_and(Router::has_requests)
             || self.connections.iter().any(|connection| !connection.due.is_empty())
     }
 
-    /// A request is due at `next`.
+    /// Handles a request that is due at `next`.
     fn make_due(&mut self, run: &mut Run<'_>, turn: usize, next: u64, now: u64) {
         let most = run.pass.pipeline;
         let can_be_sent = match &mut run.router {
@@ -112,8 +111,8 @@ impl Worker {
         }
     }
 
-    /// Of a cluster: sends what waits on connections to where it belongs, as far as their pipelines
-    /// have room, from another one each time.
+    /// Cluster: sends queued requests on connections to their primaries, as far as the pipelines
+    /// have room, starting with a different connection each time.
     fn send_routed(&mut self, run: &mut Run<'_>, turn: usize) -> Result<(), Failure> {
         if run.router.as_mut().is_some_and(Router::has_new_nodes) {
             self.open_to_new_nodes()?;
@@ -197,7 +196,8 @@ impl Connection {
             run.recorder.flush_live(replies, now);
             result.map_err(|_| malformed(bytes))?;
             let answered = replies + redirected;
-            self.under_way = self.under_way.checked_sub(answered).ok_or("more replies than requests")?;
+            self.under_way =
+                self.under_way.checked_sub(answered).ok_or("the server sent more replies than requests")?;
             if count < buffer.len() {
                 return Ok(());
             }

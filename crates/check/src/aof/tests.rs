@@ -38,7 +38,7 @@ impl Folder {
         command.args(arguments.iter().map(|word| word.replace("DIR/", &path)));
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok();
         let mut child = child?;
-        // The program may end without reading it.
+        // The program may end without reading its input.
         let _ = child.stdin.take().expect("a pipe").write_all(answer.as_bytes());
         let output = child.wait_with_output().expect("it ends");
         let text = String::from_utf8_lossy(&output.stdout).replace(&path, "DIR/");
@@ -124,8 +124,8 @@ fn usage() {
         ),
         (&["--fix", "a", "b", "c"], 1, "Usage: "),
         (&["--help"], 0, "Usage: "),
-        (&["DIR/"], 1, "Cannot read file DIR/: it is a directory; name the manifest in it\n"),
-        (&["--nonsense"], 1, "braid-check-aof: unknown option or no file: '--nonsense'\nUsage: "),
+        (&["DIR/"], 1, "Cannot read file DIR/: it is a directory; give the manifest in it\n"),
+        (&["--nonsense"], 1, "braid-check-aof: unknown option or missing file: '--nonsense'\nUsage: "),
         (&["DIR/nosuch"], 1, "Cannot open file DIR/nosuch: No such file or directory\n"),
         (&["--truncate-to-timestamp", "1x", "DIR/x"], 1, "Invalid timestamp, aborting...\n"),
     ] {
@@ -190,7 +190,7 @@ fn the_zeros_of_a_dump_without_a_checksum_are_its_own() {
     }
 }
 
-/// A dump with a key in it.
+/// A dump with one key.
 fn dump() -> Vec<u8> {
     dump_with(true)
 }
@@ -243,7 +243,7 @@ fn several_files() {
         code == 1 && said.ends_with("Failed to truncate AOF a.1.incr.aof because it is not the last file\n"),
         "{said}"
     );
-    // That is, the last one with any data: a rewrite had begun.
+    // This means the last one with any data: a rewrite had begun.
     folder.write("a.1.incr.aof", format!("{PING}*"));
     folder.write("a.2.incr.aof", [0; 100]);
     let (code, said) = folder.run(&["--fix", "DIR/a.manifest"], "y");
@@ -299,7 +299,7 @@ fn damaged_files_beside_the_stock_program() {
     assert!(compared > 100, "{compared}");
 }
 
-/// Masks the second byte of an invalid line end: beyond the end of a file the stock program shows
+/// Masks the second byte of an invalid line end: past the end of a file the stock program shows
 /// an undefined byte.
 fn masked(text: &str) -> String {
     let lines = text.lines().map(|line| match line.contains("Expected \\r\\n, got: ") {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is to be done for a key of a snapshot, and for a change of a stream.
+//! Turns the keys of a snapshot and the changes of a stream into requests to the target cluster.
 //!
-//! Changes of one slot stay in their order; a transaction stays one. Changes that concern all keys
-//! of the primary (FLUSHALL) concern its slots alone here.
+//! Changes to one slot keep their order; a transaction within one slot stays a transaction. Changes
+//! to all keys of the primary (FLUSHALL) apply here only to that primary's slots.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,14 +14,14 @@ use super::Source;
 use super::link::Loaded;
 use super::target::{Item, Router, Tolerance};
 
-/// Applies what comes from one primary.
+/// Applies the snapshot and stream of one primary.
 pub(super) struct Applier<'s> {
     router: Router,
     source: &'s Source,
     db: u64,
-    /// Databases that were named.
+    /// Databases seen so far.
     databases: BTreeSet<u64>,
-    /// The changes of a transaction that has begun.
+    /// The changes of the open transaction.
     transaction: Option<Vec<Item>>,
 }
 
@@ -32,12 +32,12 @@ impl<'s> Applier<'s> {
         Ok(Applier { router, source, db: 0, databases: BTreeSet::from([0]), transaction: None })
     }
 
-    /// Whether something is still to be sent.
+    /// True if changes are still queued.
     pub(super) fn is_pending(&self) -> bool {
         self.router.is_pending()
     }
 
-    /// Sends everything, and waits until it is done.
+    /// Sends all queued changes, and waits until they are applied.
     pub(super) fn flush(&mut self) -> Result<(), String> {
         self.router.flush()
     }
@@ -47,7 +47,7 @@ impl<'s> Applier<'s> {
         self.databases.insert(db);
     }
 
-    /// Takes a part of a snapshot.
+    /// Applies a record of the snapshot.
     pub(super) fn load(&mut self, record: Loaded<'_>) -> Result<(), String> {
         match record {
             Loaded::Database(db) => self.select(db),
@@ -72,7 +72,7 @@ impl<'s> Applier<'s> {
         Ok(())
     }
 
-    /// Takes a change.
+    /// Applies a change from the stream.
     pub(super) fn apply(&mut self, words: Words) -> Result<(), String> {
         let name = words[0].to_ascii_lowercase();
         match name.as_slice() {
@@ -89,7 +89,7 @@ impl<'s> Applier<'s> {
             b"exec" => return self.execute(),
             b"flushall" | b"flushdb" => return self.remove_all(name == b"flushall"),
             b"function" => return self.function(words),
-            b"swapdb" => return Err("SWAPDB cannot be followed".into()),
+            b"swapdb" => return Err("SWAPDB cannot be replicated".into()),
             _ => {}
         }
         self.source.state.changes.fetch_add(1, Relaxed);
@@ -110,8 +110,8 @@ impl<'s> Applier<'s> {
         Ok(())
     }
 
-    /// The end of a transaction. One whose keys are of several slots (a script's) has to be taken
-    /// apart.
+    /// Ends a transaction. A transaction whose keys are in several slots (from a script) is split
+    /// up.
     fn execute(&mut self) -> Result<(), String> {
         let items = self.transaction.take().unwrap_or_default();
         let Some(first) = items.first() else { return Ok(()) };
@@ -132,7 +132,7 @@ impl<'s> Applier<'s> {
     /// Removes all keys of this primary's slots.
     fn remove_all(&mut self, everywhere: bool) -> Result<(), String> {
         if self.transaction.is_some() {
-            return Err("FLUSHALL in a transaction cannot be followed".into());
+            return Err("FLUSHALL in a transaction cannot be replicated".into());
         }
         self.source.state.changes.fetch_add(1, Relaxed);
         let databases: Vec<u64> =
@@ -145,10 +145,10 @@ impl<'s> Applier<'s> {
         Ok(())
     }
 
-    /// Every primary tells of the same libraries.
+    /// Every primary sends the same libraries, so errors are ignored.
     fn function(&mut self, mut words: Words) -> Result<(), String> {
         if self.transaction.is_some() {
-            return Err("FUNCTION in a transaction cannot be followed".into());
+            return Err("FUNCTION in a transaction cannot be replicated".into());
         }
         self.source.state.changes.fetch_add(1, Relaxed);
         let has_replace = words.iter().any(|word| word.eq_ignore_ascii_case(b"replace"));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The connection to a primary: its snapshot, and then its stream, as a replica receives them.
+//! The connection to a primary: receives its snapshot and then its stream, as a replica does.
 //!
-//! What is acknowledged has been applied. A connection that is lost is made again where the stream
-//! was left; if the primary has no more what came since, that is the end.
+//! Acknowledged changes have been applied. A lost connection is re-established at the same offset;
+//! if the primary's backlog no longer reaches back that far, the import fails.
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
@@ -12,41 +12,41 @@ use braid_client::reply::{ParseError, Reply};
 use braid_client::{Stream, Target, cannot_connect};
 use braid_rdb::{FileReader, RdbType, Record};
 
-/// How long a read waits before something else is looked at.
+/// Timeout of a read, after which other work gets a turn.
 const NAP: Duration = Duration::from_millis(5);
-/// How often the offset is acknowledged.
+/// Interval of acknowledgements.
 const ACKNOWLEDGED: Duration = Duration::from_millis(500);
-/// A primary sends something every ten seconds at least.
+/// Timeout of a silent primary. A primary sends something at least every ten seconds.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How long a lost connection is tried again.
+/// Time limit for reconnecting.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes received at once.
+/// Receive size in bytes.
 const CHUNK: usize = 256 * 1024;
-/// Changes that are applied at once, in bytes of the stream.
+/// Changes applied per call, in bytes of the stream.
 const BATCH: usize = 1 << 20;
 
-/// What a snapshot has.
+/// A record of a snapshot.
 pub(super) enum Loaded<'a> {
     Database(u64),
     Function(Vec<u8>),
     Key { name: &'a [u8], kind: RdbType, value: &'a [u8], version: u16, expire_at: Option<i64> },
 }
 
-/// A connection.
+/// A connection to a primary.
 pub(super) struct Link {
     target: Target,
     stream: Stream,
-    /// Received, and not used from `used` on.
+    /// Received bytes; those from `used` on are unprocessed.
     received: Vec<u8>,
     used: usize,
-    /// The primary's history, and up to where it is used.
+    /// The primary's replication ID, and the offset processed so far.
     history: String,
     offset: u64,
     acknowledged: Instant,
     heard: Instant,
 }
 
-/// The socket, for the reader of snapshots: waits for bytes.
+/// The socket as a blocking reader for the snapshot.
 struct Waiting {
     stream: Stream,
     first: Vec<u8>,
@@ -74,14 +74,14 @@ fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-/// Where the snapshot ends.
+/// How the end of the snapshot is marked.
 enum Form {
     Length(u64),
     Mark([u8; 40]),
 }
 
 impl Link {
-    /// Connects and asks for everything.
+    /// Connects and requests a full sync.
     pub(super) fn open(target: &Target) -> Result<Link, String> {
         let mut link = Link::connect(target)?;
         let answer = link.ask(&["PSYNC", "?", "-1"])?;
@@ -91,7 +91,7 @@ impl Link {
                 (link.history, link.offset) = (history.to_owned(), offset);
                 Ok(link)
             }
-            _ => Err(format!("it does not let itself be followed: {answer}")),
+            _ => Err(format!("it refuses to replicate: {answer}")),
         }
     }
 
@@ -120,7 +120,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Up to where the stream has been used.
+    /// The offset of the stream processed so far.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
@@ -135,13 +135,13 @@ impl Link {
         Ok(())
     }
 
-    /// Sends a command; the line that answers it.
+    /// Sends a command and returns the line that answers it.
     fn ask(&mut self, words: &[&str]) -> Result<String, String> {
         self.send(words)?;
         self.line()
     }
 
-    /// The next line that is not empty: empty ones say that it takes time.
+    /// The next non-empty line. Empty lines are keep-alives.
     fn line(&mut self) -> Result<String, String> {
         loop {
             let rest = &self.received[self.used..];
@@ -157,7 +157,7 @@ impl Link {
         }
     }
 
-    /// Receives more. Whether something has come.
+    /// Receives more. True if bytes arrived.
     fn fill(&mut self) -> io::Result<bool> {
         if self.used > 0 {
             self.received.drain(..self.used);
@@ -168,13 +168,15 @@ impl Link {
         let read = self.stream.read(&mut self.received[old..]);
         self.received.truncate(old + *read.as_ref().unwrap_or(&0));
         match read {
-            Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it has closed the connection")),
+            Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")),
             Ok(_) => {
                 self.heard = Instant::now();
                 Ok(true)
             }
             Err(error) if is_later(&error) && self.heard.elapsed() < SILENCE => Ok(false),
-            Err(error) if is_later(&error) => Err(io::Error::new(io::ErrorKind::TimedOut, "it is silent")),
+            Err(error) if is_later(&error) => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, "it stopped sending"))
+            }
             Err(error) => Err(error),
         }
     }
@@ -187,10 +189,10 @@ impl Link {
         let line = self.line()?;
         let form = match line.strip_prefix('$').map(|text| (text.strip_prefix("EOF:"), text.parse())) {
             Some((Some(mark), _)) => {
-                Form::Mark(mark.as_bytes().try_into().map_err(|_| format!("no mark: {line}"))?)
+                Form::Mark(mark.as_bytes().try_into().map_err(|_| format!("invalid end mark: {line}"))?)
             }
             Some((None, Ok(len))) => Form::Length(len),
-            _ => return Err(format!("no snapshot comes: {line}")),
+            _ => return Err(format!("it sends no snapshot: {line}")),
         };
         let first = self.received.split_off(self.used);
         let input = Waiting { stream: self.stream, first };
@@ -209,9 +211,7 @@ impl Link {
                     let told = reader.name().escape_ascii().to_string();
                     let entry = reader.raw_entry(kind, usize::MAX >> 8);
                     let Some((name, value)) = entry else {
-                        return Err(format!(
-                            "its snapshot: key {told} has a value of no known type ({kind:?})"
-                        ));
+                        return Err(format!("its snapshot: key {told} has an unknown type ({kind:?})"));
                     };
                     take(Loaded::Key { name, kind, value, version, expire_at })?;
                 }
@@ -228,17 +228,17 @@ impl Link {
                 link.fill().map_err(|error| error.to_string())?;
             }
             if link.received[..mark.len()] != mark {
-                return Err("its snapshot does not end where it should".into());
+                return Err("its snapshot has no valid end".into());
             }
             link.used = mark.len();
         }
-        // Some begin the stream only now.
+        // Some primaries start the stream only after an acknowledgement.
         link.acknowledge(true)?;
         Ok(link)
     }
 
-    /// Receives changes for a moment, and hands each to `take`. Whether the primary wants to know
-    /// how far we are.
+    /// Receives the available changes and passes each to `take`. True if the primary asked for an
+    /// acknowledgement.
     pub(super) fn receive(
         &mut self,
         mut take: impl FnMut(Vec<Vec<u8>>) -> Result<(), String>,
@@ -256,7 +256,7 @@ impl Link {
                 Ok((change, len)) => {
                     self.used += len;
                     self.offset += len as u64;
-                    let words = words(change).ok_or("its stream is not understood")?;
+                    let words = words(change).ok_or("its replication stream is invalid")?;
                     let is_question = |words: &[Vec<u8>]| {
                         words.len() > 1
                             && words[0].eq_ignore_ascii_case(b"replconf")
@@ -269,24 +269,24 @@ impl Link {
                     take(words)?;
                 }
                 Err(ParseError::Incomplete) => break,
-                Err(ParseError::Malformed(_)) => return Err("its stream is not understood".into()),
+                Err(ParseError::Malformed(_)) => return Err("its replication stream is invalid".into()),
             }
         }
         Ok(wants_answer)
     }
 
-    /// Says how far we are, if it is time.
+    /// Acknowledges the offset if the primary asked for it or the interval is over.
     pub(super) fn acknowledge(&mut self, is_asked: bool) -> Result<(), String> {
         if is_asked || self.acknowledged.elapsed() > ACKNOWLEDGED {
             self.acknowledged = Instant::now();
             let offset = self.offset.to_string();
-            // A connection that is lost shows at the next read.
+            // A lost connection shows at the next read.
             let _ = self.send(&["REPLCONF", "ACK", &offset]);
         }
         Ok(())
     }
 
-    /// Connects again, and goes on where the stream was left.
+    /// Reconnects and resumes the stream.
     fn resume(&mut self, why: &io::Error) -> Result<(), String> {
         let begin = Instant::now();
         let mut last = why.to_string();
@@ -294,16 +294,18 @@ impl Link {
             match self.reconnect() {
                 Ok(true) => return Ok(()),
                 Ok(false) => {
-                    return Err(format!("the connection was lost ({why}), and what came since is lost"));
+                    return Err(format!(
+                        "the connection was lost ({why}), and later changes are no longer in its backlog"
+                    ));
                 }
                 Err(error) => last = error,
             }
             std::thread::sleep(Duration::from_millis(200));
         }
-        Err(format!("the connection was lost ({why}) and is not to be had again: {last}"))
+        Err(format!("the connection was lost ({why}) and cannot be restored: {last}"))
     }
 
-    /// Whether the primary has what comes next.
+    /// Reconnects. False if the primary cannot resume the stream.
     fn reconnect(&mut self) -> Result<bool, String> {
         let mut link = Link::connect(&self.target)?;
         let next = (self.offset + 1).to_string();
@@ -321,7 +323,7 @@ impl Link {
     }
 }
 
-/// A change's words.
+/// The words of a change.
 fn words(change: Reply) -> Option<Vec<Vec<u8>>> {
     let Reply::Array(items) = change else { return None };
     let word = |item: Reply| match item {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Takes over the keys of another cluster, or of a server, while it is used: each of its primaries
-//! is followed by replication, everything is written here, and at the cut-over writes wait there
-//! until the last of them is here.
+//! Imports the keys of another cluster, or of a single server, while it is in use: follows each of
+//! its primaries by replication and applies everything here. At the cut-over, writes pause there
+//! until the last change is here.
 //!
-//! A thread for each primary: [`link`] receives its snapshot and its stream, [`apply`] says what is
-//! to be done, [`target`] does it. Nothing is changed at the other cluster but that writes wait
-//! there. What arrives is written by ordinary commands, so this side needs no rights of its own.
+//! One thread per primary: [`link`] receives its snapshot and stream, [`apply`] turns them into
+//! requests, [`target`] sends those. The other cluster is not changed, apart from the pause of
+//! writes. Incoming data is written by ordinary commands, so this side needs no special
+//! permissions.
 
 mod apply;
 mod link;
@@ -28,16 +29,17 @@ use crate::nodes::Nodes;
 use crate::options::{CutOver, Import};
 use crate::progress::Progress;
 
-/// How often the state of things is looked at.
+/// Polling interval.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// How often it is told.
+/// Interval of progress messages.
 const TOLD: Duration = Duration::from_secs(1);
-/// No write waits before all primaries are so close: bytes of the stream.
+/// Writes are not paused before the total lag is below this many bytes of the streams.
 const CLOSE: u64 = 1 << 20;
-/// How long writes wait at the other cluster after the cut-over: until it is stopped.
+/// How long writes stay paused at the other cluster after the cut-over: time for the operator to
+/// shut it down.
 const AFTERWARDS: Duration = Duration::from_secs(24 * 3_600);
 
-/// A primary that is followed.
+/// A followed primary.
 pub(crate) struct Source {
     pub(crate) target: Target,
     pub(crate) label: String,
@@ -46,27 +48,27 @@ pub(crate) struct Source {
     pub(crate) state: State,
 }
 
-/// How far it is.
+/// The progress of a primary's import.
 #[derive(Default)]
 pub(crate) struct State {
-    /// Keys of the snapshot that are here.
+    /// Keys of the snapshot imported so far.
     pub(crate) keys: AtomicU64,
-    /// Changes that are here.
+    /// Changes imported so far.
     pub(crate) changes: AtomicU64,
-    /// Up to where the stream is here.
+    /// The imported offset of the stream.
     pub(crate) offset: AtomicU64,
-    /// The snapshot is here.
+    /// The snapshot has been imported.
     pub(crate) follows: AtomicBool,
-    /// Writes wait for the rest. A stock primary whose writers are paused keeps the end of its
-    /// stream back until it is acknowledged anew.
+    /// Writes are paused, waiting for the rest. A stock primary whose writers are paused holds back
+    /// the end of its stream until it gets another acknowledgement.
     pub(crate) is_last: AtomicBool,
-    /// Why it has ended.
+    /// The error that ended it.
     pub(crate) failure: Mutex<Option<String>>,
 }
 
-/// Does all of it. What is printed at the end.
+/// Runs the whole import. Returns the text to print.
 pub fn run(options: &TargetOptions, wish: &Import) -> Result<String, String> {
-    // Types of values, for the snapshots.
+    // The data types of values in snapshots.
     braid_types::register();
     let mut cluster = Cluster::open(options)?;
     check_target(&mut cluster, wish)?;
@@ -96,7 +98,8 @@ pub fn run(options: &TargetOptions, wish: &Import) -> Result<String, String> {
     Ok(outcome)
 }
 
-/// Everything must have a place here, and nothing may be lost.
+/// Checks that all slots have an owner here, and that no existing keys would be overwritten
+/// unasked.
 fn check_target(cluster: &mut Cluster, wish: &Import) -> Result<(), String> {
     let nodes = cluster.nodes()?;
     if !nodes.uncovered().is_empty() {
@@ -106,7 +109,7 @@ fn check_target(cluster: &mut Cluster, wish: &Import) -> Result<(), String> {
         let keys = cluster.ask(node, &["DBSIZE"])?.integer().unwrap_or(0);
         if keys > 0 && !wish.replace {
             return Err(format!(
-                "{} has {} already: --replace says that they may be overwritten",
+                "{} already has {}: use --replace to overwrite them",
                 node.address(),
                 plural(keys as usize, "key")
             ));
@@ -115,7 +118,7 @@ fn check_target(cluster: &mut Cluster, wish: &Import) -> Result<(), String> {
     Ok(())
 }
 
-/// The primaries of the other cluster; a server that is in none is its own.
+/// The primaries of the other cluster; a server without a cluster is its own primary.
 fn sources(options: &TargetOptions, wish: &Import) -> Result<Vec<Source>, String> {
     let there = |host: &str, port: u16| -> Result<Target, String> {
         let login = TargetOptions {
@@ -125,7 +128,7 @@ fn sources(options: &TargetOptions, wish: &Import) -> Result<Vec<Source>, String
             ..options.clone()
         };
         let mut target = gather::place(&login, host, port)?;
-        // What this side's login is in the environment is not that side's.
+        // This side's login from the environment does not apply to the other side.
         (target.user, target.password) = (wish.user.clone(), wish.password.clone());
         Ok(target)
     };
@@ -151,7 +154,10 @@ fn sources(options: &TargetOptions, wish: &Import) -> Result<Vec<Source>, String
     let mut sources = Vec::new();
     for node in nodes.primaries().into_iter().filter(|node| !node.slots.is_empty()) {
         if node.has_open_slots {
-            return Err(format!("slots of {} are being moved: wait until they have", node.address()));
+            return Err(format!(
+                "slots of {} are being moved: wait until the moves are over",
+                node.address()
+            ));
         }
         sources.push(Source {
             target: there(&node.host, node.port)?,
@@ -163,14 +169,14 @@ fn sources(options: &TargetOptions, wish: &Import) -> Result<Vec<Source>, String
     Ok(sources)
 }
 
-/// Follows one primary until the end.
+/// Follows one primary until the import ends.
 fn follow(options: &TargetOptions, source: &Source, ended: &AtomicBool) -> Result<(), String> {
     let target = target::Router::open(options)?;
     let mut applier = apply::Applier::new(target, source)?;
     let link = link::Link::open(&source.target)?;
     let mut link = link.snapshot(|record| {
         if ended.load(SeqCst) {
-            return Err("it was ended".into());
+            return Err("it was cancelled".into());
         }
         applier.load(record)
     })?;
@@ -188,7 +194,7 @@ fn follow(options: &TargetOptions, source: &Source, ended: &AtomicBool) -> Resul
     Ok(())
 }
 
-/// Tells how far it is, and cuts over.
+/// Reports progress, and cuts over.
 fn watch(sources: &[Source], wish: &Import, stop: &AtomicBool) -> Result<String, String> {
     let progress = Progress::new("primaries", sources.len() as u64);
     let begin = Instant::now();
@@ -201,7 +207,7 @@ fn watch(sources: &[Source], wish: &Import, stop: &AtomicBool) -> Result<String,
     loop {
         check(sources)?;
         if stop.load(SeqCst) {
-            return Err("ended before the cut-over; nothing has changed at the other cluster".into());
+            return Err("stopped before the cut-over; nothing has changed at the other cluster".into());
         }
         let follow = sources.iter().all(|source| source.state.follows.load(SeqCst));
         let behind = if follow { Some(behind(sources, &mut controls)?) } else { None };
@@ -238,7 +244,7 @@ fn watch(sources: &[Source], wish: &Import, stop: &AtomicBool) -> Result<String,
         let done = control.expect(&words);
         if cut.is_ok() {
             done.map_err(|error| {
-                format!("everything is here, but {} may take writes again: {error}", source.label)
+                format!("all data is here, but {} may accept writes again: {error}", source.label)
             })?;
         }
     }
@@ -247,8 +253,9 @@ fn watch(sources: &[Source], wish: &Import, stop: &AtomicBool) -> Result<String,
         grouped(sources.iter().map(|source| count(&source.state).load(Relaxed)).sum::<u64>() as f64)
     };
     Ok(format!(
-        "everything is here: {} keys and {} changes of {} in {:.1} s; writes have waited for {:.0} ms\n\
-         writes wait at the other cluster for a day, or until CLIENT UNPAUSE: have clients come here, and stop it\n",
+        "all data is here: {} keys and {} changes of {} in {:.1} s; writes waited for {:.0} ms\nthe other \
+         cluster holds writes back for a day, or until CLIENT UNPAUSE: switch the clients over, then stop \
+         it\n",
         sum(|state| &state.keys),
         sum(|state| &state.changes),
         if sources.len() == 1 { "1 primary".to_owned() } else { format!("{} primaries", sources.len()) },
@@ -270,37 +277,37 @@ fn state(sources: &[Source], behind: Option<u64>) -> String {
     )
 }
 
-/// Whether all are still followed.
+/// Returns an error if the import from any primary has failed.
 fn check(sources: &[Source]) -> Result<(), String> {
     for source in sources {
         let failure = source.state.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(failure) = &*failure {
             return Err(format!(
-                "{failure}. Nothing has changed at the other cluster; begin anew with --replace, or with an \
-                 empty cluster"
+                "{failure}. Nothing has changed at the other cluster; start again with --replace, or with \
+                 an empty cluster"
             ));
         }
     }
     Ok(())
 }
 
-/// Where the streams of all primaries are now.
+/// The current stream offsets of all primaries.
 fn ends(sources: &[Source], controls: &mut [Connection]) -> Result<Vec<u64>, String> {
     let end = |(source, control): (&Source, &mut Connection)| {
         let info = control.expect(&["INFO", "replication"]);
         let info = info.map_err(|error| format!("{}: {error}", source.label))?;
         let info = braid_client::Info::parse(&info.text());
         if info.get("role") != Some("master") {
-            return Err(format!("{} is no primary any more", source.label));
+            return Err(format!("{} is no longer a primary", source.label));
         }
         info.get("master_repl_offset")
             .and_then(|text| text.parse().ok())
-            .ok_or_else(|| format!("{} does not tell how far its stream is", source.label))
+            .ok_or_else(|| format!("{} does not report its replication offset", source.label))
     };
     sources.iter().zip(controls).map(end).collect()
 }
 
-/// Bytes that are not here yet.
+/// The total lag in bytes.
 fn behind(sources: &[Source], controls: &mut [Connection]) -> Result<u64, String> {
     let ends = ends(sources, controls)?;
     let behind = |(source, end): (&Source, u64)| end.saturating_sub(source.state.offset.load(SeqCst));
@@ -311,9 +318,9 @@ fn pause(time: Duration) -> Vec<String> {
     vec!["CLIENT".into(), "PAUSE".into(), time.as_millis().to_string(), "WRITE".into()]
 }
 
-/// Has writes wait at the other cluster, and waits until everything is here.
+/// Pauses writes at the other cluster, and waits until everything is here.
 fn cut_over(sources: &[Source], controls: &mut [Connection], timeout: Duration) -> Result<(), String> {
-    // Longer than we wait: the last change must not come after we have looked.
+    // The pause outlasts our wait: no change may arrive after the last check.
     let held = timeout + Duration::from_secs(5);
     for (source, control) in sources.iter().zip(controls.iter_mut()) {
         control.expect(&pause(held)).map_err(|error| format!("{}: CLIENT PAUSE: {error}", source.label))?;
@@ -329,13 +336,13 @@ fn cut_over(sources: &[Source], controls: &mut [Connection], timeout: Duration) 
         std::thread::sleep(Duration::from_millis(1));
     }
     Err(format!(
-        "not everything was here after {:.0} s; writes go on at the other cluster. Nothing has changed there; \
-         begin anew with --replace, and with more time (--timeout)",
+        "not all data was here after {:.0} s; the other cluster accepts writes again. Nothing has changed \
+         there; start again with --replace and a longer --timeout",
         timeout.as_secs_f64()
     ))
 }
 
-/// Tells of a line on standard input.
+/// Reports each line on standard input.
 fn line_of_input() -> mpsc::Receiver<()> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {

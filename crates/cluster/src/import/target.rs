@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writes to the cluster: each change to the primary of its slot, many at once, in their order.
+//! Writes to the cluster: sends each change to the primary of its slot, pipelined and in order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -10,45 +10,45 @@ use braid_client::{Connection, TargetOptions, Value};
 use crate::cluster::Cluster;
 use crate::nodes::{Node, Nodes};
 
-/// Bytes and changes that are sent at once; replies must find room on the way.
+/// Limits of a batch in bytes and changes. Its replies must fit into the socket buffers.
 const BATCH_BYTES: usize = 1 << 20;
 const BATCH_ITEMS: usize = 1_000;
-/// How long a primary may be unable to take changes: a failover.
+/// How long a primary may fail to accept changes, to allow for a failover.
 const PATIENCE: Duration = Duration::from_secs(60);
 const BETWEEN: Duration = Duration::from_millis(20);
 
-/// Which errors are no reason to end.
+/// Errors that do not end the import.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Tolerance {
     None,
-    /// A key whose time is over may be gone here before its primary says so.
+    /// A key may expire here before its primary says so.
     GoneKeys,
     Anything,
 }
 
-/// A change, or a transaction.
+/// A change or a transaction.
 pub(super) struct Item {
     pub(super) slot: u16,
     pub(super) db: u64,
-    /// Encoded.
+    /// The encoded requests.
     pub(super) bytes: Vec<u8>,
-    /// Of so many requests.
+    /// The number of requests, and so of replies.
     pub(super) replies: usize,
     pub(super) tolerance: Tolerance,
 }
 
-/// What a primary was sent: the index of each item, none for a change of the database, and the
-/// number of its replies.
+/// The requests sent to a primary: the index of each item (`None` for a SELECT) and the number of
+/// its replies.
 struct Sent {
     id: String,
     replies: Vec<(Option<usize>, usize)>,
 }
 
-/// What has become of an item.
+/// The outcome of an item.
 #[derive(PartialEq, Eq, Debug)]
 enum Outcome {
     Done,
-    /// It was not executed; again, elsewhere or later.
+    /// Not executed; retry, elsewhere or later.
     Again,
     Refused(String),
 }
@@ -57,9 +57,10 @@ enum Outcome {
 pub(super) struct Router {
     cluster: Cluster,
     nodes: Nodes,
-    /// By node, with the database that is selected.
+    /// By node ID, with the selected database.
     connections: HashMap<String, (Connection, u64)>,
-    /// Commands whose first key is at a known place; 0: none, or not always at the same.
+    /// The position of each command's first key; 0: it has none, or not always at the same
+    /// position.
     positions: HashMap<String, usize>,
     queue: Vec<Item>,
     queued_bytes: usize,
@@ -87,7 +88,7 @@ impl Router {
         !self.queue.is_empty()
     }
 
-    /// The place of a command's first key.
+    /// The position of a command's first key.
     pub(super) fn key_of(&mut self, words: &[Vec<u8>]) -> Result<usize, String> {
         let name = String::from_utf8_lossy(&words[0]).to_lowercase();
         let full = || {
@@ -104,17 +105,19 @@ impl Router {
         request.extend(words.iter().cloned());
         let reply = self.connection(&some, 0)?.command(&request).map_err(|error| error.to_string())?;
         let keys = match reply {
-            Value::Error(error) => return Err(format!("{name} cannot be followed: {error}")),
+            Value::Error(error) => return Err(format!("{name} cannot be replicated: {error}")),
             reply => reply.elements(),
         };
         let Some(Value::Bulk(key)) = keys.first() else {
-            return Err(format!("{name} cannot be followed: it names no key"));
+            return Err(format!("{name} cannot be replicated: it has no key"));
         };
         let place = words.iter().skip(1).position(|word| word == key);
-        place.map(|place| place + 1).ok_or_else(|| format!("{name} cannot be followed: its key is not found"))
+        place
+            .map(|place| place + 1)
+            .ok_or_else(|| format!("{name} cannot be replicated: its key was not found"))
     }
 
-    /// Takes an item, and sends what has come together if that is enough.
+    /// Queues an item, and sends the queue when it is large enough.
     pub(super) fn add(&mut self, item: Item) -> Result<(), String> {
         self.queued_bytes += item.bytes.len();
         self.queue.push(item);
@@ -124,7 +127,7 @@ impl Router {
         Ok(())
     }
 
-    /// Sends everything, and waits until it is done.
+    /// Sends the queue, and waits until everything is applied.
     pub(super) fn flush(&mut self) -> Result<(), String> {
         let mut items = std::mem::take(&mut self.queue);
         self.queued_bytes = 0;
@@ -135,7 +138,7 @@ impl Router {
                 break;
             }
             if begin.elapsed() > PATIENCE {
-                return Err(format!("the cluster does not take changes of slot {}", items[0].slot));
+                return Err(format!("the cluster does not accept changes of slot {}", items[0].slot));
             }
             std::thread::sleep(BETWEEN);
             self.nodes = self.cluster.nodes()?;
@@ -143,7 +146,7 @@ impl Router {
         Ok(())
     }
 
-    /// Sends each item to its primary; those that are to be sent again.
+    /// Sends each item to its primary. Returns the items to retry.
     fn send(&mut self, items: Vec<Item>) -> Result<Vec<Item>, String> {
         let owners: Vec<Option<Node>> = {
             let owners = self.nodes.owners();
@@ -159,13 +162,13 @@ impl Router {
                 None => drop(again.insert(index)),
             }
         }
-        // All are sent before the first answers.
+        // All requests are sent before any reply is read.
         let mut expected: Vec<Sent> = Vec::new();
         for (id, (node, part)) in parts {
             let mut bytes = Vec::new();
             let mut replies = Vec::new();
             let Ok((connection, db)) = self.slot_connection(&node) else {
-                // It is gone; nothing was sent.
+                // The node is gone; nothing was sent.
                 self.connections.remove(&id);
                 again.extend(part);
                 continue;
@@ -200,7 +203,7 @@ impl Router {
                 let slot = items[index].slot;
                 match outcome {
                     Outcome::Done if stuck.contains(&slot) => {
-                        return Err(format!("changes of slot {slot} were not taken in their order"));
+                        return Err(format!("changes of slot {slot} were applied out of order"));
                     }
                     Outcome::Done => {}
                     Outcome::Again => {
@@ -245,7 +248,7 @@ impl Router {
         Ok(())
     }
 
-    /// Removes the keys of a database for which `is_meant` says so.
+    /// Removes the keys of a database that `is_meant` selects.
     pub(super) fn remove(&mut self, db: u64, is_meant: impl Fn(&[u8]) -> bool) -> Result<(), String> {
         for node in self.nodes.primaries().into_iter().cloned().collect::<Vec<_>>() {
             let connection = self.connection(&node, db)?;
@@ -274,7 +277,7 @@ fn lost(node: &Node, error: &std::io::Error) -> String {
     format!("{}: {error}", node.address())
 }
 
-/// Notes where a command of COMMAND's reply has its first key, and its subcommands theirs.
+/// Records the first-key positions of a command in COMMAND's reply, and of its subcommands.
 fn note_position(command: Value, positions: &mut HashMap<String, usize>) {
     let fields = command.elements();
     let Some(name) = fields.first().map(Value::text) else { return };
@@ -290,7 +293,7 @@ fn outcome(connection: &mut Connection, count: usize, tolerance: Tolerance) -> s
     let mut outcome = Outcome::Done;
     for _ in 0..count {
         let reply = connection.receive()?;
-        // Of a transaction, the replies to its commands.
+        // EXEC's reply contains the replies to the transaction's commands.
         let errors = match reply {
             Value::Array(replies) if count > 1 => replies,
             reply => vec![reply],
@@ -313,7 +316,7 @@ fn judge(error: &str, tolerance: Tolerance) -> Outcome {
         | "READONLY" => Outcome::Again,
         _ if tolerance == Tolerance::Anything => Outcome::Done,
         _ if tolerance == Tolerance::GoneKeys && error.contains("no such key") => Outcome::Done,
-        _ => Outcome::Refused(format!("a change is refused here: {error}")),
+        _ => Outcome::Refused(format!("a change was rejected: {error}")),
     }
 }
 

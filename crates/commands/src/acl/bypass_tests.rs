@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Attempts to bypass key permissions: a user who may run every command, but only on key `a`, tries
-//! to reach key `x` by every command with keys, at every key position: directly, in a transaction,
-//! in scripts and functions, in every database.
+//! Attempts to bypass key permissions: a user who may run every command, but only on key `a`,
+//! tries to reach key `x` with every command that takes keys, at every key position: directly, in
+//! a transaction, in scripts and functions, in every database.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use braid_spec::{Arity, Command, KeyFlags, KeySpec};
 
 use crate::testing::Tester;
 
-/// Requests that would read or change key `x`, of all commands whose only key is not simply their
+/// Requests that would read or change key `x`, for all commands whose keys are not just their
 /// first argument.
 const REQUESTS: &[&str] = &[
     "BITOP AND x a a",
@@ -131,10 +131,11 @@ const REQUESTS: &[&str] = &[
     "ZUNIONSTORE a 2 a x",
 ];
 
-/// Commands that take channels in the places of keys.
+/// Commands that take channels in key positions.
 const CHANNELS: &[&str] = &["spublish", "ssubscribe", "sunsubscribe"];
 
-/// A request of a command whose first argument is its only key, with as many arguments as it wants.
+/// A request of a command whose first argument is its only key, with as many arguments as it
+/// requires.
 fn on_first_argument(command: &Command) -> Option<String> {
     let count = match command.spec.arity {
         Arity::Exactly(count) => count,
@@ -149,7 +150,7 @@ fn all_requests(tester: &Tester) -> Vec<String> {
     generated.chain(REQUESTS.iter().map(|line| (*line).to_owned())).collect()
 }
 
-/// A script that runs its arguments, whatever they are.
+/// A script that runs its arguments as a command.
 const RUN: &str = "return redis.pcall(unpack(ARGV))";
 
 fn tester() -> Tester {
@@ -170,7 +171,7 @@ fn tester() -> Tester {
     tester
 }
 
-/// Both databases' key `x`, and how often something was found where it is.
+/// The content and expiry of key `x` in both databases.
 fn content(tester: &mut Tester) -> Vec<String> {
     let mut found = Vec::new();
     for db in [1, 0] {
@@ -180,8 +181,7 @@ fn content(tester: &mut Tester) -> Vec<String> {
     found
 }
 
-/// Tries a request by one way. What comes back must be an error about rights, and nothing may have
-/// happened.
+/// Tries a request in one way. The reply must be a permission error, and nothing may have changed.
 #[track_caller]
 fn attempt(tester: &mut Tester, way: &str, before: &[String], request: &[&str], refusals: &[&str]) {
     let words: Vec<&[u8]> = request.iter().map(|word| word.as_bytes()).collect();
@@ -212,7 +212,7 @@ fn no_way_leads_to_a_key_that_is_not_allowed() {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         attempt(&mut tester, "directly", &before, &words, &direct);
         tester.run_as(1, "MULTI");
-        // SORT looks at its options when it runs.
+        // SORT checks its options when it runs.
         let refusals = [direct[0], "QUEUED"];
         let is_sort = words[0].starts_with("SORT");
         attempt(&mut tester, "queued", &before, &words, if is_sort { &refusals } else { &refusals[..1] });
@@ -227,7 +227,7 @@ fn no_way_leads_to_a_key_that_is_not_allowed() {
         ] {
             attempt(&mut tester, way, &before, &[head, &words].concat(), &in_script);
         }
-        // In another database, by a script that has gone there, and within a transaction.
+        // In another database by a script that has selected it, and within a transaction.
         let elsewhere = format!("redis.call('select', 1) {RUN}");
         let head = ["EVAL", &elsewhere, "0"];
         attempt(&mut tester, "in another database", &before, &[&head[..], &words].concat(), &in_script);
@@ -240,8 +240,8 @@ fn no_way_leads_to_a_key_that_is_not_allowed() {
     }
 }
 
-/// So that the test above cannot forget anything: each command that takes keys is in it, and its
-/// requests are such as would be carried out for others.
+/// Completeness of the test above: each command that takes keys is in it, and its requests would
+/// succeed for a user with permissions.
 #[test]
 fn every_command_that_takes_keys_is_tried() {
     let tester = tester();
@@ -254,7 +254,7 @@ fn every_command_that_takes_keys_is_tried() {
         })
         .collect();
     for command in tester.engine.commands.all() {
-        // A cursor that names a slot is no key.
+        // A cursor that names a slot is not a key.
         let is_key = |key: &KeySpec| !key.flags.has(KeyFlags::NOT_KEY);
         let takes_keys = command.spec.keys.iter().any(is_key) || command.spec.key_finder.is_some();
         let name = &command.full_name;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Read and write permissions on keys, by selectors: reading a key needs one, changing it the
-//! other, whatever way the request comes. The expectations follow from the key specifications of
-//! Redis 7.2.
+//! other, however the request arrives. The expectations follow from Redis 7.2's key
+//! specifications.
 
 use crate::testing::Tester;
 
-/// What a request does with key `x`.
+/// The access that a request needs to key `x`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Needs {
     Read,
     Write,
     Both,
-    /// Only whether it is there, or how long it is: any right to the key will do.
+    /// Only the key's existence or length: any permission on the key will do.
     Any,
 }
 
@@ -73,7 +73,7 @@ const REQUESTS: &[(&str, Needs)] = &[
     ("DEL x", Write),
     ("EXPIRE x 100", Write),
     ("RESTORE x 0 nothing", Write),
-    // What gives back what it changes.
+    // Requests that return what they change.
     ("INCR x", Both),
     ("GETSET x 1", Both),
     ("SET x 1 GET", Both),
@@ -86,14 +86,14 @@ const REQUESTS: &[(&str, Needs)] = &[
     ("RENAME x a", Both),
     ("PFMERGE x a", Both),
     ("BITFIELD x SET u4 0 1", Both),
-    // What tells nothing of the content.
+    // Requests that reveal nothing of the content.
     ("EXISTS x", Any),
     ("STRLEN x", Any),
     ("TYPE x", Any),
     ("LLEN x", Any),
 ];
 
-/// A script that runs its arguments; another that has read what it may before.
+/// A script that runs its arguments as a command; another that first reads an allowed key.
 const RUN: &str = "return redis.pcall(unpack(ARGV))";
 const READ_AND_RUN: &str = "redis.pcall('get', 'a') return redis.pcall(unpack(ARGV))";
 
@@ -107,7 +107,7 @@ fn sources_want_the_right_to_read_and_destinations_the_right_to_write() {
         );
         assert!(tester.run_args(0, &[b"FUNCTION", b"LOAD", library.as_bytes()]).starts_with(b"$1"));
         tester.client();
-        // The right is a selector's; the user's own rules are about another key.
+        // The permission comes from a selector; the user's own rules cover another key.
         let user = format!("ACL SETUSER u on nopass allcommands ~a (allcommands ~a {right})");
         assert_eq!(tester.run(&user), "+OK\r\n");
         assert_eq!(tester.run_as(1, "AUTH u x"), "+OK\r\n");
@@ -132,10 +132,10 @@ fn sources_want_the_right_to_read_and_destinations_the_right_to_write() {
                 .any(|word| line.contains(word))
                 || line.starts_with("GEORADIUS");
             if reads && !writes_elsewhere {
-                // Under the locks of what it declares it needs an undeclared key, with this request
-                // or with the one before.
+                // Under the locks of its declared keys the script needs an undeclared key, with
+                // this request or with the preceding one.
                 for declared in ["a", "x"] {
-                    // Who runs a script needs the right to what it declares.
+                    // Running a script requires permissions on its declared keys.
                     if declared == "x" && right == "%W~x" {
                         continue;
                     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Permissions, checked on every way to a command.
+//! Permissions, checked on every path to a command.
 
 use crate::testing::Tester;
 
 const NO_KEY: &str = "-NOPERM No permissions to access a key\r\n";
 
-/// A tester whose client 1 is user `u` of these rules.
+/// A tester whose client 1 is user `u` with these rules.
 fn with_user(rules: &str) -> Tester {
     let mut tester = Tester::new();
     tester.client();
@@ -42,7 +42,7 @@ fn commands_keys_and_both() {
             ("DEL a:1", &no_command("del")),
             ("CONFIG SET maxmemory 1", &no_command("config|set")),
             ("CONFIG GET hz", "*2\r\n$2\r\nhz\r\n$2\r\n10\r\n"),
-            // Faults of the request come first, as ever.
+            // Errors in the request come first, as always.
             ("DEL", "-ERR wrong number of arguments for 'del' command\r\n"),
         ],
     );
@@ -56,7 +56,7 @@ fn rights_change_at_once_for_connections_that_are_there() {
     check(&mut tester, &[("GET k", &no_command("get")), ("SET k 2", "+OK\r\n")]);
     tester.run("ACL SETUSER u +get");
     check(&mut tester, &[("GET k", "$1\r\n2\r\n")]);
-    // A user who is switched off stays where it has logged in.
+    // Disabling a user does not end its existing logins.
     tester.run("ACL SETUSER u off");
     check(&mut tester, &[("GET k", "$1\r\n2\r\n"), ("ACL WHOAMI", "$1\r\nu\r\n")]);
     let refused = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
@@ -67,7 +67,7 @@ fn rights_change_at_once_for_connections_that_are_there() {
 fn a_deleted_user_leaves_nothing_behind() {
     let mut tester = with_user("allcommands allkeys allchannels");
     assert_eq!(tester.run("ACL DELUSER u nobody"), ":1\r\n");
-    // Made again at once, it is another one.
+    // A user recreated immediately is a different user.
     tester.run("ACL SETUSER u on nopass allcommands allkeys allchannels");
     let reply = tester.run_as(1, "SET k 1");
     assert_eq!(tester.run("EXISTS k"), ":1\r\n", "{reply}");
@@ -180,7 +180,7 @@ fn sort_reads_no_other_keys() {
             ("SORT l STORE elsewhere", NO_KEY),
         ],
     );
-    // Another selector that reads everything must also allow this very command.
+    // A selector that reads all keys must also allow the command itself.
     tester.run("ACL SETUSER u (+get %R~*)");
     check(&mut tester, &[("SORT l BY w_*", by)]);
     tester.run("ACL SETUSER u %R~*");
@@ -240,14 +240,14 @@ fn passwords() {
         &mut tester,
         &[("AUTH u two", "+OK\r\n"), ("AUTH u one", wrong), ("ACL WHOAMI", &no_command("acl|whoami"))],
     );
-    // With a password for the default user, a connection is nobody until it says who it is.
+    // If the default user has a password, a connection has no user until it authenticates.
     tester.run("CONFIG SET requirepass secret");
     let new = tester.client();
     assert_eq!(tester.run_as(new, "PING"), "-NOAUTH Authentication required.\r\n");
     assert_eq!(tester.run_as(new, "HELLO 3 AUTH default secre"), wrong);
     assert_eq!(tester.run_as(new, "AUTH secret"), "+OK\r\n");
     assert_eq!(tester.run_as(new, "PING"), "+PONG\r\n");
-    // Without one, it is the default user again.
+    // Without a password it is the default user again.
     let other = tester.client();
     tester.run("CONFIG SET requirepass \"\"");
     assert_eq!(tester.run_as(other, "PING"), "+PONG\r\n");
@@ -287,7 +287,7 @@ fn rules_as_they_are_shown() {
         tester.run(&format!("ACL SETUSER u reset {rules}"));
         let reply = tester.run("ACL GETUSER u");
         assert!(reply.contains(&format!("\r\n{commands}\r\n")), "{rules}: {reply}");
-        // What is shown leads to the same again.
+        // The shown rules recreate the same user.
         let list = tester.run("ACL LIST");
         let line = list.lines().find(|line| line.starts_with("user u ")).unwrap();
         tester.run(&line.replacen("user u", "ACL SETUSER again reset", 1));
@@ -309,7 +309,7 @@ fn channels() {
             ("SPUBLISH zap x", refused),
             ("SUBSCRIBE foo:1 zap", refused),
             ("SSUBSCRIBE zap", refused),
-            // A pattern has to be allowed in so many letters.
+            // A pattern must be allowed literally.
             ("PSUBSCRIBE bar:1*", refused),
             ("EVAL \"return redis.call('PUBLISH', 'bar:1', 'x')\" 0", ":0\r\n"),
             (

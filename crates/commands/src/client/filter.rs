@@ -2,7 +2,7 @@
 //! Filters of CLIENT LIST and CLIENT KILL.
 //!
 //! Each filter may be given once (a later one replaces an earlier one of the same kind), and most
-//! can be negated; a client has to pass all of them.
+//! can be negated; a client must pass all of them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,14 +14,14 @@ use braid_engine::Call;
 use braid_spec::CommandError;
 use smallvec::SmallVec;
 
-/// What the filters are for.
+/// The command that uses the filters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     List,
     Kill,
 }
 
-/// The types of clients that TYPE selects.
+/// The client types that TYPE selects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ClientType {
     Normal,
@@ -66,9 +66,9 @@ enum Test<'a> {
     LibraryVersion(&'a [u8]),
     Flags(&'a [u8]),
     Database(u32),
-    /// At least so many seconds old.
+    /// Connected for at least this many seconds.
     Age(i64),
-    /// At least so many seconds without a request.
+    /// No request for at least this many seconds.
     Idle(i64),
 }
 
@@ -92,26 +92,26 @@ impl Test<'_> {
     }
 }
 
-/// The address without its port.
+/// An address without its port.
 fn ip(address: &str) -> &str {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// Filters that a client has to pass.
+/// Filters that a client must pass.
 pub(super) struct Filters<'a> {
-    /// With whether the test is negated.
+    /// Each test, and whether it is negated.
     tests: SmallVec<[(Test<'a>, bool); 4]>,
     skip_me: bool,
 }
 
 impl<'a> Filters<'a> {
-    /// The filter of CLIENT KILL's old form, which may well mean the calling client.
+    /// The filter of CLIENT KILL's old form, which may match the calling client.
     pub(super) fn of_address(address: &'a [u8]) -> Filters<'a> {
         Filters { tests: [(Test::Address(address), false)].into_iter().collect(), skip_me: false }
     }
 
-    /// Reads filters.
+    /// Parses filters.
     pub(super) fn parse(
         call: &Call,
         args: &[&'a [u8]],
@@ -157,8 +157,7 @@ impl<'a> Filters<'a> {
         self.tests.push((test, negated));
     }
 
-    /// The clients that pass, by number; if numbers are asked for, in the order in which they were
-    /// given.
+    /// The clients that pass, in order of their IDs; if IDs were given, in the given order.
     pub(super) fn select(&self, call: &Call) -> Vec<Arc<ClientRecord>> {
         let ids = self.tests.iter().find_map(|(test, negated)| match test {
             Test::Ids(ids) if !negated => Some(ids),
@@ -177,7 +176,7 @@ impl<'a> Filters<'a> {
     }
 }
 
-/// The error for an unknown filter. After the IDs of CLIENT LIST it counts as a bad ID.
+/// The error for an unknown filter. After the IDs of CLIENT LIST it counts as an invalid ID.
 fn unknown(after_ids: bool, purpose: Purpose) -> CommandError {
     if after_ids && purpose == Purpose::List { invalid_id(purpose) } else { CommandError::Syntax }
 }
@@ -189,10 +188,10 @@ fn invalid_id(purpose: Purpose) -> CommandError {
     })
 }
 
-/// Numbers of clients, and the arguments behind them.
+/// Client IDs, and the arguments after them.
 type IdsAndRest<'s, 'a> = (SmallVec<[u64; 8]>, &'s [&'a [u8]]);
 
-/// Numbers up to the first argument that is none. There has to be one.
+/// Parses IDs up to the first argument that is not a number. At least one is required.
 fn parse_ids<'s, 'a>(args: &'s [&'a [u8]], purpose: Purpose) -> Result<IdsAndRest<'s, 'a>, CommandError> {
     let mut ids = SmallVec::new();
     let mut rest = args;
@@ -201,7 +200,7 @@ fn parse_ids<'s, 'a>(args: &'s [&'a [u8]], purpose: Purpose) -> Result<IdsAndRes
     {
         match u64::try_from(id) {
             Ok(id) if id > 0 => ids.push(id),
-            // There is no such client, which only KILL minds.
+            // No such client exists, which is an error only for KILL.
             _ if purpose == Purpose::List => {}
             _ => return Err(invalid_id(purpose)),
         }
@@ -213,7 +212,7 @@ fn parse_ids<'s, 'a>(args: &'s [&'a [u8]], purpose: Purpose) -> Result<IdsAndRes
     Ok((ids, rest))
 }
 
-/// A filter with one value; nothing if there is none of this name.
+/// Parses a filter with one value; `None` if the name is unknown.
 fn parse_test<'a>(call: &Call, name: &[u8], value: &'a [u8]) -> Result<Option<Test<'a>>, CommandError> {
     Ok(Some(match name {
         b"type" => {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+//! Tests of the CLIENT commands.
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -33,7 +35,7 @@ fn names_and_numbers() {
     ]);
 }
 
-/// The line of CLIENT INFO without what changes from run to run.
+/// The CLIENT INFO line without the fields that change from run to run.
 fn info(tester: &mut Tester) -> String {
     let reply = tester.run("CLIENT INFO");
     let line = reply.split("\r\n").nth(1).expect("a line").to_owned();
@@ -81,7 +83,7 @@ fn output_beyond_the_first_buffer_is_shown_apart() {
     assert!(line.contains(" obl=16384 oll=1 omem=20480 "), "{line}");
 }
 
-/// The numbers that CLIENT LIST shows with these filters, or the error.
+/// The IDs that CLIENT LIST shows with these filters, or the error.
 fn listed(tester: &mut Tester, filters: &str) -> String {
     let reply = tester.run(&format!("CLIENT LIST {filters}"));
     if reply.starts_with('-') {
@@ -279,7 +281,7 @@ fn unblocking() {
     tester.check(&[("CLIENT UNBLOCK 2", ":1\r\n"), ("RPUSH k x", ":1\r\n"), ("LLEN k", ":1\r\n")]);
     assert_eq!(tester.told(1), "*-1\r\n");
     assert!(tester.run("CLIENT LIST ID 2").contains(" flags=N "));
-    // Who is merely paused does not wait for anything that could be given up.
+    // A client that is merely paused has no wait to end.
     tester.session(1).record.set_flag(client_flags::BLOCKED | client_flags::POSTPONED, true);
     tester.check(&[("CLIENT UNBLOCK 2", ":0\r\n")]);
 }

@@ -13,7 +13,7 @@ use super::own;
 pub(super) const CACHING: Row = own("caching", caching)
     .exactly(3)
     .flags(super::ANY_TIME.and(braid_spec::Flags::SENTINEL))
-    .docs("6.0.0", "Says whether the keys of the next command are tracked.", "O(1)")
+    .docs("6.0.0", "Sets whether the keys of the next command are tracked.", "O(1)")
     .syntax("mode:(YES|NO)");
 
 pub(super) const GETREDIR: Row = own("getredir", get_redirect).exactly(2).docs(
@@ -26,7 +26,7 @@ pub(super) const TRACKING: Row = own("tracking", track)
     .at_least(3)
     .docs(
         "6.0.0",
-        "Lets the connection be told when keys that it has read change.",
+        "Enables invalidations for keys that the connection has read.",
         "O(1). Some options may introduce additional complexity.",
     )
     .syntax(
@@ -84,7 +84,8 @@ fn parse(call: &Call) -> Result<Tracking, CommandError> {
     Ok(wanted)
 }
 
-/// Whether the options fit together, and with how the client tracks already.
+/// Checks that the options are compatible with each other and with the client's current tracking
+/// mode.
 fn check(call: &Call, wanted: &Tracking) -> CommandResult {
     let refuse = |text: &'static str| Err(CommandError::text(text));
     if !wanted.bcast && !wanted.prefixes.is_empty() {
@@ -122,7 +123,7 @@ fn check(call: &Call, wanted: &Tracking) -> CommandResult {
     Ok(())
 }
 
-/// True if a key could begin with both.
+/// True if a key could begin with both prefixes.
 fn overlap(one: &[u8], other: &[u8]) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CLUSTER INFO, NODES, SLOTS, SHARDS and others that tell clients of the cluster. Replies have the
-//! form of Redis's, so that clients and tools find what they look for.
+//! CLUSTER INFO, NODES, SLOTS, SHARDS and other descriptions of the cluster for clients. Replies
+//! have Redis's format, so that clients and tools find the fields they expect.
 //!
-//! A server that is a cluster by itself is shown as one shard of one node, which owns all slots.
+//! A single-node cluster is shown as one shard of one node, which owns all slots.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -26,15 +26,15 @@ use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
 
-/// Added to a node's port for the port of its own connections, where nobody listens.
+/// Added to a node's port for its bus port, on which nothing listens.
 const BUS_PORT_OFFSET: u16 = 10_000;
 
-/// Milliseconds between two times at which nodes that are alive are said to have been heard of.
-/// Nobody sends them a PING; the records say how they are. Stock nodes hear of each other about as
-/// often, and tools compare replies of a moment.
+/// Resolution, in milliseconds, of the last-contact times shown for live nodes. Nodes do not send
+/// each other PINGs; the records give their state. Stock nodes have contact about this often, and
+/// tools compare replies taken at the same time.
 const HEARD_STEP_MS: i64 = 2_000;
 
-/// A shard as replies describe it.
+/// A shard, as described in replies.
 struct Shard {
     slots: ShardSlots,
     epoch: u64,
@@ -42,7 +42,7 @@ struct Shard {
     nodes: Vec<Node>,
 }
 
-/// A node as replies describe it.
+/// A node, as described in replies.
 struct Node {
     id: Arc<str>,
     ip: String,
@@ -54,21 +54,21 @@ struct Node {
     is_primary: bool,
     stays_replica: bool,
     health: Health,
-    /// When it was last heard of, milliseconds of Unix time; 0: never, or this is it.
+    /// Last contact in milliseconds of Unix time; 0: never, or this node itself.
     heard: i64,
 }
 
-/// What a client is told.
+/// The view of the cluster for one client.
 struct Picture<'c> {
     config: &'c Config,
-    /// The client's connection is one of TLS.
+    /// True if the client is connected over TLS.
     is_tls: bool,
     shards: Vec<Shard>,
 }
 
 impl<'c> Picture<'c> {
     /// # Errors
-    /// While the cluster's records have not been seen.
+    /// If the cluster's records have not been read yet.
     fn of(call: &Call<'c, '_>) -> Result<Picture<'c>, CommandError> {
         let (own, engine) = (node_of(call)?, call.engine);
         let config = &*engine.config;
@@ -89,7 +89,7 @@ impl<'c> Picture<'c> {
         self.shards.iter().flat_map(|shard| shard.nodes.iter().map(move |node| (shard, node)))
     }
 
-    /// The node with an id, and its shard.
+    /// The node with this id, and its shard.
     fn find(&self, id: &[u8]) -> Result<(&Shard, &Node), CommandError> {
         let found = self.nodes().find(|(_, node)| node.id.as_bytes() == id);
         found.ok_or(CommandError::quoting("ERR Unknown node ", id, ""))
@@ -99,18 +99,18 @@ impl<'c> Picture<'c> {
         if self.is_tls { node.tls_port } else { node.port }
     }
 
-    /// What clients are to connect to; nothing if they are to use the address that they know.
+    /// The endpoint for clients; `None` if they should use the address that they know.
     fn endpoint_of<'n>(&self, node: &'n Node) -> Option<&'n str> {
         match self.config.cluster_preferred_endpoint_type() {
             ClusterEndpointType::Ip => Some(&node.ip),
-            // Redis's sign for a name that is not set.
+            // Redis's marker for an unset name.
             ClusterEndpointType::Hostname if node.hostname.is_empty() => Some("?"),
             ClusterEndpointType::Hostname => Some(&node.hostname),
             ClusterEndpointType::UnknownEndpoint => None,
         }
     }
 
-    /// A node's line of CLUSTER NODES.
+    /// A node's line in CLUSTER NODES.
     fn line(&self, shard: &Shard, node: &Node) -> String {
         let mut flags = String::new();
         if node.is_own {
@@ -156,14 +156,15 @@ impl<'c> Picture<'c> {
     }
 }
 
-/// The cluster as this node knows it. A node that has just started does not: what it would tell is
-/// a cluster without slots.
+/// The cluster as this node knows it. A node that has just started would report a cluster without
+/// slots, so it refuses.
 fn view_of(map: &ClusterMap) -> Result<Arc<ClusterView>, CommandError> {
     if map.is_awaited() { Err(CommandError::text(LOADING_REFUSAL)) } else { Ok(map.view()) }
 }
 
-/// This server as it says it is, or as the client has reached it, as nodes of a stock cluster have
-/// learned their address. Empty on a Unix socket: clients then use the address that they know.
+/// This server under its announced address, or else the address that the client connected to, as
+/// nodes of a stock cluster learn theirs. Empty on a Unix socket: clients then use the address
+/// that they know.
 fn own_node(call: &Call, own: &ClusterNode, known: Option<&MapNode>) -> Node {
     let config = &*call.engine.config;
     let (local, peer) = (&call.session.record.local_address, &call.session.record.address);
@@ -176,7 +177,7 @@ fn own_node(call: &Call, own: &ClusterNode, known: Option<&MapNode>) -> Node {
     let ip = if of_family.is_empty() { config.cluster_announce_ip() } else { of_family };
     let ip = match (local, known) {
         _ if !ip.is_empty() => ip.to_string(),
-        // All nodes are to say the same.
+        // All nodes should report the same address.
         (_, Some(known)) => known.host().to_owned(),
         (Address::Tcp(address), None) => address.ip().to_canonical().to_string(),
         _ => String::new(),
@@ -199,7 +200,7 @@ fn own_node(call: &Call, own: &ClusterNode, known: Option<&MapNode>) -> Node {
     }
 }
 
-/// When another node was last heard of.
+/// The time of the last contact with another node.
 fn heard(own: &ClusterNode, node: &MapNode) -> i64 {
     match node.health() {
         Health::Online | Health::Loading => unix_ms() / HEARD_STEP_MS * HEARD_STEP_MS,
@@ -207,7 +208,7 @@ fn heard(own: &ClusterNode, node: &MapNode) -> i64 {
     }
 }
 
-/// The cluster's shards. A server that the cluster does not know sees itself alone.
+/// The cluster's shards. A server that the cluster does not know sees only itself.
 fn shards_of(call: &Call, own: &ClusterNode, view: &ClusterView) -> Vec<Shard> {
     if view.own().is_none() {
         let nodes = vec![own_node(call, own, None)];
@@ -262,7 +263,7 @@ pub(super) fn my_shard_id(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn links(call: &mut Call) -> CommandResult {
-    // Nodes meet in etcd. What they send each other is messages of PUBLISH.
+    // Nodes meet through etcd. Their links carry only messages of PUBLISH.
     node_of(call)?;
     let links = call.engine.forwarding().map_or_else(Vec::new, Forwarding::links);
     let reply = &mut *call.reply;
@@ -367,7 +368,7 @@ pub(super) fn slots(call: &mut Call) -> CommandResult {
     let reply = &mut *call.reply;
     reply.array(ranges.len());
     for ((first, last), shard) in ranges {
-        // Replicas that have failed or have no data yet serve nobody.
+        // Replicas that have failed or have no data yet serve no clients.
         let told: Vec<&Node> =
             shard.nodes.iter().filter(|node| node.is_primary || node.health == Health::Online).collect();
         reply.array(2 + told.len());
@@ -378,7 +379,7 @@ pub(super) fn slots(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// A node in CLUSTER SLOTS.
+/// Writes a node for CLUSTER SLOTS.
 fn describe_endpoint(picture: &Picture<'_>, node: &Node, reply: &mut ReplyBuffer) {
     reply.array(4);
     match picture.endpoint_of(node) {
@@ -387,7 +388,7 @@ fn describe_endpoint(picture: &Picture<'_>, node: &Node, reply: &mut ReplyBuffer
     }
     reply.integer(i64::from(picture.port_of(node)));
     reply.bulk(node.id.as_bytes());
-    // What the endpoint does not say already.
+    // The addresses that the endpoint does not give.
     let preferred = picture.config.cluster_preferred_endpoint_type();
     let has_ip = preferred != ClusterEndpointType::Ip;
     let has_name = preferred != ClusterEndpointType::Hostname && !node.hostname.is_empty();
@@ -427,17 +428,17 @@ pub(super) fn shards(call: &mut Call) -> CommandResult {
                 Health::Online if node.is_own && is_loading => "loading",
                 Health::Online => "online",
             };
-            // What another node has is not known here.
+            // The offset of another node is not known here.
             describe_member(&picture, node, if node.is_own { offset } else { 0 }, health, reply);
         }
     }
     Ok(())
 }
 
-/// A node in CLUSTER SHARDS.
+/// Writes a node for CLUSTER SHARDS.
 fn describe_member(picture: &Picture<'_>, node: &Node, offset: u64, health: &str, reply: &mut ReplyBuffer) {
     let config = picture.config;
-    // Of this node, the ports that it has, under the numbers that it says.
+    // For this node, only the ports that it listens on, under the announced numbers.
     let has = |port: u16, own: u16| if node.is_own { own != 0 } else { port != 0 };
     let ports = [("port", node.port, config.port()), ("tls-port", node.tls_port, config.tls_port())];
     let ports: Vec<_> = ports.into_iter().filter(|(_, port, own)| has(*port, *own)).collect();

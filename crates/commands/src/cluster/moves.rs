@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Slots that move at once: Valkey's MIGRATESLOTS, GETSLOTMIGRATIONS and CANCELSLOTMIGRATIONS,
-//! Redis's MIGRATION, and SYNCSLOTS, by which nodes talk to each other
-//! (`braid_engine::slot_moves`).
+//! Atomic slot migration: Valkey's MIGRATESLOTS, GETSLOTMIGRATIONS and CANCELSLOTMIGRATIONS,
+//! Redis's MIGRATION, and SYNCSLOTS, the protocol between nodes (`braid_engine::slot_moves`).
 //!
-//! Sources: the commands' pages in Valkey's and Redis's documentation; errors as Valkey 9 words
-//! them.
+//! Sources: the commands' pages in the documentation of Valkey and Redis; error texts follow
+//! Valkey 9.
 
 use std::sync::Arc;
 
@@ -22,12 +21,12 @@ fn error(text: impl Into<String>) -> CommandError {
     CommandError::text(format!("ERR {}", text.into()))
 }
 
-/// The argument at an index as a token.
+/// True if the argument at an index is this token.
 fn is_token(call: &Call, index: usize, token: &str) -> bool {
     index < call.args.len() && call.arg_is(index, token)
 }
 
-/// Moves as a request asks for them: slots, and the node that gets them.
+/// Requested moves: slots and their target node.
 type Wanted = Vec<(SlotSet, Arc<str>)>;
 
 pub(super) fn migrate_slots(call: &mut Call) -> CommandResult {
@@ -37,7 +36,7 @@ pub(super) fn migrate_slots(call: &mut Call) -> CommandResult {
     in_background(call, map, move |task| task.order(wanted).map(|_| "OK".to_owned()))
 }
 
-/// `SLOTSRANGE start end [start end ...] NODE id`, once or more.
+/// Parses `SLOTSRANGE start end [start end ...] NODE id`, once or more.
 fn parse_moves(call: &Call) -> Result<Wanted, CommandError> {
     let (mut wanted, mut all) = (Vec::new(), SlotSet::default());
     let mut index = 2;
@@ -107,7 +106,7 @@ pub(super) fn get_slot_migrations(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Ranges with first and last slot, also of a single one.
+/// Formats ranges with first and last slot, even for a single slot.
 fn ranges(slots: &SlotSet) -> String {
     let ranges = slots.ranges();
     ranges.iter().map(|(first, last)| format!("{first}-{last}")).collect::<Vec<_>>().join(" ")
@@ -168,7 +167,7 @@ pub(super) fn migration(call: &mut Call) -> CommandResult {
             let request = [&b"CLUSTER"[..], b"SYNCSLOTS", b"EXPORT", slots.as_bytes(), own.as_bytes()];
             task.engine.ask_node(&at.0, at.1, &request).map_err(|why| {
                 error(format!(
-                    "the slots' node does not send them: {}",
+                    "the slots' owner refuses to send them: {}",
                     why.to_string().trim_start_matches("ERR ")
                 ))
             })
@@ -199,23 +198,25 @@ pub(super) fn migration(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// The node that all of these slots come from.
+/// The node that owns all of these slots.
 fn source_of(engine: &Engine, slots: &SlotSet) -> Result<MapNode, CommandError> {
     let view = engine.cluster_view().unwrap_or_default();
     if !view.leads {
-        return Err(error("slots can be imported by a primary only"));
+        return Err(error("only a primary can import slots"));
     }
     let mut owners = slots.iter().map(|slot| (slot, view.map.owner(slot)));
     let owner = owners.next().and_then(|(_, owner)| owner);
     let owner = owner.ok_or_else(|| error("a slot has no owner"))?;
     if let Some((slot, _)) = owners.find(|(_, other)| *other != Some(owner)) {
-        return Err(error(format!("slot {slot} is another node's: import the slots of one node at once")));
+        return Err(error(format!(
+            "slot {slot} belongs to another node: import slots from one node at a time"
+        )));
     }
     if Some(owner) == view.shard.as_ref() {
-        return Err(error("the slots are this node's already"));
+        return Err(error("the slots already belong to this node"));
     }
     let primary = view.map.primary(owner).filter(|node| node.server.is_some());
-    primary.cloned().ok_or_else(|| error("the slots' node is not alive"))
+    primary.cloned().ok_or_else(|| error("the slots' owner is down"))
 }
 
 fn reply_as_redis(call: &mut Call, one: &Move) {
@@ -254,7 +255,7 @@ fn reply_as_redis(call: &mut Call, one: &Move) {
     }
 }
 
-/// What nodes say to each other about a move.
+/// Handles the messages of other nodes about a move.
 pub(super) fn sync_slots(call: &mut Call) -> CommandResult {
     let map = map_of(call)?.ok_or_else(|| alone(call))?;
     match call.args.len() {
@@ -292,15 +293,15 @@ pub(super) fn sync_slots(call: &mut Call) -> CommandResult {
 }
 
 fn no_move() -> CommandError {
-    error("this connection brings no slots")
+    error("this connection is not importing slots")
 }
 
 fn slots_arg(call: &Call, index: usize) -> Result<SlotSet, CommandError> {
     let slots = id_arg(call, index).parse::<SlotSet>().map_err(|bad| error(bad.to_string()))?;
-    if slots.is_empty() { Err(error("no slots are named")) } else { Ok(slots) }
+    if slots.is_empty() { Err(error("no slots are given")) } else { Ok(slots) }
 }
 
-/// Does work in the background that replies OK; the log does not tell of it.
+/// Runs work in the background that replies OK, without a log message.
 fn quietly(
     call: &mut Call,
     work: impl FnOnce(&Engine) -> Result<(), CommandError> + Send + 'static,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands of operators that change a cluster.
+//! Operators' commands that change a cluster.
 //!
-//! In a cluster of several nodes each is a change of records in etcd (`braid_group::cluster`), and
-//! answers when it is committed and this node goes by it. A server that is a cluster by itself
-//! keeps all slots, so nothing but its epoch can change: a request gets the error that a stock
-//! server gives to a node that owns everything, or, where a stock server would give slots away or
-//! join others, one that says that this is not possible here.
+//! In a multi-node cluster each command changes records in etcd (`braid_group::cluster`), and
+//! replies once the change is committed and this node has applied it. A single-node cluster keeps
+//! all slots, so only its epoch can change: a request gets the error that a stock server gives on
+//! a node that owns everything, or, where a stock server would give slots away or join others, an
+//! error that this is not possible here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,11 +23,11 @@ use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
 
-/// How long MEET waits for the record of a server that answers.
+/// How long MEET waits for the record of a server that responds.
 const MEET_PATIENCE: Duration = Duration::from_secs(2);
 const INVALID_SETSLOT: &str = "ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP";
 
-/// The error for what would need other nodes, or slots that are nobody's.
+/// The error for requests that need other nodes or unassigned slots.
 pub(super) fn alone(call: &Call) -> CommandError {
     let name = call.command.full_name.replace('|', " ").to_ascii_uppercase();
     CommandError::text(format!(
@@ -43,12 +43,12 @@ fn not_written(error: std::io::Error) -> CommandError {
     CommandError::text(format!("ERR error saving the cluster node config: {error}"))
 }
 
-/// The cluster, if it has several nodes.
+/// The cluster map, if there are several nodes.
 pub(super) fn map_of<'e>(call: &Call<'e, '_>) -> Result<Option<&'e ClusterMap>, CommandError> {
     Ok(node_of(call)?.map.as_ref())
 }
 
-/// A request as the background has it, which waits for etcd.
+/// A request in the background, where it can wait for etcd.
 pub(super) struct Task<'e> {
     pub(super) engine: &'e Engine,
     me: Me,
@@ -56,27 +56,28 @@ pub(super) struct Task<'e> {
 }
 
 impl Task<'_> {
-    /// Changes the cluster. False if the client has its error already.
+    /// Changes the cluster. False if the client has already received its error.
     fn change(&self, work: impl Fn(&Operator<'_>) -> Result<Change, Refusal>) -> Result<bool, CommandError> {
         self.engine
             .change_cluster(&self.me, work)
             .map_err(|error: ChangeError| CommandError::text(error.to_string()))
     }
 
-    /// Orders moves of slots. Their names.
+    /// Orders moves of slots; returns their names.
     pub(super) fn order(&self, wanted: Vec<(SlotSet, Arc<str>)>) -> Result<Vec<Arc<str>>, CommandError> {
         let names = self.engine.order_moves(&self.me, wanted);
         names.map_err(|error| CommandError::text(error.to_string()))
     }
 
-    /// Cancels moves from this server's shard, or also to it. How many.
+    /// Cancels moves from this server's shard, and with `also_to` those to it; returns their
+    /// number.
     pub(super) fn cancel(&self, also_to: bool, name: Option<&str>) -> Result<usize, CommandError> {
         let count = self.engine.cancel_moves(&self.me, also_to, name);
         count.map_err(|error| CommandError::text(error.to_string()))
     }
 }
 
-/// Does `work` in the background, whose text is the reply.
+/// Runs `work` in the background and replies with its text.
 pub(super) fn in_background(
     call: &mut Call,
     map: &ClusterMap,
@@ -85,7 +86,7 @@ pub(super) fn in_background(
     answer_later(call, map, work, |reply, text| reply.simple(&text))
 }
 
-/// The same with a number as the reply.
+/// [`in_background`] with a number as the reply.
 pub(super) fn count_in_background(
     call: &mut Call,
     map: &ClusterMap,
@@ -106,7 +107,7 @@ fn answer_later<T>(
         return Err(CommandError::text(error));
     }
     let engine = call.engine;
-    let group = engine.group.as_ref().ok_or(CommandError::text("ERR this server is in no group"))?;
+    let group = engine.group.as_ref().ok_or(CommandError::text("ERR this server is not in a group"))?;
     let me = group.as_newcomer(&engine.config, &map.id(), &call.session.record.local_address);
     let record = &call.session.record;
     log::info!("{} (user request from 'id={} addr={}')", name(), record.id, record.address);
@@ -123,7 +124,7 @@ fn answer_later<T>(
     })
 }
 
-/// Changes the cluster as `work` says, and replies OK.
+/// Changes the cluster as `work` decides, and replies OK.
 fn change(
     call: &mut Call,
     map: &ClusterMap,
@@ -132,38 +133,38 @@ fn change(
     in_background(call, map, move |task| task.change(work).map(|_| "OK".to_owned()))
 }
 
-/// An argument as the id of a node.
+/// Reads an argument as a node id.
 pub(super) fn id_arg(call: &Call, index: usize) -> String {
     String::from_utf8_lossy(call.args[index]).into_owned()
 }
 
-/// Ranges as all their slots.
+/// All slots of these ranges.
 fn each_of(ranges: Vec<(u16, u16)>) -> Vec<u16> {
     ranges.into_iter().flat_map(|(first, last)| first..=last).collect()
 }
 
-/// An argument as a slot.
+/// Parses an argument as a slot.
 pub(super) fn slot_arg(call: &Call, index: usize) -> Result<u16, CommandError> {
     slot_of_text(call.args[index])
 }
 
-/// The number of a slot.
+/// Parses a slot number.
 pub(super) fn slot_of_text(text: &[u8]) -> Result<u16, CommandError> {
     let slot = braid_base::number::parse_i64(text).and_then(|slot| u16::try_from(slot).ok());
     slot.filter(|&slot| slot < HASH_SLOTS).ok_or(CommandError::text("ERR Invalid or out of range slot"))
 }
 
-/// All arguments as slots.
+/// Parses all arguments as slots.
 fn slot_args(call: &Call) -> Result<Vec<u16>, CommandError> {
     (2..call.args.len()).map(|index| slot_arg(call, index)).collect()
 }
 
-/// All arguments as ranges of slots, first and last.
+/// Parses all arguments as slot ranges, first and last.
 fn range_args(call: &Call) -> Result<Vec<(u16, u16)>, CommandError> {
     range_args_from(call, 2)
 }
 
-/// The arguments from an index on as ranges.
+/// Parses the arguments from an index on as slot ranges.
 pub(super) fn range_args_from(call: &Call, from: usize) -> Result<Vec<(u16, u16)>, CommandError> {
     if call.args.len() <= from || !(call.args.len() - from).is_multiple_of(2) {
         return Err(call.wrong_arity());
@@ -189,7 +190,7 @@ pub(super) fn add_slots(call: &mut Call) -> CommandResult {
         let slots = slot_args(call)?;
         return change(call, map, move |operator| operator.add_slots(&slots));
     }
-    // Redis looks at one slot after the other, and the first is busy.
+    // Redis checks one slot after the other, and the first is already busy.
     let slot = slot_arg(call, 2)?;
     Err(busy_slot(slot))
 }
@@ -251,7 +252,7 @@ pub(super) fn meet(call: &mut Call) -> CommandResult {
     Err(alone(call))
 }
 
-/// Has another server join the cluster, and this one if it has not.
+/// Makes another server join the cluster, and this one if it has not joined yet.
 fn introduce(call: &mut Call, map: &ClusterMap) -> CommandResult {
     let host = id_arg(call, 2);
     let port = call.integer_arg(3).ok().and_then(|port| u16::try_from(port).ok()).filter(|&port| port != 0);
@@ -260,15 +261,15 @@ fn introduce(call: &mut Call, map: &ClusterMap) -> CommandResult {
         return Err(CommandError::quoting("ERR Invalid node address specified: ", &place, ""));
     };
     in_background(call, map, move |task| {
-        let failed = |why: String| CommandError::text(format!("ERR {host}:{port} cannot be met: {why}"));
+        let failed = |why: String| CommandError::text(format!("ERR cannot meet {host}:{port}: {why}"));
         let id = task.engine.ask_node(&host, port, &[b"CLUSTER", b"MYID"]);
         let id = id.map_err(|why| failed(why.to_string()))?;
-        // A server that has just started, or has another id since CLUSTER RESET HARD, may not be in
+        // A server that has just started, or has a new id after CLUSTER RESET HARD, may not be in
         // etcd yet.
         let is_server = |view: &ClusterView| view.map.servers.values().any(|server| *server.id == *id);
         let map = task.engine.cluster.as_ref().and_then(|node| node.map.as_ref());
         if !map.is_some_and(|map| map.wait_until(is_server, MEET_PATIENCE)) {
-            return Err(failed("it is no server of this cluster's name, or has just started".into()));
+            return Err(failed("it does not have this cluster's name, or has just started".into()));
         }
         task.change(|operator| operator.meet(&id, &host))?;
         Ok("OK".to_owned())
@@ -283,7 +284,7 @@ pub(super) fn forget(call: &mut Call) -> CommandResult {
             call.reply.ok();
             return Ok(());
         }
-        // Another node may have been told before, of which this one has not heard.
+        // Another node may have received the command first, of which this node has not heard yet.
         let was_known = map.view().map.node(&id).is_some();
         return change(call, map, move |operator| match was_known && operator.map.node(&id).is_none() {
             true => Ok(Change::default()),
@@ -325,9 +326,9 @@ pub(super) fn fail_over(call: &mut Call) -> CommandResult {
     Err(CommandError::text("ERR You should send CLUSTER FAILOVER to a replica"))
 }
 
-/// Has this replica take its primary's place: the primary hands over, or is gone. Then, by FORCE,
-/// it does so when the primary's lease has ended, if it has everything, and by TAKEOVER with what
-/// it has.
+/// Makes this replica take over from its primary by a handover. If the primary is gone: with
+/// FORCE, once its lease has expired and if this replica has all acknowledged data; with TAKEOVER,
+/// with the data it has.
 fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
     let view = map.view();
     let Some(own) = view.own().filter(|_| !view.leads) else {
@@ -335,7 +336,7 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
     };
     if call.args.len() == 3 && call.arg_is(2, "takeover") {
         let group = call.engine.group.as_ref();
-        let asked = group.map_or(Err("this server is in no group"), |group| group.ask_takeover());
+        let asked = group.map_or(Err("this server is not in a group"), |group| group.ask_takeover());
         asked.map_err(|why| CommandError::text(format!("ERR CLUSTER FAILOVER TAKEOVER: {why}")))?;
         call.reply.ok();
         return Ok(());
@@ -369,11 +370,11 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
                 group.ask_candidacy();
                 return Ok("OK".to_owned());
             }
-            // It may have the request, and do it when it goes on.
+            // The primary may have received the request and act on it once it resumes.
             (_, AskError::Silent(why)) => {
-                format!("ERR it is not known whether the primary hands over: {why}")
+                format!("ERR the outcome of the handover is unknown: {why}")
             }
-            (_, AskError::Refused(why)) => format!("ERR the primary does not hand over: {why}"),
+            (_, AskError::Refused(why)) => format!("ERR the primary refuses to hand over: {why}"),
         };
         Err(CommandError::text(text))
     })
@@ -394,7 +395,7 @@ pub(super) fn reset(call: &mut Call) -> CommandResult {
     Err(alone(call))
 }
 
-/// Has this node leave the cluster.
+/// Makes this node leave the cluster.
 fn leave(call: &mut Call, map: &ClusterMap, is_hard: bool) -> CommandResult {
     if map.view().leads && !call.engine.has_no_keys() {
         return Err(CommandError::text(
@@ -405,7 +406,7 @@ fn leave(call: &mut Call, map: &ClusterMap, is_hard: bool) -> CommandResult {
         let engine = task.engine;
         let was_replica = engine.replication.link.is_replica();
         let node = engine.cluster.as_ref();
-        // It goes by them while it is alone.
+        // The node uses these epochs while it is alone.
         if let (Some(node), Some(report)) = (node, engine.cluster_report()) {
             let epochs = Epochs { own: report.own_epoch, current: report.epoch };
             node.keep_epochs(&engine.config, epochs).map_err(not_written)?;
@@ -413,7 +414,7 @@ fn leave(call: &mut Call, map: &ClusterMap, is_hard: bool) -> CommandResult {
         task.change(|operator| operator.flush_slots())?;
         task.change(|operator| operator.leave())?;
         if was_replica {
-            // A replica's data are its primary's.
+            // A replica's data belong to its primary.
             engine.remove_all_keys();
         }
         if let Some(node) = node.filter(|_| is_hard) {
@@ -485,7 +486,7 @@ pub(super) fn set_slot(call: &mut Call) -> CommandResult {
     }
     let is_own = id == Some(node.id().as_bytes());
     match (id, call.args.len()) {
-        // The slot is where it is to be, and on its way nowhere.
+        // The slot already has its owner and is not being moved.
         (None, 4) if call.arg_is(3, "stable") => {}
         (Some(_), 5) if call.arg_is(3, "node") && is_own => {}
         (Some(id), 5) if call.arg_is(3, "node") => return Err(unknown_node(id)),

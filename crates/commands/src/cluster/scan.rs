@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! CLUSTERSCAN of Valkey 9.1: walks the keys of the whole cluster, slot after slot. A client sends
-//! the cursor to where its hash tag belongs.
+//! the cursor to the node that serves the slot of its hash tag.
 //!
-//! A cursor is `<fingerprint>-{<hash tag of the slot>}-<place in the slot>`. A place means
-//! something to the process that has made it, which the fingerprint tells; to others it is the
-//! beginning of the slot. In place 0 no fingerprint is needed.
+//! A cursor is `<fingerprint>-{<hash tag of the slot>}-<position in the slot>`. A position is
+//! valid only in the process that issued it, which the fingerprint identifies; any other process
+//! starts at the beginning of the slot. Position 0 needs no fingerprint.
 //!
-//! Source: Valkey documentation, "CLUSTERSCAN", and the replies of a Valkey 9.1.
+//! Source: Valkey documentation, "CLUSTERSCAN", and replies of a Valkey 9.1 server.
 
 use braid_engine::process::Process;
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ use super::node_of;
 use super::operators::slot_of_text;
 use crate::scan::{FoundKeys, check_may_walk, expire_found};
 
-/// A short hash tag of each slot.
+/// A short hash tag for each slot.
 static TAGS: LazyLock<Vec<Box<[u8]>>> = LazyLock::new(tags);
 
 fn tags() -> Vec<Box<[u8]>> {
@@ -47,21 +47,21 @@ fn tags() -> Vec<Box<[u8]>> {
     tags
 }
 
-/// How far a walk has come.
+/// The progress of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct WalkPosition {
     slot: u16,
-    /// A cursor of SCAN within the slot; 0: its beginning.
+    /// A SCAN cursor within the slot; 0: its beginning.
     cursor: u64,
 }
 
-/// What identifies the process that a place belongs to.
+/// Identifies the process that a position belongs to.
 fn fingerprint(process: &Process) -> &str {
     &process.run_id[..8]
 }
 
 impl WalkPosition {
-    /// The place of a cursor; none of one that begins.
+    /// Parses a cursor; `None` for one that starts a walk.
     fn parse(engine: &Engine, text: &[u8]) -> Result<Option<WalkPosition>, CommandError> {
         if text == b"0" {
             return Ok(None);
@@ -88,7 +88,7 @@ impl WalkPosition {
     }
 }
 
-/// The only slot whose keys can match a pattern, if there is one such.
+/// The only slot whose keys can match a pattern, if there is just one.
 fn slot_of_pattern(pattern: &[u8]) -> Option<u16> {
     let varies = |text: &[u8]| text.iter().any(|byte| b"*?[\\".contains(byte));
     let tag = pattern.iter().position(|&byte| byte == b'{').and_then(|open| {
@@ -96,7 +96,7 @@ fn slot_of_pattern(pattern: &[u8]) -> Option<u16> {
         Some((open, &pattern[open + 1..open + 1 + len]))
     });
     let fixed = match tag {
-        // What stands before may match an earlier brace.
+        // Wildcards before the brace may match an earlier brace.
         Some((open, tag)) => !varies(&pattern[..open]) && !varies(tag),
         None => !varies(pattern),
     };
@@ -123,14 +123,14 @@ pub(super) fn cluster_scan(call: &mut Call) -> CommandResult {
     };
     match place {
         None => reply(call, None, None),
-        // The slot may be another node's.
+        // Another node may own the slot.
         Some(Err(slot)) => reply(call, Some(WalkPosition { slot, cursor: 0 }), None),
         Some(Ok(place)) => walk_from(call, place, &options, only.or(of_pattern).is_some()),
     }
     Ok(())
 }
 
-/// The options, and that of SLOT.
+/// Parses the options, and SLOT.
 fn options_of<'a>(words: &[&'a [u8]]) -> Result<(ScanOptions<'a>, Option<u16>), CommandError> {
     let (mut rest, mut only) = (Vec::new(), None);
     for pair in words.chunks(2) {
@@ -148,8 +148,8 @@ fn options_of<'a>(words: &[&'a [u8]]) -> Result<(ScanOptions<'a>, Option<u16>), 
     Ok((options, only))
 }
 
-/// Walks from a place on, as far as slots are served here and to the number of keys that is asked
-/// for.
+/// Walks from a position on, as long as slots are served here and up to the requested number of
+/// keys.
 fn walk_from(call: &mut Call, from: WalkPosition, options: &ScanOptions<'_>, stays: bool) {
     let view = call.engine.cluster_view();
     let is_here = |slot: u16| view.as_ref().is_none_or(|view| view.owns(slot));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Settings, users and functions of the whole cluster: the scope CLUSTER of CONFIG SET, ACL
-//! SETUSER, ACL DELUSER and FUNCTION LOAD, and CLUSTER SETTINGS.
+//! Cluster-wide settings, users and functions: the scope CLUSTER of CONFIG SET, ACL SETUSER, ACL
+//! DELUSER and FUNCTION LOAD, and CLUSTER SETTINGS.
 //!
-//! The word is read only in a cluster of several nodes, where it means nothing else; elsewhere
-//! these commands are as in Redis.
+//! The word is recognized only in a multi-node cluster, where it has no other meaning; elsewhere
+//! these commands work as in Redis.
 
 use braid_engine::Call;
 use braid_group::cluster::shared::SharedKind;
@@ -13,21 +13,20 @@ use braid_spec::{CommandError, CommandResult};
 use super::node_of;
 use super::operators::{alone, map_of};
 
-/// The arguments before the word CLUSTER, if it is the last one of a request to a cluster of
-/// several nodes.
+/// The arguments before the word CLUSTER, if it ends a request to a multi-node cluster.
 pub fn for_cluster<'a, 'b>(call: &Call, words: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> {
     let (last, rest) = words.split_last()?;
     (last.eq_ignore_ascii_case(b"cluster") && call.engine.forwarding().is_some()).then_some(rest)
 }
 
-/// Bytes as text: records are UTF-8.
+/// Converts bytes to text, since records are UTF-8.
 pub fn text_of(bytes: &[u8], what: &str) -> Result<String, CommandError> {
     let text = std::str::from_utf8(bytes).map(str::to_owned);
-    text.map_err(|_| CommandError::text(format!("ERR {what} must be UTF-8 to hold for the cluster")))
+    text.map_err(|_| CommandError::text(format!("ERR {what} must be UTF-8 to apply to the cluster")))
 }
 
-/// Writes values (none: deleted) for the whole cluster in the background, and replies when this
-/// node goes by them.
+/// Writes values (`None`: deleted) for the whole cluster in the background, and replies once this
+/// node has applied them.
 pub fn share(
     call: &mut Call,
     values: Vec<(SharedKind, String, Option<String>)>,
@@ -80,7 +79,7 @@ fn list(call: &mut Call) -> CommandResult {
         reply.bulk(report.name.as_bytes());
         reply.bulk(b"value");
         match &report.value {
-            // As CONFIG GET and ACL LIST, which admins may use too.
+            // Shown as by CONFIG GET and ACL LIST, which admins may also use.
             Some(value) => reply.bulk(value.as_bytes()),
             None => reply.null(),
         }
@@ -92,7 +91,7 @@ fn list(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Deletes a library on all primaries. (FUNCTION DELETE takes one argument alone.)
+/// Deletes a library on all primaries. (FUNCTION DELETE takes only one argument.)
 fn delete_library(call: &mut Call) -> CommandResult {
     let name = text_of(call.args[4], "the library's name")?;
     let is_known = call.engine.shared_reports().iter().any(|report| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CLUSTER SLOT-STATS: what the slots of this node's shard hold, and what they have cost.
+//! CLUSTER SLOT-STATS: the keys in the slots of this node's shard, and the slots' cost.
 //!
-//! Keys are always counted. Processor time and traffic are told while `cluster-slot-stats-enabled`
-//! has them counted. ORDERBY MEMORY-BYTES, of Redis, adds up what the keys take when it is asked,
-//! and only then: nothing is kept for it.
+//! Keys are always counted. Processor time and traffic are reported while
+//! `cluster-slot-stats-enabled` turns on their counting. Redis's ORDERBY MEMORY-BYTES computes the
+//! memory of the keys on request; no state is kept for it.
 
 use std::cmp::Reverse;
 
@@ -18,7 +18,7 @@ use braid_telemetry::SlotCost;
 use super::node_of;
 use super::slots::as_slot;
 
-/// A figure of slots, by its name in replies.
+/// A metric of slots, under its name in replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Metric {
     KeyCount,
@@ -42,7 +42,7 @@ impl Metric {
         }
     }
 
-    /// What a slot is ordered by.
+    /// The value by which slots are ordered.
     fn of(self, figures: &Figures) -> u64 {
         match self {
             Metric::KeyCount => figures.keys as u64,
@@ -54,14 +54,14 @@ impl Metric {
     }
 }
 
-/// What is known of a slot.
+/// A slot's statistics.
 #[derive(Clone, Copy)]
 pub struct Figures {
     pub slot: u16,
-    /// In all databases.
+    /// Number of keys in all databases.
     pub keys: usize,
     pub cost: SlotCost,
-    /// What its keys take; 0 unless that was asked for.
+    /// Memory of the keys; 0 unless requested.
     bytes: usize,
 }
 
@@ -73,7 +73,7 @@ impl Figures {
     }
 }
 
-/// The slots of this node's shard, with what is known of them.
+/// Statistics of the slots of this node's shard.
 pub fn figures(engine: &Engine) -> Vec<Figures> {
     own_slots(engine, 0, HASH_SLOTS - 1).map(|slot| Figures::of(engine, slot)).collect()
 }
@@ -83,7 +83,7 @@ fn own_slots(engine: &Engine, first: u16, last: u16) -> impl Iterator<Item = u16
     (first..=last).filter(move |&slot| view.as_ref().is_none_or(|view| view.owns(slot)))
 }
 
-/// Which slots SLOT-STATS is to tell of, and in which order.
+/// The slots that SLOT-STATS reports, and their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Filter {
     Range(u16, u16),
@@ -143,7 +143,7 @@ impl Filter {
 
     fn apply(self, mut figures: Vec<Figures>) -> Vec<Figures> {
         let Filter::By { metric, limit, ascending } = self else { return figures };
-        // Of equal figures the lower slot comes first.
+        // Ties are ordered by slot number.
         match ascending {
             true => figures.sort_by_key(|one| metric.of(one)),
             false => figures.sort_by_key(|one| Reverse(metric.of(one))),
@@ -174,7 +174,7 @@ pub(super) fn slot_stats(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Answers with what the keys of slots take: one slot after the other, each at one moment.
+/// Replies with the memory of slots' keys: slot by slot, each at a single moment.
 fn weigh(engine: &Engine, answer: Answer, filter: Filter) {
     let (reader, databases) = (engine.keyspace.reader(), engine.keyspace.databases());
     let mut figures = figures(engine);

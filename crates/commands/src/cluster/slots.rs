@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CLUSTER KEYSLOT, COUNTKEYSINSLOT and GETKEYSINSLOT. Each slot has tables of its own
-//! (`braid_keyspace`), so none of them looks at keys of other slots.
+//! CLUSTER KEYSLOT, COUNTKEYSINSLOT and GETKEYSINSLOT. Each slot has its own tables
+//! (`braid_keyspace`), so none of these commands visits keys of other slots.
 
 use braid_base::crc::{HASH_SLOTS, key_hash_slot};
 use braid_engine::Call;

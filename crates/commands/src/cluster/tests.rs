@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CLUSTER and its relatives, with cluster mode off and on.
+//! Tests of CLUSTER and its relatives, with cluster mode off and on.
 
 use crate::testing::Tester;
 
@@ -30,7 +30,7 @@ fn commands_of_clusters_answer_as_without_cluster_mode() {
     ]);
 }
 
-/// An engine of cluster mode; the folder keeps its file.
+/// An engine in cluster mode; the folder keeps its file.
 fn cluster(settings: &str) -> (Tester, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = format!("dir {}\ncluster-enabled yes\n{settings}", folder.path().display());
@@ -61,7 +61,7 @@ fn keys_of_several_slots_are_refused() {
         ("SSUBSCRIBE a b", CROSS_SLOT),
         ("SUNSUBSCRIBE a b", CROSS_SLOT),
         ("SPUBLISH a x", ":0\r\n"),
-        // Channels and patterns of PUBLISH have no slot.
+        // The channels and patterns of PUBLISH have no slot.
         ("PUBSUB NUMSUB a b", "*4\r\n$1\r\na\r\n:0\r\n$1\r\nb\r\n:0\r\n"),
     ]);
 }
@@ -94,13 +94,13 @@ fn a_transaction_is_of_one_slot() {
         ("SPUBLISH a m", "+QUEUED\r\n"),
         ("SPUBLISH b m", "+QUEUED\r\n"),
         ("EXEC", CROSS_SLOT),
-        // Watched keys may be anywhere.
+        // Watched keys may be in any slots.
         ("WATCH a", "+OK\r\n"),
         ("WATCH b", "+OK\r\n"),
         ("MULTI", "+OK\r\n"),
         ("GET c", "+QUEUED\r\n"),
         ("EXEC", "*1\r\n$-1\r\n"),
-        // A walk within a transaction, which has the world stopped.
+        // A walk within a transaction, which runs with the world stopped.
         ("SET foo 1", "+OK\r\n"),
         ("MULTI", "+OK\r\n"),
         ("SET {foo}2 1", "+QUEUED\r\n"),
@@ -143,7 +143,7 @@ fn scripts_keep_to_their_slot() {
         let reply = eval(&mut tester, &script, keys);
         assert!(reply.contains(expected), "{script} {keys}: {reply}");
     }
-    // Standalone, flags on slots mean nothing.
+    // Without cluster mode, flags on slots have no effect.
     let mut alone = Tester::new();
     let script = format!("#!lua flags=no-cluster\n{both}");
     assert!(eval(&mut alone, &script, "0").starts_with("*2"));
@@ -225,7 +225,7 @@ fn this_server_is_the_cluster() {
         ("CLUSTER SET-CONFIG-EPOCH 5", "+OK\r\n"),
         ("CLUSTER BUMPEPOCH", "+STILL 5\r\n"),
     ]);
-    // A server that starts again is the same node.
+    // A restarted server is the same node.
     drop(tester);
     let settings = format!("dir {}\ncluster-enabled yes", folder.path().display());
     let mut again = Tester::with(&settings);
@@ -276,7 +276,7 @@ fn operators_find_nothing_to_change() {
     ]);
 }
 
-/// All keys of a walk of CLUSTERSCAN, and the number of calls.
+/// All keys of a CLUSTERSCAN walk, and the number of calls.
 fn walk_cluster(tester: &mut Tester, options: &str) -> (Vec<String>, usize) {
     let (mut keys, mut cursor, mut calls) = (Vec::new(), "0".to_owned(), 0);
     loop {
@@ -309,13 +309,13 @@ fn clusterscan_walks_slot_after_slot() {
         assert_eq!(keys.len(), 1001, "with COUNT {count}");
         assert!(count < 1000 && calls > 50 || calls == 2, "{calls} calls with COUNT {count}");
     }
-    // And key:322, which is in that slot, too.
+    // Also key:322, which is in that slot.
     assert_eq!(walk_cluster(&mut tester, "SLOT 15495 COUNT 7").0.len(), 502);
     assert_eq!(walk_cluster(&mut tester, "MATCH {a}:4?").0.len(), 10);
     assert_eq!(walk_cluster(&mut tester, "MATCH *:4?").0.len(), 20);
     assert_eq!(walk_cluster(&mut tester, "MATCH {a}* SLOT 1").0.len(), 0);
     assert_eq!(walk_cluster(&mut tester, "TYPE hash").0, ["{a}:hash"]);
-    // The place of another process is the slot's beginning.
+    // Another process's position means the beginning of the slot.
     let all = tester.run("CLUSTERSCAN 0-{a}-0 COUNT 100000");
     assert_eq!(tester.run("CLUSTERSCAN abcdef-{a}-12345678 COUNT 100000"), all);
     tester.check(&[

@@ -5,8 +5,7 @@ use braid_resp::reply::ReplyBuffer;
 use braid_spec::spec::Spec;
 use braid_spec::{Begin, Command, CommandTable, Find, Flags, KeyFlags, KeySpec};
 
-/// Flags in the order in which they are listed, which is not that of their numbers; others are not
-/// listed.
+/// The listed flags in order, which is not that of their numbers; other flags are not listed.
 const LISTED: &[Flags] = &[
     Flags::WRITE,
     Flags::READONLY,
@@ -38,7 +37,7 @@ pub fn command_flags(spec: &Spec) -> impl Iterator<Item = &'static str> {
     LISTED.iter().filter(move |flag| flags.has(**flag)).flat_map(|flag| flag.names())
 }
 
-/// Replies with names as a set of statuses.
+/// Replies with names as a set of status replies.
 pub fn flag_names(reply: &mut ReplyBuffer, names: impl Iterator<Item = &'static str>) {
     let names: Vec<&str> = names.collect();
     reply.set(names.len());
@@ -47,20 +46,20 @@ pub fn flag_names(reply: &mut ReplyBuffer, names: impl Iterator<Item = &'static 
     }
 }
 
-/// Key positions as three numbers, the way clients have known them before key specifications.
+/// Key positions as three numbers, the format before key specifications.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Positions {
     pub first: i32,
-    /// Negative: from the end.
+    /// Negative: counted from the end.
     pub last: i32,
     pub step: i32,
-    /// The numbers do not tell everything.
+    /// True if the numbers do not cover all keys.
     pub movable: bool,
 }
 
 impl Positions {
-    /// The numbers that cover as many key specifications as three numbers can: one range, or plain
-    /// ranges in a row.
+    /// The numbers that cover as many key specifications as three numbers can: one range, or
+    /// consecutive plain ranges.
     pub fn of(keys: &[KeySpec]) -> Positions {
         let absolute = |first: i32, last: i32| if last < 0 { last } else { first + last };
         if let [KeySpec { begin: Begin::Index(first), find: Find::Range { last, step, .. }, flags, .. }] =
@@ -91,8 +90,8 @@ impl Positions {
     }
 }
 
-/// Replies with everything about a command: ten elements, the last one its subcommands in the same
-/// form.
+/// Replies with the full description of a command: ten elements, the last of which lists its
+/// subcommands in the same form.
 pub fn describe(reply: &mut ReplyBuffer, table: &CommandTable, command: &Command) {
     let spec = command.spec;
     let positions = Positions::of(spec.keys);
@@ -131,7 +130,7 @@ fn pair(reply: &mut ReplyBuffer, name: &str, value: &str) {
     reply.bulk(value.as_bytes());
 }
 
-/// A kind of search with its numbers.
+/// Writes a search of a key specification: its type and numbers.
 fn search(reply: &mut ReplyBuffer, kind: &str, numbers: &[(&str, i32)]) {
     reply.map(2);
     pair(reply, "type", kind);

@@ -5,10 +5,10 @@ use braid_resp::reply::ReplyBuffer;
 use braid_spec::syntax::{Argument, ArgumentKind};
 use braid_spec::{Command, CommandTable, syntax};
 
-/// Commands that are for the server's own use and tests.
+/// Commands for the server's own use and for tests.
 const INTERNAL: [&str; 5] = ["debug", "pfdebug", "pfselftest", "replconf", "restore-asking"];
 
-/// A map that counts its pairs while they are written.
+/// A map that counts its pairs as they are written.
 struct Map<'r> {
     reply: &'r mut ReplyBuffer,
     pairs: usize,
@@ -25,7 +25,7 @@ impl Map<'_> {
         self.key(name).bulk(value.as_bytes());
     }
 
-    /// Only if there is one.
+    /// Writes the pair if the value is not empty.
     fn optional(&mut self, name: &str, value: &str) {
         if !value.is_empty() {
             self.text(name, value);
@@ -44,7 +44,7 @@ impl Map<'_> {
     }
 }
 
-/// Writes a map whose pairs `body` writes.
+/// Writes a map with the pairs that `body` writes.
 fn map(reply: &mut ReplyBuffer, body: impl FnOnce(&mut Map<'_>)) {
     let header = reply.begin_map();
     let mut map = Map { reply, pairs: 0 };
@@ -82,8 +82,7 @@ pub fn document(reply: &mut ReplyBuffer, table: &CommandTable, command: &Command
                 reply.bulk(change.as_bytes());
             }
         }
-        // A row whose notation cannot be read would fail its test; here it only lacks its
-        // arguments.
+        // A row with invalid notation fails its test; here it only lacks its arguments.
         let arguments = syntax::parse(spec.syntax).unwrap_or_default();
         if !arguments.is_empty() {
             document_arguments(map.key("arguments"), &arguments);

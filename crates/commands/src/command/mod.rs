@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! COMMAND: information about the server's commands, derived from the rows of the families.
+//! COMMAND: information on the server's commands, derived from the families' rows.
 
 mod describe;
 mod document;
@@ -13,7 +13,7 @@ use braid_spec::{Category, Command, CommandError, CommandResult, Flags, Group, K
 use describe::{describe, flag_names};
 use document::document;
 
-/// The family.
+/// Rows of the COMMAND commands.
 pub const COMMANDS: &[Row] = &[Row::new("command", Group::Server, all)
     .at_least(1)
     .flags(FLAGS)
@@ -112,10 +112,10 @@ fn count(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Which commands LIST shows.
+/// The commands that LIST shows.
 enum Filter<'a> {
     All,
-    /// There are no modules, so no command is of one.
+    /// There are no modules, hence no commands of modules.
     Nothing,
     Category(Category),
     Pattern(&'a [u8]),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Every row of every family against the facts of Redis 7.2, and the compatibility page made from
+//! Checks every row of every family against Redis 7.2, and generates the compatibility page from
 //! both.
 //!
-//! `testdata/redis-7.2-commands.tsv` holds what COMMAND and COMMAND DOCS of a stock server say, a
+//! `testdata/redis-7.2-commands.tsv` holds a stock server's replies to COMMAND and COMMAND DOCS, a
 //! line for each command and subcommand: name, arity, flags, key positions, categories, tips,
 //! group, since, deprecated since, key specifications, arguments in the notation of `syntax.rs`,
-//! complexity. Nothing stands as a hyphen.
+//! complexity. Empty fields are hyphens.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,14 +18,14 @@ use crate::rows;
 
 const STOCK: &str = include_str!("../../testdata/redis-7.2-commands.tsv");
 
-/// Commands that take more than in Redis 7.2, or do more with keys: their arguments, arity and key
-/// specifications differ on purpose.
+/// Commands that take more arguments than in Redis 7.2, or do more with keys: their arguments,
+/// arity and key specifications differ on purpose.
 const EXTENDED: &[&str] = &["bitcount", "bitop", "failover", "hscan", "set", "shutdown"];
 
-/// Commands that are answered while data are loaded, as in Valkey 9.
+/// Commands that are answered during loading, as in Valkey 9.
 const ALSO_WHILE_LOADING: &[&str] = &["cluster|info", "cluster|myid", "cluster|myshardid", "cluster|nodes"];
 
-/// Complexities longer than this are prose, which rows say in their own words.
+/// Complexities longer than this are prose, which rows phrase in their own words.
 const PROSE_LEN_MIN: usize = 90;
 
 struct Stock<'a> {
@@ -81,7 +81,7 @@ fn key_text(key: &KeySpec) -> String {
     format!("{}@{begin}@{find}", flags.join("+"))
 }
 
-/// Notes every fact in which a row differs.
+/// Records every fact in which a row differs.
 fn compare(command: &Command, stock: &Stock<'_>, faults: &mut String) {
     let spec: &Spec = command.spec;
     let name = &command.full_name;
@@ -115,7 +115,7 @@ fn compare(command: &Command, stock: &Stock<'_>, faults: &mut String) {
     }
 }
 
-/// One list of everything that is wrong, so that one run is enough.
+/// Reports all differences in one list, so that a single run is enough.
 #[test]
 fn every_row_says_what_stock_servers_say() {
     let (stock, table) = (stock(), rows().table);
@@ -128,7 +128,7 @@ fn every_row_says_what_stock_servers_say() {
     assert!(faults.is_empty(), "\n{faults}");
 }
 
-/// Configurations that stock servers accept may name any of them, in ACL rules and in
+/// Configurations that stock servers accept may name any stock command in ACL rules and in
 /// `rename-command`.
 #[test]
 fn every_stock_command_is_known() {
@@ -162,7 +162,7 @@ fn the_notation_holds_every_stock_command() {
     }
 }
 
-/// The page: what of Redis 7.2 there is, by group.
+/// The page: the supported part of Redis 7.2, by group.
 fn page() -> String {
     let (stock, table) = (stock(), rows().table);
     let known = |name: &str| table.all().iter().find(|command| command.full_name == name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! COMMAND through the dispatcher. The families' own rows are checked in `table_tests.rs`.
+//! Tests of COMMAND through the dispatcher. The families' rows are checked in `table_tests.rs`.
 
 use braid_resp::reply::Protocol;
 
@@ -126,6 +126,6 @@ fn renamed_commands_answer_to_their_new_names_only() {
     assert!(table.available().any(|command| command.full_name == "config|get"));
     assert_eq!(table.rename("debug", "x"), Err("No such command in rename-command"));
     assert_eq!(table.rename("echo", "GET"), Err("Target command name already exists"));
-    // A name that is free again may be taken.
+    // A freed name may be reused.
     assert_eq!((table.rename("GET", ""), table.rename("echo", "get")), (Ok(()), Ok(())));
 }

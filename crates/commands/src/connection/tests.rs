@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+//! Tests of the connection commands.
+
 use braid_clients::client_flags;
 use braid_resp::reply::Protocol;
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DEBUG DIGEST: one number for a whole dataset, equal on all servers that compute it the same way.
+//! DEBUG DIGEST: a hash of the whole dataset, equal on all servers that compute it the same way.
 //!
-//! A digest is 20 bytes. Bytes are combined by exclusive-or with their SHA-1, so that order does
-//! not matter; where it does, the result is hashed again. Stock servers of Redis 7 compute the same
-//! for the same keys, values, databases and presence of expiries.
+//! A digest is 20 bytes. The SHA-1 of each piece is combined by exclusive or, so order does not
+//! matter; where order does matter, the result is hashed again. Stock servers of Redis 7 compute
+//! the same digest from the same keys, values, databases and presence of expiries.
 
 use braid_keyspace::object::DigestSink;
 use braid_keyspace::{Entry, ValueRef};
 use sha1::{Digest as _, Sha1};
 
-/// A digest under way.
+/// A digest being computed.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct DataDigest([u8; 20]);
 
 impl DataDigest {
-    /// Puts the value of an entry in, and whether it expires.
+    /// Adds an entry's value, and whether the entry expires.
     pub fn value(&mut self, entry: Entry<'_>) {
         let known = entry.value_type().descriptor();
         self.mix(&known.map_or(0, |known| known.digest_number).to_be_bytes());
@@ -29,7 +29,7 @@ impl DataDigest {
         }
     }
 
-    /// Puts a key with its value in.
+    /// Adds a key with its value.
     pub fn entry(&mut self, entry: Entry<'_>) {
         let mut own = DataDigest::default();
         own.mix(entry.key());
@@ -37,7 +37,7 @@ impl DataDigest {
         self.xor(&own.0);
     }
 
-    /// As 40 hexadecimal digits.
+    /// The digest as 40 hexadecimal digits.
     pub fn hex(self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }

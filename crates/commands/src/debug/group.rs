@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DEBUG IN-SYNC and SERVE-UNTIL: a test says what the group would say.
+//! DEBUG IN-SYNC and SERVE-UNTIL: let a test play the group's part.
 
 use braid_base::clock::boot_nanos;
 use braid_base::number;
@@ -7,8 +7,8 @@ use braid_engine::Call;
 use braid_group::MemberId;
 use braid_spec::{CommandError, CommandResult};
 
-/// DEBUG IN-SYNC epoch size [node/run ...], or OFF: this server is the primary of a group with this
-/// in-sync set, or no longer. Without arguments: the slow members.
+/// DEBUG IN-SYNC epoch size [node/run ...], or OFF: makes this server the primary of a group with
+/// this in-sync set, or ends that role. Without arguments it lists the slow members.
 pub(super) fn in_sync(call: &mut Call) -> CommandResult {
     let in_sync = &call.engine.replication.in_sync;
     if call.args.len() == 2 {
@@ -39,7 +39,7 @@ pub(super) fn in_sync(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// DEBUG SERVE-UNTIL milliseconds-from-now, or never, or always.
+/// DEBUG SERVE-UNTIL milliseconds-from-now, or `never`, or `always`.
 pub(super) fn serve_until(call: &mut Call) -> CommandResult {
     let until = if call.arg_is(2, "never") {
         0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DEBUG commands that inspect collections: their layout, and the size from which list elements
-//! have nodes of their own.
+//! DEBUG commands that inspect collections: their layout, and the size from which a list element
+//! gets its own node.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,13 +15,13 @@ use braid_types::list::{List, SavedNode};
 
 use super::{find, leading_integer};
 
-/// The collection at a key, expired or not.
+/// The collection at a key, even if the key has expired.
 fn collection<'t>(call: &'t Call<'_, '_>) -> Result<Option<ObjectRef<'t>>, CommandError> {
     let entry = find(call, call.args[2]).ok_or(CommandError::NoSuchKey)?;
     Ok(if let ValueRef::Object(object) = entry.value() { Some(object) } else { None })
 }
 
-/// Members by segment, in the words of other servers for the chains of a hash table.
+/// Members by segment, in the format of other servers' hash table chains.
 pub(super) fn table(call: &mut Call) -> CommandResult {
     let full = call.args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"full"));
     let counts = collection(call)?.and_then(|object| object.collection().table_segments());

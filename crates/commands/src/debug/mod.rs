@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DEBUG: switches and inspection, for tests and troubleshooting. Off by default
+//! DEBUG: switches and inspection for tests and troubleshooting. Disabled by default
 //! (`enable-debug-command`).
 //!
 //! The whole command runs with the world stopped: DEBUG SLEEP blocks every client, as tests of
-//! other servers expect, and inspection sees one moment.
+//! other servers expect, and inspection sees a single moment.
 
 mod digest;
 mod group;
@@ -25,12 +25,12 @@ use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 use crate::server::{Tuned, mallctl_integer, mallctl_text};
 use digest::DataDigest;
 
-/// The family.
+/// Rows of the DEBUG command.
 pub const COMMANDS: &[Row] = &[Row::new("debug", Group::Server, debug)
     .at_least(2)
     .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE).and(Flags::PROTECTED))
     .scope(Scope::World)
-    .docs("1.0.0", "Groups the commands for tests and for finding faults.", "Depends on subcommand.")];
+    .docs("1.0.0", "Groups the commands for testing and debugging.", "Depends on subcommand.")];
 
 fn debug(call: &mut Call) -> CommandResult {
     let name = call.args[1].to_ascii_lowercase();
@@ -52,7 +52,7 @@ fn debug(call: &mut Call) -> CommandResult {
         (b"set-disable-deny-scripts", 3) => {
             switch(call, |engine, value| engine.debug.scripts_call_all.store(value != 0, Relaxed))
         }
-        // Tables grow segment by segment: there is no resizing that could be held back.
+        // Tables grow segment by segment: there is no resizing to prevent.
         (b"dict-resizing", 3) => switch(call, |_, _| {}),
         (b"reload", 2..) => reload::reload(call),
         (b"loadaof", 2) => reload::load_append_only(call),
@@ -94,7 +94,7 @@ fn debug(call: &mut Call) -> CommandResult {
         (b"stringmatch-test", 2) => match_test(call),
         (b"segfault", 2) => {
             fault();
-            // There was no memory to fail with.
+            // The fault did not happen: there was no memory for it.
             std::process::abort()
         }
         (b"panic" | b"assert", 2) => {
@@ -105,11 +105,10 @@ fn debug(call: &mut Call) -> CommandResult {
     }
 }
 
-/// Writes to memory that is for reading only.
+/// Writes to read-only memory.
 fn fault() {
     let (flags, nowhere) = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, std::ptr::null_mut());
-    // SAFETY: new memory of one page. That writing to it fails is what this is for: nothing is
-    // changed.
+    // SAFETY: a new page of memory. Writing to it is meant to fault; nothing is changed.
     unsafe {
         let page = libc::mmap(nowhere, 4096, libc::PROT_READ, flags, -1, 0);
         if page != libc::MAP_FAILED {
@@ -123,7 +122,7 @@ fn done(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// The digits that a text begins with, as C's `atoi` reads switches.
+/// The leading integer of a text, as C's `atoi` reads switches.
 fn leading_integer(text: &[u8]) -> i64 {
     let text = text.trim_ascii_start();
     let (negative, digits) = match text.split_first() {
@@ -152,8 +151,7 @@ fn sleep(call: &mut Call) -> CommandResult {
     done(call)
 }
 
-/// The interval at which the peak of a reply buffer is forgotten, when nothing else is set; the
-/// loops' default.
+/// The default interval at which a reply buffer's peak is reset; 0: the loops' default.
 const PEAK_RESET_DEFAULT: i64 = 0;
 
 fn reply_buffer(call: &mut Call) -> CommandResult {
@@ -175,12 +173,12 @@ fn reply_buffer(call: &mut Call) -> CommandResult {
     done(call)
 }
 
-/// The entry of a key, expired or not.
+/// The entry of a key, even if expired.
 fn find<'t>(call: &'t Call<'_, '_>, key: &[u8]) -> Option<Entry<'t>> {
     call.keyspace.peek(key).or_else(|| call.keyspace.peek_expired(key))
 }
 
-/// Bytes that a value takes in a dump file.
+/// A value's size in a dump file, in bytes.
 fn serialized_bytes(entry: Entry<'_>, compress: bool) -> usize {
     let mut encoder = braid_rdb::Encoder::new(Vec::new(), compress);
     match encoder.value(braid_persistence::to_rdb(entry)) {
@@ -212,7 +210,7 @@ fn string_lengths(call: &mut Call) -> CommandResult {
         ValueRef::Blob(blob) => (blob.len(), blob.capacity() - blob.len(), class(blob.allocation_bytes())),
         _ => return Err(CommandError::text("ERR Not an sds encoded string.")),
     };
-    // Key and short value share an allocation, which both report.
+    // A key and a short value share an allocation, which both report.
     let text = format!(
         "key_sds_len:{}, key_sds_avail:0, key_zmalloc: {own}, val_sds_len:{len}, val_sds_avail:{spare}, val_zmalloc: {allocated}",
         entry.key().len()
@@ -255,8 +253,8 @@ fn digest_values(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Describes tables in the frame that other servers use, as far as it fits: there is one table per
-/// shard, of segments.
+/// Describes tables in other servers' format, as far as it fits: there is one table of segments
+/// per shard.
 fn table_statistics(call: &mut Call) -> CommandResult {
     let keyspace = &call.engine.keyspace;
     let db = call.integer_arg(2)?;
@@ -327,7 +325,8 @@ fn rewrite_everything(call: &mut Call) -> CommandResult {
     done(call)
 }
 
-/// Random patterns against random texts: matching must end, and an escaped text must match itself.
+/// Matches random patterns against random texts: matching must terminate, and an escaped text must
+/// match itself.
 fn match_test(call: &mut Call) -> CommandResult {
     let mut random = fastrand::Rng::new();
     let mut text = |len: usize, alphabet: &[u8]| -> Vec<u8> {
@@ -350,69 +349,69 @@ fn help(call: &mut Call) -> CommandResult {
         "AOF-FLUSH-SLEEP <microsec>",
         "    Wait before each write to the append-only file.",
         "CHANGE-REPL-ID",
-        "    Begin another history: replicas that come again need a full sync.",
+        "    Start a new replication history: reconnecting replicas need a full sync.",
         "CONFIG-REWRITE-FORCE-ALL",
-        "    Like CONFIG REWRITE, but with every directive there is.",
+        "    Like CONFIG REWRITE, but write every directive.",
         "DICT-RESIZING <0|1>",
         "    Accepted; tables are never resized as a whole.",
         "DIGEST",
-        "    A number that is the same for the same data.",
+        "    Return a digest that is equal for equal data.",
         "DIGEST-VALUE <key> [<key> ...]",
-        "    The same for the value of each <key>.",
+        "    Return the digest of the value of each <key>.",
         "ERROR <string>",
         "    Reply with the error <string>.",
         "HTSTATS <dbid> [full]",
-        "    Figures about the tables of a database.",
+        "    Statistics of the tables of a database.",
         "HTSTATS-KEY <key> [full]",
-        "    The same for the table that is the value of <key>.",
+        "    Statistics of the table that is the value of <key>.",
         "IN-SYNC <epoch> <size> [<node>/<run> ...]",
-        "    For tests: be the primary of a group whose in-sync set has <size> members, and wait for",
-        "    these. OFF: be primary no longer. Without arguments: the members that replies have been",
-        "    waiting for too long.",
+        "    For tests: act as the primary of a group whose in-sync set has <size> members, and wait for",
+        "    these. OFF: stop acting as primary. Without arguments: list the members that replies have",
+        "    waited for too long.",
         "LISTPACK <key>",
-        "    Write how the packed list of <key> is laid out into the log.",
+        "    Log the layout of the packed list of <key>.",
         "LOADAOF",
-        "    Throw everything away and load the append-only file.",
+        "    Discard all data and load the append-only file.",
         "LOG <message>",
-        "    Write <message> into the log.",
+        "    Write <message> to the log.",
         "MALLCTL <key> [<val>]",
-        "    Read or set a number of the allocator.",
+        "    Read or set a numeric value of the allocator.",
         "MALLCTL-STR <key>",
-        "    Read a text of the allocator.",
+        "    Read a text value of the allocator.",
         "OBJECT <key>",
-        "    How the value of <key> is kept.",
+        "    Describe how the value of <key> is stored.",
         "PANIC",
         "    End the process at once.",
         "PAUSE-CRON <0|1>",
-        "    Hold periodic work.",
+        "    Pause periodic work.",
         "POPULATE <count> [<prefix>] [<size>]",
         "    Make <count> strings named <prefix>:<number> (key:<number>).",
         "PROTOCOL <type>",
         "    Reply with a sample of <type>: string, integer, double, bignum, null, array, set, map,",
         "    attrib, push, verbatim, true, false.",
         "QUICKLIST <key> [<0|1>]",
-        "    Write how the blocks of the long list <key> are laid out into the log.",
+        "    Log the layout of the blocks of the long list <key>.",
         "QUICKLIST-PACKED-THRESHOLD <size>",
-        "    From how many bytes on an element of a list has a block of its own; 0: as usual.",
+        "    Set the size in bytes from which a list element gets its own block; 0: the default.",
         "RELOAD [option ...]",
         "    Save to the dump file, remove everything and load it again. Options:",
-        "    * MERGE: keys that are there give way to those of the file.",
-        "    * NOFLUSH: remove nothing before; a key that is there already is then an error without MERGE.",
-        "    * NOSAVE: load the file that is there.",
+        "    * MERGE: the file's keys replace existing ones.",
+        "    * NOFLUSH: keep existing keys; without MERGE, a duplicate key is an error.",
+        "    * NOSAVE: load the existing file.",
         "REPLYBUFFER PEAK-RESET-TIME <NEVER|RESET|time>",
-        "    How long (ms) the peak of a reply buffer is remembered.",
+        "    Set how long (ms) the peak of a reply buffer is remembered.",
         "REPLYBUFFER RESIZING <0|1>",
-        "    Whether reply buffers adapt their size.",
+        "    Set whether reply buffers are resized.",
         "SDSLEN <key>",
         "    Lengths of <key> and of the string it holds.",
         "SEGFAULT",
-        "    End the process by an access violation.",
+        "    Crash the process with an access violation.",
         "SERVE-UNTIL <ms from now|NEVER|ALWAYS>",
-        "    For tests: until when the lease lets this server serve.",
+        "    For tests: set until when the lease lets this server serve.",
         "SET-ACTIVE-EXPIRE <0|1>",
-        "    Whether expired keys are removed before somebody asks for them.",
+        "    Set whether expired keys are removed in the background.",
         "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
-        "    Whether RESTORE takes payloads with a wrong checksum.",
+        "    Set whether RESTORE accepts payloads with a wrong checksum.",
         "SLEEP <seconds>",
         "    Stop the server for a while. Decimals are allowed.",
         "STRINGMATCH-TEST",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DEBUG POPULATE: creates many keys at once.
+//! DEBUG POPULATE: creates many keys.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use braid_engine::Call;
 use braid_keyspace::{Expiry, Value};
 use braid_spec::{CommandError, CommandResult};
 
-/// Most bytes of one value.
+/// Maximum size of a value.
 const SIZE_MAX: i64 = 512 << 20;
 
 fn positive(call: &Call, index: usize) -> Result<i64, CommandError> {
@@ -16,8 +16,8 @@ fn positive(call: &Call, index: usize) -> Result<i64, CommandError> {
     if value < 0 { Err(wrong()) } else { Ok(value) }
 }
 
-/// Makes keys `prefix:0`, `prefix:1`, ... with values `value:0`, ...; keys that exist stay. With a
-/// size, values are cut or padded with zero bytes to it.
+/// Creates keys `prefix:0`, `prefix:1`, ... with values `value:0`, ...; existing keys are kept.
+/// With a size, values are cut or zero-padded to it.
 pub fn populate(call: &mut Call) -> CommandResult {
     let count = positive(call, 2)?;
     let prefix = if call.args.len() >= 4 { call.args[3] } else { b"key" };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DEBUG PROTOCOL: one sample of each type of reply, for tests of client libraries.
+//! DEBUG PROTOCOL: one sample of each reply type, for tests of client libraries.
 
 use braid_engine::Call;
 use braid_resp::reply::Protocol;
 use braid_spec::{CommandError, CommandResult};
 
-/// The sample that clients' tests know; no constant of mathematics is meant.
+/// The sample that client tests expect, not the mathematical constant.
 #[expect(clippy::approx_constant, reason = "the sample's digits are part of the protocol")]
 const DOUBLE: f64 = 3.141;
 

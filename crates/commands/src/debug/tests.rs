@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DEBUG through the dispatcher.
+//! Tests of DEBUG through the dispatcher.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,7 +19,7 @@ fn it_is_off_unless_configured() {
             .run("DEBUG DIGEST")
             .starts_with("-ERR DEBUG command not allowed. If the enable-debug-command option")
     );
-    // Refused when it is queued, as stock servers do, so the transaction does not run.
+    // Refused when queued, as in stock servers, so the transaction does not run.
     assert_eq!(tester.run("MULTI"), "+OK\r\n");
     assert!(tester.run("DEBUG SLEEP 100").starts_with("-ERR DEBUG command not allowed."));
     assert!(tester.run("EXEC").starts_with("-EXECABORT"));
@@ -40,7 +40,7 @@ fn another_history_has_another_id() {
     assert_ne!(id(&mut tester), before);
 }
 
-/// The figures are what a stock server of Redis 7 answers for the same data.
+/// The expected digests are those of a Redis 7 stock server for the same data.
 #[test]
 fn digests_are_those_of_stock_servers() {
     let mut tester = tester();
@@ -57,9 +57,9 @@ fn digests_are_those_of_stock_servers() {
     tester.session(0).select(3);
     tester.run("SET c \"\" EX 1000");
     assert_eq!(tester.run("DEBUG DIGEST"), "+5f7e22125ef6dd6b516fbb56bf8db35d30211b88\r\n");
-    // The walk over all databases must leave the client in its own.
+    // The walk over all databases must not change the client's database.
     assert_eq!(tester.run("GET c"), "$0\r\n\r\n");
-    // Scores that a reply writes as integers.
+    // Scores that replies show as integers.
     tester.run("ZADD z 1e17 a 1e9 b 1230000000000 c 12300000 d -4e12 e 0 f 0.5 g");
     assert_eq!(tester.run("DEBUG DIGEST-VALUE z"), "*1\r\n+c047c93a567fa3b733a3f233d490fd2016df86cd\r\n");
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+//! Tests of DUMP and RESTORE.
+
 use crate::testing::{Tester, check};
 
 /// The payload in a bulk reply.
@@ -13,7 +15,7 @@ fn restore(tester: &mut Tester, key: &str, payload: &[u8], options: &[&str]) -> 
     String::from_utf8_lossy(&tester.run_args(0, &args)).into_owned()
 }
 
-/// Dumps a key and restores it under another name; both must then have the same digest and
+/// Dumps a key and restores it under another name; both keys must then have the same digest and
 /// encoding.
 #[track_caller]
 fn round_trip(tester: &mut Tester, key: &str) {
@@ -89,7 +91,7 @@ fn values_of_every_type_and_form_come_back() {
         let (one, other) = (ask(&mut tester, key), ask(&mut tester, "copy"));
         assert_eq!(one.lines().count(), other.lines().count(), "{question}");
         if question.starts_with("XINFO") {
-            // XPENDING says how long ago, which differs.
+            // XPENDING reports idle times, which differ.
             assert_eq!(one, other);
         }
     }
@@ -121,7 +123,7 @@ fn refusals() {
         braid_rdb::seal(&mut payload, version);
         assert_eq!(restore(&mut tester, "k", &payload, &[]), wrong, "{version}");
     }
-    // No members, members twice, a type that is not there, an end too early, a module's value.
+    // No members, a repeated member, an unknown type, a truncated value, a module's value.
     for body in
         [&b"\x02\x00"[..], b"\x02\x02\x01a\x01a", b"\x17\x01a", b"\x00\x09v", b"\x07\x81\0\0\0\0\0\0\0\0"]
     {

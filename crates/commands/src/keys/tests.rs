@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+//! Tests of the key commands.
+
 use crate::testing::{Tester, check, check_resp3};
 
 #[test]
@@ -194,7 +196,7 @@ fn what_is_expired_is_not_there() {
     ]);
     std::thread::sleep(std::time::Duration::from_millis(10));
     tester.check(&[
-        // Counted until somebody looks at it, as in Redis.
+        // Counted until it is looked up, as in Redis.
         ("DBSIZE", ":3\r\n"),
         ("EXISTS gone here later", ":2\r\n"),
         ("KEYS g*", "*0\r\n"),

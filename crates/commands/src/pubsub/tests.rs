@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+//! Tests of the pub/sub commands.
+
 use braid_resp::reply::Protocol;
 
 use crate::testing::{Tester, check};
@@ -20,7 +22,7 @@ fn a_resp2_client_that_listens_may_do_little_else() {
             "-ERR Can't execute 'config|get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
              allowed in this context\r\n",
         ),
-        // A subcommand of the name of an allowed command is another command.
+        // A subcommand with the name of an allowed command is a different command.
         (
             "LATENCY RESET",
             "-ERR Can't execute 'latency|reset': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \

@@ -23,7 +23,7 @@ pub(super) const SUBCOMMANDS: &[Row] = &[
         .at_least(3)
         .docs(
             "2.6.0",
-            "Tells which scripts the server knows.",
+            "Returns which scripts are cached.",
             "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation).",
         )
         .syntax("sha1:string...")
@@ -31,7 +31,7 @@ pub(super) const SUBCOMMANDS: &[Row] = &[
     subcommand("flush", flush)
         .behavior(Behavior::REPLAYED)
         .at_least(2)
-        .docs("2.6.0", "Forgets all scripts.", "O(N) with N being the number of scripts in cache")
+        .docs("2.6.0", "Clears the script cache.", "O(N) with N being the number of scripts in cache")
         .history(&[("6.2.0", "Added the `ASYNC` and `SYNC` flushing mode modifiers.")])
         .syntax("[flush-type:(ASYNC|SYNC)@6.2.0]")
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
@@ -42,13 +42,13 @@ pub(super) const SUBCOMMANDS: &[Row] = &[
     subcommand("kill", kill)
         .exactly(2)
         .flags(Flags::NOSCRIPT.and(Flags::ALLOW_BUSY))
-        .docs("2.6.0", "Ends the script that is running.", "O(1)")
+        .docs("2.6.0", "Kills the running script.", "O(1)")
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
     subcommand("load", load)
         .behavior(Behavior::REPLAYED)
         .exactly(3)
         .flags(Flags::NOSCRIPT.and(Flags::STALE))
-        .docs("2.6.0", "Takes a script without running it.", "O(N) with N being the length in bytes of the script body.")
+        .docs("2.6.0", "Caches a script without running it.", "O(N) with N being the length in bytes of the script body.")
         .syntax("script:string")
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     subcommand("show", show)
@@ -64,13 +64,13 @@ enum By {
     Sha,
 }
 
-/// What the first line of a script declares. One that cannot be read is refused later.
+/// The flags declared in a script's first line. An invalid line is refused later.
 pub(super) fn declares(_: &Engine, args: &[&[u8]]) -> Option<Flags> {
     let (flags, _) = parse_shebang(args.get(1)?).ok()?;
     run::declared(flags)
 }
 
-/// The same of a script that the server knows.
+/// The declared flags of a cached script.
 pub(super) fn sha_declares(engine: &Engine, args: &[&[u8]]) -> Option<Flags> {
     run::declared(engine.scripts.cache.script(&parse_sha(args.get(1)?)?)?.flags)
 }
@@ -148,7 +148,7 @@ fn exists(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// As Valkey 8 has it.
+/// As in Valkey 8.
 fn show(call: &mut Call) -> CommandResult {
     let script = parse_sha(call.args[2]).and_then(|sha| call.engine.scripts.cache.script(&sha));
     let script = script.ok_or(CommandError::text("NOSCRIPT No matching script."))?;

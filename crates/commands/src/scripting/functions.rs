@@ -2,8 +2,8 @@
 //! FUNCTION and FCALL: function libraries.
 //!
 //! All threads share a table of libraries that is replaced as a whole (`function_libraries.rs`). A
-//! thread runs a library's code in its own VM when it first calls one of its functions, so local
-//! variables of a library are per thread.
+//! thread runs a library's code in its own VM before its first call of one of the library's
+//! functions, so a library's local variables are per thread.
 
 use braid_clients::busy::ScriptKind;
 use braid_engine::{Call, Engine, Row};
@@ -45,7 +45,7 @@ pub(super) const SUBCOMMANDS: &[Row] = &[
     ),
     subcommand("kill", kill, Flags::ALLOW_BUSY)
         .exactly(2)
-        .docs("7.0.0", "Ends the function that is running.", "O(1)")
+        .docs("7.0.0", "Kills the running function.", "O(1)")
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
     subcommand("list", list, Flags::NONE)
         .at_least(2)
@@ -61,21 +61,21 @@ pub(super) const SUBCOMMANDS: &[Row] = &[
         .at_least(3)
         .docs(
             "7.0.0",
-            "Makes the libraries of a payload.",
+            "Restores libraries from a payload.",
             "O(N) where N is the number of functions on the payload",
         )
         .syntax("serialized-value:string [policy:(FLUSH|APPEND|REPLACE)]")
         .tips(ALL_SHARDS),
     subcommand("stats", stats, Flags::ALLOW_BUSY)
         .exactly(2)
-        .docs("7.0.0", "Tells which function is running, and how many there are.", "O(1)")
+        .docs("7.0.0", "Returns the running function, and the number of functions.", "O(1)")
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"]),
 ];
 
-/// Milliseconds after which loading a library is given up.
+/// Time limit for loading a library.
 const LOAD_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// The flags that a function was registered with.
+/// The flags with which a function was registered.
 pub(super) fn declares(engine: &Engine, args: &[&[u8]]) -> Option<Flags> {
     let (library, index) = engine.scripts.cache.libraries().function(args.get(1)?)?;
     run::declared(library.functions[index].flags)
@@ -118,12 +118,12 @@ fn error(text: impl Into<Vec<u8>>) -> CommandError {
     CommandError::Bytes([b"ERR ", &text.into()[..]].concat())
 }
 
-/// The functions changed: a change of the data set.
+/// Counts a change of the functions as a change of the dataset.
 fn changed(call: &mut Call) {
     call.keyspace.context.counters.dirty.add(1);
 }
 
-/// Reads libraries and puts them into a copy of the table; nothing changes if that fails.
+/// Loads libraries into a copy of the table; nothing changes if that fails.
 fn change<R>(
     call: &mut Call,
     edit: impl FnOnce(
@@ -170,7 +170,7 @@ fn load_for_cluster(call: &mut Call, options: &[&[u8]], code: &[u8]) -> CommandR
     }
     let (scripts, config, slot) = (&call.engine.scripts, &call.engine.config, call.keyspace.context.slot);
     let replace = !options.is_empty();
-    // On a copy: it is loaded when the record says so.
+    // On a copy: the library is loaded once the cluster's record is read.
     let mut libraries = (*scripts.cache.libraries()).clone();
     let library = scripts.with_vms(slot, |vms| {
         libraries.prepare(code, replace, |code| vms.read_library(config, code, Some(LOAD_TIMEOUT)))

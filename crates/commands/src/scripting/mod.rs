@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Scripting commands: EVAL and its variants, SCRIPT, and functions.
 //!
-//! The language and the caches are in crate `scripting`. Here are the rows and bodies, and how a
-//! run gets its locks and calls commands (`run.rs`).
+//! The language and the caches are in the crate `scripting`. Here are the rows and bodies, and how
+//! a run gets its locks and calls commands (`run.rs`).
 
 mod eval;
 mod functions;
@@ -32,7 +32,7 @@ const fn runs(name: &'static str, handler: braid_engine::Handler) -> Row {
 
 const DEPENDS: &str = "Depends on the script that is executed.";
 
-/// The family.
+/// Rows of the scripting commands.
 pub const COMMANDS: &[Row] = &[
     runs("eval", eval::eval)
         .flags(CHANGE)
@@ -44,19 +44,19 @@ pub const COMMANDS: &[Row] = &[
         .flags(CHANGE)
         .declares(eval::sha_declares)
         .keys(&[CHANGED])
-        .docs("2.6.0", "Runs a script that the server knows, by its SHA-1.", DEPENDS)
+        .docs("2.6.0", "Runs a cached script by its SHA-1.", DEPENDS)
         .syntax("sha1:string numkeys:integer [key:key...] [arg:string...]"),
     runs("eval_ro", eval::eval_read_only)
         .flags(READ)
         .declares(eval::declares)
         .keys(&[READ_ONLY.notes(UNKNOWN_READ)])
-        .docs("7.0.0", "Runs a script that only reads.", DEPENDS)
+        .docs("7.0.0", "Runs a read-only script.", DEPENDS)
         .syntax("script:string numkeys:integer [key:key...] [arg:string...]"),
     runs("evalsha_ro", eval::eval_sha_read_only)
         .flags(READ)
         .declares(eval::sha_declares)
         .keys(&[READ_ONLY])
-        .docs("7.0.0", "Runs a script that only reads and that the server knows, by its SHA-1.", DEPENDS)
+        .docs("7.0.0", "Runs a cached read-only script by its SHA-1.", DEPENDS)
         .syntax("sha1:string numkeys:integer [key:key...] [arg:string...]"),
     runs("fcall", functions::fcall)
         .flags(CHANGE)
@@ -68,7 +68,7 @@ pub const COMMANDS: &[Row] = &[
         .flags(READ)
         .declares(functions::declares)
         .keys(&[READ_ONLY.notes(UNKNOWN_READ)])
-        .docs("7.0.0", "Calls a function that only reads.", "Depends on the function that is executed.")
+        .docs("7.0.0", "Calls a read-only function.", "Depends on the function that is executed.")
         .syntax("function:string numkeys:integer [key:key...] [arg:string...]"),
     Row::container("function", Group::Scripting, functions::SUBCOMMANDS).docs(
         "7.0.0",
@@ -82,12 +82,12 @@ pub const COMMANDS: &[Row] = &[
     ),
 ];
 
-/// What INFO tells of scripts.
+/// The script statistics of INFO.
 pub fn figures(engine: &Engine) -> Figures {
     engine.scripts.cache.figures(engine.clients.mailboxes.thread_count())
 }
 
-/// Has the counters among them begin anew (CONFIG RESETSTAT).
+/// Resets the counters among them (CONFIG RESETSTAT).
 pub fn reset_figures(engine: &Engine) {
     engine.scripts.cache.reset_figures();
 }

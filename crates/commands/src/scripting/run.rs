@@ -2,19 +2,20 @@
 //! A script run: takes the locks and passes commands to the dispatcher.
 //!
 //! A script may call commands on undeclared keys, so by default it runs with the world stopped. It
-//! runs under the locks of its declared keys, beside others, when
-//! - only those are allowed (`script-undeclared-keys no`), or
-//! - its text proves that it touches no others (`key_analysis.rs`), or
+//! runs under the locks of its declared keys, alongside others, if
+//! - only declared keys are allowed (`script-undeclared-keys no`), or
+//! - its text proves that it touches no other keys (`key_analysis.rs`), or
 //! - it only reads (a speculative run). If such a run reaches an undeclared key, it is abandoned,
-//!   which no client can notice, and restarted with the world stopped. Such a script is not tried
-//!   again for a while ([`SpeculationHistory`]).
+//!   which no client can notice, and restarted with the world stopped. The script is then not run
+//!   speculatively for a while ([`SpeculationHistory`]).
 //!
-//! In the other threading models scripts run on one thread at a time, and always alone.
+//! In the other threading models scripts run on one thread at a time, always with the world
+//! stopped.
 //!
-//! A long run becomes visible to SCRIPT KILL and FUNCTION KILL after [`VISIBLE_AFTER`] (`busy.rs`).
-//! After `busy-reply-threshold` a run under locks that has not written is restarted alone, because
-//! clients that wait for its locks could not get BUSY. A run that has written continues, but can no
-//! longer be killed.
+//! A long run becomes visible to SCRIPT KILL and FUNCTION KILL after [`VISIBLE_AFTER`]
+//! (`busy.rs`). After `busy-reply-threshold` a run under locks that has not written is restarted
+//! alone, because clients waiting for its locks could not get BUSY. A run that has written
+//! continues, but can no longer be killed.
 
 use braid_clients::Clients;
 use braid_clients::attention::Attention;
@@ -41,20 +42,20 @@ use braid_scripting::{Called, Ended, Function, Host, Level, LuaVm, ScriptFlags, 
 use braid_spec::{CommandError, CommandResult, Flags};
 use smallvec::SmallVec;
 
-/// Time after which a run can be seen and ended.
+/// Time after which a run is visible and can be killed.
 const VISIBLE_AFTER: Duration = Duration::from_millis(20);
 
 /// A script or function to run.
 pub(super) struct Program<'a> {
     pub function: Function,
-    /// As errors call it.
+    /// The name in error messages.
     pub name: &'a str,
     pub flags: ScriptFlags,
-    /// Called by a command that only reads.
+    /// True if called by a read-only command.
     pub read_only: bool,
     pub kind: ScriptKind,
     pub history: &'a SpeculationHistory,
-    /// What its text proves of the keys that it touches.
+    /// The keys that the program can touch, as proved from its text.
     pub reach: Reach,
 }
 
@@ -67,7 +68,8 @@ impl Program<'_> {
 /// Arguments of a request.
 type Args<'a> = &'a [&'a [u8]];
 
-/// The keys and arguments of a request that runs a script, by the count at argument 2.
+/// Splits the arguments of a request that runs a script into keys and other arguments, by the
+/// count at argument 2.
 pub(super) fn split_arguments<'a>(
     call: &Call<'a, '_>,
     not_a_number: &'static str,
@@ -83,7 +85,7 @@ pub(super) fn split_arguments<'a>(
     }
 }
 
-/// Translates a script's flags to flags of a command; `None` if it declares none.
+/// Translates a script's flags to command flags; `None` if it declares none.
 pub(super) fn declared(flags: ScriptFlags) -> Option<Flags> {
     if flags.has(ScriptFlags::UNDECLARED) {
         return None;
@@ -98,12 +100,11 @@ pub(super) fn declared(flags: ScriptFlags) -> Option<Flags> {
     Some(if flags.has(ScriptFlags::ALLOW_STALE) { own | Flags::STALE } else { own })
 }
 
-/// Refuses a script that says itself that it cannot run now.
+/// Refuses a script whose own flags rule out running it now.
 pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
     let flags = program.flags;
     let attention = call.engine.attention.get();
-    // Scripts that declare nothing are refused as a whole, too: not at the first key that they
-    // read.
+    // Scripts without flags are also refused as a whole, not at their first read of a key.
     if attention & STALE != 0 && !call.session.is_replay && !flags.has(ScriptFlags::ALLOW_STALE) {
         return Err(CommandError::text(script::NO_LINK));
     }
@@ -135,8 +136,9 @@ pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
     Ok(())
 }
 
-/// The slot to which the keys of a script are held: that of its declared keys, or of the first that
-/// it uses. Scripts without flags may use several, as those from before there were flags did.
+/// The only slot that the script's keys may be in: the slot of its declared keys, or of the first
+/// key that it uses. `None` without that limit, for example for scripts without flags, which could
+/// use several slots before flags existed.
 fn slot_of(
     keyspace: &Keyspace,
     session: &Session,
@@ -155,7 +157,7 @@ fn slot_of(
     Some(slot)
 }
 
-/// Memory was above the limit when the script's request was checked.
+/// True if memory was above the limit when the script's request was checked.
 fn is_out_of_memory(attention: &Attention, session: &Session) -> bool {
     attention.get() & MEMORY_LIMIT != 0 && session.out_of_memory
 }
@@ -182,7 +184,7 @@ pub(super) fn run(
     attempt.end_visible(&call.engine.clients);
     call.session.in_script = false;
     call.session.deny_blocking = denied_blocking;
-    // SELECT within a script is for the script only.
+    // SELECT within a script affects only the script.
     if call.session.db != db {
         call.session.select(db);
     }
@@ -196,16 +198,16 @@ struct Attempt<'a> {
     keys: &'a [&'a [u8]],
     args: &'a [&'a [u8]],
     started: Ticks,
-    /// Set once it has been running for [`VISIBLE_AFTER`].
+    /// Set once the run has lasted [`VISIBLE_AFTER`].
     running: Option<Arc<Running>>,
 }
 
 impl Attempt<'_> {
-    /// The run is over. The world goes on before.
+    /// Ends the visibility of a finished run, after its locks are released.
     fn end_visible(&mut self, clients: &Clients) {
         let Some(running) = self.running.take() else { return };
         clients.busy.end(&running);
-        // Those who could not be served meanwhile.
+        // Resumes the clients that could not be served in the meantime.
         clients.mailboxes.tell_all(|| Message::Resume);
     }
 
@@ -238,7 +240,7 @@ impl Attempt<'_> {
             call.session.db = db;
         }
         let Some(world) = script::world_for(call) else {
-            // If it is not busy, the dispatcher checks and runs it again.
+            // If no script is busy, the dispatcher checks and runs this one again.
             let text = ScriptKind::Script.busy_error();
             return Err(engine.clients.busy.error().unwrap_or(CommandError::text(text)));
         };
@@ -246,7 +248,7 @@ impl Attempt<'_> {
         Ok(self.under_locks(call, world, db, now))
     }
 
-    /// Runs under its own locks, and serves clients that wait for keys it has changed.
+    /// Runs under the run's own locks, and serves clients waiting for keys that it changed.
     fn under_locks(&mut self, call: &mut Call, locks: LockSet<'_>, db: u32, now: i64) -> Ended {
         let Call { engine, command, session, args, blobs, keyspace: unlocked, reply, others } = call;
         let mut txn = lock(&engine.keyspace, unlocked.context, locks, db, now);
@@ -257,13 +259,13 @@ impl Attempt<'_> {
         ended
     }
 
-    /// Whether a script that only reads is worth a try under its keys' locks. Not while keymiss
-    /// events are enabled: they are sent at once, and a second run would send them again.
+    /// True if a read-only script is worth a try under its keys' locks. Not with keymiss events
+    /// enabled: they are sent immediately, and a second run would send them again.
     fn may_try_reading(&self, keyspace: &Keyspace) -> bool {
         self.program.history.may_try() && !keyspace.wants(KEY_MISS.class)
     }
 
-    /// Runs under the locks that the call's transaction holds.
+    /// Runs under the locks held by the call's transaction.
     fn under(&mut self, call: &mut Call) -> Ended {
         let Call { engine, command, session, args: request, keyspace, reply, others, .. } = call;
         let program = self.program;
@@ -309,13 +311,13 @@ impl Attempt<'_> {
     }
 }
 
-/// Turns the end of a run into the end of a command.
+/// Converts the outcome of a run to the outcome of a command.
 fn finish(call: &mut Call, ended: Ended, mark: Mark) -> CommandResult {
     match ended {
         Ended::Replied(mut returned) => {
             if returned.failed {
-                // As the reply of a command that fails: counted by the dispatcher, unless that has
-                // happened.
+                // Like a failed command's reply: counted by the dispatcher, unless it was already
+                // counted.
                 call.reply.truncate(mark);
                 return Err(match returned.errors.pop() {
                     Some(line) => CommandError::Bytes(line),
@@ -328,12 +330,12 @@ fn finish(call: &mut Call, ended: Ended, mark: Mark) -> CommandResult {
         }
         Ended::Failed { line, counted: false } => Err(CommandError::Bytes(line)),
         Ended::Failed { line, counted: true } => Err(CommandError::Counted(line)),
-        // Only runs under locks are given up, and they are begun again.
-        Ended::Abandoned => Err(CommandError::text("ERR Script was given up")),
+        // Only runs under locks are abandoned, and those are restarted.
+        Ended::Abandoned => Err(CommandError::text("ERR Script was cancelled")),
     }
 }
 
-/// The server as a script sees it.
+/// The server as seen by a script.
 struct Hosted<'h, 't> {
     engine: &'h Engine,
     session: &'h mut Session,
@@ -343,15 +345,15 @@ struct Hosted<'h, 't> {
     request: &'h [&'h [u8]],
     started: Ticks,
     running: &'h mut Option<Arc<Running>>,
-    /// When the run was first seen to be in the way of the server's end.
+    /// When the run was first found to delay the shutdown.
     ends_since: Option<Instant>,
-    /// Lines for the log of a run that may still be given up.
+    /// Log lines of a run that may still be abandoned.
     held_log: Vec<(Level, Box<[u8]>)>,
     others: Others<'h>,
 }
 
-/// Lines that are held at most, and bytes of each: what logs more is not worth the memory, and may
-/// find some of them twice in the log.
+/// Limits on the held log lines: their number, and the bytes of each. A script that logs more is
+/// not worth the memory, and may have some lines logged twice.
 const HELD_LINES_MAX: usize = 1000;
 const HELD_LINE_BYTES_MAX: usize = 4096;
 
@@ -360,7 +362,7 @@ impl Hosted<'_, '_> {
         self.keyspace.stopped_world().is_some()
     }
 
-    /// The run as others see it; made at the first call.
+    /// The run as seen by others; created on the first call.
     fn visible(&mut self, elapsed: Duration) -> Arc<Running> {
         let (engine, program, request) = (self.engine, self.program, self.request);
         let running = self.running.get_or_insert_with(|| {
@@ -415,8 +417,8 @@ impl Host for Hosted<'_, '_> {
             ScriptCall::Undeclared if !self.run.wrote => Called::Abandoned,
             ScriptCall::Undeclared => {
                 // A script that could reach an undeclared key after a write does not run under
-                // locks; were it wrong about that, it must not go on as if nothing were.
-                log::error!("Script {} touched a key it had been found not to touch", self.program.name);
+                // locks; if that finding was wrong, the script must not continue silently.
+                log::error!("Script {} accessed a key that its key analysis had excluded", self.program.name);
                 reply.error("ERR Script attempted to access a key that it did not declare");
                 Called::Refused
             }

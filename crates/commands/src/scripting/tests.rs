@@ -354,7 +354,7 @@ fn readers_of_undeclared_keys_are_begun_again() {
     }
 }
 
-/// What the statistics say since they were reset, without times.
+/// The statistics since their reset, without times.
 fn counted(tester: &mut Tester) -> String {
     let info = tester.run("INFO commandstats errorstats stats");
     let mut lines: Vec<String> = info
@@ -382,8 +382,8 @@ fn what_a_reader_of_undeclared_keys_has_done_counts_once() {
     let script = "EVAL_RO \"for i = 1, 3 do redis.call('get', 'a') end redis.call('get', 'c') \
                   redis.pcall('llen', 'a') redis.pcall('set', 'a', 1) redis.pcall('nothing') redis.pcall('get') \
                   for i = 1, 10 do redis.call('get', 'undeclared' .. i) end return redis.call('get', 'b')\" 2 a c";
-    // Where an undeclared key is under the lock of a declared one nothing is begun again: ten are
-    // not.
+    // An undeclared key that shares a declared key's lock causes no restart; ten keys cannot all
+    // do so.
     let mut figures = Vec::new();
     for begun_again in [1, 0] {
         tester.run("CONFIG RESETSTAT");
@@ -393,7 +393,7 @@ fn what_a_reader_of_undeclared_keys_has_done_counts_once() {
         tester.run("HOTKEYS STOP");
         tester.run("HOTKEYS RESET");
         let again = tester.run("INFO stats");
-        // The second time it runs alone from the start.
+        // The second time the script runs alone from the start.
         assert!(again.contains(&format!("scripts_begun_again:{begun_again}\r\n")), "{again}");
     }
     assert_eq!(figures[0], figures[1]);
@@ -406,7 +406,7 @@ fn what_a_reader_of_undeclared_keys_has_done_counts_once() {
         "keyspace_misses:11",
         "errorstat_WRONGTYPE:count=1",
         "errorstat_ERR:count=3",
-        // Of the hot keys.
+        // From HOTKEYS.
         "$1\r\na\r\n",
     ] {
         assert!(first.contains(line), "{line} in:\n{first}");
@@ -448,7 +448,7 @@ fn replies_of_commands_count_as_the_scripts_memory() {
     let count = |key: &str, caller: &str| {
         format!("EVAL \"local r = redis.{caller}('lrange', KEYS[1], 0, -1) return #r\" 1 {key}")
     };
-    // 20 MB of replies; and 1.4 MB that would be 3.2 in Lua.
+    // 20 MB of replies; and 1.4 MB that would take 3.2 MB in Lua.
     for key in ["long", "small"] {
         for caller in ["call", "pcall"] {
             let reply = tester.run(&count(key, caller));
@@ -475,7 +475,7 @@ fn replies_of_commands_count_as_the_scripts_memory() {
     ]);
 }
 
-/// Of scripts that only EVAL has brought the 500 run last are kept.
+/// Of scripts known only through EVAL, the 500 most recently run are kept.
 #[test]
 fn scripts_of_eval_make_way_for_others() {
     let mut tester = Tester::new();
@@ -497,7 +497,7 @@ fn scripts_of_eval_make_way_for_others() {
         (figure(&mut tester, "number_of_cached_scripts"), figure(&mut tester, "evicted_scripts")),
         (501, 0)
     );
-    // One of the first is used again, one of them loaded.
+    // One of the oldest is used again, one is loaded.
     let mut used = tester.run(&format!("EVALSHA {} 0", sha("return 3")));
     for _ in 0..3 {
         std::thread::sleep(std::time::Duration::from_millis(2));
@@ -524,7 +524,7 @@ fn scripts_of_eval_make_way_for_others() {
         .collect();
     assert_eq!(gone.len(), 399);
     assert!(!gone.contains(&3) && !gone.contains(&4));
-    // What has gone comes back when its text does.
+    // An evicted script is known again once its text is sent.
     let again = gone[0];
     tester.check(&[
         (&format!("SCRIPT EXISTS {}", sha(&format!("return {again}"))), "*1\r\n:0\r\n"),

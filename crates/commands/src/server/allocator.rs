@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Allocator statistics, release of unused pages, and tuning values by name.
 //!
-//! The `unsafe` here is jemalloc's control function. It reads and writes the given number of bytes
-//! and compares that with the size of the named value first, so a wrong size is an error, never an
+//! The `unsafe` here is jemalloc's control function, which compares the given number of bytes with
+//! the named value's size before it reads or writes, so a wrong size is an error, never an
 //! overrun. Names of pointer values are only used by [`mallctl_text`].
 
 use std::ffi::{CStr, CString, c_char};
@@ -10,34 +10,34 @@ use std::ffi::{CStr, CString, c_char};
 use tikv_jemalloc_ctl::{epoch, stats, stats_print};
 use tikv_jemalloc_sys::mallctl;
 
-/// The allocator's own figures, in bytes.
+/// The allocator's statistics, in bytes.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Figures {
-    /// Handed out.
+    /// Bytes allocated.
     pub allocated: usize,
-    /// In pages that hold something handed out.
+    /// Bytes in pages with at least one allocation.
     pub active: usize,
-    /// In physical memory.
+    /// Bytes in physical memory.
     pub resident: usize,
-    /// In unused pages that the system may take back, but need not have yet.
+    /// Bytes in unused pages that the system may reclaim, but may not have reclaimed yet.
     pub muzzy: usize,
 }
 
-/// Reads the figures; takes some microseconds.
+/// Reads the statistics; takes several microseconds.
 pub fn figures() -> Figures {
-    // An old snapshot is better than an error: the figures are only for reports.
+    // Stale figures are better than an error: they are only for reports.
     let _ = epoch::advance();
     let read = |value: Result<usize, _>| value.unwrap_or(0);
     Figures {
         allocated: read(stats::allocated::read()),
         active: read(stats::active::read()),
         resident: read(stats::resident::read()),
-        // 4096 stands for all arenas.
+        // 4096 means all arenas.
         muzzy: size(b"stats.arenas.4096.pmuzzy") * size(b"arenas.page"),
     }
 }
 
-/// One of the allocator's sizes by its name; 0 if it has none of the name.
+/// One of the allocator's sizes by name; 0 if the name is unknown.
 fn size(name: &[u8]) -> usize {
     match mallctl_integer(name, None) {
         Tuned::Was(value) => usize::try_from(value).unwrap_or(0),
@@ -45,32 +45,32 @@ fn size(name: &[u8]) -> usize {
     }
 }
 
-/// Name and version, as INFO has it.
+/// Name and version as shown by INFO.
 pub fn name() -> String {
     let version = tikv_jemalloc_ctl::version::read().unwrap_or("unknown");
     format!("jemalloc-{}", version.split('-').next().unwrap_or(version))
 }
 
-/// The allocator's report in its own words.
+/// The allocator's own report.
 pub fn report() -> Vec<u8> {
     let mut text = Vec::new();
-    // Writing to a Vec does not fail.
+    // Writing to a Vec cannot fail.
     let _ = stats_print::stats_print(&mut text, stats_print::Options::default());
     text
 }
 
-/// Gives unused pages back to the system. False if the allocator refused.
+/// Returns unused pages to the system. False if the allocator refused.
 pub fn purge() -> bool {
-    // 4096 stands for all arenas.
+    // 4096 means all arenas.
     let name = c"arena.4096.purge";
-    // SAFETY: the command takes and returns nothing.
+    // SAFETY: the command has no input and no output.
     unsafe {
         mallctl(name.as_ptr(), std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut(), 0) == 0
     }
 }
 
-/// Distance between the smallest size classes, in bytes. The build asks for [`SPACING`]; the memory
-/// accounting of `base::alloc` counts on it.
+/// Distance between the smallest size classes, in bytes. The build requests [`SPACING`]; memory
+/// accounting in `base::alloc` relies on it.
 pub fn size_class_spacing() -> Option<i64> {
     match mallctl_integer(b"arenas.quantum", None) {
         Tuned::Was(bytes) => Some(bytes),
@@ -81,18 +81,18 @@ pub fn size_class_spacing() -> Option<i64> {
 /// The spacing that `third_party/tikv-jemalloc-sys` is configured for, in bytes.
 pub const SPACING: i64 = 8;
 
-/// What came of setting or reading a tuning value.
+/// The result of reading or setting a tuning value.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Tuned<T> {
-    /// The value before.
+    /// The previous value.
     Was(T),
-    /// Set; it cannot be read.
+    /// The value was set; it cannot be read.
     Set,
     /// The system's error number.
     Error(i32),
 }
 
-/// Reads an integer or switch of the allocator by name, and sets it first if `new` is given.
+/// Reads an integer or switch of the allocator by name, and sets it if `new` is given.
 pub fn mallctl_integer(name: &[u8], new: Option<i64>) -> Tuned<i64> {
     if new.is_some() && takes_address(name) {
         return Tuned::Error(libc::EPERM);
@@ -105,7 +105,7 @@ pub fn mallctl_integer(name: &[u8], new: Option<i64>) -> Tuned<i64> {
         let mut value = new.unwrap_or(0).to_le_bytes();
         let (value_at, value_len) =
             if new.is_some() { (value.as_mut_ptr(), size) } else { (std::ptr::null_mut(), 0) };
-        // SAFETY: both buffers hold 8 bytes and the lengths say at most that.
+        // SAFETY: both buffers hold 8 bytes, and the lengths are at most that.
         let error = unsafe {
             mallctl(name.as_ptr(), old.as_mut_ptr().cast(), &mut old_len, value_at.cast(), value_len)
         };
@@ -136,14 +136,14 @@ pub fn mallctl_integer(name: &[u8], new: Option<i64>) -> Tuned<i64> {
     Tuned::Error(libc::EINVAL)
 }
 
-/// Values that are addresses: setting one to a number would make the allocator use that number as
-/// an address.
+/// True for values that are addresses: setting one to a number would make the allocator use that
+/// number as an address.
 fn takes_address(name: &[u8]) -> bool {
     let holds = |word: &[u8]| name.windows(word.len()).any(|part| part == word);
     is_text(name) || holds(b"hooks") || holds(b"prof") || holds(b"batch") || name.ends_with(b"name")
 }
 
-/// Values whose type is a text; reading any other name as one would take a number for an address.
+/// True for text values; reading any other value as text would take a number for an address.
 fn is_text(name: &[u8]) -> bool {
     let names: [&[u8]; 9] = [
         b"version",
@@ -160,12 +160,12 @@ fn is_text(name: &[u8]) -> bool {
     names.contains(&name) || name == b"thread.prof.name" || name == b"opt.prof_prefix" || arena_dss
 }
 
-/// Reads a text of the allocator by name. Texts cannot be set here: the allocator would keep the
-/// address of the argument.
+/// Reads a text of the allocator by name. Texts cannot be set: the allocator would keep the
+/// argument's address.
 pub fn mallctl_text(name: &[u8]) -> Tuned<String> {
     let Ok(c_name) = CString::new(name) else { return Tuned::Error(libc::ENOENT) };
     if !is_text(name) {
-        // Tells an unknown name from a value of another type.
+        // Distinguishes an unknown name from a value of another type.
         return match mallctl_integer(name, None) {
             Tuned::Error(libc::ENOENT) => Tuned::Error(libc::ENOENT),
             _ => Tuned::Error(libc::EINVAL),
@@ -173,7 +173,7 @@ pub fn mallctl_text(name: &[u8]) -> Tuned<String> {
     }
     let mut text: *const c_char = std::ptr::null();
     let mut len = size_of::<*const c_char>();
-    // SAFETY: the buffer is one pointer and the length says so.
+    // SAFETY: the buffer is one pointer, and the length says so.
     let error =
         unsafe { mallctl(c_name.as_ptr(), (&raw mut text).cast(), &mut len, std::ptr::null_mut(), 0) };
     if error != 0 {
@@ -182,7 +182,7 @@ pub fn mallctl_text(name: &[u8]) -> Tuned<String> {
     if text.is_null() {
         return Tuned::Was(String::new());
     }
-    // SAFETY: the allocator's texts end with a zero byte and live as long as the process.
+    // SAFETY: the allocator's texts are NUL-terminated and live as long as the process.
     Tuned::Was(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
@@ -199,7 +199,8 @@ mod tests {
         assert!(report().starts_with(b"___ Begin jemalloc statistics ___"));
     }
 
-    /// With jemalloc's own default a key takes an eighth more memory, and nothing else shows it.
+    /// With jemalloc's default spacing a key takes an eighth more memory, which no other test
+    /// shows.
     #[test]
     fn size_classes_are_eight_bytes_apart() {
         assert_eq!(size_class_spacing(), Some(SPACING));

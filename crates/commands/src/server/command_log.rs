@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SLOWLOG: the latest slow commands. COMMANDLOG, as in Valkey: also those with large requests and
-//! replies.
+//! SLOWLOG: the latest slow commands. COMMANDLOG, as in Valkey: also commands with large requests
+//! or replies.
 
 use braid_engine::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group};
@@ -75,10 +75,10 @@ const OF_ANY_KIND: &[Row] = &[
         .syntax(KIND),
 ];
 
-/// Entries returned when no count is given.
+/// Number of entries returned without a count.
 const COUNT_DEFAULT: usize = 10;
 
-/// A number of entries; -1 means all.
+/// Parses a number of entries; -1 means all.
 fn count_arg(call: &Call, index: usize) -> Result<usize, CommandError> {
     let wrong = CommandError::text("ERR count should be greater than or equal to -1");
     match braid_base::number::parse_i64(call.args[index]) {
@@ -160,7 +160,7 @@ fn reset_of_kind(call: &mut Call) -> CommandResult {
 fn help_of_kinds(call: &mut Call) -> CommandResult {
     call.help(&[
         "GET <count> <type>",
-        "    The newest <count> entries (all if -1) of a log: slow, large-request or large-reply;",
+        "    Return the newest <count> entries (all if -1) of a log: slow, large-request or large-reply;",
         "    each with: id, Unix time, duration in microseconds or size in bytes, arguments,",
         "    address and name of the client.",
         "LEN <type>",

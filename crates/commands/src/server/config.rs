@@ -35,19 +35,19 @@ const SUBCOMMANDS: &[Row] = &[
     Row::new("resetstat", Group::Server, reset_stat)
         .exactly(2)
         .flags(ADMIN)
-        .docs("2.0.0", "Sets the statistics back to zero.", "O(1)")
+        .docs("2.0.0", "Resets the statistics.", "O(1)")
         .tips(EVERY_NODE),
     Row::new("rewrite", Group::Server, rewrite)
         .exactly(2)
         .flags(ADMIN)
-        .docs("2.8.0", "Writes the configuration in force into its file.", "O(1)")
+        .docs("2.8.0", "Writes the current configuration to its file.", "O(1)")
         .tips(EVERY_NODE),
     Row::new("set", Group::Server, set)
         .at_least(4)
         .flags(ADMIN)
         .secrets(|args, index| {
             let name = |index: usize| args.get(index).map(|name| String::from_utf8_lossy(name));
-            // Values stand behind their names, from the third argument on.
+            // Values follow their names, from the third argument on.
             index > 2 && index % 2 == 1 && name(index - 1).is_some_and(|name| braid_config::is_secret(&name))
         })
         .docs(
@@ -71,7 +71,7 @@ fn get(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Where a client sits, for directives and commands that only clients of this machine may use.
+/// The client's origin, for directives and commands restricted to local clients.
 fn origin(call: &Call) -> Origin {
     if call.session.record.is_local() { Origin::Local } else { Origin::Remote }
 }
@@ -125,8 +125,8 @@ fn reset_stat(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Sets the counters of all threads to zero. The number of changes since the last save is no
-/// statistic and stays.
+/// Resets the counters of all threads to zero. The number of changes since the last save is not a
+/// statistic and is kept.
 fn reset_statistics(engine: &Engine) {
     let keyspace = &engine.keyspace;
     let unsaved = keyspace.unsaved_changes();
@@ -147,12 +147,12 @@ fn reset_statistics(engine: &Engine) {
 fn help(call: &mut Call) -> CommandResult {
     call.help(&[
         "GET <pattern>",
-        "    The directives whose names match the glob-like <pattern>, with their values.",
+        "    Return the directives whose names match the glob-like <pattern>, with their values.",
         "SET <directive> <value>",
-        "    Give <directive> the <value>.",
+        "    Set <directive> to <value>.",
         "RESETSTAT",
-        "    Set the statistics reported by the INFO command back to zero.",
+        "    Reset the statistics reported by the INFO command.",
         "REWRITE",
-        "    Write the configuration in force into the configuration file.",
+        "    Write the current configuration to the configuration file.",
     ])
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! HOTKEYS: the keys with the most processor time and traffic, found by sampling commands.
 //!
-//! Names, arguments and fields are those that Redis 8.6 documents.
+//! Names, arguments and fields are those documented for Redis 8.6.
 
 use braid_engine::{Call, Engine, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group};
@@ -13,7 +13,7 @@ use super::{BY_SUBCOMMAND, HELP, HELP_SUMMARY};
 
 pub const HOTKEYS: Row = Row::container("hotkeys", Group::Server, SUBCOMMANDS).docs(
     "8.6.0",
-    "Groups the commands that find out which keys are used most.",
+    "Groups the commands that find the hottest keys.",
     BY_SUBCOMMAND,
 );
 
@@ -24,17 +24,17 @@ const SUBCOMMANDS: &[Row] = &[
     Row::new("get", Group::Server, get)
         .exactly(2)
         .flags(FLAGS)
-        .docs("8.6.0", "Returns the hottest keys and what was found beside them.", "O(K) where K is the number of hotkeys returned.")
+        .docs("8.6.0", "Returns the hottest keys and server-wide figures.", "O(K) where K is the number of hotkeys returned.")
         .tips(TIPS),
     Row::new("help", Group::Server, help).exactly(2).flags(HELP).docs("8.6.0", HELP_SUMMARY, "O(1)"),
     Row::new("reset", Group::Server, reset)
         .exactly(2)
         .flags(FLAGS)
-        .docs("8.6.0", "Forgets what was found.", "O(1)"),
+        .docs("8.6.0", "Discards the results.", "O(1)"),
     Row::new("start", Group::Server, start)
         .at_least(2)
         .flags(FLAGS)
-        .docs("8.6.0", "Begins to find out which keys are hot.", "O(1)")
+        .docs("8.6.0", "Starts tracking hot keys.", "O(1)")
         .syntax(
             "METRICS metrics:{count:integer [CPU] [NET]} [COUNT k:integer] [DURATION seconds:integer] [SAMPLE ratio:integer] \
              [SLOTS slots:{count:integer slot:integer...}]",
@@ -42,10 +42,10 @@ const SUBCOMMANDS: &[Row] = &[
     Row::new("stop", Group::Server, stop)
         .exactly(2)
         .flags(FLAGS)
-        .docs("8.6.0", "Ends the search and keeps what was found.", "O(1)"),
+        .docs("8.6.0", "Stops tracking and keeps the results.", "O(1)"),
 ];
 
-/// Keys in the report if nothing is said, and at most.
+/// Number of keys in the report: by default, and at most.
 const COUNT_DEFAULT: usize = 10;
 const COUNT_MAX: i64 = 1000;
 
@@ -62,7 +62,9 @@ pub fn report(engine: &Engine) -> Option<Report> {
 fn start(call: &mut Call) -> CommandResult {
     let wish = parse(call)?;
     if !call.engine.telemetry.hot_keys.start(&call.engine.telemetry.threads, wish, totals) {
-        return Err(CommandError::text("ERR hotkeys tracking is in progress already: HOTKEYS STOP ends it"));
+        return Err(CommandError::text(
+            "ERR hotkeys tracking is already in progress: stop it with HOTKEYS STOP",
+        ));
     }
     call.reply.ok();
     Ok(())
@@ -91,12 +93,12 @@ fn parse(call: &Call) -> Result<Wish, CommandError> {
                         Some(b"NET") => &mut wish.net,
                         _ => {
                             return Err(CommandError::text(
-                                "ERR METRICS takes as many of CPU and NET as it says",
+                                "ERR METRICS must be followed by its count of CPU and NET",
                             ));
                         }
                     };
                     if std::mem::replace(known, true) {
-                        return Err(CommandError::text("ERR a metric is named twice"));
+                        return Err(CommandError::text("ERR a metric is given twice"));
                     }
                     at += 1;
                 }
@@ -106,21 +108,21 @@ fn parse(call: &Call) -> Result<Wish, CommandError> {
             b"SAMPLE" => wish.sample = number(at + 1, "SAMPLE", 1_000_000)? as u32,
             b"DURATION" => wish.duration_ms = Some(number(at + 1, "DURATION", 1_000_000_000)? * 1000),
             b"SLOTS" => {
-                return Err(CommandError::text("ERR SLOTS is not supported: the figures are of all slots"));
+                return Err(CommandError::text("ERR SLOTS is not supported: all slots are tracked"));
             }
             _ => return Err(CommandError::Syntax),
         }
         at += 2;
     }
     if metrics == 0 {
-        return Err(CommandError::text("ERR METRICS is needed: how many, and which of CPU and NET"));
+        return Err(CommandError::text("ERR METRICS is required, with a count and CPU, NET or both"));
     }
     Ok(wish)
 }
 
 fn stop(call: &mut Call) -> CommandResult {
     if !call.engine.telemetry.hot_keys.stop(&call.engine.telemetry.threads) {
-        return Err(CommandError::text("ERR there is no hotkeys tracking in progress"));
+        return Err(CommandError::text("ERR no hotkeys tracking is in progress"));
     }
     call.reply.ok();
     Ok(())
@@ -128,7 +130,7 @@ fn stop(call: &mut Call) -> CommandResult {
 
 fn reset(call: &mut Call) -> CommandResult {
     if !call.engine.telemetry.hot_keys.reset() {
-        return Err(CommandError::text("ERR hotkeys tracking is in progress: HOTKEYS STOP ends it"));
+        return Err(CommandError::text("ERR hotkeys tracking is in progress: stop it with HOTKEYS STOP"));
     }
     call.reply.ok();
     Ok(())
@@ -184,12 +186,12 @@ fn help(call: &mut Call) -> CommandResult {
         "GET",
         "    Return the hottest keys and figures of the whole server for the same time.",
         "RESET",
-        "    Forget what was found.",
+        "    Discard the results.",
         "START METRICS <count> [CPU] [NET] [COUNT <k>] [DURATION <seconds>] [SAMPLE <ratio>]",
-        "    Find out which keys cost the most processor time (CPU) and traffic (NET), by",
+        "    Find the keys that cost the most processor time (CPU) and traffic (NET), sampling",
         "    one command in <ratio>. Ends after <seconds>, or with STOP.",
         "STOP",
-        "    End it, and keep what was found.",
+        "    Stop tracking, and keep the results.",
     ])
 }
 
@@ -203,32 +205,32 @@ mod tests {
     fn words() {
         check(&[
             ("HOTKEYS GET", "$-1\r\n"),
-            ("HOTKEYS STOP", "-ERR there is no hotkeys tracking in progress\r\n"),
+            ("HOTKEYS STOP", "-ERR no hotkeys tracking is in progress\r\n"),
             ("HOTKEYS RESET", "+OK\r\n"),
-            ("HOTKEYS START", "-ERR METRICS is needed: how many, and which of CPU and NET\r\n"),
+            ("HOTKEYS START", "-ERR METRICS is required, with a count and CPU, NET or both\r\n"),
             ("HOTKEYS START METRICS 3 CPU NET CPU", "-ERR METRICS count must be a number from 1 to 2\r\n"),
-            ("HOTKEYS START METRICS 2 CPU", "-ERR METRICS takes as many of CPU and NET as it says\r\n"),
-            ("HOTKEYS START METRICS 2 CPU CPU", "-ERR a metric is named twice\r\n"),
+            ("HOTKEYS START METRICS 2 CPU", "-ERR METRICS must be followed by its count of CPU and NET\r\n"),
+            ("HOTKEYS START METRICS 2 CPU CPU", "-ERR a metric is given twice\r\n"),
             ("HOTKEYS START METRICS 1 CPU NET", "-ERR syntax error\r\n"),
             ("HOTKEYS START METRICS 1 CPU COUNT 0", "-ERR COUNT must be a number from 1 to 1000\r\n"),
             ("HOTKEYS START METRICS 1 CPU SAMPLE", "-ERR SAMPLE must be a number from 1 to 1000000\r\n"),
             (
                 "HOTKEYS START METRICS 1 CPU SLOTS 1 3",
-                "-ERR SLOTS is not supported: the figures are of all slots\r\n",
+                "-ERR SLOTS is not supported: all slots are tracked\r\n",
             ),
             ("HOTKEYS start metrics 2 net cpu count 3 sample 10 duration 100", "+OK\r\n"),
             (
                 "HOTKEYS START METRICS 1 CPU",
-                "-ERR hotkeys tracking is in progress already: HOTKEYS STOP ends it\r\n",
+                "-ERR hotkeys tracking is already in progress: stop it with HOTKEYS STOP\r\n",
             ),
-            ("HOTKEYS RESET", "-ERR hotkeys tracking is in progress: HOTKEYS STOP ends it\r\n"),
+            ("HOTKEYS RESET", "-ERR hotkeys tracking is in progress: stop it with HOTKEYS STOP\r\n"),
             ("HOTKEYS STOP", "+OK\r\n"),
             ("HOTKEYS RESET", "+OK\r\n"),
             ("HOTKEYS GET", "$-1\r\n"),
         ]);
     }
 
-    /// The list of a metric in a reply to HOTKEYS GET: keys with numbers.
+    /// A metric's list in a HOTKEYS GET reply: keys with numbers.
     fn list(reply: &str, name: &str) -> Vec<(String, u64)> {
         let mut parts = reply.split("\r\n").skip_while(|part| *part != name).skip(1);
         let count: usize = parts
@@ -270,11 +272,11 @@ mod tests {
         assert_eq!(by_net[0].0, "big");
         assert!((5_000_000..5_200_000).contains(&by_net[0].1), "{by_net:?}");
         let heavy = ["hot", "warm", "a:0", "a:1", "a:2", "big", "queued", "scripted"];
-        // Between them there may be keys in whose commands the thread had to wait for a processor.
+        // Keys in between may come from commands whose thread had to wait for a processor.
         let is_listed = |name: &&str| by_cpu.iter().any(|(key, _)| key == name);
         assert!(heavy.iter().all(is_listed), "{by_cpu:?}");
         assert!(by_cpu.is_sorted_by_key(|(_, nanos)| std::cmp::Reverse(*nanos)), "{by_cpu:?}");
-        // A map where there are maps.
+        // A map where the protocol has maps.
         tester.speak(0, Protocol::Resp3);
         assert!(tester.run("HOTKEYS GET").starts_with("%12\r\n"));
     }

@@ -12,7 +12,7 @@ pub const INFO: Row = Row::new("info", Group::Server, info)
     .at_least(1)
     .flags(Flags::LOADING.and(Flags::STALE).and(Flags::SENTINEL))
     .categories(Category::DANGEROUS)
-    // The memory and keyspace sections look at the shards one after the other.
+    // The memory and keyspace sections visit the shards one after the other.
     .scope(Scope::Walk)
     .docs("1.0.0", "Returns figures and facts about the server.", "O(1)")
     .history(&[("7.0.0", "Added support for taking multiple section arguments.")])
@@ -25,8 +25,8 @@ fn info(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// The sections that are asked for, in their fixed order, an empty line between them. Unknown names
-/// are ignored.
+/// The requested sections, in their fixed order, separated by empty lines. Unknown names are
+/// ignored.
 pub fn render(engine: &Engine, asked: &[&[u8]]) -> String {
     let names: BTreeSet<Vec<u8>> = asked.iter().map(|name| name.to_ascii_lowercase()).collect();
     let has = |name: &str| names.contains(name.as_bytes());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! LATENCY: spikes from the latency monitor, and histograms of every command.
+//! LATENCY: spikes from the latency monitor, and histograms for every command.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -56,7 +56,7 @@ const SUBCOMMANDS: &[Row] = &[
     Row::new("reset", Group::Server, reset)
         .at_least(2)
         .flags(ADMIN)
-        .docs("2.8.13", "Forgets the spikes of some or all events.", "O(1)")
+        .docs("2.8.13", "Clears the spikes of some or all events.", "O(1)")
         .tips(&["request_policy:all_nodes", "response_policy:agg_sum"])
         .syntax("[event:string...]"),
 ];
@@ -100,14 +100,14 @@ fn reset(call: &mut Call) -> CommandResult {
         let is_wanted =
             |name: &&String| wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(name.as_bytes()));
         let names: Vec<&str> = known.iter().filter(is_wanted).map(String::as_str).collect();
-        // Nothing named means everything.
+        // Without names, everything is reset.
         if names.is_empty() { 0 } else { call.engine.telemetry.latency.reset(&names) }
     };
     call.reply.integer(count as i64);
     Ok(())
 }
 
-/// Replies with a command's distribution if it has been executed.
+/// Replies with a command's latency distribution if the command has been executed.
 fn reply_distribution(call: &mut Call, command: &Command) -> bool {
     let sum = stats::command_latency(&call.engine.telemetry.threads, command.id);
     let total = sum.count();
@@ -117,10 +117,10 @@ fn reply_distribution(call: &mut Call, command: &Command) -> bool {
     let mut buckets = Vec::new();
     let (mut limit_nanos, mut seen) = (1024u64, 0);
     while seen < total && limit_nanos < 1 << 45 {
-        // A limit's own value belongs to the next cell: count what is below it.
+        // A value equal to the limit belongs to the next cell, so count below the limit.
         let at_most = sum.count_at_most(limit_nanos - 1);
         if at_most > seen {
-            // Named as a histogram of two significant digits names its bucket.
+            // Named like the bucket in a histogram with two significant digits.
             buckets.push(((limit_nanos + limit_nanos / 128 - 1) / 1000, at_most));
             seen = at_most;
         }
@@ -170,9 +170,9 @@ fn graph(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Columns of a graph; older spikes are left out.
+/// Number of columns in a graph; older spikes are left out.
 const COLUMNS: usize = 80;
-/// Rows of a graph.
+/// Number of rows in a graph.
 const ROWS: u32 = 4;
 
 /// Draws a column for each spike, filled from below, with its age written downwards underneath.
@@ -184,8 +184,8 @@ fn draw(name: &str, series: &Series, now: i64) -> String {
     let mut text = format!("{name} - high {high} ms, low {low} ms (all time high {} ms)\n", series.max_ms);
     text.push_str(&"-".repeat(COLUMNS));
     text.push('\n');
-    // Twice as many levels as rows: a column ends in a full or half cell. The lowest spike shows
-    // too.
+    // Twice as many levels as rows: a column ends in a full or half cell. The lowest spike is
+    // visible, too.
     let levels = |millis: u32| {
         let above = u64::from(millis - low) * u64::from(ROWS * 2 - 1);
         1 + (above / u64::from((high - low).max(1))) as u32
@@ -229,22 +229,23 @@ fn doctor(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Cause of an event, and advice.
+/// The cause of an event, and advice.
 fn advice(event: &str) -> &'static str {
     match event {
         "command" => {
-            "Look at the slow log for the commands that take long. Commands over many elements or keys hold the locks of all \
-             their keys while they run: work on parts, or use the SCAN family."
+            "Check the slow log for slow commands. Commands over many elements or keys hold the locks of \
+             all their keys while they run: split them, or use the SCAN family."
         }
         "fast-command" => {
-            "Even commands that do next to nothing were slow: the threads did not get the processor. Compare io-threads with \
-             the number of free cores, and look for other busy processes on the machine."
+            "Even trivial commands were slow: the threads did not get enough processor time. Compare \
+             io-threads with the number of free cores, and check for other busy processes on the machine."
         }
         "expire-cycle" => "Many keys expired at once. Spread their expiries over time.",
         "eviction-cycle" | "eviction-del" => {
-            "Memory was above maxmemory and keys had to go while clients waited. Raise maxmemory, or avoid very large values."
+            "Memory was above maxmemory, and clients waited while keys were evicted. Raise maxmemory, or \
+             avoid very large values."
         }
-        _ => "Nothing particular is known about this event.",
+        _ => "There is no specific advice for this event.",
     }
 }
 
@@ -252,7 +253,8 @@ fn diagnose(engine: &Engine, now: i64) -> String {
     let threshold = engine.config.latency_monitor_threshold_milliseconds();
     let events = engine.telemetry.latency.all();
     if events.is_empty() && threshold == 0 {
-        return "The latency monitor is switched off. CONFIG SET latency-monitor-threshold <milliseconds> switches it on.\n"
+        return "The latency monitor is off. Enable it with CONFIG SET latency-monitor-threshold \
+                <milliseconds>.\n"
             .to_owned();
     }
     if events.is_empty() {
@@ -260,7 +262,7 @@ fn diagnose(engine: &Engine, now: i64) -> String {
             "No event has taken {threshold} milliseconds or longer since the monitor was reset.\n"
         );
     }
-    let mut text = format!("Spikes of {} kinds have been seen.\n\n", events.len());
+    let mut text = format!("Spikes of {} kinds were recorded.\n\n", events.len());
     for (number, (name, series)) in (1..).zip(&events) {
         let count = series.samples.len().max(1) as u64;
         let average = series.samples.iter().map(|(_, millis)| u64::from(*millis)).sum::<u64>() / count;
@@ -279,7 +281,7 @@ fn diagnose(engine: &Engine, now: i64) -> String {
     }
     let slower_than = engine.config.slowlog_log_slower_than_microseconds();
     if slower_than < 0 {
-        let _ = writeln!(text, "\nThe slow log is off; slowlog-log-slower-than switches it on.");
+        let _ = writeln!(text, "\nThe slow log is off; enable it with slowlog-log-slower-than.");
     } else if slower_than as u64 / 1000 > threshold {
         let _ = writeln!(
             text,
@@ -300,9 +302,9 @@ fn help(call: &mut Call) -> CommandResult {
         "LATEST",
         "    The latest spike of every event.",
         "RESET [<event> ...]",
-        "    Forget the spikes of each <event>, or of all.",
+        "    Clear the spikes of each <event>, or of all.",
         "HISTOGRAM [COMMAND ...]",
-        "    How long executions of each COMMAND took, or of all, as cumulative distributions.",
+        "    Execution times of each COMMAND, or of all, as cumulative distributions.",
     ])
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! LOLWUT: a drawing, and the version.
+//! LOLWUT: a drawing and the version.
 //!
-//! The drawing is a braid: strands that swing around each other, one in front of the other. VERSION
-//! 5 and 6 replace the drawings of other servers for these numbers: a flat braid and a knotted one.
+//! The drawing is a braid: strands that swing around each other, one in front of the other.
+//! VERSION 5 and 6 replace other servers' drawings for these numbers: a flat braid and a knotted
+//! one.
 
 use braid_base::number;
 use braid_engine::{Call, Row};
@@ -11,10 +12,10 @@ use braid_spec::{CommandError, CommandResult, Flags, Group};
 pub const LOLWUT: Row = Row::new("lolwut", Group::Server, lolwut)
     .at_least(1)
     .flags(Flags::READONLY.and(Flags::FAST))
-    .docs("5.0.0", "Draws something and tells the version.", "")
+    .docs("5.0.0", "Draws a picture and shows the version.", "")
     .syntax("[VERSION version:integer]");
 
-/// Size of a drawing, as far as the client may choose it.
+/// Maximum size of a drawing that a client may request.
 const COLUMNS_MAX: i64 = 1000;
 const ROWS_MAX: i64 = 200;
 
@@ -46,12 +47,12 @@ fn lolwut(call: &mut Call) -> CommandResult {
 #[derive(Clone, Copy)]
 struct Swing {
     turns_per_column: f64,
-    /// How much the second harmonic distorts the swing.
+    /// The degree to which the second harmonic distorts the swing.
     wobble: f64,
 }
 
-/// The strands as seen from the side: height is the sine of the phase, depth its cosine. The
-/// nearest strand covers the others, and looks heavier.
+/// Draws the strands as seen from the side: height is the sine of the phase, depth its cosine. The
+/// nearest strand covers the others and looks heavier.
 fn draw(columns: usize, strands: usize, swing: Swing) -> String {
     let rows = 2 * strands + 1;
     let mut cells = vec![(' ', f64::NEG_INFINITY); rows * columns];

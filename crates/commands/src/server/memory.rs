@@ -12,7 +12,7 @@ use super::{BY_SUBCOMMAND, HELP, HELP_SUMMARY, allocator};
 
 pub const MEMORY: Row = Row::container("memory", Group::Server, SUBCOMMANDS).docs(
     "4.0.0",
-    "Groups the commands that tell where memory goes.",
+    "Groups the commands that report memory usage.",
     BY_SUBCOMMAND,
 );
 
@@ -32,12 +32,12 @@ const SUBCOMMANDS: &[Row] = &[
         .tips(REPORT),
     Row::new("purge", Group::Server, purge)
         .exactly(2)
-        .docs("4.0.0", "Makes the allocator give unused pages back.", SLOW)
+        .docs("4.0.0", "Makes the allocator return unused pages.", SLOW)
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
     Row::new("stats", Group::Server, stats)
         .exactly(2)
         .scope(Scope::Walk)
-        .docs("4.0.0", "Returns figures about the use of memory.", "O(1)")
+        .docs("4.0.0", "Returns memory usage figures.", "O(1)")
         .tips(REPORT),
     Row::new("usage", Group::Server, usage)
         .at_least(3)
@@ -45,17 +45,16 @@ const SUBCOMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(2, KeyFlags::RO)])
         .docs(
             "4.0.0",
-            "Returns the memory that a key and its value take.",
+            "Returns the memory used by a key and its value.",
             "O(N) where N is the number of samples.",
         )
         .syntax("key:key#0 [SAMPLES count:integer]"),
 ];
 
-/// Bytes of a key's slot in its table, on the average of half-full to full segments.
+/// A key's bytes in its table, averaged over half-full to full segments.
 const SLOT_BYTES: usize = 12;
 
-/// Sizes are kept by every value itself, so that no sampling is needed; the option is checked all
-/// the same.
+/// Every value keeps its own size, so no sampling is needed; the option is still validated.
 fn usage(call: &mut Call) -> CommandResult {
     let mut options = call.args[3..].iter();
     while let Some(option) = options.next() {
@@ -158,9 +157,9 @@ fn doctor(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Below this there is nothing to say.
+/// Below this size there is nothing to report.
 const SMALL_BYTES: usize = 5 << 20;
-/// Waste below this is not worth a remark, whatever the ratio.
+/// Less waste than this is not worth a remark, whatever the ratio.
 const WASTE_BYTES_MIN: i64 = 10 << 20;
 /// Bytes per client above which buffers deserve a look.
 const CLIENT_BYTES_MAX: usize = 200 << 10;
@@ -177,15 +176,16 @@ fn diagnose(report: &Report, clients: usize) -> String {
     if report.peak as f64 / report.total as f64 > 1.5 {
         remark(
             "Peak memory",
-            "at some time more than one and a half times the present memory was in use. Pages from then may be held in part by \
-             what is left; they will be used again. MEMORY PURGE gives back those that are free.",
+            "memory usage once peaked at more than one and a half times the present amount. Pages from \
+             that time may still be partly in use; they will be reused. MEMORY PURGE returns the free \
+             ones.",
         );
     }
     if wasteful(report.fragmentation(), 1.4) {
         remark(
             "Physical memory",
-            "the process occupies much more than it uses. See the other remarks for where it went; after a peak \
-             this is harmless.",
+            "the process occupies much more memory than it uses. The other remarks state the cause; after \
+             a peak this is harmless.",
         );
     }
     if wasteful(report.allocator_fragmentation(), 1.1) {
@@ -195,19 +195,19 @@ fn diagnose(report: &Report, clients: usize) -> String {
         );
     }
     if wasteful(report.allocator_resident(), 1.1) {
-        remark("Free pages", "the allocator holds pages that nothing is in. MEMORY PURGE gives them back.");
+        remark("Free pages", "the allocator holds unused pages. MEMORY PURGE returns them.");
     }
     if wasteful(report.resident_overhead(), 1.1) {
         remark(
             "Other memory",
-            "a good part of the process's memory is not the allocator's: look at stacks and libraries.",
+            "much of the process's memory is outside the allocator: check stacks and libraries.",
         );
     }
     if report.clients / clients.max(1) > CLIENT_BYTES_MAX {
         remark(
             "Client buffers",
-            "clients take more than 200 KiB each on the average. CLIENT LIST tells which: perhaps one does not read its replies, or \
-             pipelines a lot.",
+            "clients use more than 200 KiB each on average. Check CLIENT LIST for clients that do not read \
+             their replies or pipeline heavily.",
         );
     }
     if text.is_empty() {
@@ -223,11 +223,11 @@ fn help(call: &mut Call) -> CommandResult {
         "MALLOC-STATS",
         "    The report of the memory allocator.",
         "PURGE",
-        "    Give unused pages back to the operating system.",
+        "    Return unused pages to the operating system.",
         "STATS",
-        "    Figures about the use of memory.",
+        "    Memory usage figures.",
         "USAGE <key> [SAMPLES <count>]",
-        "    Bytes that <key> and its value take. SAMPLES is accepted; sizes are always exact.",
+        "    Bytes used by <key> and its value. SAMPLES is accepted; sizes are always exact.",
     ])
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Memory figures of INFO memory and MEMORY STATS.
+//! Memory figures for INFO memory and MEMORY STATS.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -7,18 +7,18 @@ use braid_engine::Engine;
 
 use super::{allocator, system};
 
-/// Structures of one database.
+/// The structures of one database.
 pub struct Database {
     pub index: u32,
     pub table_bytes: usize,
 }
 
-/// A moment's figures, in bytes unless said otherwise.
+/// Memory figures at one moment, in bytes unless stated otherwise.
 pub struct Report {
     pub total: usize,
     pub startup: usize,
     pub peak: usize,
-    /// Percent of the peak.
+    /// Memory in use as a percentage of the peak.
     pub peak_percent: f64,
     pub clients: usize,
     pub databases: Vec<Database>,
@@ -26,13 +26,13 @@ pub struct Report {
     pub bytes_per_key: usize,
     pub overhead: usize,
     pub dataset: usize,
-    /// Percentage of the memory in use beyond that at start.
+    /// Dataset as a percentage of the memory in use beyond that at startup.
     pub dataset_percent: f64,
     pub allocator: allocator::Figures,
     pub resident: usize,
 }
 
-/// A ratio of two figures and their difference.
+/// The ratio of two figures, and their difference.
 #[derive(Clone, Copy)]
 pub struct Share {
     pub ratio: f64,
@@ -45,7 +45,7 @@ fn share(more: usize, less: usize) -> Share {
 }
 
 impl Report {
-    /// Takes the figures. Looks at every shard, without holding up more than one.
+    /// Takes the figures. Visits every shard, blocking only one at a time.
     pub fn take(engine: &Engine) -> Report {
         let total = braid_base::alloc::used_bytes();
         let peak = engine.memory.peak_bytes.fetch_max(total, Relaxed).max(total);
@@ -82,22 +82,22 @@ impl Report {
         }
     }
 
-    /// Pages in use against bytes in use.
+    /// Active pages relative to allocated bytes.
     pub fn allocator_fragmentation(&self) -> Share {
         share(self.allocator.active, self.allocator.allocated)
     }
 
-    /// Pages held against pages in use.
+    /// Resident pages relative to active pages.
     pub fn allocator_resident(&self) -> Share {
         share(self.allocator.resident, self.allocator.active)
     }
 
-    /// Physical memory of the process against what the allocator holds.
+    /// The process's physical memory relative to the allocator's.
     pub fn resident_overhead(&self) -> Share {
         share(self.resident, self.allocator.resident)
     }
 
-    /// Physical memory of the process against bytes in use.
+    /// The process's physical memory relative to the memory in use.
     pub fn fragmentation(&self) -> Share {
         share(self.resident, self.total)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands about the server itself: state, configuration, slow commands and latencies.
+//! Commands on the server itself: state, configuration, slow commands and latencies.
 //!
 //! Flow: counters live per thread and are summed on demand, without stopping the threads. Nothing
 //! in this family touches keys, except MEMORY USAGE.
@@ -24,7 +24,7 @@ use braid_spec::{CommandResult, Flags, Group};
 
 pub(crate) use allocator::{Tuned, mallctl_integer, mallctl_text};
 
-/// The family.
+/// Rows of the server commands.
 pub const COMMANDS: &[Row] = &[
     command_log::COMMANDLOG,
     config::CONFIG,
@@ -45,7 +45,7 @@ pub const COMMANDS: &[Row] = &[
     TIME,
 ];
 
-/// Flags of administrative commands that always work and no script may call.
+/// Flags of administrative commands that always work and that scripts may not call.
 const ADMIN: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE);
 /// Flags of HELP subcommands.
 const HELP: Flags = Flags::LOADING.and(Flags::STALE);
@@ -60,7 +60,7 @@ const TIME: Row = Row::new("time", Group::Server, time)
     .tips(&["nondeterministic_output"]);
 
 fn time(call: &mut Call) -> CommandResult {
-    // Time stands still while a script runs.
+    // The clock stands still while a script runs.
     let micros = if call.session.in_script { call.clock_ms() * 1000 } else { braid_base::clock::unix_us() };
     call.reply.array(2);
     call.reply.bulk_integer(micros / 1_000_000);

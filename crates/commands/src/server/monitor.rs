@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! MONITOR. Lines are made in `braid_telemetry::monitor`.
+//! MONITOR. Lines are formatted in `braid_telemetry::monitor`.
 
 use braid_engine::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Group};
@@ -16,7 +16,7 @@ fn start(call: &mut Call) -> CommandResult {
     if call.session.deny_blocking || call.session.in_script {
         return Err(CommandError::text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
-    // Asked for a second time it says nothing, as in Redis.
+    // A repeated MONITOR has no reply, as in Redis.
     if call.session.start_monitor(&call.engine.hub, &call.engine.attention) {
         call.reply.ok();
     }

@@ -16,7 +16,7 @@ pub const SAVE: Row = Row::new("save", Group::Server, save)
     .scope(Scope::World)
     .docs(
         "1.0.0",
-        "Writes all databases to disk; nobody is served meanwhile.",
+        "Writes all databases to disk, blocking all clients meanwhile.",
         "O(N) where N is the total number of keys in all databases",
     );
 
@@ -24,24 +24,20 @@ pub const BGSAVE: Row = Row::new("bgsave", Group::Server, bgsave)
     .at_least(1)
     .flags(Flags::NO_ASYNC_LOADING.and(Flags::ADMIN).and(Flags::NOSCRIPT))
     .scope(Scope::World)
-    .docs("1.0.0", "Writes all databases, as they are now, to disk while the server goes on.", "O(1)")
+    .docs("1.0.0", "Writes a snapshot of all databases to disk in the background.", "O(1)")
     .history(&[("3.2.2", "Added the SCHEDULE option.")])
     .syntax("[SCHEDULE@3.2.2]");
 
 pub const BGREWRITEAOF: Row = Row::new("bgrewriteaof", Group::Server, bgrewriteaof)
     .exactly(1)
     .flags(Flags::NO_ASYNC_LOADING.and(Flags::ADMIN).and(Flags::NOSCRIPT))
-    .docs(
-        "1.0.0",
-        "Writes the append-only file anew, as short as it can be, while the server goes on.",
-        "O(1)",
-    );
+    .docs("1.0.0", "Rewrites the append-only file in the background, to its minimum size.", "O(1)");
 
 pub const WAIT: Row = Row::new("wait", Group::Generic, wait)
     .exactly(3)
     .ungrouped()
     .categories(Category::CONNECTION)
-    .docs("3.0.0", "Waits until replicas have all that the connection has written before.", "O(1)")
+    .docs("3.0.0", "Waits until replicas have all earlier writes of the connection.", "O(1)")
     .syntax("numreplicas:integer timeout:integer")
     .tips(&["request_policy:all_shards", "response_policy:agg_min"]);
 
@@ -52,7 +48,8 @@ pub const WAITAOF: Row = Row::new("waitaof", Group::Generic, waitaof)
     .categories(Category::CONNECTION)
     .docs(
         "7.2.0",
-        "Waits until all that the connection has written before is in the append-only file on disk, here and on replicas.",
+        "Waits until all earlier writes of the connection are in the append-only file on disk, here and on \
+         replicas.",
         "O(1)",
     )
     .syntax("numlocal:integer numreplicas:integer timeout:integer")
@@ -62,16 +59,16 @@ pub const LASTSAVE: Row = Row::new("lastsave", Group::Server, last_save)
     .exactly(1)
     .flags(Flags::LOADING.and(Flags::STALE).and(Flags::FAST))
     .categories(Category::ADMIN.and(Category::DANGEROUS))
-    .docs("1.0.0", "Returns when all databases were last written to disk.", "O(1)")
+    .docs("1.0.0", "Returns the time of the last successful save.", "O(1)")
     .tips(&["nondeterministic_output"]);
 
 fn save(call: &mut Call) -> CommandResult {
     if call.engine.is_saving() {
         return Err(CommandError::text("ERR Background save already in progress"));
     }
-    // A rewrite under way is left alone: the world is stopped, and it writes another file.
+    // A rewrite in progress may continue: the world is stopped, and it writes another file.
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
-    // Why it failed is in the log.
+    // The cause of a failure is in the log.
     call.engine.save(world).map_err(|_| CommandError::text("ERR"))?;
     call.reply.ok();
     Ok(())
@@ -122,7 +119,7 @@ fn bgrewriteaof(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Parses a time in ms from now as a deadline (ms since the Unix epoch; 0 = none).
+/// Parses a relative time in ms as a deadline (ms since the Unix epoch; 0 = none).
 fn deadline_arg(call: &Call, index: usize) -> Result<i64, CommandError> {
     let timeout = number::parse_i64(call.args[index])
         .ok_or(CommandError::text("ERR timeout is not an integer or out of range"))?;

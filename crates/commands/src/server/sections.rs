@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The sections of INFO, with the field names and order of Redis 7.2, so that existing parsers
-//! work.
+//! The sections of INFO, with Redis 7.2's field names and order, so that existing parsers work.
 //!
-//! Fields of features that the server does not have carry the value of a fresh standalone server.
-//! Braid's own: `server_name`, `braid_version`, and the section `threads`.
+//! Fields of features that the server lacks have the value of a fresh standalone server. Braid's
+//! own: `server_name`, `braid_version`, and the section `threads`.
 
 mod active;
 mod group;
@@ -30,7 +29,7 @@ use braid_telemetry::stats::ThreadStats;
 use super::memory_report::Report;
 use super::system::{self, CpuTime, Whose};
 
-/// When a section is shown without being named.
+/// When a section is shown without being requested by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Usually {
     Shown,
@@ -41,7 +40,7 @@ pub enum Usually {
 
 /// A section.
 pub struct Section {
-    /// Names by which INFO selects it.
+    /// The names that select it in INFO.
     pub names: &'static [&'static str],
     title: &'static str,
     pub usually: Usually,
@@ -57,7 +56,7 @@ const fn section(
     Section { names, title, usually, fields }
 }
 
-/// All sections in the order in which they are shown.
+/// All sections in display order.
 pub const SECTIONS: &[Section] = &[
     section(&["server"], "Server", Usually::Shown, server),
     section(&["clients"], "Clients", Usually::Shown, clients),
@@ -86,7 +85,7 @@ pub fn write(engine: &Engine, section: &Section, text: &mut String) {
     (section.fields)(&mut Fields { engine, text });
 }
 
-/// Where fields are written.
+/// The destination of fields.
 struct Fields<'a> {
     engine: &'a Engine,
     text: &'a mut String,
@@ -97,14 +96,14 @@ impl Fields<'_> {
         let _ = write!(self.text, "{name}:{value}\r\n");
     }
 
-    /// Fields that all have the same value.
+    /// Writes several fields with the same value.
     fn same(&mut self, value: impl Display + Copy, names: &[&str]) {
         for name in names {
             self.field(name, value);
         }
     }
 
-    /// Bytes, and the same for people.
+    /// Writes bytes, also in human-readable form.
     fn bytes(&mut self, name: &str, bytes: u64) {
         self.field(name, bytes);
         self.field(format_args!("{name}_human"), human(bytes));
@@ -119,7 +118,7 @@ impl Fields<'_> {
     }
 }
 
-/// Bytes with a unit, two decimals above a kilobyte.
+/// Formats bytes with a unit, with two decimals from a kilobyte on.
 fn human(bytes: u64) -> String {
     const UNITS: [char; 5] = ['K', 'M', 'G', 'T', 'P'];
     if bytes < 1024 {
@@ -134,12 +133,12 @@ fn human(bytes: u64) -> String {
     format!("{value:.2}{}", UNITS[unit])
 }
 
-/// Keeps client input from breaking the format of lines.
+/// Keeps client input from breaking the line format.
 fn safe(text: &str) -> String {
     text.replace(['#', ':', '\n', '\r'], "_")
 }
 
-/// As [`safe`], for an address: those of IPv6 have colons, and those who read them want them so.
+/// [`safe`] for an address: IPv6 addresses have colons, which readers need.
 fn safe_address(text: &str) -> String {
     text.replace([',', '\n', '\r'], "_")
 }
@@ -212,7 +211,7 @@ fn clients(fields: &mut Fields<'_>) {
     };
     let input_max = all.iter().map(|client| input(&&**client)).max().unwrap_or(0);
     let output_max = all.iter().map(|client| client.reply_bytes.load(Relaxed)).max().unwrap_or(0);
-    // Replicas are counted by themselves.
+    // Replicas are counted separately.
     let replicas = engine.replication.replicas().len();
     fields.field("connected_clients", engine.clients.registry.count().saturating_sub(replicas));
     fields.field("cluster_connections", 0);
@@ -235,7 +234,7 @@ fn clients(fields: &mut Fields<'_>) {
 fn memory(fields: &mut Fields<'_>) {
     let engine = fields.engine;
     let config = &engine.config;
-    // Beside the memory in use: who takes their difference wants both of one moment.
+    // Updated together with the memory in use, so that their difference is consistent.
     engine.note_uncounted_bytes();
     let report = Report::take(engine);
     fields.bytes("used_memory", report.total as u64);
@@ -278,7 +277,7 @@ fn memory(fields: &mut Fields<'_>) {
     fields.field("mem_not_counted_for_evict", engine.memory.uncounted_bytes.load(Relaxed));
     // Replica buffers and the backlog are the same memory: the journal's.
     let backlog = engine.keyspace.journal.backlog().map_or(0, |kept| kept.len);
-    // One that was killed is gone for all, though its loop closes it later.
+    // A killed replica no longer counts, though its loop closes it later.
     let behind = |replica: &Arc<Replica>| {
         let is_gone = replica.record.has(client_flags::CLOSE_NOW);
         if is_gone { 0 } else { replica.record.reply_bytes.load(Relaxed) as u64 }
@@ -286,12 +285,12 @@ fn memory(fields: &mut Fields<'_>) {
     fields.field("mem_replication_backlog", backlog);
     let buffers = if backlog > 0 { engine.keyspace.journal.memory_bytes() as u64 } else { 0 };
     fields.field("mem_total_replication_buffers", buffers);
-    // The stream behind a full sync stays with the primary until that is loaded.
+    // The stream after a full sync stays with the primary until the full sync is loaded.
     fields.field("mem_replica_full_sync_buffer", 0);
     fields.field("mem_clients_slaves", engine.replication.replicas().iter().map(behind).sum::<u64>());
     fields.field("mem_clients_normal", report.clients);
     fields.field("mem_cluster_links", 0);
-    // Tables grow segment by segment: there is never a second one.
+    // Tables grow segment by segment: there is never a second table.
     fields.field("mem_overhead_db_hashtable_rehashing", 0);
     fields.field("mem_aof_buffer", engine.keyspace.journal.memory_bytes());
     fields.field("mem_allocator", super::allocator::name());
@@ -305,7 +304,7 @@ fn persistence(fields: &mut Fields<'_>) {
     let state = &engine.persistence;
     let attention = engine.attention.get();
     let is_beside = attention & LOADING_BESIDE != 0;
-    // Also until commands are served again, so that a client that waits for the end is not refused.
+    // Also until commands are served again, so that a client waiting for the end is not refused.
     let is_loading = (state.progress.active.load(Relaxed) || attention & LOADING != 0) && !is_beside;
     fields.field("loading", u8::from(is_loading));
     let save = &engine.background_save;
@@ -359,13 +358,13 @@ fn persistence(fields: &mut Fields<'_>) {
     }
 }
 
-/// The load under way.
+/// The load in progress.
 fn loading(fields: &mut Fields<'_>) {
     let progress = &fields.engine.persistence.progress;
     let (started, total) = (progress.started_s.load(Relaxed), progress.total_bytes.load(Relaxed));
     let (loaded, used) = (progress.loaded_bytes.load(Relaxed), progress.used_memory.load(Relaxed));
     let elapsed = u64::try_from(clock::unix_ms() / 1000 - started).unwrap_or(0);
-    // At the pace so far.
+    // At the rate so far.
     let eta = (elapsed * total.saturating_sub(loaded)).checked_div(loaded).unwrap_or(1);
     fields.field("loading_start_time", started);
     fields.field("loading_total_bytes", total);
@@ -375,7 +374,7 @@ fn loading(fields: &mut Fields<'_>) {
     fields.field("loading_eta_seconds", eta);
 }
 
-/// Reads or writes done by threads other than the first.
+/// Number of reads or writes by threads other than the first.
 fn beyond_first(telemetry: &Telemetry, counter: impl Fn(&ThreadStats) -> u64) -> u64 {
     telemetry.threads.iter().skip(1).map(|thread| counter(thread)).sum()
 }
@@ -405,7 +404,7 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("sync_partial_ok", syncs.partial.load(Relaxed));
     fields.field("sync_partial_err", syncs.partial_refused.load(Relaxed));
     fields.field("expired_keys", keyspace.total(|counters| counters.expired.get()));
-    // Valkey's name and Redis 8's.
+    // The names of Valkey and of Redis 8.
     let expired_members = keyspace.total(|counters| counters.expired_members.get());
     fields.field("expired_fields", expired_members);
     fields.field("expired_subkeys", expired_members);
@@ -430,7 +429,7 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("tracking_total_keys", engine.trackers.keys());
     fields.field("tracking_total_items", engine.trackers.items());
     fields.field("tracking_total_prefixes", engine.trackers.prefixes());
-    // Errors sent to a primary or a replica, of which there are none.
+    // Errors sent to a primary or a replica, which do not occur.
     fields.field("unexpected_error_replies", 0);
     fields.field("total_error_replies", fields.total(|thread| thread.error_replies.get()));
     fields.field("dump_payload_sanitizations", fields.total(|thread| thread.payload_checks.get()));
@@ -444,7 +443,7 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("eventloop_duration_sum", fields.total(|thread| thread.cycle_nanos.get()) / 1000);
     let in_commands = |thread: &ThreadStats| thread.commands.iter().map(|command| command.nanos.get()).sum();
     fields.field("eventloop_duration_cmd_sum", fields.total(in_commands) / 1000);
-    // Of one loop on the average: what reads this knows of one loop only.
+    // Average per loop, since readers of this field expect a single loop.
     fields.field(
         "instantaneous_eventloop_cycles_per_sec",
         rate.cycles / engine.clients.mailboxes.thread_count() as u64,
@@ -477,7 +476,7 @@ fn cpu(fields: &mut Fields<'_>) {
     };
     both("", system::cpu_time(Whose::Process));
     both("_children", system::cpu_time(Whose::Children));
-    // There is no main thread that executes: this is the thread that answers.
+    // There is no main thread that executes: this is the thread that replies.
     both("_main_thread", system::cpu_time(Whose::Thread));
 }
 
@@ -562,16 +561,16 @@ fn keyspace(fields: &mut Fields<'_>) {
     }
 }
 
-/// Keys looked at for the average time to live.
+/// Number of keys sampled for the average time to live.
 const TTL_SAMPLES: usize = 64;
 
-/// The average time to live (ms) of some keys that have one, from a random place on.
+/// The average time to live (ms) of some keys that have one, from a random position on.
 fn average_ttl(keyspace: &Keyspace, db: u32) -> i64 {
     let shard = fastrand::u64(0..keyspace.shard_count() as u64);
     let start = braid_keyspace::scan::cursor_of(keyspace, shard, TableCursor::default());
     let now = clock::unix_ms();
     let (mut sum, mut count) = (0i64, 0i64);
-    // From the random place to the end, then from the beginning if that gave nothing.
+    // From the random position to the end, then from the beginning if none was found.
     for cursor in [start, 0] {
         braid_keyspace::scan::scan(keyspace, db, cursor, TTL_SAMPLES, |entry| {
             if let Some(at) = entry.expiry().filter(|&at| at > now) {
@@ -631,7 +630,7 @@ fn threads(fields: &mut Fields<'_>) {
     fields.field("reads_from_copies", keyspace.total(|counters| counters.from_value_cache.get()));
 }
 
-/// What HOTKEYS has found, if it was asked.
+/// The HOTKEYS report, if there is one.
 fn hot_keys(fields: &mut Fields<'_>) {
     let Some(report) = super::hot_keys::report(fields.engine) else {
         return fields.field("hotkeys_tracking", 0);
@@ -644,7 +643,7 @@ fn hot_keys(fields: &mut Fields<'_>) {
     let lists = [("cpu", "usec", &report.by_cpu, 1000), ("net", "bytes", &report.by_net, 1)];
     for (metric, name, keys, unit) in lists {
         for (number, (key, weight)) in keys.iter().enumerate() {
-            // The last part, so that a comma or a colon in it does no harm.
+            // The key is last, so that a comma or colon in it does no harm.
             let key = key.escape_ascii();
             fields.field(
                 format_args!("hotkey_{metric}_{number}"),

@@ -12,7 +12,7 @@ pub const SHUTDOWN: Row = Row::new("shutdown", Group::Server, shutdown)
     .flags(ADMIN.and(Flags::NO_MULTI).and(Flags::SENTINEL).and(Flags::ALLOW_BUSY))
     .docs(
         "1.0.0",
-        "Ends the server.",
+        "Stops the server.",
         "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
     )
     .history(&[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")])
@@ -22,13 +22,13 @@ pub const SHUTDOWN: Row = Row::new("shutdown", Group::Server, shutdown)
 struct Options {
     save: bool,
     no_save: bool,
-    /// Wait for no replica.
+    /// Do not wait for replicas.
     now: bool,
-    /// End even if saving fails.
+    /// Shut down even if saving fails.
     force: bool,
-    /// End only if that is safe; without a cluster it is.
+    /// Refuse if this node is a primary that owns slots.
     safe: bool,
-    /// Have a replica take over before.
+    /// Have a replica take over first.
     failover: bool,
     abort: bool,
 }
@@ -74,8 +74,8 @@ fn shutdown(call: &mut Call) -> CommandResult {
         ));
     }
     let save = (options.save || options.no_save).then_some(options.save);
-    let Options { now, force, failover, .. } = options;
-    call.shut_down_server(ShutdownOptions { save, now, force, failover })
+    let Options { now, force, safe, failover, .. } = options;
+    call.shut_down_server(ShutdownOptions { save, now, force, safe, failover })
 }
 
 #[cfg(test)]

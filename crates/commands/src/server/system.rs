@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Information from the operating system about the process and the machine.
+//! Operating system information about the process and the machine.
 //!
 //! The `unsafe` here is one C function that fills a plain structure.
 
 use std::time::Duration;
 
-/// Processor time spent.
+/// Processor time used.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct CpuTime {
     pub system: Duration,
     pub user: Duration,
 }
 
-/// Whose processor time.
+/// The owner of the measured processor time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
     Process,
@@ -21,7 +21,7 @@ pub enum Whose {
     Thread,
 }
 
-/// Processor time spent so far.
+/// Processor time used so far.
 pub fn cpu_time(whose: Whose) -> CpuTime {
     let whose = match whose {
         Whose::Process => libc::RUSAGE_SELF,
@@ -30,7 +30,7 @@ pub fn cpu_time(whose: Whose) -> CpuTime {
     };
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the structure is plain numbers, for which zeros are valid, and the function fills it
-    // or leaves it.
+    // or leaves it unchanged.
     let usage = unsafe {
         libc::getrusage(whose, usage.as_mut_ptr());
         usage.assume_init()
@@ -42,19 +42,19 @@ pub fn cpu_time(whose: Whose) -> CpuTime {
     CpuTime { system: duration(usage.ru_stime), user: duration(usage.ru_utime) }
 }
 
-/// Processor time of a thread of this process so far, by its id; none if there is no such thread or
-/// the system does not tell.
+/// Processor time used so far by a thread of this process, by thread id; `None` if there is no
+/// such thread or the system does not report it.
 pub fn thread_time(task: u32) -> Option<CpuTime> {
     let folder = format!("/proc/self/task/{task}");
     let stat = std::fs::read_to_string(format!("{folder}/stat")).ok()?;
-    // The name in parentheses may hold blanks: fields are counted after it. utime and stime are
+    // The name in parentheses may contain spaces: count fields after it. utime and stime are
     // fields 14 and 15.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();
     let (user, system) = (ticks()?, ticks()?);
     let tick = 1.0 / rustix::param::clock_ticks_per_second() as f64;
     let counted = (user + system) as f64 * tick;
-    // The scheduler knows the sum to the nanosecond; ticks, of mostly 10 ms, say how it divides.
+    // The scheduler reports the sum in nanoseconds; ticks, usually 10 ms each, give its split.
     let exact = std::fs::read_to_string(format!("{folder}/schedstat")).ok();
     let exact =
         exact.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok()).filter(|nanos| *nanos > 0);
@@ -64,20 +64,20 @@ pub fn thread_time(task: u32) -> Option<CpuTime> {
     Some(CpuTime { user, system: Duration::from_secs_f64(total).saturating_sub(user) })
 }
 
-/// Bytes of physical memory that the process occupies; 0 if the system does not tell.
+/// Physical memory of the process in bytes; 0 if the system does not report it.
 pub fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: usize = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
     pages.saturating_mul(rustix::param::page_size())
 }
 
-/// File descriptors that the process has open; 0 if the system does not tell.
+/// Number of file descriptors that the process has open; 0 if the system does not report it.
 pub fn open_descriptors() -> usize {
-    // One of them is the folder's.
+    // One of them belongs to the folder being read.
     std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count().saturating_sub(1))
 }
 
-/// How many file descriptors the process may have open; `u64::MAX` without a limit.
+/// The process's limit on open file descriptors; `u64::MAX` without a limit.
 pub fn descriptors_max() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_system_answers() {
-        // Time of its own, which may take long where others want the processor.
+        // The thread's own time, which may take long while other threads use the processor.
         let used = || cpu_time(Whose::Thread).user + cpu_time(Whose::Thread).system;
         while used() < Duration::from_millis(40) {
             std::hint::spin_loop();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The family through the dispatcher.
+//! Tests of the server commands through the dispatcher.
 
 use braid_resp::reply::Protocol;
 use braid_telemetry::command_log::{Entry, LogKind};
 
 use crate::testing::Tester;
 
-/// The text of a bulk or verbatim reply.
+/// The text in a bulk or verbatim reply.
 fn text(reply: &str) -> &str {
     let body = reply.split_once("\r\n").unwrap_or_else(|| panic!("not a text: {reply}")).1;
     body.strip_suffix("\r\n").unwrap_or(body)
@@ -149,7 +149,7 @@ fn config_reads_and_changes() {
 fn slow_commands_are_listed_newest_first() {
     let mut tester = Tester::with("slowlog-log-slower-than 0");
     tester.run("SLOWLOG RESET");
-    // Commands under a microsecond are never slow; these are entered as the dispatcher would.
+    // Commands under a microsecond are never slow; add entries as the dispatcher would.
     let log = tester.engine.telemetry.logs.of(LogKind::Slow);
     log.clear();
     log.push(Entry::new(17, 5, &[b"get", b"k"], "1.2.3.4:5".into(), b"me".to_vec()), 10);
@@ -186,14 +186,15 @@ fn large_requests_and_replies_are_logged() {
     assert_eq!((&*reply[0], &*reply[4]), ("*1", &*format!(":{}", 10 + big.len() + 2)));
     assert_eq!(reply[7], "GET");
     assert_eq!(tester.run("COMMANDLOG LEN slow"), ":0\r\n");
-    // With low thresholds small and quick commands are logged, too; in transactions each by itself.
+    // With low thresholds small and quick commands are logged, too, and individually in
+    // transactions.
     tester.run("CONFIG SET commandlog-reply-larger-than 7 commandlog-request-larger-than 30");
     tester.run("COMMANDLOG RESET large-request");
     tester.run("COMMANDLOG RESET large-reply");
     for line in ["MULTI", "GET small", "SET 12345678 12345678", "EXEC"] {
         tester.run(line);
     }
-    // The two resets are among them.
+    // Includes the two resets.
     assert_eq!(tester.run("COMMANDLOG LEN large-request"), ":3\r\n");
     let replies = tester.run("COMMANDLOG GET 9 large-reply");
     assert!(replies.starts_with("*1\r\n") && replies.contains("GET\r\n$5\r\nsmall"), "{replies}");

@@ -2,11 +2,11 @@
 //! SORT and SORT_RO.
 //!
 //! Flow: the elements of a list, set or sorted set are copied, given their sort keys (themselves,
-//! or the values of keys that a pattern makes of them), sorted, cut, and replied or stored as a
-//! list. A large collection without patterns is sorted by a background thread, from a shared copy
-//! of its key (`braid_engine::background`). Patterns reach keys that are unknown until the elements
-//! are read: with one, all keys are locked for reading, and if the result is stored, the world is
-//! stopped. Without any (or only `#`, the element itself) the locks of the named keys suffice.
+//! or the values of keys formed from a pattern), sorted, cut, and returned or stored as a list. A
+//! large collection without patterns is sorted by a background thread, from a shared copy
+//! (`braid_engine::background`). Patterns reach keys that are unknown until the elements are read:
+//! with one, all keys are locked for reading, and if the result is stored, the world is stopped.
+//! Without any (or only `#`, the element itself) the locks of the named keys suffice.
 
 mod options;
 #[cfg(test)]
@@ -48,7 +48,7 @@ const COST: &str = "O(N+M*log(M)) where N is the number of elements in the list 
 const CATEGORIES: Category =
     Category::SET.and(Category::SORTEDSET).and(Category::LIST).and(Category::DANGEROUS);
 
-/// The family.
+/// Rows of SORT and SORT_RO.
 pub const COMMANDS: &[Row] = &[
     Row::new("sort", Group::Generic, sort)
         .at_least(2)
@@ -59,7 +59,7 @@ pub const COMMANDS: &[Row] = &[
         .find_keys(find_keys)
         .scope(Scope::World)
         .find_scope(find_scope)
-        .docs("1.0.0", "Sorts a list, a set or a sorted set, and stores the result if wanted.", COST)
+        .docs("1.0.0", "Sorts a list, a set or a sorted set, and optionally stores the result.", COST)
         .syntax(
             "key:key#0 [BY by-pattern:pattern#1/pattern] [LIMIT limit:{offset:integer count:integer}] \
              [GET get-pattern:pattern#1/pattern...TOKEN] [order:(ASC|DESC)] [sorting=ALPHA] \
@@ -85,17 +85,17 @@ const fn unknown(flags: KeyFlags, notes: &'static str) -> KeySpec {
     KeySpec { flags, begin: Begin::Unknown, find: Find::Unknown, notes }
 }
 
-/// The key that is sorted.
+/// Finds the source key.
 fn find_source(_args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
     Some(vec![(1, READ)])
 }
 
-/// What the options say about keys.
+/// The keys that the options refer to.
 #[derive(Default)]
 struct KeysMeant {
-    /// Where STORE's key stands.
+    /// Index of STORE's key.
     store: Option<usize>,
-    /// A pattern leads to keys.
+    /// True if a pattern refers to keys.
     looks_up: bool,
 }
 
@@ -121,7 +121,7 @@ impl KeysMeant {
     }
 }
 
-/// The key that is sorted, and that of STORE.
+/// Finds the source key and STORE's key.
 fn find_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
     let store = KeysMeant::of(args).store.map(|index| (index, DESTINATION.flags));
     Some(std::iter::once((1, READ)).chain(store).collect())
@@ -143,7 +143,7 @@ fn sort_ro(call: &mut Call) -> CommandResult {
     run(call, false)
 }
 
-/// Elements as they were copied, one after the other.
+/// Copied elements, one after the other.
 #[derive(Default)]
 struct Elements {
     bytes: Vec<u8>,
@@ -167,15 +167,15 @@ impl Elements {
     }
 }
 
-/// An element with its sort key.
+/// An element and its sort key.
 struct Item<'e> {
     text: &'e [u8],
     score: f64,
-    /// The value that BY led to, when sorting by texts.
+    /// The value found by BY, when sorting by text.
     by: Option<Vec<u8>>,
 }
 
-/// Sorts the elements, unless BY says not to, and applies LIMIT.
+/// Sorts the elements, unless BY prevents it, and applies LIMIT.
 fn sort_and_cut<'e>(
     keyspace: Option<&Txn<'_>>,
     elements: &'e Elements,
@@ -188,7 +188,7 @@ fn sort_and_cut<'e>(
     let range = options.range(items.len());
     if !options.unsorted {
         prepare(keyspace, &mut items, options)?;
-        // Stable, as what BY leads to may be the same for several.
+        // A stable sort, since several elements may have the same BY value.
         items.sort_by(|one, other| options.direct(compare(one, other, options)));
     }
     items.truncate(range.end);
@@ -196,10 +196,10 @@ fn sort_and_cut<'e>(
     Ok(items)
 }
 
-/// A collection of so many elements is sorted in the background.
+/// A collection with this many elements is sorted in the background.
 const MANY_ELEMENTS: usize = 20_000;
 
-/// How many elements a collection has, about.
+/// Approximate number of elements in a collection.
 fn size_of(entry: Entry<'_>) -> usize {
     match entry.value() {
         ValueRef::Object(object) => {
@@ -270,7 +270,7 @@ fn run(call: &mut Call, may_store: bool) -> CommandResult {
     Ok(())
 }
 
-/// Sorts a large collection in the background, to store what comes out.
+/// Sorts a large collection in the background, to store the result.
 fn sort_for_later(call: &mut Call, options: &Options<'_>) -> CommandResult {
     let (mut options, limits) = (options.to_owned_options(), call.engine.list_limits());
     call.precompute(&call.args[1..2], move |shared, now| {
@@ -281,7 +281,7 @@ fn sort_for_later(call: &mut Call, options: &Options<'_>) -> CommandResult {
     })
 }
 
-/// The list that is stored.
+/// Builds the list to store.
 fn list_of(
     keyspace: Option<&Txn<'_>>,
     items: &[Item<'_>],
@@ -318,12 +318,12 @@ fn store(call: &mut Call, destination: &[u8], list: List, options: &Options<'_>)
     Ok(())
 }
 
-/// Elements per journalled request.
+/// Number of elements per journalled request.
 const JOURNALLED_AT_ONCE: usize = 256;
 
-/// Journals the stored list: patterns may lead to anything, and a server with another locale sorts
-/// texts in another order. Elements sorted by their own numbers have the same order everywhere:
-/// then the command itself is journalled.
+/// Journals the stored list: patterns may refer to any keys, and a server with another locale
+/// sorts text in another order. Elements sorted by their own numbers have the same order
+/// everywhere: then the command itself is journalled.
 fn journal_result(call: &mut Call, key: &[u8]) {
     if !call.keyspace.journals() {
         return;
@@ -339,8 +339,8 @@ fn journal_result(call: &mut Call, key: &[u8]) {
     }
 }
 
-/// The elements of a key, if it is there. Whether those of a list or sorted set that are not to be
-/// sorted come the other way round is noted in the options.
+/// Loads a key's elements, if the key exists. Notes in the options whether DESC reverses unsorted
+/// elements, as in a list or sorted set.
 fn load(
     entry: Option<Entry<'_>>,
     now: i64,
@@ -378,8 +378,8 @@ fn load_object(
         set.iter(now).for_each(|member| elements.push(member.text(&mut buffer)));
         options.reverses = false;
         if options.unsorted && (options.store.is_some() || in_script) {
-            // A set has no order that a replay would repeat: results that are stored or returned to
-            // a script are sorted nevertheless.
+            // A set has no order that a replay would reproduce, so results that are stored or
+            // returned to a script are sorted anyway.
             options.unsorted = false;
             options.alphabetical = true;
             options.by = None;
@@ -394,7 +394,7 @@ fn load_object(
     Ok(elements)
 }
 
-/// Gives each element its sort key.
+/// Computes each element's sort key.
 fn prepare(keyspace: Option<&Txn<'_>>, items: &mut [Item<'_>], options: &Options<'_>) -> CommandResult {
     let mut numbers = true;
     for item in items {
@@ -423,7 +423,7 @@ fn prepare(keyspace: Option<&Txn<'_>>, items: &mut [Item<'_>], options: &Options
     }
 }
 
-/// Parses a number as C's `strtod` does: accepts leading white space and the empty text, rejects
+/// Parses a number like C's `strtod`: accepts leading white space and the empty text, rejects
 /// numbers out of range.
 fn score_of(text: &[u8]) -> Option<f64> {
     let score = parse_f64_bound(text)?;
@@ -435,15 +435,15 @@ fn score_of(text: &[u8]) -> Option<f64> {
     Some(score)
 }
 
-/// Ascending order. Equal scores (which are never NaN) are ordered by their elements, so that the
-/// result is always the same.
+/// Compares in ascending order. Equal scores (which are never NaN) are ordered by element, so that
+/// the result is deterministic.
 fn compare(one: &Item<'_>, other: &Item<'_>, options: &Options<'_>) -> Ordering {
     if !options.alphabetical {
         let by_score = one.score.partial_cmp(&other.score).unwrap_or(Ordering::Equal);
         return by_score.then_with(|| one.text.cmp(other.text));
     }
     match options.by {
-        // No value comes before any value.
+        // A missing value sorts before any value.
         Some(_) => match (&one.by, &other.by) {
             (Some(one), Some(other)) => text_to_compare(one, options).cmp(text_to_compare(other, options)),
             (one, other) => one.is_some().cmp(&other.is_some()),
@@ -452,8 +452,8 @@ fn compare(one: &Item<'_>, other: &Item<'_>, options: &Options<'_>) -> Ordering 
     }
 }
 
-/// What of a text counts: stock servers compare whole texts when the result is stored, else as C
-/// strings, which end at the first NUL.
+/// The part of a text that is compared: stock servers compare whole texts if the result is stored,
+/// otherwise C strings, which end at the first NUL.
 fn text_to_compare<'a>(text: &'a [u8], options: &Options<'_>) -> &'a [u8] {
     match options.store {
         Some(_) => text,
@@ -461,8 +461,8 @@ fn text_to_compare<'a>(text: &'a [u8], options: &Options<'_>) -> &'a [u8] {
     }
 }
 
-/// Passes the value that a pattern leads to for an element to `see`; nothing if there is none. The
-/// keyspace is needed only for patterns that lead to keys.
+/// Passes the value of a pattern for an element to `see`; `None` if there is no value. The
+/// keyspace is needed only for patterns that refer to keys.
 fn lookup<R>(
     keyspace: Option<&Txn<'_>>,
     pattern: &Pattern<'_>,

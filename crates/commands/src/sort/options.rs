@@ -8,14 +8,14 @@ use braid_base::crc::{hash_tag, key_hash_slot};
 use braid_engine::Call;
 use braid_spec::CommandError;
 
-/// What leads from an element to a value.
+/// A rule that maps an element to a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pattern<'a> {
     /// `#`: the element itself.
     Element,
-    /// No place for the element: there never is a value.
+    /// No placeholder: there is never a value.
     Nothing,
-    /// A key around the element, or a field of the hash there.
+    /// A key with the element in its name, or a field of the hash at that key.
     Key { before: &'a [u8], after: &'a [u8], field: Option<&'a [u8]> },
 }
 
@@ -35,29 +35,28 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// Whether keys that a pattern forms may be of another cluster slot than `key`: they are of one
-/// slot only if it is decided by a hash tag that the pattern has before the place for the element,
-/// or if there is no such place.
+/// True if a pattern's keys may be in another cluster slot than `key`. They are in its slot only
+/// if a hash tag before the placeholder determines that, or if there is no placeholder.
 fn strays(pattern: &[u8], key: &[u8]) -> bool {
     let tag = hash_tag(pattern);
-    // The tag with what stands before it, or the whole pattern.
+    // The text up to the end of the tag, or the whole pattern.
     let deciding = &pattern[..tag.as_ptr().addr() - pattern.as_ptr().addr() + tag.len()];
-    // Redis takes it for a pattern of KEYS here.
+    // Redis treats it like a KEYS pattern here.
     let varies = deciding.iter().any(|byte| b"*?[\\".contains(byte));
     varies || key_hash_slot(pattern) != key_hash_slot(key)
 }
 
-/// What SORT is to do.
+/// The parsed options of SORT.
 #[derive(Default)]
 pub(super) struct Options<'a> {
     pub descending: bool,
     pub alphabetical: bool,
-    /// BY was given a pattern without a place for the element.
+    /// BY was given a pattern without a placeholder.
     pub unsorted: bool,
     pub by: Option<Pattern<'a>>,
     pub get: Vec<Pattern<'a>>,
     pub store: Option<&'a [u8]>,
-    /// The collection has an order, which DESC turns round where nothing is sorted.
+    /// The collection has an order, which DESC reverses if nothing is sorted.
     pub reverses: bool,
     limit: Option<(i64, i64)>,
 }
@@ -65,7 +64,7 @@ pub(super) struct Options<'a> {
 impl<'a> Options<'a> {
     pub fn parse(call: &Call<'a, '_>, may_store: bool) -> Result<Options<'a>, CommandError> {
         let mut options = Options::default();
-        // What BY and GET lead to is not among the keys that were checked.
+        // The keys of BY and GET patterns are not among the checked keys.
         let reads_all = call.session.user.check_reading_all(call.command, call.args);
         let denied = |option: &str| {
             CommandError::text(format!(
@@ -97,8 +96,8 @@ impl<'a> Options<'a> {
                 index += 1;
             } else if is("by") && left >= 1 {
                 let text = call.args[index + 1];
-                // Once such a pattern was given, a later one with a place for the element does not
-                // change it.
+                // Once BY had a pattern without a placeholder, a later pattern with one does not
+                // change that.
                 options.unsorted |= !text.contains(&b'*');
                 if text.contains(&b'*') && strays(text) {
                     return Err(stray("BY"));
@@ -125,12 +124,12 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// True if a pattern leads to other keys.
+    /// True if a pattern refers to other keys.
     pub fn looks_up(&self) -> bool {
         self.by.iter().chain(&self.get).any(|pattern| matches!(pattern, Pattern::Key { .. }))
     }
 
-    /// The same without what the arguments hold: names of keys. That of STORE becomes an empty one.
+    /// A copy without borrowed key names. STORE's key becomes empty.
     pub fn to_owned_options(&self) -> Options<'static> {
         let owned = |pattern: &Pattern<'_>| match pattern {
             Pattern::Element => Pattern::Element,
@@ -145,7 +144,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Which of `len` sorted elements are wanted.
+    /// The requested range of `len` sorted elements.
     pub fn range(&self, len: usize) -> Range<usize> {
         let (start, count) = self.limit.unwrap_or((0, -1));
         let start = usize::try_from(start.max(0)).unwrap_or(usize::MAX).min(len);
@@ -156,7 +155,7 @@ impl<'a> Options<'a> {
         start..end
     }
 
-    /// An ascending order, or the other way round.
+    /// The requested direction of an ascending order.
     pub fn direct(&self, order: Ordering) -> Ordering {
         if self.descending { order.reverse() } else { order }
     }

@@ -60,8 +60,8 @@ fn by_and_get() {
     ]);
 }
 
-/// Of elements that compare equal the first stays first, and texts end at the first NUL unless they
-/// are stored.
+/// Elements that compare equal keep their order, and texts end at the first NUL unless they are
+/// stored.
 #[test]
 fn what_counts_of_texts() {
     check(&[

@@ -104,7 +104,7 @@ fn what_is_refused() {
     ]);
 }
 
-/// The example of BF.SCANDUMP in Redis's documentation, byte for byte.
+/// The BF.SCANDUMP example from Redis's documentation, byte for byte.
 #[test]
 fn a_dump_is_that_of_redis() {
     let mut tester = Tester::new();
@@ -141,7 +141,7 @@ fn generic_commands_know_filters() {
     for item in 0..500 {
         tester.run(&format!("BF.ADD f {item}"));
     }
-    // A few were taken for others that had been added before.
+    // A few are false positives, taken for items added before.
     let card = tester.run("BF.CARD f");
     assert!((":490\r\n"..=":500\r\n").contains(&card.as_str()), "{card}");
     tester.check(&[("COPY f g", ":1\r\n"), ("BF.CARD g", &card), ("BF.EXISTS g 77", ":1\r\n")]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests of the GEO commands. What stands here was answered by stock servers of 7.0 (polygons:
+//! Tests of the GEO commands. The expected replies are those of 7.0 stock servers (polygons:
 //! Valkey 9.1).
 
 use braid_commands::testing::{Tester, check, check_resp3};

@@ -285,7 +285,7 @@ fn setting_with_conditions_and_an_expiry() {
         ("HSETEX h FIELDS 2 a 1", NUMFIELDS),
         ("HSETEX h FIELDS 1 a 1 b", NUMFIELDS),
         ("HSETEX h EX x FIELDS 1 a 1", NOT_AN_INTEGER),
-        // A time that cannot be read matters if the key is as wanted, whatever the fields are.
+        // An invalid time matters only if the key meets its condition, whatever the fields are.
         ("HSETEX h NX EX x FIELDS 1 a 1", ":0\r\n"),
         ("HSETEX none XX EX -1 FIELDS 1 a 1", ":0\r\n"),
         ("HSETEX h XX FNX EX x FIELDS 1 a 1", NOT_AN_INTEGER),

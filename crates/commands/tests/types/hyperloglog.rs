@@ -24,7 +24,7 @@ fn adding_and_counting() {
     ]);
 }
 
-/// The string that stock servers hold after the same commands.
+/// The string that stock servers store after the same commands.
 #[test]
 fn values_of_stock_servers() {
     let mut tester = Tester::new();
@@ -101,7 +101,7 @@ fn dense_values_are_changed_in_place() {
     }
     let stored = tester.run_args(0, &[b"GET", b"h"]);
     assert_eq!(&stored[8..stored.len() - 2], &model[..]);
-    // A copy does not see what is added to the other.
+    // Additions to the original do not change a copy.
     tester.run("COPY h copy");
     tester.run("PFADD h more1 more2 more3 more4 more5 more6 more7 more8");
     let copy = tester.run_args(0, &[b"GET", b"copy"]);

@@ -7,7 +7,7 @@ const NOT_AN_INTEGER: &str = "-ERR value is not an integer or out of range\r\n";
 const NOT_POSITIVE: &str = "-ERR value is out of range, must be positive\r\n";
 const SYNTAX: &str = "-ERR syntax error\r\n";
 
-/// An array of strings as it is sent.
+/// An array of strings in RESP.
 fn array(texts: &[&str]) -> String {
     let items: String = texts.iter().map(|text| format!("${}\r\n{text}\r\n", text.len())).collect();
     format!("*{}\r\n{items}", texts.len())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests of the commands of all types: through the dispatcher, in an engine of all commands, since
-//! a type's commands are used together with those on every type (TTL, OBJECT, COPY ...).
+//! Tests of the commands of all types, through the dispatcher of an engine with all commands,
+//! since a type's commands are used together with those on every type (TTL, OBJECT, COPY ...).
 
 mod bitmap;
 mod bloom;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests of expiring members: the commands of sets and sorted sets, what other commands make of
+//! Tests of expiring members: the commands of sets and sorted sets, how other commands treat
 //! expired members, and their removal in the background. (Those of hashes are in `hash.rs`.)
 
 use std::time::Duration;
@@ -83,7 +83,7 @@ fn names_of_another_server() {
     ]);
 }
 
-/// An engine in which `k` has members `gone` (expired by now) and `kept`.
+/// A tester in which `k` has the members `gone` (already expired) and `kept`.
 fn with_expired(lines: &[&str]) -> Tester {
     let mut tester = Tester::new();
     for line in lines {
@@ -130,7 +130,7 @@ fn commands_on_sets_pass_over_expired_members() {
         ("SREM k gone kept", ":2\r\n"),
         ("EXISTS k", ":0\r\n"),
     ]);
-    // The last member that is left goes, and with it the key, though one has expired meanwhile.
+    // Removing the last live member removes the key, although an expired member remained.
     fresh().check(&[("SREM k kept", ":1\r\n"), ("EXISTS k", ":0\r\n")]);
 }
 
@@ -190,7 +190,7 @@ fn expiries_go_where_members_and_keys_go() {
         ("SUNIONSTORE stored renamed", ":1\r\n"),
         ("STTL stored MEMBERS 1 a", "*1\r\n:-1\r\n"),
     ]);
-    // Few are kept of many: a set that is made anew.
+    // Few of many members are kept, by creating a new set.
     let mut tester = Tester::new();
     for n in 0..300 {
         tester.run(&format!("SADD k member:{n}"));
@@ -201,7 +201,7 @@ fn expiries_go_where_members_and_keys_go() {
     assert_eq!(tester.run(&format!("STTL k MEMBERS 1 {left}")), "*1\r\n:100\r\n");
 }
 
-/// One pass over all shards, as a loop's cron makes it.
+/// One pass over all shards, as in a loop's cron.
 fn pass(tester: &mut Tester, now: i64, budget: usize) -> Pass {
     let slot = tester.worker.context.slot;
     tester.engine.keyspace.gate.enter(slot);
@@ -281,7 +281,7 @@ proptest! {
     ) {
         let mut tester = Tester::new();
         let now = braid_base::clock::unix_ms();
-        // Members without an expiry, and with one: 1, 2 or 3 hours from now.
+        // Members without an expiry, and with one in 1, 2 or 3 hours.
         let mut model: Vec<std::collections::BTreeMap<u8, u8>> = vec![Default::default(); 3];
         for (what, key, other, member) in steps {
             let (at, to) = (usize::from(key), usize::from(other));

@@ -9,7 +9,7 @@ const SYNTAX: &str = "-ERR syntax error\r\n";
 const NOT_AN_INTEGER: &str = "-ERR value is not an integer or out of range\r\n";
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 
-/// The strings of an array, in order of their texts; its header is checked against their number.
+/// The strings of an array, sorted; checks the header against their number.
 fn members(reply: &str) -> Vec<String> {
     let mut lines = reply.split("\r\n");
     let count: usize = lines.next().expect("a header")[1..].parse().expect("a count");
@@ -127,7 +127,7 @@ fn algebra() {
     assert_eq!(members(&tester.run("SDIFF b c none")), ["2", "4"]);
 }
 
-/// The stored difference is that of the reply, whichever way it is made.
+/// A stored difference equals the replied one, whichever algorithm is used.
 #[test]
 fn stored_differences() {
     let mut tester = Tester::new();

@@ -230,7 +230,7 @@ fn scanning() {
         }
     }
     assert_eq!(seen.len(), 500);
-    // Stock servers write the scores of big sets with 17 digits here.
+    // Stock servers write the scores of big sets with 17 digits in this reply.
     tester.check(&[
         ("ZADD z 0.1 c", ":1\r\n"),
         ("ZSCAN z 0 MATCH c", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nc\r\n$3\r\n0.1\r\n"),
@@ -275,7 +275,7 @@ fn combinations() {
         ("ZDIFF 1 a WEIGHTS 1", "-ERR syntax error\r\n"),
         ("SET s v", "+OK\r\n"),
         ("ZUNION 2 a s NOSUCH", WRONG),
-        // No number (0 times infinity) is 0 in the first input, and in the others only to a sum.
+        // NaN (0 times infinity) counts as 0 in the first input, and in the others only for a sum.
         ("ZADD i inf m", ":1\r\n"),
         ("ZADD j -5 m", ":1\r\n"),
         ("ZINTERSTORE to 2 j i WEIGHTS 1 0 AGGREGATE MAX", ":1\r\n"),

@@ -220,7 +220,7 @@ fn claiming() {
         ("XAUTOCLAIM s g bob 0 0 COUNT 0", "-ERR COUNT must be > 0\r\n"),
         ("XAUTOCLAIM s g bob x 0", "-ERR Invalid min-idle-time argument for XAUTOCLAIM\r\n"),
     ]);
-    // Delivered seven times, and once more when claimed by eve without JUSTID.
+    // Delivered seven times, and once more when eve claimed it without JUSTID.
     let pending = tester.run("XPENDING s g - + 10 bob");
     assert!(
         pending.starts_with("*1\r\n*4\r\n$3\r\n1-0\r\n$3\r\nbob\r\n:") && pending.ends_with(":8\r\n"),
@@ -269,7 +269,7 @@ fn descriptions() {
     assert!(tester.run("XINFO HELP").starts_with("*9\r\n+XINFO <subcommand>"));
 }
 
-/// `+` is the last entry alone; where there is none the next one is waited for.
+/// `+` returns only the last entry; without one it waits for the next.
 #[test]
 fn reading_the_last_entry() {
     let mut tester = Tester::new();

@@ -3,7 +3,7 @@
 
 use crate::text::fill_template;
 
-/// A file name without folders.
+/// A file name without a path.
 pub(super) fn file_name(reason: &'static str) -> impl Fn(&str) -> Result<(), &'static str> {
     move |text| if text.contains(['/', '\\']) { Err(reason) } else { Ok(()) }
 }
@@ -40,7 +40,7 @@ pub(super) fn hostname(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// No characters that would break the cluster's node file.
+/// No characters that would corrupt the cluster's node file.
 pub(super) fn nodename(text: &str) -> Result<(), &'static str> {
     let forbidden = |byte: u8| b"!#$%&()*+:;<>?@[]^{|}~".contains(&byte);
     if text.bytes().any(forbidden) {
@@ -49,7 +49,7 @@ pub(super) fn nodename(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// An IPv4 address or nothing.
+/// An IPv4 address, or empty.
 pub(super) fn ipv4(text: &str) -> Result<(), &'static str> {
     if text.is_empty() || text.parse::<std::net::Ipv4Addr>().is_ok() {
         Ok(())
@@ -58,7 +58,7 @@ pub(super) fn ipv4(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// An IPv6 address or nothing.
+/// An IPv6 address, or empty.
 pub(super) fn ipv6(text: &str) -> Result<(), &'static str> {
     if text.is_empty() || text.parse::<std::net::Ipv6Addr>().is_ok() {
         Ok(())
@@ -67,9 +67,9 @@ pub(super) fn ipv6(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// A template of the process title: known names only, and not empty when filled in.
+/// A template of the process title: known names only, and not empty once filled in.
 ///
-/// The values of names are unknown here; those that may be empty count as empty, as in a stock
+/// The values are unknown here; names whose value may be empty count as empty, as in a stock
 /// server started without title, cluster or socket.
 pub(super) fn proc_title_template(text: &str) -> Result<(), &'static str> {
     let filled = fill_template(text, |name| match name {
@@ -83,8 +83,8 @@ pub(super) fn proc_title_template(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// A version: three numbers from 0 to 255 separated by dots; scripts see them in one number, a byte
-/// each.
+/// A version: three numbers from 0 to 255 separated by dots. Scripts see them as a single number,
+/// one byte each.
 pub(super) fn version(text: &str) -> Result<(), &'static str> {
     match crate::parse_version(text) {
         Some(_) => Ok(()),
@@ -102,7 +102,7 @@ pub(super) fn backlog_size(bytes: i64) -> Result<i64, &'static str> {
     Ok(bytes.max(16 << 10))
 }
 
-/// A time that etcd counts in seconds: rounded up.
+/// A time that etcd counts in whole seconds: rounded up.
 pub(super) fn whole_seconds(milliseconds: i64) -> Result<i64, &'static str> {
     Ok(milliseconds.saturating_add(999) / 1000 * 1000)
 }

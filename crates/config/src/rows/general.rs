@@ -15,45 +15,45 @@ super::directives! {
     /// Run in the background.
     daemonize: bool => switch("daemonize", false).immutable();
 
-    /// Tell a supervisor that the server is ready: systemd, upstart, auto (look at the environment)
+    /// Report readiness to a supervisor: systemd, upstart, auto (detect it from the environment)
     /// or no.
     supervised: Supervised => choice("supervised", Supervised::No.raw(), Supervised::WORDS).immutable();
 
-    /// File that holds the process number while the server runs.
+    /// File that holds the process ID while the server runs.
     pidfile: text => optional_text("pidfile").immutable();
 
-    /// Working directory: snapshots and append-only files are kept here, and relative names start
-    /// here.
+    /// Working directory: snapshots and append-only files are stored here, and relative paths
+    /// start here.
     dir: special => special("dir", Special::Directory).protected().deny_loading().always_applied()
         .documented_default("./", "the directory the server was started in").of_one_node();
 
-    /// Number of databases. In cluster mode `cluster-databases` counts instead.
+    /// Number of databases. Cluster mode uses `cluster-databases` instead.
     databases: u32 => integer("databases", || 16, 1, INT_MAX, Unit::Plain).immutable();
 
-    /// How much is logged: debug, verbose, notice, warning or nothing.
+    /// Minimum level of log messages: debug, verbose, notice, warning or nothing.
     loglevel: LogLevel => choice("loglevel", LogLevel::Notice.raw(), LogLevel::WORDS);
 
-    /// File to log to; empty means standard output.
+    /// Log file; empty means standard output.
     logfile: text => text("logfile", "").immutable();
 
-    /// Layout of log lines.
+    /// Format of log lines.
     log_format: LogFormat => choice("log-format", LogFormat::Legacy.raw(), LogFormat::WORDS).no_effect_yet();
 
-    /// How log lines write the time.
+    /// Format of timestamps in the log.
     log_timestamp_format: LogTimestampFormat =>
         choice("log-timestamp-format", LogTimestampFormat::Legacy.raw(), LogTimestampFormat::WORDS)
             .no_effect_yet();
 
-    /// Keep keys and values of users out of the log, also after a crash.
+    /// Omit keys and values from the log and from crash reports.
     hide_user_data_from_log: bool => switch("hide-user-data-from-log", true).no_effect_yet();
 
-    /// Log to the system's log as well.
+    /// Also log to syslog.
     syslog_enabled: bool => switch("syslog-enabled", false).immutable().no_effect_yet();
 
-    /// Name under which the system's log knows this server.
+    /// Name of this server in syslog.
     syslog_ident: text => text("syslog-ident", "redis").immutable().no_effect_yet();
 
-    /// Facility of the system's log.
+    /// Facility of syslog messages.
     syslog_facility: SyslogFacility =>
         choice("syslog-facility", SyslogFacility::Local0.raw(), SyslogFacility::WORDS).immutable()
             .no_effect_yet();
@@ -61,73 +61,73 @@ super::directives! {
     /// Log a report when the server crashes.
     crash_log_enabled: bool => switch("crash-log-enabled", true);
 
-    /// Check the memory when the server crashes.
+    /// Test memory after a crash.
     crash_memcheck_enabled: bool => switch("crash-memcheck-enabled", true).no_effect_yet();
 
-    /// End with exit rather than abort after a fatal error.
+    /// Exit instead of aborting after a fatal error.
     use_exit_on_panic: bool => switch("use-exit-on-panic", false).hidden().no_effect_yet();
 
-    /// Show the logo at start even when the log is not a terminal.
+    /// Print the logo at start even if standard output is not a terminal.
     always_show_logo: bool => switch("always-show-logo", false).immutable();
 
-    /// Show state in the process title.
+    /// Set the process title from `proc-title-template`.
     set_proc_title: bool => switch("set-proc-title", true).immutable();
 
-    /// Text of the process title. Names in braces: title, listen-addr, server-mode, port, tls-port,
-    /// unixsocket, config-file.
+    /// Template of the process title. Variables in braces: title, listen-addr, server-mode, port,
+    /// tls-port, unixsocket, config-file.
     proc_title_template: text => text("proc-title-template", "{title} {listen-addr} {server-mode}")
         .text_check(checks::proc_title_template);
 
-    /// Locale whose order SORT ALPHA uses; empty takes it from the environment.
+    /// Locale that determines the order of SORT ALPHA; empty takes it from the environment.
     locale_collate: text => text("locale-collate", "").no_effect_yet();
 
-    /// Rate of background work in rounds a second, from 1 to 500.
+    /// Background work cycles per second, clamped to 1 to 500.
     hz: u32 => integer("hz", || 10, 0, INT_MAX, Unit::Plain).integer_check(checks::hz);
 
-    /// Raise the rate of background work when many clients are connected.
+    /// Run background work more often when many clients are connected.
     dynamic_hz: bool => switch("dynamic-hz", true).no_effect_yet();
 
-    /// What SIGINT does: default, or any of save, nosave, now, force, safe, failover (a replica
-    /// that has everything takes over before).
+    /// Shutdown options on SIGINT: default, or any of save, nosave, now, force, safe (refuse on a
+    /// cluster primary that owns slots), failover (promote an up-to-date replica first).
     shutdown_on_sigint: ShutdownFlags => flags("shutdown-on-sigint", 0, ShutdownFlags::WORDS);
 
-    /// What SIGTERM does: default, or any of save, nosave, now, force, safe, failover (a replica
-    /// that has everything takes over before).
+    /// Shutdown options on SIGTERM: default, or any of save, nosave, now, force, safe (refuse on a
+    /// cluster primary that owns slots), failover (promote an up-to-date replica first).
     shutdown_on_sigterm: ShutdownFlags => flags("shutdown-on-sigterm", 0, ShutdownFlags::WORDS);
 
-    /// Seconds that a shutdown waits for replicas to catch up.
+    /// Maximum seconds that a shutdown waits for replicas to catch up; 0 disables the wait.
     shutdown_timeout_seconds: u32 =>
         integer("shutdown-timeout", || 10, 0, INT_MAX, Unit::Seconds);
 
-    /// Ask the kernel to end this process earlier or later than others when memory runs out: no,
-    /// yes (relative to the score at start) or absolute.
+    /// Adjust the kernel's OOM score of this process: no, yes (relative to the score at start) or
+    /// absolute.
     oom_score_adj: OomScoreAdj =>
         choice("oom-score-adj", OomScoreAdj::No.raw(), OomScoreAdj::WORDS).no_effect_yet();
 
-    /// Scores for a master, a replica and a background child, each from -2000 to 2000.
+    /// OOM scores of a primary, a replica and a background process, each from -2000 to 2000.
     oom_score_adj_values: special =>
         special("oom-score-adj-values", Special::OomScoreAdjValues).no_effect_yet();
 
-    /// Switch transparent huge pages off for this process.
+    /// Disable transparent huge pages for this process.
     disable_thp: bool => switch("disable-thp", true).immutable().no_effect_yet();
 
-    /// Names of start-up warnings that do not stop the server.
+    /// Names of start-up warnings that do not prevent the start.
     ignore_warnings: text => text("ignore-warnings", "").no_effect_yet();
 
-    /// Milliseconds after which the watchdog logs in which functions a command is that is not done
-    /// yet; 0 switches it off.
+    /// Log the call stack of a command that runs for this many milliseconds; 0 disables the
+    /// watchdog.
     watchdog_period_milliseconds: u32 =>
         integer("watchdog-period", || 0, 0, INT_MAX, Unit::Milliseconds).hidden();
 
-    /// Version of Redis that INFO, HELLO, LOLWUT and scripts report. Clients and applications
-    /// decide by it which commands and options to use; `braid_version` in INFO tells Braid's own.
+    /// Redis version reported to clients (INFO, HELLO, LOLWUT) and scripts, which choose commands
+    /// and options by it. Braid's own version is `braid_version` in INFO.
     redis_version: text =>
         text("redis-version", "7.2.4").immutable().beyond_redis().text_check(checks::version);
 
-    /// Name itself as a stock server does where clients insist on it.
+    /// Report a stock server's name to clients that require it.
     extended_redis_compatibility: bool => switch("extended-redis-compatibility", false).no_effect_yet();
 
-    /// Where this server runs; clients can ask for it to prefer near servers.
+    /// Location of this server; clients can query it to prefer nearby servers.
     availability_zone: text => text("availability-zone", "").no_effect_yet();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Directives about groups: servers that elect their primary by etcd.
+//! Directives about groups: servers that elect their primary through etcd.
 
 use super::checks;
 use crate::directive::Unit;
@@ -8,32 +8,32 @@ use crate::rows::IN_GROUP;
 super::directives! {
     "Groups", after replication;
 
-    /// Be a server of the group with this name: etcd holds which of its servers is the primary.
+    /// Join the group of this name; etcd stores which of its servers is the primary.
     group_name: text => optional_text("group-name").immutable();
 
-    /// This server's name in the group or cluster; without one, that of the machine and the port.
+    /// Name of this server in the group or cluster; empty means its host name and port.
     node_name: text => optional_text("node-name").immutable();
 
-    /// Addresses of etcd, host:port with commas between; https://host:port for TLS.
+    /// Addresses of etcd: comma-separated host:port, or https://host:port for TLS.
     etcd_endpoints: text => optional_text("etcd-endpoints").immutable();
 
-    /// User in etcd; empty for none.
+    /// User name for etcd; empty disables authentication.
     etcd_user: text => optional_text("etcd-user").immutable().only_with(IN_GROUP);
 
-    /// That user's password.
+    /// Password of the etcd user.
     etcd_password: text => optional_text("etcd-password").immutable().secret().only_with(IN_GROUP);
 
-    /// File with the authorities that etcd's certificate is signed by (PEM).
+    /// CA certificates (PEM) that verify etcd's certificate.
     etcd_ca_cert_file: text => optional_text("etcd-ca-cert-file").immutable().only_with(IN_GROUP);
 
-    /// File with the certificate that etcd is shown (PEM).
+    /// Client certificate (PEM) presented to etcd.
     etcd_cert_file: text => optional_text("etcd-cert-file").immutable().only_with(IN_GROUP);
 
-    /// Private key that belongs to that certificate (PEM).
+    /// Private key (PEM) of the client certificate for etcd.
     etcd_key_file: text => optional_text("etcd-key-file").immutable().only_with(IN_GROUP);
 
-    /// Milliseconds that a primary may be silent before another server takes its place, rounded
-    /// up to seconds.
+    /// Milliseconds of silence after which another server replaces the primary, rounded up to
+    /// whole seconds.
     lease_time_ms: u32 =>
         integer("lease-time", || 2000, 2000, 3_600_000, Unit::Milliseconds).integer_check(checks::whole_seconds).immutable()
             .only_with(IN_GROUP);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Directives about memory: its limit, eviction, expiry and giving it back.
+//! Directives about memory: limit, eviction, expiry, freeing and defragmentation.
 
 use super::checks;
 use crate::directive::Unit;
@@ -9,90 +9,92 @@ use crate::rows::{INT_MAX, LONG_MAX, ULONG_MAX};
 super::directives! {
     "Memory", after limits;
 
-    /// Most memory for data; 0 means no limit.
+    /// Memory limit, above which maxmemory-policy applies; 0 means no limit.
     maxmemory: u64 => integer("maxmemory", || 0, 0, ULONG_MAX, Unit::Bytes);
 
-    /// What happens when that limit is reached: noeviction refuses writes; the others remove keys,
-    /// of all keys or only of those that expire, by least recent use, by least frequent use, at
-    /// random, or by nearest expiry.
+    /// Policy at the memory limit: noeviction refuses writes; the others evict keys, either any
+    /// key or only keys with an expiry: least recently used, least frequently used, random, or
+    /// nearest expiry.
     maxmemory_policy: MaxmemoryPolicy =>
         choice("maxmemory-policy", MaxmemoryPolicy::NoEviction.raw(), MaxmemoryPolicy::WORDS);
 
-    /// Keys looked at to choose one to evict.
+    /// Number of keys sampled per eviction.
     maxmemory_samples: u32 => integer("maxmemory-samples", || 5, 1, INT_MAX, Unit::Plain);
 
-    /// How long evicting may hold up commands, from 0 (least) to 100 (as long as needed).
+    /// Time for which eviction may delay commands, from 0 (shortest) to 100 (unlimited).
     maxmemory_eviction_tenacity: u32 => integer("maxmemory-eviction-tenacity", || 10, 0, 100, Unit::Plain);
 
-    /// Most memory for buffers of all clients together, in bytes or in percent of maxmemory; 0
-    /// means no limit.
+    /// Maximum memory of the buffers of all clients, in bytes or percent of maxmemory; 0 means no
+    /// limit.
     maxmemory_clients_raw: i64 =>
         integer("maxmemory-clients", || 0, -100, LONG_MAX, Unit::BytesOrPercent);
 
-    /// How slowly the counter of uses grows: about this many times more uses for each step.
+    /// Growth of the LFU access counter: its N-th increment takes about N times this many
+    /// accesses.
     lfu_log_factor: u32 => integer("lfu-log-factor", || 10, 0, INT_MAX, Unit::Plain);
 
-    /// Minutes without use after which the counter of uses goes down by one; 0 never lowers it.
+    /// Minutes without access after which the LFU access counter is decremented; 0 disables the
+    /// decay.
     lfu_decay_time_minutes: u32 => integer("lfu-decay-time", || 1, 0, INT_MAX, Unit::Plain);
 
-    /// Effort of active expiry, from 1 to 10.
+    /// CPU time spent on active expiry, from 1 (least) to 10.
     active_expire_effort: u32 => integer("active-expire-effort", || 1, 1, 10, Unit::Plain);
 
-    /// Neither expire nor evict anything while data is being imported: keys past their expiry stay,
-    /// visible only to clients that have sent CLIENT IMPORT-SOURCE ON.
+    /// Disable expiry and eviction during a data import: expired keys stay, visible only to
+    /// clients that have sent CLIENT IMPORT-SOURCE ON.
     import_mode: bool => switch("import-mode", false);
 
-    /// Let the background enlarge tables. Accepted for old files: tables here grow in small steps
-    /// of their own.
+    /// Resize hash tables in the background. Accepted for compatibility: Braid's tables always
+    /// grow in small steps.
     activerehashing: bool => switch("activerehashing", true).no_effect_yet();
 
-    /// Tell replicas and the append-only file of evicted keys by UNLINK instead of DEL. Here values
-    /// that take long to free, more than 64 allocations or 256 KiB, always go to the background,
-    /// and others are freed at once.
+    /// Propagate evicted keys to replicas and the append-only file as UNLINK instead of DEL.
+    /// Freeing does not depend on it: values of more than 64 allocations or 256 KiB are freed in
+    /// the background, others immediately.
     lazyfree_lazy_eviction: bool => switch("lazyfree-lazy-eviction", false);
 
-    /// The same for expired keys, see `lazyfree-lazy-eviction`.
+    /// Propagate expired keys as UNLINK instead of DEL; see `lazyfree-lazy-eviction`.
     lazyfree_lazy_expire: bool => switch("lazyfree-lazy-expire", false);
 
-    /// The same for keys that other commands remove (SPOP of all members, RESTORE of what has
-    /// expired), see `lazyfree-lazy-eviction`.
+    /// Propagate keys removed by other commands (SPOP of all members, RESTORE of an expired
+    /// value) as UNLINK instead of DEL; see `lazyfree-lazy-eviction`.
     lazyfree_lazy_server_del: bool => switch("lazyfree-lazy-server-del", false);
 
-    /// Let DEL free in the background, as UNLINK does. Accepted for old files: DEL and UNLINK are
-    /// the same here, see `lazyfree-lazy-eviction`.
+    /// Make DEL free in the background, like UNLINK. Accepted for compatibility: DEL and UNLINK
+    /// are equivalent, see `lazyfree-lazy-eviction`.
     lazyfree_lazy_user_del: bool => switch("lazyfree-lazy-user-del", false).no_effect_yet();
 
-    /// Let FLUSHDB, FLUSHALL and SCRIPT FLUSH free in the background unless they say otherwise.
+    /// Make FLUSHDB and FLUSHALL without SYNC or ASYNC free memory in the background.
     lazyfree_lazy_user_flush: bool => switch("lazyfree-lazy-user-flush", false);
 
-    /// Let the allocator give memory back from a thread of its own.
+    /// Return free memory to the system from a background thread of the allocator.
     jemalloc_bg_thread: bool => switch("jemalloc-bg-thread", true).no_effect_yet();
 
-    /// Move live values together to give memory back.
+    /// Move live values to reduce fragmentation. Braid does not support it and refuses `yes`.
     activedefrag: bool =>
         switch("activedefrag", false).switch_check(checks::no_defragmentation).no_effect_yet();
 
-    /// Do not defragment below this much waste.
+    /// Do not defragment below this much wasted memory.
     active_defrag_ignore_bytes: u64 =>
         integer("active-defrag-ignore-bytes", || 100 << 20, 1, LONG_MAX, Unit::Bytes).no_effect_yet();
 
-    /// Start defragmenting at this percentage of waste.
+    /// Percentage of wasted memory at which defragmentation starts.
     active_defrag_threshold_lower: u32 =>
         integer("active-defrag-threshold-lower", || 10, 0, 1000, Unit::Percent).no_effect_yet();
 
-    /// Defragment as hard as allowed at this percentage of waste.
+    /// Percentage of wasted memory at which defragmentation reaches active-defrag-cycle-max.
     active_defrag_threshold_upper: u32 =>
         integer("active-defrag-threshold-upper", || 100, 0, 1000, Unit::Percent).no_effect_yet();
 
-    /// Least share of a processor for defragmenting, in percent.
+    /// Minimum percentage of CPU time for defragmentation.
     active_defrag_cycle_min: u32 =>
         integer("active-defrag-cycle-min", || 1, 1, 99, Unit::Percent).no_effect_yet();
 
-    /// Largest share of a processor for defragmenting, in percent.
+    /// Maximum percentage of CPU time for defragmentation.
     active_defrag_cycle_max: u32 =>
         integer("active-defrag-cycle-max", || 25, 1, 99, Unit::Percent).no_effect_yet();
 
-    /// Fields of one collection that are defragmented at once.
+    /// Maximum number of fields of a collection defragmented in one step.
     active_defrag_max_scan_fields: u64 =>
         integer("active-defrag-max-scan-fields", || 1000, 1, LONG_MAX, Unit::Plain).no_effect_yet();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The table: every directive Braid knows, one row each, in sections.
+//! The table: every directive that Braid knows, one row each, in sections.
 //!
 //! A section is one file with one use of [`directives!`]. A row reads
 //!
@@ -8,16 +8,16 @@
 //! accessor_name: type => constructor("name", default, ...).modifiers();
 //! ```
 //!
-//! and gives a static [`Directive`] and a method of [`Config`](crate::Config) that reads the value:
-//! one relaxed atomic load for every number, switch and word, an `Arc<str>` for texts. Rows of type
-//! `special` have a hand-written method in `config.rs`. To add a directive, add a row; everything
-//! else follows.
+//! and expands to a static [`Directive`] and a method of [`Config`](crate::Config) that reads the
+//! value: one relaxed atomic load for a number, switch or word, an `Arc<str>` for a text. Rows of
+//! type `special` have a hand-written method in `config.rs`. To add a directive, add a row;
+//! everything else follows.
 
 use crate::directive::{Directive, Section};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// Reads a stored number as the type of the row.
+/// Converts a stored number to the row's type.
 macro_rules! accessor {
     ($(#[doc = $doc:literal])+ $name:ident special $index:expr) => {};
     ($(#[doc = $doc:literal])+ $name:ident text $index:expr) => {
@@ -64,7 +64,7 @@ macro_rules! accessor {
     };
 }
 
-/// A test checks that the bounds of a row are within its Rust type, so the cast loses nothing.
+/// A test checks that the bounds of a row fit its Rust type, so the cast is lossless.
 macro_rules! number_accessor {
     ($(#[doc = $doc:literal])+ $name:ident $number:ident $index:expr) => {
         $(#[doc = $doc])+
@@ -91,7 +91,7 @@ macro_rules! directives {
 
         /// Position of the section's first row in the whole table.
         const BASE: usize = super::$previous::END;
-        /// Position behind the section's last row.
+        /// Position after the section's last row.
         pub(crate) const END: usize = BASE + DIRECTIVES.len();
 
         static DIRECTIVES: &[Directive] = &[ $(
@@ -110,7 +110,7 @@ macro_rules! directives {
     };
 }
 
-/// Position in the whole table of a row of the section that uses this.
+/// Position in the whole table of a row of the current section.
 macro_rules! index_of {
     ($name:ident) => {
         BASE + Row::$name as usize
@@ -130,9 +130,9 @@ pub(crate) const LONG_MAX: i128 = i64::MAX as i128;
 /// Largest C `unsigned long`.
 pub(crate) const ULONG_MAX: i128 = u64::MAX as i128;
 
-/// What makes a server a member of a group.
+/// Directives that make a server a member of a group.
 pub(crate) const IN_GROUP: &[&str] = &["group-name", "cluster-name"];
-/// What makes a server a node of a cluster.
+/// Directives that make a server a node of a cluster.
 pub(crate) const IN_CLUSTER: &[&str] = &["cluster-enabled"];
 
 mod active;
@@ -152,7 +152,7 @@ mod threads;
 mod tls;
 mod types;
 
-/// All sections in the order of the documentation; each is declared "after" the one before it.
+/// All sections in the order of the documentation; each is declared "after" its predecessor.
 pub static SECTIONS: [&Section; 14] = [
     &network::SECTION,
     &tls::SECTION,
@@ -173,7 +173,7 @@ pub static SECTIONS: [&Section; 14] = [
 /// Number of directives.
 pub(crate) const TOTAL: usize = observe::END;
 
-/// Position of directives that other code of this crate needs.
+/// Positions of directives that other code of this crate needs.
 pub(crate) mod index {
     pub(crate) use super::general::{DIR, OOM_SCORES};
     pub(crate) use super::limits::OUTPUT_LIMITS;
@@ -184,18 +184,18 @@ pub(crate) mod index {
     pub(crate) use super::replication::REPLICAOF;
 }
 
-/// The flat table with its index of names.
+/// The flat table with its name index.
 pub(crate) struct Table {
     /// All rows.
     pub directives: Vec<&'static Directive>,
-    /// Lower-case name or alias to row.
+    /// Lower-case name or alias to row index.
     pub by_name: HashMap<&'static str, usize>,
-    /// All names and aliases that patterns find, sorted, with their rows.
+    /// All names and aliases that patterns find, sorted, with their row indices.
     pub sorted: Vec<(&'static str, usize)>,
 }
 
 impl Table {
-    /// The row of a name or alias in any case.
+    /// The row index of a name or alias, case-insensitively.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.by_name.get(name.to_ascii_lowercase().as_str()).copied()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! An ordered map with copy on write: a clone shares everything and takes nanoseconds at any size;
-//! a change of either map copies only the nodes on the path to the changed entry.
+//! An ordered copy-on-write map: a clone shares all nodes and takes nanoseconds at any size; a
+//! change of either map copies only the nodes on the path to the changed entry.
 //!
 //! A B+ tree whose nodes count their owners ([`cow`](crate::cow)). An unshared map costs no more
 //! than an ordinary tree.
@@ -9,16 +9,16 @@
 //! branch: | first key or less, for each child | children |
 //! leaf:   | key, value | key, value | ...
 //! ```
-//! A map of few entries is one allocation of exactly their size, which a clone copies.
+//! A map with few entries is one allocation of exactly their size, which a clone copies.
 //!
-//! Invariants ([`CowMap::check`] verifies them in tests): keys ascend; a branch's key is at most
-//! the first key of its child, and greater than the last one of the previous child; no node is
-//! empty, except a leaf that is the root; all leaves are at the same depth. The map never
-//! interprets keys or values.
+//! Invariants (verified by [`CowMap::check`] in tests): keys ascend; a branch's key is at most the
+//! first key of its child, and greater than the last key of the previous child; no node is empty,
+//! except a leaf that is the root; all leaves are at the same depth. The map never interprets keys
+//! or values.
 //!
-//! A split leaves all entries on one side when the new entry is at an end, so ascending insertions,
-//! which are the rule for ids, leave full leaves behind. After removals a small node joins a
-//! neighbour if both together leave a quarter free.
+//! If the new entry is at an end, a split leaves all old entries on one side, so ascending
+//! insertions, the usual case for ids, leave full leaves behind. After removals a small node joins
+//! a neighbour if the two together leave a quarter free.
 
 mod range;
 
@@ -34,10 +34,10 @@ use crate::cow::CowBox;
 
 pub use range::Range;
 
-/// Children of a branch: with keys of 16 bytes it takes 2 KiB, an allocator's class.
+/// Children per branch: with keys of 16 bytes a branch takes 2 KiB, an allocator size class.
 const BRANCH: usize = 63;
 
-/// Minimum capacity.
+/// Minimum capacity of a map with few entries.
 const FEW_MIN: usize = 4;
 
 pub type Leaf<K, V, const LEAF: usize> = ArrayVec<(K, V), LEAF>;
@@ -54,7 +54,7 @@ pub enum Node<K, V, const LEAF: usize> {
 }
 
 enum Form<K, V, const LEAF: usize> {
-    /// At most as many entries as a leaf holds, in order.
+    /// At most as many entries as fit one leaf, in order.
     Few(Vec<(K, V)>),
     Tree {
         root: Node<K, V, LEAF>,
@@ -62,7 +62,8 @@ enum Form<K, V, const LEAF: usize> {
     },
 }
 
-/// See the module. `LEAF` is a leaf's capacity: as many entries as fit an allocator's size class.
+/// See the module. `LEAF` is the capacity of a leaf: as many entries as fit an allocator size
+/// class.
 pub struct CowMap<K, V, const LEAF: usize>(Form<K, V, LEAF>);
 
 /// The result of inserting into a node.
@@ -106,10 +107,10 @@ impl<K: std::fmt::Debug + Ord + Copy, V: std::fmt::Debug + Clone, const LEAF: us
     }
 }
 
-/// The index of a key, or where it would be inserted.
+/// The index of a key, or the index at which it would be inserted.
 #[inline]
 fn place<K: Ord, V>(entries: &[(K, V)], key: &K) -> Result<usize, usize> {
-    // Acknowledged ids are mostly the oldest, delivered ids the newest.
+    // Acknowledged ids are usually the oldest, delivered ids the newest.
     match (entries.first(), entries.last()) {
         (Some((first, _)), _) if first == key => Ok(0),
         (_, Some((last, _))) if last < key => Err(entries.len()),
@@ -212,7 +213,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> CowMap<K, V, LEAF> {
         Some((key, self.remove(&key)?))
     }
 
-    /// The entries in a range of keys, from either end.
+    /// The entries in a range of keys; iterates from either end.
     pub fn range(&self, low: Bound<K>, high: Bound<K>) -> Range<'_, K, V, LEAF> {
         Range::new(self, low, high)
     }
@@ -230,7 +231,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> CowMap<K, V, LEAF> {
         }
     }
 
-    /// Bytes allocated, without those that values point to.
+    /// Bytes allocated, excluding memory that values point to.
     pub fn memory_bytes(&self) -> usize {
         match &self.0 {
             Form::Few(entries) if entries.capacity() == 0 => 0,
@@ -300,8 +301,8 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> Node<K, V, LEAF> {
         }
     }
 
-    /// A key that is at most the first one, and greater than all before the node; `None` for an
-    /// empty leaf.
+    /// A key that is at most the node's first key and greater than all keys before the node;
+    /// `None` for an empty leaf.
     fn first_key(&self) -> Option<K> {
         match self {
             Node::Leaf(leaf) => leaf.first().map(|(key, _)| *key),
@@ -340,7 +341,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> Node<K, V, LEAF> {
         }
     }
 
-    /// Takes over the whole content of its right neighbour, for which there must be room.
+    /// Appends the whole content of the right neighbour, for which there must be room.
     fn append(&mut self, right: Self) {
         match (self, right) {
             (Node::Leaf(left), Node::Leaf(right)) => left.extend(right.into_value()),
@@ -386,7 +387,7 @@ fn insert_in_leaf<K: Ord + Copy, V: Clone, const LEAF: usize>(
 }
 
 impl<K: Ord + Copy, V: Clone, const LEAF: usize> Branch<K, V, LEAF> {
-    /// The child that contains a key, if any does.
+    /// The index of the child that contains a key, if any child does.
     #[inline]
     fn child_of(&self, key: &K) -> usize {
         self.keys.partition_point(|first| first <= key).saturating_sub(1)
@@ -444,18 +445,18 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> Branch<K, V, LEAF> {
     }
 }
 
-/// The index at which a full node splits if the new entry comes at `at`.
+/// The index at which a full node splits if the new entry goes to `at`.
 fn split_point(at: usize, slots: usize) -> usize {
     if at == slots || at == 0 { at } else { slots / 2 }
 }
 
-/// An entry exactly at the split goes left, unless it comes after everything.
+/// An entry exactly at the split goes left, unless it comes after all others.
 fn goes_right(at: usize, middle: usize, slots: usize) -> bool {
     at > middle || (at == middle && at == slots)
 }
 
 impl<K: Ord + Copy + std::fmt::Debug, V: Clone, const LEAF: usize> CowMap<K, V, LEAF> {
-    /// Panics if an invariant is violated. For tests, including those of other crates: it reads the
+    /// Panics if an invariant is violated. For tests, including other crates' tests: it reads the
     /// whole map.
     pub fn check(&self) {
         fn walk<K: Ord + Copy + std::fmt::Debug, V: Clone, const LEAF: usize>(

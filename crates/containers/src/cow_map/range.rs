@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Iteration over a map in either direction, between two bounds.
 //!
-//! An iterator keeps its present leaf at each end and looks the next one up from the root: nodes
-//! have no links to their neighbours, since they may be shared with a map in which they have other
-//! neighbours.
+//! An iterator keeps the current leaf at each end and looks up the next leaf from the root: nodes
+//! have no links to neighbours, since they may be shared with a map in which their neighbours
+//! differ.
 
 use std::ops::Bound;
 
 use super::{CowMap, Form, Node};
 
-/// Position of an iterator: a leaf's entries, and an index in them.
+/// Position of an iterator: a leaf's entries, and an index into them.
 type At<'a, K, V> = (&'a [(K, V)], usize);
 
 /// The entries of a map in a range of keys.
@@ -44,13 +44,13 @@ impl<'a, K: Ord + Copy, V: Clone, const LEAF: usize> Range<'a, K, V, LEAF> {
         }
     }
 
-    /// The first entry that is not below the range.
+    /// The position of the first entry not below the range.
     fn seek(&self) -> Option<At<'a, K, V>> {
         let mut node = match &self.map.0 {
             Form::Few(entries) => return self.first_in(entries),
             Form::Tree { root, .. } => root,
         };
-        // If all entries of the leaf are below the range, it begins with the next leaf.
+        // If all entries of the leaf are below the range, the range begins at the next leaf.
         let mut beyond: Option<&'a Node<K, V, LEAF>> = None;
         loop {
             match node {
@@ -74,7 +74,7 @@ impl<'a, K: Ord + Copy, V: Clone, const LEAF: usize> Range<'a, K, V, LEAF> {
         (at < entries.len()).then_some((entries, at))
     }
 
-    /// The position after the last entry that is not above the range.
+    /// The position after the last entry not above the range.
     fn seek_back(&self) -> Option<At<'a, K, V>> {
         let mut node = match &self.map.0 {
             Form::Few(entries) => return self.last_in(entries),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random changes of shared maps against a model, and the drops of their values.
+//! Random changes of shared maps, compared with a model, and the drops of their values.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -23,10 +23,10 @@ fn model(map: &BTreeMap<u32, u32>) -> Vec<(u32, u32)> {
 #[derive(Clone, Debug)]
 enum Step {
     Insert(u32, u32),
-    /// Many ascending keys.
+    /// Inserts many ascending keys.
     Run(u32, u32),
     Remove(u32),
-    /// Many ascending keys.
+    /// Removes many ascending keys.
     Clear(u32, u32),
     Change(u32, u32),
     PopLast,
@@ -56,7 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The entries of the model in a range; the standard map panics at some bounds.
+/// The model's entries in a range; the standard map panics for some bounds.
 fn within(map: &BTreeMap<u32, u32>, low: Bound<u32>, high: Bound<u32>) -> Vec<(u32, u32)> {
     let above = |key: u32| match low {
         Bound::Included(low) => key >= low,
@@ -71,7 +71,7 @@ fn within(map: &BTreeMap<u32, u32>, low: Bound<u32>, high: Bound<u32>) -> Vec<(u
     model(map).into_iter().filter(|(key, _)| above(*key) && below(*key)).collect()
 }
 
-/// Maximum number of steps in a case, and number of keys that one step covers.
+/// Maximum number of steps per case, and number of keys covered by one step.
 const STEPS: usize = if cfg!(miri) { 30 } else { 120 };
 const RUN: u32 = if cfg!(miri) { 30 } else { 300 };
 const CASES: u32 = if cfg!(miri) { 2 } else { 150 };

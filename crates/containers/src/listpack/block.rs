@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The heap block of a packed list behind one thin pointer: one byte of its own, then the content.
 //!
-//! HOT PATH: no allocation except where the block is made, grown or shrunk.
+//! HOT PATH: no allocation except when the block is made, grown or shrunk.
 //!
-//! Most packed lists are small, and the allocator's size classes are far apart (96, 112, 128, 160):
-//! each byte of overhead may cost the step to the next class. So the size of the allocation is
-//! always one of these classes, and seven bits of one byte tell which. The eighth bit tells that
-//! the list does not begin at the start of the content. Its start is then stored in the room in
-//! front of it, which is large enough: seven bits per byte, low bits first, the eighth bit set if
+//! Most packed lists are small, and the allocator's size classes are far apart (96, 112, 128,
+//! 160): each byte of overhead may push a list into the next class. So the size of the allocation
+//! is always one of these classes, encoded in seven bits of one byte. The eighth bit says that the
+//! list does not begin at the start of the content. Its start is then stored in the room in front
+//! of the list, which is large enough: seven bits per byte, low bits first, the eighth bit set if
 //! another byte follows.
 //!
-//! Invariants (kept here alone): the pointer is valid for the number of bytes of the class,
-//! allocated with a layout of that size; all bytes are initialised at all times (new ones are
+//! Invariants (maintained only in this file): the pointer is valid for the number of bytes of the
+//! class, allocated with a layout of that size; all bytes are always initialised (new bytes are
 //! zero), so that the whole content can be handed out as a plain slice. The own byte is never
-//! handed out. The holder of the content can overwrite the stored start; it is then a wrong number,
-//! but nothing worse.
+//! handed out. The holder of the content can overwrite the stored start, which then becomes a
+//! wrong number but causes no memory unsafety.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
@@ -25,26 +25,26 @@ pub(super) const OWN: usize = 1;
 /// Flag in the own byte: the list does not begin at the start of the content.
 const BEGINS_LATER: u8 = 0x80;
 
-/// Packed lists may be tagged pointers: addresses are even.
+/// Alignment of blocks. A packed list may be a tagged pointer, so its address must be even.
 const ALIGN: usize = 8;
 
 /// An owned, always initialised block of bytes, one pointer wide.
 #[repr(transparent)]
 pub(super) struct Block(NonNull<u8>);
 
-// SAFETY: the block owns its bytes and is only changed through a unique reference.
+// SAFETY: the block owns its bytes and is changed only through a unique reference.
 unsafe impl Send for Block {}
 // SAFETY: as above; shared access only reads.
 unsafe impl Sync for Block {}
 
-/// The size of the allocator's class: 8 bytes apart up to 64, then four to a doubling.
+/// The size of an allocator class in bytes: 8 apart up to 64, then four per doubling.
 #[inline]
 fn class_bytes(class: u8) -> usize {
     let class = usize::from(class);
     if class < 8 { (class + 1) * 8 } else { (5 + class % 4) << (class / 4 + 2) }
 }
 
-/// The smallest class of at least `bytes`.
+/// The smallest class that holds `bytes`.
 #[inline]
 fn class_of(bytes: usize) -> u8 {
     let last = bytes.saturating_sub(1);
@@ -72,7 +72,7 @@ impl Block {
         Block(raw)
     }
 
-    /// The content size of a block for `bytes`.
+    /// The content size of a block made for `bytes`.
     pub(super) fn room_for(bytes: usize) -> usize {
         class_bytes(class_of(bytes + OWN)) - OWN
     }
@@ -94,7 +94,7 @@ impl Block {
         self.own() & !BEGINS_LATER
     }
 
-    /// Number of bytes of content.
+    /// Size of the content in bytes.
     #[inline]
     pub(super) fn room(&self) -> usize {
         self.allocation_bytes() - OWN
@@ -123,7 +123,7 @@ impl Block {
         start
     }
 
-    /// Sets the offset of the list. May overwrite the bytes before it.
+    /// Sets the offset of the list. May overwrite the bytes before the list.
     #[inline]
     pub(super) fn set_start(&mut self, start: usize) {
         let class = self.class();
@@ -147,14 +147,14 @@ impl Block {
         }
     }
 
-    /// All content.
+    /// The whole content.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: that many bytes behind the own one are initialised and live as long as self.
+        // SAFETY: that many bytes after the own byte are initialised and live as long as self.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().add(OWN), self.room()) }
     }
 
-    /// All content, for writing.
+    /// The whole content, for writing.
     #[inline]
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         let room = self.room();
@@ -162,8 +162,8 @@ impl Block {
         unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr().add(OWN), room) }
     }
 
-    /// Resizes the content for `bytes`. Keeps content up to the smaller of both sizes; new bytes
-    /// are zero.
+    /// Resizes the content to hold `bytes`. Content up to the smaller size is kept; new bytes are
+    /// zero.
     pub(super) fn resize(&mut self, bytes: usize) {
         let (own, class) = (self.own(), class_of(bytes + OWN));
         let (old, new) = (layout(self.class()), layout(class));
@@ -172,7 +172,7 @@ impl Block {
         let Some(raw) = NonNull::new(raw) else { handle_alloc_error(new) };
         self.0 = raw;
         if new.size() > old.size() {
-            // SAFETY: valid for the new size; the part behind the old size is zeroed before it can
+            // SAFETY: valid for the new size; bytes past the old size are zeroed before they can
             // be read.
             unsafe { raw.as_ptr().add(old.size()).write_bytes(0, new.size() - old.size()) };
         }
@@ -248,7 +248,7 @@ mod tests {
         }
         block.set_start(0);
         assert_eq!(block.start(), 0);
-        // An overwritten offset is a wrong number, nothing worse.
+        // An overwritten offset is a wrong number but nothing worse.
         block.set_start(5);
         block.bytes_mut().fill(0xff);
         assert!(block.start() < 1 << 35);

@@ -3,14 +3,14 @@
 //!
 //! HOT PATH: no allocation, no lock, no logging, no system call.
 //!
-//! Format (that of Redis's listpack, because RDB files and DUMP payloads contain it verbatim): an
-//! encoding byte that states the kind and often the length, the content, and the size of both
-//! written backwards ("back length"), so that the list can be walked from its end. Every reader
-//! here accepts untrusted bytes and returns `None` rather than reading past them.
+//! Format (Redis's listpack, since RDB files and DUMP payloads contain it verbatim): an encoding
+//! byte with the kind and often the length, the content, and the size of both, written backwards
+//! ("back length"), so that the list can be walked from its end. Every reader here accepts
+//! untrusted bytes and returns `None` rather than reading past their end.
 
 use braid_base::number::parse_i64;
 
-/// Ends a list in place of an encoding byte.
+/// The byte that ends a list, in place of an encoding byte.
 pub const END: u8 = 0xFF;
 
 const WORD_STRING: u8 = 0xF0;
@@ -19,8 +19,8 @@ const INT_24: u8 = 0xF2;
 const INT_32: u8 = 0xF3;
 const INT_64: u8 = 0xF4;
 
-/// A value read from a packed list. Integers are stored in binary when their text is the canonical
-/// one.
+/// A value read from a packed list. An integer is stored in binary if the text is its canonical
+/// form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Element<'a> {
     /// A number; its text is the value.
@@ -30,7 +30,7 @@ pub enum Element<'a> {
 }
 
 impl<'a> Element<'a> {
-    /// The value as text; `buffer` is used when it is a number.
+    /// The value as text; a number is formatted into `buffer`.
     #[inline]
     pub fn text<'b>(&self, buffer: &'b mut itoa::Buffer) -> &'b [u8]
     where
@@ -42,7 +42,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// The value as an owned string of bytes.
+    /// The value's text as an owned byte string.
     pub fn to_vec(&self) -> Vec<u8> {
         self.text(&mut itoa::Buffer::new()).to_vec()
     }
@@ -62,7 +62,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// True when the value's text is `text`.
+    /// True if the value's text is `text`.
     #[inline]
     pub fn is_text(&self, text: &[u8]) -> bool {
         match *self {
@@ -71,7 +71,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// The value as a number, when its text is a canonical one.
+    /// The value as a number, if its text is canonical.
     #[inline]
     pub fn as_i64(&self) -> Option<i64> {
         match *self {
@@ -87,8 +87,8 @@ pub fn decimal_len(number: i64) -> usize {
     digits + usize::from(number < 0)
 }
 
-/// An entry about to be written: `head`, then `body`, then `tail`. For numbers the head contains
-/// the value.
+/// An entry about to be written: `head`, then `body`, then `tail`. A number's head contains the
+/// value.
 pub struct Encoded<'a> {
     head: [u8; 9],
     head_len: u8,
@@ -98,11 +98,11 @@ pub struct Encoded<'a> {
 }
 
 impl<'a> Encoded<'a> {
-    /// The encoding of `text`: a number if it is the canonical text of one. Texts of 4 GiB and more
-    /// have no encoding.
+    /// The encoding of `text`: as a number if it is a number's canonical text. `None` for texts of
+    /// 4 GiB or more.
     #[inline]
     pub fn new(text: &'a [u8]) -> Option<Encoded<'a>> {
-        // A canonical number has at most 20 bytes and begins with a digit or a minus.
+        // A canonical number has at most 20 bytes and begins with a digit or a minus sign.
         if text.len() <= 20
             && matches!(text.first(), Some(b'0'..=b'9' | b'-'))
             && let Some(number) = parse_i64(text)
@@ -112,7 +112,7 @@ impl<'a> Encoded<'a> {
         Encoded::of_bytes(text)
     }
 
-    /// The encoding of an element read from elsewhere.
+    /// The encoding of an element read from another list.
     pub fn of(element: Element<'a>) -> Option<Encoded<'a>> {
         match element {
             Element::Int(number) => Some(Encoded::of_int(number)),
@@ -139,7 +139,7 @@ impl<'a> Encoded<'a> {
         Some(Encoded::with(head, head_len, body))
     }
 
-    /// The encoding of a number, in the shortest of the integer forms.
+    /// The encoding of a number, in the shortest integer form.
     #[inline]
     pub fn of_int(number: i64) -> Encoded<'static> {
         let mut head = [0; 9];
@@ -175,7 +175,7 @@ impl<'a> Encoded<'a> {
         Encoded { head, head_len, tail, tail_len, body }
     }
 
-    /// The bytes before the content; for a number everything but the back length.
+    /// The bytes before the content; for a number, all bytes except the back length.
     #[inline]
     pub fn head(&self) -> &[u8] {
         &self.head[..usize::from(self.head_len.min(9))]
@@ -193,13 +193,13 @@ impl<'a> Encoded<'a> {
         &self.tail[..usize::from(self.tail_len.min(5))]
     }
 
-    /// Bytes without the back length.
+    /// Length in bytes without the back length.
     #[inline]
     pub fn content_len(&self) -> usize {
         usize::from(self.head_len) + self.body.len()
     }
 
-    /// Bytes of the whole entry.
+    /// Length in bytes of the whole entry.
     #[inline]
     #[allow(clippy::len_without_is_empty, reason = "an entry is never empty")]
     pub fn len(&self) -> usize {
@@ -212,13 +212,13 @@ impl<'a> Encoded<'a> {
         self.head[0]
     }
 
-    /// The last eight bytes of the content, if it has that many: similar texts mostly differ there.
+    /// The last eight bytes of the content, if it has as many: similar texts usually differ there.
     #[inline]
     pub fn last_bytes(&self) -> Option<[u8; 8]> {
         self.body.last_chunk().copied()
     }
 
-    /// True when `bytes` begins with exactly this value.
+    /// True if `bytes` begins with exactly this value.
     #[inline]
     pub fn matches(&self, bytes: &[u8]) -> bool {
         // The head contains the body's length, so equal heads imply equal lengths.
@@ -226,7 +226,7 @@ impl<'a> Encoded<'a> {
         head[0] == self.head[0] && head == self.head() && rest.get(..self.body.len()) == Some(self.body)
     }
 
-    /// Writes the entry to the front of `to`, which must have room for it.
+    /// Writes the entry to the start of `to`, which must have room for it.
     #[inline]
     pub fn write(&self, to: &mut [u8]) {
         let (head, body, tail) = (self.head(), self.body, self.tail());
@@ -245,8 +245,8 @@ impl<'a> Encoded<'a> {
     }
 }
 
-/// Number of bytes in the back length of an entry of `length` bytes. The steps are one short of the
-/// capacity of 7 bits per byte, as in Redis; readers depend on it.
+/// Number of bytes of the back length of an entry of `length` bytes. Each step comes one short of
+/// the capacity of 7 bits per byte, as in Redis; readers depend on it.
 #[inline]
 pub fn back_len_size(length: usize) -> usize {
     match length {
@@ -287,7 +287,7 @@ pub fn read_back_len(bytes: &[u8], end: usize) -> Option<(usize, usize)> {
 }
 
 /// Size of the entry at `at` without its back length, read from its encoding; `None` at the end
-/// mark, at an unknown encoding, or where the bytes end. The content itself may still reach past
+/// mark, for an unknown encoding, or if the bytes end. The content itself may still extend past
 /// the end.
 #[inline]
 pub fn content_size(bytes: &[u8], at: usize) -> Option<usize> {

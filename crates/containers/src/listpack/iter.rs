@@ -5,7 +5,7 @@
 
 use super::entry::{Element, decode, read_back_len};
 
-/// The values of a packed list, or of a stretch of it.
+/// The values of a packed list, or of a part of it.
 #[derive(Clone)]
 pub struct Iter<'a> {
     bytes: &'a [u8],
@@ -15,11 +15,11 @@ pub struct Iter<'a> {
 
 impl<'a> Iter<'a> {
     pub(super) fn new(bytes: &'a [u8], at: usize, end: usize) -> Iter<'a> {
-        // A stretch must not be left in either direction.
+        // Iteration must not leave the part in either direction.
         Iter { bytes: bytes.get(..end).unwrap_or_default(), at, end }
     }
 
-    /// Place of the entry that `next` returns.
+    /// Place of the entry that `next` will return.
     pub fn place(&self) -> usize {
         self.at
     }

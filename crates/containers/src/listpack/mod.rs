@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A packed list: many small values in one block of bytes, in the exact format of Redis's listpack.
 //!
-//! Small hashes, sets, sorted sets and lists are one packed list, long lists are many of them, and
-//! RDB files and DUMP payloads contain the bytes as they are. Format: total size (u32, little
-//! endian), number of entries (u16, 65535 if unknown), entries (see [`entry`]), the byte 255. In
-//! memory there may be spare room before and after those bytes, so pushing and popping at either
-//! end moves nothing; the capacity is always a size class of the allocator.
+//! A small hash, set, sorted set or list is one packed list, a long list is many of them, and RDB
+//! files and DUMP payloads contain the bytes verbatim. Format: total size (u32, little endian),
+//! number of entries (u16, 65535 if unknown), entries (see [`entry`]), the byte 255. In memory
+//! there may be spare room before and after those bytes, so pushing and popping at either end
+//! moves nothing; the capacity is always a size class of the allocator.
 //!
-//! Places are byte offsets from the start of the list; a change invalidates earlier places (reading
-//! at a wrong place gives a wrong value or `None`, never a panic). Values are always stored in
-//! their shortest encoding, even those of a foreign list ([`Listpack::from_bytes`] rewrites one
-//! that is not), so equal values have equal bytes. Invariant: `bytes()` always passes a deep
-//! [`validate`].
+//! Places are byte offsets from the start of the list; a change invalidates earlier places
+//! (reading at a wrong place gives a wrong value or `None`, never a panic). Values are always
+//! stored in their shortest encoding, even those of a foreign list ([`Listpack::from_bytes`]
+//! rewrites longer encodings), so equal values have equal bytes. Invariant: `bytes()` always
+//! passes a deep [`validate`].
 
 mod block;
 mod entry;
@@ -32,14 +32,15 @@ const EMPTY: [u8; HEADER + 1] = [HEADER as u8 + 1, 0, 0, 0, 0, 0, entry::END];
 /// Overhead of a list's block, in bytes.
 pub const BLOCK_BYTES: usize = block::OWN;
 
-/// Most bytes a packed list may grow to; Redis stops at the same size.
+/// Maximum size of a packed list in bytes; Redis stops at the same size.
 pub const MAX_BYTES: usize = 1 << 30;
 
-/// A packed collection of this many bytes is large: copying it is quick, but compressing it is not.
+/// Size in bytes from which on a packed collection is large: copying it is quick, compressing it
+/// is not.
 pub const LARGE_PACKED: usize = 64 * 1024;
 
-/// Checks untrusted bytes. Shallow: sizes and end mark agree. Deep: every entry is in bounds, its
-/// back length is right, and the number of entries is that of the header. Only deeply valid bytes
+/// Checks untrusted bytes. Shallow: sizes and end mark agree. Deep: every entry is in bounds with
+/// a correct back length, and the number of entries equals the header's. Only deeply valid bytes
 /// may become a [`Listpack`].
 pub fn validate(bytes: &[u8], deep: bool) -> bool {
     let Some(header) = bytes.first_chunk::<HEADER>() else { return false };
@@ -65,21 +66,21 @@ pub fn validate(bytes: &[u8], deep: bool) -> bool {
     count == COUNT_UNKNOWN || usize::from(count) == entries
 }
 
-/// A packed list, one pointer wide (`tagged.rs` relies on the representation).
+/// A packed list, one pointer wide (`tagged.rs` relies on this representation).
 #[derive(Clone)]
 #[repr(transparent)]
 pub struct Listpack {
     block: Block,
 }
 
-/// A list's layout, known without looking at its entries.
+/// A list's layout, known without reading its entries.
 struct Head {
     /// Offset of the list in its block.
     start: usize,
     /// Size of the wire format.
     total: usize,
     count: u16,
-    /// Room in the block behind the list.
+    /// Room in the block after the list.
     behind: usize,
 }
 
@@ -109,7 +110,7 @@ impl Listpack {
         Listpack::with_capacity(HEADER + 1)
     }
 
-    /// An empty list with room for `bytes` in all (the header's 6 and the end mark included).
+    /// An empty list with room for `bytes` in total (including the 6-byte header and the end mark).
     pub fn with_capacity(bytes: usize) -> Listpack {
         let mut block = Block::with_room(bytes.clamp(HEADER + 1, MAX_BYTES));
         block.bytes_mut()[..=HEADER].copy_from_slice(&EMPTY);
@@ -152,7 +153,7 @@ impl Listpack {
         bytes.get(..total).unwrap_or_default()
     }
 
-    /// Reads the layout at once.
+    /// Reads the whole layout.
     #[inline]
     fn head(&self) -> Head {
         let (start, content) = (self.start(), self.block.bytes());
@@ -177,7 +178,7 @@ impl Listpack {
         self.block.allocation_bytes()
     }
 
-    /// Number of entries. Walks the list if the header does not state it (from 65535 entries on).
+    /// Number of entries. Walks the list if the header does not have it (65535 entries or more).
     #[inline]
     pub fn len(&self) -> usize {
         match self.header_count() {
@@ -208,27 +209,27 @@ impl Listpack {
         }
     }
 
-    /// True when `more` bytes fit below [`MAX_BYTES`].
+    /// True if `more` bytes can be added without exceeding [`MAX_BYTES`].
     #[inline]
     pub fn safe_to_add(&self, more: usize) -> bool {
         self.byte_len().saturating_add(more) <= MAX_BYTES
     }
 
-    /// Bytes that an entry holding `text` takes.
+    /// Size in bytes of an entry that holds `text`.
     pub fn entry_bytes(text: &[u8]) -> usize {
         Encoded::new(text).map_or(usize::MAX, |encoded| encoded.len())
     }
 
-    /// Size of a list of `count` entries that each hold `number`.
+    /// Size in bytes of a list of `count` entries that each hold `number`.
     pub fn bytes_of_repeated_int(number: i64, count: usize) -> usize {
         count.saturating_mul(Encoded::of_int(number).len()).saturating_add(HEADER + 1)
     }
 
     // Changing.
 
-    /// Replaces `remove` bytes at `at` by `insert` bytes, which the caller writes into the returned
-    /// slice. `None`, with nothing changed, if the list would grow beyond [`MAX_BYTES`]. Moves the
-    /// shorter side.
+    /// Replaces `remove` bytes at `at` with `insert` bytes, which the caller writes into the
+    /// returned slice. `None`, with nothing changed, if the list would exceed [`MAX_BYTES`]. Moves
+    /// the shorter side.
     #[inline]
     fn splice(&mut self, at: usize, remove: usize, insert: usize) -> Option<&mut [u8]> {
         let (start, total) = (self.start(), self.byte_len());
@@ -251,15 +252,15 @@ impl Listpack {
                 if front_is_shorter && more <= start {
                     new_start = start - more;
                 } else if front_is_shorter || more > room_behind {
-                    // The spare room is on the other side: leave half of the rest on each, or the
-                    // next push would move everything again.
+                    // The spare room is on the other side: leave half of the remaining room on
+                    // each side, or the next push would move all entries again.
                     new_start = (self.block.room() - new_total) / 2;
                 }
             }
             let bytes = self.block.bytes_mut();
             let (to, tail, tail_to) = (new_start + at, from + remove, new_start + at + insert);
-            // The side that moves towards the other goes last, or it would overwrite bytes not yet
-            // moved.
+            // The side that moves towards the other goes last; otherwise it would overwrite bytes
+            // not yet moved.
             if new_start <= start {
                 bytes.copy_within(start..start + at, new_start);
                 bytes.copy_within(tail..tail + behind, tail_to);
@@ -290,7 +291,7 @@ impl Listpack {
         true
     }
 
-    /// Appends one or two entries: in place when there is room behind, which is the usual case.
+    /// Appends one or two entries: in place if there is room after the list, the usual case.
     #[inline]
     fn append_encoded(&mut self, one: &Encoded<'_>, two: Option<&Encoded<'_>>) -> bool {
         let Head { start, total, count, behind } = self.head();
@@ -319,21 +320,20 @@ impl Listpack {
         true
     }
 
-    /// The place just behind the last entry.
+    /// The place just after the last entry.
     #[inline]
     pub fn end(&self) -> usize {
         self.byte_len().saturating_sub(1)
     }
 
-    /// Appends a value. False, and nothing is changed, when the list would grow beyond
-    /// [`MAX_BYTES`].
+    /// Appends a value. False, with nothing changed, if the list would exceed [`MAX_BYTES`].
     #[inline]
     pub fn push_back(&mut self, text: &[u8]) -> bool {
         Encoded::new(text).is_some_and(|encoded| self.append_encoded(&encoded, None))
     }
 
-    /// Appends a field and its value at once. False, with nothing changed, if there is no room for
-    /// both.
+    /// Appends a field and its value together. False, with nothing changed, if there is no room
+    /// for both.
     #[inline]
     pub fn push_back_pair(&mut self, field: &[u8], value: &[u8]) -> bool {
         match (Encoded::new(field), Encoded::new(value)) {
@@ -348,7 +348,7 @@ impl Listpack {
         Encoded::new(text).is_some_and(|encoded| self.insert_encoded(HEADER, &encoded))
     }
 
-    /// Appends a number. False when there is no room.
+    /// Appends a number. False if there is no room.
     pub fn push_back_int(&mut self, number: i64) -> bool {
         self.append_encoded(&Encoded::of_int(number), None)
     }
@@ -358,7 +358,7 @@ impl Listpack {
         self.insert_encoded(HEADER, &Encoded::of_int(number))
     }
 
-    /// Appends a value read elsewhere. False if there is no room.
+    /// Appends a value read from another list. False if there is no room.
     pub fn push_back_element(&mut self, element: Element<'_>) -> bool {
         Encoded::of(element).is_some_and(|encoded| self.append_encoded(&encoded, None))
     }
@@ -370,17 +370,17 @@ impl Listpack {
         is_place && Encoded::new(text).is_some_and(|encoded| self.insert_encoded(at, &encoded))
     }
 
-    /// As [`Listpack::insert`], for a number.
+    /// Like [`Listpack::insert`], for a number.
     pub fn insert_int(&mut self, at: usize, number: i64) -> bool {
         at >= HEADER && at <= self.end() && self.insert_encoded(at, &Encoded::of_int(number))
     }
 
-    /// Replaces the entry at `at` by `text`. False if there is no such entry or no room.
+    /// Replaces the entry at `at` with `text`. False if there is no such entry or no room.
     pub fn replace(&mut self, at: usize, text: &[u8]) -> bool {
         Encoded::new(text).is_some_and(|encoded| self.replace_encoded(at, &encoded))
     }
 
-    /// Replaces the entry at `at` by a number. False if there is no such entry or no room.
+    /// Replaces the entry at `at` with a number. False if there is no such entry or no room.
     pub fn replace_int(&mut self, at: usize, number: i64) -> bool {
         self.replace_encoded(at, &Encoded::of_int(number))
     }
@@ -392,7 +392,7 @@ impl Listpack {
         true
     }
 
-    /// Size of the entry at `at`, when there is one.
+    /// Size of the entry at `at`, if there is one.
     #[inline]
     fn entry_len(&self, at: usize) -> Option<usize> {
         if at < HEADER {
@@ -402,7 +402,7 @@ impl Listpack {
         (at.checked_add(size)? <= self.end()).then_some(size)
     }
 
-    /// Removes the entry at `at`; the next one is then at `at`. False if there is no such entry.
+    /// Removes the entry at `at`; the next entry is then at `at`. False if there is no such entry.
     #[inline]
     pub fn remove(&mut self, at: usize) -> bool {
         let Some(size) = self.entry_len(at) else { return false };
@@ -439,13 +439,13 @@ impl Listpack {
         *self = Listpack::new();
     }
 
-    /// Removes every entry and keeps the block, with all its room behind the list.
+    /// Removes every entry but keeps the block, with all its room after the list.
     pub fn clear_keeping_room(&mut self) {
         self.block.set_start(0);
         self.block.bytes_mut()[..=HEADER].copy_from_slice(&EMPTY);
     }
 
-    /// Appends all entries of `other`. False, and nothing is changed, when there is no room.
+    /// Appends all entries of `other`. False, with nothing changed, if there is no room.
     pub fn merge(&mut self, other: &Listpack) -> bool {
         let count = other.len();
         let Some(entries) = other.bytes().get(HEADER..other.end()) else { return true };
@@ -455,7 +455,7 @@ impl Listpack {
         true
     }
 
-    /// Moves the entries from `at` on into a list of their own.
+    /// Moves the entries from `at` on into a new list.
     pub fn split_off(&mut self, at: usize) -> Listpack {
         let at = at.clamp(HEADER, self.end().max(HEADER));
         let moved = self.bytes().get(at..self.end()).unwrap_or_default();
@@ -473,7 +473,7 @@ impl Listpack {
 
     // Memory.
 
-    /// Gives memory back when the list has become far smaller than its block.
+    /// Frees memory if the list has become far smaller than its block.
     #[inline]
     fn give_back(&mut self) {
         if self.block.room() > 2 * self.byte_len() + 64 {
@@ -481,7 +481,7 @@ impl Listpack {
         }
     }
 
-    /// Makes the block as small as the list allows.
+    /// Shrinks the block as far as the list allows.
     pub fn shrink(&mut self) {
         let (start, total) = (self.start(), self.byte_len());
         if Block::room_for(total) < self.block.room() {
@@ -491,7 +491,7 @@ impl Listpack {
         }
     }
 
-    /// Makes room for `more` bytes of entries in front of the list or behind it, at once.
+    /// Makes room for `more` bytes of entries before or after the list, in one step.
     pub fn reserve(&mut self, more: usize, in_front: bool) {
         let (start, total, capacity) = (self.start(), self.byte_len(), self.block.room());
         let room = if in_front { start } else { capacity - start - total };
@@ -543,7 +543,7 @@ impl Listpack {
         self.prev(self.end())
     }
 
-    /// Place of the entry behind the one at `at`.
+    /// Place of the entry after the one at `at`.
     #[inline]
     pub fn next(&self, at: usize) -> Option<usize> {
         let next = at + self.entry_len(at)?;
@@ -560,8 +560,7 @@ impl Listpack {
         at.checked_sub(content)?.checked_sub(taken).filter(|&place| place >= HEADER)
     }
 
-    /// Place of the entry at position `index` (negative: from the end), walking from the nearer
-    /// side.
+    /// Place of the entry at position `index` (negative: from the end). Walks from the nearer end.
     pub fn seek(&self, index: i64) -> Option<usize> {
         let known = self.header_count();
         let mut index = index;
@@ -588,8 +587,8 @@ impl Listpack {
         }
     }
 
-    /// Place of the first entry from `from` on that holds `text`. `skip`: entries to skip after
-    /// each one compared (1 finds the fields of a list of field and value pairs).
+    /// Place of the first entry from `from` on that holds `text`. `skip`: number of entries to
+    /// skip after each compared entry (1 finds the fields in a list of field and value pairs).
     #[inline]
     pub fn find(&self, text: &[u8], from: usize, skip: usize) -> Option<usize> {
         let wanted = Encoded::new(text)?;
@@ -598,14 +597,14 @@ impl Listpack {
             (wanted.first_byte(), wanted.last_bytes(), wanted.content_len());
         let mut at = from.max(HEADER);
         let mut skipping = 0;
-        // Equal values have equal bytes, so one comparison of bytes serves strings and numbers.
+        // Equal values have equal bytes, so one byte comparison serves strings and numbers.
         loop {
             let first = *bytes.get(at)?;
             if skipping == 0 {
                 if first == first_wanted {
                     let entry = bytes.get(at..)?;
-                    // Texts of the same length often begin alike: compare their ends first, without
-                    // a call.
+                    // Texts of the same length often begin alike: compare their ends first,
+                    // without a call.
                     let maybe = match last_wanted {
                         Some(last) => entry.get(content_wanted - 8..content_wanted) == Some(&last),
                         None => true,
@@ -627,7 +626,7 @@ impl Listpack {
         }
     }
 
-    /// The values in order; both ends can be taken from.
+    /// The values in order; a double-ended iterator.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
         Iter::new(self.bytes(), HEADER, self.end())
@@ -648,15 +647,15 @@ impl Listpack {
         Entries(self.iter())
     }
 
-    /// True when two of the entries are equal, looking only at every `skip + 1`th.
+    /// True if two entries are equal, considering only every `skip + 1`th entry.
     pub fn has_doubles(&self, skip: usize) -> bool {
-        // Equal values are equal elements, since each has only one encoding.
+        // Equal values are equal elements, since each value has only one encoding.
         let mut values: SmallVec<[Element<'_>; 64]> = self.iter().step_by(skip + 1).collect();
         values.sort_unstable();
         values.windows(2).any(|pair| pair[0] == pair[1])
     }
 
-    /// Field and value pairs of a list that holds them alternately.
+    /// The field and value pairs of a list in which they alternate.
     pub fn pairs(&self) -> impl Iterator<Item = (Element<'_>, Element<'_>)> {
         let mut values = self.iter();
         std::iter::from_fn(move || Some((values.next()?, values.next()?)))

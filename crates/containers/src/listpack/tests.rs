@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Packed lists against a plain vector, and against hostile bytes.
+//! Packed lists compared with a plain vector, and hostile bytes.
 
 use super::*;
 use proptest::collection::vec;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Walking, sampling and expiring the members of a table.
 //!
-//! HOT PATH: no allocation (but for sampling many), no lock, no logging, no system call.
+//! HOT PATH: no allocation (except for large samples), no lock, no logging, no system call.
 
 use std::collections::HashSet;
 
 use super::{Expiry, Member, Table, order};
 
-/// Scanning never looks at finer stretches of the hash order than this many bits.
+/// Maximum number of leading bits of the hash order that a scan step distinguishes.
 const SCAN_BITS_MAX: u32 = 56;
 
 /// The members of a table.
@@ -40,30 +40,30 @@ impl<'a, const VALUES: bool> Iterator for Iter<'a, VALUES> {
 }
 
 impl<const VALUES: bool> Table<VALUES> {
-    /// All members, expired ones included, in no meaningful order.
+    /// All members, including expired ones, in no meaningful order.
     pub fn iter(&self) -> Iter<'_, VALUES> {
         Iter { table: self, segment: 0, slot: 0 }
     }
 
-    /// Continues a scan at `cursor` (0 begins), passes about `count` members to `see`, and returns
-    /// the next cursor (0: done). Every member present throughout the scan is seen once, whatever
-    /// is added or removed meanwhile.
+    /// Continues a scan at `cursor` (0 = start), passes about `count` members to `see`, and
+    /// returns the next cursor (0 = done). Every member present throughout the scan is seen once,
+    /// regardless of additions and removals meanwhile.
     pub fn scan(&self, cursor: u64, count: usize, mut see: impl FnMut(Member<'_>)) -> u64 {
         // Each segment is an interval of points that later splits only halve. A cursor is the first
-        // point not yet visited, with its bits in reverse: few digits for most.
+        // point not yet visited, with its bits reversed, so that most cursors have few digits.
         let mut point = cursor.reverse_bits();
         let mut seen = 0;
         loop {
             let name = order::name(point, self.segments.len());
             let (number, depth) = (order::place(name), name.ilog2());
             let segment = &self.segments[number];
-            // A crowded segment is visited in pieces, so that a small count gets few members.
+            // A crowded segment is visited in pieces, so that a small `count` gets few members.
             let pieces =
                 segment.count().checked_div(count.max(1)).and_then(usize::checked_ilog2).unwrap_or(0);
             let bits = (depth + pieces).min(SCAN_BITS_MAX);
             let width = 1u64.checked_shl(64 - bits);
-            // The end of the interval of that width in which the point lies; none when it is the
-            // end of all.
+            // The end of the interval of that width that contains the point; `None` at the end of
+            // the last interval.
             let end = width.and_then(|width| (point & !(width - 1)).checked_add(width));
             let whole = bits == depth && width.is_none_or(|width| point & (width - 1) == 0);
             for slot in 0..segment.count() {
@@ -85,13 +85,13 @@ impl<const VALUES: bool> Table<VALUES> {
         }
     }
 
-    /// The segment and slot of a member chosen with equal chances.
+    /// The segment and slot of a random member, all equally likely.
     fn random_place(&self, random: &mut fastrand::Rng) -> Option<(usize, usize)> {
         if self.len == 0 {
             return None;
         }
-        // A random segment, and a random slot of the fullest possible segment; try again if that
-        // slot has no member. Every member is thus hit with the same chance at each try.
+        // Pick a random segment, and a random slot of the fullest possible segment; retry if that
+        // slot has no member. So each attempt hits every member with equal probability.
         loop {
             let number = random.usize(..self.segments.len());
             let slot = random.usize(..self.count_bound.max(1));
@@ -101,13 +101,13 @@ impl<const VALUES: bool> Table<VALUES> {
         }
     }
 
-    /// A member chosen with equal chances.
+    /// A random member, all equally likely.
     pub fn random(&self, random: &mut fastrand::Rng) -> Option<Member<'_>> {
         let (segment, slot) = self.random_place(random)?;
         self.member_at(segment, slot)
     }
 
-    /// Removes a member chosen with equal chances, after passing it to `see`.
+    /// Removes a random member, all equally likely, after passing it to `see`.
     pub fn pop_random<R>(
         &mut self,
         random: &mut fastrand::Rng,
@@ -119,8 +119,8 @@ impl<const VALUES: bool> Table<VALUES> {
         Some(seen)
     }
 
-    /// Passes `count` different members (all if there are fewer) to `see`; every selection is
-    /// equally likely, the order is not random.
+    /// Passes `count` distinct members (all if there are fewer) to `see`; every selection is
+    /// equally likely, but the order is not random.
     pub fn sample(&self, count: usize, random: &mut fastrand::Rng, mut see: impl FnMut(Member<'_>)) {
         if count >= self.len {
             self.iter().for_each(see);
@@ -135,8 +135,8 @@ impl<const VALUES: bool> Table<VALUES> {
                 }
             }
         } else {
-            // Selection sampling: each member is taken with the chance of those still wanted among
-            // those left.
+            // Selection sampling: take each member with the probability of (still wanted) / (still
+            // left).
             let (mut wanted, mut left) = (count, self.len);
             for member in self.iter() {
                 if random.usize(..left.max(1)) < wanted {
@@ -163,30 +163,29 @@ impl<const VALUES: bool> Table<VALUES> {
 
     // Expiry.
 
-    /// Sets or clears a member's time of expiry; returns the old one, or `None` if the member is
-    /// absent.
+    /// Sets or clears a member's expiry; returns the old one, or `None` if the member is absent.
     pub fn set_expiry(&mut self, key: &[u8], expire_at: Option<i64>) -> Option<Option<i64>> {
         let member = self.get(key)?;
         let old = member.expire_at;
         if old != expire_at {
-            // The content is copied, because the record that holds it is about to move.
+            // Copy the content, because the record that holds it is about to move.
             let value = member.value.to_vec();
             self.set(key, &value, expire_at.map_or(Expiry::Clear, Expiry::At));
         }
         Some(old)
     }
 
-    /// The earliest time of expiry of any member.
+    /// The earliest expiry of any member.
     pub fn next_expiry(&self) -> Option<i64> {
         Some(self.extra.as_ref()?.expiring.first()?.0)
     }
 
-    /// Number of members that have a time of expiry.
+    /// Number of members with an expiry.
     pub fn expiring_len(&self) -> usize {
         self.extra.as_ref().map_or(0, |extra| extra.expiring.len())
     }
 
-    /// Number of members past their time; takes time in proportion to it.
+    /// Number of expired members; takes time proportional to the result.
     pub fn expired_len(&self, now_ms: i64) -> usize {
         match &self.extra {
             Some(extra) => extra.expiring.range(..(now_ms, 0)).count(),
@@ -194,7 +193,7 @@ impl<const VALUES: bool> Table<VALUES> {
         }
     }
 
-    /// Removes up to `max` members past their time, earliest first, each after passing it to `see`;
+    /// Removes up to `max` expired members, earliest first, each after passing it to `see`;
     /// returns their number.
     pub fn remove_expired(&mut self, now_ms: i64, max: usize, mut see: impl FnMut(Member<'_>)) -> usize {
         let mut removed = 0;
@@ -217,8 +216,8 @@ impl<const VALUES: bool> Table<VALUES> {
                 self.remove_at(number, slot, Some(hash));
                 removed += 1;
             } else {
-                // Two members with equal hashes and times share one index item, which the other has
-                // removed.
+                // Two members with equal hashes and times share one index item, which the removal
+                // of the other member has deleted.
                 self.extra_mut().expiring.remove(&(time, hash));
             }
         }
@@ -248,7 +247,7 @@ impl<const VALUES: bool> Table<VALUES> {
     }
 }
 
-/// A member chosen with equal chances among those not expired.
+/// A random unexpired member, all equally likely.
 pub fn random_live<'a, const VALUES: bool>(
     table: &'a Table<VALUES>,
     now_ms: i64,
@@ -260,7 +259,7 @@ pub fn random_live<'a, const VALUES: bool>(
             return Some(member);
         }
     }
-    // Nearly all are expired: count the others and take one of them.
+    // Nearly all members are expired: count the others and take one of them.
     let live = table.len() - table.expired_len(now_ms);
     let chosen = random.usize(..live.max(1));
     table.iter().filter(|member| !member.is_expired(now_ms)).nth(chosen)

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The table behind large sets and hashes: members in segments, no rehash of the whole, no
-//! allocation per member.
+//! The table behind large sets and hashes: members in segments, without a rehash of the whole
+//! table or an allocation per member.
 //!
-//! HOT PATH: no allocation but for growth, no lock, no logging, no system call.
+//! HOT PATH: no allocation except for growth, no lock, no logging, no system call.
 //!
 //! Each of its variable-sized segments ([`segment`]) holds the members whose hashes lie in one
-//! interval ([`order`]). Whenever there are more than [`LOAD`] members a segment on average, one
-//! segment, the next in turn, is split in two; when far fewer, the last is merged back. So growth
-//! costs the same small amount every time (no pause at any size), and a segment is allocated as
-//! large as its content needs. Intervals differ in width such that there are segments of all sizes
-//! at any time: those that the allocator gets back from some go to others, and memory is full
-//! whatever the number of members.
+//! interval ([`order`]). Whenever the average exceeds [`LOAD`] members per segment, one segment,
+//! the next in turn, is split in two; when it is far lower, the last segment is merged back. So
+//! growth costs the same small amount every time (no pause at any size), and a segment is
+//! allocated as large as its content needs. Intervals differ in width such that there are segments
+//! of all sizes at any time: memory freed by some segments is reused by others, and memory is well
+//! filled at any number of members.
 //!
-//! Why not one allocation a member behind a table of pointers: a set member of 16 bytes costs 17
-//! bytes and 3 of index here (about 23 with everything), against 24 for its allocation and 10 to 12
-//! for the pointer there, and most inserts allocate nothing.
+//! Why not one allocation per member behind a table of pointers: here a set member of 16 bytes
+//! costs 17 bytes plus 3 of index (about 23 in total), compared with 24 for its allocation and 10
+//! to 12 for the pointer; and most inserts allocate nothing.
 //!
-//! Splitting halves intervals: their order is what SCAN walks ([`scan`](Table::scan)), so its
-//! cursor survives growth and shrinking. Each table has its own random seed; members copied from
-//! one table in its order to another therefore spread there.
+//! Splitting halves intervals. SCAN walks the intervals in order ([`scan`](Table::scan)), so its
+//! cursor survives growth and shrinking. Each table has its own random seed, so members copied
+//! from one table in its order spread evenly over the other.
 //!
-//! Expiry: a member may carry a time in ms. It is expired when `now > time`. The table never looks
-//! at a clock and never hides anything by itself: callers compare. An ordered index of the times
+//! Expiry: a member may have an expiry in ms. It is expired when `now > time`. The table never
+//! reads a clock and never hides a member itself: callers compare. An ordered index of the times
 //! exists only while some member has one.
 
 mod access;
@@ -44,32 +44,32 @@ use segments::Segments;
 
 /// Average members per segment at which another segment is added.
 const LOAD: usize = 32;
-/// Average members per segment below which one is merged away.
+/// Average members per segment below which a segment is merged away.
 const LOAD_LOW: usize = 12;
 
-/// Size from which on a table is large ([`Table::is_large`]): number of segments, of some 32
+/// Size from which on a table is large ([`Table::is_large`]): number of segments, of about 32
 /// members each, or bytes of contents outside of them.
 const LARGE_SEGMENTS: usize = 64;
 const LARGE_BYTES: usize = 256 * 1024;
 
-/// A member of a table: key, value (empty in a table without values) and time of expiry in ms.
+/// A member of a table: key, value (empty in a table without values) and expiry in ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member<'a> {
     pub key: &'a [u8],
     pub value: &'a [u8],
-    /// Time of expiry, in ms.
+    /// Expiry in ms since the Unix epoch, if any.
     pub expire_at: Option<i64>,
 }
 
 impl Member<'_> {
-    /// True when the member is past its time.
+    /// True if the member has expired.
     #[inline]
     pub fn is_expired(&self, now_ms: i64) -> bool {
         self.expire_at.is_some_and(|time| now_ms > time)
     }
 }
 
-/// A member's time of expiry after its value is set.
+/// A member's expiry after its value is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     /// Unchanged.
@@ -84,11 +84,11 @@ pub enum Expiry {
 #[derive(Clone, Default)]
 struct Extra {
     outside: Outside,
-    /// Time and hash of each member that expires.
+    /// Expiry and hash of each member that expires.
     expiring: BTreeSet<(i64, u64)>,
 }
 
-/// The highest bit of every byte of `word` that is zero, and perhaps of some byte above such a one.
+/// Marks each zero byte of `word` in its highest bit; a byte above a zero byte may be marked too.
 #[inline]
 fn zero_bytes(word: u64) -> u64 {
     const LOW: u64 = u64::from_ne_bytes([0x01; 8]);
@@ -103,7 +103,7 @@ pub struct Table<const VALUES: bool> {
     len: usize,
     seed: u64,
     extra: Option<Box<Extra>>,
-    /// No segment holds more members than this; random choice depends on it.
+    /// No segment has ever held more members than this; random choice depends on it.
     count_bound: usize,
 }
 
@@ -114,14 +114,14 @@ impl<const VALUES: bool> Default for Table<VALUES> {
 }
 
 impl<const VALUES: bool> Table<VALUES> {
-    /// An empty table with a seed of its own.
+    /// An empty table with its own seed.
     pub fn new() -> Self {
         let seed = fastrand::u64(..);
         Table { segments: Segments::one(), len: 0, seed, extra: None, count_bound: 0 }
     }
 
-    /// A copy-on-write copy for a second owner, which shares memory until either changes it (see
-    /// [`cow`](crate::cow)). It is for reading: its index of expiring members only tells whether
+    /// A copy for a second owner, which shares memory until either changes (see
+    /// [`cow`](crate::cow)). For reading only: its index of expiring members only says whether
     /// there are any.
     pub fn cow(&self) -> Table<VALUES> {
         let extra = self.extra.as_ref().map(|extra| {
@@ -137,25 +137,25 @@ impl<const VALUES: bool> Table<VALUES> {
         }
     }
 
-    /// True if reading all of it takes long.
+    /// True if reading the whole table takes long.
     pub fn is_large(&self) -> bool {
         self.segments.len() > LARGE_SEGMENTS
             || self.extra.as_ref().is_some_and(|extra| extra.outside.content_bytes() > LARGE_BYTES)
     }
 
-    /// Number of members, expired ones included.
+    /// Number of members, including expired ones.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True when there is no member.
+    /// True if the table has no members.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes allocated behind the table itself.
+    /// Bytes allocated, excluding the table itself.
     pub fn memory_bytes(&self) -> usize {
         let segments: usize = self.segments.iter().map(Segment::memory_bytes).sum();
         let extra = self.extra.as_ref().map_or(0, |extra| {
@@ -177,13 +177,13 @@ impl<const VALUES: bool> Table<VALUES> {
         hasher.finish()
     }
 
-    /// The segment that a hash belongs to.
+    /// The segment of a hash.
     #[inline]
     fn segment_of(&self, hash: u64) -> usize {
         order::place(order::name(order::point(hash), self.segments.len()))
     }
 
-    /// Bits of the hash that distinguish a segment's members; its first bits choose the segment.
+    /// The hash bits that distinguish a segment's members; the hash's top bits choose the segment.
     #[inline]
     fn tag(hash: u64) -> u8 {
         hash as u8
@@ -217,7 +217,7 @@ impl<const VALUES: bool> Table<VALUES> {
         let tags = segment.tags();
         let same = u64::from_ne_bytes([Self::tag(hash); 8]);
         let mut first = 0;
-        // Eight tags at a time. There may be false matches, but no false mismatches; the key
+        // Eight tags at a time. There may be false matches but no false mismatches; the key
         // decides.
         let (chunks, rest) = tags.as_chunks::<8>();
         for chunk in chunks {
@@ -256,14 +256,14 @@ impl<const VALUES: bool> Table<VALUES> {
         segment.record::<VALUES>(slot).map(|(record, _)| (slot, record))
     }
 
-    /// The member with this key, expired or not.
+    /// The member with this key, even if expired.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<Member<'_>> {
         let hash = self.hash(key);
         self.locate(self.segment_of(hash), hash, key).map(|(_, record)| self.member(&record))
     }
 
-    /// True when there is a member with this key, expired or not.
+    /// True if there is a member with this key, even if expired.
     #[inline]
     pub fn contains(&self, key: &[u8]) -> bool {
         let hash = self.hash(key);
@@ -272,8 +272,8 @@ impl<const VALUES: bool> Table<VALUES> {
             .is_some_and(|segment| self.slot_of(segment, hash, key).is_some())
     }
 
-    /// Calls `see` for those of `keys` that are members, expired or not, in their order. Cheaper
-    /// than single look-ups, since the memory of several is prefetched together.
+    /// Calls `see` for each of `keys` that is a member, even if expired, in their order. Cheaper
+    /// than single look-ups, since the memory of several look-ups is prefetched together.
     pub fn common<'k>(
         &self,
         keys: impl Iterator<Item = &'k [u8]>,
@@ -303,7 +303,7 @@ impl<const VALUES: bool> Table<VALUES> {
         }
     }
 
-    /// Adds a member without value and expiry. False, with nothing changed, if it was present.
+    /// Adds a member without a value or an expiry. False, with nothing changed, if it was present.
     #[inline]
     pub fn add(&mut self, key: &[u8]) -> bool {
         let hash = self.hash(key);
@@ -315,7 +315,7 @@ impl<const VALUES: bool> Table<VALUES> {
         true
     }
 
-    /// Sets a member's value. True when the member is new.
+    /// Sets a member's value. True if the member is new.
     #[inline]
     pub fn set(&mut self, key: &[u8], value: &[u8], expiry: Expiry) -> bool {
         let hash = self.hash(key);
@@ -354,7 +354,7 @@ impl<const VALUES: bool> Table<VALUES> {
         false
     }
 
-    /// Writes a record over another one; a content for which the segment has no room goes outside.
+    /// Overwrites a record with another; content for which the segment has no room goes outside.
     fn put(
         &mut self,
         at: usize,
@@ -378,10 +378,10 @@ impl<const VALUES: bool> Table<VALUES> {
         }
     }
 
-    /// Adds a record that is not in the table, splitting until its segment can hold it.
+    /// Adds a record that is not in the table, splitting segments until one can hold it.
     fn push(&mut self, hash: u64, record: &Record<'_, VALUES>) {
-        // A segment holds at least 5,000 records, and a hash with a secret seed does not put so
-        // many where 64 are expected: not once in the lifetime of any machine. Even then splitting
+        // A segment holds at least 5,000 records. A hash with a secret seed does not put so many
+        // where 64 are expected, not once in the lifetime of any machine; even then splitting
         // would help.
         for _ in 0..1 << 20 {
             let at = self.segment_of(hash);
@@ -436,7 +436,7 @@ impl<const VALUES: bool> Table<VALUES> {
         }
     }
 
-    /// Removes a member, expired or not. False when there was none.
+    /// Removes a member, even if expired. False if there was no such member.
     #[inline]
     pub fn remove(&mut self, key: &[u8]) -> bool {
         self.remove_with(key, |_| ()).is_some()
@@ -453,7 +453,7 @@ impl<const VALUES: bool> Table<VALUES> {
         Some(seen)
     }
 
-    /// Removes the record in a slot; computes the hash if it is needed and not given.
+    /// Removes the record in a slot. Computes the hash if it is needed but not given.
     fn remove_at(&mut self, segment: usize, slot: usize, hash: Option<u64>) {
         if self.extra.is_some() {
             let Some((record, _)) = self.segments[segment].record::<VALUES>(slot) else { return };
@@ -473,7 +473,7 @@ impl<const VALUES: bool> Table<VALUES> {
         }
     }
 
-    /// Adds a segment: the next in turn gives it a part of its members.
+    /// Adds a segment: the next segment in turn gives it a part of its members.
     fn split_one(&mut self) {
         let segments = self.segments.len();
         let from = order::place(segments as u64);
@@ -486,7 +486,7 @@ impl<const VALUES: bool> Table<VALUES> {
         self.segments.push(goes);
     }
 
-    /// Merges the last segment back into the one that it was split from.
+    /// Merges the last segment back into the segment that it was split from.
     fn merge_one(&mut self) {
         let last = self.segments.len() - 1;
         let into = order::place(last as u64);
@@ -496,7 +496,7 @@ impl<const VALUES: bool> Table<VALUES> {
             return;
         }
         if last.is_power_of_two() {
-            // The bound only grows, so a table that shrinks gets a fresh one each time it has
+            // The bound only grows, so a shrinking table gets a fresh one each time its size has
             // halved.
             self.count_bound = self.segments.iter().map(Segment::count).max().unwrap_or(0);
             self.segments.shrink_to(2 * last);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which segment a hash belongs to: spiral storage (G. N. N. Martin, 1979), linear hashing without
-//! its waves.
+//! The mapping from hashes to segments: spiral storage (G. N. N. Martin, 1979), linear hashing
+//! without its waves.
 //!
 //! HOT PATH: no allocation, no lock, no logging, no system call.
 //!
-//! A hash is made a **point** between 0 and 1 (a fraction of 64 bits). Of `m` segments each has a
-//! **name**, a number from `m` to `2m - 1`, and holds the points whose binary digits, behind a
-//! leading one, begin with those of its name. Another segment is added by splitting the one with
-//! the smallest name: `m` goes, `2m` and `2m + 1` come, which leaves the names `m + 1` to `2m + 1`.
+//! A hash becomes a **point** between 0 and 1 (a fraction of 64 bits). Each of `m` segments has a
+//! **name**, a number from `m` to `2m - 1`, and holds the points whose binary digits, after a
+//! leading one, begin with those of its name. A segment is added by splitting the one with the
+//! smallest name: `2m` and `2m + 1` replace `m`, which leaves the names `m + 1` to `2m + 1`.
 //!
 //! ```text
 //! m = 5:   0        .25       .5        .75        1
@@ -15,18 +15,18 @@
 //! m = 6:   |1000|1001|1010|1011|   110   |   111   |   5 was split
 //! ```
 //!
-//! Splitting in turn, all segments of a generation would have the same number of members if points
-//! were spread evenly: all would grow through the sizes of the allocator together, and leave nearly
-//! empty pages of each size behind (a third of a big hash's memory, once). So points are not spread
-//! evenly. They are twice as dense at 0, where the next segment is split, as at 1, so that those
-//! not yet split are full in the order in which their turns come: the fullest next. At any moment
-//! the segments' fill is spread in the same way between a half-full and a full one, however many
-//! there are, and a growing segment reuses the memory that the previous one has left.
+//! If points were spread evenly, splitting in turn would give all segments of a generation the
+//! same number of members: all would grow through the allocator's size classes together, and leave
+//! nearly empty pages of each class behind (at one time a third of a big hash's memory). So points
+//! are not spread evenly. They are twice as dense at 0, where the next segment is split, as at 1,
+//! so that the fullest of the unsplit segments is always split next. At any moment the segments'
+//! fill has the same distribution between half full and full, at any number of segments, and a
+//! growing segment reuses the memory that the previous one has freed.
 
-/// The point of a hash, as a fraction of 64 bits. A larger hash has a larger point (or the same).
+/// The point of a hash, as a fraction of 64 bits. A larger hash has a larger or equal point.
 ///
-/// For a hash `x` between 0 and 1 it is `x (2 + x) / 3`: near enough to `2^x - 1`, which would be
-/// exact, and with the same slopes at both ends up to a factor of two.
+/// For a hash `x` between 0 and 1 it is `x (2 + x) / 3`: close enough to `2^x - 1`, which would be
+/// exact. Both are twice as steep at 1 as at 0.
 #[inline]
 pub fn point(hash: u64) -> u64 {
     const THIRD: u64 = u64::MAX / 3;
@@ -34,21 +34,21 @@ pub fn point(hash: u64) -> u64 {
     product(hash, 2 * THIRD + product(hash, THIRD))
 }
 
-/// The name of the segment in which a point lies, of `segments` (at least one, less than 2^62).
+/// The name of the segment that contains a point, among `segments` (at least 1, less than 2^62).
 #[inline]
 pub fn name(point: u64, segments: usize) -> u64 {
     let level = segments.ilog2();
     let digits = 1 << 63 | point >> 1;
     let name = digits >> (63 - level);
-    // Smaller names are split already: one digit more.
+    // Segments with smaller names are already split: use one more digit.
     if name < segments as u64 { digits >> (62 - level) } else { name }
 }
 
-/// The place of a segment in the table's list.
+/// The index of a segment in the table's list.
 ///
-/// Of the two parts of a split one, the even one stays in its place and the odd one, `2m + 1`,
-/// comes last, at `m`. So an odd name stands at its half, and an even one where the name stood from
-/// which zeros made it.
+/// When a segment is split, the even half keeps its index and the odd half, `2m + 1`, is appended
+/// at index `m`. So an odd name's index is half the name (rounded down), and an even name's index
+/// is that of the odd name from which appending zeros made it.
 #[inline]
 pub fn place(name: u64) -> usize {
     (name >> name.trailing_zeros() >> 1) as usize
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn segments_are_as_full_as_their_turn_is_near_at_any_number_of_them() {
         for segments in [64, 77, 90, 100, 111, 127, 128] {
-            // The expected share of each segment, in the order of names, to the mean.
+            // The expected share of each segment relative to the mean, in the order of names.
             let mut counts = vec![0.0; segments];
             let samples = 1 << 18;
             for sample in 0..samples {

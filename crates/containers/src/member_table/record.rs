@@ -3,11 +3,11 @@
 //!
 //! HOT PATH: no allocation, no lock, no logging, no system call.
 //!
-//! Layout: a head byte (bit 7: an expiry follows, bit 6: the content is outside, low 6 bits: length
-//! of the key, 63 means that the next byte adds to it), the expiry (8 bytes, ms, little endian) if
-//! any, then either the index of the content outside (4 bytes), or the key and, in tables with
-//! values, one byte of length and the value. So a member without an expiry has no overhead for it,
-//! and a short set member costs one byte over its text.
+//! Layout: a head byte (bit 7: an expiry follows, bit 6: the content is outside, low 6 bits:
+//! length of the key, where 63 means that the next byte is added), the expiry if there is one (8
+//! bytes, ms, little endian), then either the index of the outside content (4 bytes), or the key
+//! and, in tables with values, one length byte and the value. So a member without an expiry has no
+//! overhead for it, and a short set member costs one byte more than its text.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ const EXPIRES: u8 = 0x80;
 const OUTSIDE: u8 = 0x40;
 const LONG: u8 = 0x3F;
 
-/// Longer contents (key and value together) are outside of the segment, in an allocation of their
-/// own.
+/// Longer contents (key plus value, in bytes) are outside of the segment, each in its own
+/// allocation.
 pub const INLINE_MAX: usize = 192;
 
 /// The content of a record, or its location.
@@ -35,21 +35,21 @@ pub enum Content<'a> {
 /// A record, read or about to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a, const VALUES: bool> {
-    /// Time of expiry in ms.
+    /// Expiry in ms, if any.
     pub expire_at: Option<i64>,
     /// Key and value, or their location.
     pub content: Content<'a>,
 }
 
-/// Length of the key that begins right behind this head byte, if one does: the key is short and
-/// inside, and has no expiry.
+/// Length of the key that begins right after this head byte; `None` unless the key is short and
+/// inline and the record has no expiry.
 #[inline]
 pub fn short_key_len(head: u8) -> Option<usize> {
     (head < LONG).then_some(usize::from(head))
 }
 
 impl<'a, const VALUES: bool> Record<'a, VALUES> {
-    /// Reads the record at the start of `bytes`; also gives its size.
+    /// Parses the record at the start of `bytes`; also returns its size in bytes.
     #[inline]
     pub fn read(bytes: &'a [u8]) -> Option<(Record<'a, VALUES>, usize)> {
         let (&head, rest) = bytes.split_first()?;
@@ -84,7 +84,7 @@ impl<'a, const VALUES: bool> Record<'a, VALUES> {
         Some((Record { expire_at, content }, bytes.len() - rest.len()))
     }
 
-    /// The index of a content that is not in the record itself.
+    /// The index of the content if it is outside.
     #[inline]
     pub fn outside_index(&self) -> Option<u32> {
         match self.content {
@@ -93,7 +93,7 @@ impl<'a, const VALUES: bool> Record<'a, VALUES> {
         }
     }
 
-    /// Bytes that the record takes.
+    /// Size of the record in bytes.
     #[inline]
     pub fn size(&self) -> usize {
         let expiry = if self.expire_at.is_some() { 8 } else { 0 };
@@ -107,8 +107,8 @@ impl<'a, const VALUES: bool> Record<'a, VALUES> {
             }
     }
 
-    /// Writes the record to `to`, which is exactly of its size. The content fits [`INLINE_MAX`] or
-    /// is outside.
+    /// Writes the record to `to`, which has exactly its size. The content is at most
+    /// [`INLINE_MAX`] bytes or outside.
     #[inline]
     pub fn write(&self, to: &mut [u8]) {
         let (key, value, mut flags) = match self.content {
@@ -152,8 +152,8 @@ fn read_value<const VALUES: bool>(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(length))
 }
 
-/// Large contents, each in an allocation of its own, found by index. Kept in chunks so that growing
-/// never copies much. Clones share chunks and contents until one of them changes any.
+/// Large contents, each in its own allocation, found by index. Kept in chunks, so that growing
+/// never copies much. Clones share chunks and contents until one of them is changed.
 #[derive(Clone, Default)]
 pub struct Outside {
     chunks: Vec<Arc<Vec<Option<Blob>>>>,
@@ -192,7 +192,7 @@ impl Outside {
         Arc::make_mut(chunk).get_mut(index as usize % CHUNK)
     }
 
-    /// Key and value of a content; empty for an index that was never given.
+    /// Key and value of a content; empty for an index that was never assigned.
     pub fn get(&self, index: u32) -> (&[u8], &[u8]) {
         let place =
             self.chunks.get(index as usize / CHUNK).and_then(|chunk| chunk.get(index as usize % CHUNK));
@@ -204,12 +204,12 @@ impl Outside {
         split.unwrap_or_default()
     }
 
-    /// A second owner of the same contents, for reading.
+    /// A second owner of the same contents, for reading only.
     pub fn cow(&self) -> Outside {
         Outside { chunks: self.chunks.clone(), free: Vec::new(), bytes: self.bytes }
     }
 
-    /// Overwrites an old value of the same length by `value`; false if the lengths differ.
+    /// Overwrites an old value of the same length with `value`; false if the lengths differ.
     pub fn overwrite(&mut self, index: u32, value: &[u8]) -> bool {
         let key_len = self.get(index).0.len();
         let Some(Some(content)) = self.place(index) else { return false };
@@ -223,7 +223,7 @@ impl Outside {
         true
     }
 
-    /// Drops a content; its index may be given again.
+    /// Drops a content; its index may be reused.
     pub fn remove(&mut self, index: u32) {
         if let Some(content) = self.place(index).and_then(Option::take) {
             if !content.is_unique() {
@@ -239,7 +239,7 @@ impl Outside {
         }
     }
 
-    /// Bytes of all contents.
+    /// Total size of all contents in bytes.
     pub fn content_bytes(&self) -> usize {
         self.bytes
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A segment: some dozens of members in one block of memory.
 //!
-//! HOT PATH: no allocation but for growth, no lock, no logging, no system call.
+//! HOT PATH: no allocation except for growth, no lock, no logging, no system call.
 //!
 //! Layout of the block: number of slots (u16), dead bytes (u16), one tag byte per slot, one offset
-//! (u16) per slot, then the records in the order they came. The block's word holds the number of
-//! members and the used bytes of the record room. A tag is 8 bits of the member's hash, so a search
-//! looks at all tags at once and then at about one record. Removing only marks bytes dead; they are
-//! squeezed out when room is needed or when they are too many.
+//! (u16) per slot, then the records in insertion order. The block's word holds the number of
+//! members and the used bytes of the record room. A tag is 8 bits of the member's hash, so a
+//! search scans all tags and then reads about one record. A removal only marks bytes dead; they
+//! are squeezed out when room is needed or when there are too many.
 
 use super::record::{Record, short_key_len};
 use braid_base::prefetch::prefetch;
@@ -17,7 +17,7 @@ use crate::thin_block::{ThinBlock, round_capacity};
 
 const CACHE_LINE: usize = 64;
 const HEADER: usize = 4;
-/// Tag and offset.
+/// Bytes per slot: tag and offset.
 const SLOT: usize = 3;
 const ROOM_MAX: usize = u16::MAX as usize;
 
@@ -32,8 +32,8 @@ impl Default for Segment {
 }
 
 impl Segment {
-    /// An empty segment for `members` of `bytes` together, with the rest of the allocation as spare
-    /// room.
+    /// An empty segment for `members` members of `bytes` bytes in total; the rest of the
+    /// allocation is spare room.
     pub fn with_room(members: usize, bytes: usize) -> Segment {
         let (members, bytes) = (members.min(ROOM_MAX), bytes.min(ROOM_MAX));
         let need = HEADER + SLOT * members + bytes;
@@ -96,7 +96,7 @@ impl Segment {
         self.set_number(2, dead);
     }
 
-    /// Where the records begin.
+    /// Offset of the first record.
     #[inline]
     fn base(&self) -> usize {
         HEADER + SLOT * self.slots()
@@ -106,7 +106,7 @@ impl Segment {
         (self.0.capacity() - self.base()).min(ROOM_MAX)
     }
 
-    /// Bytes of the live records together.
+    /// Total size of the live records in bytes.
     pub fn live_bytes(&self) -> usize {
         self.used() - self.dead()
     }
@@ -127,7 +127,7 @@ impl Segment {
         self.number(HEADER + self.slots() + 2 * slot)
     }
 
-    /// Prefetches the first memory that a search reads: the tags, and most of the offsets.
+    /// Prefetches the memory that a search reads first: the tags, and most of the offsets.
     #[inline]
     pub fn prefetch(&self) {
         let start = self.0.address();
@@ -135,14 +135,14 @@ impl Segment {
         prefetch(start.wrapping_add(CACHE_LINE));
     }
 
-    /// The record in a slot, and its size.
+    /// The record in a slot, and its size in bytes.
     #[inline]
     pub fn record<const VALUES: bool>(&self, slot: usize) -> Option<(Record<'_, VALUES>, usize)> {
         Record::read(self.0.bytes().get(self.base() + self.offset(slot)..)?)
     }
 
-    /// True or false if the first bytes tell whether the record in a slot has `key`: for a short
-    /// key inside the record, without an expiry. `None` otherwise.
+    /// True or false if the first bytes show whether the record in a slot has `key`: for a short
+    /// inline key of a record without an expiry. Otherwise `None`.
     #[inline]
     pub fn has_short_key(&self, slot: usize, key: &[u8]) -> Option<bool> {
         let (&head, rest) = self.0.bytes().get(self.base() + self.offset(slot)..)?.split_first()?;
@@ -150,7 +150,7 @@ impl Segment {
         Some(there == key.len() && rest.get(..there)? == key)
     }
 
-    /// Adds a record. False when the segment cannot hold that much.
+    /// Adds a record. False if the segment cannot hold it.
     #[inline]
     pub fn push<const VALUES: bool>(&mut self, tag: u8, record: &Record<'_, VALUES>) -> bool {
         let size = record.size();
@@ -169,8 +169,8 @@ impl Segment {
         true
     }
 
-    /// Moves everything to a block with room for `members` more of `bytes` together, without dead
-    /// bytes.
+    /// Moves all records to a block with room for `members` more members of `bytes` bytes in
+    /// total, without dead bytes.
     #[cold]
     #[inline(never)]
     fn make_room<const VALUES: bool>(&mut self, members: usize, bytes: usize) -> bool {
@@ -206,7 +206,7 @@ impl Segment {
         }
     }
 
-    /// Takes in all members of `other`. False, and nothing is changed, when they do not fit.
+    /// Adds all members of `other`. False, with nothing changed, if they do not fit.
     pub fn merge<const VALUES: bool>(&mut self, other: &Segment) -> bool {
         if !self.make_room::<VALUES>(other.count(), other.live_bytes()) {
             return false;
@@ -215,7 +215,8 @@ impl Segment {
         true
     }
 
-    /// Distributes the members over two new segments: those for which `goes` is true to the second.
+    /// Distributes the members over two new segments: those for which `goes` is true go to the
+    /// second.
     pub fn split<const VALUES: bool>(
         &self,
         mut goes: impl FnMut(&Record<'_, VALUES>) -> bool,
@@ -242,7 +243,7 @@ impl Segment {
         (first, second)
     }
 
-    /// Adds a record as it is in another segment, where there is room for it.
+    /// Copies a record verbatim from another segment; there must be room for it.
     #[inline]
     fn push_bytes(&mut self, tag: u8, record: &[u8]) {
         let (count, used, slots) = (self.count(), self.used(), self.slots());
@@ -255,7 +256,7 @@ impl Segment {
         self.set_word(count + 1, used + record.len());
     }
 
-    /// Removes the record in a slot; the last one takes its slot.
+    /// Removes the record in a slot; the last record takes over its slot.
     pub fn remove<const VALUES: bool>(&mut self, slot: usize) {
         let (count, slots) = (self.count(), self.slots());
         let Some((_, size)) = self.record::<VALUES>(slot).filter(|_| slot < count) else { return };
@@ -302,7 +303,7 @@ impl Segment {
         true
     }
 
-    /// Moves to a smaller block when a good part of this one is dead or empty.
+    /// Moves to a smaller block if a large part of this one is dead or empty.
     #[inline]
     fn squeeze<const VALUES: bool>(&mut self) {
         let dead = self.dead();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The segments of a table in order: one list while they are few, otherwise a list of chunks.
+//! The segments of a table in order: a single list while they are few, otherwise a list of chunks.
 //!
 //! HOT PATH: no allocation except for growth, no lock, no logging, no system call.
 //!
 //! Chunks count their owners ([`cow`](crate::cow)), so sharing thousands of segments touches none
-//! of them. A writer that changes a segment of a shared chunk copies the chunk first, whose
-//! segments are then shared one by one, and then the segment.
+//! of them. A writer that changes a segment of a shared chunk first copies the chunk, which shares
+//! its segments one by one, and then copies the segment.
 //!
-//! Invariant: all chunks but the last are full, and none is empty.
+//! Invariant: all chunks except the last are full, and none is empty.
 
 use std::ops::{Index, IndexMut};
 
@@ -17,7 +17,8 @@ use braid_base::alloc::size_class;
 use super::segment::Segment;
 use crate::cow::CowBox;
 
-/// Segments per chunk: copying a chunk takes some microseconds. Up to this many are one list.
+/// Segments per chunk: copying a chunk takes a few microseconds. Up to this many segments form a
+/// single list.
 const CHUNK: usize = 256;
 
 /// Prefetch distance while segments are shared one by one.
@@ -48,7 +49,7 @@ pub(super) enum Segments {
 }
 
 impl Segments {
-    /// One empty segment.
+    /// A list with one empty segment.
     pub fn one() -> Segments {
         Segments::Few(vec![Segment::default()])
     }
@@ -104,7 +105,7 @@ impl Segments {
         }
     }
 
-    /// Frees capacity beyond `len` segments. To be called when their number has halved.
+    /// Frees capacity beyond `len` segments. Call it when the number of segments has halved.
     pub fn shrink_to(&mut self, len: usize) {
         if let Segments::Chunks { chunks, len: now } = self
             && *now <= CHUNK / 2
@@ -147,7 +148,7 @@ impl Segments {
 }
 
 impl Clone for Segments {
-    /// A copy that shares nothing.
+    /// A deep copy, which shares nothing.
     fn clone(&self) -> Segments {
         match self {
             Segments::Few(few) => Segments::Few(few.clone()),

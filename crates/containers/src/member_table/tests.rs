@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Member tables against standard maps.
+//! Member tables compared with standard maps.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -38,8 +38,8 @@ fn a_large_table_grows_and_shrinks_with_all_members() {
 
 #[test]
 fn what_segments_leave_behind_as_they_grow_others_take() {
-    // As if the allocator never reused the memory of one size for another: it holds the maximum
-    // that there ever was of each size.
+    // Models an allocator that never reuses the memory of one size class for another: it keeps the
+    // maximum ever used of each class.
     let mut table = Table::<true>::new();
     let mut most: BTreeMap<usize, usize> = BTreeMap::new();
     for number in 0..200_000 {
@@ -209,7 +209,7 @@ enum Change {
     Few(usize),
 }
 
-/// Keys that one change is about.
+/// Number of keys per change.
 const MANY: usize = if cfg!(miri) { 60 } else { 300 };
 
 fn change() -> impl Strategy<Value = Change> {
@@ -226,7 +226,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Keys of all lengths, some too long to be inside.
+/// Keys of all lengths, some too long to be inline.
 fn odd_key(number: usize) -> Vec<u8> {
     let mut key = vec![b'k'; [3, 10, 62, 63, 64, 130, 250][number % 7]];
     key.extend(number.to_le_bytes());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Units that came together from a peer, in one piece of memory.
+//! Units received together from a peer, stored in one buffer.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -9,20 +9,20 @@ use braid_active::effect::{Effect, Unit};
 use braid_active::wire::{DecodeError, decode};
 use braid_active::write::Write;
 
-/// See the module.
+/// Units received together, in order.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// Those of all units, one after another.
+    /// The encoded units, concatenated.
     bytes: Vec<u8>,
     units: Vec<Received>,
 }
 
-/// Where a unit is in its batch, and what it is.
+/// A unit's range in its batch, and its decoded form.
 pub(crate) struct Received {
     range: Range<usize>,
-    /// Of a plain write.
+    /// Set for a plain write.
     write: Option<Write>,
-    /// Of what is none, or turned out to need all of it.
+    /// Set for any other unit, and for a plain write once it has been decoded in full.
     whole: OnceCell<Box<Unit>>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct BatchUnit<'b> {
 }
 
 impl Batch {
-    /// Adds a unit, and answers the last of the databases that it is about.
+    /// Adds a unit and returns the highest database number it refers to.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Option<u32>, DecodeError> {
         let start = self.bytes.len();
         let (write, mut whole) = (Write::read(bytes), OnceCell::new());
@@ -56,7 +56,7 @@ impl Batch {
         self.units.len()
     }
 
-    /// Bytes of the units.
+    /// Total bytes of the encoded units.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -72,12 +72,12 @@ impl Batch {
 }
 
 impl<'b> BatchUnit<'b> {
-    /// What it is, if it is a plain write.
+    /// The plain write, if the unit is one.
     pub fn write(&self) -> Option<&'b Write> {
         self.received.write.as_ref()
     }
 
-    /// All of it.
+    /// The fully decoded unit.
     pub fn whole(&self) -> Result<&'b Unit, DecodeError> {
         if let Some(unit) = self.received.whole.get() {
             return Ok(unit);
@@ -90,7 +90,7 @@ impl<'b> BatchUnit<'b> {
         self.write().map(Write::stamp).or_else(|| Some(self.received.whole.get()?.first))
     }
 
-    /// The first key that it is about, if it is one.
+    /// The key of the unit's first effect, if that effect has a key.
     pub fn key(&self) -> Option<(u32, &'b [u8])> {
         match self.write() {
             Some(write) => Some((write.database(), write.name(self.bytes))),

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Vectors and tables of them as text, as they stand in ACTIVE PULL: `start-last,start-last` in
-//! hexadecimal words, and `region=vector;region=vector`. Empty texts are empty.
+//! Text encoding of vectors and tables of vectors, as used in ACTIVE PULL:
+//! `start-last,start-last` in hexadecimal words, and `region=vector;region=vector`. An empty
+//! vector or table is an empty text.
 
 use std::collections::BTreeMap;
 
 use braid_active::vector::Run;
 use braid_active::{Region, Stamp, Vector};
 
-/// Runs that are believed.
+/// Maximum number of runs accepted in one vector.
 const RUNS_MAX: usize = 100_000;
 
-/// A vector as text.
+/// Encodes a vector.
 pub(super) fn vector_text(vector: &Vector) -> String {
     let runs = vector.runs().iter();
     runs.map(|run| format!("{:x}-{:x}", run.start.word(), run.last.word())).collect::<Vec<_>>().join(",")
 }
 
-/// The vector that a text stands for, if it is one.
+/// Parses a vector; `None` if the text is invalid.
 pub(super) fn parse_vector(text: &str) -> Option<Vector> {
     let mut vector = Vector::default();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -34,13 +35,13 @@ fn stamp(text: &str) -> Option<Stamp> {
     u64::from_str_radix(text, 16).ok().and_then(Stamp::from_word)
 }
 
-/// What regions have on disk, as text.
+/// Encodes the table of the regions' on-disk vectors.
 pub(super) fn table_text(table: &BTreeMap<Region, Vector>) -> String {
     let lines = table.iter().map(|(region, vector)| format!("{}={}", region.number(), vector_text(vector)));
     lines.collect::<Vec<_>>().join(";")
 }
 
-/// The table that a text stands for, if it is one.
+/// Parses a table; `None` if the text is invalid.
 pub(super) fn parse_table(text: &str) -> Option<BTreeMap<Region, Vector>> {
     let parts = text.split(';').filter(|part| !part.is_empty());
     parts
@@ -51,12 +52,12 @@ pub(super) fn parse_table(text: &str) -> Option<BTreeMap<Region, Vector>> {
         .collect()
 }
 
-/// Regions and identities as text.
+/// Encodes members: regions and their identities.
 pub(super) fn members_text(members: &BTreeMap<u8, String>) -> String {
     members.iter().map(|(region, identity)| format!("{region}={identity}")).collect::<Vec<_>>().join(";")
 }
 
-/// The members that a text names, if it is such a text.
+/// Parses members; `None` if the text is invalid.
 pub(super) fn parse_members(text: &str) -> Option<BTreeMap<u8, String>> {
     let parts = text.split(';').filter(|part| !part.is_empty());
     parts
@@ -68,7 +69,7 @@ pub(super) fn parse_members(text: &str) -> Option<BTreeMap<u8, String>> {
         .collect()
 }
 
-/// Whether a text can be a server's identity.
+/// True if the text has the form of a server's identity.
 pub(super) fn is_identity(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Full copies for peers, a part at a time ([`super::serve::copy`]). The thread makes a copy as
-//! fast as the peer takes it, so that no more of it is in memory than is sent at once.
+//! Full copies for peers, sent in parts ([`super::serve::copy`]). The thread produces a copy as
+//! fast as the peer takes it, so at most one part of it is in memory.
 
 use std::time::{Duration, Instant};
 
 use super::outbox::Answers;
 
-/// Bytes that are sent at once, about.
+/// Approximate bytes per part.
 const AT_ONCE: usize = 4 << 20;
-/// A peer that asks for nothing for so long has given up.
+/// A peer that asks for nothing for this long is taken to have given up.
 const GIVEN_UP: Duration = Duration::from_secs(60);
 
-/// A client that wants a copy.
+/// A client that requests a full copy.
 pub(crate) struct Taker {
     pub client: u64,
     pub answer: Box<dyn Answers>,
 }
 
 impl Taker {
-    /// Its copy has come to nothing.
+    /// Tells the client that its copy has failed.
     pub fn refuse(self) {
         answer(self.answer, -1, &[]);
     }
 }
 
-/// A copy that has begun.
+/// A copy in progress.
 pub(super) struct Copy {
     client: u64,
-    /// Until the client is answered.
+    /// `None` once the client has been answered.
     answer: Option<Box<dyn Answers>>,
     answered: Instant,
-    /// It has got something.
+    /// The client has received at least one part.
     has_begun: bool,
     pieces: Vec<Vec<u8>>,
     bytes: usize,
@@ -48,7 +48,7 @@ impl Copy {
         }
     }
 
-    /// The client asks for more.
+    /// Continues the copy with the client's next request; another client's request is refused.
     pub fn go_on(&mut self, taker: Taker) {
         match taker.client == self.client {
             true => self.answer = Some(taker.answer),
@@ -56,7 +56,7 @@ impl Copy {
         }
     }
 
-    /// Nobody takes it any more.
+    /// True if the client has left or stopped asking.
     pub fn is_given_up(&self, is_connected: impl FnOnce(u64) -> bool) -> bool {
         match &self.answer {
             Some(answer) => !answer.is_wanted(),
@@ -64,18 +64,19 @@ impl Copy {
         }
     }
 
-    /// Whether so much has been made that it has to be taken first.
+    /// True if the next part is complete and must be sent before more is produced.
     pub fn is_full(&self) -> bool {
         self.bytes >= AT_ONCE
     }
 
-    /// Adds what has been made.
+    /// Adds produced bytes to the next part.
     pub fn push(&mut self, piece: Vec<u8>) {
         self.bytes += piece.len();
         self.pieces.push(piece);
     }
 
-    /// Sends what has been made, if the client waits for it. `is_whole`: it is the rest.
+    /// Sends the next part if the client waits for it, and returns whether it did. `is_whole`:
+    /// this is the last part.
     pub fn send(&mut self, is_whole: bool) -> bool {
         let Some(waits) = self.answer.take() else { return false };
         answer(waits, i64::from(!is_whole), &std::mem::take(&mut self.pieces));
@@ -83,7 +84,8 @@ impl Copy {
         true
     }
 
-    /// The copy has come to nothing. If the client has got nothing of it, it still wants another.
+    /// Aborts the copy. Returns the waiting client if it has received no part yet: it can still
+    /// be given another copy.
     pub fn end(self) -> Option<Taker> {
         let answer = self.answer.filter(|answer| answer.is_wanted())?;
         let taker = Taker { client: self.client, answer };
@@ -95,8 +97,8 @@ impl Copy {
     }
 }
 
-/// Answers with what follows, and pieces: 1 if there is more, 0 if not, -1 if it has come to
-/// nothing.
+/// Answers with `follows` (1: more parts follow, 0: this is the last one, -1: the copy has
+/// failed) and the pieces.
 fn answer(answer: Box<dyn Answers>, follows: i64, pieces: &[Vec<u8>]) {
     let mut reply = answer.buffer();
     reply.array(1 + pieces.len());

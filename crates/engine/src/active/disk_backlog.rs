@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The backlog on disk: peers that lack more than the backlog in memory has are sent units from the
-//! logs, which are kept for that (`active-backlog-disk-size`). The active-active thread says which
-//! logs there are; background threads read them, so that neither it nor a loop waits for a disk.
+//! The backlog on disk: peers that lack more than the in-memory backlog holds are sent units from
+//! the logs, which are kept for this purpose (`active-backlog-disk-size`). The active-active
+//! thread maintains the list of logs; background threads read them, so neither that thread nor a
+//! loop waits for a disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,23 +13,25 @@ use braid_persistence::active::LogReader;
 
 use super::question::Question;
 
-/// A full copy that has less than a part of the bytes, but for so many, is sent instead.
+/// A full copy is sent instead of log units if it takes less than one `COPY_PARTS`th of their
+/// bytes; a copy counts as at least [`COPY_MIN`] bytes.
 const COPY_PARTS: u64 = 4;
 const COPY_MIN: u64 = 64 << 20;
 
-/// See the module.
+/// The logs that peers can be served from, and the limits for doing so.
 #[derive(Default)]
 pub(crate) struct DiskBacklog {
     pub folder: PathBuf,
     pub logs: Logs,
-    /// Whether peers are sent units from there.
+    /// Whether peers are served from the logs.
     pub is_wanted: bool,
-    /// Bytes of a full copy, about.
+    /// Approximate bytes of a full copy.
     pub copy_bytes: u64,
 }
 
 impl DiskBacklog {
-    /// From where a peer is sent what it lacks; nothing if it is to take a full copy.
+    /// The cursor from which a peer is sent the units it lacks; `None` if it should take a full
+    /// copy.
     pub(super) fn place_for(&self, question: &Question) -> Option<Cursor> {
         if !self.is_wanted {
             return None;
@@ -41,13 +44,14 @@ impl DiskBacklog {
         (self.logs.bytes_from(cursor) <= most).then_some(cursor)
     }
 
-    /// Bytes of all logs.
+    /// Total bytes of all logs.
     pub fn bytes(&self) -> u64 {
         self.logs.iter().map(|log| log.bytes).sum()
     }
 }
 
-/// Units from a cursor on that a peer lacks, as many as it wants, and where it goes on.
+/// Reads the units that a peer lacks from a cursor on, up to the size it asked for, and returns
+/// them with the cursor to continue from.
 pub(super) fn read(folder: &Path, from: Cursor, question: &Question) -> io::Result<(Vec<Vec<u8>>, Cursor)> {
     let mut reader = LogReader::open(folder, from.number, from.offset)?;
     let (mut units, mut bytes, mut next) = (Vec::new(), 0, from);
@@ -135,7 +139,7 @@ mod tests {
                 assert!(got == all[has as usize..], "{has} of 300, {bytes_max} bytes at once");
             }
         }
-        // The first log is gone; a copy is much less; nothing is wanted.
+        // The first log is gone; a copy is much smaller; the disk backlog is off.
         disk.logs.drop_before(1);
         assert_eq!(disk.place_for(&question(99, 1)), None);
         assert!(disk.place_for(&question(100, 1)).is_some());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a server in active mode begins with: its files, or nothing.
+//! Startup of a server in active mode: loads its files, or begins with none.
 //!
-//! After a good end the state is everything. After a crash the log follows it, with copies of peers
-//! where they were merged, and a new run begins above the ceiling, which is on disk before stamps
-//! below it are given: so no stamp is given twice.
+//! After a clean shutdown the state file is complete. After a crash the log continues it, with
+//! full copies of peers at the points where they were merged. The new run begins above the
+//! ceiling, which is on disk before any stamp below it is issued, so no stamp is issued twice.
 
 use braid_active::backlog::Backlog;
 use braid_active::logs::Logs;
@@ -16,28 +16,28 @@ use braid_persistence::active::{ActiveFiles, ActiveManifest, Logged, StateFile};
 
 use super::codec::parse_vector;
 
-/// How long a ceiling lets the server give stamps.
+/// How far ahead, in ms, a ceiling allows the server to issue stamps.
 pub(super) const CEILING_MS: u64 = 60_000;
 
-/// What the thread starts with.
+/// The thread's initial data.
 pub(super) struct Begin {
     pub files: ActiveFiles,
     pub manifest: ActiveManifest,
     pub replica: Replica,
     pub backlog: Backlog,
-    /// Logs from which peers can be sent units.
+    /// Logs that peers can be sent units from.
     pub logs: Logs,
-    /// There were files: the shadow is what counts, not the keyspace.
+    /// Files existed: the shadow is authoritative, not the keyspace.
     pub is_known: bool,
 }
 
-/// A region's number that is free.
+/// Chooses a free region number for an identity; `None` if all are taken.
 pub(super) fn free_region(taken: u64, identity: &str) -> Option<u8> {
     let first = identity.bytes().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     (0..64).map(|step| ((first + step) % 64) as u8).find(|number| taken >> number & 1 == 0)
 }
 
-/// Settings of a replica.
+/// The replica's settings, from the configuration and the manifest.
 pub(super) fn settings(config: &Config, manifest: &ActiveManifest) -> Result<Settings, String> {
     let region = Region::new(manifest.region).ok_or("active.manifest names no region")?;
     let members = manifest.members.iter().fold(1 << manifest.region, |all, (number, _)| all | 1 << number);
@@ -45,7 +45,7 @@ pub(super) fn settings(config: &Config, manifest: &ActiveManifest) -> Result<Set
     Ok(Settings { region, members, ahead_ms_max, rules: Default::default() })
 }
 
-/// Reads the files of the present folder. An error says why the server cannot start.
+/// Reads the files of the current folder. An error says why the server cannot start.
 pub(super) fn begin(config: &Config) -> Result<Begin, String> {
     let told = |error: std::io::Error| format!("active-active replication: {error}");
     let folder = std::env::current_dir().map_err(told)?;
@@ -56,8 +56,8 @@ pub(super) fn begin(config: &Config) -> Result<Begin, String> {
         Some(manifest) => {
             if let Some(wanted) = wanted.filter(|wanted| *wanted != manifest.region) {
                 return Err(format!(
-                    "active-region is {wanted}, but the files in this folder are those of region {}: \
-                     a region keeps its number. Remove active.* to begin as a new region",
+                    "active-region is {wanted}, but the files in this directory belong to region {}: a \
+                     region's number cannot change. Remove active.* to start as a new region",
                     manifest.region
                 ));
             }
@@ -84,7 +84,7 @@ fn begin_anew(config: &Config, mut files: ActiveFiles, wanted: Option<u8>) -> Re
     Ok(Begin { files, manifest, replica, backlog: Backlog::default(), logs, is_known: false })
 }
 
-/// Writes a replica's state without anything between, and answers how many bytes it has.
+/// Writes a replica's state in one go and returns its size in bytes.
 pub(super) fn write_state(replica: &mut Replica, mut file: StateFile) -> std::io::Result<u64> {
     let mut saver = Saver::begin(replica);
     loop {
@@ -94,13 +94,13 @@ pub(super) fn write_state(replica: &mut Replica, mut file: StateFile) -> std::io
                 file.write(&bytes)?;
                 return file.finish();
             }
-            Piece::Lost => return Err(std::io::Error::other("something has come between")),
+            Piece::Lost => return Err(std::io::Error::other("the state changed while it was being written")),
         }
     }
 }
 
 fn load_state(bytes: Option<Vec<u8>>) -> Result<State, String> {
-    let Some(bytes) = bytes else { return Err("the file with the state is missing".into()) };
+    let Some(bytes) = bytes else { return Err("the state file is missing".into()) };
     let mut loader = Loader::new();
     loader.feed(&mut &bytes[..]).map_err(|error| error.to_string())?;
     loader.finish().map_err(|error| error.to_string())
@@ -113,7 +113,7 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
     let region = settings.region;
     let state = load_state(files.state(manifest.generation).map_err(told)?)?;
     if let Some(last) = state.last_database().filter(|last| *last >= config.databases()) {
-        return Err(format!("there are keys in database {last}, see 'databases'"));
+        return Err(format!("database {last} has keys: raise 'databases' above it"));
     }
     let mut backlog = Backlog::new(state.vector.clone());
     let mut logs = kept_logs(&mut files, &manifest);
@@ -127,13 +127,13 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
     };
     let torn = files.resume_logs(manifest.generation, visit).map_err(told)?;
     if torn > 0 {
-        log::warn!("Active-active: {torn} bytes of torn records were cut off the logs' ends");
+        log::warn!("Active-active: {torn} bytes of torn records were truncated from the logs");
     }
     let last = Stamp::from_word(manifest.ceiling).ok_or("active.manifest has no ceiling")?;
     let is_good = manifest.clean && entries.is_empty();
     let latest = state.vector.latest().max(last);
     let ceiling = ceiling_after(latest, region, now_ms, CEILING_MS);
-    // From here on the process has not ended in good order, until it says so.
+    // From here on the run counts as crashed until a clean shutdown is recorded.
     (manifest.clean, manifest.ceiling) = (false, ceiling.word());
     files.store(&manifest).map_err(told)?;
     let mut replica = if is_good {
@@ -161,13 +161,14 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
     logs.set_len_of(|number| files.len_of(number));
     if !is_good {
         log::warn!(
-            "Active-active: the server did not end in good order; {count} units and copies came from the log"
+            "Active-active: the server was not shut down cleanly; {count} units and copies were replayed \
+             from the log"
         );
     }
     Ok(Begin { files, manifest, replica, backlog, logs, is_known: true })
 }
 
-/// The logs before the generation's that the manifest names, and that are there.
+/// The logs older than this generation's that the manifest names and that still exist.
 fn kept_logs(files: &mut ActiveFiles, manifest: &ActiveManifest) -> Logs {
     let generation = manifest.generation;
     let named = manifest.kept_logs.first().map_or(generation, |(number, _)| (*number).min(generation));
@@ -182,11 +183,11 @@ fn kept_logs(files: &mut ActiveFiles, manifest: &ActiveManifest) -> Logs {
     logs
 }
 
-/// What was done after the state was saved.
+/// A log entry after the saved state.
 enum Entry {
     Unit(Box<[u8]>),
     Copy(Vec<u8>),
-    /// Another log begins.
+    /// Another log file begins.
     Log(u64),
 }
 
@@ -200,13 +201,13 @@ fn redo(
         Entry::Log(number) => logs.push(number, replica.vector().clone()),
         Entry::Unit(bytes) => {
             let unit = wire::decode(&bytes).map_err(|error| format!("the log cannot be read: {error}"))?;
-            // A clock that was set back since is no reason to lose what was logged.
+            // A clock set back since then is no reason to lose logged units.
             let now_ms = now_ms.max(unit.last().unix_ms());
             match replica.apply(now_ms, &unit) {
                 Ok(braid_active::Applied::Now) => backlog.push(unit.first, replica.vector(), &bytes),
                 Ok(braid_active::Applied::Known) => {}
-                Ok(early) => log::warn!("Active-active: a unit of the log is left out, it is {early:?}"),
-                Err(error) => log::warn!("Active-active: a unit of the log is left out: {error}"),
+                Ok(early) => log::warn!("Active-active: a unit of the log was skipped: {early:?}"),
+                Err(error) => log::warn!("Active-active: a unit of the log was skipped: {error}"),
             }
         }
         Entry::Copy(bytes) => {
@@ -218,7 +219,7 @@ fn redo(
                     backlog.merges(&copy.vector, &applied);
                     logs.clear();
                 }
-                Err(error) => log::warn!("Active-active: a full copy of a peer is left out: {error}"),
+                Err(error) => log::warn!("Active-active: a peer's full copy was skipped: {error}"),
             }
         }
     }

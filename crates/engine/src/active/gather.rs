@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How long units are gathered before they go on: from the journal to the log and to peers, and
-//! from a peer to here.
+//! How long units are gathered before they are passed on: from the journal to the log and to
+//! peers, and from a peer to this server.
 //!
-//! Each turn wakes threads, writes a file and stops a world, whatever it brings. So while much is
-//! written turns are rarer than while little is, up to the point where there is enough to do in
-//! each. What is gathered is late by as much.
+//! Each turn wakes threads, writes a file and stops the world, however little it carries. So
+//! turns become rarer as the write rate rises, up to the point where each turn has enough to do.
+//! Gathering adds the same amount of latency.
 
 use std::time::{Duration, Instant};
 
-/// Between the begins of two turns, at least and at most.
+/// Minimum and maximum time between the starts of two turns.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(4);
-/// Units in [`SHORTEST`] that are so few that a turn for them costs a server next to nothing.
+/// Units per [`SHORTEST`] below which a turn for them costs the server next to nothing.
 const FEW: f64 = 8.0;
-/// Units beside which what the turn itself takes hardly counts.
+/// Units per turn above which the fixed cost of the turn hardly matters.
 const ENOUGH: f64 = 256.0;
-/// The part of `active-lag-max` that may be spent so.
+/// The fraction of `active-lag-max` that gathering may use.
 const PART_OF_LAG: u32 = 5;
 
 /// A turn of a thread.
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
     began: Instant,
-    /// From the begin of the one before.
+    /// Time since the previous turn began.
     after: Duration,
 }
 
@@ -31,20 +31,20 @@ impl Turn {
         Turn { began: Instant::now(), after: Duration::ZERO }
     }
 
-    /// The next one, which begins now.
+    /// The next turn, starting now.
     pub fn next(self) -> Turn {
         let began = Instant::now();
         Turn { began, after: began.saturating_duration_since(self.began) }
     }
 
-    /// How long the thread rests after this turn, which had so many units. `lag_max_ms`: of
-    /// `active-lag-max`; 0: no bound.
+    /// How long the thread rests after this turn, which handled `units` units. `lag_max_ms`: the
+    /// value of `active-lag-max`; 0 means no limit.
     pub fn rest(self, units: usize, lag_max_ms: u64) -> Duration {
         gather_time(units, self.after, lag_max_ms).saturating_sub(self.began.elapsed())
     }
 }
 
-/// The time from the begin of a turn to that of the next one, if `units` have come in `time`.
+/// The time from the start of a turn to the start of the next, if `units` arrived in `time`.
 fn gather_time(units: usize, time: Duration, lag_max_ms: u64) -> Duration {
     let in_shortest = units as f64 * SHORTEST.as_secs_f64() / time.max(SHORTEST).as_secs_f64();
     if in_shortest < FEW {
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!([80, 500, 850].map(|units| ms(units, 20)), [4, 4, 3]);
         assert_eq!([1280, 2560, 10_000].map(|units| ms(units, 20)), [2, 1, 1]);
         assert_eq!([0, 5, 10, 1000].map(|lag_max_ms| ms(500, lag_max_ms)), [4, 1, 2, 4]);
-        // They have come at once.
+        // All of them arrived at the same moment.
         assert_eq!(gather_time(1, Duration::ZERO, 20), SHORTEST);
         assert_eq!(gather_time(1000, Duration::ZERO, 20), SHORTEST);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Keys of the keyspace as the requests that write them, and what they show.
+//! Keys of the keyspace as the requests that write them, and the values these requests produce.
 //!
-//! Some commands are journalled in forms from which no effects follow (RENAME, the STORE commands,
-//! RESTORE ...). For these, what the keyspace has now is written to the shadow: their keys are
-//! compared, and elements that differ are written, as one unit.
+//! Some commands are journalled in forms from which no effects follow (RENAME, the STORE
+//! commands, RESTORE ...). For these, the keyspace's current content is written to the shadow:
+//! the keys are compared, and the elements that differ are written as one unit.
 
 use braid_active::replica::{Replica, Settings, State};
 use braid_active::translate::{Request, Values, shown, translate};
@@ -20,7 +20,7 @@ pub(super) type KeyName = (u32, Box<[u8]>);
 /// A request with its arguments.
 pub(super) type Words = Vec<Vec<u8>>;
 
-/// The requests that write a key as it is; none if it is not there. The world is stopped.
+/// The requests that write a key as it is; empty if the key does not exist. The world is stopped.
 pub(super) fn requests_of(txn: &mut Txn<'_>, (db, key): &KeyName) -> Vec<Words> {
     txn.set_db(*db);
     let hash = txn.keyspace().hash(key);
@@ -28,12 +28,12 @@ pub(super) fn requests_of(txn: &mut Txn<'_>, (db, key): &KeyName) -> Vec<Words> 
     let mut bytes = Vec::new();
     txn.with_keys(&keys, |txn| {
         if let Some(entry) = txn.peek(key) {
-            // Memory takes everything.
+            // Writing to memory cannot fail.
             let _ = push_key(&mut bytes, key, entry.value(), entry.expiry());
         }
     });
     let mut units = Units::default();
-    // What was encoded here can be read.
+    // Bytes encoded here can be parsed.
     let _ = units.parse(&bytes);
     let words =
         |request: &StreamRequest| -> Words { units.args(request, &bytes).map(<[u8]>::to_vec).collect() };
@@ -50,7 +50,8 @@ pub(super) fn all_keys(txn: &mut Txn<'_>) -> Vec<KeyName> {
     names
 }
 
-/// What requests make of a key, by a replica of their own; nothing if that cannot be told.
+/// The value that requests give a key, computed in a scratch replica; `None` if that is
+/// impossible.
 pub(super) fn shown_by(
     values: &dyn Values,
     (db, key): &KeyName,

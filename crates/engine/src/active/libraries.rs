@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Function libraries of the shadow and those that this server has.
+//! Function libraries: the shadow's and this server's.
 //!
-//! The shadow may have libraries that do not fit together, as they were loaded at the same time and
-//! have a function of one name. The latest library is taken first, then those that fit, so all
-//! servers choose the same ones, and one that a client of this server has just loaded is there.
+//! The shadow may hold libraries that conflict, if they were loaded concurrently and define a
+//! function of the same name. The latest library is taken first, then each that fits, so all
+//! servers choose the same libraries, and a library just loaded by a client of this server is
+//! among them.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use braid_scripting::function_libraries::Libraries;
 
 use crate::engine::Engine;
 
-/// The code of the libraries that there are, in order.
+/// The code of the given libraries, sorted.
 fn codes<'l>(libraries: impl Iterator<Item = &'l [u8]>) -> Vec<&'l [u8]> {
     let mut codes: Vec<&[u8]> = libraries.collect();
     codes.sort_unstable();
@@ -20,8 +21,8 @@ fn codes<'l>(libraries: impl Iterator<Item = &'l [u8]>) -> Vec<&'l [u8]> {
 }
 
 impl Engine {
-    /// The request that brings this server's libraries to those of the shadow, if they differ. The
-    /// world is stopped, and the worker's slot free.
+    /// The request that makes this server's libraries equal to the shadow's, if they differ. The
+    /// world is stopped, and the worker's slot is free.
     pub(super) fn libraries_request(&self, slot: usize, replica: &Replica) -> Option<Vec<Vec<u8>>> {
         let (wanted, present) = (replica.libraries(), self.scripts.cache.libraries());
         let has = |libraries: &Libraries, codes: &[&[u8]]| {
@@ -33,7 +34,7 @@ impl Engine {
         let fitting = self.scripts.with_vms(slot, |vms| {
             let mut fitting = Libraries::default();
             for code in &wanted {
-                // On a copy: what does not fit leaves nothing.
+                // On a copy, so that a library that does not fit leaves nothing behind.
                 let mut next = fitting.clone();
                 match next.prepare(code, false, |code| vms.read_library(&self.config, code, None)) {
                     Ok(library) => {
@@ -41,7 +42,7 @@ impl Engine {
                         fitting = next;
                     }
                     Err(error) => log::warn!(
-                        "Active-active: a library stays hidden behind one loaded later: {}",
+                        "Active-active: a library stays hidden by one loaded later: {}",
                         String::from_utf8_lossy(&error)
                     ),
                 }
@@ -57,7 +58,7 @@ impl Engine {
         Some(words.iter().map(|word| word.to_vec()).collect())
     }
 
-    /// Libraries of this server that the shadow does not have.
+    /// This server's libraries that the shadow lacks.
     pub(super) fn libraries_beside(&self, replica: &Replica) -> Vec<(Name, Bytes)> {
         let known = replica.libraries();
         let present: Arc<Libraries> = self.scripts.cache.libraries();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The thread of the link to a peer: connects, introduces this server, and asks for what it lacks,
-//! again and again. What comes is handed to the active-active thread; the next question waits until
-//! that has applied it.
+//! The thread of the link to a peer: it connects, introduces this server, and repeatedly pulls
+//! the units this server lacks. Received units are handed to the active-active thread; the next
+//! pull waits until they have been applied.
 //!
-//! Nothing that a peer sends is believed before it has been decoded and checked. What is wrong ends
-//! the connection with a line in the log; the next attempt comes later each time.
+//! No data of a peer is trusted before it has been decoded and checked. Invalid data ends the
+//! connection with a line in the log; each further attempt is delayed longer.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -27,25 +27,25 @@ use super::gather::Turn;
 use super::state::{Active, Merged, Order, PROTOCOL, PeerLink};
 use crate::engine::Engine;
 
-/// How long a read waits, so that the thread looks around now and then.
+/// Read timeout, so that the thread checks for shutdown and removal of the peer.
 const TICK: Duration = Duration::from_millis(100);
-/// Between two attempts: at first, and at most.
+/// Minimum and maximum delay between two attempts.
 const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(5);
-/// How long a peer keeps a question when it has nothing.
+/// How long a peer holds a pull when it has no units, in ms.
 const WAIT_MS: i64 = 1000;
-/// Bytes of units that are asked for at once: as many as are applied in this time, since nothing is
-/// asked meanwhile, within these bounds.
+/// Bytes of units requested per pull: as many as are applied in this time, since no pull is in
+/// flight meanwhile, within these bounds.
 const APPLY: Duration = Duration::from_millis(10);
 const BYTES_MIN: usize = 64 << 10;
 const BYTES_MAX: usize = 1 << 20;
-/// Parts of an answer to PULL before the units.
+/// Number of parts before the units in a reply to PULL.
 const BEFORE_UNITS: usize = 5;
-/// Longest text or piece that is believed.
+/// Longest text or piece accepted, in bytes.
 const BULK_MAX: usize = 1 << 30;
 const DURING: &str = "talking to an active-active peer";
 
-/// Starts the thread.
+/// Starts the link's thread.
 pub(super) fn start(engine: &Engine, peer: &Arc<PeerLink>) -> std::io::Result<()> {
     let (engine, peer) = (engine.this.clone(), Arc::clone(peer));
     let run = move || {
@@ -97,7 +97,7 @@ fn describe(error: &LinkError) -> String {
         LinkError::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
             "the connection was lost".into()
         }
-        LinkError::Protocol(what) => format!("what it sends makes no sense: {what}"),
+        LinkError::Protocol(what) => format!("protocol error: {what}"),
         other => other.to_string(),
     }
 }
@@ -110,7 +110,7 @@ struct Link<'e> {
     engine: &'e Engine,
     active: &'e Active,
     peer: &'e PeerLink,
-    /// Bytes of units that are asked for next, and after which rest.
+    /// Bytes of units to request next, and the rest before that.
     bytes: Cell<usize>,
     turn: Cell<Turn>,
     rest: Cell<Duration>,
@@ -193,12 +193,12 @@ impl Link<'_> {
         let words: Vec<&[u8]> = words.into_iter().filter(|word| !word.is_empty()).collect();
         let line = peer.ask(&words, self, DURING)?;
         match line.strip_prefix('-') {
-            Some(error) => Err(LinkError::Refused(format!("it refuses the password: {error}"))),
+            Some(error) => Err(LinkError::Refused(format!("the peer rejects the password: {error}"))),
             None => Ok(()),
         }
     }
 
-    /// Says who this server is, and learns who the peer is.
+    /// Introduces this server and learns the peer's identity.
     fn introduce(&self, peer: &mut Peer<Outgoing>) -> Result<(), LinkError> {
         let me = self.active.me.lock().clone();
         let numbers =
@@ -207,21 +207,21 @@ impl Link<'_> {
         peer.send(&words.map(str::as_bytes))?;
         let parts = self.reply(peer)?;
         let [version, identity, region, settled, taken] = &parts[..] else {
-            return Err(garbage("a wrong answer to ACTIVE HELLO"));
+            return Err(garbage("invalid reply to ACTIVE HELLO"));
         };
         if version.integer() != Some(PROTOCOL) {
-            return Err(LinkError::Refused("it speaks another version of ACTIVE".into()));
+            return Err(LinkError::Refused("the peer speaks another version of ACTIVE".into()));
         }
         let region = region.integer().and_then(|region| u8::try_from(region).ok()).and_then(Region::new);
         let identity = identity.text().filter(|text| is_identity(text));
         let taken = taken.text().and_then(|text| text.parse::<u64>().ok());
         let (Some(region), Some(identity), Some(taken)) = (region, identity, taken) else {
-            return Err(garbage("a wrong answer to ACTIVE HELLO"));
+            return Err(garbage("invalid reply to ACTIVE HELLO"));
         };
         let is_settled = settled.integer() == Some(1);
         let mine = self.active.me.lock();
         if identity == mine.identity {
-            return Err(LinkError::Refused("it is this server itself".into()));
+            return Err(LinkError::Refused("the address is this server's own".into()));
         }
         let region = region.number();
         if !mine.fits(region, identity) {
@@ -239,17 +239,18 @@ impl Link<'_> {
             let whose =
                 if region == mine.region { "this server's own number" } else { "another server's number" };
             return Err(LinkError::Refused(format!(
-                "it is region {region}, which is {whose}: give each server its own active-region"
+                "the peer is region {region}, which is {whose}: give each server its own active-region"
             )));
         }
-        // It is a member once it has told so itself, by its first answer to PULL.
+        // The peer becomes a member once it identifies itself, with its first PULL here.
         drop(mine);
         let mut told = self.peer.told.lock();
         (told.region, told.identity) = (Some(region), identity.to_owned());
         Ok(())
     }
 
-    /// Asks once for what this server lacks, and has it applied. Where the peer's backlog goes on.
+    /// Pulls once and has the units applied. Returns the position at which the peer's backlog
+    /// continues.
     fn pull(&self, peer: &mut Peer<Outgoing>, position: u64) -> Result<u64, LinkError> {
         let (identity, region) = {
             let me = self.active.me.lock();
@@ -277,11 +278,11 @@ impl Link<'_> {
         let count = self.count(peer)?;
         let parts = (0..count.min(BEFORE_UNITS)).map(|_| self.part(peer)).collect::<Result<Vec<_>, _>>()?;
         let units = self.units(peer, count - parts.len())?;
-        // What a peer sends that is not wanted any more would come as a surprise.
+        // Applying data of a peer that is no longer configured would surprise the operator.
         if self.is_called_off() {
             return Err(LinkError::CalledOff);
         }
-        let wrong = || garbage("a wrong answer to ACTIVE PULL");
+        let wrong = || garbage("invalid reply to ACTIVE PULL");
         let [word, next, on_disk, members, applied] = &parts[..] else { return Err(wrong()) };
         let table = on_disk.text().and_then(parse_table).ok_or_else(wrong)?;
         let members = members.text().and_then(parse_members).ok_or_else(wrong)?;
@@ -306,13 +307,13 @@ impl Link<'_> {
         }
     }
 
-    /// Learns of other regions. One that is known as another server is refused.
+    /// Adds other regions' members. A region known under another identity is refused.
     fn note_members(&self, members: std::collections::BTreeMap<u8, String>) -> Result<(), LinkError> {
         let mut me = self.active.me.lock();
         for (region, identity) in members {
             if !me.fits(region, &identity) {
                 return Err(LinkError::Refused(format!(
-                    "it knows another server as region {region} than this server does: give each its own active-region"
+                    "the peer knows another server as region {region}: give each server its own active-region"
                 )));
             }
             if region != me.region && me.gone >> region & 1 == 0 {
@@ -322,7 +323,7 @@ impl Link<'_> {
         Ok(())
     }
 
-    /// Reads so many units.
+    /// Reads `count` units.
     fn units(&self, peer: &mut Peer<Outgoing>, count: usize) -> Result<Batch, LinkError> {
         let mut batch = Batch::default();
         for _ in 0..count {
@@ -338,7 +339,7 @@ impl Link<'_> {
         let start = Instant::now();
         self.apply(|answer| Order::Units { units, answer })?;
         let took = start.elapsed().max(Duration::from_millis(1)).as_millis() as usize;
-        // A small part says little about how many could have been taken.
+        // A small batch says little about how much could have been taken.
         if bytes >= BYTES_MIN / 2 {
             let fit = bytes * APPLY.as_millis() as usize / took;
             self.bytes.set(fit.clamp(BYTES_MIN, BYTES_MAX));
@@ -348,18 +349,20 @@ impl Link<'_> {
         Ok(())
     }
 
-    /// This server has the databases that the peer has keys in.
+    /// Checks that this server has the peer's databases.
     fn check_database(&self, last: Option<u32>) -> Result<(), LinkError> {
         match last.filter(|last| *last >= self.engine.keyspace.databases()) {
-            Some(last) => Err(LinkError::Refused(format!("it has keys in database {last}, see 'databases'"))),
+            Some(last) => Err(LinkError::Refused(format!(
+                "the peer has keys in database {last}: raise 'databases' above it"
+            ))),
             None => Ok(()),
         }
     }
 
-    /// Takes a full copy, which merges with what is here.
+    /// Takes a full copy and merges it into this server's data.
     fn copy(&self, peer: &mut Peer<Outgoing>) -> Result<(), LinkError> {
         let Some(_copying) = self.active.copying.try_lock() else {
-            // After another one less may be lacking.
+            // The copy just merged may have covered part of what is missing.
             drop(self.active.copying.lock());
             return Ok(());
         };
@@ -371,10 +374,10 @@ impl Link<'_> {
         Ok(())
     }
 
-    /// Reads a full copy, and writes it to disk as well.
+    /// Receives a full copy and writes it to disk as well.
     fn receive_copy(&self, peer: &mut Peer<Outgoing>) -> Result<(State, CopyFile), LinkError> {
         let unwritten =
-            |error: std::io::Error| LinkError::Refused(format!("its full copy cannot be written: {error}"));
+            |error: std::io::Error| LinkError::Refused(format!("the full copy cannot be written: {error}"));
         let mut file =
             std::env::current_dir().and_then(|folder| CopyWriter::begin(&folder)).map_err(unwritten)?;
         let (mut loader, mut is_whole) = (Loader::new(), false);
@@ -383,8 +386,8 @@ impl Link<'_> {
             let mut parts = self.reply(peer)?.into_iter();
             let has_more = match parts.next().and_then(|part| part.integer()) {
                 Some(more @ 0..=1) => more == 1,
-                Some(-1) => return Err(LinkError::Refused("its full copy has come to nothing".into())),
-                _ => return Err(garbage("a wrong answer to ACTIVE COPY")),
+                Some(-1) => return Err(LinkError::Refused("the peer's full copy failed".into())),
+                _ => return Err(garbage("invalid reply to ACTIVE COPY")),
             };
             for part in parts {
                 let Part::Bulk(bytes) = part else { return Err(garbage("a number in a full copy")) };
@@ -400,14 +403,14 @@ impl Link<'_> {
             peer.send(&[b"ACTIVE", b"COPY", b"MORE"])?;
         }
         if !is_whole {
-            return Err(garbage("a full copy that ends too early"));
+            return Err(garbage("a truncated full copy"));
         }
         let state = loader.finish().map_err(|error| garbage(error.to_string()))?;
         self.check_database(state.last_database())?;
         Ok((state, file.finish().map_err(unwritten)?))
     }
 
-    /// Has the thread apply something, and waits until it has.
+    /// Has the thread carry out an order, and waits for the outcome.
     fn apply(
         &self,
         order: impl FnOnce(std::sync::mpsc::SyncSender<Merged>) -> Order,
@@ -428,11 +431,11 @@ impl Link<'_> {
         (0..self.count(peer)?).map(|_| self.part(peer)).collect()
     }
 
-    /// Reads how many parts a reply has.
+    /// Reads the number of parts of a reply.
     fn count(&self, peer: &mut Peer<Outgoing>) -> Result<usize, LinkError> {
         let head = peer.line(self, DURING)?;
         if let Some(error) = head.strip_prefix('-') {
-            return Err(LinkError::Refused(format!("it refuses this server: {error}")));
+            return Err(LinkError::Refused(format!("the peer refuses this server: {error}")));
         }
         let count = head.strip_prefix('*').and_then(|count| count.parse().ok());
         count.ok_or_else(|| garbage("no list"))
@@ -450,7 +453,7 @@ impl Link<'_> {
         Ok(Part::Integer(line[1..].parse().map_err(|_| garbage("no number"))?))
     }
 
-    /// Reads a part that is a text, and has it taken.
+    /// Reads a text part and passes it to `take`.
     fn text<R>(&self, peer: &mut Peer<Outgoing>, take: impl FnOnce(&[u8]) -> R) -> Result<R, LinkError> {
         let (begin, length) = loop {
             match text_head(peer.buffered()) {
@@ -464,7 +467,7 @@ impl Link<'_> {
             peer.fill(self, DURING)?;
         }
         if &peer.buffered()[end..end + 2] != b"\r\n" {
-            return Err(garbage("a text without its end"));
+            return Err(garbage("an unterminated text"));
         }
         let taken = take(&peer.buffered()[begin..end]);
         peer.consume(end + 2);
@@ -472,8 +475,8 @@ impl Link<'_> {
     }
 }
 
-/// Where a text begins whose length stands before it, and its length; nothing if more has to be
-/// read first.
+/// Parses a length-prefixed text's header: where the text begins, and its length. `None` if more
+/// bytes are needed.
 fn text_head(bytes: &[u8]) -> Result<Option<(usize, usize)>, ()> {
     let mut length = 0_usize;
     for (index, byte) in bytes.iter().enumerate() {

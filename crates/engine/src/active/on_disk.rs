@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How far the journal has become units in the log on disk. At the start these files count, so with
-//! `appendfsync always` a reply waits for them as well as for the append-only file.
+//! How far the journal has been turned into units in the log on disk. These files are
+//! authoritative at startup, so with `appendfsync always` a reply waits for them as well as for
+//! the append-only file.
 //!
-//! The thread states how far it is; loops ask it to hurry, and look again when their bells ring.
+//! The thread publishes its progress; loops ask it to hurry and check again when their bells
+//! ring.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -10,16 +12,16 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// How long a thread that has to wait does so before it looks by itself.
+/// Longest wait before a waiting thread checks by itself.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub(crate) struct OnDisk {
-    /// The journal up to here.
+    /// The journal is covered up to here.
     offset: AtomicU64,
-    /// Nothing more can be written at present.
+    /// The log cannot be written at present.
     has_failed: AtomicBool,
-    /// A reply waits, and the thread has not looked since.
+    /// A reply waits, and the thread has not checked since.
     is_asked: AtomicBool,
     changed: Mutex<()>,
     told: Condvar,
@@ -30,7 +32,7 @@ impl OnDisk {
         self.offset.load(Relaxed)
     }
 
-    /// The thread has got so far.
+    /// Records the thread's progress.
     pub(super) fn note(&self, offset: u64) {
         self.has_failed.store(false, Relaxed);
         self.offset.fetch_max(offset, Relaxed);
@@ -44,18 +46,19 @@ impl OnDisk {
         self.told.notify_all();
     }
 
-    /// The thread looks now.
+    /// Clears the question: the thread checks now.
     pub(super) fn take_question(&self) {
         self.is_asked.store(false, Relaxed);
     }
 
-    /// Whether the thread is to be told: it has not been since it looked last.
+    /// Registers a question. True if the thread must be notified, since it has not been since its
+    /// last check.
     pub(super) fn ask(&self) -> bool {
         !self.is_asked.swap(true, Relaxed)
     }
 
-    /// Whether it goes up to an offset; false if nothing can be written, nothing if that has to be
-    /// waited for.
+    /// Whether the log covers the journal up to an offset: `Some(false)` if the log cannot be
+    /// written, `None` if the caller must wait.
     pub(super) fn progress(&self, offset: u64) -> Option<bool> {
         if self.offset() >= offset {
             return Some(true);
@@ -63,7 +66,7 @@ impl OnDisk {
         self.has_failed.load(Relaxed).then_some(false)
     }
 
-    /// Waits a while for [`OnDisk::progress`] to say more.
+    /// Waits up to [`LOOK`] for [`OnDisk::progress`] to have an outcome.
     pub(super) fn wait(&self, offset: u64) {
         let mut changed = self.changed.lock();
         if self.progress(offset).is_none() {

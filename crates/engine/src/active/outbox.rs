@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What peers may take: the backlog of units in the order in which they were applied here, and the
+//! Units for peers: the backlog of units in the order in which they were applied here, and the
 //! peers that wait for more.
 //!
-//! A unit comes in once it is in the log on disk, where peers may take it from when the backlog has
-//! dropped it. Peers tell what they have applied, so nothing is kept of a peer beyond a position
-//! that saves it from looking through the backlog each time. For one that is here, or takes a full
-//! copy, more units are kept than for those that are away, so that it does not need another copy as
-//! soon as it has merged that one.
+//! A unit enters once it is in the log on disk, from which peers can read it after the backlog
+//! has dropped it. Peers state what they have applied, so nothing is kept per peer but a
+//! position, which saves searching the backlog each time. More units are kept for a peer that is
+//! present or takes a full copy than for absent peers, so that it does not need another copy as
+//! soon as it has merged the first.
 
 use std::collections::BTreeMap;
 
@@ -19,40 +19,41 @@ use super::disk_backlog::DiskBacklog;
 use super::question::Question;
 use braid_resp::reply::ReplyBuffer;
 
-/// The right to answer a peer that waits.
+/// The right to answer a waiting peer.
 pub(crate) trait Answers: Send {
-    /// False if the peer has gone.
+    /// False if the peer has disconnected.
     fn is_wanted(&self) -> bool;
-    /// A reply in the peer's protocol.
+    /// An empty reply buffer in the peer's protocol.
     fn buffer(&self) -> ReplyBuffer;
     fn give(self: Box<Self>, reply: ReplyBuffer);
 }
 
-/// A peer that waits for something new.
+/// A peer waiting for new units.
 struct Waiting {
     question: Question,
     answer: Box<dyn Answers>,
     until_ms: i64,
 }
 
-/// How far a peer has got that asks here.
+/// Progress of a peer that pulls from this server.
 #[derive(Clone, Copy, Debug)]
 struct Taker {
-    /// It has applied everything before.
+    /// The peer has applied everything before this position.
     position: u64,
     heard_ms: i64,
-    /// It has kept up since it was away last.
+    /// The peer has kept up since it was last away.
     is_current: bool,
-    /// Until when it may be silent, as it takes a full copy.
+    /// Until when the peer may be silent because it takes a full copy.
     copies_until_ms: i64,
     answered_ms: Option<i64>,
     line: Line,
-    /// It is sent what is on disk, from there on; everything that is in memory comes after that.
+    /// Set while the peer is sent units from disk, from this cursor on; all units in memory come
+    /// after them.
     reads_disk: Option<Cursor>,
 }
 
 impl Taker {
-    /// It asks all the time.
+    /// True if the peer pulls regularly.
     fn asks(&self, now_ms: i64) -> bool {
         now_ms - self.heard_ms < SILENCE_MS
     }
@@ -61,15 +62,14 @@ impl Taker {
         now_ms < self.copies_until_ms
     }
 
-    /// It will go on from its position in memory.
+    /// True if the peer will continue from its position in memory.
     fn is_here(&self, now_ms: i64) -> bool {
         self.reads_disk.is_none() && (self.asks(now_ms) || self.takes_copy(now_ms))
     }
 }
 
-/// How long an answer and the next question take at least: the line's part of a peer's lag, which
-/// nothing that is done here makes shorter. The least of the present stretch of time and of the
-/// last.
+/// The minimum time from an answer to the next question: the network's part of a peer's lag,
+/// which this server cannot reduce. It is the minimum over the current and the previous window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     since_ms: i64,
@@ -77,7 +77,7 @@ struct Line {
     last: Option<u64>,
 }
 
-/// Such a stretch, in ms.
+/// Length of such a window, in ms.
 const STRETCH_MS: i64 = 10_000;
 
 impl Line {
@@ -93,52 +93,52 @@ impl Line {
     }
 }
 
-/// How far a peer is behind this server.
+/// A peer's lag behind this server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Behind {
-    /// Age of the oldest unit that it may lack, in ms; of those in memory if it is sent older ones
-    /// from disk.
+    /// Age of the oldest unit the peer may lack, in ms; of the oldest one in memory if it is sent
+    /// older units from disk.
     pub ms: u64,
-    /// Bytes that it may lack, about.
+    /// Approximate bytes the peer may lack.
     pub bytes: u64,
 }
 
 /// How long a peer may take for a full copy, in ms.
 const COPY_MS: i64 = 600_000;
-/// So many times the bytes that are kept for those that are away are kept for a peer that is here.
+/// A present peer may hold this many times the bytes kept for absent peers.
 const KEPT_FOR_TAKERS: usize = 8;
 
-/// Milliseconds of silence after which a peer is away. One that has nothing to apply asks each
-/// second.
+/// Milliseconds of silence after which a peer counts as away. A peer with nothing to apply asks
+/// every second.
 const SILENCE_MS: i64 = 5000;
 
-/// See the module.
+/// The backlogs, the vectors they belong to, and the peers that pull from this server.
 #[derive(Default)]
 pub(crate) struct Outbox {
     pub backlog: Backlog,
     pub disk: DiskBacklog,
-    /// Everything that was applied and is in the log.
+    /// Everything that has been applied and is in the log.
     pub applied: Vector,
-    /// What regions have on disk, as far as it was heard of; this server's own as well.
+    /// The regions' on-disk vectors as far as known, including this server's own.
     pub on_disk: BTreeMap<Region, Vector>,
-    /// Regions and identities, for peers.
+    /// Regions and identities, sent to peers.
     pub members: BTreeMap<u8, String>,
     waiting: Vec<Waiting>,
     takers: BTreeMap<Region, Taker>,
 }
 
-/// What a peer is sent.
+/// The answer to a pull.
 pub(super) enum Share<'o> {
-    /// Units, and where the peer goes on.
+    /// Units, and the position at which the peer continues.
     Units(Vec<&'o [u8]>, u64),
-    /// Units that are to be read from disk first.
+    /// Units to be read from disk first.
     Disk(Cursor),
-    /// Neither backlog reaches back so far.
+    /// Neither backlog reaches back far enough.
     Copy,
 }
 
 impl Share<'_> {
-    /// How many units are sent, and their bytes.
+    /// The number of units sent, and their bytes.
     pub(super) fn sent(&self) -> (u64, u64) {
         match self {
             Share::Units(units, _) => (units.len() as u64, units.iter().map(|unit| unit.len() as u64).sum()),
@@ -147,21 +147,21 @@ impl Share<'_> {
     }
 }
 
-/// An answer to a peer that has waited.
+/// An answer for a peer that has waited.
 pub(super) struct Ripe {
     pub answer: Box<dyn Answers>,
     pub reply: ReplyBuffer,
-    /// Units in it, and their bytes.
+    /// Number of units in it, and their bytes.
     pub sent: (u64, u64),
 }
 
 impl Outbox {
-    /// What a peer lacks; `None` if that is nothing.
+    /// The units a peer lacks; `None` if it lacks none.
     pub(super) fn share(&self, question: &Question) -> Option<Share<'_>> {
         self.share_of(question, |_| true)
     }
 
-    /// The same of units whose first stamps are asked for.
+    /// [`Outbox::share`], restricted to the units whose first stamps are wanted.
     fn share_of(&self, question: &Question, is_wanted: impl Fn(Stamp) -> bool) -> Option<Share<'_>> {
         let Some(units) = self.backlog.since_position(&question.applied, question.position) else {
             return Some(self.disk.place_for(question).map_or(Share::Copy, Share::Disk));
@@ -178,8 +178,9 @@ impl Outbox {
         (!some.is_empty()).then_some(Share::Units(some, position))
     }
 
-    /// Writes the answer to a peer: how it goes on, what regions have on disk, who they are, what
-    /// this server has applied, and the units. Without any it goes on where it was.
+    /// Writes the answer to a pull: the kind of answer and where the peer continues, the regions'
+    /// on-disk vectors, the members, the vector applied here, and the units. Without units the
+    /// peer continues at `position`.
     pub(super) fn reply(&self, share: Option<&Share<'_>>, position: u64, reply: &mut ReplyBuffer) {
         let (word, units, position) = match share {
             Some(Share::Copy) => ("copy", &[][..], 0),
@@ -197,18 +198,19 @@ impl Outbox {
         }
     }
 
-    /// Has a peer wait until there is something for it, or until a time.
+    /// Makes a peer wait until there are units for it, or until a deadline.
     pub(super) fn wait(&mut self, question: Question, answer: Box<dyn Answers>, until_ms: i64) {
         self.waiting.push(Waiting { question, answer, until_ms });
     }
 
-    /// Whether there is something for a peer that it has not made itself.
+    /// True if there is a unit for the peer that it did not create itself.
     fn has_news(&self, question: &Question) -> bool {
         let units = self.backlog.since_position(&question.applied, question.position);
         units.is_none_or(|mut units| units.any(|(.., first)| !question.is_of_asker(first)))
     }
 
-    /// A peer asks: how far it has got. Without a position it says so by what it has applied.
+    /// Records the progress of a pulling peer. Without a position, its applied vector determines
+    /// it.
     pub(super) fn note_taker(&mut self, question: &Question, now_ms: i64) {
         let lacking = self.backlog.since_position(&question.applied, question.position);
         let reads_disk = if lacking.is_none() { self.disk.place_for(question) } else { None };
@@ -238,26 +240,26 @@ impl Outbox {
         self.takers.insert(question.region, taker);
     }
 
-    /// A peer has been answered.
+    /// Records that a peer has been answered.
     pub(super) fn note_answer(&mut self, region: Region, now_ms: i64) {
         if let Some(taker) = self.takers.get_mut(&region) {
             taker.answered_ms = Some(now_ms);
         }
     }
 
-    /// A peer is told to take a full copy, which will have all that there is now.
+    /// Records that a peer was told to take a full copy, which contains everything present now.
     pub(super) fn note_copy(&mut self, region: Region, now_ms: i64) {
         let end = self.backlog.end();
         if let Some(taker) = self.takers.get_mut(&region) {
             (taker.position, taker.copies_until_ms, taker.reads_disk) = (end, now_ms + COPY_MS, None);
-            // It has to catch up then, for which nobody waits.
+            // It must catch up afterwards; no client waits for that.
             taker.is_current = false;
         }
     }
 
-    /// Drops old units so that the rest takes no more than so many bytes; more of them while peers
-    /// that are here need them. The regions of such peers that will need a full copy all the same,
-    /// if there is no backlog on disk.
+    /// Drops old units so that the rest takes at most `bytes_max` bytes, or more while present
+    /// peers need them. Returns the regions of present peers that will need a full copy
+    /// nonetheless, if there is no backlog on disk.
     pub(super) fn trim(&mut self, bytes_max: usize, now_ms: i64) -> Vec<Region> {
         let begin = self.backlog.begin();
         let here = self.takers.values().filter(|taker| taker.is_here(now_ms));
@@ -271,7 +273,7 @@ impl Outbox {
         self.takers.iter().filter(|(_, taker)| lost(taker)).map(|(region, _)| *region).collect()
     }
 
-    /// How far a peer is behind, unless it is away or has never asked.
+    /// A peer's lag, unless the peer is away or has never asked.
     pub(crate) fn behind(&self, region: Region, now_ms: i64) -> Option<Behind> {
         let taker = self.takers.get(&region).filter(|taker| taker.asks(now_ms))?;
         Some(self.behind_of(taker, now_ms))
@@ -288,19 +290,18 @@ impl Outbox {
         }
     }
 
-    /// How many ms the peer is behind that is so most, beyond what its line takes, of those that
-    /// are here and have kept up with the bound so far: who comes back is not waited for until it
-    /// has caught up.
+    /// The largest lag in ms, beyond the network's part, among present peers that have kept up
+    /// with the bound so far. A returning peer is not waited for until it has caught up.
     pub(super) fn lag_ms(&mut self, bound_ms: u64, now_ms: i64) -> Option<u64> {
         let mut takers = std::mem::take(&mut self.takers);
-        // One that takes its first copy is a member soon.
+        // A peer that takes its first copy will be a member soon.
         takers
             .retain(|region, taker| self.members.contains_key(&region.number()) || taker.takes_copy(now_ms));
         let follows = |taker: &Taker| !taker.takes_copy(now_ms) && taker.reads_disk.is_none();
         let here = takers.values_mut().filter(|taker| taker.asks(now_ms) && follows(taker));
         let lags = here.filter_map(|taker| {
-            // A unit waits for up to two turns of the line: an answer that there is something may
-            // have none with it, and that it has arrived is said by the question after.
+            // A unit takes up to two round trips: the answer that announces news may carry no
+            // unit, and its arrival is confirmed only by the question after it.
             let ms = self.behind_of(taker, now_ms).ms.saturating_sub(2 * taker.line.ms());
             taker.is_current |= ms <= bound_ms;
             taker.is_current.then_some(ms)
@@ -310,8 +311,8 @@ impl Outbox {
         most
     }
 
-    /// What a peer that waits lacks, if all of it was made here (`me`). What others made it may
-    /// have got from them since it has asked.
+    /// The units a waiting peer lacks, if all of them were created here (`me`). The peer may have
+    /// received other regions' units from those regions since it asked.
     fn own_share(&self, question: &Question, me: Option<Region>) -> Option<Share<'_>> {
         let is_wanted = |first: Stamp| !question.is_of_asker(first);
         let mut units = self.backlog.since_position(&question.applied, question.position)?;
@@ -319,9 +320,9 @@ impl Outbox {
         if is_all_own { self.share_of(question, is_wanted) } else { None }
     }
 
-    /// Answers to peers for which there is something, or whose time has come; to be given without
-    /// the outbox's lock. They have what was made here. For what others made a peer asks again at
-    /// once, and says what it has by then.
+    /// Answers for peers that have news or whose wait has ended; to be sent without the outbox's
+    /// lock. They contain units created here. For other regions' units the peer asks again
+    /// immediately and states what it has by then.
     pub(super) fn ripe(&mut self, now_ms: i64, me: Option<Region>) -> Vec<Ripe> {
         let mut ripe = Vec::new();
         let mut index = 0;
@@ -329,7 +330,7 @@ impl Outbox {
             let waiting = &self.waiting[index];
             let is_wanted = waiting.answer.is_wanted();
             if is_wanted && now_ms < waiting.until_ms && !self.has_news(&waiting.question) {
-                // What there is, is known to it: not to be looked through again.
+                // The peer knows all current units; do not search them again.
                 let end = self.backlog.end();
                 let question = &mut self.waiting[index].question;
                 question.position = end;
@@ -353,7 +354,7 @@ impl Outbox {
         ripe
     }
 
-    /// Takes note of what regions say they have on disk. True if that is news.
+    /// Merges the regions' reported on-disk vectors. True if they contain news.
     pub(super) fn note_on_disk(&mut self, table: &BTreeMap<Region, Vector>, me: Option<Region>) -> bool {
         let mut is_news = false;
         for (region, vector) in table {
@@ -381,7 +382,7 @@ mod tests {
         Region::new(number).expect("a region")
     }
 
-    /// A unit of region 1, made at a time.
+    /// Adds a unit of region 1, created at the given time.
     fn push(outbox: &mut Outbox, ms: i64) {
         let stamp = Stamp::at((NOON + ms) as u64, region(1));
         let run = Run { start: Stamp::start(region(1)), last: stamp };
@@ -406,17 +407,17 @@ mod tests {
         let lag = |outbox: &mut Outbox, ms| outbox.lag_ms(100, NOON + ms);
         assert_eq!(lag(&mut outbox, 0), None, "nobody asks");
         push(&mut outbox, 0);
-        // It comes back, and is far behind: no client waits for it.
+        // The peer returns and is far behind: no client waits for it.
         ask(&mut outbox, 0, 1_000);
         assert_eq!(lag(&mut outbox, 1_000), None);
         assert_eq!(outbox.behind(region(2), NOON + 1_000).map(|behind| behind.ms), Some(1_000));
-        // It has caught up, and falls behind again.
+        // It catches up, and falls behind again.
         ask(&mut outbox, 1, 1_000);
         assert_eq!(lag(&mut outbox, 1_010), Some(0));
         push(&mut outbox, 1_010);
         assert_eq!(lag(&mut outbox, 1_500), Some(490));
         assert!(outbox.behind(region(2), NOON + 1_500).is_some_and(|behind| behind.bytes >= 10));
-        // It says nothing any more.
+        // It goes silent.
         assert_eq!(lag(&mut outbox, 1_000 + SILENCE_MS), None);
         assert_eq!(outbox.behind(region(2), NOON + 1_000 + SILENCE_MS), None);
         ask(&mut outbox, 1, 20_000);
@@ -446,7 +447,7 @@ mod tests {
         push_many(&mut outbox, 0, 100);
         let (late, begin) = trim(&mut outbox, 100);
         assert!(late.is_empty() && begin > 50, "nobody is here: {begin}");
-        // It is no member yet, and has nothing.
+        // It is not yet a member and has no data.
         let question = Question {
             applied: Vector::default(),
             position: 0,
@@ -460,7 +461,7 @@ mod tests {
         assert_eq!(outbox.lag_ms(20, NOON + 101), None, "nobody waits for it");
         push_many(&mut outbox, 100, 200);
         assert_eq!(trim(&mut outbox, 9_000), (Vec::new(), 100));
-        // It has merged the copy, and goes on from there.
+        // It has merged the copy and continues from there.
         let question = Question {
             applied: {
                 let mut applied = Vector::default();
@@ -476,16 +477,16 @@ mod tests {
         outbox.note_taker(&question, NOON + 9_000);
         assert!(matches!(outbox.share(&question), Some(Share::Units(units, _)) if units.len() == 100));
         assert_eq!(trim(&mut outbox, 9_001), (Vec::new(), 100));
-        // Not without an end.
+        // There is a limit.
         push_many(&mut outbox, 200, 600);
         let (late, begin) = trim(&mut outbox, 9_002);
         assert!(late == [region(2)] && begin > 200, "{late:?} {begin}");
-        // It has gone.
+        // It has left.
         let (late, after) = trim(&mut outbox, 9_000 + SILENCE_MS);
         assert!(late.is_empty() && after > begin);
     }
 
-    /// Memory is not kept for it, and no client waits for it, however young what is in memory is.
+    /// Such a peer holds no memory and delays no client, however recent the units in memory are.
     #[test]
     fn a_peer_that_is_sent_units_from_disk_is_on_its_way_back() {
         let mut outbox = outbox();
@@ -509,7 +510,7 @@ mod tests {
         assert!(outbox.trim(1_000, NOON + 200).is_empty());
         assert!(outbox.backlog.begin() > 150, "more is kept for it");
         assert_eq!(outbox.lag_ms(1_000, NOON + 200), None);
-        // It goes on, and comes to what is in memory.
+        // It continues and reaches the units in memory.
         question.cursor = Some(Cursor { number: 0, offset: 3_000 });
         assert!(matches!(outbox.share(&question), Some(Share::Disk(from)) if Some(from) == question.cursor));
         let last = Stamp::at((NOON + 190) as u64, region(1));
@@ -517,7 +518,7 @@ mod tests {
         outbox.note_taker(&question, NOON + 201);
         assert!(matches!(outbox.share(&question), Some(Share::Units(units, _)) if units.len() == 9));
         assert_eq!(outbox.lag_ms(1_000, NOON + 201), Some(10));
-        // There is no log any more.
+        // The disk backlog is off.
         outbox.disk.is_wanted = false;
         question.applied = Vector::default();
         assert!(matches!(outbox.share(&question), Some(Share::Copy)));
@@ -537,7 +538,7 @@ mod tests {
         fn give(self: Box<Self>, _: ReplyBuffer) {}
     }
 
-    /// A unit of a region's run that started at a position.
+    /// Adds a unit of a region's run that started at the given position.
     fn push_of(outbox: &mut Outbox, number: u8, start: u64, position: u64) {
         let stamp = |position| Stamp::of(region(number), position).expect("a place");
         let run = Run { start: stamp(start), last: stamp(position) };
@@ -560,10 +561,11 @@ mod tests {
             ripe.first().map(|ripe| ripe.sent)
         };
         assert_eq!(answered(&mut outbox, &[(1, 0, 1), (1, 0, 2)]), Some((2, 20)));
-        // Its own is nothing new, and not sent.
+        // Its own unit is no news and is not sent.
         assert_eq!(answered(&mut outbox, &[(2, 50, 52)]), None);
         assert_eq!(answered(&mut outbox, &[(2, 50, 53), (1, 0, 3)]), Some((1, 10)));
-        // For what others made it asks again; and it may have lost what it made before a crash.
+        // For other regions' units it asks again; and it may have lost its own units from before
+        // a crash.
         assert_eq!(answered(&mut outbox, &[(1, 0, 4), (3, 0, 1)]), Some((0, 0)));
         assert_eq!(answered(&mut outbox, &[(2, 0, 1)]), Some((0, 0)));
     }

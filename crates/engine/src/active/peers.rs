@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The servers that this one asks for what they have: `active-peers`, and REPLICAOF in active mode.
+//! The peers that this server pulls from: `active-peers`, and REPLICAOF in active mode.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -13,19 +13,20 @@ use crate::engine::Engine;
 use crate::replication::FOR_ACTIVE;
 
 impl Engine {
-    /// The number that IDs of streams name, in active mode.
+    /// The region number used in stream IDs, in active mode.
     #[inline]
     pub fn active_region(&self) -> Option<u8> {
         self.active.as_ref().map(|active| active.me.lock().region)
     }
 
-    /// A peer's full copy is being merged. It has been worked out for the replicas that there are.
+    /// True while a peer's full copy is being merged. The copy was computed for the current
+    /// replicas.
     pub fn merges_copy(&self) -> bool {
         self.active.as_ref().is_some_and(|active| active.merges_copy.load(SeqCst))
     }
 
-    /// Has the journal read for active-active replication from the first change on. Nothing has
-    /// been loaded, and no loop runs.
+    /// Starts reading the journal for active-active replication, from the first change on.
+    /// Nothing has been loaded yet, and no loop runs.
     pub(crate) fn begin_active(&self) {
         let Some(active) = &self.active else { return };
         self.keyspace.settings.tells_losses.store(true, Relaxed);
@@ -33,9 +34,9 @@ impl Engine {
         *active.reader.lock() = Some(self.keyspace.journal.reader());
     }
 
-    /// The peers that are configured: `active-peers`, and `replicaof` of the file.
+    /// The configured peers: `active-peers`, and the configuration file's `replicaof`.
     fn wanted_peers(&self) -> Vec<(String, u16)> {
-        // The directive's value was checked when it was set.
+        // The directive was validated when it was set.
         let mut peers = parse_peers(&self.config.active_peers()).unwrap_or_default();
         if let Some(address) = self.config.replicaof() {
             let address = (address.host.clone(), address.port);
@@ -46,7 +47,7 @@ impl Engine {
         peers
     }
 
-    /// Starts links to peers that are new, and ends those to peers that are not wanted any more.
+    /// Starts links to new peers and ends links to removed ones.
     pub(crate) fn apply_peers(&self) -> Result<(), String> {
         parse_peers(&self.config.active_peers())?;
         let Some(active) = &self.active else { return Ok(()) };
@@ -74,13 +75,14 @@ impl Engine {
                 bytes: AtomicU64::new(0),
                 told: Mutex::default(),
             });
-            link::start(self, &peer).map_err(|error| format!("no thread for a peer: {error}"))?;
+            link::start(self, &peer)
+                .map_err(|error| format!("cannot start the thread of a peer: {error}"))?;
             peers.push(peer);
         }
         Ok(())
     }
 
-    /// REPLICAOF in active mode: one more peer with `multi-master`, otherwise the only one.
+    /// REPLICAOF in active mode: adds a peer with `multi-master`, otherwise replaces all peers.
     pub fn add_active_peer(&self, host: &str, port: u16) -> Result<(), String> {
         let mut text = match self.config.multi_master() {
             true => self.config.active_peers().to_string(),
@@ -99,7 +101,7 @@ impl Engine {
         self.set_active_peers(&text)
     }
 
-    /// REPLICAOF NO ONE in active mode: no peers.
+    /// REPLICAOF NO ONE in active mode: removes all peers.
     pub fn remove_active_peers(&self) -> Result<(), String> {
         self.config.assign("replicaof", &["no", "one"])?;
         self.set_active_peers("")

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a peer asks for by ACTIVE PULL: everything that it lacks, and where that may begin.
+//! A peer's request by ACTIVE PULL: the units it lacks, and where to start looking for them.
 
 use braid_active::logs::Cursor;
 use braid_active::{Region, Stamp, Vector};
 
-/// A peer's question.
+/// The request of one ACTIVE PULL.
 pub(super) struct Question {
-    /// What the peer has applied.
+    /// Everything the peer has applied.
     pub applied: Vector,
-    /// Where it goes on in the backlog; 0: anywhere.
+    /// The peer's position in the backlog; 0 if unknown.
     pub position: u64,
-    /// Where it goes on in the backlog on disk.
+    /// The peer's cursor in the backlog on disk.
     pub cursor: Option<Cursor>,
     pub bytes_max: usize,
     /// The peer's own region.
@@ -18,7 +18,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Whether the process that asks has made a unit. Those of an earlier one it may have lost.
+    /// True if the asking process created the unit. It may have lost units of an earlier process.
     pub fn is_of_asker(&self, first: Stamp) -> bool {
         let run = self.applied.newest_run(self.region);
         first.region() == self.region && run.is_none_or(|run| first > run.start)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What INFO shows of active-active replication.
+//! Active-active replication as shown by INFO.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,15 +9,15 @@ use braid_base::clock::unix_ms;
 
 use crate::engine::Engine;
 
-/// A peer.
+/// Status of a peer.
 pub struct PeerReport {
     pub host: String,
     pub port: u16,
     pub is_up: bool,
     pub region: Option<u8>,
-    /// How long the last unit took from its region to here.
+    /// Time from the last unit's creation in its region to its application here, in ms.
     pub lag_ms: u64,
-    /// How far the peer is behind this server, in ms and bytes; nothing if it does not ask here.
+    /// The peer's lag behind this server, in ms and bytes; `None` if it does not pull from here.
     pub behind: Option<(u64, u64)>,
     pub units: u64,
     pub bytes: u64,
@@ -25,13 +25,13 @@ pub struct PeerReport {
 }
 
 impl PeerReport {
-    /// Host and port, as they are written in configurations.
+    /// Host and port as written in the configuration.
     pub fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 }
 
-/// Everything else.
+/// Status of this server's replication.
 pub struct ActiveReport {
     pub region: u8,
     pub identity: String,
@@ -41,32 +41,32 @@ pub struct ActiveReport {
     pub known: u64,
     pub sent: u64,
     pub sent_bytes: u64,
-    /// Of the units that were sent, those that were read from disk.
+    /// How many of the sent units were read from disk.
     pub sent_from_disk: u64,
     pub copies_sent: u64,
     pub copies_merged: u64,
-    /// Units of which values were sent in place of what changed.
+    /// Units for which values were sent instead of changes.
     pub results: u64,
     pub type_conflicts: u64,
-    /// Values that lost against concurrent ones since the start, by the names of their types.
+    /// Values that lost to concurrent ones since startup, by type name.
     pub conflicts: Vec<(&'static str, u64)>,
-    /// Times that writes had to wait for peers.
+    /// How often writes had to wait for peers.
     pub throttled: u64,
     pub tombstones: u64,
-    /// Keys of which something was evicted here and has not been written anew.
+    /// Keys with evicted content that has not been rewritten.
     pub evicted: u64,
     pub backlog_bytes: usize,
     pub backlog_disk_bytes: u64,
-    /// What was applied, of which regions.
+    /// The applied vector.
     pub applied: String,
     pub log_bytes: u64,
-    /// Why nothing can be sent, if so.
+    /// Why nothing can be sent; empty if there is no problem.
     pub trouble: String,
     pub peers: Vec<PeerReport>,
 }
 
 impl Engine {
-    /// The report; nothing in a server that is not in active mode.
+    /// The report; `None` if the server is not in active mode.
     pub fn active_report(&self) -> Option<ActiveReport> {
         let active = self.active.as_ref()?;
         let (figures, me) = (&active.figures, active.me.lock().clone());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What peers ask, and operators: the bodies of ACTIVE's subcommands.
+//! ACTIVE's subcommands, for peers and operators.
 //!
-//! A peer is an ordinary client. HELLO says who it is; PULL asks for what it lacks, and waits for
-//! it like a command that waits for keys; COPY takes a full copy in pieces.
+//! A peer is an ordinary client. HELLO introduces it; PULL requests the units it lacks and waits
+//! for them like a command that waits for keys; COPY takes a full copy in pieces.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,9 +21,9 @@ use crate::engine::call::Call;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
-/// Longest wait of a PULL.
+/// Longest wait of a PULL, in ms.
 const WAIT_MAX_MS: i64 = 10_000;
-/// Most bytes of units that a PULL is answered with, unless a single one is longer.
+/// Maximum bytes of units in a reply to PULL, unless a single unit is longer.
 const BYTES_MAX: i64 = 8 << 20;
 
 fn refused(why: impl Into<String>) -> CommandError {
@@ -37,11 +37,11 @@ fn text<'a>(call: &Call<'a, '_>, index: usize) -> Result<&'a str, CommandError> 
 /// The shared state, once the files have been read.
 fn active_of<'a>(call: &Call<'a, '_>) -> Result<&'a Active, CommandError> {
     let active = call.engine.active.as_ref().filter(|active| active.is_ready.load(Relaxed));
-    active.ok_or_else(|| CommandError::text("LOADING active-active replication has not begun yet"))
+    active.ok_or_else(|| CommandError::text("LOADING active-active replication has not started yet"))
 }
 
-/// ACTIVE HELLO version identity region settled: a peer introduces itself, and learns who this
-/// server is: version, identity, region, whether that is settled, the numbers in use.
+/// ACTIVE HELLO version identity region settled: a peer introduces itself. The reply has this
+/// server's version, identity, region, whether that is settled, and the region numbers in use.
 pub fn hello(call: &mut Call) -> CommandResult {
     let active = active_of(call)?;
     let (version, region) = (call.integer_arg(2)?, call.integer_arg(4)?);
@@ -53,7 +53,7 @@ pub fn hello(call: &mut Call) -> CommandResult {
     }
     let region = u8::try_from(region).ok().and_then(Region::new).map(Region::number);
     let Some(region) = region.filter(|_| is_identity(identity)) else {
-        log::warn!("Active-active: {who} does not say who it is: refused");
+        log::warn!("Active-active: {who} sends no valid identity: refused");
         return Err(refused("invalid identity or region"));
     };
     let me = {
@@ -67,7 +67,7 @@ pub fn hello(call: &mut Call) -> CommandResult {
             }
             me.clone()
         } else if region == me.region && !me.is_settled && (is_settled || me.identity.as_str() > identity) {
-            // Nobody has heard of this server yet: it takes another number.
+            // No other server knows this one yet: it takes another number.
             let taken = me.taken();
             drop(me);
             let _ = active.orders.send(Order::ChangeRegion { taken });
@@ -76,13 +76,13 @@ pub fn hello(call: &mut Call) -> CommandResult {
             ));
         } else if is_settled || region != me.region {
             log::warn!(
-                "Active-active: {who} comes as region {region}, which is the number of {}: refused. \
-                 Give each server its own active-region",
+                "Active-active: {who} claims region {region}, which belongs to {}: refused. Give each \
+                 server its own active-region",
                 if region == me.region { "this server itself" } else { "another server" }
             );
-            return Err(refused(format!("region {region} is the number of another server")));
+            return Err(refused(format!("region {region} belongs to another server")));
         } else {
-            // The peer takes another one when it has been told.
+            // The peer changes its number after this reply.
             me.clone()
         }
     };
@@ -96,7 +96,7 @@ pub fn hello(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// ACTIVE PULL identity region applied position on-disk wait bytes: what a peer lacks.
+/// ACTIVE PULL identity region applied position on-disk wait bytes: the units the peer lacks.
 pub fn pull(call: &mut Call) -> CommandResult {
     let active = active_of(call)?;
     let (identity, region) = (text(call, 2)?, call.integer_arg(3)?);
@@ -114,7 +114,7 @@ pub fn pull(call: &mut Call) -> CommandResult {
     let me = {
         let mut me = active.me.lock();
         if !me.fits(region.number(), identity) || region.number() == me.region {
-            return Err(refused(format!("region {} is the number of another server", region.number())));
+            return Err(refused(format!("region {} belongs to another server", region.number())));
         }
         if me.members.insert(region.number(), identity.to_owned()).is_none() || !me.is_settled {
             // From now on others know this server by its number.
@@ -178,13 +178,14 @@ impl Active {
         self.figures.sent_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Answers a peer with what is read from disk.
+    /// Answers a peer with units read from disk.
     fn send_from_disk(&self, from: Cursor, question: &Question, answer: Answer) {
         let folder = self.outbox.lock().disk.folder.clone();
         let read = disk_backlog::read(&folder, from, question);
         if let Err(error) = &read {
             log::warn!(
-                "Active-active: the log cannot be read for the peer of region {}, it gets a full copy: {error}",
+                "Active-active: the log cannot be read for the peer of region {}, which gets a full copy: \
+                 {error}",
                 question.region.number()
             );
         }
@@ -207,7 +208,7 @@ impl Active {
         answer.give(reply);
     }
 
-    /// Answers the peers that wait, if there is something for them or their time has come.
+    /// Answers the waiting peers that have news or whose wait has ended.
     pub(super) fn serve_waiting(&self) {
         let me = self.region();
         let ripe = self.outbox.lock().ripe(unix_ms(), me);
@@ -218,11 +219,11 @@ impl Active {
     }
 }
 
-/// Asks the thread something, which answers the client.
+/// Sends an order to the thread, which answers the client.
 fn ask(call: &mut Call, order: impl FnOnce(Box<dyn Answers>) -> Order) -> CommandResult {
     let active = active_of(call)?;
     if !call.may_leave(false) {
-        return Err(refused("this cannot be asked in a transaction or script"));
+        return Err(refused("not allowed in a transaction or script"));
     }
     if let Some(answer) = call.leave_to_background()? {
         let _ = active.orders.send(order(Box::new(answer)));
@@ -230,8 +231,9 @@ fn ask(call: &mut Call, order: impl FnOnce(Box<dyn Answers>) -> Order) -> Comman
     Ok(())
 }
 
-/// ACTIVE COPY \[MORE\]: begins a full copy, or goes on with the one that this connection takes.
-/// Answered with what follows (1: more, 0: nothing, -1: it has come to nothing), and pieces.
+/// ACTIVE COPY \[MORE\]: begins a full copy, or continues the one in progress on this connection.
+/// The reply has a status (1: more parts follow, 0: this is the last one, -1: the copy has
+/// failed) and pieces.
 pub fn copy(call: &mut Call) -> CommandResult {
     let goes_on = call.args.len() == 3 && call.arg_is(2, "MORE");
     if call.args.len() > 2 && !goes_on {
@@ -242,16 +244,16 @@ pub fn copy(call: &mut Call) -> CommandResult {
     ask(call, move |answer| order(Taker { client, answer }))
 }
 
-/// ACTIVE DIGEST: equal for servers that show the same.
+/// ACTIVE DIGEST: equal on servers with equal visible data.
 pub fn digest(call: &mut Call) -> CommandResult {
     ask(call, |answer| Order::Digest { answer })
 }
 
-/// ACTIVE FORGET region: a region is gone for good.
+/// ACTIVE FORGET region: removes a region permanently.
 pub fn forget(call: &mut Call) -> CommandResult {
     let active = active_of(call)?;
     let number = u8::try_from(call.integer_arg(2)?).ok().and_then(Region::new);
-    let region = number.ok_or_else(|| refused("a region's number is 0 to 63"))?;
+    let region = number.ok_or_else(|| refused("a region's number must be between 0 and 63"))?;
     if Some(region) == active.region() {
         return Err(refused("this server cannot forget its own region"));
     }
@@ -261,12 +263,12 @@ pub fn forget(call: &mut Call) -> CommandResult {
         .iter()
         .any(|peer| peer.is_up.load(Relaxed) && peer.told.lock().region == Some(region.number()));
     if is_linked {
-        return Err(refused("that region's server is a peer: take it out of active-peers first"));
+        return Err(refused("the region's server is a peer: remove it from active-peers first"));
     }
     ask(call, move |answer| Order::Forget { region, answer })
 }
 
-/// ACTIVE PEERS: the links and what is known of the servers at their ends.
+/// ACTIVE PEERS: the links and the known data of the peers.
 pub fn peers(call: &mut Call) -> CommandResult {
     let active = active_of(call)?;
     let peers = active.peers.lock().clone();
@@ -293,7 +295,7 @@ pub fn peers(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// ACTIVE MYSELF: this server's identity and region, and the members that it knows.
+/// ACTIVE MYSELF: this server's identity and region, and the known members.
 pub fn myself(call: &mut Call) -> CommandResult {
     let me = active_of(call)?.me.lock().clone();
     let reply = &mut *call.reply;

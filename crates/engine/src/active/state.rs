@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What all threads share of active-active replication, and what they ask its thread.
+//! Shared state of active-active replication, and the orders for its thread.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::on_disk::OnDisk;
 use super::outbox::Answers;
 use super::outbox::Outbox;
 
-/// The version of what servers say to each other. Others are refused.
+/// Version of the protocol between servers. Any other version is refused.
 pub const PROTOCOL: i64 = 4;
 
 /// This server as its peers know it.
@@ -30,16 +30,16 @@ pub(crate) struct Me {
     /// Random, for the life of the dataset.
     pub identity: String,
     pub region: u8,
-    /// The number was configured, or others have heard of it: it stays.
+    /// The number was configured, or others know it: it can no longer change.
     pub is_settled: bool,
-    /// Other regions, and which servers they are.
+    /// Other regions and their servers' identities.
     pub members: BTreeMap<u8, String>,
-    /// Regions that are gone for good, a bit for each.
+    /// Permanently removed regions, one bit each.
     pub gone: u64,
 }
 
 impl Me {
-    /// Whether a server may be the one that has a region's number.
+    /// True if the identity may own the region's number.
     pub(crate) fn fits(&self, region: u8, identity: &str) -> bool {
         match self.members.get(&region) {
             _ if self.gone >> region & 1 == 1 => false,
@@ -49,64 +49,66 @@ impl Me {
         }
     }
 
-    /// The numbers in use, a bit for each.
+    /// The numbers in use, one bit each.
     pub(crate) fn taken(&self) -> u64 {
         self.members.keys().fold(self.gone | 1 << self.region, |taken, region| taken | 1 << region)
     }
 }
 
-/// What INFO counts.
+/// Counters for INFO.
 #[derive(Default)]
 pub(crate) struct Figures {
-    /// Units of this server.
+    /// Units created by this server.
     pub own: AtomicU64,
-    /// Units of others that were applied.
+    /// Applied units of other servers.
     pub merged: AtomicU64,
-    /// Units that were here already.
+    /// Received units that were already known.
     pub known: AtomicU64,
-    /// Units that peers have taken.
+    /// Units taken by peers.
     pub sent: AtomicU64,
     pub sent_bytes: AtomicU64,
-    /// Of the units, those that were read from disk.
+    /// How many of the sent units were read from disk.
     pub sent_from_disk: AtomicU64,
     pub copies_sent: AtomicU64,
     pub copies_merged: AtomicU64,
     /// Requests that had to be sent as their result.
     pub results: AtomicU64,
     pub type_conflicts: AtomicU64,
-    /// Values that lost against concurrent ones, by their type.
+    /// Values that lost to concurrent ones, by type.
     pub conflicts: [AtomicU64; Kind::ALL.len()],
-    /// Times that writes had to wait for peers.
+    /// How often writes had to wait for peers.
     pub throttled: AtomicU64,
     pub tombstones: AtomicU64,
-    /// Keys of which something was evicted here and has not been written anew.
+    /// Keys with evicted content that has not been rewritten.
     pub evicted: AtomicU64,
     pub log_bytes: AtomicU64,
 }
 
-/// The state that all threads share.
+/// State shared by all threads.
 pub struct Active {
     pub(crate) me: Mutex<Me>,
     pub(crate) outbox: Mutex<Outbox>,
     pub(crate) peers: Mutex<Vec<Arc<PeerLink>>>,
     pub(crate) figures: Figures,
     pub(crate) orders: Sender<Order>,
-    /// Held by the link that takes a full copy: there is one at a time, on disk and in memory.
+    /// Held by the link that takes a full copy: only one copy exists at a time, on disk and in
+    /// memory.
     pub(super) copying: Mutex<()>,
-    /// The thread merges one.
+    /// The thread is merging a full copy.
     pub(super) merges_copy: AtomicBool,
-    /// For the thread, when it starts.
+    /// Handed to the thread when it starts.
     pub(super) inbox: Mutex<Option<Receiver<Order>>>,
     pub(super) reader: Mutex<Option<Reader>>,
-    /// How far the log on disk goes.
+    /// Progress of the log on disk.
     pub(crate) on_disk: OnDisk,
-    /// The files have been read: peers may ask.
+    /// The files have been read: peers may pull.
     pub(crate) is_ready: AtomicBool,
-    /// Why nothing can be written any more, if so.
+    /// Why nothing can be written; empty if there is no problem.
     pub(crate) trouble: Mutex<String>,
 }
 
-/// The shared state, if the configuration wants it. An error says what is wrong.
+/// Creates the shared state if the configuration enables active mode. An error describes an
+/// invalid configuration.
 pub(crate) fn of_config(config: &Config) -> Result<Option<Active>, String> {
     if !config.active_replica() {
         let text = config.active_peers();
@@ -138,25 +140,25 @@ impl Active {
         Region::new(self.me.lock().region)
     }
 
-    /// Whether a peer is linked.
+    /// True if the link to any peer is up.
     pub(crate) fn has_link(&self) -> bool {
         self.peers.lock().iter().any(|peer| peer.is_up.load(Relaxed))
     }
 
-    /// Has the thread bring everything to disk soon.
+    /// Asks the thread to bring everything to disk soon.
     pub(crate) fn ask_for_disk(&self) {
         if self.on_disk.ask() {
             let _ = self.orders.send(Order::ToDisk);
         }
     }
 
-    /// Whether the journal up to an offset is in the log on disk; false if that cannot be written,
-    /// nothing if it has to be waited for.
+    /// Whether the log on disk covers the journal up to an offset: `Some(false)` if the log
+    /// cannot be written, `None` if the caller must wait.
     pub(crate) fn progress_on_disk(&self, offset: u64) -> Option<bool> {
         if self.is_ready.load(Relaxed) { self.on_disk.progress(offset) } else { Some(true) }
     }
 
-    /// Waits for [`Active::progress_on_disk`].
+    /// Waits until [`Active::progress_on_disk`] has an outcome.
     pub(crate) fn wait_until_on_disk(&self, offset: u64) -> bool {
         loop {
             if let Some(outcome) = self.progress_on_disk(offset) {
@@ -168,10 +170,10 @@ impl Active {
     }
 }
 
-/// What became of what a peer brought; an error says why it was refused.
+/// Outcome of applying a peer's data; an error gives the reason for refusing it.
 pub(crate) type Merged = Result<(), String>;
 
-/// What the thread is asked.
+/// Orders for the thread.
 pub(crate) enum Order {
     Units {
         units: Batch,
@@ -179,11 +181,11 @@ pub(crate) enum Order {
     },
     Copy {
         state: Box<State>,
-        /// The same on disk.
+        /// The same copy on disk.
         file: CopyFile,
         answer: SyncSender<Merged>,
     },
-    /// A peer wants a full copy, or more of the one that it takes.
+    /// A peer requests a full copy, or the next part of its copy.
     MakeCopy(Taker),
     MoreCopy(Taker),
     Digest {
@@ -193,41 +195,41 @@ pub(crate) enum Order {
         region: Region,
         answer: Box<dyn Answers>,
     },
-    /// Another server has the same number, and nobody has heard of this one yet.
+    /// Another server has the same number, and no other server knows this one yet.
     ChangeRegion {
         taken: u64,
     },
     /// Others know this server by its number from now on.
     Settled,
-    /// A region has more on disk than was known.
+    /// A region's on-disk vector has advanced.
     OnDisk,
     /// Replies wait until everything is on disk.
     ToDisk,
-    /// The server ends: nothing more is journalled.
+    /// The server shuts down: nothing more is journalled.
     End {
         answer: SyncSender<()>,
     },
 }
 
-/// Peers at most; there are no more regions.
+/// Maximum number of peers; there are no more regions.
 const PEERS_MAX: usize = 63;
 
 /// A peer, and the link to it.
 pub(crate) struct PeerLink {
     pub host: String,
     pub port: u16,
-    /// False once it has been taken out of the configuration.
+    /// False once removed from the configuration.
     pub is_wanted: AtomicBool,
     pub is_up: AtomicBool,
-    /// How long the last unit took from its region to here, in ms.
+    /// Time from the last unit's creation in its region to its application here, in ms.
     pub lag_ms: AtomicU64,
-    /// Units and bytes that came.
+    /// Units and bytes received.
     pub units: AtomicU64,
     pub bytes: AtomicU64,
     pub told: Mutex<Told>,
 }
 
-/// What the link knows of its peer.
+/// The peer's identity, and the link's last error.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
     pub region: Option<u8>,
@@ -236,7 +238,7 @@ pub(crate) struct Told {
     pub error: String,
 }
 
-/// Addresses in a text: `host:port` with commas or spaces between.
+/// Parses addresses: `host:port`, separated by commas or spaces.
 pub(crate) fn parse_peers(text: &str) -> Result<Vec<(String, u16)>, String> {
     let words = text.split([',', ' ']).filter(|word| !word.is_empty());
     let mut peers = Vec::new();
@@ -252,7 +254,7 @@ pub(crate) fn parse_peers(text: &str) -> Result<Vec<(String, u16)>, String> {
         }
     }
     match peers.len() > PEERS_MAX {
-        true => Err(format!("active-peers: {} peers are too many", peers.len())),
+        true => Err(format!("active-peers: {} peers exceed the maximum", peers.len())),
         false => Ok(peers),
     }
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The thread that owns the shadow: reads the journal, applies what peers bring, keeps the files.
+//! The thread that owns the shadow: it reads the journal, applies peers' units, and maintains the
+//! files.
 //!
-//! Order of a unit, own or other: shadow, log, outbox. So what a peer has is in this server's log,
-//! and after a crash no peer knows more of it than it does itself.
+//! Every unit, local or remote, goes to the shadow, then the log, then the outbox. So any unit a
+//! peer has is in this server's log, and after a crash no peer knows more of this server's units
+//! than it does itself.
 //!
-//! The world is stopped for what peers bring, in slices, and for keys whose effects have to be read
-//! from the keyspace ([`super::keys`]). Then the journal is read to its end first.
+//! The world is stopped to apply peers' units, in slices, and to read effects from the keyspace
+//! for certain keys ([`super::keys`]). The journal is read to its end first.
 
 mod duties;
 mod generation;
@@ -39,20 +41,20 @@ use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
 use crate::worker::Worker;
 
-/// How long the thread sleeps when something may come soon, and when nothing has for a while.
+/// How long the thread sleeps when work may come soon, and when none has come for a while.
 const SHORT: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_millis(5);
 const BUSY_FOR: Duration = Duration::from_millis(200);
-/// Memory that is kept for units that wait for the outbox.
+/// Capacity kept for units waiting for the outbox, in bytes.
 const PENDING_KEPT: usize = 1 << 20;
-/// Between two rounds of [`Thread::duties`].
+/// Interval of [`Thread::duties`].
 const DUTIES: Duration = Duration::from_millis(100);
 
 /// A unit that is in the shadow and not yet in the outbox.
 struct Pending {
     first: Stamp,
     run: Run,
-    /// Of its bytes, which follow those of the unit before it.
+    /// Length of its encoding, which follows the previous unit's.
     len: usize,
 }
 
@@ -64,56 +66,56 @@ pub(super) struct Thread<'e> {
     files: ActiveFiles,
     manifest: ActiveManifest,
     reader: Reader,
-    /// Bytes of the journal that are not whole units yet, and the parser's place in them.
+    /// Bytes of the journal that do not form whole units yet, and the parser's position in them.
     buffer: Vec<u8>,
     units: Units,
-    /// The journal's database.
+    /// The journal's current database.
     db: u32,
-    /// The journal up to here is what this thread has written to it.
+    /// The journal up to here was written by this thread.
     own_until: u64,
-    /// Keys to be compared with the keyspace; all of them.
+    /// Keys to be compared with the keyspace, or all of them.
     dirty: BTreeSet<KeyName>,
     all_dirty: bool,
-    /// Libraries are to be compared with the shadow.
+    /// Libraries must be compared with the shadow.
     libraries_dirty: bool,
     pending: Vec<Pending>,
     pending_bytes: Vec<u8>,
     replay: Replay,
-    /// Of the first slot, which is free while the world is stopped. Taken while it is used.
+    /// Worker of the first slot, which is free while the world is stopped. `None` while in use.
     worker: Option<Worker>,
     last_active: Instant,
     last_duties: Instant,
     last_sync: Instant,
     last_evicted_end: Instant,
-    /// The log has something that may not be on disk.
+    /// The log has data that may not be on disk yet.
     has_unsynced: bool,
     has_acknowledgements: bool,
-    /// Bytes of the present generation's state.
+    /// Size of the current generation's state, in bytes.
     state_bytes: u64,
-    /// A new generation, a full copy or a digest.
+    /// A new generation, full copy or digest in progress.
     saving: Option<generation::Saving>,
-    /// Peers that wait for a full copy.
+    /// Peers waiting for a full copy.
     copies_wanted: VecDeque<Taker>,
-    /// Operators that wait for a digest.
+    /// Operators waiting for a digest.
     digests_wanted: Vec<Box<dyn Answers>>,
-    /// When a generation was last begun that has not come to its end.
+    /// When the last uncompleted generation began.
     last_attempt: Option<Instant>,
-    /// There is garbage that may go.
+    /// There is garbage to collect.
     has_garbage: bool,
     requests_told: u64,
-    /// Clients that write wait; 0: they do not.
+    /// Until when writing clients wait; 0 if they do not.
     throttled_until_ms: i64,
     marks: throttle::Marks,
-    /// Likewise, while a full copy is merged.
+    /// Writing clients wait because a full copy is being merged.
     holds_writes: bool,
 }
 
 impl Engine {
-    /// Begins active-active replication: reads its files, brings shadow and keyspace together, and
-    /// starts its threads. The dataset has been loaded, and clients are still told to wait.
+    /// Starts active-active replication: reads its files, reconciles shadow and keyspace, and
+    /// starts its threads. The dataset has been loaded, and clients are still held back.
     ///
     /// # Errors
-    /// Files that cannot be used.
+    /// The files cannot be used.
     pub fn start_active(&self, values: Arc<dyn Values + Send + Sync>) -> Result<(), String> {
         let Some(active) = &self.active else { return Ok(()) };
         let begin = files::begin(&self.config)?;
@@ -126,7 +128,7 @@ impl Engine {
             me.gone = begin.manifest.gone;
         }
         let (Some(inbox), Some(reader)) = (active.inbox.lock().take(), active.reader.lock().take()) else {
-            return Err("active-active replication has begun already".into());
+            return Err("active-active replication has already started".into());
         };
         let (told, outcome) = std::sync::mpsc::sync_channel(1);
         let engine = self.this.clone();
@@ -142,15 +144,14 @@ impl Engine {
             }
         };
         let started = std::thread::Builder::new().name("active".into()).spawn(run);
-        started.map_err(|error| format!("no thread for active-active replication: {error}"))?;
-        outcome.recv().map_err(|_| "active-active replication has not begun".to_owned())?;
+        started.map_err(|error| format!("cannot start the thread of active-active replication: {error}"))?;
+        outcome.recv().map_err(|_| "active-active replication has not started".to_owned())?;
         active.is_ready.store(true, Relaxed);
         self.set_loading(false);
         self.apply_peers()
     }
 
-    /// Ends active-active replication in good order: everything is in its files. The loops have
-    /// ended.
+    /// Ends active-active replication cleanly: everything is in its files. The loops have ended.
     pub fn end_active(&self) {
         let Some(active) = self.active.as_ref().filter(|active| active.is_ready.load(Relaxed)) else {
             return;
@@ -215,7 +216,7 @@ impl<'e> Thread<'e> {
         }
     }
 
-    /// Everything that comes before the first client.
+    /// Work before the first client is served.
     fn begin(&mut self, is_known: bool) {
         self.meet_keyspace(is_known);
         self.flush();
@@ -244,7 +245,7 @@ impl<'e> Thread<'e> {
                     let (has_units, own) = (matches!(order, Order::Units { .. }), self.own_units());
                     self.do_order(order);
                     next = Instant::now();
-                    // The journal has been read for what a peer brought: that was a turn.
+                    // The journal has been read for a peer's units: that counts as a turn.
                     if has_units && !self.needs_turn() {
                         turn = turn.next();
                         next += turn.rest(self.own_units() - own, self.lag_max_ms());
@@ -259,8 +260,8 @@ impl<'e> Thread<'e> {
         }
     }
 
-    /// Brings what is in the journal to the log and to peers, and goes on with what is done in
-    /// pieces. How long the thread may rest then.
+    /// Brings the journal's new units to the log and to peers, and continues incremental work.
+    /// Returns how long the thread may rest afterwards.
     fn turn(&mut self, turn: Turn) -> Duration {
         let own = self.own_units();
         self.active.on_disk.take_question();
@@ -283,7 +284,7 @@ impl<'e> Thread<'e> {
         }
     }
 
-    /// There is more to do than what the journal and peers bring.
+    /// True if there is work besides the journal and peers' units.
     fn needs_turn(&self) -> bool {
         self.is_dirty() || self.has_pieces() || self.engine.sync_writes.waits_for_disk()
     }
@@ -292,12 +293,12 @@ impl<'e> Thread<'e> {
         self.engine.config.active_lag_max_ms()
     }
 
-    /// Units that this server has made so far.
+    /// Number of units created by this server so far.
     fn own_units(&self) -> usize {
         self.active.figures.own.load(Relaxed) as usize
     }
 
-    /// Something has to be read from the keyspace.
+    /// True if part of the keyspace must be read into the shadow.
     fn is_dirty(&self) -> bool {
         self.all_dirty || self.libraries_dirty || !self.dirty.is_empty() || self.replica.has_revived()
     }
@@ -337,35 +338,36 @@ impl<'e> Thread<'e> {
             Order::ChangeRegion { taken } => self.change_region(taken),
             Order::Settled => self.store_manifest(),
             Order::OnDisk => self.has_acknowledgements = true,
-            // The loop of the thread does it.
+            // The thread's loop handles these.
             Order::ToDisk | Order::End { .. } => {}
         }
     }
 
-    /// Keeps a unit that is in the shadow now, the last of its run so far; `write` adds its bytes.
+    /// Queues a unit that is now in the shadow, the latest of its run; `write` appends its
+    /// encoding.
     fn keep(&mut self, first: Stamp, run: Run, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.pending_bytes.len();
         write(&mut self.pending_bytes);
         self.keep_from(first, run, start);
     }
 
-    /// The same of a unit whose bytes have been added from a place on.
+    /// [`Thread::keep`] for a unit whose encoding has been appended at `start`.
     fn keep_from(&mut self, first: Stamp, run: Run, start: usize) {
         let bytes = &self.pending_bytes[start..];
         self.files.append(bytes);
         self.pending.push(Pending { first, run, len: bytes.len() });
     }
 
-    /// Keeps a unit of this server.
+    /// Queues a unit of this server.
     fn keep_own(&mut self, unit: &Unit) {
         self.active.figures.own.fetch_add(1, Relaxed);
-        // One that was hidden may show now.
+        // A library hidden so far may become visible.
         self.libraries_dirty |= unit.effects.iter().any(Effect::is_of_libraries);
         let Some(run) = self.replica.vector().run_of(unit.first) else { return };
         self.keep(unit.first, run, |bytes| wire::encode_into(unit, bytes));
     }
 
-    /// Brings units that wait for it to the log, and from there to the outbox.
+    /// Writes the queued units to the log and moves them to the outbox.
     fn flush(&mut self) {
         if !self.pending.is_empty() {
             let mut written = self.files.flush();
@@ -378,7 +380,7 @@ impl<'e> Thread<'e> {
                 self.active.on_disk.note_failure();
                 self.engine.append_only.ring_loops(&self.engine.clients.mailboxes);
                 self.note_trouble(format!(
-                    "its log cannot be written: {error}. Nothing is sent to peers until it can be"
+                    "the log cannot be written: {error}. Nothing is sent to peers until it can be"
                 ));
                 return;
             }
@@ -387,7 +389,7 @@ impl<'e> Thread<'e> {
         let mut outbox = self.active.outbox.lock();
         if self.pending.is_empty() && outbox.applied == *self.replica.vector() {
             drop(outbox);
-            // Their time may have come.
+            // Some waits may have ended.
             return self.active.serve_waiting();
         }
         let mut rest = &self.pending_bytes[..];
@@ -405,15 +407,15 @@ impl<'e> Thread<'e> {
         drop(outbox);
         for region in late {
             log::warn!(
-                "Active-active: the backlog is too short for the peer of region {}, which is here but behind: \
-                 it will need a full copy (active-backlog-size, active-backlog-disk-size)",
+                "Active-active: the backlog is too small for the peer of region {}, which is connected but \
+                 behind: it will need a full copy. Raise active-backlog-size or active-backlog-disk-size",
                 region.number()
             );
         }
         self.active.serve_waiting();
     }
 
-    /// Says once what is wrong.
+    /// Logs a problem once.
     fn note_trouble(&self, trouble: String) {
         let mut told = self.active.trouble.lock();
         if *told != trouble {
@@ -423,7 +425,7 @@ impl<'e> Thread<'e> {
     }
 }
 
-/// Answers; nobody may be waiting any more.
+/// Sends an answer; the receiver may be gone.
 fn give<T>(answer: &SyncSender<T>, result: T) {
     let _ = answer.try_send(result);
 }

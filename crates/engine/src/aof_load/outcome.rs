@@ -21,7 +21,7 @@ impl From<Stopped> for AofLoadError {
     }
 }
 
-/// What was loaded, for the writer that continues the file.
+/// The loaded file, for the writer that continues it.
 #[derive(Clone, Debug)]
 pub struct AofLoaded {
     pub folder: Folder,

@@ -19,7 +19,7 @@ use parking_lot::{Condvar, Mutex};
 pub struct AppendOnly {
     /// The file is on: changes are written to it.
     pub on: AtomicBool,
-    /// It was there at the start, and the dataset was loaded from it.
+    /// The file existed at startup, and the dataset was loaded from it.
     pub was_loaded: AtomicBool,
     /// The writer's shared part.
     pub appender: Arc<Appender>,
@@ -42,7 +42,7 @@ pub struct AppendOnly {
     pub failures: AtomicI64,
     /// Size of all files after the last rewrite, or at start, in bytes.
     pub base_size: AtomicU64,
-    /// Times that writers waited for the disk.
+    /// How often writers waited for the disk.
     pub delayed_syncs: AtomicU64,
     pub(super) began_s: AtomicI64,
     /// Loops to ring when more is on disk, or writing has failed.
@@ -64,8 +64,8 @@ pub(super) struct State {
 }
 
 impl AppendOnly {
-    /// A file that is off. `on_failure` is called when writing fails (true) or works again,
-    /// `on_sync` when more is on disk.
+    /// Creates the state of a file that is off. `on_failure` is called when writing fails (true)
+    /// or works again (false), `on_sync` when more is on disk.
     pub(crate) fn new(
         on_failure: Box<dyn Fn(bool) + Send + Sync>,
         on_sync: Box<dyn Fn() + Send + Sync>,
@@ -123,7 +123,7 @@ impl AppendOnly {
         CommandError::text(format!("MISCONF Errors writing to the AOF file: {text}"))
     }
 
-    /// Joins a writer thread that was told to stop.
+    /// Joins a writer thread that has been asked to stop.
     pub(super) fn wait_for_end_of_writer(&self) {
         let writer = self.state.lock().stopping.take();
         if let Some(writer) = writer {
@@ -164,13 +164,13 @@ impl AppendOnly {
         }
     }
 
-    /// Everything is in the file on disk.
+    /// True if everything is in the file on disk.
     pub(crate) fn is_complete(&self, journal: &Journal) -> bool {
         self.on.load(Relaxed) && !self.awaits_base() && self.appender.synced() >= journal.end()
     }
 
-    /// The journal's offset up to which it is in the file; 0 if the file lacks a part of the
-    /// dataset, or is off.
+    /// The journal offset up to which the file on disk is complete; 0 if the file lacks a part of
+    /// the dataset, or is off.
     pub(crate) fn synced(&self) -> u64 {
         let has_all = self.on.load(Relaxed) && !self.awaits_base();
         if has_all { self.appender.synced() } else { 0 }

@@ -34,7 +34,8 @@ pub struct BackgroundSave {
 }
 
 impl BackgroundSave {
-    /// No save. `on_full` is called when old forms exceed their memory limit (true), or no longer.
+    /// Creates the state without a save. `on_full` is called when old forms exceed their memory
+    /// limit (true), or no longer (false).
     pub(crate) fn new(on_full: Box<dyn Fn(bool) + Send + Sync>) -> BackgroundSave {
         BackgroundSave {
             active: AtomicBool::new(false),
@@ -72,12 +73,12 @@ impl BackgroundSave {
         if self.active.load(Relaxed) { unix_ms() / 1000 - self.began_s.load(Relaxed) } else { -1 }
     }
 
-    /// Bytes of old forms of entries that the present snapshot, for whomever, has had copied.
+    /// Bytes of old forms copied for the current snapshot, whatever its purpose.
     pub fn copied_bytes(&self) -> usize {
         self.forms.kept_bytes()
     }
 
-    /// Bytes that old forms of entries take now.
+    /// Bytes currently used by old forms of entries.
     pub fn old_form_bytes(&self) -> usize {
         self.forms.bytes()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! State of waiting commands: the awaited keys, the request, and the waiters left to serve.
+//! State of blocking commands: the awaited keys, the request, and the waiters still to be served.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -18,38 +18,38 @@ use smallvec::SmallVec;
 
 use crate::durability::acknowledgements::Acknowledgements;
 
-/// What a body wants to wait for.
+/// A wait requested by a body.
 pub struct Wait<'k> {
-    /// The first of these keys that is filled serves.
+    /// The first of these keys to be filled ends the wait.
     pub keys: &'k [&'k [u8]],
     pub kind: Type,
     /// When to give up, ms since the Unix epoch; 0 = never.
     pub deadline_ms: i64,
-    /// The command runs again when a key is gone or holds another type, too.
+    /// The command also runs again when a key is deleted or changes its type.
     pub heeds_loss: bool,
-    /// Running it again needs all keys of the command, not only those that were filled.
+    /// Running it again needs all keys of the command, not only the filled ones.
     pub needs_all_keys: bool,
-    /// What is answered instead of waiting where waiting is not allowed.
+    /// The reply where waiting is not allowed.
     pub refusal: Refusal,
-    /// Arguments to run the command again with, if not those given.
+    /// Arguments to run the command again with, if not its own.
     pub args: Option<Vec<Box<[u8]>>>,
-    /// What is answered when the time is over, or CLIENT UNBLOCK says so.
+    /// The reply after the timeout or CLIENT UNBLOCK.
     pub timeout: TimeoutReply,
 }
 
-/// What a command that has waited long enough answers.
+/// The reply of a command whose wait has timed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimeoutReply {
     NullArray,
-    /// How many replicas or files have what the client has changed.
+    /// The number of replicas or files that have the client's changes.
     Acknowledgements(Acknowledgements),
-    /// The server does not end.
+    /// The shutdown failed.
     ShutdownFailed,
-    /// It does not wait for a time, and CLIENT UNBLOCK does not end it (`background.rs`).
+    /// The wait has no timeout, and CLIENT UNBLOCK does not end it (`background.rs`).
     Never,
 }
 
-/// The empty answer of a command that may not wait.
+/// The empty reply of a command that may not wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     Null,
@@ -57,7 +57,7 @@ pub enum Refusal {
 }
 
 impl<'k> Wait<'k> {
-    /// A wait for the first of some keys to hold a value of a type.
+    /// A wait for the first of some keys to hold a value of the given type.
     pub fn new(kind: Type, keys: &'k [&'k [u8]], deadline_ms: i64) -> Wait<'k> {
         Wait {
             keys,
@@ -72,13 +72,13 @@ impl<'k> Wait<'k> {
     }
 }
 
-/// A client's wait, with the command that waits.
+/// A client's wait with its blocked command.
 pub(crate) type Waiter = waiters::Waiter<Request>;
 
-/// Who waits for which key.
+/// The waiters of each key.
 pub(crate) type WaitQueues = waiters::WaitQueues<Request>;
 
-/// A command that waits, as its waiter keeps it.
+/// A blocked command as its waiter keeps it.
 pub(crate) struct Request {
     pub(crate) command: u32,
     pub(crate) args: Vec<Box<[u8]>>,
@@ -86,13 +86,13 @@ pub(crate) struct Request {
     pub(crate) client: Arc<ClientRecord>,
     pub(crate) protocol: Protocol,
     pub(crate) no_touch: bool,
-    /// Who waits, with the rights that it had in this generation.
+    /// The waiting user, with the permissions of this generation.
     pub(crate) user: Arc<User>,
     pub(crate) generation: u64,
-    /// Nanoseconds that it ran before it began to wait, and that were worked for it since.
+    /// Nanoseconds that the command ran before it blocked, plus background work since.
     pub(crate) nanos: AtomicU64,
     pub(crate) timeout: TimeoutReply,
-    /// What was computed for it, when it is to be run again.
+    /// The result computed for the command, when it is to run again.
     pub(crate) precomputed: Mutex<Option<Box<Precomputed>>>,
 }
 
@@ -102,7 +102,7 @@ impl Request {
     }
 }
 
-/// A wait, as the client's session keeps it.
+/// A wait as the client's session keeps it.
 pub struct Blocked {
     pub(crate) waiter: Arc<Waiter>,
     /// When the wait ends by itself, ms since the Unix epoch; 0 = never.
@@ -111,49 +111,50 @@ pub struct Blocked {
     pub(crate) silent: bool,
 }
 
-/// The part of a session that serves a waiting client.
+/// The part of a session that is set while it serves a waiting client.
 pub struct Serving {
     pub(crate) waiter: Arc<Waiter>,
     pub(crate) claimed: bool,
 }
 
-/// A changed key whose waiters are still to be looked at.
+/// A changed key whose waiters have not been served yet.
 pub(crate) struct Unserved {
     pub(crate) db: u32,
     pub(crate) key: Box<[u8]>,
-    /// The first of them, if the keys of its command have to be locked for that.
+    /// The first waiter, if all keys of its command must be locked to serve it.
     pub(crate) waiter: Option<Arc<Waiter>>,
 }
 
-/// What could not be done under the locks that were held.
+/// Work that could not be done under the held locks.
 #[derive(Default)]
 pub(crate) struct Later {
     pub(crate) keys: Vec<Unserved>,
-    /// Served clients that still stand in queues of other keys.
+    /// Served clients still queued for other keys.
     pub(crate) served: Vec<Arc<Waiter>>,
 }
 
-/// What a command stores, computed in the background, and the watch over what it was computed of.
+/// A result computed in the background for a command that stores it, with the watch over its
+/// source keys.
 pub struct Precomputed {
-    /// Ends the watch and frees the result, in the background: locks may be held where it is
-    /// dropped.
+    /// Ends the watch and frees the result, in the background, because locks may be held at the
+    /// drop.
     discard: Option<Discard>,
     pub(crate) watch: Option<CowWatch>,
-    /// The value to be stored; nothing if it has to be computed again.
+    /// The value to store; `None` if it must be computed again.
     pub(crate) result: Option<Computed>,
-    /// When the command began to wait first.
+    /// When the command first began to wait.
     pub(crate) began: Ticks,
     pub(crate) tries: u32,
 }
 
-/// The value that a command stores, or why it stores none.
+/// The value to store, or the error why there is none.
 pub(crate) type Computed = Result<Object, CommandError>;
 
 /// Ends the watch of a [`Precomputed`] and frees its result.
 pub(crate) type Discard = Box<dyn FnOnce(Option<CowWatch>, Option<Computed>) + Send>;
 
 impl Precomputed {
-    /// Nothing computed yet, for a command that began to wait at `began`.
+    /// An empty result for a command that began to wait at `began`.
     pub(crate) fn new(began: Ticks, tries: u32, watch: Option<CowWatch>, discard: Discard) -> Precomputed {
         Precomputed { discard: Some(discard), watch, result: None, began, tries }
     }

@@ -27,11 +27,11 @@ use braid_clients::pause::PauseMode;
 use braid_replication::failover::FailoverPhase;
 use braid_spec::{Behavior, Command, CommandError, Flags, KeyFlags, keys};
 
-/// What decides whether a request may run.
+/// The facts that decide whether a request may run.
 pub(super) struct Asked<'r> {
     pub engine: &'r Engine,
     pub session: &'r Session,
-    /// The transaction that the request is queued in, or executes.
+    /// The transaction in which the request is queued, or which it executes.
     pub queue: Option<&'r Queue>,
     pub command: &'r Command,
     pub args: &'r [&'r [u8]],
@@ -46,9 +46,9 @@ impl<'r> Asked<'r> {
         Asked { engine, session, queue, command, args, now_ms: worker.now_ms }
     }
 
-    /// Whether a request that has passed the checks may not run any more. To be asked when the
-    /// thread has left the gate since: others may have held commands back meanwhile, and go by that
-    /// nothing runs that was checked before.
+    /// True if a request that has passed the checks may no longer run. Must be called if the
+    /// thread has left the gate since then: another thread may have started to hold commands
+    /// back, and relies on no previously checked request running afterwards.
     pub fn is_outdated(&self) -> bool {
         let attention = self.engine.attention.get();
         let Asked { engine, queue, command, args, .. } = *self;
@@ -59,7 +59,7 @@ impl<'r> Asked<'r> {
     }
 }
 
-/// True if the command has to wait because clients are paused, or its keys are under way.
+/// True if the command must wait because clients are paused or its keys are being moved.
 pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
     let Asked { engine, session, queue, command, args, now_ms } = asked;
     if attention & (PAUSED | STOPPING | MIGRATES | HELD_SLOTS) == 0 {
@@ -72,12 +72,12 @@ pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
         return true;
     }
     if session.replica.is_some() {
-        // What a replica says is what the pause may wait for.
+        // The pause may be waiting for the replica's messages.
         return false;
     }
     match engine.clients.pause.current(*now_ms) {
         None => false,
-        // What a transaction queues waits with its EXEC.
+        // Commands queued in a transaction wait at its EXEC.
         Some((PauseMode::Data, _)) => {
             (queue.is_none() || is_exec(command)) && serves_data(engine, *queue, command)
         }
@@ -86,7 +86,7 @@ pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
             !(session.authenticated && command.behavior.has(Behavior::ENDS_PAUSE))
         }
         Some((PauseMode::Write, _)) => {
-            // Where to send a client is not certain before the replica has taken over.
+            // The redirection target is uncertain until the replica has taken over.
             if attention & REPLICA != 0
                 && engine.replication.failover.phase() == FailoverPhase::InProgress
                 && is_redirected(engine, session, *queue, command, args)
@@ -107,8 +107,8 @@ pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
     }
 }
 
-/// Whether a request names a key for writing that is on its way to another server (`migrate.rs`).
-/// Keys that no request names, as those of some scripts, are not held back.
+/// True if a request names, for writing, a key that is being moved to another server
+/// (`migrate.rs`). Keys that no request names, as in some scripts, are not held back.
 #[cold]
 fn changes_migrating(asked: &Asked<'_>) -> bool {
     let Asked { engine, session, queue, command, args, .. } = asked;
@@ -127,8 +127,9 @@ fn changes_migrating(asked: &Asked<'_>) -> bool {
     }
 }
 
-/// Whether a request names a key or shard channel of a slot that is being handed over to another
-/// node (`slot_moves`). While that may be any, scripts may reach one that they do not name.
+/// True if a request names a key or shard channel of a slot that is being handed over to another
+/// node (`slot_moves`). While all slots are held, scripts count as well: they may reach a slot
+/// that they do not name.
 #[cold]
 fn reaches_held_slot(asked: &Asked<'_>) -> bool {
     let Asked { engine, queue, command, args, .. } = asked;
@@ -177,14 +178,14 @@ const TOO_FEW_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 /// Error for writes whose replies would wait, while the in-sync set is too small.
 const TOO_FEW_IN_SYNC: &str = "NOREPLICAS Not enough in-sync replicas to write.";
 
-/// Error of a primary of a group whose lease may have ended.
+/// Error of a group's primary whose lease may have ended.
 const MAY_NOT_SERVE: &str =
     "MASTERDOWN This server cannot prove at present that it is the primary of its group.";
 
 /// Error while the dataset is loading; Redis's text.
 pub const LOADING_REFUSAL: &str = "LOADING Redis is loading the dataset in memory";
 
-/// Error for clients that came to a primary which is none any more; it ends the connection.
+/// Error for clients that connected to a primary that no longer is one; closes the connection.
 const NO_LONGER_PRIMARY: &str =
     "MASTERDOWN This server is no longer the primary of its group: connect to the new one.";
 
@@ -265,7 +266,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Whether a request is refused since a dataset is being loaded.
+/// True if a request is refused because a dataset is loading.
 fn loading_refuses(
     engine: &Engine,
     queue: Option<&Queue>,
@@ -277,7 +278,7 @@ fn loading_refuses(
         || attention & LOADING_BESIDE != 0 && command.spec.flags.has(Flags::NO_ASYNC_LOADING)
 }
 
-/// Whether a request, and all that it executes, have a flag.
+/// True if a request and all commands that it executes have a flag.
 fn has_throughout(
     engine: &Engine,
     queue: Option<&Queue>,
@@ -290,7 +291,7 @@ fn has_throughout(
     has(engine, command, args, flag) && executed.is_none_or(|queue| queue.commands.iter().all(queued_has))
 }
 
-/// Whether a replica does not serve a request, since its client knows redirections.
+/// True if a replica refuses a request because its client understands redirections.
 fn is_redirected(
     engine: &Engine,
     session: &Session,
@@ -303,8 +304,8 @@ fn is_redirected(
     leads_away(&session.record, writes(engine, queue, command, args), reads)
 }
 
-/// A client that came to a primary is served no data by a replica: it would take them for the
-/// newest.
+/// A client that connected to a primary is served no data by a replica: it would take the data
+/// for the latest.
 #[cold]
 fn check_former(
     engine: &Engine,
@@ -390,7 +391,7 @@ fn check_fed(session: &mut Session, command: &Command) -> Result<(), CommandErro
         command.full_name,
         session.record.id
     );
-    // Others have a reply, which is not sent.
+    // Other commands have a reply, which is not sent.
     if command.spec.flags.any(DATA) {
         log::warn!(
             "== CRITICAL == This master is sending an error to its replica: '{NO_KEYSPACE}' after processing the command '{}'",
@@ -478,10 +479,10 @@ fn few_in_sync(sync_writes: &SyncWrites) -> CommandError {
     CommandError::text(TOO_FEW_IN_SYNC)
 }
 
-/// The reason why writes are refused at present, whatever it is.
+/// The current reason for refusing writes, if any.
 #[inline]
 pub fn write_refusal(engine: &Engine, session: &Session) -> Option<CommandError> {
-    // What is in the append-only file or in the stream has been written already.
+    // Commands of the append-only file or the stream have been accepted before.
     if session.is_replay {
         return None;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Journalling of commands: the arguments of a command that changed something, unless its body
-//! journals something more exact.
+//! Journalling of commands: the arguments of a command that changed keys, unless its body
+//! journals a more exact request.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub(crate) struct Before {
     /// Expired keys found by reads.
     stale: usize,
     db: u32,
-    /// The commands that it calls are journalled instead.
+    /// The commands called by the script are journalled instead.
     runs_scripts: bool,
 }
 
@@ -58,7 +58,7 @@ impl Before {
         if writes && stated != Stated::Requests && !runs_scripts {
             self.journal_arguments(keyspace, args, is_alone);
         }
-        // What a script has called may have journalled something and changed nothing.
+        // Commands called by a script may journal requests without changing keys.
         if is_alone && (writes || runs_scripts && !keyspace.context.journal.unit.is_empty()) {
             keyspace.journal_now();
             session.written_to = keyspace.context.journal.end;

@@ -9,7 +9,7 @@
 //! apply. Only commands that change data run, and from a stream those that publish; others are
 //! skipped. Commands after MULTI are queued until EXEC, so that a transaction without its end is
 //! not run in part. A command that cannot be repeated is an error in a file, because the dataset
-//! would differ. In a stream it is recorded, because the primary goes on.
+//! would differ. In a stream it is recorded, because the primary continues.
 
 mod keydb;
 
@@ -73,15 +73,15 @@ pub enum Source {
 #[derive(Clone, Copy)]
 pub struct Single {
     command: u32,
-    /// Of its key.
+    /// Hash of its key.
     pub hash: u64,
 }
 
-/// What readers of the local journal need to know about a streamed command.
+/// How readers of the local journal treat a streamed command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Streamed {
     Change,
-    /// Of no use to an append-only file.
+    /// Not needed by an append-only file.
     Aside,
     /// An aside that asks for this replica's offset.
     Question,
@@ -147,7 +147,7 @@ impl Replay {
     }
 
     /// Like [`Replay::run`], for a command of a primary's stream. Failures are recorded, because
-    /// the primary goes on.
+    /// the primary continues.
     pub fn run_streamed(&mut self, engine: &Engine, txn: &mut Txn<'_>, args: &[&[u8]]) -> Streamed {
         let (command, kind) = match find(engine, args) {
             Ok(command) => (command, self.kinds[command.id as usize]),
@@ -170,8 +170,8 @@ impl Replay {
         }
     }
 
-    /// The command of a stream that can be run by itself, beside others: it has one key and is no
-    /// part of a transaction.
+    /// The streamed command, if it can run on its own in parallel with others: it has one key and
+    /// is not part of a transaction.
     #[inline]
     pub fn single(&self, engine: &Engine, args: &[&[u8]]) -> Option<Single> {
         if self.transaction.is_some() {
@@ -183,8 +183,8 @@ impl Replay {
         (is_single && is_run).then(|| Single { command: command.id, hash: engine.keyspace.hash(args[1]) })
     }
 
-    /// Runs such a command in a database, under its key's lock. The world is stopped by another
-    /// thread.
+    /// Runs a command found by [`Replay::single`] in a database, under its key's lock. Another
+    /// thread has stopped the world.
     pub fn run_single(
         &mut self,
         engine: &Engine,
@@ -309,7 +309,7 @@ impl Replay {
             collect_keys(engine, command.spec, args, &mut keys);
         }
         if keys.len() > 1 {
-            // Of a deletion of many, for instance: they are fetched beside each other.
+            // For a deletion of many keys, for instance: they are fetched in parallel.
             Txn::prefetch(&engine.keyspace, self.session.db, &keys);
         }
         let (session, reply) = (&mut self.session, &mut self.reply);
@@ -382,12 +382,12 @@ fn kind_of(command: &Command, source: Source) -> ReplayAction {
     }
 }
 
-/// The command that a request of the journal names, if there is one.
+/// The command named by a journalled request, if it is known.
 pub(crate) fn command_of<'e>(engine: &'e Engine, args: &[&[u8]]) -> Option<&'e Command> {
     find(engine, args).ok()
 }
 
-/// The command that the arguments name, if the arity is right. A renamed command is known by both
+/// The command named by the arguments, if the arity is right. A renamed command is known by both
 /// names.
 #[inline]
 fn find<'e>(engine: &'e Engine, args: &[&[u8]]) -> Result<&'e Command, ReplayError> {

@@ -103,7 +103,8 @@ pub enum ScriptCall {
 const UNDECLARED: &str = "ERR Script attempted to access a key that it did not declare";
 
 /// Serves clients waiting for keys that the script has changed, before the run's locks are
-/// released. What needs other locks is deferred to the end of the command that ran the script.
+/// released. Work that needs other locks is deferred to the end of the command that ran the
+/// script.
 pub fn serve(engine: &Engine, session: &mut Session, keyspace: &mut Txn<'_>) {
     if keyspace.context.follow_up.get() {
         let mut later = session.later.take().unwrap_or_default();
@@ -201,7 +202,7 @@ pub fn call(
     execute(&mut call, run, &keys)
 }
 
-/// The command or subcommand that the arguments name.
+/// The command or subcommand named by the arguments.
 pub fn find<'e>(engine: &'e Engine, args: &[&[u8]]) -> Option<&'e Command> {
     let command = engine.commands.find(args.first()?)?;
     match args.get(1) {
@@ -229,8 +230,8 @@ fn check(run: &mut ScriptRun<'_>, command: &Command, args: &[&[u8]]) -> Result<(
     Ok(())
 }
 
-/// Cluster mode: the keys of a command must be of one slot, those of all commands too unless the
-/// script's flags say otherwise. The error is Redis's text.
+/// Cluster mode: all keys of a command must be in one slot, and so must the keys of all commands
+/// unless the script's flags say otherwise. The error is Redis's text.
 #[cold]
 fn check_slots(
     engine: &Engine,
@@ -258,8 +259,8 @@ fn check_slots(
     Ok(())
 }
 
-/// Whether a command names a key of a slot that this node does not serve, or not at present: the
-/// script has not declared it.
+/// True if a command names a key that the script has not declared and whose slot this node does
+/// not serve, at all or at present.
 fn reaches_elsewhere(engine: &Engine, run: &ScriptRun<'_>, command: &Command, args: &[&[u8]]) -> bool {
     let Some(map) = engine.cluster.as_ref().and_then(|cluster| cluster.map.as_ref()) else { return false };
     let found = keys::find_slotted(command.spec, args).unwrap_or_default();

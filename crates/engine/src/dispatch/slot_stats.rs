@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Counts what commands on a hash slot cost (CLUSTER SLOT-STATS).
+//! Cost accounting per hash slot (CLUSTER SLOT-STATS).
 //!
-//! While that is on, all requests go by the way of those that need a check, so that it costs
-//! nothing when it is off. Each byte and nanosecond counts once: those of a transaction or script
-//! as its own, not as those of the commands within.
+//! While it is enabled, all requests take the checked path, so that it costs nothing when
+//! disabled. Each byte and nanosecond counts once: those of a transaction or script as its own,
+//! not as those of its commands.
 
 use braid_base::clock::Ticks;
 use braid_clients::attention::SLOT_STATS;
@@ -16,10 +16,10 @@ use super::{Outcome, Request};
 use crate::engine::Engine;
 use crate::transaction::Queue;
 
-/// The request `MULTI`, which goes with EXEC.
+/// Size of the request `MULTI`, which is counted with EXEC.
 const MULTI_BYTES: usize = b"*1\r\n$5\r\nMULTI\r\n".len();
 
-/// A request of one slot, before it runs.
+/// A request of one slot before it runs.
 pub(super) struct Begun {
     slot: u16,
     bytes_in: usize,
@@ -28,23 +28,23 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Nothing for requests without a slot.
+    /// `None` for requests without a slot.
     #[cold]
     pub fn of(request: &Request<'_>, command: &Command) -> Option<Begun> {
         let Request { engine, worker, session, reply, args, .. } = request;
         let slot = slot_of(&engine.commands, session.queue.as_deref(), command, args)?;
-        // What was queued was counted then.
+        // Queued commands were counted when they were queued.
         let more = if is_exec(command) { MULTI_BYTES } else { 0 };
         let (began, bytes_in) = (worker.boundary, request_bytes(args) + more);
         Some(Begun { slot, bytes_in, began, reply_start: reply.len() })
     }
 
-    /// Counts it when it has run, or has begun to wait.
+    /// Counts the request once it has run or blocked.
     pub fn count(self, request: &Request<'_>, outcome: Outcome) {
         let Request { engine, worker, reply, .. } = request;
         let bytes_in = self.bytes_in as u64;
         let cost = match outcome {
-            // The rest counts when it is answered.
+            // The rest is counted when the client is answered.
             Outcome::Blocked | Outcome::Postponed => SlotCost { bytes_in, ..SlotCost::default() },
             Outcome::Done => SlotCost {
                 nanos: worker.boundary.nanos_since(self.began),
@@ -66,7 +66,7 @@ pub(super) fn count_queued(request: &Request<'_>, command: &Command) {
     }
 }
 
-/// The slot of a request, which has passed the check that it is of one.
+/// The slot of a request that has passed the single-slot check.
 fn slot_of(table: &CommandTable, queue: Option<&Queue>, command: &Command, args: &[&[u8]]) -> Option<u16> {
     let first = |command: &Command, args: &[&[u8]]| {
         let found = keys::find_slotted(command.spec, args)?;
@@ -81,7 +81,7 @@ fn slot_of(table: &CommandTable, queue: Option<&Queue>, command: &Command, args:
     }
 }
 
-/// Counts a command that is answered after it has waited, if what slots cost is counted.
+/// Counts a command that is answered after a wait, if slot statistics are enabled.
 pub(crate) fn count_later(
     engine: &Engine,
     thread: usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cluster mode: the keys of a request must be of one slot, and that slot must be served here.
-//! Otherwise clients are redirected, or told to wait.
+//! Cluster mode: the keys of a request must be in one slot, and that slot must be served here.
+//! Otherwise the client is redirected or told to wait.
 //!
 //! Source: Redis documentation, "Redis cluster specification".
 
@@ -20,7 +20,7 @@ use crate::locks::{LockSet, lock};
 use crate::session::Session;
 use crate::slot_moves::state::ImportSeat;
 
-/// The error for keys of several slots; Redis's text, as all of these.
+/// The error for keys in several slots; the texts here are Redis's.
 const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
 
 /// The error for a slot without an owner.
@@ -29,39 +29,39 @@ const NOT_SERVED: &str = "CLUSTERDOWN Hash slot not served";
 /// The error while slots have no owner and the cluster must serve all or none.
 const DOWN: &str = "CLUSTERDOWN The cluster is down";
 
-/// The same, where reads are served nevertheless.
+/// The error for writes in that state where reads are served nevertheless.
 const DOWN_FOR_WRITES: &str = "CLUSTERDOWN The cluster is down and only accepts read commands";
 
-/// The error for several keys of a slot that is on its way, of which some are elsewhere.
+/// The error for several keys of a slot being moved, some of which are elsewhere.
 const TRY_AGAIN: &str = "TRYAGAIN Multiple keys request during rehashing of slot";
 
-/// The slot of keys that were looked at so far.
+/// The slot of the keys seen so far.
 #[derive(Default)]
 pub struct OneSlot(Option<u16>);
 
 impl OneSlot {
-    /// Adds a key or shard channel. False if its slot is another.
+    /// Adds a key or shard channel. False if its slot differs.
     pub fn accepts(&mut self, key: &[u8]) -> bool {
         let slot = key_hash_slot(key);
         *self.0.get_or_insert(slot) == slot
     }
 
-    /// Adds all keys and shard channels of a request. False if a slot is another.
+    /// Adds all keys and shard channels of a request. False if a slot differs.
     pub fn accepts_all(&mut self, command: &Command, args: &[&[u8]]) -> bool {
         let found = keys::find_slotted(command.spec, args).unwrap_or_default();
         found.into_iter().all(|at| self.accepts(args[at.index]))
     }
 }
 
-/// Whether a lock set is of one slot, by the hashes that it has.
+/// True if a lock set is in one slot, according to its hashes.
 #[inline]
 pub(super) fn are_of_one(keyspace: &Keyspace, keys: &[KeyRef<'_>]) -> bool {
     let slot = |key: &KeyRef<'_>| keyspace.slot_of(key.hash);
     keys.windows(2).all(|pair| slot(&pair[0]) == slot(&pair[1]))
 }
 
-/// Refuses a request whose keys are of several slots, or of one that is served elsewhere. Of EXEC,
-/// its commands together count.
+/// Refuses a request whose keys are in several slots, or in a slot served elsewhere. For EXEC,
+/// the keys of all its commands count together.
 #[cold]
 pub(super) fn check(
     engine: &Engine,
@@ -75,7 +75,7 @@ pub(super) fn check(
     }
     let mut slot = OneSlot::default();
     let is_one = match &session.queue {
-        // A broken transaction is refused for that.
+        // A broken transaction is refused for being broken.
         Some(queue) if is_exec(command) => {
             if queue.broken {
                 return Ok(());
@@ -89,7 +89,7 @@ pub(super) fn check(
         _ => slot.accepts_all(command, args),
     };
     let map = engine.cluster.as_ref().and_then(|cluster| cluster.map.as_ref());
-    // What an unserved slot means comes first, in Redis.
+    // As in Redis, an unserved slot is reported before keys in several slots.
     let Some(map) = map.filter(|_| !session.is_replay) else {
         return if is_one { Ok(()) } else { Err(CommandError::text(CROSS_SLOT)) };
     };
@@ -113,7 +113,7 @@ pub(super) fn check(
     asked.check(worker, asks || command.spec.flags.has(Flags::ASKING))
 }
 
-/// Whether a request reaches only slots that its connection fills.
+/// True if a request reaches only slots that its connection imports.
 #[cold]
 fn fills(
     commands: &CommandTable,
@@ -134,7 +134,7 @@ fn fills(
     }
 }
 
-/// A request for a slot that is not simply served here.
+/// A request for a slot that is not served here unconditionally.
 struct Elsewhere<'r> {
     engine: &'r Engine,
     session: &'r Session,
@@ -159,8 +159,8 @@ impl Elsewhere<'_> {
             }
         }
         let owns = view.owns(slot);
-        // The primary by the records, which was started anew: who leads is yet to be decided. While
-        // that takes moments, commands wait, and are queued by MULTI.
+        // The primary according to the records was restarted, and its shard's leader is not yet
+        // decided. While that takes moments only, commands wait, and MULTI queues them.
         let is_led =
             || engine.cluster.as_ref().and_then(|node| node.map.as_ref()).is_some_and(ClusterMap::is_led);
         if owns && view.leads && !is_led() && !engine.slot_moves.is_unsettled() {
@@ -184,7 +184,7 @@ impl Elsewhere<'_> {
         if owns && view.leads {
             return Ok(());
         }
-        // What is published at the primary reaches its replicas' subscribers.
+        // Messages published at the primary reach its replicas' subscribers.
         let reads_here = command.spec.channels.is_some() || session.record.has(client_flags::READS_REPLICA);
         if owns && reads_here && !self.writes() {
             return Ok(());
@@ -198,7 +198,7 @@ impl Elsewhere<'_> {
             || self.command.spec.flags.has(Flags::MAY_REPLICATE)
     }
 
-    /// How many of the request's keys are here, and how many are not.
+    /// The numbers of the request's keys that are present and missing here.
     fn count(&self, worker: &mut Worker) -> (usize, usize) {
         let Elsewhere { engine, session, command, args, .. } = *self;
         let mut keys: Vec<Vec<u8>> = Vec::new();
@@ -239,20 +239,20 @@ impl Elsewhere<'_> {
     }
 }
 
-/// Whether this node of a cluster of several serves the slot of a key without a further look.
+/// True if this node of a cluster of several serves the slot of a key without further checks.
 #[inline]
 pub(super) fn serves_slot_of(engine: &Engine, hash: u64) -> bool {
     let map = engine.cluster.as_ref().and_then(|cluster| cluster.map.as_ref());
     map.is_some_and(|map| map.serves(engine.keyspace.slot_of(hash)))
 }
 
-/// Whether the slot that a session's command was allowed for is served here no more.
+/// True if the slot for which a session's command was allowed is no longer served here.
 pub(super) fn has_left(engine: &Engine, session: &Session) -> bool {
     let map = || engine.cluster.as_ref().and_then(|cluster| cluster.map.as_ref());
     session.served.is_some_and(|slot| map().is_some_and(|map| !map.serves(slot)))
 }
 
-/// Whether a client is connected by TLS: redirections then name TLS ports.
+/// True if a client is connected by TLS: redirections then name TLS ports.
 pub fn is_over_tls(config: &Config, record: &ClientRecord) -> bool {
     match &record.local_address {
         Address::Tcp(address) if config.tls_port() != 0 => address.port() == config.tls_port(),

@@ -24,7 +24,7 @@ const TALLIES_MAX: usize = 1024;
 #[derive(Clone, Copy)]
 struct Tally {
     command: u32,
-    /// Of the command's histogram of latencies.
+    /// Cell of the command's latency histogram.
     cell: u32,
     calls: u64,
     nanos: u64,

@@ -11,8 +11,8 @@ use crate::engine::Engine;
 use crate::session::Session;
 use braid_spec::{Command, CommandError, CommandResult};
 
-/// A command's body works on this. Arity, permissions and memory are checked, and `keyspace` holds
-/// the locks of the keys that the command's spec names.
+/// The arguments of a command's body. Arity, permissions and memory have been checked, and
+/// `keyspace` holds the locks of the keys named by the command's spec.
 pub struct Call<'a, 't> {
     pub engine: &'a Engine,
     pub command: &'a Command,
@@ -39,14 +39,13 @@ impl<'a> Others<'a> {
         Others(Some(serve))
     }
 
-    /// Serves them now.
+    /// Serves the other clients now.
     pub fn serve(&mut self) {
         if let Some(serve) = &mut self.0 {
             serve();
         }
     }
 
-    /// Reborrows.
     #[inline]
     pub fn reborrow(&mut self) -> Others<'_> {
         match &mut self.0 {

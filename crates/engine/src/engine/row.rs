@@ -18,8 +18,8 @@ use crate::engine::request::Request;
 /// A command's body.
 pub type Handler = fn(&mut Call) -> CommandResult;
 
-/// What a request says of itself: WRITE, DENYOOM and STALE, in place of its command's; nothing if
-/// it declares nothing.
+/// The flags that a request declares in place of its command's (WRITE, DENYOOM and STALE); `None`
+/// if it declares none.
 pub type Declared = fn(&Engine, &[&[u8]]) -> Option<Flags>;
 
 /// Executes a request without a lock and replies. False, with nothing done, if it needs the lock.
@@ -29,7 +29,8 @@ pub type LockFree = fn(&mut Request<'_>, &KeyRef<'_>) -> bool;
 #[derive(Clone, Copy)]
 pub struct Body {
     pub run: Handler,
-    /// Reads what a request declares, more exactly than the command's flags: scripts do.
+    /// Reads the flags that a request declares, which are more exact than the command's; for
+    /// scripts.
     pub declares: Option<Declared>,
     /// Lock-free implementation, for read-only commands with one key. Tried first.
     pub lock_free: Option<LockFree>,
@@ -147,7 +148,8 @@ impl Rows {
         self.bodies[command.id as usize].expect("containers are resolved to their subcommands").run
     }
 
-    /// What reads a request's declaration, if the command has it; see [`Body::declares`].
+    /// The function that reads a request's declared flags, if the command has one; see
+    /// [`Body::declares`].
     pub(crate) fn declares_of(&self, command: &Command) -> Option<Declared> {
         self.bodies[command.id as usize].and_then(|body| body.declares)
     }

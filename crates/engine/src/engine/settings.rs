@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Settings that the engine's parts follow: what a change of the configuration brings about.
+//! Applies configuration changes to the engine's parts.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -54,7 +54,7 @@ impl Engine {
         self.apply_refusal();
     }
 
-    /// Whether what slots cost is counted.
+    /// True if slot statistics are enabled.
     pub fn counts_slots(&self) -> bool {
         self.cluster.is_some() && self.config.cluster_slot_stats_enabled()
     }
@@ -62,7 +62,7 @@ impl Engine {
 
 /// Subscribes the engine to configuration changes, and the loops' bells to the journal.
 pub(super) fn follow_settings(engine: &Arc<Engine>) {
-    // Before others do what it may refuse.
+    // First, because it may refuse a change before others apply it.
     follow_sync_settings(engine);
     let weak = Arc::downgrade(engine);
     let names = [
@@ -157,7 +157,7 @@ pub(super) fn follow_settings(engine: &Arc<Engine>) {
     });
 }
 
-/// Subscribes the engine to what concerns active-active replication.
+/// Subscribes the engine to settings of active-active replication.
 fn follow_active_settings(engine: &Arc<Engine>) {
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["import-mode"], move |config| {
@@ -174,7 +174,7 @@ fn follow_active_settings(engine: &Arc<Engine>) {
     });
 }
 
-/// Subscribes the engine to what concerns a cluster's map.
+/// Subscribes the engine to settings of the cluster's map.
 fn follow_cluster_settings(engine: &Arc<Engine>) {
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["cluster-require-full-coverage"], move |config| {
@@ -187,7 +187,7 @@ fn follow_cluster_settings(engine: &Arc<Engine>) {
     });
 }
 
-/// Subscribes the engine to what concerns synchronous writes.
+/// Subscribes the engine to settings of synchronous writes.
 fn follow_sync_settings(engine: &Arc<Engine>) {
     let weak = Arc::downgrade(engine);
     let names = ["sync-writes", "min-sync-replicas", "sync-level", "sync-timeout", "appendonly"];

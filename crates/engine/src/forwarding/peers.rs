@@ -12,18 +12,18 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::cluster_map::ClusterView;
 
-/// The other nodes, and figures.
+/// The other nodes, and message counters.
 #[derive(Default)]
 pub struct Forwarding {
     pub(super) peers: ArcSwap<Vec<Arc<Peer>>>,
-    /// Messages to other nodes, and from them.
+    /// Messages sent to other nodes, and received from them.
     pub sent: AtomicU64,
     pub received: AtomicU64,
-    /// Messages that a node was not given.
+    /// Messages that could not be given to a node.
     pub lost: AtomicU64,
 }
 
-/// Where a node is.
+/// A node's address.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct PeerAddress {
     pub(super) host: String,
@@ -43,16 +43,16 @@ pub(super) struct Peer {
 pub(super) struct Queue {
     pub(super) requests: VecDeque<Arc<[u8]>>,
     pub(super) bytes: usize,
-    /// A thread sends.
+    /// A thread is sending the queue.
     pub(super) is_served: bool,
-    /// When its connection was made, ms since the Unix epoch; 0: there is none.
+    /// When the connection was made, ms since the Unix epoch; 0 without a connection.
     pub(super) connected_ms: i64,
-    /// The node has left, or has died.
+    /// The node has left or failed.
     pub(super) is_gone: bool,
-    /// It is left alone until then, and how long that was.
+    /// Until when the node is left alone, and how long that lasts.
     pub(super) alone_until: Option<Instant>,
     pub(super) pause: Duration,
-    /// The log has a line that it is unreachable or refuses what is sent.
+    /// The log has reported that the node is unreachable or refuses requests.
     pub(super) has_trouble: bool,
 }
 
@@ -60,12 +60,12 @@ pub(super) struct Queue {
 pub struct Link {
     pub node: Arc<str>,
     pub connected_ms: i64,
-    /// Bytes that wait to be sent.
+    /// Bytes waiting to be sent.
     pub bytes: usize,
 }
 
 impl Forwarding {
-    /// Connections to other nodes.
+    /// The open connections to other nodes.
     pub fn links(&self) -> Vec<Link> {
         let link = |peer: &Arc<Peer>| {
             let queue = peer.queue.lock();
@@ -76,7 +76,7 @@ impl Forwarding {
         self.peers.load().iter().filter_map(link).collect()
     }
 
-    /// Goes by a newer map.
+    /// Applies a newer map.
     pub(crate) fn follow(&self, view: &ClusterView, is_tls: bool) {
         let known = self.peers.load_full();
         let peer = |node: &MapNode| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Messages between an engine in a cluster and nodes that are threads of the test.
+//! Messages between an engine in a cluster and nodes simulated by threads of the test.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use super::*;
 use crate::testing::cluster_engine;
 
-/// How long a test waits for what must happen.
+/// Longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn forwarding(engine: &Engine) -> &Forwarding {
@@ -40,7 +40,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The number of a line that begins with this; nothing at the end of the connection.
+/// The number in a line that begins with `kind`; `None` at the end of the connection.
 fn number(link: &mut BufReader<TcpStream>, kind: char) -> Option<usize> {
     let mut line = String::new();
     link.read_line(&mut line).ok()?;
@@ -60,10 +60,10 @@ fn request(link: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
     Some(args)
 }
 
-/// What a node is told: the number of the connection, and the request.
+/// A request received by a node, with the number of its connection.
 type Told = (usize, Vec<String>);
 
-/// A node that gives the same answer to everything.
+/// A node that gives the same answer to every request.
 fn node(answer: &'static [u8]) -> (u16, Receiver<Told>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -131,7 +131,7 @@ fn a_node_that_refuses_is_left_alone_for_longer_and_longer() {
         assert_eq!((queue.pause, queue.connected_ms, queue.bytes), (pause, 0, 0));
         assert!(queue.has_trouble && queue.alone_until.is_some() && queue.requests.is_empty());
     }
-    // As of a node that has been unreachable for very long.
+    // As for a node that has been unreachable for very long.
     peer.queue.lock().alone_until = Some(Instant::now() + PATIENCE);
     let (sent, lost) = figures(&engine);
     publish(&engine, "lost");
@@ -147,7 +147,7 @@ fn what_waits_for_a_node_that_is_not_reached_counts_as_lost() {
     let port = unused.local_addr().expect("an address").port();
     drop(unused);
     let peer = add_peer(&engine, "b", port);
-    // It waits for a thread; the next message starts one.
+    // The request waits for a thread; the next message starts one.
     let before: Arc<[u8]> = (*b"*1\r\n$4\r\nPING\r\n").into();
     {
         let mut queue = peer.queue.lock();
@@ -161,7 +161,7 @@ fn what_waits_for_a_node_that_is_not_reached_counts_as_lost() {
         let queue = peer.queue.lock();
         assert_eq!((queue.pause, queue.bytes), (PAUSE, 0));
     }
-    // It is back, and the pause is over.
+    // The node is back, and the pause is over.
     let (port, told) = node(b"+OK\r\n");
     forwarding(&engine).peers.store(Arc::default());
     let back = add_peer(&engine, "b", port);
@@ -183,7 +183,7 @@ fn a_slow_node_keeps_what_fits_its_queue_and_a_gone_one_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let engine = cluster_engine(&folder, &[]);
     let peer = add_peer(&engine, "b", 1);
-    // A thread seems to send, and does not get on.
+    // A thread seems to send, but makes no progress.
     peer.queue.lock().is_served = true;
     let message = "x".repeat(QUEUE_BYTES / 4);
     (0..5).for_each(|_| publish(&engine, &message));

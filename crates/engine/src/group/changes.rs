@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cluster changes by operators: computed from etcd's records, committed, and waited for until this
-//! server applies them. Blocks: loops must never call it.
+//! Cluster changes by operators: computed from etcd's records, committed, and awaited until this
+//! server applies them. These calls block: loops must never make them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,21 +16,21 @@ use crate::cluster_node;
 use crate::engine::Engine;
 use crate::migrate::target::{Broken, Connection, Target};
 
-/// How often a change is worked out anew because another one came first.
+/// How often a change is recomputed because another one was committed first.
 const TRIES: usize = 16;
-/// How long a change that has to be made waits before it is tried again.
+/// Delay before a mandatory change is retried.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Why nothing was changed, or why that is not certain.
+/// Why nothing was changed, or why the outcome is uncertain.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChangeError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     #[error("ERR etcd: {0}")]
     Store(String),
-    #[error("ERR the cluster is being changed by others: try again")]
+    #[error("ERR another change of the cluster is in progress: try again")]
     Busy,
-    #[error("ERR etcd's records of the cluster are older than what this node knows")]
+    #[error("ERR etcd's records of the cluster are older than this node's state")]
     Older,
     #[error("ERR the change was made, but this node has not seen it yet")]
     Unseen,
@@ -39,10 +39,10 @@ pub enum ChangeError {
 }
 
 impl Engine {
-    /// Changes the cluster as `work` says. True if there was something to change.
+    /// Changes the cluster as computed by `work`. True if there was something to change.
     ///
     /// # Errors
-    /// What `work` refuses, or what is wrong with etcd.
+    /// A refusal by `work`, or a failure of etcd.
     pub fn change_cluster(
         &self,
         me: &Me,
@@ -51,10 +51,10 @@ impl Engine {
         self.change_cluster_from(None, me, work, || ())
     }
 
-    /// The cluster's records as etcd has them, for [`Engine::change_cluster_from`].
+    /// The cluster's records as read from etcd, for [`Engine::change_cluster_from`].
     ///
     /// # Errors
-    /// What is wrong with etcd.
+    /// A failure of etcd.
     pub(crate) fn cluster_records(&self) -> Result<Map, ChangeError> {
         let (group, _) = self.several_nodes()?;
         let (_, read, _) =
@@ -64,12 +64,12 @@ impl Engine {
 
     fn several_nodes(&self) -> Result<(&Group, &ClusterMap), ChangeError> {
         let map = self.cluster.as_ref().and_then(|node| node.map.as_ref());
-        let none = || ChangeError::Store("this server is in no cluster of several nodes".into());
+        let none = || ChangeError::Store("this server is not in a cluster of several nodes".into());
         Ok((self.group.as_deref().ok_or_else(none)?, map.ok_or_else(none)?))
     }
 
-    /// As [`Engine::change_cluster`], based on records that were read before: if they have changed
-    /// since, they are read anew. `committed` is called before this node goes by the change.
+    /// [`Engine::change_cluster`] based on records that were read before: if they have changed
+    /// since, they are read again. `committed` is called before this node applies the change.
     pub(crate) fn change_cluster_from(
         &self,
         mut known: Option<Map>,
@@ -102,14 +102,14 @@ impl Engine {
         Err(ChangeError::Busy)
     }
 
-    /// Makes sure that no change of the cluster that was worked out before can be committed any
-    /// more. Blocks until that is certain, or the server ends: then it is false.
+    /// Makes sure that no change of the cluster computed earlier can still be committed. Blocks
+    /// until that is certain; false if the server shuts down first.
     pub(crate) fn raise_epoch(&self) -> bool {
         while !self.shutdown.is_requested() {
             let Some(me) = self.as_author() else { return false };
             match self.change_cluster(&me, |operator| Ok(operator.raise_epoch())) {
                 Ok(_) => return true,
-                Err(error) => log::warn!("The cluster's epoch cannot be raised: {error}"),
+                Err(error) => log::warn!("Cannot raise the cluster's epoch: {error}"),
             }
             std::thread::sleep(PAUSE);
         }
@@ -122,7 +122,7 @@ impl Engine {
         Some(self.group.as_ref()?.as_newcomer(&self.config, &id, &Address::Unknown))
     }
 
-    /// Has etcd's records read at once.
+    /// Requests an immediate read of etcd's records.
     pub(crate) fn read_records(&self) {
         if let Some(group) = &self.group {
             group.wishes.lock().reads = true;
@@ -140,29 +140,30 @@ impl Engine {
     }
 }
 
-/// Why another node has not done what it was asked for.
+/// Why another node has not carried out a request.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AskError {
-    /// It cannot be reached, or has not answered.
+    /// The node cannot be reached, or has not answered.
     #[error("{0}")]
     Silent(String),
-    /// Its own error.
+    /// The node's own error.
     #[error("{0}")]
     Refused(String),
 }
 
 impl Engine {
-    /// Sends a request to another node, and returns its reply: a line, or the text of a bulk
+    /// Sends a request to another node and returns its reply: a line, or the text of a bulk
     /// string.
     ///
     /// # Errors
-    /// What keeps the node from being reached, or its own error.
+    /// The node cannot be reached, or replies with an error.
     pub fn ask_node(&self, host: &str, port: u16, request: &[&[u8]]) -> Result<String, AskError> {
         let reply = self.reply_of_node(host, port, request).map_err(AskError::Silent)?;
         reply.map_err(AskError::Refused)
     }
 
-    /// The reply of another node, or its error. What keeps it from being reached is in words.
+    /// The reply of another node, or its error. The outer error says why the node could not be
+    /// reached.
     fn reply_of_node(
         &self,
         host: &str,
@@ -194,7 +195,7 @@ impl Engine {
 }
 
 impl Group {
-    /// This server as it is recorded if it joins by a request that came to `reached`.
+    /// This server's record if it joins by a request received at the address `reached`.
     pub fn as_newcomer(&self, config: &Config, id: &Arc<str>, reached: &Address) -> Me {
         let host = match reached {
             Address::Tcp(address) => address.ip().to_canonical().to_string(),

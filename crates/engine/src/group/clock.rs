@@ -2,19 +2,19 @@
 //! Compares this machine's wall clock with those of etcd's machines. No role depends on it: it is
 //! reported because keys expire by the primary's wall clock.
 
-/// Seconds of difference from which it is reported. Dates of answers have whole seconds, and
+/// Difference, in seconds, from which it is reported. Dates of answers have whole seconds, and
 /// answers take time.
 const TOLD_FROM: u64 = 10;
 
-/// What the log has reported of the clock.
+/// What has been logged about the clock.
 #[derive(Default)]
 pub(super) struct ClockWatch {
     is_told: bool,
 }
 
 impl ClockWatch {
-    /// Notes by how many seconds this machine's clock is ahead of etcd's (negative: behind). One
-    /// line in the log when that becomes much, and one when it is little again.
+    /// Records by how many seconds this machine's clock is ahead of etcd's (negative: behind).
+    /// Logs one line when the difference becomes large, and one when it is small again.
     pub fn note(&mut self, seconds_ahead: i64) {
         let difference = seconds_ahead.unsigned_abs();
         let is_wrong = difference >= TOLD_FROM;
@@ -24,11 +24,11 @@ impl ClockWatch {
         if is_wrong {
             let side = if seconds_ahead > 0 { "ahead of" } else { "behind" };
             log::warn!(
-                "This machine's clock is {difference} s {side} etcd's: after a change of the primary keys expire that \
-                 much early or late. Set one of them right; roles do not depend on it"
+                "This server's clock is {difference} s {side} etcd's: after a failover, keys expire that \
+                 much early or late. Correct one of the clocks; roles do not depend on them"
             );
         } else {
-            log::info!("This machine's clock shows what etcd's shows again");
+            log::info!("This server's clock agrees with etcd's again");
         }
     }
 }

@@ -14,11 +14,12 @@ use braid_resp::request;
 
 use crate::engine::Engine;
 
-/// What the stream has besides changes.
+/// Requests of the stream that are not changes.
 const NO_CHANGES: [&[u8]; 5] = [b"PING", b"REPLCONF", b"SELECT", b"MULTI", b"EXEC"];
 
 impl Engine {
-    /// Keeps what this server has beyond the point at which the present primary's history begins.
+    /// Saves this server's changes beyond the point at which the current primary's history
+    /// begins.
     pub(super) fn keep_divergence(&self, shard: Option<&Shard>) {
         let Some(base) = shard.and_then(|shard| shard.base.as_ref()) else { return };
         let journal = &self.keyspace.journal;
@@ -33,7 +34,8 @@ impl Engine {
         };
         let Some(mut reader) = begin.and_then(|begin| journal.reader_from(begin)) else {
             log::warn!(
-                "This server may have changes behind offset {} that no other has; they are not in the backlog",
+                "This server may have changes after offset {} that no other server has; they are no longer \
+                 in the backlog",
                 base.offset
             );
             return;
@@ -61,21 +63,22 @@ impl Engine {
         });
         match written {
             Ok(()) => log::warn!(
-                "{changes} changes behind offset {} are not in the new primary's history: they are kept in {name}",
+                "{changes} changes after offset {} are not in the new primary's history: saved to {name}",
                 base.offset
             ),
             Err(error) => log::warn!(
-                "{changes} changes behind offset {} are not in the new primary's history and could not be kept in {name}: {error}",
+                "{changes} changes after offset {} are not in the new primary's history and could not be \
+                 saved to {name}: {error}",
                 base.offset
             ),
         }
     }
 }
 
-/// Requests of a stream that change something.
+/// Number of requests of a stream that are changes.
 fn count_changes(stream: &[u8]) -> usize {
     let mut units = Units::default();
-    // What is not whole at the end was not executed as a whole.
+    // An incomplete unit at the end was not executed as a whole.
     if units.parse(stream).is_err() {
         return 1;
     }

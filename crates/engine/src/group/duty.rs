@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Carries out the state machine's orders (the role, the members that replies wait for, until when
-//! this server may serve), and reports the server's state to it.
+//! Carries out the state machine's orders (the role, the members that replies wait for, until
+//! when this server may serve), and reports the server's state to it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,34 +18,34 @@ use super::{Group, former, view};
 use crate::cluster_node::stays_replica;
 use crate::engine::Engine;
 
-/// Duties under way.
+/// The executor of the state machine's orders.
 pub(super) struct Duties<'e> {
     engine: &'e Engine,
     group: &'e Group,
     duty: Duty,
-    /// Where the primary that is followed is.
+    /// The address of the primary being followed.
     primary: Option<Primary>,
     former: Former,
     next_probe: u64,
-    /// The log has told that this primary may not serve.
+    /// The log has reported that this primary may not serve.
     is_fenced: bool,
     /// This primary has served.
     has_served: bool,
 }
 
-/// What keeps etcd from being used.
+/// Why etcd cannot be used.
 #[derive(Default)]
 pub(super) struct Trouble(Option<String>);
 
 impl Trouble {
-    /// Notes why etcd cannot be used; empty: it can. One line in the log for each change.
+    /// Records why etcd cannot be used; empty: it can. Logs one line per change.
     pub fn note(&mut self, group: &Group, error: String) {
         if error.is_empty() {
             if self.0.take().is_some() {
-                log::info!("etcd can be used again");
+                log::info!("etcd is available again");
             }
         } else if self.0.is_none() {
-            log::warn!("{error}; the group goes on as it is");
+            log::warn!("{error}; the group's roles stay as they are");
             self.0 = Some(error.clone());
         }
         group.view.lock().etcd_error = error;
@@ -66,7 +66,7 @@ impl<'e> Duties<'e> {
         }
     }
 
-    /// What the server knows itself.
+    /// The server's own state, for the state machine.
     pub fn local(&self, member: &Member) -> Local {
         let (engine, group) = (self.engine, self.group);
         let journal = &engine.keyspace.journal;
@@ -105,7 +105,7 @@ impl<'e> Duties<'e> {
         let is_on_disk = engine.sync_level() == SyncLevel::Disk;
         let follower = |replica: Arc<braid_replication::Replica>| {
             let (id, _) = replica.options.member.as_ref().filter(|(_, under)| *under == epoch)?;
-            // Nothing counts before it has loaded its full sync and said so.
+            // Nothing counts before the replica has loaded its full sync and acknowledged it.
             let has_said = replica.has_acknowledged.load(Relaxed);
             let of = if is_on_disk { &replica.on_disk } else { &replica.acknowledged };
             Some(Follower {
@@ -117,7 +117,7 @@ impl<'e> Duties<'e> {
         engine.replication.replicas().into_iter().filter_map(follower).collect()
     }
 
-    /// Does what is ordered.
+    /// Carries out orders.
     pub fn carry_out(&mut self, orders: &Orders, member: &Member) {
         match &orders.duty {
             Duty::Lead { epoch } => self.lead(*epoch, orders, member),
@@ -126,7 +126,7 @@ impl<'e> Duties<'e> {
                 // Before anything else: from now on nothing is acknowledged.
                 self.group.set_refused(true);
                 if self.duty != Duty::Refuse {
-                    log::info!("The primary's lease is gone: this server offers to take its place");
+                    log::info!("The primary's lease has ended: this server is a candidate to replace it");
                     self.go_idle();
                 }
             }
@@ -141,7 +141,7 @@ impl<'e> Duties<'e> {
         self.note_service(orders);
     }
 
-    /// Tells the log when the primary stops to serve, and when it goes on.
+    /// Logs when the primary stops serving, and when it serves again.
     fn note_service(&mut self, orders: &Orders) {
         if !matches!(orders.duty, Duty::Lead { .. }) {
             (self.is_fenced, self.has_served) = (false, false);
@@ -154,7 +154,7 @@ impl<'e> Duties<'e> {
         } else if !serves && self.has_served && !self.is_fenced {
             let view = self.group.view.lock().clone();
             let why = self.engine.why_not_serving(self.group, &view, now);
-            log::warn!("This primary serves nothing at present: {why}");
+            log::warn!("This primary is not serving: {why}");
         }
         self.is_fenced = !serves && self.has_served;
         self.has_served |= serves;
@@ -171,12 +171,12 @@ impl<'e> Duties<'e> {
         if self.duty != (Duty::Lead { epoch }) {
             former::write(member.id());
             let world = engine.keyspace.gate.close(None);
-            // Nothing before the members are known that replies wait for.
+            // Serve nothing before the members that replies wait for are known.
             in_sync.set_serve_until(0);
             if engine.replication.link.is_replica() {
                 engine.become_primary(&world);
             } else {
-                // They come again, under the new epoch.
+                // They reconnect under the new epoch.
                 engine.disconnect_replicas();
             }
             // With the world stopped: no batch meets a primary that may not serve yet.
@@ -184,7 +184,7 @@ impl<'e> Duties<'e> {
             drop(world);
             self.primary = None;
             let set = member.shard().map_or_else(String::new, |shard| view::names(&shard.in_sync));
-            log::warn!("This server is the primary of the group now: epoch {epoch}, in sync: {set}");
+            log::warn!("This server is now the primary of the group: epoch {epoch}, in sync: {set}");
         } else {
             apply();
         }
@@ -204,12 +204,13 @@ impl<'e> Duties<'e> {
             port: if use_tls && node.tls_port != 0 { node.tls_port } else { node.port },
         });
         let is_same = matches!(&self.duty, Duty::Follow { primary: old, epoch: under } if old == primary && *under == epoch);
-        // As long as its record is gone it may be where it was.
+        // While its record is missing, the primary may still be where it was.
         if is_same && (place.is_none() || place == self.primary) {
             return;
         }
         if !is_same {
-            // Its files will be those of the primary's history, and what it has beyond that is not.
+            // From now on the files follow the primary's history, without this server's changes
+            // beyond it.
             former::write(member.id());
             engine.keep_divergence(member.shard());
         }
@@ -236,7 +237,7 @@ impl<'e> Duties<'e> {
         self.primary = place;
     }
 
-    /// A replica without a primary.
+    /// Makes this server a replica without a primary.
     fn go_idle(&mut self) {
         let world = self.engine.keyspace.gate.close(None);
         self.replicate(&world, Primary::nowhere());
@@ -245,11 +246,11 @@ impl<'e> Duties<'e> {
 
     fn replicate(&self, world: &World<'_>, primary: Primary) {
         self.engine.become_replica(world, primary);
-        // No replies wait any more that could take this for a right to be sent.
+        // No reply is waiting any more that could take this as permission to be sent.
         self.engine.replication.in_sync.set_serve_until(u64::MAX);
     }
 
-    /// Begins a handover that was asked for (FAILOVER).
+    /// Starts a requested handover (FAILOVER).
     pub fn hand_over(&mut self, member: &mut Member) {
         let Some(to) = self.group.handover.lock().take() else { return };
         if let Err(why) = member.hand_over(to) {
@@ -257,11 +258,13 @@ impl<'e> Duties<'e> {
         }
     }
 
-    /// Has this server take the primary's place if an operator wants that (FAILOVER TAKEOVER).
+    /// Makes this server take the primary's place if an operator requested it (FAILOVER
+    /// TAKEOVER).
     pub fn take_over(&self, member: &mut Member) {
         if self.group.takes_over.swap(false, Relaxed) {
             log::warn!(
-                "FAILOVER TAKEOVER: this server takes the primary's place with what it has; acknowledged writes that it lacks are lost"
+                "FAILOVER TAKEOVER: this server becomes the primary with the data it has; acknowledged \
+                 writes that it lacks are lost"
             );
             member.take_over();
         }
@@ -292,10 +295,10 @@ impl<'e> Duties<'e> {
         }
     }
 
-    /// Tells clients made for Sentinel that the primary is another.
+    /// Notifies clients made for Sentinel of a new primary.
     fn publish_switch(&self, group: &str, before: &Address, now: &Address) {
         let message = format!("{group} {} {} {} {}", before.host, before.port, now.host, now.port);
-        // This thread is none of the loops: all of them are woken.
+        // This thread is not a loop: all loops are woken.
         self.engine.hub.publish(usize::MAX, b"+switch-master", message.as_bytes(), None);
     }
 }

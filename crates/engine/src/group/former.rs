@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The file `group-member`: which member of the group the files in this folder belong to. A process
-//! that starts writes its own name only when it leads or follows: before that they are its former
-//! process's.
+//! The file `group-member`: the group member to which the files in this folder belong. A process
+//! writes its own name only once it leads or follows: until then the files belong to its former
+//! process.
 //!
-//! A process that ends in good order, and does nothing more after it has saved everything, adds a
-//! second line: the epoch that it knew, and the fingerprint of what it has saved. The next process
-//! that loads these files can go on as the same member. It removes the line before it says anything
-//! to anybody ([`Engine::settle_former`]): after a later crash the files prove nothing.
+//! A process that shuts down cleanly, and does nothing more after it has saved everything, adds a
+//! second line: the last epoch known to it, and the fingerprint of the saved files. The next
+//! process that loads these files can continue as the same member. It removes the line before it
+//! communicates with any other server ([`Engine::settle_former`]): after a later crash the files
+//! prove nothing.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -21,18 +22,18 @@ use crate::aof_load::append_only_folder;
 use crate::engine::Engine;
 
 const FILE: &str = "group-member";
-/// What the line of a good end begins with.
+/// First word of the line for a clean shutdown.
 const ENDED: &str = "ended";
 
 /// The former process of this server, whose files were loaded.
 #[derive(Clone, Default)]
 pub(super) struct Former {
     pub run: Option<Arc<str>>,
-    /// It ended in good order.
+    /// Set if that process shut down cleanly.
     pub ended: Option<Ended>,
 }
 
-/// A good end.
+/// A clean shutdown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct End {
     epoch: u64,
@@ -63,7 +64,7 @@ fn format(id: &MemberId, end: Option<End>) -> String {
     }
 }
 
-/// The member of this node whose files these are, if there was one, and its good end.
+/// The member of this node to which the files belong, if any, and its clean shutdown.
 fn load(node: &str) -> Option<(MemberId, Option<End>)> {
     let mut text = String::new();
     let read = files::open(&path()).and_then(|mut file| file.read_to_string(&mut text));
@@ -73,24 +74,24 @@ fn load(node: &str) -> Option<(MemberId, Option<End>)> {
 fn store(id: &MemberId, end: Option<End>) -> io::Result<()> {
     let path = path();
     files::store(&path, format(id, end).as_bytes())
-        .inspect_err(|error| log::warn!("{} could not be written: {error}", path.display()))
+        .inspect_err(|error| log::warn!("Cannot write {}: {error}", path.display()))
 }
 
-/// The run of the member of this node whose files these are, if there was one.
+/// The run of the member of this node to which the files belong, if any.
 pub(super) fn read(node: &str) -> Option<Arc<str>> {
     load(node).map(|(member, _)| member.run)
 }
 
-/// From now on the files are those of `id`.
+/// From now on the files belong to `id`.
 pub(super) fn write(id: &MemberId) {
     if read(&id.node).is_none_or(|run| run != id.run) {
-        // The log has told of an error.
+        // An error has been logged.
         let _ = store(id, None);
     }
 }
 
 impl Engine {
-    /// The fingerprint of the files that this server loads when it starts as it is configured.
+    /// The fingerprint of the files that this server, as configured, loads at startup.
     fn fingerprint_of_files(&self) -> io::Result<u64> {
         if self.config.appendonly() {
             fingerprint::of_append_only(&append_only_folder(&self.config))
@@ -99,8 +100,8 @@ impl Engine {
         }
     }
 
-    /// Looks whether the files are as a former process has left them at a good end. Before they are
-    /// loaded.
+    /// Checks, before the files are loaded, whether they are as a former process left them at a
+    /// clean shutdown.
     pub fn recognize_files(&self) {
         let Some(group) = &self.group else { return };
         let Some((member, Some(end))) = load(&group.settings.node) else { return };
@@ -108,22 +109,23 @@ impl Engine {
             Ok(files) if files == end.files => {
                 *group.ended.lock() = Some(Ended { run: member.run, epoch: end.epoch });
             }
-            _ => log::warn!("The files are not those that the member {member} saved when it ended"),
+            _ => log::warn!("The files are not those that member {member} saved at shutdown"),
         }
     }
 
-    /// What was loaded is not all that the files had.
+    /// Called if not all of the files' content was loaded.
     pub(crate) fn distrust_files(&self) {
         if let Some(group) = &self.group {
             *group.ended.lock() = None;
         }
     }
 
-    /// Has the former process's good end count once: nothing has been said to anybody yet.
+    /// Uses up the former process's clean shutdown, so that it counts once. Nothing has been
+    /// communicated yet.
     pub(super) fn settle_former(&self) {
         let Some(group) = &self.group else { return };
         if self.persistence.progress.active.load(Relaxed) {
-            // The load was stopped: this process ends, and the files stay as they are.
+            // The load was stopped: this process ends, and the files stay unchanged.
             self.distrust_files();
         } else if let Some((member, Some(_))) = load(&group.settings.node)
             && store(&member, None).is_err()
@@ -132,11 +134,12 @@ impl Engine {
         }
     }
 
-    /// Notes that this process has ended in good order. All that it has ever said is in the files
-    /// that it would load, on disk, and nothing is executed or applied any more.
+    /// Records that this process has shut down cleanly. Everything it has ever acknowledged or
+    /// sent is on disk, in the files that it would load, and nothing is executed or applied any
+    /// more.
     pub(crate) fn note_good_end(&self) {
         let Some(group) = &self.group else { return };
-        // As long as it is not decided which member it is, it has said nothing as another one.
+        // Until it is decided which member it is, it has communicated nothing as another one.
         let own = {
             let view = group.view.lock();
             view.has_id.then(|| Ended { run: Arc::clone(&view.id.run), epoch: view.epoch })
@@ -149,9 +152,9 @@ impl Engine {
             return;
         }
         match self.fingerprint_of_files() {
-            // If it cannot be written the log has told.
+            // If it cannot be written, that has been logged.
             Ok(files) => drop(store(&id, Some(End { epoch, files }))),
-            Err(error) => log::warn!("The files that were saved cannot be read: {error}"),
+            Err(error) => log::warn!("The saved files cannot be read: {error}"),
         }
     }
 }
@@ -166,7 +169,7 @@ mod tests {
         for end in [None, Some(End { epoch: 7, files: 0x1f }), Some(End { epoch: 0, files: u64::MAX })] {
             assert_eq!(parse(&format(&id, end)), Some((id.clone(), end)));
         }
-        // Of an older version, or damaged.
+        // From an older version, or damaged.
         for text in
             ["db1/12ab", "db1/12ab\n\n", "db1/12ab\nended", "db1/12ab\nended 7", "db1/12ab\nended x 1f"]
         {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the group's thread and the threads that talk to etcd tell each other.
+//! Messages between the group's thread and the threads that talk to etcd.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use braid_group::member::Outcome;
 use braid_group::record::Keys;
 use braid_group::{Node, Offer, Snapshot, Transaction};
 
-/// What etcd's threads have learnt.
+/// A message from etcd's threads.
 pub enum News {
     /// Records of a shard, and of the whole cluster if this server is a node of one.
     Records(Arc<Keys>, Arc<Snapshot>, Option<Arc<Map>>),
@@ -21,21 +21,21 @@ pub enum News {
     },
     LeaseLost,
     Transacted(Arc<Keys>, Transaction, Outcome),
-    /// etcd cannot be used, or can again (empty).
+    /// Why etcd cannot be used; empty if it can again.
     Trouble(String),
 }
 
-/// What etcd's threads are to do.
+/// Requests to etcd's threads.
 #[derive(Default)]
 pub struct Wishes {
-    /// With the keys of the shard that it is of.
+    /// With the keys of its shard.
     pub transaction: Option<(Arc<Keys>, Transaction)>,
     pub node: Option<(Node, i64)>,
     pub offer: Option<(Arc<Keys>, Offer, i64)>,
     pub reads: bool,
-    /// What the watch has told, in its order.
+    /// Events reported by the watch, in order.
     pub events: Vec<Event>,
-    /// A watch stands.
+    /// A watch is established.
     pub is_watched: bool,
 }
 
@@ -45,7 +45,7 @@ impl Wishes {
         transaction.is_some() || node.is_some() || offer.is_some() || *reads || !events.is_empty()
     }
 
-    /// What there is to do now; the rest stays.
+    /// Takes all requests; the state of the watch stays.
     pub fn take(&mut self) -> Wishes {
         let is_watched = self.is_watched;
         Wishes { is_watched, ..std::mem::replace(self, Wishes { is_watched, ..Wishes::default() }) }

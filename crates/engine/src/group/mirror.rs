@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The records under a group's prefix as this server has them: read once, and kept by the events
-//! of a watch. At each moment they are those of one revision of etcd.
+//! A copy of the records under a group's prefix: read once, and kept up to date by the events of
+//! a watch. At each moment it has the records of one revision of etcd.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) struct Mirror {
 }
 
 impl Mirror {
-    /// Reads all.
+    /// Reads all records.
     pub fn read(keys: &Keys, client: &Client) -> Result<Mirror, String> {
         let (records, revision) =
             client.get_prefix(keys.prefix().as_bytes()).map_err(|error| error.to_string())?;
@@ -28,9 +28,9 @@ impl Mirror {
         Ok(Mirror { records, revision })
     }
 
-    /// Takes note of changes, those of a revision all together. True if something is new.
+    /// Applies changes; those of one revision come together. True if there is news.
     pub fn apply(&mut self, events: &[Event]) -> bool {
-        // All of an older revision are among what was read.
+        // Events of the known or an older revision are included in the records that were read.
         let known = self.revision;
         for event in events.iter().filter(|event| event.mod_revision() > known) {
             match event {
@@ -42,7 +42,7 @@ impl Mirror {
         self.revision > known
     }
 
-    /// Whether etcd has nothing newer of this server's shard.
+    /// True if etcd has nothing newer for this server's shard.
     pub fn is_current(&self, keys: &Keys, client: &Client) -> Result<bool, String> {
         for key in [keys.shard(), keys.holder()] {
             let found = client.get(key.as_bytes()).map_err(|error| error.to_string())?;
@@ -63,8 +63,8 @@ impl Mirror {
         })
     }
 
-    /// The records of this server's shard, the cluster's map if it is in one, and what is not
-    /// understood.
+    /// The records of this server's shard, the cluster's map if it is in a cluster, and a
+    /// description of the records that are not understood.
     pub fn parts(&self, group: &Group, own: &Keys) -> Result<(Snapshot, Option<Map>, String), String> {
         let revision = self.revision.unsigned_abs();
         let (mut snapshot, strange) = own.read(self.all(), revision).map_err(|error| error.to_string())?;
@@ -76,7 +76,7 @@ impl Mirror {
         Ok((snapshot, map, strange))
     }
 
-    /// The records that hold for the whole cluster, and the revision.
+    /// The records that apply to the whole cluster, and the revision.
     pub fn shared(&self, keys: &Keys) -> (Shared, u64) {
         let (shared, strange) = shared::read(keys, self.all());
         for error in strange {
@@ -99,7 +99,7 @@ mod tests {
     fn events_bring_it_up_to_date_and_old_ones_do_not_set_it_back() {
         let mut mirror = Mirror { records: BTreeMap::new(), revision: 5 };
         assert!(!mirror.apply(&[put("a", "old", 5)]), "it was among what was read");
-        // One transaction has changed both.
+        // One transaction changed both.
         assert!(mirror.apply(&[put("a", "1", 6), put("b", "2", 6)]));
         assert!(!mirror.apply(&[put("a", "old", 4)]));
         let gone = Event::Delete { key: b"b".to_vec(), mod_revision: 8 };

@@ -3,12 +3,12 @@
 //! out the orders of the state machine ([`braid_group::Member`]).
 //!
 //! The thread `group` runs the state machine. It receives etcd's answers as messages ([`store`]),
-//! reads the server's state ([`Engine::local`]), and carries out the orders ([`duty`]): roles, the
+//! reads the server's state (`Engine::local`), and carries out the orders ([`duty`]): roles, the
 //! members that replies wait for, and until when the server may serve. No request of a client waits
 //! for etcd.
 //!
-//! A node of a cluster (`cluster-name`) does the same for the shard that it is in, once it is in
-//! one, and publishes the cluster's map ([`crate::cluster_map`]).
+//! A node of a cluster (`cluster-name`) does the same for its shard, once it has one, and
+//! publishes the cluster's map ([`crate::cluster_map`]).
 //!
 //! Without `group-name` and `cluster-name` none of this runs.
 
@@ -44,88 +44,89 @@ use settings::Settings;
 use shared_state::SharedState;
 use view::View;
 
-/// The shard of a server that is in none of its cluster's.
+/// Stands for the shard of a server that is in none of its cluster's shards.
 const NO_SHARD: &str = "-";
 
-/// The group that this server is in.
+/// The group of this server.
 pub struct Group {
     pub settings: Settings,
     pub(crate) timing: Timing,
-    /// Keys of the shard that this server is in. It may go to another one of its cluster.
+    /// Keys of this server's shard. The server may move to another shard of its cluster.
     keys: Mutex<Arc<Keys>>,
-    /// What others see of it.
+    /// The group as others see it.
     pub view: Mutex<View>,
     news: Mutex<Vec<News>>,
     has_news: Condvar,
     /// Orders for etcd's threads.
     wishes: Mutex<Wishes>,
     has_wishes: Condvar,
-    /// Acknowledging and the order to stop it exclude each other.
+    /// Acknowledging, and the order to stop it, exclude each other.
     acknowledging: Mutex<Acknowledging>,
-    /// When bytes of the stream last came, nanoseconds of CLOCK_BOOTTIME.
+    /// When bytes of the stream last arrived, nanoseconds of CLOCK_BOOTTIME.
     received: AtomicU64,
-    /// The dataset is complete: no full sync has begun that has not ended well.
+    /// The dataset is complete: no full sync has begun without completing.
     is_whole: AtomicBool,
-    /// A former process ended in good order, and its files are as it left them. Until it is decided
-    /// which member this process is.
+    /// Set if a former process shut down cleanly and its files are as it left them; until it is
+    /// decided which member this process is.
     ended: Mutex<Option<Ended>>,
-    /// The epoch that the link's connection is under.
+    /// The epoch of the link's connection.
     link_epoch: AtomicU64,
-    /// How far this server is in leaving the group.
+    /// Progress of leaving the group.
     leaving: Mutex<Leaving>,
     has_left: Condvar,
-    /// The member that FAILOVER wants to take over.
+    /// The member that is to take over by FAILOVER.
     handover: Mutex<Option<MemberId>>,
-    /// FAILOVER TAKEOVER was asked for.
+    /// FAILOVER TAKEOVER was requested.
     takes_over: AtomicBool,
-    /// An operator wants this server to take the primary's place though it is to stay a replica,
-    /// until the primary changes.
+    /// An operator wants this server to take the primary's place although it is configured to
+    /// stay a replica; until the primary changes.
     is_wanted: AtomicBool,
-    /// What holds for the whole cluster.
+    /// Records that apply to the whole cluster.
     shared: SharedState,
 }
 
-/// Whether this server acknowledges what a primary sends.
+/// Whether this server acknowledges the primary's stream.
 struct Acknowledging {
     is_refused: bool,
-    /// When the newest bytes came that it has acknowledged, nanoseconds of CLOCK_BOOTTIME; when it
-    /// started, if none. A probe that it has answered was sent before.
+    /// When the newest acknowledged bytes arrived, nanoseconds of CLOCK_BOOTTIME; if none, when
+    /// the server started. A probe that it has answered was sent before that.
     last: u64,
 }
 
-/// How far a server is in leaving the group: it ends.
+/// Progress of a server that leaves the group, because it shuts down.
 #[derive(Default)]
 struct Leaving {
-    /// The lease is to end: nothing is served any more.
+    /// The lease must end: nothing is served any more.
     is_asked: bool,
-    /// It has ended, or cannot be.
+    /// The lease has ended, or cannot be ended.
     is_done: bool,
 }
 
 impl Group {
-    /// Tells the group's thread.
+    /// Sends a message to the group's thread.
     fn tell(&self, news: News) {
         self.news.lock().push(news);
         self.has_news.notify_one();
     }
 
-    /// Notes that bytes of the stream have come.
+    /// Records that bytes of the stream have arrived.
     pub(crate) fn note_received(&self) {
         self.received.store(braid_base::clock::boot_nanos(), Relaxed);
     }
 
-    /// Acknowledges what has come, unless that is refused. An order to refuse waits meanwhile.
+    /// Acknowledges the received bytes, unless that is refused. An order to refuse waits
+    /// meanwhile.
     pub(crate) fn acknowledge<E>(&self, send: impl FnOnce() -> Result<(), E>, refused: E) -> Result<(), E> {
         let mut acknowledging = self.acknowledging.lock();
         if acknowledging.is_refused {
             return Err(refused);
         }
         acknowledging.last = acknowledging.last.max(self.received.load(Relaxed));
-        // If it fails it may arrive nevertheless.
+        // Even a failed send may arrive.
         send()
     }
 
-    /// The keys of the shard that this server is in.
+    /// The keys of this server's shard.
     pub(crate) fn keys(&self) -> Arc<Keys> {
         Arc::clone(&self.keys.lock())
     }
@@ -134,39 +135,41 @@ impl Group {
         self.acknowledging.lock().is_refused = refused;
     }
 
-    /// A full sync replaces the dataset, or has done so.
+    /// Records that a full sync is replacing the dataset (false) or has replaced it (true).
     pub(crate) fn set_whole(&self, is_whole: bool) {
         self.is_whole.store(is_whole, Relaxed);
     }
 
-    /// Whether a replica may be handed the primary's place.
+    /// True if a replica is in sync, so that a handover to it is possible.
     pub(crate) fn may_succeed(&self, replica: &Replica) -> bool {
         let member = replica.options.member.as_ref();
         member.is_some_and(|(id, _)| self.view.lock().in_sync.contains(id))
     }
 
-    /// Whether a replica may be chosen for that: one that is never to take over by itself is not.
+    /// True if a replica may be chosen for a handover: one that must never take over on its own
+    /// may not.
     pub(crate) fn may_choose(&self, replica: &Replica) -> bool {
         let member = replica.options.member.as_ref();
         let view = self.view.lock();
         member.is_some_and(|(id, _)| view.records.nodes.get(&id.node).is_none_or(|node| node.priority > 0))
     }
 
-    /// Has the group's thread hand over to a member, which has everything.
+    /// Asks the group's thread to hand over to a member that has everything.
     pub(crate) fn ask_handover(&self, to: MemberId) {
         *self.handover.lock() = Some(to);
         self.has_news.notify_one();
     }
 
-    /// Has this server take the primary's place without having been in sync, by an operator's word.
+    /// Makes this server take the primary's place on an operator's order, even if it was not in
+    /// sync.
     ///
     /// # Errors
-    /// If a primary holds its lease, or this server is not in touch with etcd.
+    /// This server is the primary already, a primary holds its lease, or etcd cannot be reached.
     pub fn ask_takeover(&self) -> Result<(), &'static str> {
         let view = self.view.lock();
         match () {
-            () if view.is_primary => return Err("this server is the primary already"),
-            () if view.epoch == 0 || !view.etcd_error.is_empty() => return Err("etcd cannot be reached"),
+            () if view.is_primary => return Err("this server is already the primary"),
+            () if view.epoch == 0 || !view.etcd_error.is_empty() => return Err("etcd is unreachable"),
             () if view.records.holder.is_some() => return Err("the primary is alive: use FAILOVER"),
             () => {}
         }
@@ -176,8 +179,8 @@ impl Group {
         Ok(())
     }
 
-    /// Has this server take the primary's place if it may, also where it is to stay a replica.
-    /// Nobody holds the primary's lease.
+    /// Makes this server take the primary's place if it may, even if it is configured to stay a
+    /// replica. The primary's lease has no holder.
     pub fn ask_candidacy(&self) {
         self.is_wanted.store(true, Relaxed);
         self.has_news.notify_one();
@@ -187,14 +190,14 @@ impl Group {
         self.timing.lease
     }
 
-    /// What the link says to a primary about this server: its node, its run and the epoch.
+    /// How the link introduces this server to a primary: its node, its run and the epoch.
     pub(crate) fn introduction(&self) -> (String, String, u64) {
         let MemberId { node, run } = &self.view.lock().id;
         (node.to_string(), run.to_string(), self.link_epoch.load(Relaxed))
     }
 }
 
-/// Puts a transaction into words for etcd.
+/// Describes a transaction for the log.
 pub(crate) fn describe(transaction: &Transaction) -> String {
     match &transaction.shard {
         None => "to bind the primary's lease".into(),
@@ -207,7 +210,7 @@ pub(crate) fn describe(transaction: &Transaction) -> String {
     }
 }
 
-/// The group of a server that is to be in one.
+/// Creates the group if the configuration names one.
 pub(crate) fn of_config(config: &braid_config::Config, run: &str) -> Result<Option<Arc<Group>>, String> {
     let Some(settings) = Settings::of_config(config)? else { return Ok(None) };
     let id = MemberId::new(&settings.node, run);
@@ -215,7 +218,7 @@ pub(crate) fn of_config(config: &braid_config::Config, run: &str) -> Result<Opti
     Ok(Some(Arc::new(Group {
         timing: Timing::new(settings.lease_ms * 1_000_000),
         keys: Mutex::new(Arc::new(match settings.is_cluster {
-            // Its records tell which it is.
+            // The records tell which shard it is in.
             true => Keys::of_shard(&settings.name, NO_SHARD),
             false => Keys::new(&settings.name),
         })),

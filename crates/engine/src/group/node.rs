@@ -20,24 +20,24 @@ use crate::cluster_map::{ClusterMap, ClusterView};
 use crate::engine::Engine;
 use crate::shard_channels::leave_shard_channels;
 
-/// Keys that are deleted with the world stopped once.
+/// Maximum number of keys deleted per stop of the world.
 const CHUNK: usize = 500;
-/// How long the in-sync members may take for them before more are deleted.
+/// How long to wait for the in-sync members to acknowledge them before more are deleted.
 const MEMBERS_PATIENCE: Duration = Duration::from_millis(50);
 
-/// A node of a cluster, in a shard or not.
+/// A cluster node, in a shard or not.
 pub(super) struct Node<'e> {
     engine: &'e Arc<Engine>,
     cluster: &'e ClusterMap,
-    /// The member that this server's files are of, until it has been in a shard.
+    /// The member to which this server's files belong, until it has been in a shard.
     former: Former,
-    /// It has been in a shard.
+    /// The node has been in a shard.
     was_member: bool,
     /// A map has been seen.
     has_map: bool,
-    /// The records are older than the map that this node goes by.
+    /// The records are older than the map that this node uses.
     is_behind: bool,
-    /// The log has told that the cluster knows this node by another name.
+    /// The log has reported that the cluster knows this node by another name.
     is_misnamed: bool,
     migration: ReplicaMigration,
 }
@@ -57,23 +57,24 @@ impl<'e> Node<'e> {
         })
     }
 
-    /// Does what is due. `now`: ns on a clock that only grows.
+    /// Performs work that is due. `now`: ns on a monotonic clock.
     pub fn tend(&mut self, now: u64) {
         self.migration.tend(self.engine, now);
     }
 
-    /// Goes by a newer map.
+    /// Applies a newer map.
     pub fn follow_map(&mut self, group: &'e Group, map: Arc<Map>, part: &mut Option<Part<'e>>) {
         let known = self.cluster.view().map.epoch;
         let is_older = map.epoch < known;
         if std::mem::replace(&mut self.is_behind, is_older) != is_older {
             match is_older {
                 true => log::warn!(
-                    "etcd's records of the cluster are older (epoch {}) than what this node knows ({known}): they were \
-                     lost, or are of a backup. It goes on as it is; started anew it goes by the records",
+                    "etcd's records of the cluster (epoch {}) are older than this node's state (epoch \
+                     {known}): etcd lost data or was restored from a backup. The node keeps its state \
+                     until a restart, then follows the records",
                     map.epoch
                 ),
-                false => log::info!("etcd's records of the cluster are as this node knows them again"),
+                false => log::info!("etcd's records of the cluster agree with this node's state again"),
             }
         }
         if is_older {
@@ -100,9 +101,9 @@ impl<'e> Node<'e> {
                 Some(shard) => {
                     log::info!("This node is in the cluster {}, shard {shard}", group.settings.name)
                 }
-                None => log::info!("This node is in no shard of the cluster {}", group.settings.name),
+                None => log::info!("This node is not in any shard of the cluster {}", group.settings.name),
             }
-            // At the start it may have replicated before, and goes on where it was.
+            // At startup it may have been a replica, and continues where it was.
             if wanted.is_none() || self.was_member {
                 self.stand_alone();
             }
@@ -110,7 +111,7 @@ impl<'e> Node<'e> {
         self.was_member |= wanted.is_some();
         self.has_map = true;
         self.engine.publish_map(view);
-        // Before this server takes part in a shard, and may load a full sync.
+        // Before this server joins a shard and may load a full sync.
         self.engine.stop_expecting_map();
     }
 
@@ -127,7 +128,7 @@ impl<'e> Node<'e> {
         group.has_wishes.notify_one();
         {
             let mut view = group.view.lock();
-            // What this process had as a member of another shard proves nothing in this one.
+            // This process's data as a member of another shard proves nothing in this one.
             let id = match self.was_member {
                 true => MemberId::new(&view.id.node, &braid_replication::random_id()),
                 false => view.id.clone(),
@@ -138,14 +139,14 @@ impl<'e> Node<'e> {
         }
         let now = boot_nanos();
         *part = shard.map(|shard| {
-            // Its founder need not wait for others.
+            // The shard's founder need not wait for others.
             let is_founder = *shard == self.cluster.id();
             let started = if is_founder { now.saturating_sub(group.timing.lease) } else { now };
             Part::new(self.engine, group, std::mem::take(&mut self.former), started)
         });
     }
 
-    /// A primary that serves no slots.
+    /// Makes this server a primary that serves no slots.
     fn stand_alone(&self) {
         let engine = self.engine;
         let world = engine.keyspace.gate.close(None);
@@ -156,28 +157,28 @@ impl<'e> Node<'e> {
 }
 
 impl Engine {
-    /// Takes note of whether this process leads its shard.
+    /// Records whether this process leads its shard.
     pub(super) fn note_lead(&self, leads: bool) {
         if let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) {
             map.set_led(leads, self.config.cluster_require_full_coverage());
         }
     }
 
-    /// Goes by a newer map of the cluster.
+    /// Applies a newer map of the cluster.
     fn publish_map(&self, view: ClusterView) {
         let Some(cluster) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) else { return };
         let before = cluster.view();
         let is_same = before.map.epoch == view.map.epoch && before.leads == view.leads;
         let loses = |slot: u16| before.leads && before.owns(slot) && !(view.leads && view.owns(slot));
         let lost: SlotSet = (0..HASH_SLOTS).filter(|&slot| loses(slot)).collect();
-        // Those of replicas, too, have subscribers.
+        // Slots of replicas have subscribers, too.
         let gone: SlotSet = (0..HASH_SLOTS).filter(|&slot| before.owns(slot) && !view.owns(slot)).collect();
         self.settle_imports(&view);
-        // Commands that were let in by the older map end first.
+        // Commands admitted by the older map finish first.
         let world = (!lost.is_empty()).then(|| self.keyspace.gate.close(None));
         let leads = view.leads;
         if let Some(group) = self.group.as_ref().filter(|_| leads && !before.leads) {
-            // Until this server has taken its part.
+            // Until this server has taken its role.
             self.hold_until_settled(group.timing.lease);
         }
         self.forwarding().inspect(|forwarding| forwarding.follow(&view, self.config.tls_cluster()));
@@ -202,7 +203,7 @@ impl Engine {
         }
     }
 
-    /// Publishes a view. Its slots are to be seen by walks as soon as they are served.
+    /// Publishes a view. Walks must see its slots as soon as they are served.
     fn publish_seen(&self, cluster: &ClusterMap, view: ClusterView) {
         let _hiding = self.slot_moves.hiding.lock();
         let keyspace = &self.keyspace;
@@ -211,10 +212,10 @@ impl Engine {
         cluster.publish(view, self.config.cluster_require_full_coverage());
     }
 
-    /// Hides slots that are on their way here, and those that have keys here though they are not
-    /// this server's any more.
+    /// Hides slots that are being moved here, and slots that have keys here but no longer belong
+    /// to this server.
     pub(crate) fn refresh_hidden_slots(&self) {
-        // No other thread's work may end later by an older map.
+        // No other thread may finish this later by an older map.
         let _hiding = self.slot_moves.hiding.lock();
         let mut hidden = self.foreign_slots();
         let owns = |slot: u16| self.cluster_view().is_some_and(|view| view.owns(slot));
@@ -226,23 +227,20 @@ impl Engine {
         self.keyspace.hide_slots(hidden.iter());
     }
 
-    /// Has the keys deleted of slots that are other shards'. Those of slots that were lost just now
-    /// have been taken over. Others may be of a move to this server that the source is about to
-    /// commit: they are deleted when that is impossible.
+    /// Starts deleting keys whose slots belong to other shards. Keys of slots that were lost just
+    /// now have been taken over. Others may belong to a move to this server that the source is
+    /// about to commit: they are deleted once that is impossible.
     fn drop_foreign_keys(&self, lost: &SlotSet) {
         let foreign = self.foreign_slots();
         if foreign.is_empty() {
             return;
         }
         let is_certain = foreign.iter().all(|slot| lost.contains(slot));
-        // One thread at a time: it raises the epoch itself, by which this is called again.
+        // One thread at a time: it raises the epoch itself, which leads to another call of this.
         if !self.slot_moves.drops.ask() {
             return;
         }
-        log::warn!(
-            "{} slots have keys here that belong to other nodes now: these keys are deleted",
-            foreign.len()
-        );
+        log::warn!("{} slots with keys here now belong to other nodes: deleting these keys", foreign.len());
         let engine = self.this.clone();
         let run = move || {
             let Some(engine) = engine.upgrade() else { return };
@@ -262,11 +260,11 @@ impl Engine {
         };
         if let Err(error) = std::thread::Builder::new().name("slots".into()).spawn(run) {
             self.slot_moves.drops.stop();
-            log::warn!("Keys of other nodes' slots are not deleted: {error}");
+            log::warn!("Cannot delete keys of other nodes' slots: {error}");
         }
     }
 
-    /// Slots with keys here that belong to other shards, and are not on their way here.
+    /// Slots that have keys here but belong to other shards, and are not being moved here.
     pub(super) fn foreign_slots(&self) -> SlotSet {
         let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) else {
             return SlotSet::default();
@@ -285,12 +283,12 @@ impl Engine {
             && !self.slot_moves.is_coming(slot)
     }
 
-    /// Whether no database has keys.
+    /// True if no database has keys.
     pub fn has_no_keys(&self) -> bool {
         (0..self.keyspace.databases()).all(|db| self.keyspace.len(db).0 == 0)
     }
 
-    /// Removes all keys: they are those of a primary that this server has left.
+    /// Removes all keys: they belong to a primary that this server has left.
     pub fn remove_all_keys(&self) {
         let world = self.keyspace.gate.close(None);
         let mut worker = self.worker(0);
@@ -301,8 +299,8 @@ impl Engine {
         });
     }
 
-    /// Deletes all keys of slots, as long as they are to be deleted. Those of several slots at
-    /// once, since each time the world is stopped.
+    /// Deletes all keys of slots, as long as the slots remain `is_wanted`. Keys of several slots
+    /// are deleted together, since each deletion stops the world.
     pub(crate) fn delete_slots(&self, slots: &SlotSet, is_wanted: impl Fn(u16) -> bool) {
         for db in 0..self.keyspace.databases() {
             let mut left: Vec<u16> =
@@ -324,11 +322,11 @@ impl Engine {
                     break;
                 }
                 if let Err(why) = self.delete_keys(db, keys, &is_wanted) {
-                    log::warn!("Keys of other nodes' slots are not deleted: {why}");
+                    log::warn!("Cannot delete keys of other nodes' slots: {why}");
                     return;
                 }
                 self.wait_for_members(MEMBERS_PATIENCE);
-                // It may have come back meanwhile.
+                // The slot may have come back meanwhile.
                 left.pop_if(|slot| !is_wanted(*slot));
             }
         }

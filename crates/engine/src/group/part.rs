@@ -15,8 +15,8 @@ pub(super) struct Part<'e> {
 }
 
 impl<'e> Part<'e> {
-    /// Of the shard that the group's keys name. `started`: since when its first record may be
-    /// waited for.
+    /// Creates the part in the shard that the group's keys name. `started`: since when its first
+    /// record may be awaited.
     pub fn new(engine: &'e Engine, group: &'e Group, former: Former, started: u64) -> Part<'e> {
         let own = group.view.lock().id.clone();
         Part {

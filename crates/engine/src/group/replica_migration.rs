@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replica migration at this node: has it leave its shard for one that has lost its replicas, when
-//! the map has asked for that for a while, or its shard join the one that has taken its last slot
-//! ([`braid_group::cluster::replica_migration`]).
+//! Replica migration at this node: it leaves its shard for one that has lost its replicas, once
+//! the map has called for that for a while; or its shard joins the one that has taken its last
+//! slot ([`braid_group::cluster::replica_migration`]).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,35 +12,36 @@ use braid_group::cluster::{Change, MapNode};
 
 use crate::engine::Engine;
 
-/// How long a shard has no replica before another one's goes there, ns: its own may come back. As
-/// in Redis.
+/// How long a shard must lack a replica before another shard's replica migrates to it, ns: its
+/// own may come back. As in Redis.
 const DELAY: u64 = 5_000_000_000;
-/// Between two looks at the map, ns.
+/// Interval between two checks of the map, ns.
 const EVERY: u64 = 500_000_000;
 
-/// Where this node is to go.
+/// The target of this node's migration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Goal {
     /// To a primary that has lost its replicas.
     Orphaned(Arc<str>),
-    /// To the primary that has taken the last slot of this one's shard, with all its nodes.
+    /// To the primary that has taken the last slot of this node's shard, with all nodes of the
+    /// shard.
     Taker(Arc<str>),
 }
 
-/// What the node knows from one look to the next.
+/// State between two checks.
 #[derive(Default)]
 pub(super) struct ReplicaMigration {
     looked: u64,
-    /// Where to go, and since when.
+    /// The target, and since when.
     goal: Option<(Goal, u64)>,
-    /// It is on its way.
+    /// The migration is in progress.
     goes: Arc<AtomicBool>,
-    /// The log has told that keys keep it from going.
+    /// The log has reported that remaining keys prevent the migration.
     is_kept: bool,
 }
 
 impl ReplicaMigration {
-    /// Looks at the map, and goes if it is time. `now`: ns on a clock that only grows.
+    /// Checks the map, and migrates if it is time. `now`: ns on a monotonic clock.
     pub(super) fn tend(&mut self, engine: &Arc<Engine>, now: u64) {
         if now < self.looked + EVERY || self.goes.load(SeqCst) {
             return;
@@ -60,12 +61,12 @@ impl ReplicaMigration {
         };
         if may_go {
             let goal = goal.clone();
-            // If it comes to nothing it is tried again after a while.
+            // If it fails it is retried after a while.
             (self.goal, self.looked) = (None, now + DELAY);
             self.go(engine, goal);
         } else if is_late && !self.is_kept && !engine.has_no_keys() && engine.foreign_slots().is_empty() {
             log::warn!(
-                "This primary has lost its last slot, and stays one: it has keys of slots that are nobody's"
+                "This primary has lost its last slot, but stays a primary: it has keys of unassigned slots"
             );
             self.is_kept = true;
         }
@@ -82,14 +83,14 @@ impl ReplicaMigration {
             goes.store(false, SeqCst);
         };
         if let Err(error) = std::thread::Builder::new().name("replica-migration".into()).spawn(work) {
-            log::warn!("Can't start the thread of a replica's migration: {error}");
+            log::warn!("Cannot start the thread that migrates a replica: {error}");
             self.goes.store(false, SeqCst);
         }
     }
 }
 
 impl Engine {
-    /// Replicas that stay with a primary.
+    /// Number of replicas that stay with a primary.
     fn kept_replicas(&self) -> usize {
         let config = &self.config;
         config.cluster_migration_barrier().max(config.min_sync_replicas()) as usize
@@ -110,8 +111,8 @@ impl Engine {
         }
     }
 
-    /// Nothing is left to do here for slots that have gone: no move is under way, keys are deleted,
-    /// and no reply waits for a replica.
+    /// True if nothing remains to be done here for slots that have left: no move is under way,
+    /// their keys are deleted, and no reply waits for a replica.
     fn has_given_all(&self) -> bool {
         let set = &self.replication.in_sync;
         let end = set.without_question(self.keyspace.journal.end());
@@ -126,7 +127,7 @@ impl Engine {
         let changed = self.change_cluster(&me, |operator| {
             match goal(operator.map, &me.node.id, kept).filter(|primary| primary.known.id == *to) {
                 Some(_) => operator.replicate(to, false),
-                // Another one was sooner, or a replica has come back.
+                // Another replica was faster, or one has come back.
                 None => Ok(Change::default()),
             }
         });

@@ -2,8 +2,8 @@
 //! The group as INFO, the metrics and the page report it: this server's part, and the members with
 //! role, in-sync set, address and lag.
 //!
-//! Everything comes from the group's [`View`] and from the replication links; nothing here talks to
-//! etcd or to other servers. Facts that only the primary knows are `None` elsewhere.
+//! Everything comes from the group's [`View`] and from the replication links; this module talks
+//! neither to etcd nor to other servers. Facts that only the primary knows are `None` elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,39 +23,39 @@ use crate::replication::report::ReplicaReport;
 /// The group as this server knows it.
 pub struct GroupReport {
     pub view: View,
-    /// This server is the primary, and may serve at present.
+    /// This server is the primary and may currently serve.
     pub is_serving: bool,
     /// Why it does not serve as the primary; empty if it does.
     pub not_serving: String,
-    /// Milliseconds for which its lease in etcd is surely alive.
+    /// For how long the lease in etcd is certainly alive, in ms.
     pub lease_ms: i64,
-    /// Milliseconds that it may serve as the primary; -1: without an end.
+    /// For how long this server may serve as the primary, in ms; -1: indefinitely.
     pub serve_ms: i64,
-    /// Milliseconds since etcd last answered; none if it never has.
+    /// Milliseconds since etcd last answered; `None` if it never has.
     pub etcd_silent_ms: Option<i64>,
-    /// By name; in a cluster those of this server's shard.
+    /// By name; in a cluster, the members of this server's shard.
     pub members: Vec<MemberReport>,
-    /// Nodes of the cluster that are in other shards; none in a group alone.
+    /// Number of the cluster's nodes in other shards; `None` outside of a cluster.
     pub nodes_elsewhere: Option<usize>,
     /// Commands refused because this server could not prove that it was the primary (MASTERDOWN).
     pub fenced_refusals: u64,
-    /// None while no client's replies wait for the in-sync set.
+    /// `None` while no client's replies wait for the in-sync set.
     pub sync_writes: Option<SyncWritesReport>,
 }
 
 /// A member of the group.
 pub struct MemberReport {
     pub name: Arc<str>,
-    /// Where it is; none without a lease in etcd: its process has ended, or is cut off.
+    /// The node's record; `None` without a lease in etcd: its process has ended, or is cut off.
     pub node: Option<Node>,
     pub role: MemberRole,
-    /// It is in the in-sync set, with its present process.
+    /// The member's current process is in the in-sync set.
     pub is_in_sync: bool,
-    /// Its link to the primary, where that is known: at the primary, and of a replica at itself.
+    /// The member's link to the primary, where known: on the primary, and on a replica its own.
     pub link: Option<MemberLink>,
-    /// Bytes of the stream that it has.
+    /// The member's offset in the stream, in bytes.
     pub offset: Option<u64>,
-    /// Bytes of the stream that it has not acknowledged, and the age of the oldest of them.
+    /// Unacknowledged bytes of the stream, and the age of the oldest of them.
     pub lag_bytes: Option<u64>,
     pub lag_ms: Option<i64>,
 }
@@ -64,7 +64,7 @@ pub struct MemberReport {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberLink {
     Up,
-    /// It gets a full sync.
+    /// The member is receiving a full sync.
     Sync,
     Down,
 }
@@ -79,33 +79,33 @@ impl MemberLink {
     }
 }
 
-/// Synchronous writes. Replies that are sent to a client together count once.
+/// Synchronous writes. Replies sent to a client together count once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SyncWritesReport {
     /// Clients whose replies wait now.
     pub waiting: u64,
-    /// Replies that all of the in-sync set has acknowledged.
+    /// Replies acknowledged by the whole in-sync set.
     pub acknowledged: u64,
-    /// Replies in whose place UNCERTAIN was sent.
+    /// Replies replaced by UNCERTAIN.
     pub uncertain: u64,
     /// Writes refused because the in-sync set was too small (NOREPLICAS).
     pub refused: u64,
 }
 
 impl MemberReport {
-    /// Whether its lease in etcd is alive.
+    /// True if the member's lease in etcd is alive.
     pub fn is_up(&self) -> bool {
         self.node.is_some()
     }
 
-    /// `host:port`, with the port for TLS if there is no other; `-` if it is not known.
+    /// `host:port`, with the TLS port if there is no other; `-` if unknown.
     pub fn address(&self) -> String {
         self.node.as_ref().map_or_else(|| "-".into(), |node| Address::of(node).to_string())
     }
 }
 
 impl Engine {
-    /// The group as this server knows it; none without one.
+    /// The group as this server knows it; `None` without a group.
     pub fn group_report(&self) -> Option<GroupReport> {
         let group = self.group.as_ref()?;
         let view = group.view.lock().clone();
@@ -139,13 +139,13 @@ impl Engine {
     pub(super) fn why_not_serving(&self, group: &Group, view: &View, now: u64) -> String {
         if !view.is_primary {
             return match &view.primary {
-                _ if view.is_candidate => "it offers to take the primary's place".into(),
+                _ if view.is_candidate => "it is a candidate to become the primary".into(),
                 Some(primary) if *primary != view.id => format!("it is a replica of {}", primary.node),
-                _ => "it knows of no primary".into(),
+                _ => "it knows no primary".into(),
             };
         }
         if view.is_handing_over {
-            return "it hands over to another server".into();
+            return "it is handing over to another server".into();
         }
         let is_silent = |member: &&MemberId| {
             let probed = self.replication.in_sync.acknowledged_probe(member).unwrap_or(0);
@@ -153,18 +153,18 @@ impl Engine {
         };
         let silent: Vec<&str> = view.in_sync.iter().filter(is_silent).map(|member| &*member.node).collect();
         match silent.is_empty() {
-            true => "its lease is not alive".into(),
-            false => format!("its lease is not alive, and there is no answer from {}", silent.join(",")),
+            true => "its lease has ended".into(),
+            false => format!("its lease has ended, and {} did not answer", silent.join(",")),
         }
     }
 
     fn members(&self, view: &View) -> Vec<MemberReport> {
         let mut nodes: BTreeMap<Arc<str>, (MemberId, Option<Node>)> = BTreeMap::new();
-        // Without a lease it is known by the record alone.
+        // Without a lease, a member is known only by the shard's record.
         for id in &view.in_sync {
             nodes.insert(Arc::clone(&id.node), (id.clone(), None));
         }
-        // The records of a cluster are those of all shards, thousands perhaps.
+        // The records of a cluster cover all shards, perhaps thousands of nodes.
         let cluster = self.cluster_view();
         let of_shard: Option<BTreeSet<&str>> = cluster.as_ref().map(|cluster| {
             let members = cluster.shard.iter().flat_map(|id| cluster.map.members(id));
@@ -192,7 +192,7 @@ impl Engine {
         let offer = view.records.offers.get(&id.node);
         let offers = offer.is_some_and(|offer| offer.run == id.run && offer.epoch == view.epoch);
         let role = match (is_primary, offers) {
-            // The record may name a process of this server that led before.
+            // The record may name an earlier process of this server that was the leader.
             (true, _) if !is_own || view.is_primary => MemberRole::Primary,
             (_, true) => MemberRole::Candidate,
             _ => MemberRole::Replica,

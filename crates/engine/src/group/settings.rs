@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The settings of a group, checked.
+//! The validated settings of a group.
 
 use std::time::Duration;
 
 use braid_config::Config;
 use braid_group::record::is_name;
 
-/// What the configuration says about the group.
+/// The group's settings from the configuration.
 pub struct Settings {
     /// `group-name`, or `cluster-name`.
     pub name: String,
@@ -23,12 +23,13 @@ impl Settings {
         u32::try_from(self.lease_ms.div_ceil(1000)).unwrap_or(u32::MAX)
     }
 
-    /// How long an answer of etcd may take.
+    /// Timeout of a request to etcd.
     pub(super) fn etcd_patience(&self) -> Duration {
         request_timeout(self.lease_ms)
     }
 
-    /// The settings; nothing without `group-name` or `cluster-name`. An error says what is wrong.
+    /// The settings; `None` without `group-name` or `cluster-name`. An error describes what is
+    /// invalid.
     pub(super) fn of_config(config: &Config) -> Result<Option<Settings>, String> {
         let is_cluster = config.cluster_enabled();
         let (directive, name) = match is_cluster {
@@ -60,7 +61,7 @@ impl Settings {
         };
         for (what, text) in [(directive, &name), ("node-name", &node)] {
             if !is_name(text) {
-                return Err(format!("{what} '{text}' may have up to 64 letters, digits, '-', '_' and '.'"));
+                return Err(format!("{what} '{text}' must be 1 to 64 letters, digits, '-', '_' or '.'"));
             }
         }
         let lease_ms = u64::from(config.lease_time_ms());
@@ -70,16 +71,16 @@ impl Settings {
             password: config.etcd_password().to_string(),
             tls: crate::tls::of_etcd(config)?,
             connect_timeout: Duration::from_millis(lease_ms / 8),
-            // What is not answered by then is asked again, well before the lease ends.
+            // Unanswered requests are repeated, well before the lease ends.
             request_timeout: request_timeout(lease_ms),
         };
-        // Tells what is wrong with addresses and certificates.
+        // Reports invalid addresses and certificates.
         let etcd = braid_etcd::Client::new(&options).map_err(|error| error.to_string())?;
         Ok(Some(Settings { name, is_cluster, node, lease_ms, etcd }))
     }
 }
 
-/// How long an answer of etcd may take.
+/// Timeout of a request to etcd, derived from the lease time.
 fn request_timeout(lease_ms: u64) -> Duration {
     Duration::from_millis(lease_ms / 4)
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Settings, users and functions that hold for the whole cluster
-//! ([`braid_group::cluster::shared`]), as this node applies them: at its start before it serves
-//! anything, and whenever a record changes.
+//! Settings, users and functions that apply to the whole cluster
+//! ([`braid_group::cluster::shared`]), as this node applies them: at startup before it serves any
+//! request, and whenever a record changes.
 //!
-//! A record is applied once. What is changed at this node alone afterwards stays until the record
-//! changes or the node starts anew. Functions are part of the dataset, so only a primary loads
-//! them, and again when it has become one.
+//! A record is applied once. A later change made at this node alone stays until the record
+//! changes or the node restarts. Functions are part of the dataset, so only a primary loads them,
+//! and a new primary loads them again.
 //!
 //! A record that cannot be applied is reported in the log and in INFO, and does not block others.
 
@@ -23,7 +23,7 @@ use super::{Group, store};
 use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
 
-/// How long a primary may take to see that it has become one.
+/// How long a primary may take to notice that it has become one.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A record as operators see it.
@@ -32,12 +32,12 @@ pub struct SharedReport {
     pub name: Arc<str>,
     pub value: SharedValue,
     pub revision: u64,
-    /// Why this node does not go by it; empty if it does.
+    /// Why this node does not apply it; empty if it does.
     pub error: String,
 }
 
 impl Engine {
-    /// Applies what is new among the records of the whole cluster.
+    /// Applies new and changed records of the whole cluster.
     pub(super) fn apply_shared(&self, group: &Group) {
         let (leads, epoch) = {
             let view = group.view.lock();
@@ -60,7 +60,7 @@ impl Engine {
             }
             let error = self.apply_one(kind, text, record.value.as_deref()).err();
             match &error {
-                None => log::info!("The {} {text} is as the cluster's record says", kind.name()),
+                None => log::info!("The {} {text} now follows the cluster's record", kind.name()),
                 Some(why) => {
                     log::warn!("The cluster's record of the {} {text} cannot be applied: {why}", kind.name());
                 }
@@ -86,7 +86,7 @@ impl Engine {
             }
             (SharedKind::User, None) if name.as_bytes() == DEFAULT_USER => Ok(()),
             (SharedKind::User, None) => {
-                // No client is the one that asks for it here.
+                // The deletion was not requested by a client of this server.
                 self.acl.delete_users(self.acl_server(), &[name.as_bytes()], u64::MAX);
                 Ok(())
             }
@@ -94,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// Loads or deletes a library, as a client would: replicas and files get it as well.
+    /// Loads or deletes a library as a client would: replicas and files receive it as well.
     fn apply_library(&self, name: &str, code: Option<&str>) -> Result<(), String> {
         let libraries = self.scripts.cache.libraries();
         let known = libraries.all().find(|library| library.name == name);
@@ -137,11 +137,11 @@ pub(super) fn run(engine: &Engine, group: &Group) {
 }
 
 impl Engine {
-    /// Writes values (none: deleted) for the whole cluster, and waits until this node goes by them.
-    /// Blocks.
+    /// Writes values (`None`: deleted) for the whole cluster, and waits until this node applies
+    /// them. Blocks.
     ///
     /// # Errors
-    /// What is wrong with etcd, or with a value here.
+    /// A failure of etcd, or a value that cannot be applied here.
     pub fn share_with_cluster(
         &self,
         values: &[(SharedKind, String, Option<String>)],
@@ -165,10 +165,10 @@ impl Engine {
         }
     }
 
-    /// Removes a record: nodes keep what they have. False if there is none.
+    /// Removes a record: nodes keep the applied value. False if there is no such record.
     ///
     /// # Errors
-    /// What is wrong with etcd.
+    /// A failure of etcd.
     pub fn forget_shared(&self, kind: SharedKind, name: &str) -> Result<bool, ChangeError> {
         let group = self.group_of_cluster()?;
         let is_known = group.shared.records.lock().0.contains_key(&(kind, Arc::from(name)));
@@ -178,7 +178,7 @@ impl Engine {
         Ok(is_known)
     }
 
-    /// All records of the whole cluster.
+    /// All records that apply to the whole cluster.
     pub fn shared_reports(&self) -> Vec<SharedReport> {
         let Some(group) = &self.group else { return Vec::new() };
         let done = group.shared.done.lock();
@@ -193,7 +193,7 @@ impl Engine {
         records.iter().map(report).collect()
     }
 
-    /// How many records of the whole cluster there are, and what is wrong with them here; nothing
+    /// The number of records of the whole cluster, and the errors in applying them here; `None`
     /// without a cluster of several nodes.
     pub fn shared_figures(&self) -> Option<(usize, Vec<String>)> {
         Some(self.group_of_cluster().ok()?.shared.figures())
@@ -203,7 +203,7 @@ impl Engine {
         self.group
             .as_ref()
             .filter(|group| group.settings.is_cluster)
-            .ok_or_else(|| ChangeError::Store("this server is in no cluster of several nodes".into()))
+            .ok_or_else(|| ChangeError::Store("this server is not in a cluster of several nodes".into()))
     }
 
     fn commit_shared(

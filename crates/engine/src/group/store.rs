@@ -6,8 +6,8 @@
 //! when the watch has begun anew, after this server's own changes, and when its shard's record
 //! shows that the watch has missed something.
 //!
-//! They end with the server; what they have learnt goes to the group's thread as [`News`], and its
-//! orders come as [`Wishes`].
+//! The threads end with the server. They report to the group's thread by [`News`], and receive
+//! its orders as [`Wishes`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +26,10 @@ use super::messages::{News, Wishes};
 use super::mirror::Mirror;
 use crate::engine::Engine;
 
-/// Nanoseconds in which an answer has come whose date is that of now.
+/// The date of an answer counts as current if the answer took at most this many nanoseconds.
 const QUICK: u64 = 1_000_000_000;
 
-/// What a thread does until the server ends.
+/// The body of a thread; runs until the server ends.
 type Run = fn(&Engine, &Group, &Client);
 
 impl Engine {
@@ -49,7 +49,7 @@ impl Engine {
     }
 }
 
-/// Has a lease, and keeps it alive.
+/// Obtains a lease and keeps it alive.
 fn keep_lease(_: &Engine, group: &Group, client: &Client) {
     let pause = Duration::from_millis(group.settings.lease_ms / 8);
     let (mut lease, mut clock) = (None, ClockWatch::default());
@@ -63,7 +63,7 @@ fn keep_lease(_: &Engine, group: &Group, client: &Client) {
         match outcome {
             Ok(Some(id)) => {
                 lease = Some(id);
-                // An answer that was long under way, or a process that was stopped, says nothing.
+                // After a slow answer, or in a process that was stopped, the date says nothing.
                 if received - sent < QUICK {
                     clock.note(client.seconds_ahead());
                 }
@@ -72,7 +72,7 @@ fn keep_lease(_: &Engine, group: &Group, client: &Client) {
             Ok(None) => {
                 lease = None;
                 group.tell(News::LeaseLost);
-                // At once another one.
+                // Request another one immediately.
                 continue;
             }
             Err(error) => group.tell(News::Trouble(error.to_string())),
@@ -83,7 +83,7 @@ fn keep_lease(_: &Engine, group: &Group, client: &Client) {
     if let Some(id) = lease
         && let Err(error) = client.revoke(LeaseId(id))
     {
-        log::warn!("The lease in etcd was not ended: {error}");
+        log::warn!("Cannot revoke the lease in etcd: {error}");
     }
     group.leaving.lock().is_done = true;
     group.has_left.notify_all();
@@ -93,7 +93,7 @@ fn keep_lease(_: &Engine, group: &Group, client: &Client) {
 fn keep_records(engine: &Engine, group: &Group, client: &Client) {
     let pause = Duration::from_millis(group.settings.lease_ms / 4);
     let (mut was_strange, mut mirror) = (String::new(), Mirror::default());
-    // How often the watch alone was relied on, and whether the records have to be read.
+    // Number of idle turns that relied on the watch alone, and whether the records must be read.
     let (mut looks, mut must_read) = (0, true);
     let mut is_unsaid = false;
     while !engine.shutdown.is_requested() {
@@ -117,18 +117,18 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
         let node = wishes.node.map(|(node, lease)| put(keys.node(name), node.to_json(), lease));
         let offer = wishes.offer.map(|(keys, offer, lease)| put(keys.offer(name), offer.to_json(), lease));
         for outcome in [node, offer].into_iter().flatten() {
-            // It is tried again at once, and told once.
+            // It is retried immediately, and logged once.
             if let Err(error) = &outcome
                 && !is_unsaid
             {
-                log::warn!("This server could not say in etcd where it is: {error}");
+                log::warn!("Cannot publish this server's address in etcd: {error}");
             }
             is_unsaid = outcome.is_err();
         }
         let mut has_changed = mirror.apply(&wishes.events);
         if is_idle && !must_read {
             looks += 1;
-            // Each lease time.
+            // Once per lease time.
             if looks % 4 == 0 {
                 match mirror.is_current(&keys, client) {
                     Ok(is_current) => must_read = !is_current,
@@ -145,7 +145,7 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
                 Ok(read) => (mirror, must_read, has_changed) = (read, false, true),
                 Err(error) => {
                     group.tell(News::Trouble(error));
-                    // Who wants them read meanwhile has heard from etcd.
+                    // A thread that requests a read meanwhile has heard from etcd.
                     let mut wishes = group.wishes.lock();
                     group.has_wishes.wait_while_for(&mut wishes, |wishes| !wishes.reads, pause / 4);
                     continue;
@@ -153,29 +153,29 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
             }
         }
         if has_changed && let Some(map) = tell_records(engine, group, &keys, &mirror, &mut was_strange) {
-            // It may have been refused, or its outcome is unknown.
+            // The change may have been refused, or its outcome is unknown.
             must_read |= raise_epoch(engine, client, &keys, &map);
         }
     }
 }
 
-/// Has the epoch of this server's shard rise if this server has become the primary. False if there
+/// Raises the epoch of this server's shard if this server has become the primary. False if there
 /// is nothing to do.
 fn raise_epoch(engine: &Engine, client: &Client, keys: &Keys, map: &Map) -> bool {
-    // Records that are older than what this node knows are not changed.
+    // Records older than those known to this node are left unchanged.
     let is_older = engine.cluster_view().is_none_or(|view| map.epoch < view.map.epoch);
     let Some(me) = engine.as_author().filter(|_| !is_older) else { return false };
     let change = Operator { map, keys, me: &me }.take_lead();
     if change.writes.is_empty() {
         return false;
     }
-    // If etcd cannot be used others tell the log.
+    // If etcd cannot be used, other calls log that.
     let outcome = commit(client, &change);
-    log::debug!("The epoch of this node's shard rises, since it leads: {outcome:?}");
+    log::debug!("Raising the epoch of this node's shard, which it leads: {outcome:?}");
     true
 }
 
-/// Tells the group's thread of the records, and has those applied that hold for the whole cluster.
+/// Passes the records to the group's thread, and applies those that hold for the whole cluster.
 /// Returns the map of the cluster, if there is one.
 fn tell_records(
     engine: &Engine,
@@ -187,7 +187,7 @@ fn tell_records(
     let (snapshot, map) = match mirror.parts(group, keys) {
         Ok((snapshot, map, strange)) => {
             if strange != *was_strange {
-                log::warn!("Records of the group in etcd are not understood: {strange}");
+                log::warn!("etcd has invalid records of the group: {strange}");
                 *was_strange = strange;
             }
             (snapshot, map.map(Arc::new))
@@ -209,7 +209,7 @@ fn tell_records(
     map
 }
 
-/// Reads the records at once, for a change that is worked out from them.
+/// Reads the records now, for a change that is computed from them.
 pub(super) fn read(
     group: &Group,
     own: &Keys,
@@ -218,7 +218,7 @@ pub(super) fn read(
     Mirror::read(own, client)?.parts(group, own)
 }
 
-/// What a record has to be, in etcd's words.
+/// The expected state of a record, as an etcd comparison.
 fn compare(key: String, expected: Expected) -> Option<Compare> {
     match expected {
         Expected::Absent => Some(Compare::Version { key: key.into(), equals: 0 }),
@@ -230,7 +230,8 @@ fn compare(key: String, expected: Expected) -> Option<Compare> {
     }
 }
 
-/// Commits a change of the cluster. The revision, or nothing if the records are not as it expects.
+/// Commits a change of the cluster. Returns the revision, or `None` if the records are not as
+/// expected.
 pub(super) fn commit(client: &Client, change: &Change) -> Result<Option<u64>, Error> {
     let compares = change.compares.iter().filter_map(|(key, expected)| compare(key.clone(), *expected));
     let operation = |write: &Write| match write {
@@ -279,7 +280,7 @@ fn transact(keys: &Keys, client: &Client, transaction: &Transaction) -> Outcome 
             log::warn!("Transaction {}: {error}", super::describe(transaction));
             match error {
                 Error::Unreachable(_) => Outcome::NotSent,
-                // The lease has ended meanwhile, for example.
+                // The lease may have ended meanwhile, for example.
                 Error::Refused(_) | Error::LeaseGone | Error::Compacted { .. } => Outcome::Refused,
                 Error::Unknown(_) | Error::Invalid(_) => Outcome::Unknown,
             }
@@ -287,7 +288,7 @@ fn transact(keys: &Keys, client: &Client, transaction: &Transaction) -> Outcome 
     }
 }
 
-/// Passes on what changes.
+/// Watches the records and passes on their changes.
 fn watch(engine: &Engine, group: &Group, client: &Client) {
     let pause = Duration::from_secs(1);
     let tell = |note: &dyn Fn(&mut Wishes)| {
@@ -296,7 +297,7 @@ fn watch(engine: &Engine, group: &Group, client: &Client) {
     };
     while !engine.shutdown.is_requested() {
         let ended = client.watch_prefix(group.keys().prefix().as_bytes(), 0, pause).and_then(|mut watch| {
-            // What has changed before it began has to be read.
+            // Changes from before the watch began must be read.
             tell(&|wishes| (wishes.events, wishes.reads, wishes.is_watched) = (Vec::new(), true, true));
             while !engine.shutdown.is_requested() {
                 if let Some(batch) = watch.wait()?.filter(|batch| !batch.events.is_empty()) {

@@ -17,11 +17,11 @@ use super::{Group, duty, former, node, shared};
 use crate::cluster_node;
 use crate::engine::Engine;
 
-/// Steps per lease time, at least.
+/// Minimum number of steps per lease time.
 const STEPS: u64 = 16;
 
 impl Engine {
-    /// Joins the group, if there is one to join: the dataset has been loaded.
+    /// Joins the group, if one is configured. The dataset has been loaded.
     pub fn start_group(&self) -> std::io::Result<()> {
         let Some(group) = self.group.clone() else { return Ok(()) };
         let patience = Duration::from_millis(group.settings.lease_ms);
@@ -43,15 +43,16 @@ impl Engine {
             }
         })?;
         if let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) {
-            // Without etcd it goes on as it can.
+            // Without etcd the server continues as well as it can.
             map.wait_until(|view| view.map.revision > 0, patience);
             self.stop_expecting_map();
         }
         Ok(())
     }
 
-    /// Leaves the group in good order: others need not wait for the lease to end. The loops have
-    /// ended, so nothing is served any more. Waits for etcd no longer than for an answer.
+    /// Leaves the group cleanly, so that others need not wait for the lease to end. The loops
+    /// have ended, so nothing is served any more. Waits for etcd at most for the time of one
+    /// answer.
     pub fn leave_group(&self) {
         let Some(group) = &self.group else { return };
         let patience = group.settings.etcd_patience();
@@ -91,7 +92,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
                     let Some(Part { member, .. }) = part.as_mut().filter(|_| keys == group.keys()) else {
                         continue;
                     };
-                    // What etcd had and has no longer: its data is another.
+                    // Records that etcd had are missing: its data has been replaced.
                     if member.snapshot().is_some_and(|known| known.revision > records.revision) {
                         note_regress(member, &records);
                     }
@@ -156,23 +157,23 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
     }
 }
 
-/// Takes note of which member this process is, once that is decided.
+/// Records which member this process is, once that is decided.
 fn note_name(group: &Group, member: &Member) {
     let Some(name) = member.name() else { return };
     let mut view = group.view.lock();
     if view.id != *name {
         let before = std::mem::replace(&mut view.id, name.clone());
         view.runs.push(before.run);
-        log::info!("This process goes on as the member {name}, whose files it has loaded");
+        log::info!("This process continues as member {name}, whose files it has loaded");
     }
     view.has_id = true;
     drop(view);
-    // From now on it ends under its own name.
+    // From now on it shuts down under its own name.
     *group.ended.lock() = None;
 }
 
-/// Takes note of what came of a transaction. If it has made another node of a cluster the primary,
-/// commands wait until the map says so as well.
+/// Records the outcome of a transaction. If it has made another node of a cluster the primary,
+/// commands wait until the map says so, too.
 fn note_outcome(engine: &Engine, group: &Group, transaction: &Transaction, outcome: &Outcome) {
     log::debug!("Transaction {}: {outcome:?}", super::describe(transaction));
     let hands_over = {
@@ -185,7 +186,7 @@ fn note_outcome(engine: &Engine, group: &Group, transaction: &Transaction, outco
     }
 }
 
-/// Does what goes by this server's part in its shard, once that has been taken.
+/// Performs work that depends on this server's role in its shard, once it has one.
 fn follow_duty(engine: &Engine, group: &Group, duty: &Duty) {
     engine.note_lead(matches!(duty, Duty::Lead { .. }));
     tend_unsettled(engine, group);
@@ -193,7 +194,7 @@ fn follow_duty(engine: &Engine, group: &Group, duty: &Duty) {
     engine.tend_former_clients();
 }
 
-/// Lets commands go on if the cluster's map and this server's role agree again.
+/// Resumes commands once the cluster's map and this server's role agree again.
 fn tend_unsettled(engine: &Engine, group: &Group) {
     engine.tend_unsettled(|| {
         let leads = engine.cluster_view().is_some_and(|view| view.leads);
@@ -202,20 +203,20 @@ fn tend_unsettled(engine: &Engine, group: &Group) {
     });
 }
 
-/// Records with a smaller revision than known are late, or those of another etcd.
+/// Handles records with a smaller revision than known: they are late, or come from another etcd.
 fn note_regress(member: &mut Member, records: &braid_group::Snapshot) {
     let epoch = |records: &braid_group::Snapshot| {
         records.shard.as_ref().map(|shard| (shard.value.epoch, shard.revision))
     };
     let known = member.snapshot().and_then(|known| epoch(known));
     if known != epoch(records) {
-        log::warn!("etcd's data is older than it was: it was restored, or lost");
+        log::warn!("etcd's data has gone back: it was restored from a backup, or lost");
     }
     member.forget_records();
 }
 
-/// Has this server's record in etcd say where it is. `taken`: the run of another server with this
-/// one's name that the log has told of.
+/// Keeps this server's record in etcd current. `taken`: the run of another server with the same
+/// name that has been reported in the log.
 fn say_where(engine: &Engine, group: &Group, lease: Option<i64>, taken: &mut Option<Arc<str>>) {
     let view = group.view.lock();
     let (name, records, is_known) = (view.id.clone(), Arc::clone(&view.records), view.has_id);
@@ -225,13 +226,17 @@ fn say_where(engine: &Engine, group: &Group, lease: Option<i64>, taken: &mut Opt
     let node = engine.own_node(&name.run);
     match records.nodes.get(&name.node) {
         Some(known) if is_same(known, &node) => {}
-        // Its former process's record is gone when that one's lease is; another server's stays.
+        // The record of its former process disappears with that process's lease; another server's
+        // stays.
         Some(known) if known.run != node.run && !runs.contains(&known.run) => {
             let place = |node: &Node| (node.host.clone(), node.port, node.tls_port);
             let is_other = place(known) != place(&node);
             if is_other && taken.replace(Arc::clone(&known.run)).as_ref() != Some(&known.run) {
                 let Node { host, port, .. } = known;
-                log::warn!("There is another server with the name {}: {host}:{port}", name.node);
+                log::warn!(
+                    "Another server has the name {}: {host}:{port}. Give each server its own node-name",
+                    name.node
+                );
             }
         }
         _ => {
@@ -245,15 +250,14 @@ fn say_where(engine: &Engine, group: &Group, lease: Option<i64>, taken: &mut Opt
     }
 }
 
-/// Whether a record says what this server says. Where it is a node of a cluster may not know
-/// itself.
+/// True if a record matches this server. A cluster node may not know its own address.
 fn is_same(known: &Node, own: &Node) -> bool {
     let host = if own.host.is_empty() { &own.host } else { &known.host };
     Node { host: host.clone(), ..known.clone() } == *own
 }
 
 impl Engine {
-    /// How others reach this server.
+    /// This server's record: how others reach it.
     pub(super) fn own_node(&self, run: &Arc<str>) -> Node {
         let config = &self.config;
         let announced = config.replica_announce_ip();
@@ -263,7 +267,8 @@ impl Engine {
                 ip if ip.is_empty() => announced,
                 ip => ip,
             };
-            // If nothing says where it is, it is where it was reached when it joined.
+            // If no setting gives the address, it is the one at which the node was reached when
+            // it joined.
             let host =
                 Some(announced.to_string()).filter(|ip| !ip.is_empty()).or_else(|| self.bound_address());
             return Node {
@@ -294,20 +299,20 @@ impl Engine {
         }
     }
 
-    /// This server is a replica without a whole dataset.
+    /// True if this server is a replica without a complete dataset.
     fn gets_full_sync(&self) -> bool {
         let is_whole = self.group.as_ref().is_none_or(|group| group.is_whole.load(Relaxed));
         let link = &self.replication.link;
         link.is_replica() && (!is_whole || link.phase() == Phase::Sync)
     }
 
-    /// The first address that is listened on and means this machine alone, or the machine's name.
+    /// The first listening address that belongs to this machine alone, or the machine's name.
     fn own_address(&self) -> String {
         let name = || rustix::system::uname().nodename().to_string_lossy().into_owned();
         self.bound_address().unwrap_or_else(name)
     }
 
-    /// The first address that is listened on and means this machine alone.
+    /// The first listening address that belongs to this machine alone.
     fn bound_address(&self) -> Option<String> {
         let bound = self.config.bind();
         let mut plain = bound.iter().map(|address| address.trim_start_matches('-'));

@@ -9,13 +9,13 @@ use braid_group::{MemberId, Node, Snapshot};
 
 use super::settings::Settings;
 
-/// Where clients reach a server.
+/// The address at which clients reach a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Address {
     pub host: Box<str>,
-    /// The plain port, or that of TLS without one.
+    /// The plain port, or the TLS port if there is none.
     pub port: u16,
-    /// The port of TLS; 0: none.
+    /// The TLS port; 0 if there is none.
     pub tls_port: u16,
 }
 
@@ -43,12 +43,12 @@ impl fmt::Display for Address {
     }
 }
 
-/// What a member is.
+/// A member's role.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberRole {
     Primary,
     Replica,
-    /// It offers to take the place of a primary whose lease is gone.
+    /// It offers to take over from a primary whose lease has ended.
     Candidate,
 }
 
@@ -67,32 +67,32 @@ impl MemberRole {
 pub struct View {
     pub group: String,
     pub id: MemberId,
-    /// Runs that this process has had before.
+    /// Run IDs that this process had before.
     pub runs: Vec<Arc<str>>,
-    /// It is decided which member this process is.
+    /// It has been decided which member this process is.
     pub has_id: bool,
-    /// Records of etcd, as last seen.
+    /// etcd's records as last seen.
     pub records: Arc<Snapshot>,
     pub epoch: u64,
     /// This server is the primary.
     pub is_primary: bool,
-    /// It refuses its primary, and wants to take its place.
+    /// This server refuses its primary and offers to take over.
     pub is_candidate: bool,
     pub primary: Option<MemberId>,
-    /// Where the primary is, or the one before it as long as that is not known.
+    /// The primary's address, or its predecessor's while the primary's is unknown.
     pub primary_address: Option<Address>,
     pub in_sync: BTreeSet<MemberId>,
-    /// Until when it may serve, nanoseconds of CLOCK_BOOTTIME; `u64::MAX`: for ever.
+    /// Until when this server may serve, nanoseconds of CLOCK_BOOTTIME; `u64::MAX`: indefinitely.
     pub serve_until: u64,
-    /// Until when its lease is alive; 0: it has none.
+    /// Until when the lease is alive, nanoseconds of CLOCK_BOOTTIME; 0 without a lease.
     pub lease_until: u64,
-    /// It stops being the primary: a handover has been ordered.
+    /// This server is about to stop being the primary: a handover has been ordered.
     pub is_handing_over: bool,
     /// Why etcd cannot be used at present; empty if it can.
     pub etcd_error: String,
     /// When etcd last answered, nanoseconds of CLOCK_BOOTTIME; 0: never.
     pub etcd_answered: u64,
-    /// Changes of the primary that this server has seen.
+    /// Number of changes of the primary seen by this server.
     pub changes: u64,
 }
 
@@ -102,7 +102,7 @@ impl View {
             group: settings.name.clone(),
             id: id.clone(),
             runs: Vec::new(),
-            // A node of a cluster is one before it is in a shard.
+            // A cluster node has its id before it is in a shard.
             has_id: settings.is_cluster,
             records: Arc::default(),
             epoch: 0,
@@ -122,12 +122,12 @@ impl View {
 }
 
 impl View {
-    /// Nobody holds the primary's lease.
+    /// True if the primary's lease has no holder.
     pub fn is_primary_down(&self) -> bool {
         self.records.holder.is_none()
     }
 
-    /// Takes note of where the primary is. Returns the address before, if it was another.
+    /// Updates the primary's address. Returns the previous one if it differed.
     pub(super) fn note_address(&mut self) -> Option<Address> {
         let primary = self.primary.as_ref()?;
         let node = self.records.nodes.get(&primary.node).filter(|node| node.run == primary.run)?;
@@ -145,7 +145,7 @@ impl View {
         }
     }
 
-    /// Milliseconds that this server may serve as the primary from now on; -1: without an end.
+    /// For how long this server may serve as the primary, in ms; -1: indefinitely.
     pub fn serve_ms(&self, now: u64) -> i64 {
         match self.serve_until {
             u64::MAX => -1,
@@ -153,7 +153,7 @@ impl View {
         }
     }
 
-    /// Milliseconds that its lease is surely alive.
+    /// For how long the lease is certainly alive, in ms.
     pub fn lease_ms(&self, now: u64) -> i64 {
         milliseconds(self.lease_until.saturating_sub(now))
     }
@@ -163,7 +163,7 @@ pub(super) fn milliseconds(nanos: u64) -> i64 {
     i64::try_from(nanos / 1_000_000).unwrap_or(i64::MAX)
 }
 
-/// The nodes of members, with commas between.
+/// The members' node names, separated by commas.
 pub fn names(members: &BTreeSet<MemberId>) -> String {
     members.iter().map(|member| &*member.node).collect::<Vec<_>>().join(",")
 }

@@ -12,8 +12,7 @@ use crate::over_limit::OverLimit;
 pub struct Memory {
     /// Bytes excluded from `maxmemory`.
     pub uncounted_bytes: AtomicUsize,
-    /// Bytes of evicted keys whose second copies the thread of active-active replication has still
-    /// to drop.
+    /// Bytes of evicted keys whose second copies the active-active thread has yet to drop.
     pub evicting_bytes: AtomicUsize,
     /// Highest memory usage seen, in bytes.
     pub peak_bytes: AtomicUsize,

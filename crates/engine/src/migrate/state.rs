@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! State shared by all MIGRATEs: their worker threads, the cached connections, and the keys under
-//! way.
+//! State shared by all MIGRATEs: their worker threads, the cached connections, and the keys being
+//! moved.
 //!
-//! Threads start on demand and end after being idle for as long as a connection is cached. So the
-//! last user of a connection is there to close it.
+//! Threads start on demand and end after being idle for as long as a connection is cached, so the
+//! last user of a connection is still there to close it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ type Job = Box<dyn FnOnce() + Send>;
 /// A key in its database.
 type Name = (u32, Box<[u8]>);
 
-/// A [`Name`] to look for; it has the same hash.
+/// A borrowed [`Name`] for look-ups; it has the same hash.
 #[derive(Hash)]
 struct NameRef<'k>(u32, &'k [u8]);
 
@@ -30,20 +30,20 @@ impl Equivalent<Name> for NameRef<'_> {
     }
 }
 
-/// Most MIGRATEs under way at once; others wait.
+/// Maximum number of concurrent MIGRATEs; others wait.
 const THREADS_MAX: usize = 64;
-/// Most connections kept, as in stock servers.
+/// Maximum number of cached connections, as in stock servers.
 const CONNECTIONS_MAX: usize = 64;
-/// How long an unused connection is kept, as in stock servers.
+/// How long an unused connection is cached, as in stock servers.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// The threads, connections and claims of all MIGRATEs.
 #[derive(Default)]
 pub struct Migrations {
     state: Mutex<State>,
-    /// A job has come.
+    /// A job has been queued.
     called: Condvar,
-    /// Keys have arrived.
+    /// Claims have been released.
     released: Condvar,
 }
 
@@ -51,14 +51,14 @@ pub struct Migrations {
 struct State {
     jobs: VecDeque<Job>,
     threads: usize,
-    /// Threads that wait for a job.
+    /// Threads waiting for a job.
     idle: usize,
-    /// Jobs that are about to be given.
+    /// Jobs that have been promised but not yet queued.
     promised: usize,
     connections: Vec<Connection>,
-    /// The keys of each MIGRATE under way; true for one that another MIGRATE has moved meanwhile.
+    /// The keys claimed by each MIGRATE; true for a key that another MIGRATE has moved meanwhile.
     claims: HashMap<Name, bool, foldhash::fast::RandomState>,
-    /// Clients wait for keys to arrive.
+    /// Clients wait for the release of claims.
     is_awaited: bool,
 }
 
@@ -73,7 +73,7 @@ fn is_fresh(connection: &Connection) -> bool {
 }
 
 impl Migrations {
-    /// Promises a thread for a job. Nothing if none can be started.
+    /// Reserves a thread for a job. `None` if none can be started.
     pub(crate) fn seat(self: &Arc<Self>) -> Option<Seat> {
         let mut state = self.state.lock();
         let wanted = state.jobs.len() + state.promised + 1;
@@ -81,7 +81,7 @@ impl Migrations {
             let pool = Arc::clone(self);
             match std::thread::Builder::new().name("migrate".into()).spawn(move || pool.work()) {
                 Ok(_) => state.threads += 1,
-                Err(error) => log::warn!("A thread for MIGRATE cannot be started: {error}"),
+                Err(error) => log::warn!("Cannot start a thread for MIGRATE: {error}"),
             }
         }
         if state.threads == 0 {
@@ -91,7 +91,7 @@ impl Migrations {
         Some(Seat { pool: Arc::clone(self) })
     }
 
-    /// The life of a thread.
+    /// The main loop of a thread.
     fn work(&self) {
         let mut state = self.state.lock();
         let mut until = Instant::now() + IDLE_MAX;
@@ -115,7 +115,7 @@ impl Migrations {
         }
     }
 
-    /// Takes a kept connection to a target.
+    /// Takes a cached connection to a target.
     pub(crate) fn take(&self, target: &Target) -> Option<Connection> {
         let mut state = self.state.lock();
         state.close_idle();
@@ -123,7 +123,7 @@ impl Migrations {
         Some(state.connections.swap_remove(at))
     }
 
-    /// Keeps a connection for the next MIGRATE.
+    /// Caches a connection for the next MIGRATE.
     pub(crate) fn keep(&self, mut connection: Connection) {
         if !connection.is_clean() {
             return;
@@ -140,12 +140,12 @@ impl Migrations {
         state.connections.push(connection);
     }
 
-    /// How many connections are kept.
+    /// Number of cached connections.
     pub fn kept_connections(&self) -> usize {
         self.state.lock().connections.iter().filter(|connection| is_fresh(connection)).count()
     }
 
-    /// Waits until no other MIGRATE has any of these keys under way, and claims them. Commands that
+    /// Waits until no other MIGRATE has claimed any of these keys, and claims them. Commands that
     /// write to them are held back until the claims are dropped.
     pub(crate) fn claim<'p>(
         &'p self,
@@ -166,8 +166,7 @@ impl Migrations {
         Claims { pool: self, names, attention, mailboxes }
     }
 
-    /// Whether a key is under way. If it is, the loops get a [`Message::Resume`] when it has
-    /// arrived.
+    /// True if a key is claimed. The loops then get a [`Message::Resume`] when it is released.
     pub(crate) fn holds(&self, db: u32, key: &[u8]) -> bool {
         let mut state = self.state.lock();
         let holds = state.claims.contains_key(&NameRef(db, key));
@@ -175,8 +174,8 @@ impl Migrations {
         holds
     }
 
-    /// Notes that keys have been moved by a MIGRATE that cannot wait for the others (in a
-    /// transaction or a script). To be called under the keys' locks.
+    /// Records that keys have been moved by a MIGRATE that cannot wait for the others (in a
+    /// transaction or a script). Must be called under the keys' locks.
     pub(crate) fn note_moved(&self, db: u32, keys: &[&[u8]]) {
         let mut state = self.state.lock();
         if state.claims.is_empty() {
@@ -190,16 +189,16 @@ impl Migrations {
     }
 }
 
-/// The promise of a thread.
+/// A reserved thread.
 pub(crate) struct Seat {
     pool: Arc<Migrations>,
 }
 
 impl Seat {
-    /// Has the thread do a job.
+    /// Gives the thread a job.
     pub(crate) fn give(self, job: impl FnOnce() + Send + 'static) {
         self.pool.state.lock().jobs.push_back(Box::new(job));
-        // The promise ends behind it.
+        // The reservation ends when `self` is dropped, after this.
     }
 }
 
@@ -210,7 +209,7 @@ impl Drop for Seat {
     }
 }
 
-/// Keys that one MIGRATE has under way.
+/// Keys claimed by one MIGRATE.
 pub(crate) struct Claims<'p> {
     pool: &'p Migrations,
     names: Vec<Name>,
@@ -219,7 +218,7 @@ pub(crate) struct Claims<'p> {
 }
 
 impl Claims<'_> {
-    /// Whether another MIGRATE has moved a key meanwhile.
+    /// True if another MIGRATE has moved a key meanwhile.
     pub(crate) fn is_moved(&self, db: u32, key: &[u8]) -> bool {
         self.pool.state.lock().claims.get(&NameRef(db, key)).copied().unwrap_or(false)
     }

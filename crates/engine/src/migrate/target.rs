@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 use braid_net::outgoing::{ConnectOptions, Outgoing};
 use braid_resp::request;
 
-/// Bytes that are collected before they are sent. Longer arguments are sent from where they are.
+/// Bytes collected before they are sent. Longer arguments are sent without being copied.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Longest reply line that is accepted.
+/// Longest reply line accepted.
 const LINE_MAX: usize = 64 << 10;
 
 /// Name and password for the target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Credentials {
-    /// Absent with AUTH, which logs in as the default user.
+    /// `None` for AUTH, which logs in as the default user.
     pub name: Option<Vec<u8>>,
     pub password: Vec<u8>,
 }
 
-/// A server, as which user it is spoken to, and how.
+/// A server, the user to log in as, and whether to use TLS.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Target {
     pub(crate) host: String,
@@ -29,7 +29,7 @@ pub(crate) struct Target {
     pub(crate) tls: bool,
 }
 
-/// Why an exchange with the target has ended early.
+/// Why an exchange with the target ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Broken {
     pub(crate) writing: bool,
@@ -39,13 +39,13 @@ pub(crate) struct Broken {
 /// A connection to a target.
 pub(crate) struct Connection {
     pub(crate) target: Target,
-    /// The database that is selected there, if that is known.
+    /// The database selected there, if known.
     pub(crate) selected: Option<i64>,
     pub(crate) last_used: Instant,
     stream: Outgoing,
     to_send: Vec<u8>,
     received: Vec<u8>,
-    /// How much of `received` has been used.
+    /// Number of bytes of `received` already consumed.
     used: usize,
 }
 
@@ -69,13 +69,13 @@ impl Connection {
         self.set_timeouts(timeout, timeout)
     }
 
-    /// The same of reads and of writes. A read that has timed out can be repeated.
+    /// Sets separate timeouts for reads and writes. A read that has timed out can be repeated.
     pub(crate) fn set_timeouts(&self, read: Duration, write: Duration) -> Result<(), Broken> {
         let failed = Broken { writing: true, timed_out: false };
         self.stream.set_timeouts(read, write).map_err(|_| failed)
     }
 
-    /// Logs in, unless there is no password. `Err` within: the target's error.
+    /// Logs in, unless there is no password. The inner `Err` is the target's error.
     pub(crate) fn log_in(&mut self, user: &str, password: &str) -> Result<Result<(), String>, Broken> {
         if password.is_empty() {
             return Ok(Ok(()));
@@ -105,7 +105,7 @@ impl Connection {
         if self.to_send.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Adds a request that is encoded already.
+    /// Queues an encoded request.
     pub(crate) fn push_encoded(&mut self, request: &[u8]) -> Result<(), Broken> {
         self.to_send.extend_from_slice(request);
         if self.to_send.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
@@ -125,7 +125,7 @@ impl Connection {
         sent.map_err(|error| Broken { writing: true, timed_out: is_timeout(error.kind()) })
     }
 
-    /// The next reply, which must be a line, without its end.
+    /// The next reply, which must be a line, without its line end.
     pub(crate) fn line(&mut self) -> Result<Vec<u8>, Broken> {
         let broken = |timed_out| Broken { writing: false, timed_out };
         let mut searched = self.used;
@@ -154,7 +154,7 @@ impl Connection {
         }
     }
 
-    /// Whether every reply has been read, so that the next one belongs to the next request.
+    /// True if every reply has been read, so that the next one belongs to the next request.
     pub(crate) fn is_clean(&self) -> bool {
         self.received.is_empty() && self.to_send.is_empty()
     }

@@ -22,17 +22,17 @@ use crate::worker::Worker;
 
 use super::crew::{Crew, Item, PREFETCHED, Received};
 
-/// Bytes that a thread applies at once, so that readers do not wait for long.
+/// Bytes applied per thread and batch, so that readers do not wait for long.
 const BATCH_BYTES: usize = 128 << 10;
-/// How long writers that are ahead of the disk, or of a snapshot, wait before they look again.
+/// How long to wait before checking again whether the disk or a snapshot has caught up.
 const LOOK: Duration = Duration::from_millis(1);
-/// Most threads that apply.
+/// Maximum number of applying threads.
 const THREADS_MAX: usize = 16;
 
-/// Applies a stream. What stays from one batch to the next.
+/// Applies a stream. Holds the state kept from one batch to the next.
 pub(super) struct Applier {
     pub replay: Replay,
-    /// Of slot 0, which is free while the world is stopped.
+    /// Worker of slot 0, which is free while the world is stopped.
     worker: Worker,
     crew: Option<Crew>,
 }
@@ -42,8 +42,7 @@ impl Applier {
         Applier { replay: Replay::new(engine, Source::Primary), worker: engine.worker(0), crew: None }
     }
 
-    /// Applies all whole units of what has been received. True if the primary has asked how far
-    /// this replica has got.
+    /// Applies all whole units received. True if the primary has asked for this replica's offset.
     pub fn apply(
         &mut self,
         engine: &Engine,
@@ -64,20 +63,20 @@ impl Applier {
         let mut batch = Batch { engine, replay, worker, received: &shared, crew, is_asked: false };
         batch.apply_all(generation)?;
         let is_asked = batch.is_asked;
-        // Anybody else who has it has panicked, which ends the process.
+        // Any other owner has panicked, which ends the process.
         *received = Arc::into_inner(shared).ok_or(LinkError::CalledOff)?;
         Ok(is_asked)
     }
 }
 
-/// What is applied now.
+/// The batch being applied.
 struct Batch<'b> {
     engine: &'b Engine,
     replay: &'b mut Replay,
     worker: &'b mut Worker,
     received: &'b Arc<Received>,
     crew: Option<&'b mut Crew>,
-    /// The primary wants to know how far this replica has got.
+    /// The primary has asked for this replica's offset.
     is_asked: bool,
 }
 
@@ -98,8 +97,9 @@ impl<'b> Batch<'b> {
         Ok(())
     }
 
-    /// The parts of a batch that are each applied under one stop of the world: one part, the whole
-    /// batch. A server built to be wrong lets readers in between requests, and sorts those by key.
+    /// The parts of a batch that are each applied under one stop of the world: one part, the
+    /// whole batch. A deliberately incorrect build lets readers in between requests, and sorts
+    /// those by key.
     fn pieces(&self, requests: &'b [StreamRequest]) -> SmallVec<[&'b [StreamRequest]; 1]> {
         let mut pieces = SmallVec::from_slice(&[requests]);
         if cfg!(feature = "no-locks") {
@@ -158,12 +158,12 @@ impl<'b> Batch<'b> {
 }
 
 impl Engine {
-    /// Whether the stream waits since writes are paused (CLIENT PAUSE).
+    /// True while the stream is held because writes are paused (CLIENT PAUSE).
     pub(super) fn holds_stream(&self) -> bool {
         self.attention.get() & PAUSED != 0 && self.clients.pause.current(unix_ms()).is_some()
     }
 
-    /// Waits while snapshot or append-only file are behind, as all do who write.
+    /// Waits while the snapshot or append-only file is behind, as every writer does.
     fn wait_for_writers_turn(&self, generation: u64) -> Result<(), LinkError> {
         while self.attention.get() & (JOURNAL_FULL | SNAPSHOT_FULL) != 0 {
             if !self.replication.link.is_current(generation) {
@@ -175,7 +175,7 @@ impl Engine {
     }
 }
 
-/// Neighbouring bytes of the same kind.
+/// Adjacent byte ranges of the same kind.
 #[derive(Default)]
 struct Spans(Vec<(std::ops::Range<usize>, bool)>);
 
@@ -188,7 +188,7 @@ impl Spans {
     }
 }
 
-/// The first requests, up to a bound, that make up whole units.
+/// The first requests, up to a size limit, that form whole units.
 fn batch_of(requests: &[StreamRequest], most: usize) -> &[StreamRequest] {
     let begin = requests.first().map_or(0, |request| request.bytes.start);
     let mut whole = 0;

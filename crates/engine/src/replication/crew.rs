@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Threads that apply a stream beside the link's own, while the world is stopped.
+//! Threads that help the link's thread apply a stream while the world is stopped.
 //!
-//! Requests with a single key go to the thread that has the key's shard, so the order of those that
-//! share a key is that of the stream. Anything else waits until all of them are done
-//! ([`Crew::settle`]) and runs alone. Nothing is at work between two batches.
+//! A request with a single key goes to the thread that has the key's shard, so requests with the
+//! same key keep the stream's order. Any other request waits until all of them are done
+//! ([`Crew::settle`]) and runs alone. The threads are idle between two batches.
 //!
-//! The threads stay for as long as the link's: a primary that is ahead sends some 200 KB at once,
-//! and starting threads for them takes as long as applying them.
+//! They live as long as the link's thread: a primary that is ahead sends some 200 KB at a time,
+//! and starting threads for that takes as long as applying it.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,13 +19,13 @@ use crate::dispatch::replay::{Replay, Single, Source};
 use crate::engine::Engine;
 use crate::worker::Worker;
 
-/// Requests whose keys are fetched into the cache at once.
+/// Number of requests whose keys are prefetched together.
 pub(super) const PREFETCHED: usize = 16;
-/// With so many bytes at once the primary is ahead, and threads are worth it: dividing the stream
+/// With this many bytes at a time the primary is ahead, and threads pay off: dividing the stream
 /// costs half as much processor time again as applying it.
 const WORTH_IT: usize = 192 << 10;
 
-/// What has been received of a stream, and its division into units.
+/// The received bytes of a stream, and their division into units.
 #[derive(Default)]
 pub(super) struct Received {
     pub units: Units,
@@ -39,7 +39,7 @@ pub(super) struct Item {
     pub db: u32,
 }
 
-/// What a thread is sent.
+/// Requests sent to a thread.
 struct Work {
     received: Arc<Received>,
     items: Vec<Item>,
@@ -49,22 +49,22 @@ struct Work {
 struct Helper {
     way: Sender<Work>,
     results: Receiver<Vec<Item>>,
-    /// Collected for it.
+    /// Requests collected for the thread.
     items: Vec<Item>,
     is_at_work: bool,
 }
 
-/// The threads, as the link's thread sees them. They end when it is dropped.
+/// The threads as seen by the link's thread. They end when this is dropped.
 pub(super) struct Crew {
-    /// The link's own thread does a share as well.
+    /// The link's own thread takes a share as well.
     own: Hand,
     items: Vec<Item>,
     helpers: Vec<Helper>,
 }
 
 impl Crew {
-    /// Starts threads, so that there are so many with the link's. Nothing if a thread cannot be
-    /// started, or if there would be but one.
+    /// Starts threads so that there are `threads` with the link's. `None` if a thread cannot be
+    /// started, or if there would be only one.
     pub fn start(engine: &Engine, threads: usize) -> Option<Crew> {
         if threads < 2 {
             return None;
@@ -80,7 +80,7 @@ impl Crew {
         Some(Crew { own: Hand::new(engine, 0), items: Vec::new(), helpers })
     }
 
-    /// Takes a request, which is run at the next [`Crew::settle`] at the latest.
+    /// Adds a request, which runs at the next [`Crew::settle`] at the latest.
     #[inline]
     pub fn add(&mut self, engine: &Engine, item: Item) {
         let index = engine.keyspace.shard_of(item.single.hash) as usize % self.threads();
@@ -90,18 +90,17 @@ impl Crew {
         }
     }
 
-    /// Threads, with the link's.
+    /// Number of threads, including the link's.
     pub fn threads(&self) -> usize {
         self.helpers.len() + 1
     }
 
-    /// Whether so many bytes of the stream are worth more threads.
+    /// True if this many bytes of the stream are worth more threads.
     pub fn is_worth_it(bytes: usize) -> bool {
         bytes >= WORTH_IT
     }
 
-    /// Has all that was taken run, and waits until that is done. Nobody else has `received`
-    /// afterwards.
+    /// Runs all added requests and waits for them. No other thread holds `received` afterwards.
     pub fn settle(&mut self, engine: &Engine, received: &Arc<Received>) {
         for helper in self.helpers.iter_mut().filter(|helper| !helper.items.is_empty()) {
             let work = Work { received: Arc::clone(received), items: std::mem::take(&mut helper.items) };
@@ -117,7 +116,7 @@ impl Crew {
     }
 }
 
-/// What a thread applies with. Its slot is free while the world is stopped.
+/// A thread's state for applying. Its slot is free while the world is stopped.
 struct Hand {
     worker: Worker,
     replay: Replay,
@@ -159,7 +158,8 @@ impl Hand {
         }
         engine.trackers.settle(&mut worker.context, None);
         if worker.context.follow_up.get() {
-            // Clients that wait for what has come. They see the rest when the world goes on.
+            // Serves clients waiting for the applied changes. They see the rest when the world
+            // resumes.
             follow_up(engine, worker);
         }
         worker.context.limbo.reclaim();

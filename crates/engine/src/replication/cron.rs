@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Periodic work for replicas, by the first loop's cron; and the questions to replicas on behalf of
-//! clients that wait for them.
+//! Periodic work for replicas, by the first loop's cron; and questions to replicas on behalf of
+//! clients that wait for acknowledgements.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use braid_replication::Stage;
 use braid_replication::failover::FailoverPhase;
 
-/// Milliseconds between two checks for silent replicas, and for replicas that keep up.
+/// Interval, in ms, of checking for silent replicas and counting those that keep up.
 const LOOK_MS: i64 = 1000;
 
 impl Engine {
@@ -50,7 +50,7 @@ impl Engine {
         let replicas = self.replication.replicas();
         for replica in replicas {
             match replica.stage() {
-                // One that has come by SYNC says nothing.
+                // A replica attached by SYNC sends nothing.
                 Stage::Online if replica.is_told && now_ms - replica.heard_ms() > timeout_ms => {
                     self.cut_off(&replica, "streaming sync");
                 }
@@ -70,13 +70,13 @@ impl Engine {
         }
     }
 
-    /// Keeps nothing for replicas any more when there has been none for long.
+    /// Ends the backlog when there has been no replica for long.
     fn give_up_backlog(&self, now_ms: i64) {
         let ttl_ms =
             i64::try_from(self.config.repl_backlog_ttl_seconds()).unwrap_or(i64::MAX).saturating_mul(1000);
         let is_unused = || {
             let state = self.replication.state.lock();
-            // A replica keeps it: it may be promoted.
+            // A replica keeps its backlog: it may be promoted.
             let is_primary = !self.replication.link.is_replica();
             // Members of a group that acknowledge later need the whole backlog: a change that is
             // not journalled cannot be waited for.
@@ -102,8 +102,8 @@ impl Engine {
         log::info!("Replication backlog freed: there has been no replica for {} seconds", ttl_ms / 1000);
     }
 
-    /// What the journal has for those who are slow to take it is no reason to evict keys, or there
-    /// would be more to journal.
+    /// Excludes journal memory kept for slow readers from the memory limit: evicting keys because
+    /// of it would add to the journal.
     pub fn note_uncounted_bytes(&self) {
         let uncounted = match self.replication.journal_uses.load(Relaxed) {
             0 => 0,
@@ -128,7 +128,7 @@ impl Engine {
         }
         {
             let mut state = self.replication.state.lock();
-            // A failover waits until a replica has all that was journalled.
+            // A failover waits until a replica has everything that was journalled.
             let is_failing_over = self.replication.failover.phase() != FailoverPhase::None;
             let is_early = now_ms - state.last_ping_ms < self.ping_period_ms();
             if is_early || state.replicas.is_empty() || is_failing_over {
@@ -144,23 +144,23 @@ impl Engine {
         i64::from(self.config.repl_ping_replica_period_seconds()) * 1000
     }
 
-    /// Asks replicas how far they have got, unless they have been asked and nothing has come since.
-    /// Inside of the gate.
+    /// Asks replicas for their offsets, unless they have been asked and nothing has been
+    /// journalled since. Inside of the gate.
     pub(crate) fn ask_replicas(&self, context: &mut Context) {
         if self.replication.asked_at.load(Relaxed) != self.keyspace.journal.end() {
             self.append_question(context);
         }
     }
 
-    /// As [`Engine::ask_replicas`], with the next turn of the first loop's cron. Anyone may call
-    /// it.
+    /// As [`Engine::ask_replicas`], at the next turn of the first loop's cron. May be called on
+    /// any thread.
     pub(crate) fn ask_replicas_soon(&self) {
         self.replication.asks_soon.store(true, Relaxed);
     }
 
     /// Sends replicas a request that changes no key, such as PUBLISH for the listeners there. It
-    /// follows the earlier changes of the present transaction or script, which a client that hears
-    /// the message must find. Inside of the gate.
+    /// follows the earlier changes of the current transaction or script, which a client that
+    /// receives the message must find. Inside of the gate.
     #[inline]
     pub fn tell_replicas(&self, txn: &mut Txn<'_>, args: &[&[u8]]) {
         if self.journals_for(FOR_REPLICAS) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Takes over a primary's dataset: a full sync replaces the old one.
+//! Replaces the dataset by a primary's full sync.
 
 use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,27 +18,27 @@ use crate::engine::Engine;
 use crate::locks::{LockSet, lock};
 use crate::saving::Manner;
 
-/// A full sync, and what the primary has said of it.
+/// A full sync, with the primary's description of it.
 pub(super) struct Incoming<'h, R> {
     pub dump: R,
-    /// Bytes of it, if that is known.
+    /// Its length in bytes, if known.
     pub len: Option<u64>,
     pub id: String,
     pub offset: u64,
-    /// How it is loaded.
+    /// What happens to the current dataset meanwhile.
     pub beside: Beside,
-    /// Called each second.
+    /// Called once a second.
     pub heartbeat: &'h dyn Fn(),
     /// The source of `dump`, if it is a socket.
     pub prefetch: Option<&'h dyn Prefetch>,
 }
 
-/// What happens to the present dataset while a full sync is loaded.
+/// What happens to the current dataset while a full sync is loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Beside {
-    /// It is removed before.
+    /// It is removed first.
     Nothing,
-    /// It is kept, for the case that the load fails.
+    /// It is kept in case the load fails.
     Kept,
     /// It is kept and served: it is an older state of the same history.
     Served,
@@ -59,7 +59,7 @@ impl Engine {
         }
         let mut worker = self.worker(0);
         let world = self.world_of_link(generation)?;
-        // What they have is of another history, or will be.
+        // Their data belongs to another history, or soon will.
         self.disconnect_replicas();
         if beside == Beside::Served {
             self.set_loading_beside(true);
@@ -87,7 +87,7 @@ impl Engine {
         }
         if let Some(prefetch) = incoming.prefetch {
             slices = slices.with_prefetch(prefetch);
-            // The load begins with a header, which may be long in coming.
+            // The load begins with a header, which may take long to arrive.
             txn.let_world_go_on_during(|| prefetch.fill());
         }
         let manner = if beside == Beside::Nothing { Manner::AtStart } else { Manner::Staged };
@@ -137,7 +137,7 @@ impl Engine {
         self.attention.set(LOADING_BESIDE, is_loading);
     }
 
-    /// Stops the world for the link's thread, if the link is wanted still.
+    /// Stops the world for the link's thread, if the link is still wanted.
     pub(super) fn world_of_link(&self, generation: u64) -> Result<World<'_>, LinkError> {
         let world = self.keyspace.gate.close(None);
         let is_wanted = self.replication.link.is_current(generation) && self.attention.get() & STOPPING == 0;
@@ -163,14 +163,15 @@ impl Engine {
         }
     }
 
-    /// The dataset is the primary's at an offset of its history. The world is stopped.
+    /// Records that the dataset is the primary's at an offset of its history. The world is
+    /// stopped.
     fn adopt_history(&self, id: &str, offset: u64, note: Option<ReplicationNote>) {
         let journal = &self.keyspace.journal;
         self.replication.state.lock().history.adopt(id.to_owned(), offset, journal.end());
         let db = note.map_or(0, |note| note.db);
         let db = if db < self.keyspace.databases() { db } else { 0 };
         self.replication.link.db.store(u64::from(db), Relaxed);
-        // Nothing of another history is kept.
+        // The backlog of another history is dropped.
         journal.end_backlog();
         journal.begin_backlog(self.config.repl_backlog_size());
         self.set_journal_use(FOR_REPLICAS, true);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The primary's side of full syncs beside the stream (`dual-channel-replication-enabled`; the
-//! replica's side has the protocol: `link/dual_channel.rs`).
+//! The primary's side of full syncs in parallel with the stream
+//! (`dual-channel-replication-enabled`; the protocol is documented at the replica's side:
+//! `link/dual_channel.rs`).
 //!
-//! From the full sync's cut on, the journal keeps the stream for a replica that has not asked for
-//! it on its first connection yet ([`Reserved`]).
+//! From the full sync's cut on, the journal keeps the stream for a replica that has not yet
+//! requested it on its first connection ([`Reserved`]).
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,7 +18,7 @@ use crate::session::Session;
 /// How long the stream is kept after the second connection has ended.
 const GRACE_MS: i64 = 60_000;
 
-/// The stream that is kept for a replica's first connection, if that asks for it.
+/// The stream kept for a replica's first connection, if that connection requests it.
 pub(super) fn take_reserved(
     state: &mut State,
     options: &ReplicaOptions,
@@ -31,7 +32,7 @@ pub(super) fn take_reserved(
     is_there.then_some(reserved.position)
 }
 
-/// A client is a replica no longer. It may have been a second connection.
+/// Handles a client that is no longer a replica. It may have been a second connection.
 pub(super) fn note_gone(state: &mut State, client: u64, now_ms: i64) {
     let of_client = |reserved: &&mut Reserved| reserved.client == client;
     if let Some(reserved) = state.reserved.iter_mut().find(of_client) {
@@ -40,7 +41,7 @@ pub(super) fn note_gone(state: &mut State, client: u64, now_ms: i64) {
 }
 
 impl Engine {
-    /// Whether a replica that asks for the stream is to take a full sync on a second connection
+    /// True if a replica that requests the stream should take a full sync on a second connection
     /// (`+DUALCHANNELSYNC`).
     pub fn syncs_beside(&self, session: &Session, position: Option<&Position<'_>>) -> bool {
         let Some(options) = session.replica_options.as_deref() else { return false };
@@ -58,19 +59,19 @@ impl Engine {
         is_full
     }
 
-    /// Whether a client is a second connection whose stream is kept (REPLCONF set-rdb-client-id).
+    /// True if a client is a second connection whose stream is kept (REPLCONF set-rdb-client-id).
     pub fn has_reserved(&self, client: u64) -> bool {
         self.replication.state.lock().reserved.iter().any(|reserved| reserved.client == client)
     }
 
-    /// The database that the stream is in: on a primary each full sync begins with the choice of
-    /// one.
+    /// The current database of the stream: on a primary the stream after each full sync begins
+    /// with a SELECT.
     pub(super) fn stream_database(&self) -> u64 {
         let link = &self.replication.link;
         if link.is_replica() { link.db.load(Relaxed) } else { 0 }
     }
 
-    /// Gives up streams that no replica has asked for, or that have become too long.
+    /// Drops kept streams that were not requested in time, or have become too long.
     pub(super) fn give_up_reserved(&self, now_ms: i64) {
         let (limit, end) = (self.replica_output_limit().hard_bytes, self.keyspace.journal.end());
         self.replication.state.lock().reserved.retain_mut(|reserved| {
@@ -78,7 +79,10 @@ impl Engine {
             let is_late = reserved.until_ms.is_some_and(|until| now_ms >= until);
             let is_long = limit > 0 && end.saturating_sub(at) > limit;
             if is_late || is_long {
-                log::warn!("The stream behind the full sync of client {} was not asked for", reserved.client);
+                log::warn!(
+                    "Dropping the stream reserved for the full sync of client {}: it was never requested",
+                    reserved.client
+                );
             }
             !(is_late || is_long)
         });

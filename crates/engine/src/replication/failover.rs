@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! FAILOVER: a replica takes this primary's place without a loss.
+//! FAILOVER: a replica takes this primary's place without data loss.
 //!
 //! Writes are held back until a replica has everything; then this server becomes its replica, and
 //! asks it by `PSYNC ... FAILOVER` to take over. When it has, the held writes continue, and are
@@ -20,17 +20,17 @@ use braid_replication::{Replica, Stage};
 use crate::engine::Engine;
 use crate::group::Group;
 
-/// How often it is looked whether a replica has caught up.
+/// Interval of checking whether a replica has caught up.
 const LOOK: Duration = Duration::from_millis(1);
-/// Between two questions how far replicas have got.
+/// Interval of asking replicas for their offsets, in ms.
 const ASK_MS: i64 = 10;
-/// How long replicas that were in sync have to acknowledge what came last.
+/// How long replicas that were in sync have to acknowledge the last changes, in ms.
 const SOON_MS: i64 = 500;
 /// How many lease times etcd has to confirm a change of the primary.
 const HANDOVER_LEASES: u64 = 2;
 
 impl Engine {
-    /// Begins a failover on a thread of its own. An error says why there is none.
+    /// Begins a failover on a thread of its own. An error says why it cannot begin.
     pub fn begin_failover(&self, world: &World<'_>, request: FailoverRequest) -> Result<(), &'static str> {
         let failover = &self.replication.failover;
         let number = failover.begin().ok_or("ERR FAILOVER already in progress.")?;
@@ -46,7 +46,7 @@ impl Engine {
             }
         });
         if thread.is_err() {
-            self.end_failover_in(world, "no thread could be started");
+            self.end_failover_in(world, "cannot start a thread");
             return Err("ERR FAILOVER could not start a thread");
         }
         Ok(())
@@ -94,13 +94,13 @@ impl Engine {
         }
     }
 
-    /// Has a replica that has everything take over, and returns when it has, when there is none, or
-    /// at a time (ms since the Unix epoch) at the latest: this server ends. The calling thread is
-    /// outside of the gate.
+    /// Lets a replica that has everything take over before this server shuts down. Returns when
+    /// it has taken over, when there is none, or at `until_ms` (ms since the Unix epoch) at the
+    /// latest. The calling thread is outside of the gate.
     pub(crate) fn fail_over_before_exit(&self, until_ms: i64, goes_on: impl Fn() -> bool) {
         let failover = &self.replication.failover;
         let Some(number) = failover.begin() else {
-            log::warn!("No failover before the shutdown: one is under way already.");
+            log::warn!("No failover before the shutdown: one is already in progress.");
             return;
         };
         log::info!("FAILOVER requested by the shutdown.");
@@ -116,7 +116,8 @@ impl Engine {
             let end = self.keyspace.journal.end();
             self.failover_target(&FailoverRequest::default()).filter(|target| target.has(end))
         };
-        // They have had their time to catch up: this is for what came last, as a heartbeat.
+        // Replicas have had their time to catch up: this is for the last changes, such as a
+        // heartbeat.
         let soon_ms = unix_ms().saturating_add(SOON_MS);
         let mut found = target();
         while found.is_none() && failover.waits(number) && unix_ms() < soon_ms && is_in_time() {
@@ -128,7 +129,7 @@ impl Engine {
             found = target();
         }
         let Some(target) = found else {
-            return self.end_failover("no replica has everything");
+            return self.end_failover("no replica has caught up");
         };
         let address = Primary { host: target.ip(), port: target.options.port };
         log::info!("Failover target {address} is synced, failing over.");
@@ -139,7 +140,7 @@ impl Engine {
         self.end_failover("the replica did not take over in time");
     }
 
-    /// The replica that is to take over, if it is online.
+    /// The replica that should take over, if it is online.
     fn failover_target(&self, request: &FailoverRequest) -> Option<Arc<Replica>> {
         let mut replicas = self.replication.replicas();
         replicas.retain(|replica| {
@@ -157,12 +158,12 @@ impl Engine {
         }
     }
 
-    /// The replica at an address, whatever it is at.
+    /// The replica at an address, in any stage.
     pub fn replica_at(&self, address: &Primary) -> Option<Arc<Replica>> {
         self.replication.replicas().into_iter().find(|replica| is_at(replica, address))
     }
 
-    /// In a group nothing is served while the primary changes, so reads wait as well.
+    /// In a group nothing is served while the primary changes, so reads wait, too.
     fn pauses(&self) -> PauseMode {
         if self.group.is_some() { PauseMode::Data } else { PauseMode::Write }
     }
@@ -177,10 +178,10 @@ impl Engine {
         }
     }
 
-    /// Has the group change its primary, and waits until it has.
+    /// Makes the group change its primary, and waits for that.
     fn fail_over_in_group(&self, group: &Group, number: u64, replica: Option<&Replica>) {
         let Some((to, _)) = replica.and_then(|replica| replica.options.member.as_ref()) else {
-            return self.end_failover("the replica is no member of the group");
+            return self.end_failover("the replica is not a member of the group");
         };
         let failover = &self.replication.failover;
         if !failover.proceed(number) {
@@ -198,7 +199,7 @@ impl Engine {
         }
     }
 
-    /// The replica has taken over.
+    /// Records that the replica has taken over.
     pub(super) fn note_failover_done(&self) {
         if self.replication.failover.end() != FailoverPhase::None {
             log::info!("Failover complete.");
@@ -206,8 +207,8 @@ impl Engine {
         }
     }
 
-    /// Gives the failover up, if there is one: this server is a primary as before. The calling
-    /// thread is outside of the gate.
+    /// Aborts the failover, if there is one: this server remains the primary. The calling thread
+    /// is outside of the gate.
     pub fn end_failover(&self, why: &str) {
         let world = self.keyspace.gate.close(None);
         self.end_failover_in(&world, why);

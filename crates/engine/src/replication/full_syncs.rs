@@ -2,10 +2,10 @@
 //! Full syncs: when to begin one, for which replicas, and how to write it.
 //!
 //! A full sync is a snapshot like that of a background save, and there is one snapshot at a time:
-//! another one waits for its end. All replicas that wait for the same parts of the dataset share a
-//! full sync, and a replica that comes later joins if the start is still buffered. Unless
-//! `rdb-target` says otherwise it is written in the format of Redis 7.0, since a replica does not
-//! say which version it reads.
+//! another one waits for its end. All replicas waiting for the same parts of the dataset share a
+//! full sync, and a later replica joins if the start is still buffered. Unless `rdb-target` says
+//! otherwise it is written in the format of Redis 7.0, since a replica does not say which version
+//! it reads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,26 +24,26 @@ use crate::background_save::old_forms_limit;
 use crate::engine::Engine;
 use crate::saving::Settings;
 
-/// After a full sync has failed the next one is begun so many milliseconds later.
+/// Delay, in ms, of the next full sync after a failed one.
 const RETRY_MS: i64 = 1000;
 
-/// A full sync that is to be begun.
+/// A full sync to be started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Plan {
     filter: Filter,
-    /// Made in memory, not in a file.
+    /// Written to memory, not to a file.
     streamed: bool,
-    /// Not all want nothing but the full sync: some go on from its offset.
+    /// Some replicas want more than the full sync: they continue from its offset.
     needs_offset: bool,
 }
 
-/// What the wishes of those who wait come to: those of the first of them, and of all others with
-/// the same filter. Nothing while they are to wait for more to come.
+/// The full sync for the waiting replicas: for the first of them, and all others with the same
+/// filter. `None` while they should wait for more replicas.
 fn plan(replicas: &[Arc<Replica>], now_ms: i64, streams: bool, delay_ms: i64, enough: usize) -> Option<Plan> {
     let waits = |replica: &&Arc<Replica>| replica.stage() == Stage::Waits;
     let filter = replicas.iter().find(waits)?.options.filter;
     let group = || replicas.iter().filter(waits).filter(|replica| replica.options.filter == filter);
-    // A part of the dataset belongs into no file that is called a dump.
+    // A partial dataset must not be stored in a file that is called a dump.
     let streamed = (streams || filter != Filter::ALL) && group().all(|replica| replica.options.eof);
     let since_ms = group().map(|replica| replica.since_ms).min()?;
     let is_due = !streamed || now_ms - since_ms >= delay_ms || (enough > 0 && group().count() >= enough);
@@ -102,7 +102,7 @@ impl Engine {
                 let limit = old_forms_limit();
                 let form = settings.form();
                 let Some(cut) = braid_persistence::cut(keyspace, &world, forms, limit, form) else {
-                    // A save to disk has come first.
+                    // A save to disk was started first.
                     return Ok(());
                 };
                 Some(cut)
@@ -130,7 +130,7 @@ impl Engine {
             settings.forget_functions();
         }
         let outcome = self.write_full_sync(&full_sync, cut, &settings);
-        // Replicas that come from now on wait for the next one.
+        // Replicas that arrive from now on wait for the next full sync.
         self.replication.state.lock().full_sync = None;
         full_sync.end(outcome.is_ok());
         let bytes = outcome?;
@@ -157,9 +157,9 @@ impl Engine {
         }
     }
 
-    /// The offset from which replicas that get a full sync of the current dataset go on. The world
-    /// is stopped. If nothing has been kept for replicas so far a new history begins: what has
-    /// changed meanwhile stands nowhere.
+    /// The offset from which replicas with a full sync of the current dataset continue. The world
+    /// is stopped. If nothing has been kept for replicas so far, a new history begins, because
+    /// earlier changes are recorded nowhere.
     fn begin_stream(&self) -> u64 {
         let journal = &self.keyspace.journal;
         if journal.backlog().is_none() {
@@ -170,13 +170,13 @@ impl Engine {
         }
         self.set_journal_use(FOR_REPLICAS, true);
         if self.replication.link.is_replica() {
-            // The stream is the primary's: which database it is in stands in the full sync.
+            // The stream is the primary's: the full sync states its database.
             return journal.end();
         }
         journal.forget_database()
     }
 
-    /// Has all that wait for such a full sync take part.
+    /// Adds all replicas that wait for such a full sync.
     fn share(&self, full_sync: &Arc<FullSync>) {
         let mut state = self.replication.state.lock();
         for replica in &state.replicas.clone() {
@@ -193,7 +193,7 @@ impl Engine {
         self.background_save.active.load(Relaxed) || self.replication.full_sync_active.load(Relaxed)
     }
 
-    /// Has a full sync that is being made given up, and waits until it is; not for long.
+    /// Aborts a full sync in progress, and waits a limited time for its end.
     pub(crate) fn stop_full_syncs(&self) {
         let mut rounds = 0;
         while self.replication.full_sync_active.load(Relaxed) && rounds < 100 {
@@ -204,7 +204,7 @@ impl Engine {
     }
 }
 
-/// A file that goes with its last user, in the working folder.
+/// A file in the current folder that disappears with its last user.
 fn nameless_file() -> std::io::Result<File> {
     files::nameless(&temporary_path(Path::new(""), Purpose::FullSync))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The thread of the link to a primary: connects, introduces itself, takes over the dataset or
-//! continues from its offset, and applies the stream until the connection ends; then again.
+//! The thread of the link to a primary: it connects, introduces this server, takes over the
+//! dataset or continues from its offset, and applies the stream until the connection ends; then
+//! it starts over.
 //!
 //! One thread for the life of the server, started when it first becomes a replica. Roles change
 //! while it works: it compares the generation ([`braid_replication::link::Link`]) whenever it has
@@ -31,26 +32,26 @@ use super::crew::Received;
 use super::dataset::{Beside, Incoming};
 use crate::engine::Engine;
 
-/// How long a read waits, so that the thread looks at the clock now and then.
+/// Read timeout, so that the thread checks the clock regularly.
 const TICK: Duration = Duration::from_millis(100);
-/// Between two attempts.
+/// Delay between two attempts.
 const RETRY: Duration = Duration::from_secs(1);
 const GROUP_RETRY: Duration = Duration::from_millis(50);
-/// Between two acknowledgements.
+/// Interval of acknowledgements.
 const ACK_EVERY: Duration = Duration::from_secs(1);
-/// Between two signs of life during a full sync.
+/// Interval of heartbeats during a full sync.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
-/// Bytes of a full sync copied to a file at once.
+/// Bytes of a full sync copied to a file in one go.
 const COPY_BYTES: usize = 1 << 20;
-/// So much of the stream is received while clients are paused.
+/// Maximum bytes of the stream received while clients are paused.
 const HELD_MAX: usize = 64 << 20;
-/// Bytes of the stream that came during a full sync, applied at once.
+/// Bytes of the stream received during a full sync that are applied in one go.
 const PORTION: usize = 16 << 20;
-/// Most bytes between the end of a dump and that of the full sync.
+/// Maximum bytes between the end of a dump and that of the full sync.
 const TAIL_MAX: u64 = 1024;
 
 impl Engine {
-    /// Starts the thread of the link if this server is a replica, unless it runs.
+    /// Starts the link's thread if this server is a replica, unless it is running.
     pub fn start_link(&self) {
         let link = &self.replication.link;
         if !link.is_replica() || link.has_thread.swap(true, SeqCst) {
@@ -72,7 +73,7 @@ impl Engine {
 fn run(engine: &Arc<Engine>) {
     let link = &engine.replication.link;
     let mut applier = Applier::new(engine);
-    // Clients of this server are served beside this thread.
+    // Clients of this server are served in parallel with this thread.
     braid_persistence::take_short_turns();
     while let Some((primary, generation)) = link.next_target(|| engine.shutdown.is_requested()) {
         let record = OnceCell::new();
@@ -95,7 +96,7 @@ fn run(engine: &Arc<Engine>) {
                 }
                 log::warn!("{error}");
                 if !was_up {
-                    // A new primary of a group may have to learn yet that it is one.
+                    // A new primary of a group may not know yet that it is one.
                     link.rest(generation, if engine.group.is_some() { GROUP_RETRY } else { RETRY });
                 }
             }
@@ -109,7 +110,7 @@ struct Attempt<'e> {
     link: &'e Link,
     primary: Primary,
     generation: u64,
-    /// What CLIENT LIST shows of the connection.
+    /// The connection as shown by CLIENT LIST.
     record: OnceCell<Arc<ClientRecord>>,
 }
 
@@ -139,7 +140,7 @@ impl Watch for Attempt<'_> {
     }
 }
 
-/// Notes how much of a full sync has been received.
+/// Counts the received bytes of a full sync.
 struct Counted<'p, 'a, 'e> {
     payload: &'p mut Payload<'a, Outgoing, Attempt<'e>>,
     link: &'p Link,
@@ -160,7 +161,7 @@ impl Attempt<'_> {
         let mut peer = self.connect(&self.primary)?;
         self.link.set_phase(self.generation, Phase::Handshake);
         self.note_io(0);
-        // One that could not serve is not tried again.
+        // A sibling that could not serve is not tried again.
         let takes_sibling = !self.link.tried_sibling.swap(false, Relaxed);
         let dual_channel = self.engine.config.dual_channel_replication_enabled();
         introduce(&mut peer, self, &Introduction { takes_sibling, dual_channel, ..self.introduction() })?;
@@ -259,7 +260,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The primary goes on where this server is.
+    /// The primary continues the stream from this server's offset.
     fn resume(&self, known_as: &str, new: Option<String>) -> Result<(), LinkError> {
         let engine = self.engine;
         let world = engine.world_of_link(self.generation)?;
@@ -270,7 +271,7 @@ impl Attempt<'_> {
             log::info!("Master replication ID changed to {new}");
             state.history.rename(new, at);
             drop(state);
-            // They learn of it when they come again.
+            // Replicas learn of it when they reconnect.
             engine.disconnect_replicas();
         }
         engine.keep_backlog(&world);
@@ -278,7 +279,7 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Receives a full sync, which stands for an offset of a history, and loads it.
+    /// Receives a full sync, which represents an offset of a history, and loads it.
     fn take_over(&self, peer: &mut Peer<Outgoing>, id: String, offset: u64) -> Result<(), LinkError> {
         self.link.set_phase(self.generation, Phase::Sync);
         let transfer = &self.link.full_sync;
@@ -302,27 +303,27 @@ impl Attempt<'_> {
         }
         log::info!("MASTER <-> REPLICA sync: Finished with success");
         self.set_whole(true);
-        // Of a dataset that it does not have yet.
+        // The append-only file does not have this dataset yet.
         self.engine.end_append_only();
         self.engine.resume_append_only();
         Ok(())
     }
 
-    /// Notes for the group that bytes of the stream have come.
+    /// Notifies the group that bytes of the stream have arrived.
     fn note_received(&self) {
         if let Some(group) = &self.engine.group {
             group.note_received();
         }
     }
 
-    /// Notes for the group whether this server has the whole dataset.
+    /// Notifies the group whether this server has the complete dataset.
     fn set_whole(&self, is_whole: bool) {
         if let Some(group) = &self.engine.group {
             group.set_whole(is_whole);
         }
     }
 
-    /// How a full sync is loaded from the socket; nothing if it goes through a file.
+    /// How a full sync is loaded from the socket; `None` if it goes through a file.
     fn way(&self, id: &str) -> Option<Beside> {
         let engine = self.engine;
         let keyspace = &engine.keyspace;
@@ -350,7 +351,7 @@ impl Attempt<'_> {
         let len = Some(dump.metadata()?.len());
         let shared = RefCell::new(peer);
         let heartbeat = || {
-            // If it does not arrive the stream's first read tells.
+            // If it cannot be sent, the stream's first read reports that.
             let _ = shared.borrow_mut().send_bytes(b"\n");
         };
         let beside = Beside::Nothing;
@@ -382,12 +383,12 @@ impl Attempt<'_> {
         }
         loaded?;
         if unread as u64 > TAIL_MAX {
-            return Err(LinkError::Protocol("more follows the end of the full sync".into()));
+            return Err(LinkError::Protocol("unexpected data after the end of the full sync".into()));
         }
         payload.finish(TAIL_MAX - unread as u64)
     }
 
-    /// Writes a full sync to a file, which then takes the place of the dump file.
+    /// Writes a full sync to a file, which then replaces the dump file.
     fn receive(&self, peer: &mut Peer<Outgoing>, frame: Frame) -> Result<std::path::PathBuf, LinkError> {
         let folder = std::env::current_dir().unwrap_or_default();
         let temporary = temporary_path(&folder, Purpose::Received);
@@ -424,7 +425,7 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Applies the stream until the connection ends. `meanwhile`: what has been received already.
+    /// Applies the stream until the connection ends. `meanwhile`: bytes received already.
     fn follow(
         &self,
         peer: &mut Peer<Outgoing>,
@@ -448,7 +449,7 @@ impl Attempt<'_> {
                 let used = received.units.forget();
                 received.buffer.drain(..used);
                 if is_asked {
-                    // The primary may wait for the disk; here no client does.
+                    // The primary may be waiting for the disk; no client here is.
                     self.engine.append_only.appender.ask(self.engine.keyspace.journal.end());
                     self.acknowledge(peer)?;
                     acknowledged = Instant::now();
@@ -482,7 +483,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Tells the primary how far this server has got, and how much of it is on disk.
+    /// Sends the primary this server's offset, and how much of that is on disk.
     fn acknowledge(&self, peer: &mut Peer<Outgoing>) -> Result<(), LinkError> {
         let engine = self.engine;
         let history = engine.replication.history();

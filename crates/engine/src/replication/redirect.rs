@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Redirections: a replica sends clients that know them (CLIENT CAPA redirect) to its primary.
+//! Redirections: a replica redirects clients that support them (CLIENT CAPA redirect) to its
+//! primary.
 //!
 //! Source: Valkey documentation, "CLIENT CAPA".
 
@@ -10,20 +11,20 @@ use braid_spec::{Command, CommandError, Flags};
 
 use crate::engine::Engine;
 
-/// Whether a replica does not serve a command to a client that knows redirections.
+/// True if a replica redirects a client that understands redirections instead of serving it.
 pub(crate) fn leads_away(record: &ClientRecord, writes: bool, reads: bool) -> bool {
     record.knows_redirect.load(Relaxed) && (writes || reads && !record.has(client_flags::READS_REPLICA))
 }
 
-/// As [`leads_away`], of a command alone.
+/// [`leads_away`] for a single command.
 pub(super) fn leads_command_away(record: &ClientRecord, command: &Command) -> bool {
     let flags = command.spec.flags;
     leads_away(record, flags.has(Flags::WRITE), flags.has(Flags::READONLY))
 }
 
 impl Engine {
-    /// The error that names the primary, for a client that knows redirections; nothing if this
-    /// server is a primary, or the client does not know them.
+    /// The error that names the primary, for a client that understands redirections; `None` if
+    /// this server is a primary or the client does not understand them.
     pub fn redirection(&self, record: &ClientRecord) -> Option<CommandError> {
         let knows = record.knows_redirect.load(Relaxed);
         let primary = self.replication.link.primary().filter(|_| knows)?;

@@ -14,23 +14,24 @@ use crate::engine::Engine;
 /// A replica of this server.
 pub struct ReplicaReport {
     pub replica: Arc<Replica>,
-    /// The stream's offset up to which it has everything, as it said last.
+    /// The stream offset that it last acknowledged.
     pub offset: u64,
-    /// Bytes of the stream that it has not acknowledged.
+    /// Unacknowledged bytes of the stream.
     pub lag_bytes: u64,
-    /// Age of the oldest of these bytes, at most: replicas acknowledge once a second.
+    /// Upper bound of the age of the oldest of these bytes, in ms: replicas acknowledge once a
+    /// second.
     pub lag_ms: i64,
-    /// While it gets a full sync.
+    /// Set while it gets a full sync.
     pub full_sync: Option<SendProgress>,
 }
 
-/// How far a full sync to a replica is.
+/// Progress of a full sync to a replica.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub struct SendProgress {
     pub sent_bytes: u64,
-    /// Its length, if that is known.
+    /// Its length, if known.
     pub total_bytes: Option<u64>,
-    /// Share of the work that is done, from 0 to 1. Making a file is half of it.
+    /// Fraction of the work that is done, from 0 to 1. Writing a file is half of it.
     pub done: f64,
 }
 
@@ -38,25 +39,25 @@ pub struct SendProgress {
 pub struct LinkReport {
     pub primary: Primary,
     pub phase: Phase,
-    /// Time since something was last received, if the link is up.
+    /// Time since data was last received, if the link is up.
     pub last_io_ms: Option<i64>,
     /// Time since the link was lost, if it is down and has been up.
     pub down_ms: Option<i64>,
-    /// Bytes of the stream that were received and are not applied.
+    /// Received bytes of the stream that have not been applied.
     pub unapplied_bytes: u64,
-    /// While a full sync is received or loaded.
+    /// Set while a full sync is received or loaded.
     pub full_sync: Option<ReceiveProgress>,
 }
 
-/// How far a full sync from the primary is.
+/// Progress of a full sync from the primary.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub struct ReceiveProgress {
     pub read_bytes: u64,
-    /// Its length, if the primary has said.
+    /// Its length, if stated by the primary.
     pub total_bytes: Option<u64>,
-    /// Share that was loaded, from 0 to 1, while one is loaded whose length is known.
+    /// Fraction loaded, from 0 to 1, while a full sync of known length is loaded.
     pub loaded: Option<f64>,
-    /// Time since something was last received.
+    /// Time since data was last received.
     pub last_io_ms: i64,
 }
 
@@ -64,7 +65,7 @@ impl Engine {
     /// All replicas, in the order in which they were attached.
     pub fn replica_reports(&self) -> Vec<ReplicaReport> {
         let state = self.replication.state.lock();
-        // Behind the lock: nobody has acknowledged more by then.
+        // After the lock is taken: no replica has acknowledged more by then.
         let (now_ms, end) = (unix_ms(), self.keyspace.journal.end());
         let report = |replica: &Arc<Replica>| {
             let acknowledged = replica.acknowledged.load(Relaxed);
@@ -95,7 +96,7 @@ impl Engine {
         let made = if is_made { 1.0 } else { share(self.replication.progress.keys.load(Relaxed), keys) };
         let sent = share(sent_bytes, written);
         let done = match full_sync.file() {
-            // It is made first, and sent then.
+            // The file is written first, and then sent.
             Some(_) => (made + if is_made { sent } else { 0.0 }) / 2.0,
             None => made * sent,
         };

@@ -25,28 +25,28 @@ use super::redirect::leads_command_away;
 use crate::engine::Engine;
 
 impl Engine {
-    /// Becomes the replica of `primary`, or of another one than before (REPLICAOF). The own history
-    /// is kept: if the primary knows it, the stream goes on from there.
+    /// Becomes the replica of `primary`, or of another primary than before (REPLICAOF). This
+    /// server's history is kept: if the primary knows it, the stream continues from there.
     pub fn become_replica(&self, world: &World<'_>, primary: Primary) {
         let link = &self.replication.link;
         let was_primary = !link.is_replica();
-        // It would hold back clients and the new primary's stream for ever.
+        // A failover would hold back clients and the new primary's stream forever.
         match self.replication.failover.phase() {
             FailoverPhase::WaitingForSync if was_primary => {
-                self.end_failover_in(world, "another server has become the primary meanwhile");
+                self.end_failover_in(world, "another server has become the primary");
             }
-            // What a group's handover waits for: it has come to its end when the role is seen.
+            // A group's handover waits for this: it is complete when the role changes.
             FailoverPhase::InProgress if was_primary && self.has_group() => self.note_failover_done(),
             _ => {}
         }
         self.note_in_config(&[&primary.host, &primary.port.to_string()]);
-        // Replicas stay: if the stream goes on they need not know.
+        // Replicas stay attached: if the stream continues they need not know.
         link.set_primary(Some(primary));
         if was_primary {
             if self.has_group() {
                 self.replication.in_sync.clear();
             }
-            // A node of a cluster sends its clients to the new primary, and goes on to do so.
+            // A cluster node redirects its clients to the new primary, and continues to do so.
             if self.has_group() && self.cluster.is_none() {
                 self.sync_writes.former.begin(self.clients.registry.last_id());
                 self.attention.set(FORMER_PRIMARY, true);
@@ -57,8 +57,8 @@ impl Engine {
         self.start_link();
     }
 
-    /// Becomes a primary (REPLICAOF NO ONE). The history goes on under a new ID; replicas that know
-    /// the old one need no full sync.
+    /// Becomes a primary (REPLICAOF NO ONE). The history continues under a new ID; replicas that
+    /// know the old ID need no full sync.
     pub fn become_primary(&self, _world: &World<'_>) {
         let link = &self.replication.link;
         if !link.is_replica() {
@@ -66,13 +66,14 @@ impl Engine {
         }
         self.note_in_config(&["no", "one"]);
         link.set_primary(None);
-        // Who came when it was one before finds the newest data here again.
+        // Clients that came while this server was the primary before find the newest data here
+        // again.
         self.attention.set(FORMER_PRIMARY, false);
         {
             let mut state = self.replication.state.lock();
             let at = state.history.offset(self.keyspace.journal.end());
             state.history.branch(at);
-            // They have their time to come.
+            // Replicas get time to reconnect.
             state.last_replica_ms = braid_base::clock::unix_ms();
             log::info!(
                 "Setting secondary replication ID to {}, valid up to offset: {}. New replication ID is {}",
@@ -81,30 +82,30 @@ impl Engine {
                 state.history.id()
             );
         }
-        // What this server's own commands change begins with the choice of a database.
+        // The journal of this server's own changes begins with a SELECT.
         self.keyspace.journal.forget_database();
         self.disconnect_replicas();
         self.apply_role();
-        // A full sync that has come to nothing has left it off.
+        // A failed full sync leaves the append-only file off.
         self.resume_append_only();
     }
 
-    /// Switches the append-only file on again after a full sync had switched it off, if it is
-    /// wanted.
+    /// Switches the append-only file on again after a full sync has switched it off, if it is
+    /// configured.
     pub(super) fn resume_append_only(&self) {
         if let Err(error) = self.switch_append_only() {
-            log::warn!("The append-only file could not be switched on again: {error}");
+            log::warn!("Cannot switch the append-only file on again: {error}");
         }
     }
 
-    /// Has CONFIG GET and CONFIG REWRITE tell of the primary.
+    /// Makes CONFIG GET and CONFIG REWRITE report the primary.
     fn note_in_config(&self, words: &[&str]) {
         if self.group.is_some() {
-            // The group decides; it is no setting.
+            // The group decides the role; it is not a setting.
             return;
         }
         if let Err(error) = self.config.assign("replicaof", words) {
-            log::warn!("The configuration does not tell of the primary: {error}");
+            log::warn!("Cannot record the primary in the configuration: {error}");
         }
     }
 
@@ -120,7 +121,7 @@ impl Engine {
         self.count_good_replicas(braid_base::clock::unix_ms());
     }
 
-    /// Has the journal read for a purpose, or no longer. The world is stopped when it begins.
+    /// Starts or stops the use of the journal for a purpose. The world is stopped when it starts.
     pub(crate) fn set_journal_use(&self, purpose: u8, on: bool) {
         let uses = &self.replication.journal_uses;
         if on {
@@ -131,34 +132,34 @@ impl Engine {
         self.apply_journal_uses();
     }
 
-    /// Has the commands of this server's clients journalled if the journal is read.
+    /// Journals the commands of this server's clients if the journal is read.
     pub(crate) fn apply_journal_uses(&self) {
         let is_replica = self.replication.link.is_replica();
         let uses = if is_replica { 0 } else { self.replication.journal_uses.load(Relaxed) };
         self.keyspace.settings.journals.store(uses, Relaxed);
     }
 
-    /// Whether this server's own commands are journalled for a purpose.
+    /// True if this server's own commands are journalled for a purpose.
     #[inline]
     pub(crate) fn journals_for(&self, purpose: u8) -> bool {
         self.keyspace.settings.journals.load(Relaxed) & purpose != 0
     }
 
-    /// Ends the connections of all replicas: they come again, and learn of the history as it is.
+    /// Closes the connections of all replicas: they reconnect, and learn of the current history.
     pub(crate) fn disconnect_replicas(&self) {
         for replica in self.replication.replicas() {
             self.clients.registry.disconnect(&replica.record);
         }
     }
 
-    /// Ends all waits of clients: what they wait for is another server's affair now.
+    /// Ends all waits of clients: the changes they wait for are now made by another server.
     fn unblock_all(&self) {
         for record in self.clients.registry.all() {
             let last = record.last_command.load(Relaxed).checked_sub(1);
             let command = last.map(|id| self.commands.get(id));
             let how = match command {
                 Some(command) if leads_command_away(&record, command) => Unblocking::Redirect,
-                // It reads from replicas, too.
+                // This client reads from replicas, too.
                 Some(command) if record.has(READS_REPLICA) && command.spec.flags.has(Flags::READONLY) => {
                     continue;
                 }
@@ -170,13 +171,13 @@ impl Engine {
         }
     }
 
-    /// Follows the directive `replicaof` at the start, before anything is loaded.
+    /// Applies the directive `replicaof` at startup, before anything is loaded.
     pub(crate) fn begin_in_configured_role(&self) {
         if self.group.is_some() {
             self.replication.link.set_primary(Some(Primary::nowhere()));
             self.apply_role();
         }
-        // In active mode it is a peer.
+        // In active mode it names a peer.
         if let Some(address) = self.config.replicaof().filter(|_| self.active.is_none()) {
             let MasterAddress { host, port } = (*address).clone();
             self.replication.link.set_primary(Some(Primary { host, port }));
@@ -184,8 +185,8 @@ impl Engine {
         }
     }
 
-    /// Goes on in the history that a dump file was saved in, at its offset: replicas of a primary
-    /// that has restarted, and primaries of a replica that has, need no full sync.
+    /// Continues the history in which a dump file was saved, at its offset: replicas of a
+    /// restarted primary, and primaries of a restarted replica, need no full sync.
     pub(crate) fn resume_history(&self, world: &World<'_>, note: &ReplicationNote) {
         let journal = &self.keyspace.journal;
         let is_replica = self.replication.link.is_replica();
@@ -203,8 +204,8 @@ impl Engine {
         self.keep_backlog(world);
     }
 
-    /// Has replicas remove keys that were past their expiry when the dataset was loaded. The world
-    /// is stopped.
+    /// Makes replicas remove keys that had expired when the dataset was loaded. The world is
+    /// stopped.
     pub(crate) fn journal_lost_keys(&self, context: &mut Context, keys: &[(u32, Box<[u8]>)]) {
         let keyspace = &self.keyspace;
         let name = keyspace.settings.removal(Removal::Expired);

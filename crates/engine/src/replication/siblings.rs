@@ -2,8 +2,8 @@
 //! Full syncs from a sibling: a replica that needs one is sent to another replica, so that the
 //! primary serves clients meanwhile (`repl-sibling-sync`, Braid servers only).
 //!
-//! The replica comes back for the stream behind the full sync, which the primary's backlog must
-//! still have; otherwise it gets a full sync here, as it does when the sibling fails.
+//! The replica comes back for the stream after the full sync, which the primary's backlog must
+//! still have; otherwise it gets a full sync here, as it does if the sibling fails.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,8 +16,8 @@ use crate::engine::Engine;
 use crate::session::Session;
 
 impl Engine {
-    /// Where a client that asks for the stream is to take a full sync. Nothing if it needs none,
-    /// if it does not know siblings, or if no other replica can serve one.
+    /// The sibling from which a client that requests the stream should take a full sync. `None`
+    /// if it needs none, if it does not support siblings, or if no other replica can serve one.
     pub fn sibling_for(&self, session: &Session, position: Option<&Position<'_>>) -> Option<Primary> {
         let options = session.replica_options.as_deref()?;
         let knows_siblings = options.takes_sibling && !options.rdb_only && options.filter == Filter::ALL;
@@ -26,7 +26,8 @@ impl Engine {
         if self.can_resume_at(&state, position) {
             return None;
         }
-        // Far enough ahead that the stream behind its full sync is still kept when that is loaded.
+        // Recent enough that the stream after its full sync is still kept when that has been
+        // loaded.
         let least = self.keyspace.journal.end().saturating_sub(self.config.repl_backlog_size() / 2);
         let can_serve = |replica: &&Arc<Replica>| {
             let ReplicaOptions { sibling, rdb_only, port, .. } = replica.options;

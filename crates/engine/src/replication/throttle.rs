@@ -4,7 +4,7 @@
 //! Stock servers disconnect a replica whose unsent bytes exceed its limit
 //! (`client-output-buffer-limit replica`); it returns for a full sync, falls behind again, and so
 //! on. Here writes pause at half of the limit until the replica has taken all but a quarter. A
-//! replica that says nothing is not waited for: it may be dead.
+//! silent replica is not waited for: it may be dead.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,15 +14,15 @@ use braid_replication::Stage;
 
 use crate::engine::Engine;
 
-/// Milliseconds of silence after which writers do not wait for a replica any more. Replicas send an
-/// acknowledgement, or an empty line while they load, each second.
+/// Milliseconds of silence after which writers no longer wait for a replica. Replicas send an
+/// acknowledgement, or an empty line while they load, every second.
 const PATIENCE_MS: i64 = 5000;
 
 impl Engine {
-    /// How many bytes a replica may be behind.
+    /// How many bytes a replica may lag behind.
     pub fn replica_output_limit(&self) -> OutputLimit {
         let mut limit = self.config.client_output_buffer_limit(ClientClass::Replica);
-        // What is kept for replicas anyway costs nothing.
+        // Bytes that are kept for replicas anyway cost nothing.
         let least = self.config.repl_backlog_size();
         if limit.hard_bytes > 0 {
             limit.hard_bytes = limit.hard_bytes.max(least);
@@ -76,7 +76,7 @@ impl Engine {
             }
             None if !was_throttling => {}
             None => {
-                log::info!("Writes do not wait for replicas any more");
+                log::info!("Writes no longer wait for replicas");
                 self.clients.pause.end(&self.attention, &self.clients.mailboxes, Purpose::Throttle);
             }
         }

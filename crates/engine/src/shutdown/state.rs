@@ -17,7 +17,7 @@ pub struct Shutdown {
     pub(super) state: Mutex<State>,
     /// The loops must stop.
     stops: AtomicBool,
-    /// They will, unless saving fails.
+    /// The loops will have to stop, unless saving fails.
     imminent: AtomicBool,
     /// Stops the threads; set by the thread pool.
     on_request: RwLock<Option<Box<dyn Fn() + Send + Sync>>>,
@@ -58,14 +58,16 @@ pub struct ShutdownOptions {
     pub save: Option<bool>,
     /// Do not wait for replicas.
     pub now: bool,
-    /// Shut down even if saving fails.
+    /// Shut down even if saving fails, or although it is not safe.
     pub force: bool,
-    /// Have a replica that has everything take over before.
+    /// Do not shut down while this node is a primary that owns slots, unless `force`.
+    pub safe: bool,
+    /// Let a replica that has everything take over first.
     pub failover: bool,
 }
 
 impl Shutdown {
-    /// True once the loops must stop. Threads that end by this do not come back.
+    /// True once the loops must stop. Threads that end because of this are not restarted.
     #[inline]
     pub fn is_requested(&self) -> bool {
         self.stops.load(SeqCst)
@@ -77,8 +79,8 @@ impl Shutdown {
         self.imminent.load(SeqCst) || self.is_requested()
     }
 
-    /// Scripts end, and waits for the world; threads go on until [`Shutdown::request`]. False takes
-    /// it back.
+    /// Ends scripts and waits for the world; threads continue until [`Shutdown::request`]. False
+    /// revokes it.
     pub(super) fn set_imminent(&self, imminent: bool) {
         self.imminent.store(imminent, SeqCst);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The source's side of a move of slots.
+//! The source's side of a slot move.
 //!
-//! The thread alone talks to the target. It never waits for the target while it holds a lock, and
-//! holds commands back only from the moment that little is left.
+//! Only this thread talks to the target. It never waits for the target while it holds a lock, and
+//! holds commands back only once little is left.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -35,33 +35,33 @@ use crate::group::changes::ChangeError;
 use crate::migrate::target::Connection;
 use crate::replication::FOR_MOVES;
 
-/// What is copied under a slot's lock at once: an entry counts once, and once more for each so many
-/// bytes.
+/// Limit of what is copied under a slot's lock at a time: an entry counts once, and once more for
+/// each [`STEP_BYTES`] bytes.
 const STEP: usize = 32;
 const STEP_BYTES: usize = 2048;
-/// The journal is read whenever so many bytes have been sent, or so much time has passed. The
-/// target stops its clients for what changes meanwhile.
+/// The journal is read whenever this many bytes have been sent, or this much time has passed. The
+/// target stops its clients to apply the changes in between.
 const SENT_BETWEEN: usize = 4 << 20;
 const TIME_BETWEEN: Duration = Duration::from_millis(20);
-/// Bytes of the journal that are looked at once, and that go to the target as one batch.
+/// Bytes of the journal read at a time, and bytes sent to the target as one batch.
 const READ_BYTES: usize = 1 << 20;
 const BATCH_BYTES: usize = 64 << 10;
-/// Bytes of requests that the target has not answered yet. It keeps what comes behind a request
-/// that takes long, and copies it.
+/// Maximum bytes of unanswered requests. The target buffers, and copies, data that arrives behind
+/// a slow request.
 const UNANSWERED_MAX: usize = 1 << 20;
-/// Keys that are copied again under one lock.
+/// Maximum number of keys copied again under one lock.
 const AGAIN_MAX: usize = 64;
-/// How often etcd is asked that does not answer.
+/// Delay before etcd is asked again if it does not answer.
 const RETRY: Duration = Duration::from_millis(100);
-/// A round of catching up that is short enough for commands to wait as long, and the time after
-/// which they wait for a longer one.
+/// Duration of a catch-up round that is short enough for commands to wait as long, and the time
+/// after which they wait for a longer one.
 const SHORT_ROUND: Duration = Duration::from_millis(5);
 const APPROACH: Duration = Duration::from_secs(2);
 /// How long the target may take to see the change of the map.
 const FOLLOW: Duration = Duration::from_secs(2);
 
 impl Engine {
-    /// Begins a move that is ordered.
+    /// Begins an ordered move.
     pub(super) fn begin_export(&self, new: Move) {
         let Ok(job) = self.slot_moves.add(new, self.config.cluster_slot_migration_log_max_len() as usize)
         else {
@@ -74,12 +74,12 @@ impl Engine {
             }
         };
         if let Err(error) = std::thread::Builder::new().name("slot-move".into()).spawn(run) {
-            job.fail(&format!("no thread can be started: {error}"));
+            job.fail(&format!("cannot start a thread: {error}"));
         }
     }
 
-    /// Has the journal read by one more move, from now on, or by one less. The world is stopped
-    /// when one begins.
+    /// Counts the moves that read the journal: one more from now on, or one less. The world is
+    /// stopped when one begins.
     fn count_move_readers(&self, begins: bool) {
         let mut readers = self.slot_moves.readers.lock();
         *readers = if begins { *readers + 1 } else { *readers - 1 };
@@ -88,7 +88,7 @@ impl Engine {
 }
 
 fn run(engine: &Engine, job: &Move) {
-    log::info!("Slots {} go to node {}: move {}", job.slots, job.target, job.name);
+    log::info!("Moving slots {} to node {}: move {}", job.slots, job.target, job.name);
     let ended = connect(engine, job).and_then(|connection| Export::begin(engine, job, connection)?.run());
     match ended {
         Ok(()) => {
@@ -103,21 +103,22 @@ fn run(engine: &Engine, job: &Move) {
         }
         Err(failure @ (Failure::Broken | Failure::TimedOut | Failure::Interrupted(_))) => {
             job.interrupt(&failure.to_string());
-            log::warn!("Move {} was interrupted, the slots stay for now: {failure}", job.name);
+            log::warn!("Move {} was interrupted, the slots stay here for now: {failure}", job.name);
         }
         Err(failure) => {
-            // While its order stands it is not over: this server's successor would begin it again.
+            // The move is not over while its order stands: this server's successor would begin it
+            // again.
             engine.give_up_order(&job.name);
             if matches!(failure, Failure::Cancelled) {
                 job.is_cancelled.store(true, Relaxed);
             }
             job.fail(&failure.to_string());
-            log::warn!("Move {} has failed, the slots stay: {failure}", job.name);
+            log::warn!("Move {} failed, the slots stay here: {failure}", job.name);
         }
     }
 }
 
-/// A key that is to be sent.
+/// A key to be sent.
 struct Item {
     db: u32,
     key: Box<[u8]>,
@@ -135,23 +136,23 @@ struct Export<'e> {
     engine: &'e Engine,
     job: &'e Move,
     connection: Connection,
-    /// The bytes of each request without an answer, and of all of them.
+    /// The bytes of each unanswered request, and their total.
     unanswered: VecDeque<usize>,
     unanswered_bytes: usize,
-    /// How long an answer is waited for.
+    /// How long to wait for an answer.
     patience: Duration,
     /// The database that the connection has selected.
     selected: Option<u32>,
     positions: Positions,
-    /// Absent only while it is dropped.
+    /// `None` only while this is dropped.
     journal: Option<Reader>,
     buffer: Vec<u8>,
-    /// Where in the buffer bytes of which offset begin.
+    /// Start of each piece of the journal in the buffer, with its offset.
     pieces: VecDeque<(usize, u64)>,
     units: Units,
-    /// The journal's database behind the last unit.
+    /// The journal's database after the last unit.
     db: u32,
-    /// Units for the target, and the database behind them.
+    /// Units for the target, and the database selected after them.
     batch: Vec<u8>,
     batch_db: Option<u32>,
     sent: usize,
@@ -168,7 +169,7 @@ impl Drop for Export<'_> {
 }
 
 impl<'e> Export<'e> {
-    /// Tells the target, and reads the journal from now on.
+    /// Announces the move to the target, and reads the journal from now on.
     fn begin(engine: &'e Engine, job: &'e Move, mut connection: Connection) -> Result<Export<'e>, Failure> {
         let slots = job.slots.to_string();
         let request: [&[u8]; 6] = [
@@ -233,13 +234,13 @@ impl<'e> Export<'e> {
                 break;
             }
         }
-        // What can be done before commands wait: etcd may take its time.
+        // Done before commands wait, since etcd may take its time.
         let records = self.records()?;
         self.approach(most)?;
         self.hand_over(records)
     }
 
-    /// The records that the change will be based on, as soon as etcd tells them.
+    /// The records on which the change will be based, as soon as etcd returns them.
     fn records(&mut self) -> Result<Map, Failure> {
         loop {
             match self.engine.cluster_records() {
@@ -252,11 +253,11 @@ impl<'e> Export<'e> {
         }
     }
 
-    /// Catches up, with the target's in-sync members, until that takes next to no time: it takes as
-    /// long once more when commands wait.
+    /// Catches up, together with the target's in-sync members, until a round takes next to no
+    /// time: another one takes as long while commands wait.
     fn approach(&mut self, most: u64) -> Result<(), Failure> {
         let began = Instant::now();
-        // Its answers wait for the members from now on.
+        // From now on its answers wait for the members.
         self.send(&[b"CLIENT", b"DURABLE", b"ON"])?;
         loop {
             let round = Instant::now();
@@ -272,29 +273,29 @@ impl<'e> Export<'e> {
 
     /// Waits until the target and its in-sync members have everything.
     fn reveal(&mut self) -> Result<(), Failure> {
-        // The answer tells of all keys, so it waits for all that was changed.
+        // The reply depends on all keys, so it waits for all changes.
         self.send(&[b"DBSIZE"])?;
         self.settle()
     }
 
-    /// Gives up if the move is not wanted any more.
+    /// Fails if the move is no longer wanted.
     fn check(&self) -> Result<(), Failure> {
         let job = self.job;
         if job.is_cancelled.load(Relaxed) {
             return Err(Failure::Cancelled);
         }
         if self.engine.shutdown.is_requested() {
-            return Err(interrupted("this server ends"));
+            return Err(interrupted("this server is shutting down"));
         }
         let view = self.engine.cluster_view().unwrap_or_default();
         if !view.leads || self.engine.replication.link.is_replica() {
-            return Err(interrupted("this server is no primary any more"));
+            return Err(interrupted("this server is no longer a primary"));
         }
         match view.own_slots().and_then(|own| own.ordered.get(&*job.name)) {
             Some(order) if order.slots == job.slots => Ok(()),
-            Some(_) => Err(interrupted("slots have gone elsewhere meanwhile")),
+            Some(_) => Err(interrupted("the slots have moved to another node")),
             None if job.slots.iter().all(|slot| view.owns(slot)) => Err(Failure::Cancelled),
-            None => Err(said("slots have gone elsewhere meanwhile")),
+            None => Err(said("the slots have moved to another node")),
         }
     }
 
@@ -352,7 +353,7 @@ impl<'e> Export<'e> {
         Ok(())
     }
 
-    /// Sends a request, whose answer is read later.
+    /// Sends a request; its answer is read later.
     fn send(&mut self, request: &[&[u8]]) -> Result<(), Failure> {
         self.connection.request(request)?;
         let bytes = request.iter().map(|arg| arg.len()).sum();
@@ -361,7 +362,7 @@ impl<'e> Export<'e> {
         if self.unanswered_bytes >= UNANSWERED_MAX { self.read_answers(UNANSWERED_MAX / 2) } else { Ok(()) }
     }
 
-    /// Reads answers until requests of so many bytes are left, or none.
+    /// Reads answers until the unanswered requests have at most `left` bytes.
     fn read_answers(&mut self, left: usize) -> Result<(), Failure> {
         self.connection.flush()?;
         while self.unanswered_bytes > left
@@ -374,13 +375,13 @@ impl<'e> Export<'e> {
         Ok(())
     }
 
-    /// Everything that was sent has been done.
+    /// Waits until all sent requests have been answered.
     fn settle(&mut self) -> Result<(), Failure> {
         self.read_answers(0)
     }
 
-    /// Reads the journal up to its present end, and copies again what has to be. How many bytes
-    /// have come meanwhile.
+    /// Reads the journal up to its current end, and copies keys again where necessary. Returns
+    /// the number of bytes journalled meanwhile.
     fn follow(&mut self) -> Result<u64, Failure> {
         let end = self.engine.keyspace.journal.end();
         while self.journal.as_ref().is_some_and(|journal| journal.position() < end) {
@@ -406,7 +407,7 @@ impl<'e> Export<'e> {
         for name in names {
             self.positions.copied_again(slot, name.clone(), position);
         }
-        // What was to be passed on before is older than these copies.
+        // The collected batch is older than these copies.
         self.send_batch()?;
         self.send_items(items)
     }
@@ -430,7 +431,7 @@ impl<'e> Export<'e> {
         let behind = journal.end().saturating_sub(reader.position());
         let limit = self.engine.replica_output_limit().hard_bytes;
         if limit > 0 && behind > limit {
-            return Err(said("the target is too slow for what changes meanwhile"));
+            return Err(said("the target cannot keep up with the writes"));
         }
         self.job.note(|progress| progress.behind = behind);
         let buffer = std::mem::take(&mut self.buffer);
@@ -449,7 +450,7 @@ impl<'e> Export<'e> {
         self.send_batch()
     }
 
-    /// Forgets the begin of the buffer.
+    /// Drops the first `used` bytes of the buffer.
     fn forget(&mut self, used: usize) {
         let place = self.offset_of(used);
         self.buffer.drain(..used);
@@ -469,7 +470,7 @@ impl<'e> Export<'e> {
         }
     }
 
-    /// The journal's offset of a place in the buffer, or of its end.
+    /// The journal offset of a position in the buffer, or of its end.
     fn offset_of(&self, place: usize) -> Option<u64> {
         let (begin, offset) = self.pieces.iter().rev().find(|(begin, _)| *begin <= place)?;
         Some(offset + (place - begin) as u64)
@@ -487,7 +488,7 @@ impl<'e> Export<'e> {
         if found.is_empty() {
             return Ok(());
         }
-        // The pieces are those of `buffer` still.
+        // The pieces still describe `buffer`.
         let offset = self.offset_of(first.bytes.start).unwrap_or(0);
         if !self.positions.needs(offset, &found, is_all) {
             return Ok(());
@@ -500,7 +501,7 @@ impl<'e> Export<'e> {
         if self.batch.len() >= BATCH_BYTES { self.send_batch() } else { Ok(()) }
     }
 
-    /// Adds a request's keys that are in the move's slots. False if it has others, too.
+    /// Collects a request's keys that are in the move's slots. False if it has others, too.
     fn look_at(&mut self, args: &[&[u8]], found: &mut Vec<(u16, Name)>) -> Result<bool, Failure> {
         let Some(name) = args.first() else { return Ok(true) };
         if name.eq_ignore_ascii_case(b"SELECT") {
@@ -517,7 +518,10 @@ impl<'e> Export<'e> {
             && command.spec.scope_of(args) == Scope::World
             && command.spec.group != Family::Scripting
         {
-            return Err(said(format!("{} came in between", command.full_name.to_ascii_uppercase())));
+            return Err(said(format!(
+                "{} was executed during the move",
+                command.full_name.to_ascii_uppercase()
+            )));
         }
         let mut is_all = true;
         for at in at {
@@ -541,7 +545,7 @@ impl<'e> Export<'e> {
         self.send(&[b"CLUSTER", b"SYNCSLOTS", b"APPLY", &batch])
     }
 
-    /// Holds commands back, sends the rest, and gives the slots away.
+    /// Holds commands back, sends the rest, and hands the slots over.
     fn hand_over(mut self, records: Map) -> Result<(), Failure> {
         let (engine, job) = (self.engine, self.job);
         let began = Instant::now();
@@ -556,12 +560,12 @@ impl<'e> Export<'e> {
         let committed = self.commit(records, deadline, || given = Some(began.elapsed()));
         let followed = began.elapsed();
         if committed.is_ok() {
-            // The slots are the target's: whether it has noticed decides only how often clients are
-            // redirected.
+            // The slots are the target's: whether it has noticed affects only how often clients
+            // are redirected.
             let _ = self.connection.set_timeout(FOLLOW);
             let _ = match given {
                 Some(_) => answer(&mut self.connection),
-                // It has been found out by other ways.
+                // The outcome was determined in another way.
                 None => ask(&mut self.connection, &[b"CLUSTER", b"SYNCSLOTS", b"DONE"]),
             };
         }
@@ -570,8 +574,9 @@ impl<'e> Export<'e> {
         job.note(|progress| progress.pause_ms = ended.as_millis() as u64);
         if let Some(given) = given {
             log::info!(
-                "Move {}: commands waited for {ended:.1?}: {held:.1?} until others had ended, {:.1?} for the last \
-                 changes, {:.1?} for etcd, {:.1?} until this node and {:.1?} until the target went by it",
+                "Move {}: commands waited for {ended:.1?}: {held:.1?} for running commands, {:.1?} for the \
+                 last changes, {:.1?} for etcd, {:.1?} until this node and {:.1?} until the target applied \
+                 the change",
                 job.name,
                 finished.saturating_sub(held),
                 given.saturating_sub(finished),
@@ -582,13 +587,13 @@ impl<'e> Export<'e> {
         committed
     }
 
-    /// Sends what is left, and waits until the target and its in-sync members have it.
+    /// Sends the remaining changes, and waits until the target and its in-sync members have them.
     fn finish(&mut self, deadline: Instant) -> Result<(), Failure> {
         let end = self.engine.keyspace.journal.end();
         loop {
             let patience = deadline.saturating_duration_since(Instant::now());
             if patience.is_zero() {
-                return Err(said("commands would have had to wait for too long"));
+                return Err(said("commands would have to wait too long"));
             }
             self.patience = patience;
             self.connection.set_timeout(patience)?;
@@ -601,12 +606,12 @@ impl<'e> Export<'e> {
         self.reveal()
     }
 
-    /// Gives the slots to the target, or is certain that it has not got them. `records` were read
-    /// before the target is asked whether it still has everything. Once it is committed the target
-    /// is told, whose answer is still to be read.
+    /// Gives the slots to the target, or fails with certainty that the target has not got them.
+    /// `records` were read before the target is asked whether it still has everything. After the
+    /// commit the target is notified; its answer must still be read.
     fn commit(&mut self, records: Map, deadline: Instant, given: impl FnOnce()) -> Result<(), Failure> {
         let (engine, job) = (self.engine, self.job);
-        let me = engine.as_author().ok_or_else(|| interrupted("this server is in no cluster"))?;
+        let me = engine.as_author().ok_or_else(|| interrupted("this server is not in a cluster"))?;
         let connection = RefCell::new(&mut self.connection);
         let refused = RefCell::new(None);
         let work = |operator: &Operator<'_>| -> Result<Change, Refusal> {
@@ -619,10 +624,10 @@ impl<'e> Export<'e> {
                 return Err(refuse(Failure::Cancelled));
             }
             if Instant::now() >= deadline {
-                return Err(refuse(said("commands would have had to wait for too long")));
+                return Err(refuse(said("commands would have to wait too long")));
             }
-            // The records have been read: whatever makes the target forget the keys comes after
-            // this, and raises the epoch.
+            // The records were read before this: any event that makes the target drop the keys
+            // comes later, and raises the epoch.
             let request: [&[u8]; 3] = [b"CLUSTER", b"SYNCSLOTS", b"READY"];
             ask(&mut connection.borrow_mut(), &request).map_err(refuse)?;
             operator.move_slots(&job.name, &job.slots, &job.target)
@@ -638,11 +643,11 @@ impl<'e> Export<'e> {
             Ok(_) => Ok(()),
             Err(ChangeError::Unseen) => wait_for(engine, |view| !owns_any(view, &job.slots)),
             Err(ChangeError::Store(why)) => {
-                log::warn!("Move {}: whether the slots have gone is not known: {why}", job.name);
+                log::warn!("Move {}: the outcome is unknown: {why}", job.name);
                 is_gone(engine, job)?.then_some(()).ok_or_else(|| interrupted(why))
             }
             Err(error) => {
-                // Otherwise the records are not as they have to be: that shows at the next attempt.
+                // Otherwise the records are not as required; the next attempt will show that.
                 let why = || interrupted(error.to_string().trim_start_matches("ERR "));
                 Err(refused.take().unwrap_or_else(why))
             }
@@ -650,22 +655,22 @@ impl<'e> Export<'e> {
     }
 }
 
-/// Finds out whether a transaction of unknown outcome was committed. Afterwards it cannot be.
+/// Determines whether a transaction of unknown outcome was committed. Afterwards it cannot be.
 fn is_gone(engine: &Engine, job: &Move) -> Result<bool, Failure> {
     let gone = || engine.cluster_view().is_some_and(|view| !owns_any(&view, &job.slots));
     match gone() || engine.raise_epoch() {
         true => Ok(gone()),
-        false => Err(interrupted("this server ends")),
+        false => Err(interrupted("this server is shutting down")),
     }
 }
 
-/// Waits until this server goes by a map.
+/// Waits until this server applies a map.
 fn wait_for(engine: &Engine, is_there: impl Fn(&ClusterView) -> bool) -> Result<(), Failure> {
     let map = engine.cluster.as_ref().and_then(|node| node.map.as_ref());
-    let map = map.ok_or_else(|| interrupted("this server is in no cluster"))?;
+    let map = map.ok_or_else(|| interrupted("this server is not in a cluster"))?;
     while !map.wait_until(&is_there, Duration::from_secs(1)) {
         if engine.shutdown.is_requested() {
-            return Err(interrupted("this server ends"));
+            return Err(interrupted("this server is shutting down"));
         }
     }
     Ok(())
@@ -676,7 +681,7 @@ fn owns_any(view: &ClusterView, slots: &SlotSet) -> bool {
 }
 
 impl Item {
-    /// What it takes to copy it under the lock.
+    /// Bytes copied under the lock for this key.
     fn bytes(&self) -> usize {
         match &self.content {
             Content::Payload(payload, _) => payload.len(),
@@ -685,7 +690,7 @@ impl Item {
     }
 }
 
-/// A key as it is sent. Nothing if it has no member that is not past its expiry.
+/// A key in the form in which it is sent. `None` if all of its members have expired.
 fn item(db: u32, found: Found<'_>, now_ms: i64) -> Option<Item> {
     let (key, content) = match found {
         Found::Shared(entry) => (entry.entry().key().into(), Content::Shared(entry)),

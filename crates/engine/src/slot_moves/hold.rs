@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Holds back what reaches slots while they are handed over (`dispatch/checks.rs`): some slots to
+//! Holds back commands that reach slots being handed over (`dispatch/checks.rs`): some slots to
 //! another shard, or all of this server's shard to another primary.
 
 use std::sync::atomic::Ordering::SeqCst;
@@ -11,17 +11,17 @@ use braid_group::cluster::SlotSet;
 
 use crate::engine::Engine;
 
-/// Commands that reach these slots wait while it is there.
+/// Commands that reach these slots wait while this exists.
 pub(super) struct Hold<'e> {
     engine: &'e Engine,
     slots: &'e SlotSet,
 }
 
 impl<'e> Hold<'e> {
-    /// All that was let in before has ended when this returns.
+    /// All commands admitted before have ended when this returns.
     pub(super) fn new(engine: &'e Engine, slots: &'e SlotSet) -> Hold<'e> {
         {
-            // With the lock: another hold that ends must not take the attention away.
+            // Under the lock: another hold that ends must not clear the attention bit.
             let _readers = engine.slot_moves.readers.lock();
             engine.slot_moves.set_held(slots, true);
             engine.attention.set(HELD_SLOTS, true);
@@ -44,8 +44,8 @@ impl Drop for Hold<'_> {
 }
 
 impl Engine {
-    /// Has commands for keys wait, since the map and this server's role do not agree for a moment:
-    /// a client would be refused, or be sent to and fro. At most for a time.
+    /// Makes commands for keys wait while the map and this server's role briefly disagree: a
+    /// client would be refused, or redirected back and forth. At most for `nanos` nanoseconds.
     pub(crate) fn hold_until_settled(&self, nanos: u64) {
         let moves = &self.slot_moves;
         let _readers = moves.readers.lock();
@@ -53,7 +53,7 @@ impl Engine {
         self.attention.set(HELD_SLOTS, true);
     }
 
-    /// Ends that if they agree, or if it takes too long.
+    /// Ends [`Engine::hold_until_settled`] once they agree, or if that takes too long.
     pub(crate) fn tend_unsettled(&self, is_settled: impl FnOnce() -> bool) {
         let moves = &self.slot_moves;
         let until = moves.unsettled_until.load(SeqCst);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is to move, as it stands in etcd ([`MoveOrder`]): operators order and cancel, the primary
-//! of the shard that has the slots carries it out.
+//! Orders of slot moves, as stored in etcd ([`MoveOrder`]): operators order and cancel, and the
+//! primary of the shard that has the slots carries the orders out.
 //!
-//! An order outlives attempts at it. An attempt that ends because one of both sides has ended, or
-//! is no primary any more, leaves the order, and the source's primary begins again from the map
-//! that there is then. It is taken out by the transaction that hands the slots over, by an operator
-//! who cancels it, or by the source if trying again is of no use.
+//! An order outlives attempts at it. An attempt that ends because either side has ended, or is no
+//! longer primary, leaves the order, and the source's primary begins again from the map of that
+//! time. An order is removed by the transaction that hands the slots over, by an operator who
+//! cancels it, or by the source if another attempt is pointless.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,15 +21,15 @@ use crate::cluster_map::ClusterView;
 use crate::engine::Engine;
 use crate::group::changes::ChangeError;
 
-/// How long a withdrawal that has to be made waits before it is tried again.
+/// Delay before a mandatory withdrawal is retried.
 const PAUSE: Duration = Duration::from_millis(250);
 
 impl Engine {
-    /// Orders moves: slots of this server's shard, and the id of the node that gets them. Their
-    /// names. Blocks.
+    /// Orders moves: each has slots of this server's shard, and the id of the node that gets
+    /// them. Returns the moves' names. Blocks.
     ///
     /// # Errors
-    /// What speaks against it, or what is wrong with etcd.
+    /// A refusal of the orders, or a failure of etcd.
     pub fn order_moves(
         &self,
         me: &Me,
@@ -41,11 +41,11 @@ impl Engine {
         Ok(moves.into_iter().map(|(name, ..)| name).collect())
     }
 
-    /// Cancels moves that concern this server's shard: all from it, or also those to it, or the one
-    /// with a name. How many. Blocks.
+    /// Cancels moves that concern this server's shard: all moves from it, also those to it, or
+    /// only the move with the given name. Returns their number. Blocks.
     ///
     /// # Errors
-    /// What is wrong with etcd.
+    /// A failure of etcd.
     pub fn cancel_moves(&self, me: &Me, also_to: bool, wanted: Option<&str>) -> Result<usize, ChangeError> {
         let is_meant = |operator: &Operator<'_>, from: &str, name: &str, order: &MoveOrder| {
             let own = operator.map.node(&me.node.id).map(|own| &*own.known.shard);
@@ -64,21 +64,21 @@ impl Engine {
         Ok(names.len())
     }
 
-    /// Withdraws the order of a move that has failed for good here. Blocks until that is certain,
-    /// or the server ends.
+    /// Withdraws the order of a move that has failed permanently here. Blocks until that is
+    /// certain, or the server shuts down.
     pub(super) fn give_up_order(&self, name: &str) {
         while !self.shutdown.is_requested() {
             let Some(me) = self.as_author() else { return };
             match self.change_cluster(&me, |operator| Ok(operator.give_up_move(name))) {
                 Ok(_) | Err(ChangeError::Unseen) => return,
-                Err(error) => log::warn!("The order of move {name} cannot be withdrawn: {error}"),
+                Err(error) => log::warn!("Cannot withdraw the order of move {name}: {error}"),
             }
             std::thread::sleep(PAUSE);
         }
     }
 
-    /// Begins what is ordered and not under way, if this server leads the shard that has the slots.
-    /// Called often, by the group's thread.
+    /// Begins ordered moves that are not under way, if this server leads the shard that has the
+    /// slots. Called often, by the group's thread.
     pub(crate) fn tend_orders(&self) {
         let Some(view) = self.cluster_view().filter(|view| view.leads) else { return };
         let Some(own) = view.own_slots().filter(|own| !own.ordered.is_empty()) else { return };
@@ -90,7 +90,7 @@ impl Engine {
             return;
         }
         for (name, order) in &own.ordered {
-            // A shard whose primary is dead will have another.
+            // A shard whose primary is dead will get another one.
             let is_down = view.map.primary(&order.to).is_some_and(|node| node.server.is_none());
             if !is_down && self.slot_moves.may_begin(name) {
                 let from = view.shard.as_deref().unwrap_or_default();
@@ -99,8 +99,8 @@ impl Engine {
         }
     }
 
-    /// Moves that concern this server: ordered, under way, or ended lately; the newest first. An
-    /// attempt that was interrupted is no end.
+    /// Moves that concern this server: ordered, under way, or recently ended; newest first. An
+    /// interrupted attempt does not count as ended.
     pub fn all_moves(&self) -> Vec<Arc<Move>> {
         let mut moves = self.slot_moves.all();
         let Some(view) = self.cluster_view() else { return moves };
@@ -114,20 +114,20 @@ impl Engine {
                 continue;
             }
             let before = known.map(|at| moves.remove(at));
-            // Others carry it out.
+            // Other servers carry it out.
             if view.leads {
                 let waiting = as_move(&view, is_export, from, name, order).waiting(before.as_deref());
                 moves.insert(0, Arc::new(waiting));
             }
         }
         let is_known = |one: &Move| !one.is_over() || !one.is_interrupted.load(Relaxed);
-        // What has become of it shows elsewhere.
+        // Its outcome is shown elsewhere.
         moves.retain(|one| is_known(one) || view.map.orders().any(|(_, name, _)| **name == *one.name));
         moves
     }
 }
 
-/// A move as ordered, between those who lead both shards at present.
+/// An ordered move, between the current leaders of both shards.
 fn as_move(view: &ClusterView, is_export: bool, from: &str, name: &str, order: &MoveOrder) -> Move {
     let primary = |shard: &str| {
         let node = view.map.primary(shard).map(|node| Arc::clone(&node.known.id));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Decides what of the journal the target of a move needs: pure, without input or output.
+//! Decides which parts of the journal the target of a move needs: pure, without input or output.
 //!
-//! The source copies each key at some moment, under its slot's lock, and passes on what the journal
-//! has from then on. The moment is the journal's end: what was reserved before it is in the copy,
-//! what comes later is not. So each copied key has a *position*. A unit goes to the target if all
-//! of its keys were copied before it. If only some were, it cannot be repeated there, and those
-//! keys are copied again. A unit of which all keys are copied later is in the copies already.
+//! The source copies each key at some moment, under its slot's lock, and passes on the journal
+//! from then on. The moment is the journal's end: changes reserved before it are in the copy,
+//! later ones are not. So each copied key has a *position*. A unit goes to the target if all of
+//! its keys were copied before it. If only some were, it cannot be repeated there, and those keys
+//! are copied again. A unit whose keys are all copied later is contained in the copies.
 //!
 //! Positions of single keys are kept only while a slot is being copied; afterwards one position
 //! stands for all of its keys.
@@ -20,9 +20,9 @@ pub(super) type Name = (u32, Box<[u8]>);
 /// How far a slot has been copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Copied {
-    /// Since it is copied later, nothing of the journal is needed by now.
+    /// It will be copied later, so nothing of the journal is needed yet.
     NotYet,
-    /// Some keys are copied, at positions that are not known.
+    /// Some keys have been copied, at unknown positions.
     InPart,
     /// Each key was copied at this position or before.
     By(u64),
@@ -31,18 +31,19 @@ enum Copied {
 #[derive(Debug)]
 struct Slot {
     copied: Copied,
-    /// Keys of which more is known: the position of the newest copy, or that one is needed.
+    /// Keys with more precise information: the position of the newest copy, or `None` if one is
+    /// needed.
     keys: HashMap<Name, Option<u64>, RandomState>,
 }
 
-/// A key of a unit, as the copies stand to it.
+/// How a unit's key relates to the copies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Relation {
-    /// A copy that is made or will be made has the unit's change.
+    /// A copy that has been or will be made contains the unit's change.
     InCopy,
     /// The copy is older than the unit.
     Behind,
-    /// It was copied, before the unit or after.
+    /// It was copied, either before or after the unit.
     Unknown,
 }
 
@@ -51,40 +52,41 @@ enum Relation {
 pub(super) struct Positions(BTreeMap<u16, Slot>);
 
 impl Positions {
-    /// Nothing is copied.
+    /// Creates positions with nothing copied.
     pub(super) fn new(slots: impl Iterator<Item = u16>) -> Positions {
         let slot = || Slot { copied: Copied::NotYet, keys: HashMap::default() };
         Positions(slots.map(|number| (number, slot())).collect())
     }
 
-    /// Whether a slot is one of the move's.
+    /// True if a slot belongs to the move.
     pub(super) fn has(&self, slot: u16) -> bool {
         self.0.contains_key(&slot)
     }
 
-    /// The copying of a slot's keys begins.
+    /// Records that copying of a slot's keys begins.
     pub(super) fn begin(&mut self, slot: u16) {
         if let Some(slot) = self.0.get_mut(&slot) {
             slot.copied = Copied::InPart;
         }
     }
 
-    /// All keys of a slot have been copied, the last ones at this position.
+    /// Records that all keys of a slot have been copied, the last ones at this position.
     pub(super) fn end(&mut self, slot: u16, position: u64) {
         if let Some(slot) = self.0.get_mut(&slot) {
             slot.copied = Copied::By(position);
         }
     }
 
-    /// A key was copied again, at this position.
+    /// Records that a key was copied again, at this position.
     pub(super) fn copied_again(&mut self, slot: u16, name: Name, position: u64) {
         if let Some(slot) = self.0.get_mut(&slot) {
             slot.keys.insert(name, Some(position));
         }
     }
 
-    /// Whether a unit that begins at an offset goes to the target. If not, keys that are to be
-    /// copied again are noted. `keys`: those in the move's slots; `is_all`: there are no others.
+    /// True if a unit that begins at an offset goes to the target. If not, keys that must be
+    /// copied again are recorded. `keys`: those in the move's slots; `is_all`: there are no
+    /// others.
     pub(super) fn needs(&mut self, offset: u64, keys: &[(u16, Name)], is_all: bool) -> bool {
         let relation = |(slot, name): &(u16, Name)| {
             let Some(slot) = self.0.get(slot) else { return Relation::InCopy };
@@ -113,7 +115,7 @@ impl Positions {
         false
     }
 
-    /// Keys that are to be copied again, at most so many, all of one slot.
+    /// Keys to be copied again, at most `most`, all of one slot.
     pub(super) fn wanted(&self, most: usize) -> Option<(u16, Vec<Name>)> {
         let is_wanted = |slot: &Slot| slot.keys.values().any(Option::is_none);
         let ended = |slot: &Slot| matches!(slot.copied, Copied::By(_));
@@ -122,7 +124,8 @@ impl Positions {
         Some((*number, wanted.take(most).map(|(name, _)| name.clone()).collect()))
     }
 
-    /// All units before an offset have been looked at: positions up to there are needed no more.
+    /// Records that all units before an offset have been examined: positions up to there are no
+    /// longer needed.
     pub(super) fn passed(&mut self, offset: u64) {
         for slot in self.0.values_mut().filter(|slot| !slot.keys.is_empty()) {
             if matches!(slot.copied, Copied::By(position) if position <= offset) {
@@ -141,7 +144,7 @@ mod tests {
     const SLOTS: u16 = 3;
     const KEYS: u8 = 4;
 
-    /// A key is a slot's and has a number.
+    /// A key's slot and number.
     type Key = (u16, u8);
     type Data = BTreeMap<Key, u64>;
 
@@ -174,8 +177,8 @@ mod tests {
         (slot, (0, Box::from([key])))
     }
 
-    /// One run: writers, the copying thread and its reading of the journal in any order. Slot 0 is
-    /// not moved.
+    /// One run: writers, the copying thread and its reads of the journal in random order. Slot 0
+    /// is not moved.
     fn run(seed: u64) {
         let mut random = fastrand::Rng::with_seed(seed);
         let (mut source, mut target) = (Data::new(), Data::new());

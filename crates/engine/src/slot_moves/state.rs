@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Moves as data: what this server takes part in, which slots are held back, and the right of a
-//! connection to fill slots.
+//! Slot moves as data: the moves that this server takes part in, the held slots, and a
+//! connection's right to fill slots.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use braid_base::crc::{HASH_SLOTS, key_hash_slot};
 use braid_group::cluster::SlotSet;
 use parking_lot::Mutex;
 
-/// How long a move that was interrupted waits before it is begun again: so long, longer each time,
-/// at most so many times as long.
+/// Delay before an interrupted move is begun again. It grows with each retry, up to this
+/// multiple.
 const AGAIN: Duration = Duration::from_millis(250);
 const AGAIN_MAX: u32 = 20;
 
-/// What a move is doing.
+/// The state of a move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MoveState {
     Connecting,
     /// The keys are being copied.
     Snapshotting,
-    /// What has changed since is being passed on.
+    /// Changes made since are being passed on.
     Streaming,
     /// Commands that reach the slots wait.
     Paused,
@@ -34,7 +34,7 @@ pub enum MoveState {
 }
 
 impl MoveState {
-    /// As Valkey calls it.
+    /// Valkey's name of the state.
     pub fn name(self) -> &'static str {
         match self {
             MoveState::Connecting => "connecting",
@@ -47,53 +47,53 @@ impl MoveState {
         }
     }
 
-    /// Nothing more happens.
+    /// True if nothing more happens.
     pub fn is_over(self) -> bool {
         matches!(self, MoveState::Success | MoveState::Failed | MoveState::Cancelled)
     }
 }
 
-/// How far a move has come.
+/// The progress of a move.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MoveProgress {
     pub state: MoveState,
-    /// Why it has failed, or was interrupted before; empty otherwise.
+    /// Why it failed, or why an earlier attempt was interrupted; empty otherwise.
     pub message: String,
     /// ms since the Unix epoch.
     pub updated_ms: i64,
     updated: Instant,
-    /// When the other side last answered; 0: never.
+    /// When the other side last answered, ms since the Unix epoch; 0 if never.
     pub answered_ms: i64,
-    /// Keys copied, of about so many.
+    /// Keys copied, and the approximate total.
     pub keys: u64,
     pub keys_total: u64,
-    /// Bytes of the journal that have not been looked at.
+    /// Unread bytes of the journal.
     pub behind: u64,
-    /// For how long commands waited.
+    /// How long commands waited, in ms.
     pub pause_ms: u64,
 }
 
-/// A move of slots, as one of its two sides has it.
+/// A slot move as seen by one of its two sides.
 pub struct Move {
     /// 40 hexadecimal digits.
     pub name: String,
     /// This server is the source.
     pub is_export: bool,
     pub slots: SlotSet,
-    /// Ids of nodes.
+    /// Node ids.
     pub source: Arc<str>,
     pub target: Arc<str>,
     /// ms since the Unix epoch.
     pub created_ms: i64,
-    /// How often this server has begun it before.
+    /// Number of earlier attempts by this server.
     pub retries: u64,
     progress: Mutex<MoveProgress>,
     pub(super) is_cancelled: AtomicBool,
-    /// Nothing more is taken from its source, and its keys are about to be deleted.
+    /// Nothing more is accepted from its source, and its keys are about to be deleted.
     pub(super) is_ending: AtomicBool,
-    /// A map has shown its order.
+    /// A map has contained its order.
     pub(super) was_ordered: AtomicBool,
-    /// It has ended as one attempt, and its order stood.
+    /// The attempt has ended, but its order still stood.
     pub(super) is_interrupted: AtomicBool,
 }
 
@@ -133,14 +133,14 @@ impl Move {
         }
     }
 
-    /// A move that goes on where another attempt at it has ended, as far as it is told.
+    /// Continues the reported history of an ended attempt at the same move.
     fn after(mut self, before: &Move) -> Move {
         self.retries = before.retries + 1;
         self.progress.get_mut().message = before.progress().message;
         self
     }
 
-    /// A move that is ordered, and waits for its next attempt.
+    /// An ordered move that waits for its next attempt.
     pub(super) fn waiting(mut self, before: Option<&Move>) -> Move {
         let progress = self.progress.get_mut();
         (progress.state, progress.updated_ms) = (MoveState::Connecting, self.created_ms);
@@ -184,13 +184,13 @@ impl Move {
         });
     }
 
-    /// This attempt is over; the order stands.
+    /// Ends this attempt; the order still stands.
     pub(super) fn interrupt(&self, why: &str) {
         self.is_interrupted.store(true, Relaxed);
         self.fail(why);
     }
 
-    /// Its order was withdrawn by an operator. If an attempt is under way it ends.
+    /// Records that an operator has withdrawn the order. An attempt under way ends.
     fn cancel(&self) {
         self.is_cancelled.store(true, Relaxed);
         let mut progress = self.progress.lock();
@@ -200,7 +200,7 @@ impl Move {
         }
     }
 
-    /// It goes on.
+    /// True while the move continues.
     pub(super) fn is_wanted(&self) -> bool {
         !self.is_over() && !self.is_cancelled.load(Relaxed) && !self.is_ending.load(Relaxed)
     }
@@ -212,22 +212,22 @@ impl Move {
 
 /// All moves that this server takes part in.
 pub struct SlotMoves {
-    /// The newest first.
+    /// Newest first.
     moves: Mutex<VecDeque<Arc<Move>>>,
-    /// A bit for each slot that is being handed over.
+    /// One bit per slot; set while the slot is being handed over.
     held: Box<[AtomicU64]>,
-    /// Who leads this server's shard is being settled: until then at most all slots are held,
-    /// nanoseconds of CLOCK_BOOTTIME; 0: it is settled.
+    /// While it is being settled which server leads this server's shard, all slots are held,
+    /// until this time at most, nanoseconds of CLOCK_BOOTTIME; 0: it is settled.
     pub(super) unsettled_until: AtomicU64,
-    /// Threads that read the journal.
+    /// Number of threads that read the journal.
     pub(super) readers: Mutex<usize>,
-    /// Keys of other shards' slots are deleted.
+    /// The deletion of keys in other shards' slots.
     pub(crate) drops: OneThread,
-    /// Which slots are hidden is being worked out by the present map.
+    /// Held while the hidden slots are computed from the current map.
     pub(crate) hiding: Mutex<()>,
 }
 
-/// Work that one thread does at a time, and once more if it is asked for meanwhile.
+/// Work done by one thread at a time, and repeated if it is requested meanwhile.
 #[derive(Default)]
 pub(crate) struct OneThread(Mutex<Running>);
 
@@ -240,7 +240,7 @@ enum Running {
 }
 
 impl OneThread {
-    /// Asks for the work. True: the caller has to start the thread.
+    /// Requests the work. True if the caller must start the thread.
     pub(crate) fn ask(&self) -> bool {
         let mut running = self.0.lock();
         let before = *running;
@@ -248,7 +248,7 @@ impl OneThread {
         before == Running::No
     }
 
-    /// Called by the thread when it has done the work: whether it has to do it again.
+    /// Called by the thread after doing the work. True if it must do it again.
     pub(crate) fn goes_on(&self) -> bool {
         let mut running = self.0.lock();
         let before = *running;
@@ -256,7 +256,7 @@ impl OneThread {
         before == Running::Again
     }
 
-    /// There is no thread.
+    /// Records that there is no thread.
     pub(crate) fn stop(&self) {
         *self.0.lock() = Running::No;
     }
@@ -276,16 +276,16 @@ impl Default for SlotMoves {
 }
 
 impl SlotMoves {
-    /// Moves under way, and those that have ended lately; the newest first.
+    /// Moves under way and recently ended moves; newest first.
     pub fn all(&self) -> Vec<Arc<Move>> {
         self.moves.lock().iter().cloned().collect()
     }
 
-    /// Adds a move, unless one of its slots is on the way already. It replaces an attempt at the
-    /// same move that has ended.
+    /// Adds a move, unless one of its slots is already being moved. It replaces an ended attempt
+    /// at the same move.
     ///
     /// # Errors
-    /// That slot.
+    /// The slot that is already being moved.
     pub(super) fn add(&self, mut new: Move, log_len: usize) -> Result<Arc<Move>, u16> {
         let mut moves = self.moves.lock();
         for slot in new.slots.iter() {
@@ -307,15 +307,15 @@ impl SlotMoves {
         Ok(new)
     }
 
-    /// Has moves end whose orders were withdrawn. One whose transaction is under way is not stopped
-    /// any more.
+    /// Ends moves whose orders were withdrawn. A move whose transaction is in flight is no longer
+    /// stopped.
     pub(crate) fn cancel(&self, names: &[Arc<str>]) {
         let moves = self.moves.lock();
         let is_meant = |one: &&Arc<Move>| names.iter().any(|name| **name == one.name);
         moves.iter().filter(is_meant).for_each(|one| one.cancel());
     }
 
-    /// Whether a move that is ordered may be begun: it is not under way, and was not just now.
+    /// True if an ordered move may begin: it is not under way, and was not until just now.
     pub(super) fn may_begin(&self, name: &str) -> bool {
         let moves = self.moves.lock();
         moves.iter().find(|one| one.is_export && one.name == name).is_none_or(|last| {
@@ -324,7 +324,7 @@ impl SlotMoves {
         })
     }
 
-    /// Whether a slot is on its way here.
+    /// True if a slot is being moved here.
     pub(crate) fn is_coming(&self, slot: u16) -> bool {
         let moves = self.moves.lock();
         moves.iter().any(|one| !one.is_export && one.slots.contains(slot) && !one.is_over())
@@ -335,18 +335,19 @@ impl SlotMoves {
         self.moves.lock().iter().filter(|one| !one.is_export && !one.is_over()).cloned().collect()
     }
 
-    /// Whether all slots wait, since who leads this server's shard is being settled.
+    /// True while all slots are held, because it is being settled which server leads this
+    /// server's shard.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.unsettled_until.load(SeqCst) != 0
     }
 
-    /// Whether what reaches a slot waits.
+    /// True if commands that reach a slot must wait.
     pub(crate) fn holds(&self, slot: u16) -> bool {
         let word = self.held.get(usize::from(slot / 64));
         self.is_unsettled() || word.is_some_and(|word| word.load(SeqCst) >> (slot % 64) & 1 == 1)
     }
 
-    /// The same of a key's or shard channel's slot.
+    /// [`SlotMoves::holds`] for the slot of a key or shard channel.
     pub(crate) fn holds_key(&self, key: &[u8]) -> bool {
         self.holds(key_hash_slot(key))
     }
@@ -366,14 +367,14 @@ impl SlotMoves {
     }
 }
 
-/// The right of a connection to fill slots that come here. When it goes, the move has failed,
-/// unless the slots are here.
+/// A connection's right to fill slots that are being moved here. If it is dropped before the
+/// slots are here, the move has failed.
 pub struct ImportSeat {
     pub(super) job: Arc<Move>,
     give_up: Mutex<Option<GiveUp>>,
 }
 
-/// What is done when the connection has ended too early.
+/// Called if the connection has ended too early.
 type GiveUp = Box<dyn FnOnce(Arc<Move>) + Send>;
 
 impl ImportSeat {
@@ -381,7 +382,7 @@ impl ImportSeat {
         ImportSeat { job, give_up: Mutex::new(Some(Box::new(give_up))) }
     }
 
-    /// Whether the connection may reach the slot of a key.
+    /// True if the connection may reach the slot of a key.
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
         self.job.slots.contains(key_hash_slot(key)) && self.job.is_wanted()
     }

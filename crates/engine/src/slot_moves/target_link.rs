@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The source's connection to the target of a move: how it is made, how long it is waited for, and
+//! The source's connection to the target of a move: how it is established, how long it waits, and
 //! what the target's errors mean for the move.
 
 use std::time::{Duration, Instant};
@@ -8,13 +8,13 @@ use super::state::Move;
 use crate::engine::Engine;
 use crate::migrate::target::{Broken, Connection, Target};
 
-/// How long the target may take to accept a connection. The move is tried again.
+/// How long the target may take to accept a connection. The move is retried.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long an answer is waited for before a look at whether the target still leads its shard: a
-/// machine that stands still answers nothing, and may be replaced.
+/// How long to wait for an answer before checking whether the target still leads its shard: a
+/// stalled machine does not answer, and may be replaced.
 const LOOK: Duration = Duration::from_millis(250);
-/// First words of a target's errors that are over when it has found its role, or another one has
-/// taken it.
+/// First words of a target's errors that pass once it has found its role, or another server has
+/// taken the role.
 const PASSING: [&str; 9] = [
     "TRYAGAIN",
     "READONLY",
@@ -34,10 +34,10 @@ pub(super) enum Failure {
     Broken,
     #[error("the target did not answer in time")]
     TimedOut,
-    /// It is begun again, here or by another primary.
+    /// The move is begun again, here or by another primary.
     #[error("{0}")]
     Interrupted(String),
-    /// There is no point in trying again.
+    /// A retry is pointless.
     #[error("{0}")]
     Said(String),
     #[error("cancelled")]
@@ -70,9 +70,9 @@ pub(super) fn patience(engine: &Engine) -> Duration {
     Duration::from_secs(engine.config.repl_timeout_seconds().max(1).into())
 }
 
-/// A connection to the target that may send it the slots.
+/// Opens a connection to the target with the right to send it the slots.
 pub(super) fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure> {
-    let view = engine.cluster_view().ok_or_else(|| interrupted("this server is in no cluster"))?;
+    let view = engine.cluster_view().ok_or_else(|| interrupted("this server is not in a cluster"))?;
     let node = view.map.node(&job.target).ok_or_else(|| said("the target has left the cluster"))?;
     let config = &engine.config;
     let is_tls = config.tls_cluster();
@@ -81,7 +81,7 @@ pub(super) fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure
     let patience = patience(engine);
     let options = crate::tls::connect_options(config, is_tls, patience.min(CONNECT)).map_err(said)?;
     let mut connection = Connection::open(&target, &options)
-        .map_err(|error| interrupted(format!("{}:{port} cannot be reached: {error}", target.host)))?;
+        .map_err(|error| interrupted(format!("cannot reach {}:{port}: {error}", target.host)))?;
     connection.set_timeouts(LOOK.min(patience), patience)?;
     match connection.log_in(&config.masteruser(), &config.masterauth()) {
         Err(broken) if broken.timed_out && !broken.writing => {
@@ -92,7 +92,7 @@ pub(super) fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure
     Ok(connection)
 }
 
-/// Reads an answer, however long it takes up to a limit, as long as the target leads its shard.
+/// Reads an answer, waiting up to `patience`, as long as the target leads its shard.
 pub(super) fn wait_for_answer(
     engine: &Engine,
     job: &Move,
@@ -106,7 +106,7 @@ pub(super) fn wait_for_answer(
                 let view = engine.cluster_view().unwrap_or_default();
                 let node = view.map.node(&job.target);
                 if !node.is_some_and(|node| view.map.is_primary(node) && node.server.is_some()) {
-                    return Err(interrupted("the target has fallen silent, and leads its shard no more"));
+                    return Err(interrupted("the target does not answer and no longer leads its shard"));
                 }
             }
             result => return result,
@@ -121,7 +121,7 @@ pub(super) fn ask(connection: &mut Connection, request: &[&[u8]]) -> Result<(), 
     answer(connection)
 }
 
-/// Reads an answer, which must be no error.
+/// Reads an answer, which must not be an error.
 pub(super) fn answer(connection: &mut Connection) -> Result<(), Failure> {
     match connection.line()?.strip_prefix(b"-") {
         Some(error) => Err(of_target(&String::from_utf8_lossy(error))),

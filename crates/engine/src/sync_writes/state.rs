@@ -13,30 +13,30 @@ pub const WAITS_FOR_DISK: u8 = 1;
 /// Replies to some clients may wait for the members of the group's in-sync set.
 pub const WAITS_FOR_MEMBERS: u8 = 2;
 
-/// How long clients of a former primary have to learn of it by themselves.
+/// How long clients of a former primary have to learn of the change by themselves.
 const FORMER_NANOS: u64 = 1_000_000_000;
 
-/// An offset beyond all that is acknowledged.
+/// An offset beyond everything that is acknowledged.
 pub(super) const NOT_KNOWN: u64 = u64::MAX - 1;
 
-/// What replies wait for, and which loops hold some.
+/// The conditions that replies wait for, and the loops that hold replies.
 pub struct SyncWrites {
     /// Reasons to hold replies back, as bits.
     reasons: AtomicU8,
-    /// DEBUG IN-SYNC says what a group would say.
+    /// DEBUG IN-SYNC stands in for a group.
     pub(super) is_debugged: AtomicBool,
-    /// A client has said CLIENT DURABLE ON.
+    /// A client has sent CLIENT DURABLE ON.
     pub(super) has_durable: AtomicBool,
     /// Directive `sync-writes`, in a group.
     pub(super) is_default: AtomicBool,
-    /// Clients that came while this server was the primary of its group.
+    /// Clients that connected while this server was the primary of its group.
     pub(crate) former: FormerClients,
     /// Loops to ring when members have acknowledged more, or the right to serve has changed.
     pub(super) loops: Mutex<Vec<usize>>,
     pub counts: Counts,
 }
 
-/// What INFO and the metrics tell. Only replies that wait and requests that are refused touch it.
+/// Counters for INFO and the metrics. Only waiting replies and refused requests touch them.
 #[derive(Default)]
 pub struct Counts {
     /// Clients whose replies wait for the in-sync set now.
@@ -66,19 +66,19 @@ impl Default for SyncWrites {
 }
 
 impl SyncWrites {
-    /// The reasons to hold replies back, as bits; one look for each batch.
+    /// The reasons to hold replies back, as bits; one load per batch.
     #[inline]
     pub fn reasons(&self) -> u8 {
         self.reasons.load(Relaxed)
     }
 
-    /// Whether replies wait until changes are on disk.
+    /// True if replies wait until changes are on disk.
     #[inline]
     pub fn waits_for_disk(&self) -> bool {
         self.reasons() & WAITS_FOR_DISK != 0
     }
 
-    /// Whether replies to some clients may wait for the in-sync set.
+    /// True if replies to some clients may wait for the in-sync set.
     #[inline]
     pub fn waits_for_members(&self) -> bool {
         self.reasons() & WAITS_FOR_MEMBERS != 0
@@ -93,18 +93,20 @@ impl SyncWrites {
         }
     }
 
-    /// Whether a client's replies wait for the in-sync members. `durable`: what it has asked for.
+    /// True if a client's replies wait for the in-sync members. `durable`: its CLIENT DURABLE
+    /// setting.
     #[inline]
     pub fn holds_for(&self, durable: Option<bool>) -> bool {
         durable.unwrap_or_else(|| self.is_default())
     }
 
-    /// Whether a client came while this server was the primary of its group, which it is no more.
+    /// True if a client connected while this server was the primary of its group, which it no
+    /// longer is.
     pub(crate) fn came_to_primary(&self, record: &ClientRecord) -> bool {
         self.former.has(record.id) && !record.has(client_flags::REPLICA)
     }
 
-    /// Rings the loops that hold replies for members, but the caller's own.
+    /// Rings the loops that hold replies for members, except the caller's own.
     pub(super) fn ring_holders(&self, mailboxes: &Mailboxes, own: Option<usize>) {
         let loops = std::mem::take(&mut *self.loops.lock());
         for slot in loops.into_iter().filter(|&slot| own != Some(slot)) {
@@ -112,18 +114,18 @@ impl SyncWrites {
         }
     }
 
-    /// Whether replies wait for members if their client has not said otherwise.
+    /// True if replies wait for members unless their client says otherwise.
     #[inline]
     pub fn is_default(&self) -> bool {
         self.is_default.load(Relaxed)
     }
 }
 
-/// Clients that came to a primary which is a replica now. They have a while to be told so when they
-/// ask for data; then they are disconnected.
+/// Clients that connected to a primary that is now a replica. For a while they are told so when
+/// they ask for data; then they are disconnected.
 #[derive(Default)]
 pub struct FormerClients {
-    /// ID of the last of them.
+    /// The highest of their IDs.
     last: AtomicU64,
     /// When the primary became a replica, nanoseconds of CLOCK_BOOTTIME.
     since: AtomicU64,
@@ -139,7 +141,7 @@ impl FormerClients {
         id <= self.last.load(Relaxed)
     }
 
-    /// Whether their time is over.
+    /// True if their time is over.
     pub(super) fn must_go(&self) -> bool {
         boot_nanos().saturating_sub(self.since.load(Relaxed)) > FORMER_NANOS
     }
@@ -150,12 +152,12 @@ impl FormerClients {
 pub struct Revealed {
     /// The journal up to this offset.
     pub offset: u64,
-    /// Set if members have to acknowledge it, too.
+    /// Set if members must acknowledge it, too.
     pub members: Option<MemberWait>,
 }
 
 impl Revealed {
-    /// The same, of what is not known yet: no acknowledgement is enough.
+    /// Marks the revealed data as not known yet: no acknowledgement is enough.
     pub fn not_known_yet(mut self) -> Revealed {
         if let Some(members) = &mut self.members {
             members.offset = NOT_KNOWN;
@@ -167,15 +169,15 @@ impl Revealed {
 /// A wait for members.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberWait {
-    /// Where the last change ends: a question to replicas may stand behind it.
+    /// Where the last change ends: a question to replicas may follow it.
     pub offset: u64,
-    /// Since when it waits, nanoseconds of CLOCK_BOOTTIME.
+    /// Start of the wait, nanoseconds of CLOCK_BOOTTIME.
     pub since: u64,
     /// [`braid_replication::InSync::losses`] when the requests were executed.
     pub losses: u64,
 }
 
-/// How a wait has ended.
+/// The outcome of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Settled {
     Yes,

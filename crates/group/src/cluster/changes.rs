@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Operators' commands as changes of records: takes a map and a request, returns a change or an
-//! error in Redis's words.
+//! Operators' commands as changes of records: each takes a map and a request and returns a change,
+//! or an error in Redis's words.
 //!
 //! Each change compares the epoch's record and raises it, so it is based on everything committed
-//! before. A change that finds the epoch raised fails and must be computed anew. Where it matters,
-//! it also compares what a group's own transactions change (who leads).
+//! before. A change that finds the epoch raised fails and must be recomputed. Where it matters, a
+//! change also compares the shard's record, which the group's own transactions change (who leads).
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use super::records::{KnownNode, MoveOrder, ShardSlots};
 use super::slot_set::SlotSet;
 use crate::record::{Expected, Keys};
 
-/// A record to be written or removed.
+/// A record to write or delete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Write {
     Put { key: String, value: String },
     Delete { key: String },
 }
 
-/// Writes that are committed together, or not at all.
+/// Writes that are committed atomically.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Change {
-    /// Records that have to be as they were.
+    /// Records that must be unchanged.
     pub compares: Vec<(String, Expected)>,
-    /// Nothing to do if there are none: all is as wanted.
+    /// Empty: nothing to do, the records are already as requested.
     pub writes: Vec<Write>,
 }
 
-/// Why a request is refused.
+/// The error for a refused request.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Refusal(pub String);
@@ -48,28 +48,28 @@ impl Refusal {
 #[derive(Clone, Debug)]
 pub struct Me {
     pub name: Arc<str>,
-    /// Its record if it joins; its shard is then its own.
+    /// Its record if it joins the cluster; it then founds a shard of its own.
     pub node: KnownNode,
 }
 
-/// What becomes of a slot (SETSLOT).
+/// The SETSLOT subcommands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SlotChange {
-    /// Keys go to this node, one by one.
+    /// Keys migrate to this node, one by one.
     Migrating(String),
     /// Keys come from this node.
     Importing(String),
-    /// The slot is on its way no more.
+    /// The slot is no longer migrating.
     Stable,
     /// The slot belongs to this node's shard.
     Node(String),
 }
 
-/// Works out changes of a map.
+/// Computes changes to a map.
 #[derive(Clone, Copy, Debug)]
 pub struct Operator<'m> {
     pub map: &'m Map,
-    /// Any shard's keys of the cluster.
+    /// The keys of any shard of the cluster.
     pub keys: &'m Keys,
     pub me: &'m Me,
 }
@@ -82,7 +82,7 @@ impl<'m> Operator<'m> {
         self.map.node(&self.me.node.id)
     }
 
-    /// The shard that this server is in, or will be when it has joined.
+    /// The shard this server is in, or will be in once it has joined.
     fn own_shard(&self) -> Arc<str> {
         self.own().map_or_else(|| Arc::clone(&self.me.node.shard), |own| Arc::clone(&own.known.shard))
     }
@@ -91,7 +91,7 @@ impl<'m> Operator<'m> {
         self.map.slots_of(shard).cloned().unwrap_or_default()
     }
 
-    /// A change that raises the epoch; with this server's record if it has to join.
+    /// A change that only raises the epoch.
     fn begin(&self) -> Change {
         let epoch = self.keys.named_epoch();
         let expected = self.map.epoch_revision.map_or(Expected::Absent, Expected::Revision);
@@ -99,6 +99,7 @@ impl<'m> Operator<'m> {
         Change { compares: vec![(epoch.clone(), expected)], writes: vec![Write::Put { key: epoch, value }] }
     }
 
+    /// A change that raises the epoch, and writes this server's record if it has yet to join.
     fn joined(&self) -> Change {
         let mut change = self.begin();
         if self.own().is_none() {
@@ -111,7 +112,8 @@ impl<'m> Operator<'m> {
         change.writes.push(Write::Put { key: self.keys.named("known", name), value: node.to_json() });
     }
 
-    /// The slots of this server's shard, which it leads if it has to join: it is new.
+    /// The slots of this server's shard. A server that has yet to join founds that shard, so it
+    /// leads it.
     fn own_slots(&self) -> ShardSlots {
         let mut slots = self.slots_of(&self.own_shard());
         if self.own().is_none() {
@@ -120,7 +122,7 @@ impl<'m> Operator<'m> {
         slots
     }
 
-    /// Gives the shard that a new node has founded the next epoch but so many, if it has none.
+    /// Gives a newly founded shard a configuration epoch if it has none: the next one plus `after`.
     fn put_founder(&self, change: &mut Change, node: &KnownNode, after: u64) {
         let slots = self.slots_of(&node.shard);
         if slots.config_epoch == 0 {
@@ -169,7 +171,7 @@ impl<'m> Operator<'m> {
         self.drop_slots(&removed)
     }
 
-    /// FLUSHSLOTS: the shard that this server leads has no slots any more. A replica has none of
+    /// FLUSHSLOTS: frees all slots of the shard that this server leads. A replica has no slots of
     /// its own.
     pub fn flush_slots(&self) -> Outcome {
         let is_replica = self.own().is_some_and(|own| !self.map.is_primary(own));
@@ -195,8 +197,8 @@ impl<'m> Operator<'m> {
         Ok(change)
     }
 
-    /// MEET: this server and the one with an id belong to the cluster. `host`: where the request
-    /// says that it is.
+    /// MEET: this server and the server with this ID become nodes of the cluster. `host`: its
+    /// address in the request.
     pub fn meet(&self, id: &str, host: &str) -> Outcome {
         let mut change = self.joined();
         let is_new = self.own().is_none();
@@ -221,7 +223,7 @@ impl<'m> Operator<'m> {
         Ok(change)
     }
 
-    /// FORGET: a node does not belong to the cluster any more.
+    /// FORGET: removes a node from the cluster.
     pub fn forget(&self, id: &str) -> Outcome {
         let node = self.map.node(id).ok_or_else(|| Refusal::unknown(id))?;
         if *self.me.node.id == *id {
@@ -234,7 +236,7 @@ impl<'m> Operator<'m> {
         self.remove(node)
     }
 
-    /// RESET: this server does not belong to the cluster any more.
+    /// RESET: removes this server from the cluster.
     pub fn leave(&self) -> Outcome {
         self.own().map_or_else(|| Ok(Change::default()), |own| self.remove(own))
     }
@@ -246,8 +248,8 @@ impl<'m> Operator<'m> {
         Ok(change)
     }
 
-    /// A node leaves its shard. Its last one takes the shard's records with it; a primary that is
-    /// alive gives up its lease, so it must have no slots.
+    /// A node leaves its shard. The last node to leave takes the shard's records with it. A live
+    /// primary gives up its lease, so it must have no slots.
     fn leave_shard(&self, change: &mut Change, node: &MapNode) -> Result<(), Refusal> {
         let shard = &node.known.shard;
         let is_last = self.map.members(shard).count() == 1;
@@ -264,22 +266,22 @@ impl<'m> Operator<'m> {
         Ok(())
     }
 
-    /// Deletes records of a shard, unless who leads it has changed.
+    /// Deletes records of a shard, provided its leader has not changed.
     fn delete(&self, change: &mut Change, shard: &str, kinds: &[&str]) {
         let keys = kinds.iter().map(|kind| self.keys.named(kind, shard));
         change.writes.extend(keys.map(|key| Write::Delete { key }));
         self.expect_leader(change, shard);
     }
 
-    /// A failover may have changed who leads: then the change comes to nothing.
+    /// Makes the change fail if a failover changes the leader.
     fn expect_leader(&self, change: &mut Change, shard: &str) {
         let record = self.map.shards.get(shard).and_then(|shard| shard.record.as_ref());
         let expected = record.map_or(Expected::Absent, |record| Expected::Revision(record.revision));
         change.compares.push((self.keys.named("shard", shard), expected));
     }
 
-    /// REPLICATE: this server becomes a replica of the shard that a node leads. `is_empty`: it has
-    /// no keys.
+    /// REPLICATE: this server becomes a replica in the shard that a node leads. `is_empty`: this
+    /// server has no keys.
     pub fn replicate(&self, id: &str, is_empty: bool) -> Outcome {
         let Some(primary) = self.map.node(id) else { return Err(Refusal::unknown(id)) };
         if *self.me.node.id == *id {
@@ -288,7 +290,7 @@ impl<'m> Operator<'m> {
         if !self.map.is_primary(primary) {
             return Err(Refusal::new("ERR I can only replicate a master, not a replica."));
         }
-        // It knows another node, so the other knows it.
+        // If the map has another node but not this one, this server has not joined.
         let Some(own) = self.own() else { return Err(Refusal::unknown(id)) };
         if own.known.shard == primary.known.shard {
             return Ok(Change::default());
@@ -306,8 +308,8 @@ impl<'m> Operator<'m> {
         Ok(change)
     }
 
-    /// The shard that this server leads joins the one that has taken its last slot, with all its
-    /// nodes ([`super::replica_migration::taker`]).
+    /// The shard that this server leads joins, with all its nodes, the shard that took its last
+    /// slot ([`super::replica_migration::taker`]).
     pub fn join_taker(&self) -> Outcome {
         let taker = super::replica_migration::taker(self.map, &self.me.node.id);
         let Some((own, taker)) = self.own().zip(taker) else { return Ok(Change::default()) };
@@ -318,7 +320,7 @@ impl<'m> Operator<'m> {
             let node = KnownNode { shard: Arc::clone(to), ..member.known.clone() };
             self.put_known(&mut change, &member.name, &node);
         }
-        // Those that are to join it find it there.
+        // Shards that were about to join this one are redirected.
         for (id, shard) in &self.map.shards {
             if shard.slots.taken_by.as_ref() == Some(from) {
                 let slots = ShardSlots { taken_by: Some(Arc::clone(to)), ..shard.slots.clone() };
@@ -328,7 +330,7 @@ impl<'m> Operator<'m> {
         Ok(change)
     }
 
-    /// SETSLOT. `has_keys`: this server has keys of the slot.
+    /// SETSLOT. `has_keys`: this server has keys in the slot.
     pub fn set_slot(&self, slot: u16, wanted: &SlotChange, has_keys: bool) -> Outcome {
         let Some(own) = self.own() else {
             return match wanted {
@@ -341,7 +343,7 @@ impl<'m> Operator<'m> {
             };
         };
         if !self.map.is_primary(own) {
-            // Tools tell all that were primaries when they began.
+            // Tools send this to every node that was a primary when they started.
             return match wanted {
                 SlotChange::Node(id) if self.is_given(slot, id) => Ok(Change::default()),
                 _ => Err(Refusal::new("ERR Please use SETSLOT only with masters.")),
@@ -382,7 +384,7 @@ impl<'m> Operator<'m> {
         }
     }
 
-    /// The slot belongs to the shard of a node, and is not on its way.
+    /// True if the slot belongs to the node's shard and is not migrating.
     fn is_given(&self, slot: u16, id: &str) -> bool {
         let Some(shard) = self.map.node(id).map(|node| &node.known.shard) else { return false };
         let slots = self.slots_of(shard);
@@ -390,8 +392,8 @@ impl<'m> Operator<'m> {
         self.map.owner(slot) == Some(shard) && !is_moving
     }
 
-    /// SETSLOT NODE: assigns the slot to the shard of a node. Only the source and the target of the
-    /// slot do so, or any node if it is free: other nodes read it from the records.
+    /// SETSLOT NODE: assigns the slot to a node's shard. Only the slot's source and target do so,
+    /// or any node if the slot is free; other nodes read it from the records.
     fn give_slot(&self, slot: u16, id: &str, is_own: bool, has_keys: bool) -> Outcome {
         let target = self.map.node(id).ok_or_else(|| Refusal::unknown(id))?;
         if !self.map.is_primary(target) {
@@ -409,7 +411,7 @@ impl<'m> Operator<'m> {
         let is_target = *target.known.id == *self.me.node.id;
         if from.is_some_and(|from| from != to) && !is_own && !is_target {
             return Err(Refusal(format!(
-                "ERR Slot {slot} belongs to another node: send this to that node or to the slot's new one"
+                "ERR Slot {slot} belongs to another node: send this to its owner or to its new owner"
             )));
         }
         let mut change = self.begin();
@@ -427,8 +429,9 @@ impl<'m> Operator<'m> {
         Ok(change)
     }
 
-    /// MIGRATESLOTS: slots of this server's shard are to go to other shards, each of a node. From
-    /// now on whoever leads this shard moves them. Names, slots and nodes of the moves.
+    /// MIGRATESLOTS: orders moves of slots from this server's shard to other shards. Whichever
+    /// server leads this shard from now on carries them out. `moves`: name, slots and target node
+    /// of each move.
     pub fn order_moves(&self, moves: &[(Arc<str>, SlotSet, Arc<str>)], now_ms: i64) -> Outcome {
         let own = self.own().ok_or_else(|| Refusal::unknown(&self.me.node.id))?;
         if !self.map.is_primary(own) {
@@ -446,7 +449,7 @@ impl<'m> Operator<'m> {
                     return Err(Refusal::new("ERR Slots are not served by this node."));
                 }
                 if slots.ordered.values().any(|order| order.slots.contains(slot)) {
-                    return Err(Refusal(format!("ERR Slot {slot} is on its way already.")));
+                    return Err(Refusal(format!("ERR Slot {slot} is already being moved.")));
                 }
             }
             let to = Arc::clone(&target.known.shard);
@@ -458,8 +461,8 @@ impl<'m> Operator<'m> {
         Ok(change)
     }
 
-    /// Withdraws the orders of moves of which `is_meant` says so, by the shard that has the slots,
-    /// the move's name and the order. Their slots cannot be handed over by them any more.
+    /// Withdraws the move orders that `is_meant` selects, given the owning shard, the move's name
+    /// and the order. A withdrawn order can no longer hand over its slots.
     pub fn cancel_moves(&self, is_meant: impl Fn(&str, &str, &MoveOrder) -> bool) -> Change {
         let mut change = self.begin();
         let mut has_some = false;
@@ -474,8 +477,8 @@ impl<'m> Operator<'m> {
         if has_some { change } else { Change::default() }
     }
 
-    /// Withdraws the order of a move that this server cannot carry out. Not if another one leads
-    /// the shard by now: that one tries for itself.
+    /// Withdraws the order of a move that this server cannot carry out. Does nothing if another
+    /// server leads the shard by now: that one makes its own attempt.
     pub fn give_up_move(&self, name: &str) -> Change {
         let Some(own) = self.own().filter(|own| self.map.is_primary(own)) else { return Change::default() };
         let shard = &own.known.shard;
@@ -486,14 +489,14 @@ impl<'m> Operator<'m> {
         change
     }
 
-    /// Moves slots of this server's shard to the shard of a node at once, as was ordered. Both must
-    /// be primaries, as the records say, and still be that when the change is committed.
+    /// Moves slots of this server's shard to a node's shard in one step, as ordered. Both must be
+    /// primaries in the records, and still be primaries when the change is committed.
     pub fn move_slots(&self, name: &str, moved: &SlotSet, id: &str) -> Outcome {
         let own = self.own().ok_or_else(|| Refusal::unknown(&self.me.node.id))?;
         let target = self.map.node(id).ok_or_else(|| Refusal::unknown(id))?;
         let (from, to) = (&own.known.shard, &target.known.shard);
         if !self.map.is_primary(own) || !self.map.is_primary(target) || from == to {
-            return Err(Refusal::new("ERR Source and target have to be primaries of two shards"));
+            return Err(Refusal::new("ERR Source and target must be primaries of two shards"));
         }
         if let Some(slot) = moved.iter().find(|&slot| self.map.owner(slot) != Some(from)) {
             return Err(Refusal(format!("ERR I'm not the owner of hash slot {slot}")));
@@ -518,14 +521,13 @@ impl<'m> Operator<'m> {
         Ok(change)
     }
 
-    /// Changes nothing but the epoch: no change that was worked out before can be committed any
-    /// more.
+    /// Raises only the epoch: no change computed earlier can be committed any more.
     pub fn raise_epoch(&self) -> Change {
         self.begin()
     }
 
-    /// This server has become the primary of its shard: the shard's configuration epoch rises. No
-    /// change if it has risen for this server already, or another one leads.
+    /// Raises the shard's configuration epoch after this server has become its primary. No change
+    /// if it was already raised for this server, or another server leads.
     pub fn take_lead(&self) -> Change {
         let Some(own) = self.own().filter(|own| self.map.is_primary(own)) else { return Change::default() };
         let shard = &own.known.shard;
@@ -541,8 +543,7 @@ impl<'m> Operator<'m> {
         change
     }
 
-    /// BUMPEPOCH: the shard's configuration epoch becomes the greatest. No change if it is that
-    /// already.
+    /// BUMPEPOCH: makes the shard's configuration epoch the greatest. No change if it already is.
     pub fn bump_epoch(&self) -> Outcome {
         let shard = self.own_shard();
         let mut slots = self.own_slots();
@@ -562,7 +563,7 @@ fn unknown_peer(id: &str) -> Refusal {
     Refusal(format!("ERR I don't know about node {id}"))
 }
 
-/// The slots as a set, if none is named twice.
+/// The slots as a set; an error if any is listed twice.
 fn each_once(slots: &[u16]) -> Result<SlotSet, Refusal> {
     let mut set = SlotSet::default();
     match slots.iter().find(|&&slot| !set.insert(slot)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A cluster as its records tell: nodes, shards, and which slots are whose.
+//! A cluster as read from its records: nodes, shards, and the owner of each slot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ pub struct MapNode {
     /// Its name (`node-name`).
     pub name: Arc<str>,
     pub known: KnownNode,
-    /// What it says of itself; none if it is not alive.
+    /// Its own record as a server; `None` if it is not alive.
     pub server: Option<Node>,
 }
 
-/// How a node is.
+/// A node's health.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Health {
     Online,
-    /// It is a replica that gets a full sync.
+    /// A replica receiving a full sync.
     Loading,
     /// Its lease in etcd has ended.
     Failed,
@@ -38,7 +38,7 @@ pub struct MapShard {
     pub record: Option<Versioned<Shard>>,
     pub holder: Option<Holder>,
     pub slots: ShardSlots,
-    /// Names of servers that offer to take the primary's place.
+    /// Offers to take the primary's place, by server name.
     pub offers: BTreeMap<Arc<str>, Offer>,
 }
 
@@ -46,32 +46,32 @@ pub struct MapShard {
 #[derive(Clone, Debug, Default)]
 pub struct Map {
     pub revision: u64,
-    /// Raised with each change of nodes, slots and primaries; the largest of the shards' epochs, at
-    /// least.
+    /// Raised with each change of nodes, slots and primaries; at least the largest of the shards'
+    /// configuration epochs.
     pub epoch: u64,
-    /// The revision of the epoch's record; none before the first change.
+    /// The revision of the epoch's record; `None` before the first change.
     pub(crate) epoch_revision: Option<u64>,
     /// By id.
     pub nodes: BTreeMap<Arc<str>, MapNode>,
-    /// All servers that are alive, nodes of the cluster or not; by name.
+    /// All live servers, nodes of the cluster or not; by name.
     pub servers: BTreeMap<Arc<str>, Node>,
     /// By id.
     pub shards: BTreeMap<Arc<str>, MapShard>,
     /// The shard of each slot.
     owners: Vec<Option<Arc<str>>>,
-    /// Slots that have an owner.
+    /// The slots that have an owner.
     covered: SlotSet,
 }
 
 impl Map {
-    /// Reads a cluster's records. What is not understood is passed over.
+    /// Parses a cluster's records. Skips those it cannot parse.
     pub fn read<'a>(keys: &Keys, records: impl Iterator<Item = Record<'a>>, revision: u64) -> Map {
         let mut map = Map { revision, owners: vec![None; usize::from(HASH_SLOTS)], ..Map::default() };
         let mut known = Vec::new();
         for Record { key, value, revision, lease } in records {
             let (key, value) = (String::from_utf8_lossy(key), String::from_utf8_lossy(value));
             let Some(name) = key.strip_prefix(keys.prefix()) else { continue };
-            // The group's thread reports what it cannot read.
+            // The group thread reports unreadable records.
             let _: Result<(), RecordError> = map.take(name, &value, revision, lease, &mut known);
         }
         for (name, node) in known {
@@ -114,7 +114,7 @@ impl Map {
                 }
             }
             None if name == EPOCH => {
-                // If it cannot be read the next change makes it anew.
+                // If it is unreadable, the next change rewrites it.
                 self.epoch_revision = Some(revision);
                 self.epoch = value.trim().parse().unwrap_or(0);
             }
@@ -123,8 +123,8 @@ impl Map {
         Ok(())
     }
 
-    /// Which slot is whose. No transaction gives one slot to two shards; if records say so
-    /// nevertheless, the one with the greater epoch has it.
+    /// Assigns each slot to its owner. No transaction gives a slot to two shards; if the records do
+    /// so nevertheless, the shard with the greater configuration epoch owns it.
     fn assign(&mut self) {
         let mut shards: Vec<_> =
             self.shards.iter().filter(|(_, shard)| !shard.slots.slots.is_empty()).collect();
@@ -143,7 +143,7 @@ impl Map {
         self.owners.get(usize::from(slot))?.as_ref()
     }
 
-    /// Slots that belong to a shard.
+    /// The slots that have an owner.
     pub fn covered(&self) -> &SlotSet {
         &self.covered
     }
@@ -162,7 +162,7 @@ impl Map {
         self.nodes.values().filter(move |node| *node.known.shard == *shard)
     }
 
-    /// The primary of a shard: as its record says, or its founder before there is one.
+    /// A shard's primary according to its record, or its founder while there is no record.
     pub fn primary(&self, shard: &str) -> Option<&MapNode> {
         let record = self.shards.get(shard)?.record.as_ref();
         match record.map(|record| &record.value.primary) {
@@ -171,7 +171,8 @@ impl Map {
         }
     }
 
-    /// Has the records of servers say where nodes are that do not know it themselves.
+    /// Fills in the addresses of nodes in the servers' records, for nodes that do not know their
+    /// own.
     pub fn place(&self, servers: &mut BTreeMap<Arc<str>, Node>) {
         for node in self.nodes.values() {
             if let Some(server) = servers.get_mut(&node.name).filter(|server| *server.id == *node.known.id) {
@@ -188,25 +189,25 @@ impl Map {
         })
     }
 
-    /// The shard's slots; none of them if it has no record.
+    /// The shard's slots; `None` if the shard has no records.
     pub fn slots_of(&self, shard: &str) -> Option<&ShardSlots> {
         self.shards.get(shard).map(|shard| &shard.slots)
     }
 
-    /// Moves that are ordered: the shard that has the slots, the move's name, and the order.
+    /// The ordered moves, each as the owning shard, the move's name and the order.
     pub fn orders(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &MoveOrder)> {
         self.shards
             .iter()
             .flat_map(|(id, shard)| shard.slots.ordered.iter().map(move |(name, order)| (id, name, order)))
     }
 
-    /// Shards that have slots.
+    /// The number of shards with slots.
     pub fn size(&self) -> usize {
         self.shards.values().filter(|shard| !shard.slots.slots.is_empty()).count()
     }
 
-    /// Slots of shards whose primary is not alive, and of which no node that is may take its place
-    /// by itself.
+    /// The number of slots in shards whose primary is not alive and has no live node that may
+    /// replace it automatically.
     pub fn lost_slots(&self) -> usize {
         let shards = self.shards.iter().filter(|(id, shard)| self.is_lost(id, shard));
         shards.map(|(_, shard)| shard.slots.slots.len()).sum()
@@ -216,7 +217,7 @@ impl Map {
         let Some(Versioned { value: record, .. }) = &shard.record else {
             return self.primary(id).is_none_or(|primary| primary.health() == Health::Failed);
         };
-        // One that was started anew is not the member that it was.
+        // A restarted server is another member.
         let run = |node: &MapNode| Some(Arc::clone(&node.server.as_ref()?.run));
         let is_primary = |node: &MapNode| {
             *node.name == *record.primary.node && run(node).as_ref() == Some(&record.primary.run)
@@ -232,20 +233,20 @@ impl Map {
         !self.members(id).any(|node| is_primary(node) || may_follow(node))
     }
 
-    /// Every slot is served, or will be as soon as a replica has taken over.
+    /// True if every slot is served, or will be once a replica has taken over.
     pub fn is_complete(&self) -> bool {
         self.covered.len() == usize::from(HASH_SLOTS) && self.lost_slots() == 0
     }
 }
 
 impl MapNode {
-    /// Where the node is: as it says, or as it was reached when it joined.
+    /// The node's address: from its own record, or as it was reached when it joined.
     pub fn host(&self) -> &str {
         let said = self.server.as_ref().map(|server| &*server.host);
         said.filter(|host| !host.is_empty()).unwrap_or(&self.known.host)
     }
 
-    /// Its name for clients; empty if it has none, or is not alive.
+    /// Its host name for clients; empty if it has none or is not alive.
     pub fn hostname(&self) -> &str {
         self.server.as_ref().map_or("", |server| &server.hostname)
     }
@@ -258,12 +259,12 @@ impl MapNode {
         self.server.as_ref().map_or(self.known.tls_port, |server| server.tls_port)
     }
 
-    /// The bus port that it has clients told; 0 if it has not said, or is not alive.
+    /// The bus port announced to clients; 0 if it announces none or is not alive.
     pub fn bus_port(&self) -> u16 {
         self.server.as_ref().map_or(0, |server| server.bus_port)
     }
 
-    /// It takes no other node's place by itself.
+    /// It never takes another node's place by itself.
     pub fn stays_replica(&self) -> bool {
         self.server.as_ref().is_some_and(|server| server.priority == 0)
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The records that a cluster has besides those of its groups.
+//! The records of a cluster, in addition to those of its groups.
 //!
 //! | key under `/braid/<cluster>/` | value | lives |
 //! | --- | --- | --- |
-//! | `known/<name>` | [`KnownNode`]: a node of the cluster, and its shard | for ever |
-//! | `epoch` | a number | for ever |
-//! | `slots/<shard>` | [`ShardSlots`]: a shard's slots, those to be moved, its epoch | for ever |
+//! | `known/<name>` | [`KnownNode`]: a node of the cluster, and its shard | forever |
+//! | `epoch` | a number | forever |
+//! | `slots/<shard>` | [`ShardSlots`]: slots, ordered moves and epoch of a shard | forever |
 //!
-//! A change of any other record compares and raises the epoch, so changes are serialized.
+//! Changes to the other records here compare and raise the epoch, so changes are serialized.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 use super::slot_set::SlotSet;
 use crate::record::{RecordError, read_json};
 
-/// Digits of the id of a node or shard.
+/// Length of a node or shard ID in digits.
 const ID_LEN: usize = 40;
 
-/// Whether text is the id of a node or shard: 40 lower-case hexadecimal digits.
+/// True if the text is a node or shard ID: 40 lower-case hexadecimal digits.
 pub fn is_id(text: &str) -> bool {
     text.len() == ID_LEN && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
 }
@@ -30,9 +30,9 @@ pub fn is_id(text: &str) -> bool {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KnownNode {
     pub id: Arc<str>,
-    /// The shard that it is in: the id of the node that founded it.
+    /// Its shard: the ID of the node that founded that shard.
     pub shard: Arc<str>,
-    /// Where it was when it joined. As long as it lives, its record as a server tells better.
+    /// Its address when it joined. While it is alive, its record as a server is more recent.
     pub host: Box<str>,
     pub port: u16,
     pub tls_port: u16,
@@ -66,30 +66,29 @@ impl KnownNode {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ShardSlots {
     pub slots: SlotSet,
-    /// Grows over the whole cluster with each change of a slot's owner and of a primary. No two
-    /// shards have the same one.
+    /// Set to a new cluster-wide maximum at each change of a slot's owner or of the primary. No two
+    /// shards share a value.
     pub config_epoch: u64,
-    /// The id of the primary that had the epoch raised when it became that.
+    /// The ID of the primary that last raised the epoch on taking the lead.
     pub leader: Option<Arc<str>>,
-    /// Slots on their way to another node, key by key (SETSLOT MIGRATING), and that node's id.
+    /// Slots migrating to another node, key by key (SETSLOT MIGRATING), and that node's ID.
     pub migrating: BTreeMap<u16, Arc<str>>,
-    /// Slots on their way here, and the id of the node that they come from.
+    /// Slots migrating here, and the ID of the source node.
     pub importing: BTreeMap<u16, Arc<str>>,
-    /// Slots that are to go to other shards at once, by the names of the moves.
+    /// Ordered atomic moves of slots to other shards, by name.
     pub ordered: BTreeMap<Arc<str>, MoveOrder>,
-    /// The shard that a move has given the last slot to, as long as this one has none.
+    /// The shard that received this shard's last slot, while this one has none.
     pub taken_by: Option<Arc<str>>,
 }
 
-/// A move of slots that an operator wants (CLUSTER MIGRATESLOTS). It stands in the record of the
-/// shard that has the slots until that shard's primary, whoever it is, has moved them, or an
-/// operator cancels it.
+/// A move of slots ordered by an operator (CLUSTER MIGRATESLOTS). It stays in the record of the
+/// owning shard until that shard's current primary has moved the slots, or an operator cancels it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MoveOrder {
     pub slots: SlotSet,
-    /// The shard that gets them.
+    /// The receiving shard.
     pub to: Arc<str>,
-    /// ms since the Unix epoch.
+    /// In ms since the Unix epoch.
     pub created_ms: i64,
 }
 
@@ -108,7 +107,7 @@ impl MoveOrder {
 }
 
 impl ShardSlots {
-    /// Takes slots that go to another shard out of this one.
+    /// Removes slots that go to another shard.
     pub(super) fn lose(&mut self, slots: impl Iterator<Item = u16>, to: &Arc<str>) {
         for slot in slots {
             self.slots.remove(slot);
@@ -117,8 +116,8 @@ impl ShardSlots {
         self.taken_by = Some(Arc::clone(to));
     }
 
-    /// Has orders name only slots that are the shard's: others have gone some other way. A shard
-    /// that has slots has not been taken.
+    /// Restricts orders to slots that the shard still owns: the others left some other way. Clears
+    /// `taken_by` if the shard has slots.
     pub(super) fn tidy(&mut self) {
         self.taken_by.take_if(|_| !self.slots.is_empty());
         for order in self.ordered.values_mut() {

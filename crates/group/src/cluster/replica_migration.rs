@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Nodes that go to another shard by themselves: a replica of a shard that has several, to a shard
-//! that has lost all of its own; and all nodes of a shard that has lost its last slot, to the one
-//! that has it.
+//! Automatic migration of nodes between shards: a replica of a shard with several moves to a shard
+//! that has lost all of its own, and all nodes of a shard that has lost its last slot join the
+//! shard that received it.
 //!
-//! Every node works out from the map who goes where, and only that one acts, or the primary of that
-//! shard. The change is based on the same map.
+//! Every node computes the migrations from the map; only the migrating replica, or the primary of
+//! the emptied shard, acts. The change is based on the same map.
 //!
 //! Source: Redis documentation, "Redis cluster specification", replica migration.
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use super::map::{Health, Map, MapNode};
 
-/// What a shard has besides its primary.
+/// A shard's replicas.
 #[derive(Default)]
 struct Replicas<'m> {
     /// By id.
@@ -20,11 +20,11 @@ struct Replicas<'m> {
     has_failed: bool,
 }
 
-/// The primary that the node should replicate instead of its own. `kept`: replicas that stay with
-/// each primary.
+/// The primary that the node should replicate instead of its own. `kept`: the number of replicas
+/// that stay with each primary.
 ///
-/// A shard without known replicas was never meant to have any. The replica comes from a shard that
-/// has most; of those it is the one with the least id.
+/// A shard without known replicas was never meant to have any. The donor is a shard with the most
+/// live replicas; of the candidates, the one with the lowest ID moves.
 pub fn goal<'m>(map: &'m Map, node: &str, kept: usize) -> Option<&'m MapNode> {
     let mut shards = BTreeMap::<&str, Replicas<'_>>::new();
     for replica in map.nodes.values().filter(|node| !map.is_primary(node)) {
@@ -49,10 +49,10 @@ pub fn goal<'m>(map: &'m Map, node: &str, kept: usize) -> Option<&'m MapNode> {
     })
 }
 
-/// The primary whose replicas the nodes of a shard should become: a move has given that one's shard
-/// the last slot. `node`: the one that leads the shard; others do not act.
+/// The primary whose shard the nodes of `node`'s shard should join: a move has given it their
+/// shard's last slot. `node`: the leader of that shard; other nodes do not act.
 ///
-/// Not while slots are to come.
+/// `None` while slots are about to arrive.
 pub fn taker<'m>(map: &'m Map, node: &str) -> Option<&'m MapNode> {
     let own = map.node(node).filter(|own| map.is_primary(own))?;
     let slots = map.slots_of(&own.known.shard).filter(|own| own.slots.is_empty())?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Records for the whole cluster: settings, users and libraries of functions, one record each.
+//! Cluster-wide records: settings, users and function libraries, one record each.
 //!
 //! | key under `/braid/<cluster>/` | value |
 //! | --- | --- |
@@ -7,8 +7,8 @@
 //! | `user/<name>` | `{"value": "<all its rules>"}` |
 //! | `library/<name>` | `{"value": "<its code>"}` |
 //!
-//! A deleted record becomes `{"deleted": true}`, for nodes that were away. Each record is written
-//! as a whole without a comparison: the last writer wins, in etcd's order of revisions.
+//! A deleted record becomes a tombstone, `{"deleted": true}`, for nodes that were away. Each record
+//! is written whole, without a comparison: the last writer wins, in etcd's revision order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::changes::{Change, Write};
 use crate::record::{Keys, Record, RecordError, Versioned, read_json};
 
-/// What a record is of.
+/// The kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SharedKind {
     Setting,
@@ -29,7 +29,7 @@ pub enum SharedKind {
 impl SharedKind {
     pub const ALL: [SharedKind; 3] = [SharedKind::Setting, SharedKind::User, SharedKind::Library];
 
-    /// Its name, in keys and for people.
+    /// Its name in keys and messages.
     pub fn name(self) -> &'static str {
         match self {
             SharedKind::Setting => "setting",
@@ -43,7 +43,7 @@ impl SharedKind {
     }
 }
 
-/// A record's value: none if what it names has been deleted.
+/// A record's value; `None` if deleted.
 pub type SharedValue = Option<Arc<str>>;
 
 /// All records, by kind and name.
@@ -64,13 +64,13 @@ fn from_json(text: &str) -> Result<SharedValue, RecordError> {
     })
 }
 
-/// The kind and name that a key, without the prefix of the cluster, is of.
+/// The kind and name in a key from which the cluster's prefix has been stripped.
 fn of_key(name: &str) -> Option<(SharedKind, &str)> {
     let (kind, name) = name.split_once('/')?;
     Some((SharedKind::named(kind)?, name)).filter(|(_, name)| !name.is_empty())
 }
 
-/// Reads the records. Those that are not understood are returned as well: nothing is done for them.
+/// Parses the records. Unparseable records are skipped and returned as errors.
 pub fn read<'a>(keys: &Keys, records: impl Iterator<Item = Record<'a>>) -> (Shared, Vec<RecordError>) {
     let (mut shared, mut strange) = (Shared::new(), Vec::new());
     for Record { key, value, revision, .. } in records {
@@ -84,7 +84,7 @@ pub fn read<'a>(keys: &Keys, records: impl Iterator<Item = Record<'a>>) -> (Shar
     (shared, strange)
 }
 
-/// The change that writes values (none: deleted) for names.
+/// The change that writes these values; `None` deletes.
 pub fn put(keys: &Keys, values: &[(SharedKind, String, Option<String>)]) -> Change {
     let put = |(kind, name, value): &(SharedKind, String, Option<String>)| Write::Put {
         key: keys.named(kind.name(), name),
@@ -93,7 +93,7 @@ pub fn put(keys: &Keys, values: &[(SharedKind, String, Option<String>)]) -> Chan
     Change { compares: Vec::new(), writes: values.iter().map(put).collect() }
 }
 
-/// The change that removes a record: nodes keep what they have, and it holds no longer for all.
+/// The change that removes a record: nodes keep their values, which are no longer shared.
 pub fn forget(keys: &Keys, kind: SharedKind, name: &str) -> Change {
     Change { compares: Vec::new(), writes: vec![Write::Delete { key: keys.named(kind.name(), name) }] }
 }

@@ -8,13 +8,13 @@ use braid_base::crc::HASH_SLOTS;
 
 const WORDS: usize = HASH_SLOTS as usize / 64;
 
-/// A set of hash slots: a bit for each. Written as ranges: `0-5460,7000`.
+/// A set of hash slots, one bit each. Displayed as ranges: `0-5460,7000`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SlotSet(Box<[u64; WORDS]>);
 
-/// Text that is no set of slots.
+/// Text that is not a set of slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("slots are numbers and ranges of 0 to 16383 with commas between")]
+#[error("slots must be comma-separated numbers and ranges between 0 and 16383")]
 pub struct BadSlots;
 
 impl Default for SlotSet {
@@ -29,13 +29,13 @@ impl SlotSet {
         SlotSet(Box::new([u64::MAX; WORDS]))
     }
 
-    /// Slots above the last one are in no set.
+    /// False for slots out of range.
     pub fn contains(&self, slot: u16) -> bool {
         let word = self.0.get(usize::from(slot / 64));
         word.is_some_and(|word| word >> (slot % 64) & 1 == 1)
     }
 
-    /// Adds a slot. False if it was there; slots above the last one are not added.
+    /// Adds a slot. False if it was already present or is out of range.
     pub fn insert(&mut self, slot: u16) -> bool {
         let Some(word) = self.0.get_mut(usize::from(slot / 64)) else { return false };
         let before = *word;
@@ -43,7 +43,7 @@ impl SlotSet {
         *word != before
     }
 
-    /// Removes a slot. False if it was not there.
+    /// Removes a slot. False if it was not present.
     pub fn remove(&mut self, slot: u16) -> bool {
         let Some(word) = self.0.get_mut(usize::from(slot / 64)) else { return false };
         let before = *word;
@@ -59,12 +59,12 @@ impl SlotSet {
         self.0.iter().all(|&word| word == 0)
     }
 
-    /// The slots in order.
+    /// The slots in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         (0..HASH_SLOTS).filter(|&slot| self.contains(slot))
     }
 
-    /// The slots in order, as first and last of each run.
+    /// The slots in ascending order, as the first and last of each run.
     pub fn ranges(&self) -> Vec<(u16, u16)> {
         let mut ranges: Vec<(u16, u16)> = Vec::new();
         for slot in self.iter() {

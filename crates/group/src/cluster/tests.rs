@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Changes of a cluster against a store that compares as etcd does.
+//! Cluster changes against a store that compares revisions as etcd does.
 
 mod orders;
 mod replica_migration;
@@ -14,7 +14,7 @@ use super::changes::{Me, Operator, SlotChange};
 use super::*;
 use crate::record::{Expected, Holder, Keys, MemberId, Node, Offer, Record, Shard};
 
-/// Records with revisions, and transactions on them.
+/// Records with revisions, and transactions.
 #[derive(Default)]
 struct Store {
     records: BTreeMap<String, (String, u64)>,
@@ -27,7 +27,7 @@ impl Store {
         self.records.insert(key, (value, self.revision));
     }
 
-    /// False if a record is not as it has to be.
+    /// False if a comparison fails.
     fn commit(&mut self, change: &Change) -> bool {
         let is_as_expected = |(key, expected): &(String, Expected)| match expected {
             Expected::Absent => !self.records.contains_key(key),
@@ -63,7 +63,7 @@ impl Store {
         Map::read(&keys(), records, self.revision)
     }
 
-    /// A server is alive.
+    /// Starts a server.
     fn start(&mut self, index: usize) {
         self.start_with(index, 100);
     }
@@ -84,12 +84,12 @@ impl Store {
         self.put(keys().node(&name(index)), node.to_json());
     }
 
-    /// It leads the shard that it has founded.
+    /// Makes a server lead the shard that it founded.
     fn lead(&mut self, index: usize) {
         self.promote(index, &id(index));
     }
 
-    /// It leads a shard.
+    /// Makes a server lead a shard.
     fn promote(&mut self, index: usize, shard: &str) {
         let keys = Keys::of_shard("c", shard);
         let member = MemberId::new(&name(index), "r");
@@ -119,7 +119,7 @@ fn name(index: usize) -> String {
     format!("n{index}")
 }
 
-/// A move to the shard that a node has founded.
+/// An order to move slots to the shard that a node founded.
 fn order(slots: &str, to: usize) -> MoveOrder {
     MoveOrder { slots: slots.parse().expect("slots"), to: id(to).into(), created_ms: 7 }
 }
@@ -138,7 +138,7 @@ fn me(index: usize) -> Me {
 
 type Outcome = Result<Change, Refusal>;
 
-/// Works out a change at a server, and commits it. The error is that of the request.
+/// Computes a change at a server and commits it. The error is the request's.
 fn run(
     store: &mut Store,
     index: usize,
@@ -150,7 +150,7 @@ fn run(
     Ok(())
 }
 
-/// As redis-cli creates a cluster: slots, introductions.
+/// Creates a cluster as redis-cli does: slots first, then MEET.
 fn create(store: &mut Store, nodes: usize) {
     for index in 0..nodes {
         store.start(index);
@@ -232,7 +232,7 @@ fn a_cluster_is_made_and_grows() {
         refused(run(&mut store, 0, |operator| operator.replicate(&id(3), true)))
             .contains("only replicate a master")
     );
-    // It goes again.
+    // The node leaves again.
     run(&mut store, 0, |operator| operator.forget(&id(3))).expect("a replica");
     assert_eq!(store.map().members(&id(1)).count(), 1);
     assert!(refused(run(&mut store, 0, |operator| operator.forget(&id(1)))).contains("assigned slots"));
@@ -255,7 +255,7 @@ fn a_slot_moves_key_by_key() {
     assert_eq!(map.owner(4).map(|id| &**id), Some(id(1).as_str()));
     assert!(map.shards[&*id(0)].slots.migrating.is_empty() && map.shards[&*id(1)].slots.importing.is_empty());
     assert!(map.shards[&*id(1)].slots.config_epoch > map.shards[&*id(0)].slots.config_epoch);
-    // The other shards get the command as well; it finds nothing to do.
+    // Other shards receive the command as well and have nothing to do.
     run(&mut store, 0, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), false)).expect("it is so");
 }
 
@@ -276,7 +276,7 @@ fn the_epoch_of_a_shard_rises_with_its_primary() {
     run(&mut store, 2, |operator| operator.replicate(&id(1), true)).expect("it is empty");
     let (before, epoch) = (epochs(&store), store.map().epoch);
     let take_lead = |store: &mut Store, index| run(store, index, |operator| Ok(operator.take_lead()));
-    // Neither a replica nor who has led all along.
+    // No change for a replica, nor for a server that has led all along.
     (0..4).for_each(|index| take_lead(&mut store, index).expect("nothing to do"));
     assert_eq!((epochs(&store), store.map().epoch), (before.clone(), epoch));
     store.promote(2, &id(1));
@@ -285,7 +285,7 @@ fn the_epoch_of_a_shard_rises_with_its_primary() {
     let now = epochs(&store);
     assert_eq!((now[1], store.map().epoch), (epoch + 1, epoch + 1));
     assert_eq!((now[0], now[3]), (before[0], before[3]), "other shards are not concerned");
-    // One that is no primary any more comes too late.
+    // A former primary comes too late.
     let keys = keys();
     store.promote(1, &id(1));
     let change = Operator { map: &late, keys: &keys, me: &me(2) }.take_lead();
@@ -301,12 +301,12 @@ fn a_replica_that_leaves_takes_no_slots_with_it() {
     store.start(2);
     run(&mut store, 2, |operator| operator.meet(&id(0), "h")).expect("both are known");
     run(&mut store, 2, |operator| operator.replicate(&id(0), true)).expect("it is empty");
-    // As CLUSTER RESET does.
+    // The steps of CLUSTER RESET.
     run(&mut store, 2, |operator| operator.flush_slots()).expect("nothing to do");
     run(&mut store, 2, |operator| operator.leave()).expect("a replica");
     let map = store.map();
     assert_eq!((map.covered().len(), map.nodes.len()), (usize::from(HASH_SLOTS), 2));
-    // A primary's are free, unless it leads no more.
+    // A primary's slots are freed, unless it no longer leads.
     let (map, keys) = (store.map(), keys());
     let change = Operator { map: &map, keys: &keys, me: &me(0) }.flush_slots().expect("it leads");
     store.promote(1, &id(0));
@@ -344,14 +344,14 @@ fn slots_are_lost_when_nobody_takes_the_primarys_place() {
     assert_eq!(lost(&store), 0, "it was told to");
     stop(&mut store, 2);
     assert_eq!(lost(&store), 8192);
-    // Both are started anew: what they had in memory is gone.
+    // Both restart: their memory is lost.
     store.promote(0, &id(0));
     both(&mut store, &[0, 2]);
     for index in [0, 2] {
         store.start_as(index, "anew", 100);
     }
     assert_eq!((lost(&store), store.map().is_complete()), (8192, false));
-    // One has files that are enough, and says so.
+    // One has sufficient files and makes an offer.
     let offer = |epoch: u64| Offer { run: "anew".into(), epoch, offset: 1, priority: 100 }.to_json();
     let key = Keys::of_shard("c", &id(0)).offer(&name(0));
     store.put(key.clone(), offer(0));
@@ -371,14 +371,14 @@ enum Request {
     Replicate(usize),
     Set(u16, SlotChange),
     Order(Vec<u16>, usize),
-    /// Hands over what is ordered first.
+    /// Hands over the first ordered move.
     Move,
     Cancel,
     RaiseEpoch,
     Bump,
-    /// A replica takes over, and says so.
+    /// A replica takes over and raises the epoch.
     TakeLead,
-    /// A shard that has lost its last slot joins the one that has it.
+    /// A shard that has lost its last slot joins the shard that took it.
     JoinTaker,
 }
 
@@ -432,7 +432,7 @@ fn work_out(operator: &Operator<'_>, request: &Request) -> Outcome {
     }
 }
 
-/// The first move that is ordered from the shard of a node, to who leads the other shard.
+/// The first move ordered from the operator's shard, to the leader of the other shard.
 fn hand_over(operator: &Operator<'_>) -> Outcome {
     let own = operator.map.node(&operator.me.node.id).map(|own| &own.known.shard);
     let Some((_, name, order)) = operator.map.orders().find(|(from, ..)| Some(*from) == own) else {
@@ -443,9 +443,9 @@ fn hand_over(operator: &Operator<'_>) -> Outcome {
 }
 
 proptest! {
-    /// Servers work out changes from maps that are late, in any order: no slot ever has two owners,
-    /// no node is in a shard without a record of it, epochs only grow, no two shards have the same
-    /// one, and a shard that has slots joins no other.
+    /// Servers compute changes from stale maps, in any order: no slot ever has two owners, no node
+    /// is in a shard without a record of it, epochs only grow, no two shards share one, and no
+    /// shard with slots joins another.
     #[test]
     fn no_slot_has_two_owners(
         requests in prop::collection::vec((0usize..4, request(), 0usize..6), 1..80),
@@ -482,7 +482,7 @@ proptest! {
                 let has_owner = now.members(id).next().is_some();
                 prop_assert!(has_owner || shard.slots.slots.is_empty(), "slots of nobody after {:?}", request);
             }
-            // Its founder leads a shard that has none yet.
+            // A founder leads its shard until the shard has a record.
             for node in now.nodes.values().filter(|node| node.known.shard == node.known.id) {
                 if now.shards[&node.known.shard].record.is_none() {
                     let index = usize::from_str_radix(&node.known.id, 16).expect("an index");
@@ -510,14 +510,14 @@ fn slots_move_at_once() {
     let without = Operator { map: &before, keys: &keys(), me: &me(0) }.move_slots(&name, &moved, &id(1));
     assert!(without.is_err(), "nobody has ordered it");
     order(&mut store, 0, 1).expect("it may");
-    assert_eq!(order(&mut store, 0, 1), Err("ERR Slot 0 is on its way already.".into()));
+    assert_eq!(order(&mut store, 0, 1), Err("ERR Slot 0 is already being moved.".into()));
     let (map, all) = (store.map(), keys());
     let change = |index: usize, to: usize| {
         Operator { map: &map, keys: &all, me: &me(index) }.move_slots(&name, &moved, &id(to))
     };
     assert!(change(1, 0).is_err() && change(0, 0).is_err() && change(0, 7).is_err());
     let wanted = change(0, 1).expect("it may");
-    // A failover on either side, or any change of the cluster, makes it void.
+    // A failover on either side, or any change to the cluster, invalidates it.
     for spoil in [
         |store: &mut Store| store.lead(0),
         |store: &mut Store| store.lead(1),
@@ -538,19 +538,19 @@ fn slots_move_at_once() {
     assert_eq!(now.orders().count(), 0, "it is done");
 }
 
-/// A detail of moves that is left out.
+/// The part of the move protocol that is left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
-    /// The target deletes what it has without raising the epoch before.
+    /// The target deletes its copy without raising the epoch first.
     DeletesAtOnce,
-    /// The source works its change out from records that it has read after it asked the target.
+    /// The source computes its change from records read after it asked the target.
     ReadsLate,
-    /// The source takes an unknown outcome for a failure.
+    /// The source treats an unknown outcome as a failure.
     TakesUnknownForFailure,
 }
 
-/// One move between two nodes, whose steps and messages come in any order that is possible. True if
-/// the slot's keys are where the slot is in the end, and were written nowhere else meanwhile.
+/// One move between two nodes, with steps and messages in any possible order. True if the keys end
+/// up with the slot and were written nowhere else in the meantime.
 fn moves_well(seed: u64, fault: Option<Fault>) -> bool {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut store = Store::default();
@@ -564,13 +564,14 @@ fn moves_well(seed: u64, fault: Option<Fault>) -> bool {
         let record = store.records.get(&key).map(|(text, _)| ShardSlots::from_json(text));
         record.is_some_and(|record| record.is_ok_and(|record| record.slots.contains(8)))
     };
-    // The target has the keys, and said so; the source waits for the outcome of what it has sent.
+    // The target has the keys and has confirmed it; the source waits for the outcome of its
+    // transaction.
     let (mut has_keys, mut is_connected, mut gives_up) = (true, true, false);
     let (mut read, mut asked, mut sent, mut on_the_way) = (None, false, false, None);
     let mut source_serves = false;
     for _ in 0..60 {
         match random.u8(0..10) {
-            // The source, in its order: reads, asks, sends.
+            // The source's steps, in its order: read, ask, send.
             0..3 if read.is_none() => {
                 let reads_first = fault != Some(Fault::ReadsLate);
                 if reads_first || asked {
@@ -587,7 +588,7 @@ fn moves_well(seed: u64, fault: Option<Fault>) -> bool {
                 sent = true;
                 on_the_way = change.ok();
             }
-            // The transaction arrives, or its answer does not.
+            // The transaction arrives; its answer may be lost.
             3..5 => {
                 if let Some(change) = on_the_way.take()
                     && !store.commit(&change)
@@ -596,7 +597,7 @@ fn moves_well(seed: u64, fault: Option<Fault>) -> bool {
                 }
             }
             5 if sent && !source_serves && random.u8(0..3) == 0 => {
-                // It has not heard: it makes sure.
+                // Without an answer, the source makes sure.
                 if fault == Some(Fault::TakesUnknownForFailure) {
                     source_serves = true;
                 } else {
@@ -616,7 +617,7 @@ fn moves_well(seed: u64, fault: Option<Fault>) -> bool {
             }
             _ => {}
         }
-        // Both serve it, or its owner has not got its keys.
+        // Violated if both serve the slot, or its owner lacks the keys.
         if is_targets(&store) && (source_serves || !has_keys) {
             return false;
         }
@@ -624,7 +625,7 @@ fn moves_well(seed: u64, fault: Option<Fault>) -> bool {
     true
 }
 
-/// Of one move.
+/// Schedules per move.
 const SCHEDULES: u64 = 400;
 
 #[test]

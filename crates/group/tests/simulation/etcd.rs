@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! etcd in miniature: one register with revisions, leases by a clock of its own.
+//! A miniature etcd: one set of records with revisions, and leases on a clock of its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use braid_group::record::{Expected, HolderChange, Versioned};
 use braid_group::{MemberId, Node, Offer, Snapshot, Transaction};
 
-/// What a server asks.
+/// A server's request.
 #[derive(Clone, Debug)]
 pub enum Request {
     Read,
-    /// With its time.
+    /// With the lease time.
     Grant(u64),
     KeepAlive(i64),
     Transact(Transaction),
@@ -19,13 +19,13 @@ pub enum Request {
     PutOffer(MemberId, Offer, i64),
 }
 
-/// What it answers.
+/// etcd's reply.
 #[derive(Clone, Debug)]
 pub enum Reply {
     Records(Arc<Snapshot>),
     Lease(i64),
     NoLease,
-    /// The revision, or nothing if the records were not as expected.
+    /// The revision; `None` if a comparison failed.
     Transacted(Option<u64>),
     Done,
 }
@@ -33,9 +33,9 @@ pub enum Reply {
 #[derive(Default)]
 pub struct Etcd {
     records: Arc<Snapshot>,
-    /// When each lease ends, and its time.
+    /// Each lease's expiry and lease time.
     leases: BTreeMap<i64, (u64, u64)>,
-    /// Leases of nodes' and offers' keys.
+    /// Leases of the node and offer keys.
     node_leases: BTreeMap<Arc<str>, i64>,
     offer_leases: BTreeMap<Arc<str>, i64>,
     next_lease: i64,
@@ -59,7 +59,7 @@ impl Etcd {
         revision
     }
 
-    /// Ends leases whose time is over.
+    /// Expires leases.
     pub fn pass(&mut self, now: u64) {
         while let Some(id) = self.leases.iter().find(|&(_, &(end, _))| end <= now).map(|(&id, _)| id) {
             self.leases.remove(&id);
@@ -77,7 +77,7 @@ impl Etcd {
         }
     }
 
-    /// After an outage all leases have their whole time before them.
+    /// Renews all leases, as etcd does after an outage.
     pub fn recover(&mut self, now: u64) {
         self.leases.values_mut().for_each(|(end, time)| *end = now + *time);
     }

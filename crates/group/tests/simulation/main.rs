@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random schedules of a group: servers that run the real state machine, an etcd in miniature, and
-//! everything that goes wrong between them. An acknowledged write is in the history of every member
-//! of the in-sync set, reads never go back, and one server serves at a time. Each detail on which
-//! that hangs is left out once, and must be missed.
+//! Random schedules of a group: servers that run the real state machine, a miniature etcd, and
+//! faults of all kinds between them. The invariants: every acknowledged write is in the history of
+//! every member of the in-sync set, reads never go back in time, and at most one server serves at a
+//! time. Each rule that these depend on is dropped once, and the simulator must find a violation.
 //!
 //! `BRAID_SCHEDULES=1000000 cargo test --release -p braid-group --test simulation -- --nocapture`
-//! runs as many; `BRAID_SEED` is the first one's seed. Planted faults are searched in as many at
-//! most.
+//! runs that many schedules. `BRAID_SEED` is the first one's seed. For a planted fault the number
+//! is an upper bound.
 
 mod etcd;
 mod server;
@@ -18,17 +18,17 @@ use std::thread;
 
 use world::{Faults, Summary, World};
 
-/// Schedules of a plain run.
+/// Schedules per run by default.
 const SCHEDULES: u64 = 4_000;
-/// Most schedules that a planted fault may take to be found.
+/// Upper bound on the schedules that it may take to find a planted fault.
 const FOUND_WITHIN: u64 = 400_000;
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Runs schedules from seed `first` on all processors until one violates; its number, counted from
-/// 1, and the sum.
+/// Runs schedules from seed `first` on all processors until one violates an invariant. Returns that
+/// schedule's number, counted from 1, with its violation, and the totals.
 fn explore(first: u64, count: u64, faults: Faults) -> (Option<(u64, String)>, Summary) {
     let (next, found) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -78,7 +78,7 @@ fn no_schedule_violates() {
         sum.acknowledged, sum.reads, sum.promotions
     );
     assert_eq!(violation, None);
-    // They do something.
+    // Make sure that the schedules exercise the group.
     assert!(sum.acknowledged as u64 > count * 5 && sum.reads as u64 > count * 5, "too little is served");
     assert!(sum.promotions * 2 > count * 3, "too few promotions");
 }
@@ -93,8 +93,8 @@ fn no_schedule_with_good_ends_violates() {
     assert!(sum.resumed as u64 > count / 4, "too few go on: {}", sum.resumed);
 }
 
-// `from`: the seed that the search begins with, just below one that finds the fault, where the
-// first one to do so is far from 1. Where the code has changed since, it goes on from there.
+// `from`: the seed at which the search starts, just below one that finds the fault, given where the
+// first such seed is far from 1. If the code has changed since, the search continues from there.
 macro_rules! faults {
     ($($name:ident: $($place:ident).+ $(, from $first:literal)? $(, where $ends:ident)?;)+) => {$(
         #[test]

@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A server in miniature: a log of numbers, the member's state machine, and what holds replies.
+//! A miniature server: a log of numbers, the member's state machine, and held replies.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use braid_group::{Duty, Ended, Follower, Local, Member, MemberId, Orders, Rules, Timing, Transaction};
 
-/// Details of the data path that can be left out, besides [`Rules`].
+/// Rules of the data path that can be dropped, in addition to [`Rules`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Path {
-    /// A reply waits for all of the set.
+    /// A reply waits for every member of the set.
     pub waits_for_all: bool,
-    /// Acknowledgements count anew under each epoch.
+    /// Acknowledgements start over under each epoch.
     pub counts_anew: bool,
-    /// A process that starts anew is another member.
+    /// A restarted process is another member.
     pub renames: bool,
-    /// The right to serve is looked at again after requests were received, and before replies.
+    /// The right to serve is checked again after requests were received, and before replies are
+    /// sent.
     pub looks_again: bool,
-    /// At level disk a member acknowledges what is on its disk.
+    /// At level `disk` a member acknowledges only what is on its disk.
     pub waits_for_disk: bool,
-    /// A read waits until what it shows is acknowledged.
+    /// A read waits until the data it reveals is acknowledged.
     pub reads_wait: bool,
     /// A member that refuses its primary acknowledges nothing.
     pub refuses: bool,
-    /// The old files stay until those of a dataset that replaces the old one are complete.
+    /// The old files stay until those of the replacing dataset are complete.
     pub keeps_old_files: bool,
-    /// What replies wait for follows the orders, not this server's settings.
+    /// The level at which replies wait follows the orders, not only this server's settings.
     pub follows_level: bool,
-    /// A member's right counts from when the probe that it answers was sent.
+    /// A member's right starts when the probe it answers was sent.
     pub counts_from_probe: bool,
-    /// A server that ends in good order does nothing more when it has saved what it has.
+    /// A server that shuts down cleanly does nothing after it has saved its data.
     pub stops_before_saving: bool,
-    /// One that is being sent the dataset anew leaves no note at its end.
+    /// A server in the middle of a full sync leaves no note when it ends.
     pub notes_whole_only: bool,
-    /// The note of a good end is removed before the next process says anything.
+    /// The note of a clean shutdown is removed before the next process communicates.
     pub removes_note: bool,
 }
 
@@ -57,20 +58,21 @@ impl Default for Path {
     }
 }
 
-/// A reply that waits.
+/// A held reply.
 #[derive(Clone, Debug)]
 pub struct Held {
     pub epoch: u64,
-    /// The log's length that it waits for.
+    /// The log length it waits for.
     pub len: usize,
-    /// The number that was written, or read.
+    /// The number written or read.
     pub number: u64,
     pub is_write: bool,
-    /// Acknowledged or read before the request was sent: a read must not show less.
+    /// The highest number acknowledged or read before the request was sent: a read must not return
+    /// less.
     pub floor: u64,
 }
 
-/// What a member has said under the present epoch.
+/// A member's acknowledgements under the present epoch.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Heard {
     pub probed: u64,
@@ -82,7 +84,7 @@ pub struct Heard {
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     pub begin: u64,
-    /// Units per tick; 1000 is right.
+    /// Units per tick; 1000 is exact.
     pub rate: u64,
 }
 
@@ -99,51 +101,51 @@ pub struct Server {
     pub timing: Timing,
     pub paused_until: u64,
     pub log: Arc<Vec<u64>>,
-    /// Its settings have replies wait for the disk.
+    /// Its settings make replies wait for the disk.
     pub at_disk: bool,
-    /// What its files have.
+    /// The contents of its files.
     pub files: Arc<Vec<u64>>,
-    /// How much of the log is known to be in them: nothing of a log that has replaced another.
+    /// The length of the log known to be in the files; 0 for a log that has replaced another.
     pub synced: usize,
     pub followers: BTreeMap<MemberId, Heard>,
     pub followers_epoch: u64,
     pub orders: Orders,
-    /// The clock at the last step, for those who do not look again.
+    /// The clock at the last step, used if `looks_again` is off.
     pub looked: u64,
     pub acknowledged: u64,
     pub refuses: bool,
     pub former: Option<Arc<str>>,
     pub kept: Option<Arc<str>>,
-    /// The former process's good end, if its note was found.
+    /// The former process's clean shutdown, if its note was found.
     pub ended: Option<Ended>,
-    /// The note of a good end that is on the disk, and what was saved with it.
+    /// The note of a clean shutdown on disk, and the log saved with it.
     pub note: Option<(Ended, Arc<Vec<u64>>)>,
-    /// When the process is over that has saved what it has, and what it leaves.
+    /// When the process that is shutting down ends, and what it leaves.
     pub ends: Option<(u64, Legacy)>,
     pub has_data: bool,
     pub hears_primary: bool,
-    /// It is sent the dataset anew until then, and has nothing meanwhile.
+    /// A full sync lasts until then; meanwhile it has no data.
     pub loads_until: u64,
     pub lease: Option<i64>,
     pub held: VecDeque<Held>,
-    /// Requests to etcd without an answer: a number, and when they are given up.
+    /// Unanswered requests to etcd by number: the request, when it was sent, and when to give up.
     pub asked: BTreeMap<u64, (Asked, u64, u64)>,
-    /// Position of the last message of a stream: epoch and time of sending.
+    /// Position of the last stream message: its epoch and time of sending.
     pub last_stream: (u64, u64),
     pub registered: bool,
     pub offered: Option<u64>,
 }
 
-/// What a process leaves that ends in good order.
+/// What a process leaves behind on a clean shutdown.
 #[derive(Clone, Debug)]
 pub struct Legacy {
     pub log: Arc<Vec<u64>>,
-    /// Whose files these are, if it is known.
+    /// The run that the files belong to, if known.
     pub former: Option<Arc<str>>,
     pub note: Option<Ended>,
 }
 
-/// What a request to etcd was for.
+/// The kind of a request to etcd.
 #[derive(Clone, Debug)]
 pub enum Asked {
     Read,
@@ -193,7 +195,7 @@ impl Server {
         self.member.id()
     }
 
-    /// The epoch that it leads.
+    /// The epoch it leads.
     pub fn leads(&self) -> Option<u64> {
         match self.orders.duty {
             Duty::Lead { epoch } => Some(epoch),
@@ -211,7 +213,7 @@ impl Server {
         self.at_disk || self.orders.at_disk && path.follows_level
     }
 
-    /// Whether replies up to this length of the log may go out.
+    /// True if replies up to this log length may be sent.
     pub fn is_acknowledged(&self, len: usize, path: &Path) -> bool {
         let at_disk = self.waits_for_disk(path);
         let has = |id: &MemberId| {
@@ -256,7 +258,7 @@ impl Server {
         }
     }
 
-    /// Goes by new orders.
+    /// Applies new orders.
     pub fn apply(&mut self, orders: Orders, tick: u64, path: &Path) {
         self.looked = self.clock.at(tick);
         self.refuses = orders.duty == Duty::Refuse;
@@ -278,7 +280,7 @@ impl Server {
         self.orders = orders;
     }
 
-    /// What it leaves if it ends now, in good order.
+    /// What it would leave behind if it shut down cleanly now.
     pub fn legacy(&self, tick: u64, path: &Path) -> Legacy {
         let is_whole = self.loads_until <= tick && !self.awaits_data() || !path.notes_whole_only;
         let (former, note) = match self.member.name() {
@@ -286,15 +288,15 @@ impl Server {
                 let epoch = self.member.shard().map_or(0, |shard| shard.epoch);
                 (Some(name.run.clone()), Some(Ended { run: name.run.clone(), epoch }))
             }
-            // It has said nothing: the one before still counts.
+            // It has not communicated, so the process before it still counts.
             None => (self.former.clone().or(self.kept.clone()), self.ended.clone()),
         };
-        // Of a dataset that is not whole nothing is saved.
+        // An incomplete dataset is not saved.
         let log = Arc::clone(if is_whole { &self.log } else { &self.files });
         Legacy { log, former, note: note.filter(|_| is_whole) }
     }
 
-    /// Reads the note of the former process's good end, before anything else is done.
+    /// Reads the note of the former process's clean shutdown, before doing anything else.
     pub fn take_note(&mut self, path: &Path) {
         let note = if path.removes_note { self.note.take() } else { self.note.clone() };
         if let Some((ended, _)) = note {
@@ -302,7 +304,7 @@ impl Server {
         }
     }
 
-    /// Everything is on disk from now on.
+    /// Writes everything to disk.
     pub fn sync(&mut self) {
         if !self.awaits_data() {
             self.synced = self.log.len();
@@ -310,7 +312,7 @@ impl Server {
         }
     }
 
-    /// It has been cut off from its own history and has not got the other one yet.
+    /// It has discarded its own history and has not received the new one yet.
     pub fn awaits_data(&self) -> bool {
         self.log.is_empty() && self.loads_until > 0
     }

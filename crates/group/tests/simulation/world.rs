@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One random schedule: servers, etcd, clients and everything that goes wrong between them.
+//! One random schedule: servers, etcd, clients, and faults of all kinds between them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use crate::etcd::{Etcd, Reply, Request};
 use crate::server::{Asked, Clock, Held, Legacy, Path, Server};
 
 const SERVERS: usize = 3;
-/// Ticks of a schedule, of the lease, and of a client of etcd that gives up.
+/// Durations in ticks: a schedule, the lease time, and the timeout of a request to etcd.
 const TICKS: u64 = 700;
 const LEASE: u64 = 60;
 const GIVES_UP: u64 = 9;
 /// Units of a clock per tick.
 const UNITS: u64 = 1000;
-/// Clocks drift by so much, in thousandths.
+/// Clock drift in thousandths.
 const DRIFT: u64 = 24;
 
-/// What a schedule leaves out.
+/// The rules that a schedule drops.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Faults {
     pub rules: Rules,
     pub path: Path,
-    /// Servers end in good order, too.
+    /// Servers also shut down cleanly.
     pub has_good_ends: bool,
 }
 
 enum Message {
-    /// Of a stream: everything the primary has. In order per primary and epoch.
+    /// The replication stream: the primary's whole log. Ordered per primary and epoch.
     Stream {
         from: MemberId,
         epoch: u64,
@@ -62,18 +62,18 @@ struct Envelope {
     message: Message,
 }
 
-/// What came of a schedule.
+/// The outcome of a schedule.
 #[derive(Default)]
 pub struct Summary {
     pub violation: Option<String>,
     pub acknowledged: usize,
     pub reads: usize,
     pub promotions: u64,
-    /// Processes that went on as one that had ended in good order.
+    /// Processes that resumed as one that had shut down cleanly.
     pub resumed: usize,
 }
 
-/// Levels at which servers have replies wait (`sync-level`).
+/// The servers' levels of synchronous writes (`sync-level`).
 #[derive(Clone, Copy, Debug)]
 enum Levels {
     Memory,
@@ -94,7 +94,7 @@ impl Levels {
 pub struct World {
     random: Rng,
     faults: Faults,
-    /// Which levels there are: all servers at one, or some at each.
+    /// Whether all servers have the same level, or each its own.
     levels: Levels,
     etcd: Etcd,
     etcd_clock: Clock,
@@ -102,8 +102,7 @@ pub struct World {
     servers: Vec<Server>,
     links: [[bool; SERVERS]; SERVERS],
     etcd_links: [bool; SERVERS],
-    /// Messages to etcd are slow at times: a transaction may be executed long after it was given
-    /// up.
+    /// Messages to etcd are slow at times: a transaction may execute long after its sender gave up.
     slow: bool,
     mail: Vec<Envelope>,
     numbers: u64,
@@ -121,14 +120,15 @@ pub struct World {
 impl World {
     pub fn new(seed: u64, faults: Faults) -> World {
         let mut random = Rng::with_seed(seed);
-        // Without a margin they all drift as far as they can, or that would rarely be found.
+        // Without the margin, clocks drift as far as they can; otherwise the fault would rarely be
+        // found.
         let drifts = !faults.rules.allows_for_drift;
         let mut clock = || {
             let rate = if drifts { random.u64(0..=1) * 2 } else { random.u64(0..=2) };
             Clock { begin: random.u64(0..50_000), rate: UNITS - DRIFT + rate * DRIFT }
         };
         let clocks: Vec<Clock> = (0..=SERVERS).map(|_| clock()).collect();
-        // One server may have another lease time in its settings.
+        // One server may have a different lease time in its settings.
         let lease = |index: usize, other: u64| {
             Timing::new(LEASE * UNITS * if index == 0 { 4 + other } else { 4 } / 4)
         };
@@ -136,7 +136,7 @@ impl World {
         let server = |index| Server::new(index, 0, clocks[index], 0, lease(index, other), faults.rules);
         let mut servers: Vec<Server> = (0..SERVERS).map(server).collect();
         let etcd_clock = clocks[SERVERS];
-        // What matters only where levels change would rarely be found either.
+        // Faults that matter only when levels change would rarely be found otherwise.
         let changes =
             !(faults.rules.clears_disk_anew && faults.rules.waits_for_all_disks && faults.path.follows_level);
         let levels = match random.u8(0..4) {
@@ -198,7 +198,7 @@ impl World {
         }
     }
 
-    /// Prints what changed in a tick.
+    /// Prints the state if it changed in this tick.
     fn trace(&mut self) {
         let records = self.etcd.records();
         let mut line = format!("{:?} etcd {:?} {:?}", self.levels, records.shard, records.holder);
@@ -227,7 +227,7 @@ impl World {
     }
 
     fn disturb(&mut self) {
-        // A quiet begin, so that the group is founded.
+        // A quiet start, so that the group is founded.
         if self.tick < 100 || !self.chance(6) {
             return;
         }
@@ -259,7 +259,7 @@ impl World {
         }
     }
 
-    /// A server dies and starts anew.
+    /// Crashes and restarts a server.
     fn crash(&mut self, index: usize) {
         let server = &self.servers[index];
         let timing = server.timing;
@@ -267,8 +267,8 @@ impl World {
         let members = record.map(|shard| &shard.in_sync);
         let is_on_disk = record.is_some_and(|shard| shard.is_on_disk);
         let is_member = members.is_some_and(|members| members.contains(server.id()));
-        // What was acknowledged by it alone is lost with its memory: that is so by definition. It
-        // may end in good order, though.
+        // Data acknowledged by this server alone would be lost with its memory, by definition. To
+        // avoid that, it keeps its log here; it may shut down cleanly, though.
         let may_be_alone = server.leads().is_some() && server.orders.required.is_empty()
             || is_member && members.is_some_and(|members| members.len() == 1);
         let was = server.id().run.clone();
@@ -282,7 +282,7 @@ impl World {
         new.at_disk = at_disk;
         let note = server.note.clone();
         if let Some((ended, saved)) = note {
-            // Of the process before, which the one that dies now has not removed yet.
+            // Left by the process before; the one that dies now has not removed it yet.
             new.log = saved.clone();
             (new.former, new.kept) = (Some(ended.run.clone()), Some(ended.run.clone()));
             new.note = Some((ended, saved));
@@ -292,7 +292,7 @@ impl World {
             new.former = former;
             new.has_data = true;
         } else if self.chance(70) {
-            // What was not synced may be on the disk, too.
+            // Unsynced data may have reached the disk, too.
             let all = synced > 0 && synced <= log.len() && self.random.bool();
             new.log = if all { log } else { files };
             new.former = former.clone().filter(|_| may_be_alone);
@@ -303,7 +303,7 @@ impl World {
         self.servers[index] = new;
     }
 
-    /// One server ends in good order, or all of them at about the same time.
+    /// Shuts down one server cleanly, or all of them at about the same time.
     fn end_in_good_order(&mut self, one: usize) {
         let all = self.chance(40);
         for index in (0..SERVERS).filter(|&index| all || index == one) {
@@ -321,7 +321,7 @@ impl World {
         }
     }
 
-    /// Processes that have saved what they have are over, and others start.
+    /// Ends processes that have saved their data, and starts their successors.
     fn end_processes(&mut self) {
         for index in 0..SERVERS {
             let server = &mut self.servers[index];
@@ -365,7 +365,7 @@ impl World {
 
     fn deliver(&mut self) {
         let tick = self.tick;
-        // Answers may arrive at once.
+        // Answers may arrive in the same tick.
         while let Some(due) = self.mail.iter().position(|envelope| envelope.due <= tick) {
             let Envelope { to, message, .. } = self.mail.remove(due);
             match message {
@@ -435,7 +435,7 @@ impl World {
         }
         let is_same = server.log.len() <= log.len() && log[..server.log.len()] == server.log[..];
         if !is_same {
-            // It has a tail of its own, and is sent everything anew.
+            // It has a divergent tail: it needs a full sync.
             (server.log, server.synced) = (Arc::default(), 0);
             if !self.faults.path.keeps_old_files {
                 server.files = Arc::default();
@@ -475,7 +475,7 @@ impl World {
     fn answered(&mut self, index: usize, number: u64, reply: Reply) {
         let server = &mut self.servers[index];
         let now = server.clock.at(self.tick);
-        // Given up, or asked by a former process.
+        // Timed out, or sent by a former process.
         let Some((asked, sent, _)) = server.asked.remove(&number) else { return };
         match (asked, reply) {
             (Asked::Read, Reply::Records(records)) => server.member.observe(records, now),
@@ -543,7 +543,7 @@ impl World {
         }
     }
 
-    /// Lease, records, own key.
+    /// Keeps the lease alive, reads the records, registers the node.
     fn tend(&mut self, index: usize) {
         let server = &self.servers[index];
         let has = |test: fn(&Asked) -> bool| server.asked.values().any(|(asked, ..)| test(asked));
@@ -580,7 +580,7 @@ impl World {
         }
     }
 
-    /// Requests of clients: one writes, one reads.
+    /// Client requests: one write, one read.
     fn clients(&mut self, index: usize, epoch: u64) {
         for is_write in [true, false] {
             if !self.chance(30) {
@@ -591,7 +591,7 @@ impl World {
             if !may {
                 continue;
             }
-            // The process may be stopped between the look and the execution, or before the reply.
+            // The process may be paused between the check and the execution, or before the reply.
             let stops = self.chance(4).then(|| self.tick + self.random.u64(10..70));
             let number = if is_write {
                 self.written += 1;
@@ -612,7 +612,7 @@ impl World {
         }
     }
 
-    /// Sends the replies that may go.
+    /// Sends the replies that are ready.
     fn release(&mut self) -> Option<String> {
         let path = self.faults.path;
         for index in 0..SERVERS {
@@ -641,7 +641,7 @@ impl World {
         None
     }
 
-    /// What must hold at any time.
+    /// Checks the invariants.
     fn check(&mut self) -> Option<String> {
         let serving: Vec<&Server> = self
             .servers
@@ -655,8 +655,8 @@ impl World {
             return Some(format!("{} and {} both serve", one.id(), other.id()));
         }
         let shard = &self.etcd.records().shard.as_ref()?.value;
-        // Of a member that is not up its files count; one that is sent everything anew is not
-        // promoted meanwhile.
+        // For a member that is down, its files count. A member in a full sync is not promoted in
+        // the meantime, so it is not checked.
         let is_whole = |server: &&Server| server.loads_until <= self.tick && !server.awaits_data();
         for server in
             self.servers.iter().filter(|server| shard.in_sync.contains(server.id())).filter(is_whole)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A cluster of 1,000 shards of two nodes: how long until all nodes know a change, what etcd sends
-//! for it, and how much memory a map takes. Nodes follow the events of watches; some watches break,
-//! and their nodes read all records again.
+//! A cluster of 1,000 shards with two nodes each: the time until all nodes know a change, the bytes
+//! etcd sends for it, and the memory of a map. Nodes follow watch events; some watches break, and
+//! their nodes read all records again.
 //!
 //!   cargo test --release -p braid-group --test thousand_shards -- --nocapture
 //!
-//! The network and etcd are a model (its constants are below); reading records is real.
+//! The network and etcd are modelled (constants below); reading records is real.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,23 +17,24 @@ use braid_group::{Holder, MemberId, Node, Shard};
 
 const SHARDS: usize = 1000;
 const NODES: usize = 2 * SHARDS;
-/// Microseconds that etcd needs to commit a transaction: a write to three disks.
+/// Range of etcd's commit time in microseconds: a write to three disks.
 const COMMIT: (u64, u64) = (2_000, 10_000);
-/// Microseconds from etcd to a node.
+/// Range of the latency from etcd to a node in microseconds.
 const WAY: (u64, u64) = (100, 1_000);
-/// Microseconds that etcd works for each watcher it tells, and bytes that it sends per microsecond
-/// (a gigabit per second).
+/// etcd's work per notified watcher in microseconds, and its bandwidth in bytes per microsecond (1
+/// Gbit/s).
 const PER_WATCHER: u64 = 20;
 const BYTES_PER_MICROSECOND: u64 = 125;
-/// What the JSON around a record takes, beside the base64 of key and value.
+/// Bytes of JSON around a record, in addition to the base64 of its key and value.
 const AROUND: usize = 250;
-/// One watch in so many breaks with a change; its node begins anew after that time.
+/// One watch in `BREAKS` breaks at a change; its node starts over after `ANEW` to twice as many
+/// microseconds.
 const BREAKS: usize = 100;
 const ANEW: u64 = 250_000;
 
 type Records = BTreeMap<String, (String, u64)>;
 
-/// 40 hex digits.
+/// An ID of 40 hex digits.
 fn id(number: usize) -> String {
     format!("{number:040x}")
 }
@@ -117,7 +118,8 @@ fn bytes_of<'a>(records: impl Iterator<Item = (&'a String, &'a (String, u64))>) 
     records.map(|(key, (value, _))| ((key.len() + value.len()) * 4 / 3 + AROUND) as u64).sum()
 }
 
-/// A slot of the first shard goes to the last one: two records and the epoch.
+/// Moves a slot from the first shard to the last: two records and the epoch. Returns the written
+/// records.
 fn change(records: &mut Records, slot: u16, revision: u64) -> Records {
     let (mut from, mut to) = (slots_of(0), slots_of(SHARDS - 1));
     from.slots = from.slots.iter().filter(|&known| known != slot).collect();
@@ -137,8 +139,8 @@ fn resident_bytes() -> u64 {
     text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
-/// Microseconds until the last of the nodes whose watch stands, and of all, knows a change; and the
-/// bytes that etcd has sent.
+/// Microseconds until a change is known to all nodes whose watch is intact, and to all nodes; and
+/// the bytes sent by etcd.
 fn spread(random: &mut fastrand::Rng, told: u64, all: u64, work: u64) -> (u64, u64, u64) {
     let commit = random.u64(COMMIT.0..COMMIT.1);
     let (mut line_free, mut bytes) = (commit, 0);
@@ -146,7 +148,7 @@ fn spread(random: &mut fastrand::Rng, told: u64, all: u64, work: u64) -> (u64, u
     for node in 0..NODES {
         let breaks = random.usize(0..BREAKS) == 0;
         let size = if breaks { all } else { told };
-        // Those that begin anew come later, each at its time: the line has become free by then.
+        // Nodes that start over come later, at different times, when the link is free again.
         let begins = if breaks { commit + ANEW + random.u64(0..ANEW) } else { line_free };
         let sent = begins + PER_WATCHER + size / BYTES_PER_MICROSECOND;
         if !breaks {
@@ -175,7 +177,8 @@ fn all_nodes_know_a_change_soon() {
     assert!(maps.iter().all(Map::is_complete));
     drop(maps);
 
-    // A node that follows events, one that reads all at some changes, and etcd itself agree.
+    // A node that follows events, one that rereads everything at some changes, and etcd itself
+    // agree.
     let (mut mirror, mut told) = (etcd.clone(), 0);
     for revision in 2..12 {
         let slot = random.u16(1..16);
@@ -197,7 +200,7 @@ fn all_nodes_know_a_change_soon() {
     let runs: Vec<_> = (0..100).map(|_| spread(&mut random, told, all, work)).collect();
     let worst = |of: fn(&(u64, u64, u64)) -> u64| runs.iter().map(of).max().unwrap_or(0);
     let (watched, last, bytes) = (worst(|run| run.0), worst(|run| run.1), worst(|run| run.2));
-    // What it was when each node read everything at each change.
+    // The cost if each node reread everything at each change.
     let reading = NODES as u64 * all;
     println!(
         "{} records of {} kB; a map takes {} kB, reading one {work} us",

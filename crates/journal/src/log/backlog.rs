@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The log's part for replicas: the backlog, from which a replica continues after a disconnection,
-//! and asides, which are for replicas only.
+//! The log's support for replicas: the backlog, from which a replica continues after a
+//! disconnection, and asides, which only replicas see.
 //!
 //! The backlog is not a copy: it consists of the log's own chunks, kept until they are far enough
 //! behind the end. A reader may start at any offset in it.
 //!
-//! An aside is a request that changes nothing (a PING that shows a replica that the link is alive,
-//! a request for its offset). It counts in the offsets, so that all replicas agree on them; readers
-//! that write files skip it.
+//! An aside is a request that changes nothing (a PING that shows a replica that the link is
+//! alive, a request for its offset). It counts in the offsets, so that all replicas agree on
+//! them; readers that write files skip it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use braid_resp::request;
 
 use super::{Chunks, Journal, Reader, Writer};
 
-/// Bytes kept behind the end.
+/// The last bytes of the log, kept for replicas.
 pub(super) struct Backlog {
     /// No data before this offset is kept.
     start: u64,
@@ -33,8 +33,8 @@ impl Backlog {
 }
 
 impl Chunks {
-    /// The first offset at which a new reader may begin: the start of the backlog, or earlier data
-    /// that is kept for readers of the same kind that are behind.
+    /// The first offset at which a new reader may begin: the start of the backlog, or earlier
+    /// data kept for slower readers of the same kind.
     fn first_kept(&self, end: u64) -> Option<u64> {
         let backlog = self.backlog.as_ref()?;
         let readers = self.readers.iter().filter(|reader| !reader.skips_asides);
@@ -49,13 +49,14 @@ impl Chunks {
 pub(super) struct Asides(VecDeque<Range<u64>>);
 
 impl Asides {
-    /// The aside at an offset, or the next one behind it.
+    /// The aside at an offset, or the next one after it.
     pub(super) fn next(&self, at: u64) -> Option<Range<u64>> {
         let index = self.0.partition_point(|aside| aside.end <= at);
         self.0.get(index).cloned()
     }
 
-    /// Drops the asides that end before an offset, which no replica needs any more.
+    /// Drops the asides that end before an offset, which all readers that skip asides have
+    /// passed.
     pub(super) fn forget_before(&mut self, offset: u64) {
         while self.0.front().is_some_and(|aside| aside.end <= offset) {
             self.0.pop_front();
@@ -63,13 +64,13 @@ impl Asides {
     }
 
     fn add(&mut self, aside: Range<u64>) {
-        // Threads that append at the same time may arrive here in another order.
+        // Threads that append concurrently may arrive here in a different order.
         let index = self.0.partition_point(|other| other.start < aside.start);
         self.0.insert(index, aside);
     }
 }
 
-/// The range of a backlog.
+/// The present range of a backlog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept {
     /// The offset of its first byte.
@@ -79,13 +80,13 @@ pub struct Kept {
 }
 
 impl Journal {
-    /// Begins to keep up to `size` bytes behind the log's end. No thread may append meanwhile (the
-    /// world is stopped).
+    /// Starts to keep the last `size` bytes of the log. No thread may append meanwhile (the world
+    /// is stopped).
     pub fn begin_backlog(&self, size: u64) {
         lock(&self.chunks).backlog = Some(Backlog { start: self.end(), size });
     }
 
-    /// From now on keeps only data that readers need.
+    /// From now on, keeps only data that readers need.
     pub fn end_backlog(&self) {
         lock(&self.chunks).backlog = None;
         self.trim();
@@ -96,7 +97,7 @@ impl Journal {
         let mut chunks = lock(&self.chunks);
         let end = self.end();
         if let Some(backlog) = &mut chunks.backlog {
-            // Bytes dropped before do not come back.
+            // Dropped bytes do not come back.
             *backlog = Backlog { start: backlog.first(end), size };
         }
         self.trim_chunks(&mut chunks);
@@ -110,8 +111,8 @@ impl Journal {
         Some(Kept { first, len: end - first })
     }
 
-    /// A reader from an offset on, which must be the end or in the backlog; `None` if it is
-    /// neither.
+    /// A reader that starts at an offset, which must be in the backlog or the log's end;
+    /// otherwise `None`.
     pub fn reader_from(&self, offset: u64) -> Option<Reader> {
         let mut chunks = lock(&self.chunks);
         let end = self.end();
@@ -119,8 +120,8 @@ impl Journal {
         is_kept.then(|| self.add_reader(&mut chunks, offset, false))
     }
 
-    /// Appends a request that only readers from [`Journal::reader_from`] see. The thread is inside
-    /// the gate.
+    /// Appends a request that only readers from [`Journal::reader_from`] see. The thread is
+    /// inside the gate.
     ///
     /// Returns the offsets of its start and end.
     pub fn append_aside(&self, slot: usize, writer: &mut Writer, args: &[&[u8]]) -> std::ops::Range<u64> {
@@ -129,16 +130,16 @@ impl Journal {
         self.append_asides(slot, writer, None, &bytes)
     }
 
-    /// As [`Journal::append_aside`], for a client's request, which is journalled in the client's
-    /// database, as in Redis. If that must be selected first, all readers see the SELECT.
+    /// [`Journal::append_aside`] for a client's request, which is journalled in the client's
+    /// database, as in Redis. If the database must be selected first, all readers see the SELECT.
     pub fn append_aside_in(&self, slot: usize, writer: &mut Writer, db: u32, args: &[&[u8]]) {
         let mut bytes = Vec::new();
         request::push(&mut bytes, args);
         self.append_asides(slot, writer, Some(db), &bytes);
     }
 
-    /// Appends data received from a primary, unchanged. `is_aside`: files skip it. The caller adds
-    /// a SELECT if one is missing. The world is stopped.
+    /// Appends data received from a primary, unchanged. `is_aside`: readers that write files skip
+    /// it. The caller adds a SELECT if one is missing. The world is stopped.
     pub fn append_received(&self, slot: usize, writer: &mut Writer, bytes: &[u8], is_aside: bool) {
         if is_aside {
             self.append_asides(slot, writer, None, bytes);
@@ -151,8 +152,8 @@ impl Journal {
         writer.news = true;
     }
 
-    /// As [`Journal::append_aside_in`], with encoded requests. `db`: `None` if the database does
-    /// not matter.
+    /// [`Journal::append_aside_in`] for encoded requests. `db`: `None` if the database does not
+    /// matter.
     #[cold]
     pub(super) fn append_asides(
         &self,
@@ -166,8 +167,8 @@ impl Journal {
         {
             let mut chunks = lock(&self.chunks);
             if chunks.readers.iter().any(|reader| reader.skips_asides) {
-                // Before the range is complete, so that no reader passes the aside without knowing
-                // it.
+                // Before the range is complete, so that no reader passes the aside without
+                // knowing of it.
                 chunks.asides.add(from..range.end);
             }
         }
@@ -180,7 +181,7 @@ impl Journal {
 }
 
 impl Reader {
-    /// Another reader at the same place.
+    /// Another reader at the same position.
     pub fn again(&self, journal: &Journal) -> Reader {
         let mut chunks = lock(&journal.chunks);
         journal.add_reader(&mut chunks, self.position(), self.position.skips_asides)

@@ -103,7 +103,7 @@ fn a_reader_may_take_less_than_it_is_shown() {
     assert_eq!(text(&seen), "*2 $6 SELECT $1 0 *1 $6 ABCDEF ");
 }
 
-/// Threads append while one reads: every unit arrives once and whole, each thread's in order.
+/// Threads append while one reads: every unit arrives once and whole, in each thread's order.
 #[test]
 fn many_threads_append_and_one_reads() {
     const THREADS: usize = 4;
@@ -156,7 +156,7 @@ fn many_threads_append_and_one_reads() {
     assert_eq!(next, [UNITS; THREADS]);
 }
 
-/// Appends small units to a log, identified by numbers.
+/// Appends small numbered units to a log.
 fn append_numbers(journal: &Journal, writer: &mut Writer, numbers: std::ops::Range<u32>) {
     let filling = [b'.'; if cfg!(miri) { 40 } else { 1000 }];
     for number in numbers {
@@ -165,7 +165,7 @@ fn append_numbers(journal: &Journal, writer: &mut Writer, numbers: std::ops::Ran
     }
 }
 
-/// A reader that writes a file and one that feeds a replica, from the log's end on.
+/// A reader that writes a file and one that feeds a replica, both starting at the log's end.
 fn file_and_replica(journal: &Journal) -> (Reader, Reader) {
     let file = journal.reader();
     journal.begin_backlog(1 << 20);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Eviction policies (`maxmemory-policy`).
 
-/// Which keys may be evicted, and in which order (`maxmemory-policy`).
+/// Selects the keys that may be evicted, and their order (`maxmemory-policy`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Policy {
@@ -36,7 +36,7 @@ impl Policy {
         matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
     }
 
-    /// True if eviction goes by recency.
+    /// True if eviction is by recency.
     pub fn is_lru(self) -> bool {
         matches!(self, Policy::AllKeysLru | Policy::VolatileLru)
     }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The pool of candidates for eviction: the best of all keys that a thread has sampled, kept from
-//! one eviction to the next.
+//! The pool of eviction candidates: the best of all keys that a thread has sampled, kept from one
+//! eviction to the next.
 //!
-//! Each thread has its own pool, so no lock is needed. Candidates are notes about keys: the keys
-//! may have been used, changed or removed since, by any thread. Before a key is evicted it is
-//! looked up and compared with its [`Candidate::stamp`] under its lock.
+//! Each thread has its own pool, so no lock is needed. Candidates are only hints: any thread may
+//! have used, changed or removed the keys since. Before a key is evicted it is looked up under its
+//! lock and compared with its [`Candidate::stamp`].
 
 use super::Policy;
 
 /// Capacity of the pool.
 pub(super) const SIZE: usize = 16;
 
-/// A key that may be evicted, as it was when sampled.
+/// A candidate for eviction, as it was when sampled.
 pub(super) struct Candidate {
     /// The largest score is evicted first.
     score: u64,
@@ -21,7 +21,7 @@ pub(super) struct Candidate {
     pub(super) key: Vec<u8>,
 }
 
-/// Candidates in ascending order of their scores.
+/// Candidates in ascending order of score.
 #[derive(Default)]
 pub struct Pool {
     /// The policy by which the scores were computed.
@@ -30,7 +30,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Drops candidates of another policy: their scores are not comparable.
+    /// Drops candidates of another policy, whose scores are not comparable.
     pub(super) fn prepare(&mut self, policy: Policy) {
         if self.policy != Some(policy) {
             *self = Pool { policy: Some(policy), candidates: Vec::with_capacity(SIZE) };
@@ -45,14 +45,15 @@ impl Pool {
         self.candidates.len() >= SIZE
     }
 
-    /// Adds a key if there is room or a candidate with a lower score, which it replaces.
+    /// Adds a key if the pool has room or a candidate with a lower score, which the key then
+    /// replaces.
     pub(super) fn offer(&mut self, score: u64, stamp: u64, db: u32, key: &[u8]) {
         let is_full = self.is_full();
         if is_full && self.candidates.first().is_some_and(|worst| score <= worst.score) {
             return;
         }
         let mut at = self.candidates.partition_point(|candidate| candidate.score < score);
-        // Sampled before: the score is the same unless the key was used since.
+        // Already sampled: the score is the same unless the key was used since.
         let same = self.candidates[at..].iter().take_while(|candidate| candidate.score == score);
         if same.into_iter().any(|candidate| candidate.db == db && candidate.key == key) {
             return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A table's side of the index of collections whose members expire (`member_expiry_index.rs`): it
-//! is allocated for the first such collection and freed with the last.
+//! A table's side of the index of collections whose members expire (`member_expiry_index.rs`):
+//! allocated for the first such collection and freed with the last.
 //!
 //! HOT PATH: in a table without such collections a removal costs one load and one test.
 
@@ -10,7 +10,7 @@ use super::Table;
 use crate::member_expiry_index::MemberExpiryIndex;
 
 impl Table {
-    /// A time before which no member of a collection expires, if any does.
+    /// A time before which no member of a collection expires; `None` if none has an expiry.
     #[inline]
     pub fn next_member_expiry(&self) -> Option<i64> {
         match self.next_member_expiry.load(Relaxed) {
@@ -19,13 +19,13 @@ impl Table {
         }
     }
 
-    /// Collections that have, or lately had, members with an expiry.
+    /// Number of collections whose members have, or recently had, an expiry.
     ///
     /// # Safety
     /// The caller holds the shard.
     pub unsafe fn expiring_collections(&self) -> usize {
-        // SAFETY: the pointer is null or a leaked box of this table's, changed only under the
-        // exclusive lock.
+        // SAFETY: the pointer is null or this table's leaked box, changed only under the exclusive
+        // lock.
         unsafe { self.members.load(Relaxed).as_ref() }.map_or(0, MemberExpiryIndex::len)
     }
 
@@ -53,7 +53,7 @@ impl Table {
         }
     }
 
-    /// Removes and returns a key (its hash) of whose collection a member may be due.
+    /// Removes and returns the hash of a key whose collection may have due members.
     ///
     /// # Safety
     /// The caller holds the shard exclusively.
@@ -68,11 +68,11 @@ impl Table {
     #[cold]
     unsafe fn with_members<R>(&self, work: impl FnOnce(&mut MemberExpiryIndex) -> R) -> Option<R> {
         let members = self.members.load(Relaxed);
-        // SAFETY: null or a leaked box of this table's; exclusive by the caller.
+        // SAFETY: null or this table's leaked box; exclusive by the caller.
         let due = unsafe { members.as_mut() }?;
         let result = work(due);
         let next = due.next();
-        // 0 means none, and every time up to 1 ms after the epoch is in the past alike.
+        // 0 means none; every time up to 1 ms after the epoch is equally in the past.
         self.next_member_expiry.store(next.map_or(0, |at| at.max(1)), Relaxed);
         if next.is_none() {
             self.members.store(std::ptr::null_mut(), Relaxed);

@@ -2,8 +2,8 @@
 //! Growing and shrinking a table: segments change size, split and merge; the directory doubles and
 //! halves.
 //!
-//! Every step replaces at most one segment (or two neighbours) by new ones and retires the old, so
-//! a concurrent reader never loses the memory that it reads. Apart from the directory's words, no
+//! Each step replaces at most one segment (or two neighbours) and retires the old one, so a
+//! concurrent reader never loses the memory that it reads. Apart from the directory's words, no
 //! step moves more than 4 KiB.
 
 use braid_base::prefetch::prefetch;
@@ -19,7 +19,7 @@ use super::{DEPTH_MAX, DIRECTORY, Table, below_shard};
 use crate::limbo::Limbo;
 
 impl Table {
-    /// Links `new` wherever `old` is linked (that is, for all hashes that share `old`'s prefix) and
+    /// Links `new` wherever `old` is linked (that is, for all hashes with `old`'s prefix) and
     /// retires `old`.
     fn relink(&self, old: Segment, new: Segment, prefix_hash: u64, limbo: &mut Limbo) {
         let root = self.root.load(Relaxed);
@@ -34,8 +34,8 @@ impl Table {
         retire_segment(old, limbo);
     }
 
-    /// The directory words of all hashes (below the shard's bits) that share the first `depth` bits
-    /// of `prefix_hash`.
+    /// The directory words of all hashes (below the shard's bits) that share the first `depth`
+    /// bits of `prefix_hash`.
     fn words_of<'a>(root: u64, depth: u32, prefix_hash: u64) -> &'a [AtomicU64] {
         let global = (root >> 48) as u32;
         let span = 1usize << (global - depth);
@@ -56,7 +56,7 @@ impl Table {
             let class = if segment.buckets() < BUCKETS_MAX {
                 class_for(segment.len())
             } else {
-                // Sixteen million segments in one shard: from here on segments only get larger.
+                // 16 million segments in one shard: from here on segments only get larger.
                 u16::try_from(segment.buckets() * 2).expect("fewer than 10^12 keys")
             };
             let bigger = Segment::allocate(class, depth);
@@ -80,17 +80,17 @@ impl Table {
         if root & DIRECTORY == 0 || depth == (root >> 48) as u32 {
             root = self.double_directory(root, limbo);
         }
-        // The next bit of each key's hash decides; it is not in the slot, so the keys are hashed
-        // again.
+        // The next bit of each key's hash decides; the slot does not have it, so the keys are
+        // hashed again.
         segment.for_each_slot(|_, _, word| prefetch((word & ADDRESS) as usize as *const u8));
-        // A key stands behind a short string's value, in other cache lines than the header.
+        // A short string's key is behind its value, in other cache lines than the header.
         segment.for_each_slot(|_, _, word| {
             let key = entry_of(word).key().as_ptr_range();
             prefetch(key.start);
             prefetch(key.end.wrapping_sub(1));
         });
         let bit_of = |word: u64| below_shard(rehash(entry_of(word).key()), shard_bits) >> (63 - depth) & 1;
-        // One bit for each used slot, in the order of the walk, so that no key is hashed twice.
+        // One bit per used slot, in walk order, so that no key is hashed twice.
         let mut bits = [0u64; (BUCKETS_MAX * SLOTS).div_ceil(64)];
         let (mut lens, mut at) = ([0u32; 2], 0);
         segment.for_each_slot(|_, _, word| {
@@ -120,7 +120,7 @@ impl Table {
         retire_segment(segment, limbo);
     }
 
-    /// Makes a directory, or doubles it; every segment keeps its links.
+    /// Makes a directory, or doubles it; every segment stays linked.
     fn double_directory(&self, root: u64, limbo: &mut Limbo) -> u64 {
         let old: &[AtomicU64] =
             if root & DIRECTORY == 0 { std::slice::from_ref(&self.root) } else { Table::directory(root) };
@@ -135,11 +135,11 @@ impl Table {
         new_root
     }
 
-    /// Gives memory back after removals: shrinks a segment, or merges two neighbours.
+    /// Frees memory after removals: shrinks a segment, or merges two neighbours.
     pub(super) fn shrink(&self, segment: Segment, hash: u64, shard_bits: u32, limbo: &mut Limbo) {
         let below = below_shard(hash, shard_bits);
-        // The merged segment may fit its own neighbour, too. Without further removals no later call
-        // would notice.
+        // The merged segment may also fit together with its own neighbour. Without further
+        // removals no later call would notice.
         let mut last = segment;
         while let Some(merged) = self.merge(last, below, limbo) {
             last = merged;
@@ -161,7 +161,7 @@ impl Table {
         }
     }
 
-    /// Merges two neighbours that leave enough room in one segment.
+    /// Merges two neighbours whose entries fit into one segment with enough room left.
     fn merge(&self, segment: Segment, below: u64, limbo: &mut Limbo) -> Option<Segment> {
         let (root, depth) = (self.root.load(Relaxed), segment.header().depth.load(Relaxed));
         if depth == 0 {
@@ -189,8 +189,8 @@ impl Table {
         Some(merged)
     }
 
-    /// Halves the directory while no segment needs all its bits. The search for one that does
-    /// mostly ends at the first words, so looking after every merge costs little; a directory
+    /// Halves the directory while no segment needs all its bits. The search for a segment that
+    /// does usually ends at the first words, so a check after every merge is cheap; the directory
     /// doubles again only when a segment has filled up.
     fn halve_directory(&self, limbo: &mut Limbo) {
         loop {
@@ -199,8 +199,8 @@ impl Table {
                 return;
             }
             let (old, depth) = (Table::directory(root), (root >> 48) as u32 - 1);
-            // One segment alone needs no directory: merging two to one removes it, so there are two
-            // at least.
+            // A single segment needs no directory: the merge of two into one removes it, so there
+            // are at least two.
             let shared = |pair: &[AtomicU64]| pair[0].load(Relaxed) == pair[1].load(Relaxed);
             if depth == 0 || !old.chunks_exact(2).all(shared) {
                 return;

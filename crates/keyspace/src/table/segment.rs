@@ -3,8 +3,8 @@
 //! emptying and copying it.
 //!
 //! HOT PATH: no allocation except of a segment, no lock, no logging, no system call. A segment
-//! never knows of directories or other segments: `resize.rs` links and unlinks them. The layout is
-//! drawn in `table.rs`.
+//! knows no directory and no other segment: `resize.rs` links and unlinks them. `table.rs` shows
+//! the layout.
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr::NonNull;
@@ -16,7 +16,7 @@ use braid_base::prefetch::{CACHE_LINE, prefetch};
 use crate::entry::Entry;
 use crate::limbo::Limbo;
 
-/// Slots of a bucket.
+/// Slots per bucket.
 pub(crate) const SLOTS: usize = 7;
 /// Cache lines of a segment, header included: jemalloc's size classes from 128 bytes to 4 KiB.
 pub(super) const CLASSES: [u16; 19] = [2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64];
@@ -40,12 +40,12 @@ pub(super) struct Bucket {
 pub(super) struct SegmentHeader {
     pub(super) len: AtomicU32,
     pub(super) depth: AtomicU32,
-    /// No entry of the segment expires before this time (ms); a lower bound, made exact when expiry
-    /// walks the segment.
+    /// No entry of the segment expires before this time (ms); a lower bound, made exact when
+    /// active expiry walks the segment.
     pub(super) next_expiry: AtomicI64,
 }
 
-/// Entries a segment of `buckets` buckets holds before it grows.
+/// Maximum number of entries that a segment of `buckets` buckets holds before it grows.
 pub(super) const fn limit(buckets: usize) -> usize {
     buckets * SLOTS * 7 / 8
 }
@@ -66,8 +66,8 @@ pub(super) fn home_of(position: u64, buckets: usize) -> usize {
     (position as usize * buckets) >> 16
 }
 
-/// The zero bytes of `word`, as their high bits. Exact up to the lowest one; above it there may be
-/// false ones.
+/// Marks the zero bytes of `word` in their high bits. Exact up to the lowest zero byte; above it
+/// there may be false positives.
 #[inline]
 fn zero_bytes(word: u64) -> u64 {
     const LOW: u64 = 0x0101_0101_0101_0101;
@@ -86,12 +86,12 @@ pub(super) struct SlotLocation {
 impl SlotLocation {
     #[inline]
     pub(super) fn word(self) -> u64 {
-        // SAFETY: places are made from buckets of living segments and used under the same lock.
+        // SAFETY: locations are made from buckets of live segments and used under the same lock.
         unsafe { self.bucket.as_ref() }.slots[self.slot].load(Relaxed)
     }
 }
 
-/// A segment: pointer and number of buckets in one word.
+/// A segment: its pointer and its number of buckets in one word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment(pub(super) u64);
 
@@ -128,8 +128,8 @@ impl Segment {
 
     #[inline]
     pub(super) fn header(&self) -> &SegmentHeader {
-        // SAFETY: a non-null segment's memory begins with its header and lives as long as it is
-        // linked or retired.
+        // SAFETY: a non-null segment's memory begins with its header and lives as long as the
+        // segment is linked or retired.
         unsafe { &*self.base().cast::<SegmentHeader>() }
     }
 
@@ -145,7 +145,7 @@ impl Segment {
         self.header().len.load(Relaxed) as usize
     }
 
-    /// Walks the buckets that may hold an entry of this hash; `found` is called with each slot
+    /// Walks the buckets that may hold an entry with this hash and calls `found` for each slot
     /// whose bits match.
     #[inline]
     pub(super) fn probe(self, hash: u64, mut found: impl FnMut(u64) -> bool) -> Option<(SlotLocation, u64)> {
@@ -160,8 +160,8 @@ impl Segment {
                 let slot = matches.trailing_zeros() as usize / 8;
                 let word = bucket.slots[slot].load(Acquire);
                 if word != 0 && word >> 48 == position && found(word) {
-                    // The word as compared: without the lock the slot may hold another entry by
-                    // now.
+                    // Return the word that was compared: without the lock the slot may hold
+                    // another entry by now.
                     return Some((SlotLocation { bucket: NonNull::from(bucket), slot }, word));
                 }
                 matches &= matches - 1;
@@ -174,7 +174,7 @@ impl Segment {
         None
     }
 
-    /// Puts a slot word into the first bucket with room. The segment must not be full.
+    /// Stores a slot word in the first bucket with room. The segment must not be full.
     pub(super) fn place(self, tag: u8, word: u64) {
         let buckets = self.buckets();
         let mut index = home_of(word >> 48, buckets);
@@ -195,7 +195,8 @@ impl Segment {
         }
     }
 
-    /// Empties a slot and undoes its entry's counts in the overflow bytes between home and slot.
+    /// Empties a slot and decrements its entry's counts in the overflow bytes between home and
+    /// slot.
     pub(super) fn clear(self, place: SlotLocation) {
         let buckets = self.buckets();
         let mut index = home_of(place.word() >> 48, buckets);
@@ -236,8 +237,8 @@ impl Segment {
         }
     }
 
-    /// Copies all slots into `target`, which has another size. Needs no entry, only the bits in the
-    /// slots.
+    /// Copies all slots into `target`, which has another size. Needs only the bits in the slots,
+    /// no entry.
     pub(super) fn copy_into(self, target: Segment) {
         self.for_each_slot(|_, tag, word| target.place(tag, word));
         let header = target.header();
@@ -247,12 +248,12 @@ impl Segment {
     }
 }
 
-/// The smallest class in which `len` entries leave room for more.
+/// The smallest class in which a segment of `len` entries has room for more.
 pub(super) fn class_for(len: usize) -> u16 {
     *CLASSES.iter().find(|&&class| limit(usize::from(class) - 1) > len).unwrap_or(&CLASSES[CLASSES.len() - 1])
 }
 
-/// For the oversized segments at the greatest depth: half the buckets.
+/// The class with half the buckets, for oversized segments at the greatest depth.
 pub(super) fn halved_class(buckets: usize) -> u16 {
     u16::try_from(buckets / 2 + 1).expect("half of a number of buckets")
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Tests of the table against a plain map, with a checker that walks the whole table and verifies
-//! each invariant that `table.rs` states.
+//! every invariant stated in `table.rs`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::*;
 use crate::entry::{Value, ValueRef};
 use crate::lazy_free::LazyFree;
 
-/// Hash functions of the tests: a good one, and such as an attacker who knows the seeds would
-/// cause.
+/// The tests' hash functions: a good one, and degenerate ones such as an attacker who knows the
+/// seeds could cause.
 #[derive(Clone, Copy, Debug)]
 enum Hashing {
     Good,
@@ -26,7 +26,7 @@ enum Hashing {
     OneTag,
     /// Four different values of the bits that choose the directory word.
     FewPrefixes,
-    /// The directory's bits are nearly always zero: splits are lopsided.
+    /// The directory bits are nearly always zero: splits are lopsided.
     Lopsided,
 }
 
@@ -47,7 +47,7 @@ impl Hashing {
     }
 }
 
-/// A table with the arguments of its operations.
+/// A table together with the arguments of its operations.
 struct Rig {
     table: Table,
     limbo: Limbo,
@@ -69,7 +69,7 @@ impl Rig {
     fn put(&mut self, key: &[u8], value: i64, expiry: Option<i64>) {
         let (hash, hashing) = (self.hashing.hash(key), self.hashing);
         let entry = Entry::allocate(key, Value::Integer(value), expiry, 0);
-        // SAFETY: the only thread; what is replaced is retired once.
+        // SAFETY: the only thread; a replaced entry is retired once.
         unsafe {
             match self.find(key) {
                 Some(old) => {
@@ -108,7 +108,7 @@ impl Rig {
         (due.iter().map(|entry| entry.key().to_vec()).collect(), complete)
     }
 
-    /// Walks the whole table and checks the invariants that `table.rs` states.
+    /// Walks the whole table and checks the invariants stated in `table.rs`.
     fn verify(&self) {
         let root = self.table.root.load(Relaxed);
         if root == 0 {
@@ -206,7 +206,7 @@ fn key(n: u32) -> Vec<u8> {
     }
 }
 
-/// `phases`: number of operations, and percentage of them that insert (the others remove).
+/// `phases`: number of operations, and the percentage of insertions (the rest are removals).
 fn run_against_map(hashing: Hashing, shard_bits: u32, seed: u64, keys: u32, phases: &[(u32, u32)]) {
     let (mut rig, mut model) = (Rig::new(hashing, shard_bits), HashMap::new());
     let mut random = fastrand::Rng::with_seed(seed);
@@ -328,8 +328,8 @@ proptest! {
                 model.remove(name);
             }
             rig.verify();
-            // All segments that might have due entries were walked: nothing is due any more, as the
-            // bound says.
+            // All segments that might have due entries were walked: no entry is due any more, and
+            // the bound says so.
             prop_assert!(rig.table.next_expiry().is_none_or(|at| at >= now));
         }
         prop_assert_eq!(rig.table.expires(), 0);
@@ -361,8 +361,8 @@ fn growth_goes_through_all_classes_and_back() {
         if n % 1_000 == 0 {
             rig.verify();
         }
-        // Memory follows the number of keys down: a bucket line holds 7, and a segment is at least
-        // a quarter full, apart from the directory and segments whose neighbours are still large.
+        // Memory falls with the number of keys: a bucket line holds 7, and a segment is at least a
+        // quarter full, except for the directory and segments whose neighbours are still large.
         if n == 19_000 {
             assert!(rig.table.structure_bytes() < 1_000 * 64, "{} bytes", rig.table.structure_bytes());
         }
@@ -440,7 +440,8 @@ fn expiry_stops_at_its_budget_and_goes_on_later() {
 
 #[test]
 fn walking_for_nothing_uses_the_budget_up() {
-    // Keys that lost their expiry leave stale bounds behind: many segments are walked in vain.
+    // Keys that lost their expiry leave stale bounds behind: many segments are walked without a
+    // result.
     let mut rig = Rig::new(Hashing::Good, 0);
     (0..20_000).for_each(|n| rig.put(&key(n), 0, Some(10)));
     (1..20_000).for_each(|n| rig.put(&key(n), 0, None));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Walking a table: SCAN's cursor and order, samples for eviction, and expired entries.
 //!
-//! Buckets in order are hash order, so a place in hash order keeps its meaning however segments
-//! have grown, split or merged since.
+//! Buckets are in hash order, so a position in hash order stays valid however segments have grown,
+//! split or merged since.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -10,12 +10,12 @@ use super::segment::{EXPIRES, NO_EXPIRY, Segment, entry_of, home_of, prefetch_en
 use super::{DEPTH_MAX, DIRECTORY, Table};
 use crate::entry::Entry;
 
-/// The position of a SCAN within a table: before all of it, or at a position in the segment of a
+/// The position of a SCAN within a table: before its start, or a position in the segment of a
 /// directory prefix.
 ///
 /// As a number: the prefix left-aligned, a 1 after its last bit to mark its length, zeros up to 25
-/// bits, 16 bits of position. It is short enough for clients that keep cursors in floating-point
-/// numbers (53 bits) with up to 4096 shards.
+/// bits, 16 bits of position. With up to 4096 shards it is short enough for clients that keep
+/// cursors in floating-point numbers (53 bits).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableCursor(u64);
 
@@ -23,12 +23,12 @@ impl TableCursor {
     /// Bits of a cursor.
     pub const BITS: u32 = DEPTH_MAX + 1 + 16;
 
-    /// The cursor with this number.
+    /// The cursor encoded by this number.
     pub fn from_bits(bits: u64) -> TableCursor {
         TableCursor(bits & ((1 << TableCursor::BITS) - 1))
     }
 
-    /// The cursor as a number below `2^BITS`.
+    /// The cursor, encoded as a number below `2^BITS`.
     pub fn bits(self) -> u64 {
         self.0
     }
@@ -49,7 +49,7 @@ impl TableCursor {
 }
 
 impl Table {
-    /// Each segment once, in hash order.
+    /// All segments, each once, in hash order.
     pub(super) fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
         let root = self.root.load(Relaxed);
         let mut index = 0;
@@ -66,7 +66,7 @@ impl Table {
     }
 
     /// The segment that serves a directory prefix, left-aligned in [`DEPTH_MAX`] bits. `root` is
-    /// the table's root word; a table without keys has no segment.
+    /// the table's root word. Null for a table without keys.
     #[inline]
     fn segment_at(root: u64, prefix: u64) -> Segment {
         if root & DIRECTORY == 0 {
@@ -96,10 +96,10 @@ impl Table {
         }
     }
 
-    /// Visits the entries from `cursor` on, at least `count` of them (all entries that share a home
-    /// bucket are visited together), or up to the end. Returns the next cursor, `None` at the end.
-    /// Entries that stay in the table throughout a series of calls are visited at least once,
-    /// however segments change in between.
+    /// Visits the entries from `cursor` on: at least `count` of them, or up to the end. All
+    /// entries with the same home bucket are visited together. Returns the next cursor, `None` at
+    /// the end. Entries that stay in the table throughout a series of calls are visited at least
+    /// once, however segments change in between.
     ///
     /// # Safety
     /// The caller holds the shard.
@@ -117,7 +117,7 @@ impl Table {
         unsafe { self.scan_weighed(cursor, count, weigh) }
     }
 
-    /// As [`Table::scan`], until the results of `visit` add up to `most`.
+    /// Like [`Table::scan`], but stops once the results of `visit` add up to `most`.
     ///
     /// # Safety
     /// The caller holds the shard.
@@ -137,9 +137,9 @@ impl Table {
             let segment = Table::segment_at(root, prefix);
             let (buckets, depth) = (segment.buckets(), segment.header().depth.load(Relaxed));
             let span = 1u64 << (DEPTH_MAX - depth);
-            // The cursor's segment was merged with its neighbour: the position is valid for a part
-            // of the segment only. The segment is visited as a whole, in one go, so that cursors
-            // never move back.
+            // The cursor's segment was merged with its neighbour, so the position is valid for
+            // only a part of the segment. Visit the whole segment in one go, so that cursors never
+            // move back.
             let merged = prefix & (span - 1) != 0 || (position > 0 && cursor_depth > depth);
             if merged {
                 prefix &= !(span - 1);
@@ -148,13 +148,13 @@ impl Table {
             let mut home = home_of(position, buckets);
             prefetch_entries(segment, home, 1);
             while home < buckets {
-                // Prefetch the next bucket's entries while these are visited.
+                // Prefetch the next bucket's entries while these are being visited.
                 if home + 1 < buckets {
                     prefetch_entries(segment, home + 1, 1);
                 }
                 visited += scan_home(segment, home, position, &mut visit);
                 home += 1;
-                // The first position whose home is the next bucket.
+                // The lowest position whose home is the next bucket.
                 position = ((home << 16).div_ceil(buckets)) as u64;
                 if visited >= most && home < buckets && !merged {
                     return Some(TableCursor::new(prefix, depth, position));
@@ -171,9 +171,9 @@ impl Table {
         }
     }
 
-    /// Prefetches the entries that [`Table::scan`] would visit, about `count` of them, `lines`
-    /// cache lines of each, so that the scan under the lock does not wait for memory. A hint only:
-    /// reads nothing but the table's own words.
+    /// Prefetches about `count` entries that [`Table::scan`] would visit, `lines` cache lines of
+    /// each, so that the scan under the lock does not wait for memory. Only a hint: reads only the
+    /// table's own words.
     ///
     /// # Safety
     /// The caller is inside the gate or holds the shard.
@@ -199,7 +199,8 @@ impl Table {
         }
     }
 
-    /// The entries of one bucket somewhere in the table, chosen by `random` bits: 0 to 7 of them.
+    /// Visits the entries of one bucket of the table, chosen by the bits of `random`: 0 to 7
+    /// entries.
     ///
     /// # Safety
     /// The caller holds the shard.
@@ -215,7 +216,7 @@ impl Table {
             Segment(words[(random >> 32) as usize & (words.len() - 1)].load(Relaxed))
         };
         let index = home_of(random & 0xffff, segment.buckets());
-        // Prefetch all at once: the cost of a sample is its cache misses.
+        // Prefetch all entries together: the cost of a sample is its cache misses.
         prefetch_entries(segment, index, 1);
         let bucket = segment.bucket(index);
         for slot in &bucket.slots {
@@ -226,9 +227,9 @@ impl Table {
         }
     }
 
-    /// Collects entries past their expiry from segments that may have some, stopping after about
-    /// `budget` entries. Makes the bounds of the segments walked exact. Returns the number of
-    /// entries examined (8 buckets walked count as one more), and false if more is due.
+    /// Collects expired entries from segments that may have some, stopping after about `budget`
+    /// entries. Makes the bounds of the walked segments exact. Returns the number of entries
+    /// examined (8 walked buckets count as one more), and false if more entries are due.
     ///
     /// # Safety
     /// The caller holds the shard exclusively.
@@ -243,7 +244,7 @@ impl Table {
                 continue;
             }
             let mut next = NO_EXPIRY;
-            // Walking costs something even where no entry carries an expiry any more.
+            // Walking has a cost even if no entry has an expiry any more.
             looked += segment.buckets().div_ceil(8);
             segment.for_each_slot(|_, _, word| {
                 if word & EXPIRES != 0 {

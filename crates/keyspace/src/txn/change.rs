@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The common part of all changes of a key: [`Txn::before_change`], where the old form of an entry
-//! is still in place, and [`Txn::changed`], which informs watchers, waiters and tracking clients.
-//! Also the life cycle of collections: they are created by their first write, removed when empty,
+//! The common part of all changes of a key: [`Txn::before_change`], where the entry's old form is
+//! still in place, and [`Txn::changed`], which informs watchers, waiters and tracking clients.
+//! Also the life cycle of collections: the first write creates them, they are removed when empty,
 //! and their members expire.
 //!
 //! HOT PATH: no allocation beyond the entry's own, no logging, no system call.
@@ -19,8 +19,8 @@ use crate::object::{Collection, ExpiredMembers, Object, ObjectType};
 const EXPIRED: Event = Event { class: class::EXPIRED, name: "expired" };
 
 impl<'a> Txn<'a> {
-    /// The entry of a key that is about to be written. Removes the entry first if it is expired.
-    /// Marks the key as used.
+    /// The entry of a key about to be written. Marks the key as used. An expired entry is removed
+    /// first.
     #[inline]
     pub fn write(&mut self, key: &[u8]) -> Option<Entry<'_>> {
         let hash = self.hash(key);
@@ -31,7 +31,7 @@ impl<'a> Txn<'a> {
     }
 
     /// The collection of type `T` at a key, for writing. Call [`Txn::changed`] after changing it,
-    /// and [`Txn::delete`] when it became empty.
+    /// and [`Txn::delete`] if it became empty.
     pub fn write_as<'s, T: ObjectType>(&'s mut self, key: &[u8]) -> Result<Option<&'s mut T>, WrongType> {
         let Some(entry) = self.write(key) else { return Ok(None) };
         if entry.value_type() != T::TYPE {
@@ -42,15 +42,15 @@ impl<'a> Txn<'a> {
         Ok(Some(unsafe { entry.object_mut::<T>() }))
     }
 
-    /// The collection at a key, for writing, whatever its type; `None` for a string. Otherwise as
-    /// [`Txn::write_as`].
+    /// The collection at a key, whatever its type, for writing; `None` for a string. Otherwise
+    /// like [`Txn::write_as`].
     pub fn write_any(&mut self, key: &[u8]) -> Option<&mut dyn Collection> {
         // SAFETY: `write` asserts the exclusive lock; the result borrows the transaction, so it is
         // the only reference.
         unsafe { self.write(key)?.collection_mut() }
     }
 
-    /// As [`Txn::write_as`], but creates an absent collection with `make`.
+    /// Like [`Txn::write_as`], but creates a missing collection with `make`.
     pub fn write_or_create<'s, T: ObjectType>(
         &'s mut self,
         key: &[u8],
@@ -79,8 +79,8 @@ impl<'a> Txn<'a> {
         Ok(unsafe { entry.object_mut::<T>() })
     }
 
-    /// The same entry with an unbound lifetime, so that the transaction can be changed while it is
-    /// used.
+    /// The same entry with an unbounded lifetime, so that the transaction can be changed while the
+    /// entry is in use.
     #[inline]
     pub(super) fn unbound<'e>(&self, entry: Entry<'_>) -> Entry<'e> {
         // SAFETY: the entry is linked; callers use the result before they unlink and retire it.
@@ -100,13 +100,13 @@ impl<'a> Txn<'a> {
         Some(entry)
     }
 
-    /// Removes an entry that is past its expiry.
+    /// Removes an expired entry.
     pub(crate) fn expire(&mut self, entry: Entry<'a>) {
         let hash = self.keyspace.hash(entry.key());
         self.remove_expired(hash, entry);
     }
 
-    /// Removes a key if it is past its expiry. True if the key is still there and has an expiry.
+    /// Removes a key if it has expired. True if the key remains and has an expiry.
     pub(crate) fn expire_at(&mut self, key: &[u8], now: i64) -> bool {
         let Some(expiry) = self.find(key).and_then(Entry::expiry) else { return false };
         if expiry >= now {
@@ -129,7 +129,7 @@ impl<'a> Txn<'a> {
         self.unlink(hash, entry);
     }
 
-    /// Reports the loss of an entry, with its value if it is a string and such values are wanted.
+    /// Reports the loss of an entry, with its value if it is a string and lost values are wanted.
     #[cold]
     pub(crate) fn notify_loss(&self, event: Event, entry: Entry<'_>) {
         let mut scratch = [0; 20];
@@ -139,8 +139,8 @@ impl<'a> Txn<'a> {
         self.keyspace.tell_event(self.context.slot, self.db, event, entry.key(), value);
     }
 
-    /// Called by every change of an entry while its old form is still in place. Anything that keeps
-    /// old forms (a snapshot in progress) hooks in here and nowhere else.
+    /// Called by every change of an entry while its old form is still in place. This is the only
+    /// hook for code that keeps old forms (a snapshot in progress).
     #[inline]
     pub(super) fn before_change(&self, entry: Entry<'_>) {
         debug_assert!(self.covers(self.keyspace.shard_of(self.keyspace.hash(entry.key())), true));
@@ -159,14 +159,14 @@ impl<'a> Txn<'a> {
         self.context.counters.dirty.add(1);
     }
 
-    /// Counts changes of which watchers are not informed, as in stock servers: those of a stream's
+    /// Counts changes that are not reported to watchers, as in stock servers: those of a stream's
     /// consumer groups.
     pub fn count_changes(&mut self, changes: u64) {
         self.context.counters.dirty.add(changes);
     }
 
-    /// As [`Txn::count_changes`] for one change of a key, after which clients that wait for the key
-    /// must look again.
+    /// Like [`Txn::count_changes`] for one change of a key, after which the key's waiters must
+    /// look again.
     pub fn changed_for_waiters(&mut self, event: Event, key: &[u8]) {
         self.notify(event, key);
         let hash = self.hash(key);
@@ -176,7 +176,7 @@ impl<'a> Txn<'a> {
         self.count_changes(1);
     }
 
-    /// As [`Txn::changed`], after a change in place that counts as `changes`; with `empty` the
+    /// Like [`Txn::changed`], after a change in place that counts as `changes`. With `empty`, the
     /// collection has become empty and its key is removed.
     #[inline]
     pub fn settle(&mut self, event: Event, key: &[u8], changes: u64, empty: bool) {
@@ -192,8 +192,8 @@ impl<'a> Txn<'a> {
         self.context.counters.dirty.add(changes);
     }
 
-    /// As [`Txn::settle`] for a collection from which `expired` members past their expiry were
-    /// removed, too. Without a change of either kind it does nothing.
+    /// Like [`Txn::settle`], for a collection from which `expired` expired members were removed
+    /// too. Does nothing if neither kind of change occurred.
     #[inline]
     pub fn settle_expiring(
         &mut self,
@@ -216,8 +216,8 @@ impl<'a> Txn<'a> {
         self.settle(event, key, changes, empty);
     }
 
-    /// Records the earliest expiry of a member of the collection at a key; call it after giving a
-    /// member an expiry, so that active expiry removes it.
+    /// Records the earliest member expiry of the collection at a key, so that active expiry
+    /// removes the member. Call it after giving a member an expiry.
     pub fn note_member_expiry(&mut self, key: &[u8]) {
         let hash = self.hash(key);
         let Some(entry) = self.find_live(hash, key) else { return };
@@ -235,8 +235,8 @@ impl<'a> Txn<'a> {
     }
 
     /// Removes up to `most` expired members from a collection of the held shard, and the key with
-    /// the last member. Returns the number of members removed; `None` when no collection has any
-    /// due.
+    /// its last member. Returns the number of members removed; `None` if no collection has due
+    /// members.
     pub(crate) fn expire_members(&mut self, shard: u32, most: usize) -> Option<usize> {
         let keyspace = self.keyspace;
         let table = keyspace.shard(shard).table(self.db);
@@ -245,7 +245,7 @@ impl<'a> Txn<'a> {
         let hash = unsafe { table.take_due_members(self.now) }?;
         // SAFETY: as above.
         let found: Option<Entry<'a>> = unsafe { table.find_hash(hash, keyspace.shard_bits(), rehash) };
-        // A key that is past its own expiry is removed as a whole, by the expiry of keys.
+        // A key past its own expiry is removed as a whole, by key expiry.
         let Some(entry) = found.filter(|entry| !entry.is_expired(self.now)) else { return Some(0) };
         // SAFETY: the shard is held exclusively, and no other reference to the collection exists.
         let (gone, empty) = match unsafe { entry.collection_mut() } {
@@ -310,7 +310,7 @@ impl<'a> Txn<'a> {
 
     pub(super) fn note_ready(&self, db: u32, key: &[u8]) {
         let mut ready = self.context.ready.borrow_mut();
-        // A command that changes a key many times mostly does so in a row; serving a key twice is
+        // Repeated changes of one key by a command usually come in a row; serving a key twice is
         // harmless.
         if ready.last().is_none_or(|(last_db, last)| *last_db != db || **last != *key) {
             ready.push((db, key.into()));
@@ -336,7 +336,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Records that a key, or a member of a collection, expires at a time.
+    /// Records the expiry time of a key or of a member of a collection.
     #[inline]
     pub(super) fn note_due(&self, hash: u64, at: i64) {
         let keyspace = self.keyspace;
@@ -344,7 +344,7 @@ impl<'a> Txn<'a> {
         keyspace.note_due(shard, keyspace.shard(shard).table(self.db), at);
     }
 
-    /// Records a key to which a client of a replica has given an expiry.
+    /// Records a key to which a replica's client has given an expiry.
     #[inline]
     pub(super) fn note_own_expiring(&self, key: &[u8]) {
         if self.keyspace.settings.notes_own_expiring.load(Relaxed) && self.now != NOTHING_EXPIRED {

@@ -12,7 +12,7 @@ const RENAMED: [Event; 2] = [Event::generic("rename_from"), Event::generic("rena
 const MOVED: [Event; 2] = [Event::generic("move_from"), Event::generic("move_to")];
 
 impl<'a> Txn<'a> {
-    /// Deletes a key and reports the event. False if it was missing or expired.
+    /// Deletes a key and reports the event. False if the key was missing or expired.
     pub fn delete(&mut self, key: &[u8]) -> bool {
         let removed = self.remove(key);
         if removed {
@@ -21,7 +21,7 @@ impl<'a> Txn<'a> {
         removed
     }
 
-    /// As [`Txn::delete`], without an event.
+    /// Like [`Txn::delete`], without an event.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         let hash = self.hash(key);
         let removed = self.discard(hash, key);
@@ -38,8 +38,8 @@ impl<'a> Txn<'a> {
         true
     }
 
-    /// Sets or clears a key's expiry. False if the key is missing. Clearing an expiry that is not
-    /// set changes nothing.
+    /// Sets or clears a key's expiry. False if the key is missing. Clearing an absent expiry
+    /// changes nothing.
     pub fn set_expiry(&mut self, key: &[u8], at: Option<i64>) -> bool {
         let hash = self.hash(key);
         let Some(entry) = self.find_live(hash, key) else { return false };
@@ -48,7 +48,7 @@ impl<'a> Txn<'a> {
             (Some(at), true) => self.change_expiry_in_place(hash, entry, at),
             (None, false) => return true,
             _ => {
-                // SAFETY: exclusive; the old entry becomes a shell here and is retired as one.
+                // SAFETY: exclusive; the old entry becomes a shell here and is retired as a shell.
                 unsafe {
                     let new = entry.move_to(entry.key(), at);
                     self.keyspace.snapshots.stamp(new);
@@ -75,13 +75,14 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Moves the value and the expiry from a key of this database to a key of database `to_db`,
-    /// replacing that one. The source must exist.
+    /// Moves the value and the expiry of a key of this database to a key of database `to_db`,
+    /// replacing the target. The source must exist.
     pub fn rename(&mut self, from: &[u8], to_db: u32, to: &[u8]) -> bool {
         let (from_db, from_hash) = (self.db, self.hash(from));
         let Some(entry) = self.find_live(from_hash, from) else { return false };
         if from_db == to_db && from == to {
-            // The same key: removing the target's value would remove the source.
+            // Source and target are the same key: removing the target's value would remove the
+            // source.
             return true;
         }
         self.before_change(entry);
@@ -109,12 +110,12 @@ impl<'a> Txn<'a> {
         true
     }
 
-    /// Copies the value and the expiry to a key of database `to_db`, replacing that one.
+    /// Copies the value and the expiry of a key to a key of database `to_db`, replacing the target.
     pub fn copy(&mut self, from: &[u8], to_db: u32, to: &[u8]) -> bool {
         self.copy_with(from, to_db, to, None)
     }
 
-    /// As [`Txn::copy`], with a copy of the value made earlier, if there is one.
+    /// Like [`Txn::copy`], but uses `copy`, a copy of the value made earlier, if given.
     pub fn copy_with(&mut self, from: &[u8], to_db: u32, to: &[u8], copy: Option<Object>) -> bool {
         let Some(entry) = self.read(from) else { return false };
         if self.db == to_db && from == to {
@@ -143,9 +144,9 @@ impl<'a> Txn<'a> {
 
     /// Exchanges two databases while the world is stopped.
     ///
-    /// A watched key that is past its expiry is removed first: it counts as absent, and its later
-    /// removal must not count as a change of an absent key. (For clients that began to watch it
-    /// while it lived, its expiry is a change.)
+    /// A watched key that has expired is removed first: it counts as absent, and its later removal
+    /// must not count as a change of an absent key. (For clients that began to watch the key
+    /// before its expiry, the expiry is a change.)
     pub fn swap_databases(&mut self, one: u32, other: u32) {
         let keyspace = self.keyspace;
         let db = self.db;

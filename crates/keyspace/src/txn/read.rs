@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading keys within a transaction, and short strings without any lock.
+//! Reading keys within a transaction, and reading short strings without any lock.
 //!
 //! HOT PATH: no allocation, no lock besides the transaction's, no system call.
 
@@ -15,7 +15,7 @@ use crate::keyspace::{Keyspace, Shard};
 use crate::object::ObjectType;
 use crate::value_type::Type;
 
-/// The outcome of a read without a lock.
+/// The outcome of a lock-free read.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Optimistic {
     /// The key is missing.
@@ -24,19 +24,20 @@ pub enum Optimistic {
     Integer(i64),
     /// The string's bytes were copied.
     Copied,
-    /// The string is too long to be copied here. A copy made in the same state of its shard is
+    /// The string is too long to be copied here. A copy made earlier in this state of the shard is
     /// still valid.
     Large(State),
-    /// A writer was active, or the value is of another type: take the lock. Copied bytes are void.
+    /// A writer was active, or the value is of another type: take the lock. Copied bytes are
+    /// invalid.
     Failed,
 }
 
-/// The state of all keys of a shard: none has changed while it is equal.
+/// The state of all keys of a shard: while two states are equal, no key has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State {
-    /// Version of the shard's lock, for changes made under it.
+    /// Version of the shard's lock; covers changes made under the lock.
     version: Version,
-    /// Count of closings of the gate, for changes made in a stopped world.
+    /// Number of times the gate was closed; covers changes made with the world stopped.
     closings: u64,
 }
 
@@ -49,7 +50,7 @@ pub enum StringRef<'a> {
 }
 
 impl<'a> StringRef<'a> {
-    /// The string's bytes; integers are written into `scratch`.
+    /// The string's bytes; an integer is formatted into `scratch`.
     pub fn bytes<'b>(self, scratch: &'b mut [u8; 20]) -> &'b [u8]
     where
         'a: 'b,
@@ -81,25 +82,25 @@ impl<'a> Txn<'a> {
         unsafe { table.find(hash, self.keyspace.shard_bits(), key) }
     }
 
-    /// The entry of a key, without marking it as used. Expired keys are absent.
+    /// The entry of a key, without marking it as used. Expired keys count as absent.
     #[inline]
     pub fn peek(&self, key: &[u8]) -> Option<Entry<'_>> {
         self.find(key).filter(|entry| !entry.is_expired(self.now))
     }
 
-    /// The entry of a key that is past its expiry and not yet removed.
+    /// The entry of a key that has expired and is not yet removed.
     pub fn peek_expired(&self, key: &[u8]) -> Option<Entry<'_>> {
         self.find(key).filter(|entry| entry.is_expired(self.now))
     }
 
-    /// Schedules a key that was found expired for removal when the locks are released.
+    /// Schedules a key found expired for removal once the locks are released.
     #[cold]
     pub fn note_expired(&self, key: &[u8]) {
         self.context.stale.borrow_mut().push((self.db, key.into()));
         self.context.follow_up.set(true);
     }
 
-    /// The entry of a key for reading: counts a hit or miss and marks the key as used.
+    /// The entry of a key, for reading: counts a hit or a miss and marks the key as used.
     #[inline]
     pub fn read(&self, key: &[u8]) -> Option<Entry<'_>> {
         match self.find(key) {
@@ -130,7 +131,7 @@ impl<'a> Txn<'a> {
         as_string(entry).map(Some)
     }
 
-    /// The string at a key that is about to be changed: as [`Txn::string`], but neither counted nor
+    /// The string at a key about to be changed: like [`Txn::string`], but neither counted nor
     /// marked as used (the change does that).
     #[inline]
     pub fn string_for_change(&self, key: &[u8]) -> Result<Option<StringRef<'_>>, WrongType> {
@@ -146,7 +147,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// As [`Txn::read_as`], but neither counted nor marked as used.
+    /// Like [`Txn::read_as`], but neither counted nor marked as used.
     pub fn peek_as<'s, T: ObjectType>(&'s self, key: &[u8]) -> Result<Option<&'s T>, WrongType> {
         let Some(entry) = self.peek(key) else { return Ok(None) };
         match entry.value() {
@@ -155,13 +156,13 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// The state of the shard of a key that this transaction only reads.
+    /// The state of a key's shard; this transaction must only read the key.
     pub fn state(&self, key: &[u8]) -> Option<State> {
         let version = self.shard(self.hash(key), false).lock.begin()?;
         Some(State { version, closings: self.keyspace.gate.closings() })
     }
 
-    /// Calls `visit` with every unexpired entry of the current database, shard by shard. All shards
+    /// Calls `visit` for each unexpired entry of the current database, shard by shard. All shards
     /// must be held.
     pub fn for_each(&self, mut visit: impl FnMut(Entry<'_>)) {
         debug_assert!(matches!(self.held, HeldLocks::AllShared | HeldLocks::World(_)));
@@ -178,7 +179,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Prefetches the memory that look-ups of these keys need, all at once.
+    /// Prefetches the memory that look-ups of these keys need, for all keys together.
     pub fn prefetch(keyspace: &Keyspace, db: u32, keys: &[KeyRef<'_>]) {
         for key in keys {
             keyspace.prefetch_bucket(db, key.hash);
@@ -199,8 +200,9 @@ pub(super) fn as_string(entry: Entry<'_>) -> Result<StringRef<'_>, WrongType> {
 }
 
 impl Keyspace {
-    /// Reads a short string without taking any lock. `reserve` is asked at most once for a buffer
-    /// of the string's length; its content is valid only if the outcome is [`Optimistic::Copied`].
+    /// Reads a short string without a lock. `reserve` is called at most once, for a buffer of the
+    /// string's length; the buffer's content is valid only if the outcome is
+    /// [`Optimistic::Copied`].
     #[inline]
     pub fn read_optimistic<'r>(
         &self,
@@ -217,7 +219,7 @@ impl Keyspace {
         let found = unsafe { shard.table(db).find(key.hash, self.shard_bits(), key.key) };
         let outcome = match found {
             None => Optimistic::Missing,
-            // The read under the lock schedules its removal.
+            // The read under the lock will schedule the key's removal.
             Some(entry) if entry.is_expired(now) => return Optimistic::Failed,
             Some(entry) => {
                 let outcome = if let Some(len) = entry.embedded_len() {
@@ -252,14 +254,14 @@ impl Keyspace {
 }
 
 impl Keyspace {
-    /// Counts a hit and marks the key as used, as a look-up under the lock does. For a reply from a
-    /// cached copy. The caller is inside the gate.
+    /// Counts a hit and marks the key as used, as a look-up under the lock does. For a reply from
+    /// a cached copy. The caller is inside the gate.
     pub fn count_read(&self, context: &Context, db: u32, key: &KeyRef<'_>) {
         context.counters.hits.add(1);
         context.counters.from_value_cache.add(1);
         let table = self.shard(self.shard_of(key.hash)).table(db);
         // SAFETY: executing threads are inside the gate, so the entry found is not freed; marking
-        // one that has just been replaced is harmless.
+        // a just replaced entry is harmless.
         if let Some(entry) = unsafe { table.find(key.hash, self.shard_bits(), key.key) } {
             eviction::mark_used(self, entry);
         }
@@ -267,7 +269,7 @@ impl Keyspace {
 }
 
 impl Type {
-    /// The type of a key's value, if the key is there.
+    /// The type of a key's value, if the key exists.
     pub fn of(txn: &Txn<'_>, key: &[u8]) -> Option<Type> {
         txn.peek(key).map(Entry::value_type)
     }

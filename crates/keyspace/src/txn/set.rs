@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Storing values: SET and its variants, increments, and edits of strings in place.
+//! Storing values: SET and its variants, increments, and in-place edits of strings.
 //!
 //! HOT PATH: no allocation beyond the entry's own, no logging, no system call.
 
@@ -17,7 +17,7 @@ const INCRBY: Event = Event::string("incrby");
 const OVERWRITTEN: Event = Event { class: class::OVERWRITTEN, name: "overwritten" };
 const TYPE_CHANGED: Event = Event { class: class::TYPE_CHANGED, name: "type_changed" };
 
-/// Why [`Txn::increment`] changed nothing.
+/// Reasons why [`Txn::increment`] changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncrementError {
     /// The value is not a string.
@@ -29,7 +29,7 @@ pub enum IncrementError {
 }
 
 impl<'a> Txn<'a> {
-    /// Sets a key to a value, replacing any other.
+    /// Sets a key to a value, replacing any previous value.
     #[inline]
     pub fn set(&mut self, key: &[u8], value: Value<'_>, expiry: Expiry) {
         let hash = self.hash(key);
@@ -39,7 +39,7 @@ impl<'a> Txn<'a> {
         self.context.counters.dirty.add(1);
     }
 
-    /// As [`Txn::set`], and reports `event`, and an event for the expiry if the key has one now.
+    /// Like [`Txn::set`], but reports `event`, and an expiry event if `expiry` is [`Expiry::At`].
     #[inline]
     pub fn set_as(&mut self, event: Event, key: &[u8], value: Value<'_>, expiry: Expiry) {
         if self.keyspace.wants(u32::MAX) {
@@ -65,7 +65,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Adds a key while loading, with the given access clock, or that of a new key. False, with
+    /// Adds a key during a load, with the given access clock or that of a new key. False, with
     /// nothing changed, if the key exists. Reports no event.
     pub fn add(&mut self, key: &[u8], value: Value<'_>, expiry: Option<i64>, clock: Option<u32>) -> bool {
         let hash = self.hash(key);
@@ -84,7 +84,7 @@ impl<'a> Txn<'a> {
         true
     }
 
-    /// Stores a value at a key whose unexpired entry, if any, is `old`. Reports no event.
+    /// Stores a value at a key whose unexpired entry, if it has one, is `old`. Reports no event.
     #[inline]
     pub(super) fn store(
         &mut self,
@@ -146,7 +146,7 @@ impl<'a> Txn<'a> {
             None => 0,
             Some(entry) => match entry.integer() {
                 Some(number) => number,
-                // A string that was edited in place may still be a number.
+                // A string edited in place may still be a number.
                 None => match entry.value() {
                     ValueRef::Bytes(bytes) => braid_base::number::parse_i64(bytes),
                     ValueRef::Blob(blob) => braid_base::number::parse_i64(blob),
@@ -173,15 +173,15 @@ impl<'a> Txn<'a> {
         self.note_own_expiring(entry.key());
     }
 
-    /// Stores a collection at a key, replacing any other value.
+    /// Stores a collection at a key, replacing any previous value.
     pub fn set_object(&mut self, event: Event, key: &[u8], object: Object, expiry: Expiry) {
         self.set_as(event, key, Value::Object(object), expiry);
     }
 
-    /// Edits a string in place: grows it with zero bytes to at least `len` (a missing key counts as
-    /// empty), passes all of it and its previous length to `edit`, and stores it as `raw`. `edit`
-    /// returns its result and its number of changes; with 0 no change is reported. The expiry is
-    /// kept.
+    /// Edits a string in place: extends it with zero bytes to at least `len` bytes (a missing key
+    /// counts as empty), passes the whole string and its previous length to `edit`, and stores it
+    /// as `raw`. `edit` returns its result and its number of changes; with 0, no change is
+    /// reported. The expiry is kept.
     pub fn edit_string<R>(
         &mut self,
         event: Event,
@@ -212,8 +212,8 @@ impl<'a> Txn<'a> {
                 self.store(hash, entry, key, Value::Bytes { bytes: &bytes, raw: true }, Expiry::Keep);
                 edited
             } else {
-                // A new string is allocated in its exact size; one that grows is likely to grow
-                // again.
+                // A new string is allocated at its exact size; a string that grows is likely to
+                // grow again.
                 let room = if entry.is_none() { new_len } else { grown_capacity(new_len) };
                 let mut blob = Blob::with_capacity(room);
                 blob.extend_from_slice(current);
@@ -232,13 +232,13 @@ impl<'a> Txn<'a> {
     }
 }
 
-/// Capacity for a string that was grown to `len` bytes: twice that, but at most 1 MiB more, so that
-/// repeated appends stay cheap.
+/// Capacity for a string that was grown to `len` bytes: twice `len`, but at most 1 MiB extra, so
+/// that repeated appends stay cheap.
 fn grown_capacity(len: usize) -> usize {
     len.saturating_add(len.min(1 << 20))
 }
 
-/// Grows a blob to `len` bytes of content, if it is shorter.
+/// Grows a blob's content to `len` bytes, if it is shorter.
 fn grow_blob(blob: &mut Blob, len: usize) {
     if len > blob.len() {
         if len > blob.capacity() {

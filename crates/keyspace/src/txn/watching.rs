@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Registering interest in keys: WATCH, client-side caching, and clients that wait for collections
+//! Registering interest in keys: WATCH, client-side caching, and clients waiting for collections
 //! to be filled (`waiters.rs`).
 //!
-//! All of it happens under the shard's lock, so that no change can slip in between the look at a
-//! key and the registration.
+//! All registration happens under the shard's lock, so that no change can slip in between the look
+//! at a key and the registration.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,8 +13,8 @@ use super::{HeldLocks, Txn};
 use crate::waiters::{WaitQueues, Waiter};
 
 impl<'a> Txn<'a> {
-    /// Watches a key for the client that owns `flag`. A key that is past its expiry is removed
-    /// first: its later removal must not count as a change.
+    /// Watches a key for the client that owns `flag`. An expired key is removed first: its later
+    /// removal must not count as a change.
     pub fn watch(&mut self, key: &[u8], flag: &Arc<AtomicBool>) {
         let hash = self.hash(key);
         self.find_live(hash, key);
@@ -31,18 +31,18 @@ impl<'a> Txn<'a> {
     }
 
     /// Records that a client has read a key of the lock set, to be informed of its next change.
-    /// Returns whether the key, and whether the record, is new.
+    /// Returns whether the key is new, and whether the record is new.
     pub fn track(&self, key: &[u8], client: u64) -> (bool, bool) {
         self.shard(self.hash(key), false).watchers.track(key, client)
     }
 
-    /// True if a key lies in the lock set, for writing.
+    /// True if the lock set includes a key for writing.
     pub fn holds(&self, key: &[u8]) -> bool {
         self.covers(self.keyspace.shard_of(self.hash(key)), true)
     }
 
-    /// Adds a waiter to the queues of all its keys. `queues` are the keyspace's own, here and
-    /// below.
+    /// Adds a waiter to the queues of all its keys. `queues` are the keyspace's own, here and in
+    /// the functions below.
     pub fn wait<R>(&mut self, queues: &WaitQueues<R>, waiter: &Arc<Waiter<R>>) {
         for key in &waiter.keys {
             let hash = self.keyspace.hash(key);
@@ -52,8 +52,8 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Removes a waiter from the queues of those of its keys that are in the lock set. True if
-    /// these are all of its keys.
+    /// Removes a waiter from the queues of its keys in the lock set. True if the lock set includes
+    /// all of its keys.
     pub fn stop_waiting<R>(&mut self, queues: &WaitQueues<R>, waiter: &Waiter<R>) -> bool {
         let mut complete = true;
         for key in &waiter.keys {
@@ -67,7 +67,7 @@ impl<'a> Txn<'a> {
         complete
     }
 
-    /// The first client after ticket `behind` (0: the first of all) that still waits for a key of
+    /// The first client after ticket `behind` (0: the first client) that still waits for a key of
     /// the current database.
     pub fn next_waiter<R>(&self, queues: &WaitQueues<R>, key: &[u8], behind: u64) -> Option<Arc<Waiter<R>>> {
         let hash = self.hash(key);
@@ -84,15 +84,15 @@ impl<'a> Txn<'a> {
             .is_some_and(|queues| queues.contains(self.keyspace.shard_of(hash), self.db, key))
     }
 
-    /// True if a client that waits for the key must learn of its loss.
+    /// True if a client waiting for the key must be informed of its loss.
     pub fn loss_is_heeded(&self, key: &[u8]) -> bool {
         let shard = self.keyspace.shard_of(self.hash(key));
         debug_assert!(self.covers(shard, true));
         self.keyspace.awaited().is_some_and(|queues| queues.heeds_loss(shard, self.db, key))
     }
 
-    /// Makes the waiters of some databases look again, after all keys of these changed at once. The
-    /// world must be stopped.
+    /// Makes the waiters of some databases look again, after all keys of these databases changed
+    /// together. The world must be stopped.
     pub fn databases_changed(&mut self, changed: impl Fn(u32) -> bool) {
         debug_assert!(matches!(self.held, HeldLocks::World(_)));
         let Some(queues) = self.keyspace.awaited() else { return };
@@ -112,7 +112,7 @@ pub fn new_watch_flag() -> Arc<AtomicBool> {
     Arc::new(AtomicBool::new(false))
 }
 
-/// True once a watched key changed.
+/// True once a watched key has changed.
 pub fn is_raised(flag: &AtomicBool) -> bool {
     flag.load(Relaxed)
 }

@@ -20,7 +20,7 @@ use crate::text::MetricKind;
 /// A sample: name, labels, value.
 type Sample = (String, BTreeMap<String, String>, f64);
 
-/// Parses a text; panics where Prometheus would refuse it.
+/// Parses a text; panics where Prometheus would reject it.
 fn parse(text: &str) -> (BTreeMap<String, String>, Vec<Sample>) {
     let mut kinds = BTreeMap::new();
     let mut samples: Vec<Sample> = Vec::new();
@@ -131,7 +131,7 @@ fn metrics_are_what_has_happened() {
     assert!(value(&samples, "braid_memory_resident_bytes", &[]) > 1e6);
     assert_eq!(value(&samples, "braid_errors_total", &[("code", "ERR")]), 2.0);
     assert_eq!(value(&samples, "braid_rdb_changes_since_last_save", &[]), 1.0);
-    // Buckets are cumulative, and the last one contains everything.
+    // Buckets are cumulative, and the last one contains all calls.
     let buckets: Vec<f64> = samples
         .iter()
         .filter(|(name, labels, _)| {
@@ -178,7 +178,7 @@ fn labels_are_quoted() {
     assert_eq!(value(&samples, "x_total", &[("a", "\"\\\n"), ("b", "}{,=")]), 1.5);
 }
 
-/// The rules of `promtool check metrics`, and the project's own.
+/// The rules of `promtool check metrics`, and the project's own rules.
 #[test]
 fn names_and_help_follow_the_conventions() {
     let mut names = BTreeSet::new();
@@ -229,7 +229,7 @@ fn refusals_are_counted_by_user_and_only_so_many_users_shown() {
         let times = if number >= 115 { 5 } else { 1 };
         (0..times).for_each(|_| engine.acl.count_denied_by_http(format!("u{number}").as_bytes()));
     }
-    // Not a user's name: it is counted, but gets no series.
+    // Not a user's name: the refusal is counted, but gets no series.
     (0..50).for_each(|number| engine.acl.count_denied_by_http(format!("made up {number}").as_bytes()));
     let name = "braid_user_access_denied_total";
     let (_, samples) = parse(&render(&engine));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The client's side of TLS, for connections that the server opens itself (`tls-replication`).
+//! The client side of TLS, for connections that the server opens itself (`tls-replication`).
 //!
-//! The peer must present a certificate of the configured authorities. As in stock servers its name
-//! is not compared with the host's: primaries are often known by an address.
+//! The peer must present a certificate issued by a configured authority. As in stock servers, its
+//! name is not compared with the host name: primaries are often known by address.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use super::TlsSettings;
 use super::settings::{read_certificates, read_key};
 
 impl TlsSettings {
-    /// The configuration for handshakes as a client; reads the files. Presents the certificate, if
-    /// one is configured.
+    /// The configuration for client handshakes; reads the files. Presents the certificate, if one
+    /// is configured.
     pub fn client_config(&self) -> Result<Arc<ClientConfig>, String> {
         let provider = Arc::new(self.provider()?);
         let roots = Arc::new(self.authorities()?);
@@ -40,7 +40,7 @@ impl TlsSettings {
     }
 }
 
-/// Checks a certificate's issuer and time, and not its name.
+/// Checks a certificate's issuer and validity period, but not its name.
 #[derive(Debug)]
 struct AnyName(Arc<WebPkiServerVerifier>);
 
@@ -54,7 +54,7 @@ impl ServerCertVerifier for AnyName {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            // The name is checked last: everything else was valid.
+            // The name is checked last, so everything else was valid.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),

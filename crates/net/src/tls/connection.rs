@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One TLS connection, server side, over a non-blocking socket.
+//! One server-side TLS connection over a non-blocking socket.
 //!
-//! It buffers only leftovers of a slow peer: the start of an incomplete record, plain bytes for
-//! which the caller had no room, encrypted bytes that the socket did not take. Everything else goes
-//! through scratch memory that the thread's connections share.
+//! It buffers only the leftovers of a slow peer: the start of an incomplete record, plaintext for
+//! which the caller had no room, and encrypted bytes that the socket did not take. Everything
+//! else goes through scratch memory shared by the thread's connections.
 
 use std::cell::RefCell;
 use std::os::fd::AsFd;
@@ -15,11 +15,11 @@ use rustls::ServerConfig;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
-/// Most bytes received at once.
+/// Maximum number of bytes received at a time.
 const READ: usize = 32 * 1024;
-/// Most plain bytes encrypted at once.
+/// Maximum number of plaintext bytes encrypted at a time.
 const WRITE: usize = 64 * 1024;
-/// Largest overhead of the records for that many plain bytes.
+/// Maximum record overhead for that many plaintext bytes.
 const OVERHEAD: usize = 1024;
 
 #[derive(Default)]
@@ -35,22 +35,22 @@ thread_local! {
 /// State of one connection.
 pub struct TlsConnection {
     tls: Box<UnbufferedServerConnection>,
-    /// Received and not yet processed: part of a record.
+    /// Received but not yet processed: part of a record.
     incoming: Vec<u8>,
-    /// Decrypted and not yet handed out, from `plain_start` on.
+    /// Decrypted but not yet returned, from `plain_start` on.
     plain: Vec<u8>,
     plain_start: usize,
-    /// Encrypted and not yet sent, from `sent` on.
+    /// Encrypted but not yet sent, from `sent` on.
     outgoing: Vec<u8>,
     sent: usize,
     /// The peer will send no more.
     ended: bool,
-    /// The protocol was violated: the library must not be called any more.
+    /// The protocol was violated: the library must not be called again.
     failed: bool,
 }
 
 impl TlsConnection {
-    /// A connection whose handshake is still to come.
+    /// A connection before its handshake.
     pub fn new(config: Arc<ServerConfig>) -> Result<TlsConnection, String> {
         let tls = UnbufferedServerConnection::new(config).map_err(|error| error.to_string())?;
         Ok(TlsConnection {
@@ -65,32 +65,32 @@ impl TlsConnection {
         })
     }
 
-    /// Decrypted bytes wait to be received, though the socket may have nothing.
+    /// True if decrypted bytes are waiting to be received, even if the socket has none.
     #[inline]
     pub fn has_plain(&self) -> bool {
         self.plain_start < self.plain.len()
     }
 
-    /// Encrypted bytes wait for the socket.
+    /// True if encrypted bytes are waiting for the socket.
     #[inline]
     pub fn has_unsent(&self) -> bool {
         self.sent < self.outgoing.len()
     }
 
-    /// Bytes of memory held beyond the state of the protocol.
+    /// Memory held beyond the protocol state, in bytes.
     pub fn buffer_bytes(&self) -> usize {
         self.incoming.capacity() + self.plain.capacity() + self.outgoing.capacity()
     }
 
-    /// As `recv`: 0 at the end of the connection, `AGAIN` when there is nothing now, `PROTO` after
-    /// a violation of the protocol (the log has the reason).
+    /// As `recv`: 0 at the end of the connection, `AGAIN` if nothing is available, `PROTO` after
+    /// a protocol violation (the log has the reason).
     pub fn recv(&mut self, socket: impl AsFd, to: &mut [u8]) -> Result<usize, Errno> {
         if to.is_empty() {
             return Err(Errno::AGAIN);
         }
         if !self.has_plain() && !self.ended {
             let outcome = SCRATCH.with_borrow_mut(|scratch| self.receive(&socket, scratch, to));
-            // Answers of the handshake go out as soon as they are there, alerts even with an error.
+            // Handshake answers are sent as soon as they exist, alerts even after an error.
             let flushed = self.flush(socket);
             let count = outcome?;
             if count > 0 {
@@ -116,8 +116,8 @@ impl TlsConnection {
         Ok(count)
     }
 
-    /// Receives from the socket and decrypts: into `to` as far as that goes, the rest into
-    /// `self.plain`. Returns the bytes in `to`.
+    /// Receives from the socket and decrypts: into `to` as far as it has room, the rest into
+    /// `self.plain`. Returns the number of bytes in `to`.
     fn receive(&mut self, socket: &impl AsFd, scratch: &mut Scratch, to: &mut [u8]) -> Result<usize, Errno> {
         let bytes = &mut scratch.incoming;
         bytes.clear();
@@ -134,7 +134,7 @@ impl TlsConnection {
             }
         };
         if received == 0 {
-            // Without a close alert, as many clients do.
+            // The peer closed without a close alert, as many clients do.
             self.ended = true;
             return Ok(0);
         }
@@ -173,7 +173,7 @@ impl TlsConnection {
                     }
                 }
                 Ok(ConnectionState::TransmitTlsData(transmit)) => {
-                    // Encoded bytes wait in order; this type sends them.
+                    // The encoded bytes are queued in order; `flush` sends them.
                     transmit.done();
                     Ok(())
                 }
@@ -204,7 +204,7 @@ impl TlsConnection {
         outcome
     }
 
-    /// Sends the peer an alert. The library needs to see the bytes that it has left over.
+    /// Sends the peer an alert. The library must be given the leftover bytes again.
     fn encode_alert(&mut self, rest: &mut [u8]) {
         (self.ended, self.failed) = (true, true);
         if let Ok(ConnectionState::EncodeTlsData(mut data)) = self.tls.process_tls_records(rest).state {
@@ -215,8 +215,8 @@ impl TlsConnection {
         }
     }
 
-    /// As `send`: encrypts and sends what it can; `AGAIN` while earlier bytes wait for the socket.
-    /// Bytes counted as sent may wait here: see [`TlsConnection::has_unsent`].
+    /// As `send`: encrypts and sends as much as possible; `AGAIN` while earlier bytes wait for
+    /// the socket. Bytes counted as sent may still wait here: see [`TlsConnection::has_unsent`].
     pub fn send(&mut self, socket: impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
         self.flush(&socket)?;
         if self.failed {
@@ -224,11 +224,11 @@ impl TlsConnection {
         }
         SCRATCH.with_borrow_mut(|scratch| {
             let plain = &bytes[..bytes.len().min(WRITE)];
-            // All received bytes have been processed; the library still has to see those it left
-            // over.
+            // All received bytes have been processed; the library must still be given its
+            // leftover bytes.
             let status = self.tls.process_tls_records(&mut self.incoming);
             let Ok(ConnectionState::WriteTraffic(mut traffic)) = status.state else {
-                // There is nothing to send before the handshake is through.
+                // Nothing can be sent before the handshake is complete.
                 return Err(Errno::AGAIN);
             };
             let encrypted = &mut scratch.outgoing;
@@ -255,7 +255,7 @@ impl TlsConnection {
         })
     }
 
-    /// Sends what waits; `AGAIN` if the socket does not take it all.
+    /// Sends the pending bytes. `AGAIN` if the socket does not take all of them.
     pub fn flush(&mut self, socket: impl AsFd) -> Result<(), Errno> {
         while self.has_unsent() {
             match rustix::net::send(&socket, &self.outgoing[self.sent..], SendFlags::NOSIGNAL) {
@@ -271,7 +271,7 @@ impl TlsConnection {
         Ok(())
     }
 
-    /// Sends a close alert, as far as the socket takes it at once.
+    /// Sends a close alert, as far as the socket takes it immediately.
     pub fn close(&mut self, socket: impl AsFd) {
         if self.flush(&socket).is_err() || self.failed {
             return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! TLS sessions for resumption, stored by the server or in a client's ticket. Each begins with the
-//! second of its creation and expires after `tls-session-cache-timeout`.
+//! TLS sessions for resumption, stored by the server or in a client's ticket. Each starts with
+//! its creation time in seconds and expires after `tls-session-cache-timeout`.
 
 use std::fmt;
 use std::sync::Arc;

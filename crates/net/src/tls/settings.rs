@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Converts the `tls-*` directives to a server configuration of rustls, or returns a sentence that
-//! states the error.
+//! Converts the `tls-*` directives to a rustls server configuration, or returns an error message.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,35 +26,35 @@ pub enum ClientCertificates {
     Ignored,
 }
 
-/// The `tls-*` directives that concern clients' connections. Empty text: not set.
+/// The `tls-*` directives for client connections. An empty text means not set.
 #[derive(Clone, Default)]
 pub struct TlsSettings {
-    /// PEM file of the certificate, with those of its issuers behind it.
+    /// PEM file with the certificate, followed by those of its issuers.
     pub certificate: PathBuf,
     /// PEM file of the private key.
     pub key: PathBuf,
     /// Password of the private key.
     pub key_password: String,
-    /// PEM file of the authorities that clients' certificates may come from.
+    /// PEM file with the authorities that may issue client certificates.
     pub authorities_file: PathBuf,
     /// Folder with PEM files of such authorities.
     pub authorities_folder: PathBuf,
     pub clients: ClientCertificates,
-    /// Versions, blank-separated: `TLSv1.2`, `TLSv1.3`.
+    /// Protocol versions, separated by blanks: `TLSv1.2`, `TLSv1.3`.
     pub protocols: String,
-    /// Cipher suites of TLS 1.2 by their OpenSSL names, colon-separated.
+    /// TLS 1.2 cipher suites by their OpenSSL names, separated by colons.
     pub ciphers: String,
-    /// Cipher suites of TLS 1.3, colon-separated.
+    /// TLS 1.3 cipher suites, separated by colons.
     pub cipher_suites: String,
     pub prefer_server_ciphers: bool,
-    /// Sessions kept for resumption; 0: none, and no tickets.
+    /// Number of sessions kept for resumption; 0 disables resumption and tickets.
     pub sessions: usize,
-    /// Seconds for which a session can be resumed.
+    /// How long a session can be resumed, in seconds.
     pub session_seconds: u32,
 }
 
 impl TlsSettings {
-    /// The configuration for handshakes; reads the files.
+    /// The configuration for server handshakes; reads the files.
     pub fn server_config(&self) -> Result<Arc<ServerConfig>, String> {
         if self.certificate.as_os_str().is_empty() {
             return Err("No tls-cert-file configured!".into());
@@ -94,21 +93,19 @@ impl TlsSettings {
             let seconds = self.session_seconds;
             let kept: Arc<dyn StoresServerSessions> = ServerSessionMemoryCache::new(self.sessions);
             config.session_storage = Arc::new(Timed { inner: kept, seconds });
-            let tickets: Arc<dyn ProducesTickets> =
-                aws_lc_rs::Ticketer::new().map_err(|error| format!("No session tickets: {error}"))?;
+            let tickets: Arc<dyn ProducesTickets> = aws_lc_rs::Ticketer::new()
+                .map_err(|error| format!("Cannot create session tickets: {error}"))?;
             config.ticketer = Arc::new(Timed { inner: tickets, seconds });
         }
         Ok(Arc::new(config))
     }
 
-    /// Why certificate and key cannot be used together.
+    /// The reason why the certificate and the key cannot be used together.
     pub(super) fn refused(&self, error: &rustls::Error) -> String {
         let (certificate, key) = (self.certificate.display(), self.key.display());
         match error {
             rustls::Error::InconsistentKeys(_) => {
-                format!(
-                    "Failed to load private key: {key}: it does not belong to the certificate {certificate}"
-                )
+                format!("Failed to load private key: {key}: it does not match the certificate {certificate}")
             }
             error => format!("Failed to load certificate: {certificate}: {error}"),
         }
@@ -125,13 +122,13 @@ impl TlsSettings {
             } else if name.eq_ignore_ascii_case("TLSv1.2") {
                 versions.push(&rustls::version::TLS12);
             } else if name.eq_ignore_ascii_case("TLSv1") || name.eq_ignore_ascii_case("TLSv1.1") {
-                log::warn!("tls-protocols: {name} is not safe any more and not offered");
+                log::warn!("tls-protocols: {name} is insecure and not offered");
             } else {
                 return Err(format!("Invalid tls-protocols specified: {name}"));
             }
         }
         if versions.is_empty() {
-            return Err("Invalid tls-protocols specified: none of them is supported".into());
+            return Err("Invalid tls-protocols specified: none is supported".into());
         }
         Ok(versions)
     }
@@ -144,7 +141,7 @@ impl TlsSettings {
         {
             let wanted: Vec<CipherSuite> = names.split([':', ' ', ',']).filter_map(suite_named).collect();
             let blank = names.trim().is_empty();
-            // OpenSSL's words for groups of suites: all suites offered here are strong.
+            // OpenSSL's names for groups of suites: all suites offered here are strong.
             let group = names.split([':', ' ', ',']).any(|name| {
                 ["DEFAULT", "ALL", "HIGH", "SECURE128", "ECDHE"].contains(&name.to_ascii_uppercase().as_str())
             });
@@ -210,10 +207,14 @@ pub(super) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'stati
     let file = std::fs::read(path).map_err(|error| failed(reason(&error)))?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&file).collect();
     let certificates = certificates.map_err(|error| failed(error.to_string()))?;
-    if certificates.is_empty() { Err(failed("no certificate in it".into())) } else { Ok(certificates) }
+    if certificates.is_empty() {
+        Err(failed("the file contains no certificate".into()))
+    } else {
+        Ok(certificates)
+    }
 }
 
-/// The private key of a PEM file; an encrypted key is in the format of RFC 5958 (PKCS #8,
+/// The private key in a PEM file. An encrypted key must be in the format of RFC 5958 (PKCS #8,
 /// `ENCRYPTED PRIVATE KEY`).
 pub(super) fn read_key(path: &Path, password: &str) -> Result<PrivateKeyDer<'static>, String> {
     const BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
@@ -222,25 +223,25 @@ pub(super) fn read_key(path: &Path, password: &str) -> Result<PrivateKeyDer<'sta
     let text = String::from_utf8_lossy(&file);
     let Some(begin) = text.find(BEGIN) else {
         if text.contains("Proc-Type: 4,ENCRYPTED") {
-            return Err("encrypted in an old form; convert it with: openssl pkcs8 -topk8".into());
+            return Err("encrypted in an obsolete format; convert it with: openssl pkcs8 -topk8".into());
         }
         return PrivateKeyDer::from_pem_slice(&file).map_err(|error| match error {
-            pem::Error::NoItemsFound => "no private key in it".to_owned(),
+            pem::Error::NoItemsFound => "the file contains no private key".to_owned(),
             error => error.to_string(),
         });
     };
     if password.is_empty() {
-        return Err("it is encrypted, and there is no tls-key-file-pass".into());
+        return Err("it is encrypted, but tls-key-file-pass is not set".into());
     }
-    let end = text[begin..].find(END).ok_or("its end is missing")? + begin + END.len();
+    let end = text[begin..].find(END).ok_or("it is truncated")? + begin + END.len();
     let (_, sealed) = SecretDocument::from_pem(&text[begin..end]).map_err(|error| error.to_string())?;
     let sealed =
         EncryptedPrivateKeyInfoRef::try_from(sealed.as_bytes()).map_err(|error| error.to_string())?;
-    let key = sealed.decrypt(password).map_err(|_| "tls-key-file-pass does not fit")?;
+    let key = sealed.decrypt(password).map_err(|_| "wrong tls-key-file-pass")?;
     Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into())
 }
 
-/// A suite by its OpenSSL name.
+/// Looks up a suite by its OpenSSL name.
 fn suite_named(name: &str) -> Option<CipherSuite> {
     Some(match name.to_ascii_uppercase().as_str() {
         "TLS_AES_128_GCM_SHA256" => CipherSuite::TLS13_AES_128_GCM_SHA256,

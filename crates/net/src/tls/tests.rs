@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Both ends over a socket pair: this crate's connection and a client of the library.
+//! Both ends of a connection over a socket pair: this crate's server side and a rustls client.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -75,7 +75,7 @@ fn wait(stream: &Stream, flags: rustix::event::PollFlags) {
     rustix::event::poll(&mut [rustix::event::PollFd::new(stream, flags)], None).unwrap();
 }
 
-/// Sends received bytes back, until the end; receives at most `room` bytes at a time.
+/// Echoes received bytes until the end of the stream; receives at most `room` bytes at a time.
 fn echo(mut stream: Stream, room: usize) -> Result<usize, Errno> {
     let mut buffer = vec![0; room];
     let mut total = 0;
@@ -110,8 +110,7 @@ fn exchange(
     let server = std::thread::spawn(move || echo(stream, room));
     let mut received = vec![0; sent.len()];
     let outcome = (|| {
-        // At most as many bytes in flight as the sockets hold, or both ends would wait for each
-        // other.
+        // No more bytes in flight than the sockets hold, or both ends would deadlock.
         for (piece, back) in sent.chunks(50_000).zip(received.chunks_mut(50_000)) {
             client.write_all(piece)?;
             client.read_exact(back)?;
@@ -120,7 +119,7 @@ fn exchange(
         client.flush()
     })();
     if outcome.is_err() {
-        // Ends the echo, too.
+        // Ends the echo as well.
         let _ = client.sock.shutdown(std::net::Shutdown::Both);
     }
     let echoed = server.join().unwrap();
@@ -163,7 +162,7 @@ fn clients_certificates_are_asked_for_as_configured() {
         let outcome = exchange(stream, client, b"hello", 100).0;
         assert_eq!(outcome.is_ok(), welcome, "{wanted:?} {shows} {outcome:?}");
     }
-    // A certificate of another authority.
+    // A certificate issued by another authority.
     let other = certificates();
     let settings = TlsSettings { clients: ClientCertificates::Required, ..settings(folder.path()) };
     std::fs::copy(folder.path().join("ca.pem"), other.path().join("ca.pem")).unwrap();
@@ -178,7 +177,7 @@ fn sessions_are_resumed_if_wanted() {
         ("TLSv1.2", 10, 300),
         ("TLSv1.3", 10, 300),
         ("TLSv1.3", 0, 300),
-        // They expire at once.
+        // Sessions expire at once.
         ("TLSv1.2", 10, 0),
         ("TLSv1.3", 10, 0),
     ];
@@ -239,7 +238,7 @@ fn an_idle_connection_holds_no_buffers() {
     assert_eq!(stream.memory_bytes(), size_of::<TlsConnection>());
 }
 
-/// Made by `openssl pkcs8 -topk8 -v2 aes-256-cbc`, with the password `sesame`.
+/// Created by `openssl pkcs8 -topk8 -v2 aes-256-cbc`, with the password `sesame`.
 const ENCRYPTED: &str = "\
 -----BEGIN ENCRYPTED PRIVATE KEY-----\n\
 MIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAjwV/7jiMGIfgICCAAw\n\
@@ -267,7 +266,7 @@ fn a_key_with_a_password_is_read_with_it() {
         ..settings(folder.path())
     };
     good.server_config().unwrap();
-    for (password, reason) in [("", "no tls-key-file-pass"), ("open", "tls-key-file-pass does not fit")] {
+    for (password, reason) in [("", "tls-key-file-pass is not set"), ("open", "wrong tls-key-file-pass")] {
         let error = read(password).unwrap_err();
         assert!(error.contains(reason), "{error}");
     }
@@ -289,11 +288,11 @@ fn bad_settings_are_explained() {
         (TlsSettings { key: "".into(), ..good.clone() }, "No tls-key-file"),
         (TlsSettings { certificate: missing.clone(), ..good.clone() }, "none.pem: No such file or directory"),
         (TlsSettings { key: missing, ..good.clone() }, "none.pem: No such file or directory"),
-        (TlsSettings { certificate: good.key.clone(), ..good.clone() }, "no certificate in it"),
-        (TlsSettings { key: good.certificate.clone(), ..good.clone() }, "no private key in it"),
+        (TlsSettings { certificate: good.key.clone(), ..good.clone() }, "the file contains no certificate"),
+        (TlsSettings { key: good.certificate.clone(), ..good.clone() }, "the file contains no private key"),
         (
             TlsSettings { key: folder.path().join("client.key"), ..good.clone() },
-            "does not belong to the certificate",
+            "does not match the certificate",
         ),
         (TlsSettings { protocols: "SSLv3".into(), ..good.clone() }, "SSLv3"),
         (TlsSettings { protocols: "TLSv1.1".into(), ..good.clone() }, "tls-protocols"),

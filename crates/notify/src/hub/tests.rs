@@ -18,7 +18,7 @@ fn listener(id: u64, owner: u32) -> Listener {
     Listener::new(Arc::new(record))
 }
 
-/// The pushes that a loop delivers: client and text of each message, in order.
+/// The pushes that a loop delivers: the client and the text of each message, in order.
 fn handed_out(hub: &Hub, owner: usize) -> Vec<(u64, String)> {
     let mut taken = Vec::new();
     hub.take_pushes(owner, &mut taken);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Logs: records one after another, each behind its length (4 bytes) and its checksum (8). A crash
-//! may tear the last one.
+//! Logs: a sequence of records, each preceded by its length (4 bytes) and its checksum (8 bytes).
+//! A crash may tear the last one.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -10,11 +10,11 @@ use braid_base::crc::crc64;
 
 use crate::files::{self, File};
 
-/// Bytes before a record.
+/// Bytes of the header before a record.
 pub(super) const HEAD: usize = 12;
-/// Longest record that is believed.
+/// Longer records are treated as damage.
 const RECORD_MAX: u32 = 1 << 30;
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK: usize = 256 << 10;
 
 /// The path of a log.
@@ -22,18 +22,18 @@ pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("active-{number}.log"))
 }
 
-/// Adds a record to some bytes.
+/// Appends a record with its header to `out`.
 pub(super) fn push(record: &[u8], out: &mut Vec<u8>) {
     out.extend((record.len() as u32).to_le_bytes());
     out.extend(crc64(0, record).to_le_bytes());
     out.extend_from_slice(record);
 }
 
-/// A record is not what was written.
+/// The bytes are not a valid record.
 #[derive(Debug)]
 pub(super) struct Damaged;
 
-/// The record at the begin of some bytes; nothing if it is not whole.
+/// The record at the start of `bytes`; `None` if it is incomplete.
 pub(super) fn record_at(bytes: &[u8]) -> Result<Option<&[u8]>, Damaged> {
     let Some((len, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
     let len = u32::from_le_bytes(*len);
@@ -45,35 +45,35 @@ pub(super) fn record_at(bytes: &[u8]) -> Result<Option<&[u8]>, Damaged> {
     if crc64(0, record) == u64::from_le_bytes(*sum) { Ok(Some(record)) } else { Err(Damaged) }
 }
 
-/// Reads logs that follow each other from a place on, also while the last one is written.
+/// Reads consecutive logs from a position on, even while the last one is being written.
 pub struct LogReader {
     folder: PathBuf,
     file: File,
     number: u64,
-    /// What has been read, and where it stands in the file.
+    /// Bytes read, and their offset in the file.
     buffer: Vec<u8>,
     offset: u64,
-    /// Of these bytes so many have been given.
+    /// Number of those bytes already returned.
     used: usize,
 }
 
 impl LogReader {
     /// # Errors
-    /// The log is not there any more.
+    /// The log no longer exists.
     pub fn open(folder: &Path, number: u64, offset: u64) -> io::Result<LogReader> {
         let file = files::open(&path(folder, number))?;
         Ok(LogReader { folder: folder.to_owned(), file, number, buffer: Vec::new(), offset, used: 0 })
     }
 
-    /// Log and offset behind the record that was given last.
+    /// Log number, and offset after the last returned record.
     pub fn place(&self) -> (u64, u64) {
         (self.number, self.offset + self.used as u64)
     }
 
-    /// The next record; nothing at the end of what has been written by now.
+    /// The next record; `None` at the end of the data written so far.
     ///
     /// # Errors
-    /// Files that cannot be read, or are damaged.
+    /// A file cannot be read, or is damaged.
     pub fn next_record(&mut self) -> io::Result<Option<&[u8]>> {
         let damaged =
             |number| io::Error::new(io::ErrorKind::InvalidData, format!("active-{number}.log is damaged"));
@@ -86,7 +86,7 @@ impl LogReader {
                     if !files::exists(&next) {
                         return Ok(None);
                     }
-                    // What came to this one before the next one began.
+                    // This log may have grown before the next one began.
                     if self.read_more()? {
                         continue;
                     }
@@ -105,7 +105,7 @@ impl LogReader {
         Ok(Some(&self.buffer[start..start + len]))
     }
 
-    /// False at the end of the file.
+    /// Reads more bytes; false at the end of the file.
     fn read_more(&mut self) -> io::Result<bool> {
         self.buffer.drain(..self.used);
         self.offset += self.used as u64;
@@ -149,14 +149,14 @@ mod tests {
         assert_eq!(rest(&mut reader), [b"one".to_vec(), Vec::new(), long.clone()]);
         let place = reader.place();
         assert_eq!(place, (3, (3 * HEAD + 3 + long.len()) as u64));
-        // More comes, and then another log.
+        // More records arrive, and then another log.
         append(folder, 3, &[b"two"]);
         append(folder, 4, &[b"three"]);
         assert_eq!(rest(&mut reader), [b"two", &b"three"[..]]);
         assert_eq!(reader.place(), (4, (HEAD + 5) as u64));
         let mut reader = LogReader::open(folder, place.0, place.1).expect("there");
         assert_eq!(rest(&mut reader), [b"two", &b"three"[..]]);
-        // A record that is not whole yet.
+        // An incomplete record.
         let mut half = Vec::new();
         push(b"half", &mut half);
         let mut file = files::append_to(&path(folder, 4)).expect("a log");
@@ -177,12 +177,12 @@ mod tests {
             Ok::<_, io::Error>(())
         };
         read().expect("whole");
-        // Torn, and yet another one follows.
+        // A torn record, although another log follows.
         files::cut_off(&path(folder, 0), 20).expect("cut");
         read().expect("it may be written just now");
         append(folder, 1, &[]);
         assert!(read().is_err());
-        // A bit, and a length that cannot be.
+        // A flipped bit, and an impossible length.
         for bytes in [&[1, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9, 1][..], &[0xFF; 13]] {
             std::fs::write(path(folder, 1), bytes).expect("written");
             let mut reader = LogReader::open(folder, 1, 0).expect("there");

@@ -6,11 +6,11 @@
 //! everything written by then, for all threads (group commit); under `everysec` a second thread
 //! syncs, so that a slow disk does not stop the first one from writing.
 //!
-//! A failed write is retried until it succeeds. Nothing is lost, because the journal keeps
-//! unwritten units, and clients that would add to it are refused ([`Appender::failure`]). Where
-//! replies do not wait for the disk, space is reserved ahead ([`Increment::reserve`]): once that
-//! fails writes are refused, and what was acknowledged before fits in the reserved space. After a
-//! failed fsync the content of the file is unknown: only a new base repairs it
+//! A failed write is retried until it succeeds. No data is lost: the journal keeps unwritten
+//! units, and clients that would add to it are refused ([`Appender::failure`]). Where replies do
+//! not wait for the disk, space is reserved ahead ([`Increment::reserve`]): once that fails
+//! writes are refused, and earlier acknowledged writes fit in the reserved space. After a failed
+//! fsync the content of the file is unknown: only a new base repairs it
 //! ([`Failure::needs_rewrite`]).
 
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ pub enum Policy {
     Never,
 }
 
-/// Why the file cannot be written or synced at present.
+/// Why the file currently cannot be written or synced.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The operating system's message.
@@ -61,8 +61,7 @@ const GATHER: Duration = Duration::from_millis(20);
 const RESERVED_TURNS: u64 = 4;
 const RESERVED_MIN: u64 = 1 << 20;
 const RESERVED_MAX: u64 = 64 << 20;
-/// The recent peak shrinks by one part in this many with every turn, so it is forgotten within
-/// seconds.
+/// The recent peak decays by 1 / `PEAK_DECAY` per turn, so it is forgotten within seconds.
 const PEAK_DECAY: u64 = 1024;
 /// If the file lags behind the journal by this much, the disk does not keep up: writes then go
 /// through the kernel's page cache.
@@ -75,7 +74,7 @@ const IDLE: Duration = Duration::from_secs(3600);
 struct State {
     /// Highest offset that a client waits for.
     wanted: u64,
-    /// The next files, each with the offset at which it begins, in order. There are several if the
+    /// The next files in order, each with the offset at which it begins. There are several if the
     /// disk is slower than the rewrites.
     next: VecDeque<(u64, File)>,
     failure: Option<Failure>,
@@ -83,7 +82,7 @@ struct State {
     doubtful: u64,
     /// Data up to this offset is not needed: a base contains it.
     covered: u64,
-    /// Write and sync everything up to this offset, then end.
+    /// Write and sync up to this offset, then end.
     ends: Option<u64>,
     /// The thread has ended.
     ended: bool,
@@ -145,7 +144,7 @@ struct Writing {
     refused_at: Option<Instant>,
 }
 
-/// Input of one turn of that thread.
+/// Input of one turn of the writing thread.
 struct Turn {
     /// Offsets at which the thread switches to another file, and ends.
     switch_at: Option<u64>,
@@ -160,9 +159,10 @@ struct Turn {
 /// Disk space for the next writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
-    /// It is reserved.
+    /// The space is reserved.
     Reserved,
-    /// The file system does not say before the write, or the reservation was not attempted.
+    /// Unknown until the write: the file system cannot reserve space, or no reservation was
+    /// attempted.
     Unknown,
     Missing,
 }
@@ -193,7 +193,8 @@ impl Writing {
         self.give_up_for(file);
     }
 
-    /// Switches to another file and drops bytes gathered for the present one, which are not needed.
+    /// Switches to another file and drops the bytes gathered for the current one, which are not
+    /// needed.
     fn give_up_for(&mut self, file: File) {
         self.gathered_since = None;
         self.refused_at = None;
@@ -262,12 +263,12 @@ impl Appender {
         self.delay_us.store(microseconds, Relaxed);
     }
 
-    /// The offset of the journal up to which everything has been written.
+    /// The journal offset up to which data is written.
     pub fn written(&self) -> u64 {
         self.written.load(Relaxed)
     }
 
-    /// The offset of the journal up to which everything is on disk.
+    /// The journal offset up to which data is on disk.
     #[inline]
     pub fn synced(&self) -> u64 {
         self.synced.load(Relaxed)
@@ -296,13 +297,13 @@ impl Appender {
         }
     }
 
-    /// The present failure, if any.
+    /// The current failure, if any.
     pub fn failure(&self) -> Option<Failure> {
         self.state.lock().failure.clone()
     }
 
-    /// A rewrite has produced a base up to this offset of the journal: data before it that could
-    /// not be written or synced is not needed any more.
+    /// A rewrite has produced a base up to this journal offset: earlier data that could not be
+    /// written or synced is no longer needed.
     pub fn forgive(&self, offset: u64) {
         let mut state = self.state.lock();
         state.covered = state.covered.max(offset);
@@ -313,8 +314,8 @@ impl Appender {
         }
     }
 
-    /// Waits until the journal is on disk up to `offset`. False if that fails. The caller holds no
-    /// lock and is outside of the gate.
+    /// Waits until the journal is on disk up to `offset`. False if that fails. The caller must
+    /// hold no lock and be outside the gate.
     pub fn wait_until_synced(&self, offset: u64) -> bool {
         if self.synced() >= offset {
             return true;
@@ -349,28 +350,27 @@ impl Appender {
         (is_settled || state.failure.is_some() || state.ended).then_some(is_settled)
     }
 
-    /// Switches to another file at this offset of the journal, at which a unit begins. Nothing may
-    /// have been appended after it yet (the world is stopped). Everything before it is synced
-    /// first.
+    /// Switches to another file at this journal offset, at which a unit begins. No later data may
+    /// have been appended yet (the world is stopped). All earlier data is synced first.
     ///
-    /// A rewrite may end, and remove the previous file, while that is still being written: the new
-    /// base contains its data.
+    /// A rewrite may end, and remove the previous file, while that file is still being written:
+    /// the new base contains its data.
     pub fn switch(&self, journal: &Journal, offset: u64, file: File) {
         self.state.lock().next.push_back((offset, file));
         self.changed.notify_all();
         journal.wake();
     }
 
-    /// Makes the thread write and sync the journal's present content, and end. The end is exact if
-    /// the world is stopped.
+    /// Makes the thread write and sync the journal's current content, then end. The end is exact
+    /// if the world is stopped.
     pub fn end(&self, journal: &Journal) {
         self.state.lock().ends = Some(journal.end());
         self.changed.notify_all();
         journal.wake();
     }
 
-    /// Prepares to write from `reader`'s position on: from now on callers can wait for offsets, and
-    /// end it.
+    /// Prepares to write from `reader`'s position on: from now on callers can wait for offsets,
+    /// and end the thread.
     pub fn begin(&self, reader: &Reader) {
         let start = reader.position();
         *self.state.lock() = State::default();
@@ -387,7 +387,7 @@ impl Appender {
         let syncer =
             std::thread::Builder::new().name("aof-sync".into()).spawn(move || appender.sync_on_request());
         if let Err(error) = &syncer {
-            log::warn!("Cannot start the thread that forces the AOF to disk: {error}");
+            log::warn!("Cannot start the thread that syncs the AOF to disk: {error}");
         }
         let mut writing = Writing::new(file);
         while !self.turn(journal, &mut reader, &mut writing) {}
@@ -424,8 +424,7 @@ impl Appender {
         let end = [switch_at, ends_at].into_iter().flatten().fold(complete, u64::min);
         let before = reader.position();
         let has_sync_time = writing.last_sync.elapsed() >= SYNC_INTERVAL;
-        // Before anything else, so that clients are refused before they add more than there is room
-        // for.
+        // First, so that clients are refused before they add more than there is room for.
         let room = self.reserve(writing, complete - before);
         let turn = Turn { switch_at, ends_at, has_found: before < end, has_sync_time, room };
         if (turn.has_found || writing.increment.pending() > 0)
@@ -598,7 +597,7 @@ impl Appender {
         self.state.lock().next.pop_front()
     }
 
-    /// Waits, unless there is urgent work. Always false: the thread continues.
+    /// Waits for at most `most`, unless there is urgent work. Always false: the thread continues.
     fn pause(&self, most: Duration) -> bool {
         let mut state = self.state.lock();
         if state.next.is_empty() && state.ends.is_none() {
@@ -611,7 +610,7 @@ impl Appender {
     fn rest(&self, ends: bool) -> bool {
         let mut state: MutexGuard<'_, State> = self.state.lock();
         if ends {
-            log::warn!("The AOF could not be written to its end.");
+            log::warn!("The AOF was not written to its end.");
             return true;
         }
         self.changed.wait_for(&mut state, RETRY);
@@ -630,7 +629,7 @@ impl Appender {
                 let mut state = self.state.lock();
                 state.doubtful = state.doubtful.max(offset);
                 drop(state);
-                self.fail("Error forcing the AOF file to disk", &error, true);
+                self.fail("Error syncing the AOF file to disk", &error, true);
                 false
             }
         }

@@ -23,7 +23,7 @@ pub struct Folder {
     name: String,
 }
 
-/// Why an operation on the folder failed, with the texts that Redis logs.
+/// Why an operation on the folder failed, with Redis's log texts.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     #[error("{what}: {}", reason(error))]
@@ -37,7 +37,7 @@ pub enum FolderError {
 }
 
 impl FolderError {
-    /// Log messages about it.
+    /// The log messages for the error.
     pub fn messages(&self) -> Vec<String> {
         match self {
             FolderError::Io { .. } => vec![self.to_string()],
@@ -92,7 +92,7 @@ impl Folder {
         File::create(self.temporary_incr_path())
     }
 
-    /// Renames that file to the name of an increment.
+    /// Gives the temporary increment its final name.
     pub fn name_temporary_incr(&self, name: &OsStr) -> io::Result<()> {
         fs::rename(self.temporary_incr_path(), self.path(name))
     }
@@ -138,7 +138,7 @@ impl Folder {
         Ok(Manifest::default())
     }
 
-    /// Names of data files in the folder, which nothing knows without a manifest.
+    /// Names of data files in the folder; without a manifest they belong to no append-only file.
     fn data_without_manifest(&self) -> Vec<String> {
         let names = fs::read_dir(&self.dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
         let names = names.filter_map(|name| name.into_string().ok());
@@ -199,9 +199,9 @@ impl Folder {
         self.persist(manifest)
     }
 
-    /// Moves an append-only file of Redis before 7 (one file, called `appendfilename`, beside the
-    /// folder) into the folder, as its base. Returns whether there was one. If this fails or is
-    /// interrupted, the next start repeats it.
+    /// Moves an append-only file from before Redis 7 (one file, called `appendfilename`, next to
+    /// the folder) into the folder, as its base. Returns whether there was one. If this fails or
+    /// is interrupted, the next start repeats it.
     pub fn adopt_old_file(&self, manifest: &mut Manifest) -> Result<bool, FolderError> {
         let parent = self.dir.parent().unwrap_or(Path::new(""));
         let old = parent.join(&self.name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The increment: the file of the append-only file that changes are appended to.
+//! The increment: the part of the append-only file to which changes are appended.
 //!
 //! Bytes are buffered by a [`DirectWriter`]. The caller decides when to flush; nothing counts as
 //! written before [`Increment::flush`] has succeeded.
@@ -33,7 +33,7 @@ pub(super) const AHEAD: u64 = 1 << 20;
 /// Longest annotation, in bytes.
 const LINE_MAX: u64 = 64;
 
-/// What the writer adds to the journal's bytes.
+/// Options of a write besides the journal's bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Extras {
     /// Timestamp annotations.
@@ -123,8 +123,8 @@ impl Increment {
         taken
     }
 
-    /// Reserves disk space for `least` bytes beyond the buffered ones, and some more. False if the
-    /// file system does not support reservation.
+    /// Reserves disk space for `least` bytes beyond the buffered ones, plus a margin. False if
+    /// the file system does not support reservation.
     ///
     /// # Errors
     /// The disk, a quota or a limit on the size of files leaves no room for `least` bytes.
@@ -165,7 +165,7 @@ impl Increment {
         let len = self.written_len();
         if self.ahead <= len && self.reserved > len {
             if let Err(error) = self.file.set_len(len) {
-                log::warn!("Cannot give back the space reserved for the AOF file: {error}");
+                log::warn!("Cannot release the preallocated space of the AOF file: {error}");
             }
             self.reserved = len;
         }
@@ -177,9 +177,9 @@ impl Increment {
         let len = self.written_len();
         if self.ahead > len {
             if let Err(error) = self.file.set_len(len).and_then(|()| self.file.sync_data()) {
-                log::warn!("Cannot cut off the zeros at the end of the AOF file: {error}");
+                log::warn!("Cannot truncate the zeros at the end of the AOF file: {error}");
             }
-            // This releases the reserved space, too.
+            // This also releases the reserved space.
             self.reserved = len;
         }
         self.ahead = len;

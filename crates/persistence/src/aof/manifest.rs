@@ -7,12 +7,12 @@
 //! file appendonly.aof.2.incr.aof seq 2 type i
 //! ```
 //! One line per file, with pairs of a key and its value; unknown keys are skipped. The base comes
-//! first, then the history (files that a rewrite has replaced and that are about to be removed),
-//! then the increments. Names are quoted like words of the configuration if they need it. Lines
-//! that begin with `#` are comments.
+//! first, then the history (files that a rewrite has replaced, due for removal), then the
+//! increments. Names are quoted like words of the configuration if they need it. Lines that begin
+//! with `#` are comments.
 //!
-//! This is the manifest as a value; [`super::Folder`] does the I/O. A manifest that is read is not
-//! trusted: any fault in it is an error, since omitting a file of the data would lose that data.
+//! This is the manifest as a value; [`super::Folder`] does the I/O. The manifest's text is not
+//! trusted: any fault is an error, since omitting a data file would lose its data.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -98,7 +98,7 @@ impl fmt::Display for ManifestError {
 impl std::error::Error for ManifestError {}
 
 impl ManifestError {
-    /// Log messages about it, as in Redis.
+    /// The log messages for the error, as in Redis.
     pub fn messages(&self) -> Vec<String> {
         let mut messages = vec!["*** FATAL AOF MANIFEST FILE ERROR ***".to_owned()];
         if let Some((number, line)) = &self.line {
@@ -125,7 +125,7 @@ impl Manifest {
         let mut manifest = Manifest::default();
         let (mut rest, mut number) = (text, 0);
         while !rest.is_empty() {
-            // The amount that Redis reads at once: the rest of a longer comment counts as another
+            // Redis reads this much at a time: the rest of a longer comment counts as another
             // line.
             let end = rest.iter().take(LINE_MAX).position(|&byte| byte == b'\n');
             let (line, tail) = rest.split_at(end.map_or(LINE_MAX.min(rest.len()), |end| end + 1));
@@ -133,7 +133,7 @@ impl Manifest {
             if line[0] == b'#' {
                 continue;
             }
-            // The last line needs its end, too: without it, it may be incomplete.
+            // The last line must be terminated, too: otherwise it may be incomplete.
             if end.is_none() || line.contains(&0) {
                 return Err(whole(ManifestFault::LongLine));
             }
@@ -147,7 +147,7 @@ impl Manifest {
 
     fn add_line(&mut self, line: &[u8]) -> Result<(), ManifestFault> {
         let words = braid_resp::inline::split_words(line).map_err(|_| ManifestFault::Format)?;
-        // Further pairs are allowed: later versions may add some.
+        // Additional pairs are allowed: later versions may add some.
         if words.len() < 6 || !words.len().is_multiple_of(2) {
             return Err(ManifestFault::Format);
         }
@@ -206,9 +206,9 @@ impl Manifest {
         base.chain(self.incrs.iter().map(|info| (FileKind::Incr, info)))
     }
 
-    /// Adds a new base, which a rewrite has made or is about to make (`appendfilename` is the
-    /// prefix of its name; `rdb` for a dump file, else commands); the previous base goes to the
-    /// history. Returns the new one.
+    /// Adds a new base, for a rewrite that is complete or about to begin, and moves the previous
+    /// base to the history. `appendfilename` is the prefix of its name; `rdb`: a dump file, else
+    /// commands. Returns the new base.
     pub fn begin_base(&mut self, appendfilename: &str, rdb: bool) -> FileInfo {
         let seq = self.base.as_ref().map_or(0, |base| base.seq);
         let format = if rdb { "rdb" } else { "aof" };
@@ -228,7 +228,7 @@ impl Manifest {
     /// Moves increments that a new base replaces into the history: all but the last `keep`.
     pub fn retire_incrs(&mut self, keep: usize) {
         let retired = self.incrs.len().saturating_sub(keep);
-        // Newest first, as Redis does it.
+        // Newest first, as in Redis.
         self.history.splice(0..0, self.incrs.drain(..retired).rev().collect::<Vec<_>>());
     }
 
@@ -273,7 +273,7 @@ fn trim(mut line: &[u8]) -> &[u8] {
 }
 
 /// The number at the start of `text`, parsed like C's `atoll`: 0 if there is none, the nearest
-/// representable one if it is too large.
+/// representable number if it is too large.
 fn leading_number(text: &[u8]) -> i64 {
     let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
     let text = &text[blanks..];

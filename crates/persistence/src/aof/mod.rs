@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The append-only file: every change as the command that made it, in files that only grow.
+//! The append-only file: every change as a command, in files that only grow.
 //!
 //! As since Redis 7, the append-only file is a folder:
 //!

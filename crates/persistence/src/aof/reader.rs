@@ -5,7 +5,7 @@
 //! file:        [dump] records
 //! record:      "*" number of arguments CR LF, for each argument "$" length CR LF, its bytes, CR LF
 //! annotation:  "#" text CR LF      between records; "#TS:" and seconds since the Unix epoch: the
-//!                                  time of what follows
+//!                                  time of the following records
 //! ```
 //! Braid's own annotations (`check.rs`) are checksums of the bytes before them; other servers skip
 //! them. A file that was being written at a power failure ends within a record:
@@ -13,8 +13,8 @@
 //! without an unfinished transaction. Other invalid bytes mean that the file is damaged:
 //! [`ReadError::Format`]. Every proper prefix of a valid file is truncated or valid, never damaged.
 //!
-//! The file's content is not trusted: the buffer grows with the bytes that really arrive, to at
-//! most twice the size of the largest record.
+//! The file's content is not trusted: the buffer grows only with bytes that arrive, to at most
+//! twice the size of the largest record.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -31,7 +31,7 @@ use super::manifest::{FileInfo, Manifest};
 pub enum ReadError {
     #[error("unexpected end of file")]
     Truncated,
-    /// Expected content at this byte.
+    /// The content at this byte is not the expected one.
     #[error("expected {expected} at byte {position}")]
     Format { position: u64, expected: &'static str },
     /// The checksum at this byte does not match the bytes before it.
@@ -85,10 +85,10 @@ pub fn data_len(file: &mut File) -> io::Result<u64> {
     Ok(end)
 }
 
-/// True if no data follows the file at index `at` of [`Manifest::data`]: there are no later files,
-/// or they (at the paths that `path` returns) are empty. A manifest names the next increment before
-/// the present one is complete on disk; until it is, the next one stays empty. A server that is
-/// killed then leaves a file that ends within a command although it is not the last one.
+/// True if no data follows the file at index `at` of [`Manifest::data`]: there are no later
+/// files, or they (at the paths that `path` returns) are empty. A manifest names the next
+/// increment before the current one is complete on disk; until then the next one stays empty. So
+/// a killed server may leave a file that ends within a command although it is not the last one.
 pub fn ends_data(manifest: &Manifest, at: usize, path: impl Fn(&FileInfo) -> PathBuf) -> bool {
     let mut behind = manifest.data().skip(at + 1);
     behind.all(|(_, info)| {
@@ -109,11 +109,11 @@ pub struct CommandReader<R> {
     len: Option<u64>,
     /// Locations in the buffer of the arguments of the commands in `ahead`.
     args: Vec<Range<usize>>,
-    /// Parsed records, from the one that was returned last.
+    /// Parsed records, starting with the last one returned.
     ahead: Vec<Found>,
     /// Number of them that have been returned.
     taken: usize,
-    /// Position behind the last whole command.
+    /// Position after the last complete command.
     whole: u64,
     /// Position before the MULTI of an open transaction.
     multi: Option<u64>,
@@ -149,8 +149,8 @@ impl<R: Read> CommandReader<R> {
         CommandReader::resume(input, len, 0, Vec::new())
     }
 
-    /// A reader that continues at byte `position` of the file; `read` are the bytes from there on
-    /// that have been read already.
+    /// A reader that continues at byte `position` of the file; `read` holds bytes from there on
+    /// that are already read.
     pub fn resume(input: R, len: Option<u64>, position: u64, read: Vec<u8>) -> CommandReader<R> {
         CommandReader {
             input,
@@ -253,7 +253,7 @@ impl<R: Read> CommandReader<R> {
         self.args[args].iter().map(|range| &self.buffer[range.clone()])
     }
 
-    /// The arguments of the commands just parsed: the one returned last, and some after it. Empty
+    /// The arguments of the commands just parsed: the last one returned, and some after it. Empty
     /// if they have been returned before.
     #[inline]
     pub fn just_found(&self) -> impl Iterator<Item = impl Iterator<Item = &[u8]>> {
@@ -269,12 +269,12 @@ impl<R: Read> CommandReader<R> {
         self.base + self.start as u64
     }
 
-    /// Position behind the last whole command.
+    /// Position after the last complete command.
     pub fn whole(&self) -> u64 {
         self.whole
     }
 
-    /// Position behind the last usable command: a transaction without its EXEC is not usable.
+    /// Position after the last usable command: a transaction without its EXEC is not usable.
     pub fn usable(&self) -> u64 {
         self.multi.unwrap_or(self.whole)
     }
@@ -322,7 +322,7 @@ impl<R: Read> CommandReader<R> {
                 Ok(None) => return missing(1),
                 Err(()) => return Look::Bad(at + 1, "the length of an argument"),
             };
-            // Practically endless; below it no addition overflows.
+            // An effectively unlimited bound; below it no addition overflows.
             if len > u64::from(u32::MAX) << 16 {
                 return Look::Bad(at + 1, "the length of an argument");
             }
@@ -360,8 +360,8 @@ impl<R: Read> CommandReader<R> {
         let before = self.end;
         while (self.end as u64) < needed {
             if self.end == self.buffer.len() {
-                // The file is at least as long as the bytes that have arrived: sizes are trusted
-                // only up to that.
+                // A file is at least as long as the bytes received: sizes are trusted only up to
+                // that.
                 let size = (self.end * 2).max(BUFFER);
                 self.buffer.resize(size, 0);
             }

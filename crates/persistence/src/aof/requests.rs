@@ -8,10 +8,10 @@
 //!     SET | RPUSH | SADD | ZADD | HMSET | XADD ... XSETID XGROUP XCLAIM,
 //!     [HPEXPIREAT | SPEXPIREAT | ZPEXPIREAT per member], [PEXPIREAT]
 //! ```
-//! Requests have at most 64 elements, as those of stock servers, and are written one at a time, so
-//! that a huge collection takes no more memory than a small one. As with stock servers, streams
-//! lose deleted pending entries and the time at which a consumer was last seen. Checksums are
-//! between requests (`check.rs`).
+//! Requests have at most 64 elements, like those of stock servers, and are written one at a time,
+//! so that a huge collection takes no more memory than a small one. As in stock servers, streams
+//! lose deleted pending entries and the last-seen time of consumers. Checksums are placed between
+//! requests (`check.rs`).
 
 use std::io::{self, Write};
 
@@ -28,7 +28,7 @@ const BUFFER: usize = 256 * 1024;
 /// Writes a file of requests.
 pub(crate) struct RequestWriter<W> {
     out: W,
-    /// Whole requests, or annotations.
+    /// Complete requests and annotations.
     buffer: Vec<u8>,
     held: bool,
     /// Bytes written before those in the buffer.
@@ -72,7 +72,7 @@ impl<W: Write> RequestWriter<W> {
         push_key(self, name, value, expire_at)
     }
 
-    /// Appends requests that [`push_key`] has made.
+    /// Appends requests encoded by [`push_key`].
     pub(crate) fn encoded_keys(&mut self, requests: &[u8]) -> io::Result<()> {
         self.buffer.extend_from_slice(requests);
         self.complete()
@@ -109,7 +109,7 @@ impl<W: Write> RequestWriter<W> {
         self.out.write_all(&self.buffer)?;
         self.passed_on += self.buffer.len() as u64;
         self.buffer.clear();
-        // Gives memory back after a large value.
+        // Frees the memory of a large value.
         self.buffer.shrink_to(4 * BUFFER);
         Ok(())
     }

@@ -2,10 +2,10 @@
 //! Loader threads that decode values and add keys, while another thread reads the file and cuts it
 //! into pieces.
 //!
-//! Each thread has shards of its own, and a piece goes to the thread of its key's shard. So the
-//! pieces of a key stay in order, no thread waits for a lock, and no cache line is shared. The crew
-//! works only while the world is stopped: before it resumes for a moment, [`Crew::settle`] waits
-//! until all sent pieces are done.
+//! Each thread owns a set of shards, and a piece goes to the thread of its key's shard. So the
+//! pieces of a key stay in order, no thread waits for a lock, and no cache line is shared. The
+//! crew works only while the world is stopped: before the world resumes for a moment,
+//! [`Crew::settle`] waits until all sent pieces are done.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::Scope;
@@ -55,7 +55,7 @@ struct Done {
     error: Option<LoadError>,
 }
 
-/// Parameters shared by all loader threads.
+/// Parameters of all loader threads.
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'k> {
     pub keyspace: &'k Keyspace,
@@ -117,7 +117,8 @@ impl Crew {
         Ok(Some(Crew { ways, results, outstanding, spare, loaded }))
     }
 
-    /// Passes a key and its encoded value to a thread. An error may be that of another key.
+    /// Passes a key and its encoded value to a thread. The returned error may concern another
+    /// key.
     #[inline]
     pub fn add(&mut self, keyspace: &Keyspace, key: &Key<'_>, value: &[u8]) -> Result<(), LoadError> {
         let hash = keyspace.hash(key.name);
@@ -174,8 +175,8 @@ impl Crew {
     }
 }
 
-/// The work of a thread: processes batches until the channel closes. Adds nothing after the first
-/// error.
+/// A thread's main loop: processes batches until the channel closes. After the first error it
+/// adds no more keys.
 fn work_off(terms: &Terms<'_>, work: &Receiver<Batch>, back: &Sender<Done>) {
     /// Reports the end of a thread that panics, so that the reader does not wait for it.
     struct Farewell<'s>(&'s Sender<Done>);

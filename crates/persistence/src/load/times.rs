@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Member expiry times stored outside of their collection: KeyDB writes them as notes after the
-//! key.
+//! Member expiry times stored outside their collection: KeyDB writes them as notes after the key.
 //!
 //! They are applied in batches and at the end of the file, once all threads have added the keys
 //! before them.
 
 use braid_keyspace::Txn;
 
-/// Number of times that are set at once.
+/// Number of times set in one batch.
 const MANY: usize = 4096;
 
 struct Time {
@@ -17,7 +16,7 @@ struct Time {
     expire_at: i64,
 }
 
-/// Expiry times that have been read and are not set yet.
+/// Expiry times read but not yet set.
 #[derive(Default)]
 pub(super) struct MemberTimes {
     list: Vec<Time>,
@@ -26,8 +25,8 @@ pub(super) struct MemberTimes {
 }
 
 impl MemberTimes {
-    /// Takes a note that follows key `key` of database `db`. False if it is not about members'
-    /// times.
+    /// Accepts a note that follows key `key` of database `db`. False if it is not a member's
+    /// expiry time.
     pub fn note(&mut self, db: u32, key: &[u8], name: &[u8], text: &[u8]) -> bool {
         match name {
             b"keydb-subexpire-key" => self.member = Some(text.to_vec()),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The handshake: a replica introduces itself, and asks for the stream from an offset on.
+//! The handshake: a replica introduces itself and requests the stream from an offset.
 //!
-//! Source: Redis documentation, "Redis replication"; redis 7.2 and Valkey, `replication.c`, for the
-//! order of requests and the replies that end an attempt.
+//! Source: Redis documentation, "Redis replication"; `replication.c` of Redis 7.2 and Valkey for
+//! the order of requests and for the replies that end an attempt.
 
 use std::io::{Read, Write};
 
@@ -18,45 +18,45 @@ const AUTH: &str = "AUTH";
 const RDB_CHANNEL: &str = "rdb-channel";
 const MEMBER: &str = "group-member";
 const DURING: &str = "connecting to the MASTER";
-/// The version of Valkey whose full syncs are read. Without it Valkey 9 writes them as for Redis
-/// 7.2, and gives up when it comes to a hash with fields that expire.
+/// The Valkey version whose full syncs this server reads. Without it Valkey 9 writes them as for
+/// Redis 7.2, and fails on a hash with expiring fields.
 const READS_VALKEY: &[u8] = b"9.0.0";
 
-/// What a replica says about itself.
+/// What a replica tells its primary about itself.
 #[derive(Default)]
 pub struct Introduction {
     /// `masteruser` and `masterauth`.
     pub user: String,
     pub password: String,
-    /// The port that others reach it by.
+    /// The port at which others reach this server.
     pub port: u16,
-    /// The address that others reach it by; empty: that of the connection.
+    /// The address at which others reach this server; empty for that of the connection.
     pub ip: String,
-    /// The node, the run and the epoch of a member of a group.
+    /// Node, run ID and epoch, for a member of a group.
     pub member: Option<(String, String, u64)>,
-    /// Asks for compression ([`crate::blocks`]).
+    /// Requests compression ([`crate::blocks`]).
     pub compressed: bool,
-    /// Serves full syncs to other replicas, and takes one from them now ([`SIBLING`]).
+    /// Serves full syncs to other replicas, and accepts one from them now ([`SIBLING`]).
     pub sibling: bool,
     pub takes_sibling: bool,
     /// Wants a full sync and no changes.
     pub rdb_only: bool,
-    /// Takes a full sync on a second connection.
+    /// Accepts a full sync on a second connection.
     pub dual_channel: bool,
     /// This is the second connection.
     pub rdb_channel: bool,
 }
 
-/// How the primary answers PSYNC.
+/// The primary's reply to PSYNC.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SyncReply {
-    /// A full sync follows; the stream goes on behind it at this offset.
+    /// A full sync follows, then the stream from this offset.
     Full { id: String, offset: u64 },
-    /// A full sync follows, from an offset that the primary does not tell (SYNC).
+    /// A full sync follows; the primary does not report its offset (SYNC).
     FullWithoutOffset,
-    /// The stream goes on from where it was asked for, under this ID if there is one.
+    /// The stream continues at the requested offset, under this ID if there is one.
     Continue { id: Option<String> },
-    /// The primary sends us to this replica for a full sync.
+    /// The primary redirects us to this replica for a full sync.
     Sibling(Primary),
     /// The full sync comes on a second connection ([`ask_beside`]).
     Beside,
@@ -89,7 +89,7 @@ pub fn introduce<S: Read + Write>(
         requests.push(("ip-address", vec![b"REPLCONF", b"ip-address", introduction.ip.as_bytes()]));
     }
     let mut capabilities: Vec<&[u8]> = vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"];
-    // Servers that do not know the following ones ignore them.
+    // Servers ignore capabilities that they do not know.
     capabilities.extend([&b"capa"[..], KEEPALIVE.as_bytes()]);
     if introduction.compressed {
         capabilities.extend([&b"capa"[..], blocks::WORD.as_bytes()]);
@@ -117,7 +117,7 @@ pub fn introduce<S: Read + Write>(
         requests.push(("rdb-only", vec![b"REPLCONF", b"rdb-only", b"1"]));
     }
     requests.push(("version", vec![b"REPLCONF", b"version", READS_VALKEY]));
-    // All at once: one round trip.
+    // All in one write: one round trip.
     let mut bytes = Vec::new();
     requests.iter().for_each(|(_, request)| request::push(&mut bytes, request));
     peer.send_bytes(&bytes)?;
@@ -130,7 +130,9 @@ pub fn introduce<S: Read + Write>(
             return Err(LinkError::Refused(format!("The primary refuses this member of the group: {reply}")));
         }
         if name == RDB_CHANNEL && reply.starts_with('-') {
-            return Err(LinkError::Refused(format!("Master sends no full sync beside the stream: {reply}")));
+            return Err(LinkError::Refused(format!(
+                "Master sends no full sync on a second connection: {reply}"
+            )));
         }
         if reply.starts_with('-') {
             log::info!("(Non critical) Master does not understand REPLCONF {name}: {reply}");
@@ -139,8 +141,8 @@ pub fn introduce<S: Read + Write>(
     Ok(())
 }
 
-/// Asks for the stream behind `offset` of a history, or for a full sync without one. `takes_over`:
-/// the peer is a replica of this server, and is to become the primary.
+/// Requests the stream after `offset` of a history, or a full sync if `position` is `None`.
+/// `takes_over`: the peer is a replica of this server and is asked to become the primary.
 pub fn ask_for_stream<S: Read + Write>(
     peer: &mut Peer<S>,
     watch: &impl Watch,
@@ -209,14 +211,14 @@ pub fn ask_for_stream<S: Read + Write>(
     Ok(SyncReply::FullWithoutOffset)
 }
 
-/// Where a full sync on a second connection ends, and the stream begins.
+/// Where a full sync on a second connection ends and the stream begins.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EndOffset {
     pub offset: u64,
     pub id: String,
-    /// The database that the stream is in.
+    /// The database selected at that point of the stream.
     pub db: u32,
-    /// The second connection, as the primary calls it.
+    /// The primary's client ID of the second connection.
     client: u64,
 }
 
@@ -225,21 +227,21 @@ impl EndOffset {
         let mut words = line.strip_prefix("$ENDOFF:")?.split_ascii_whitespace();
         let offset = words.next()?.parse().ok().filter(|offset| *offset <= i64::MAX as u64)?;
         let id = words.next().filter(|id| is_id(id))?.to_owned();
-        // -1: none yet.
+        // -1: none selected yet.
         let db = words.next()?.parse::<i64>().ok()?.try_into().unwrap_or(0);
         let client = words.next()?.parse().ok()?;
         words.next().is_none().then_some(EndOffset { offset, id, db, client })
     }
 }
 
-/// Asks for a full sync on the second connection; it follows the line that is read.
+/// Requests a full sync on the second connection; it follows the line that is read here.
 pub fn ask_beside<S: Read + Write>(peer: &mut Peer<S>, watch: &impl Watch) -> Result<EndOffset, LinkError> {
     let line = peer.ask(&[b"SYNC"], watch, DURING)?;
     EndOffset::parse(&line)
         .ok_or_else(|| LinkError::Refused(format!("Received unexpected $ENDOFF response: {line}")))
 }
 
-/// Asks on the first connection for the stream behind a full sync on the second.
+/// Requests, on the first connection, the stream after a full sync on the second.
 pub fn ask_for_stream_beside<S: Read + Write>(
     peer: &mut Peer<S>,
     watch: &impl Watch,
@@ -271,7 +273,7 @@ mod tests {
     use super::super::testing::{Patient, Script};
     use super::*;
 
-    /// A primary whose replies come byte by byte, whatever it is asked.
+    /// A primary whose replies arrive byte by byte, whatever the request.
     fn peer(replies: &str) -> Peer<Script> {
         Peer::new(Script::new(replies.as_bytes(), 1))
     }
@@ -348,7 +350,7 @@ mod tests {
             ask("+SIBLING some.host 7001\r\n", here).expect("another replica"),
             SyncReply::Sibling(Primary { host: "some.host".into(), port: 7001 })
         );
-        // What follows is compressed.
+        // The rest of the connection is compressed.
         let mut compressed = format!("+FULLRESYNC {ID} 17 lz4\r\n").into_bytes();
         blocks::push_block(&mut compressed, b"$0\r\n");
         let mut peer = peer(std::str::from_utf8(&[]).expect("text"));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The replica's side: the link to a primary.
 //!
-//! [`handshake`] introduces this server and asks for the stream, [`payload`] frames a full sync,
-//! [`units`] divides the stream into units. [`Link`] is what others see and control: which primary
-//! the link is to have, how far it is, when something was last received. The thread that runs the
-//! link is the engine's (`engine/replication/link.rs`).
+//! [`handshake`] introduces this server and requests the stream, [`payload`] frames a full sync,
+//! [`units`] divides the stream into units. [`Link`] is the state that other threads see and
+//! control: the wanted primary, the phase of the connection, the time of the last received bytes.
+//! The thread that runs the link belongs to the engine (`engine/replication/link.rs`).
 //!
-//! Roles change only while the world is stopped. So a thread that has the world, and finds its
-//! [`Link::is_current`] true, may apply what it has received.
+//! Roles change only while the world is stopped. So a thread that has stopped the world and finds
+//! its [`Link::is_current`] true may apply the changes it has received.
 
 pub mod handshake;
 pub mod payload;
@@ -26,7 +26,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::blocks::BadBlock;
 
-/// Where a primary is.
+/// The address of a primary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Primary {
     pub host: String,
@@ -34,7 +34,7 @@ pub struct Primary {
 }
 
 impl Primary {
-    /// Of a replica that knows no primary: nothing is connected to.
+    /// For a replica without a known primary: it connects to nothing.
     pub fn nowhere() -> Primary {
         Primary { host: String::new(), port: 0 }
     }
@@ -46,11 +46,11 @@ impl std::fmt::Display for Primary {
     }
 }
 
-/// How far the link is.
+/// The phase of the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Phase {
-    /// It will be tried soon.
+    /// Disconnected; a connection attempt follows soon.
     Connect,
     Connecting,
     Handshake,
@@ -60,7 +60,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// As ROLE names it.
+    /// The name that ROLE shows.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Connect => "connect",
@@ -72,17 +72,17 @@ impl Phase {
     }
 }
 
-/// What the link is to do.
+/// The wanted state of the link.
 #[derive(Default)]
 struct Target {
     primary: Option<Primary>,
-    /// Counts the changes of `primary`.
+    /// Counts changes of `primary`.
     generation: u64,
-    /// The present connection.
+    /// The current connection.
     hangup: Option<Hangup>,
 }
 
-/// The state of the link. Anyone may read it.
+/// The state of the link. Any thread may read it.
 #[derive(Default)]
 pub struct Link {
     target: Mutex<Target>,
@@ -92,28 +92,28 @@ pub struct Link {
     phase: AtomicU8,
     /// When bytes were last received, ms since the Unix epoch.
     last_io_ms: AtomicI64,
-    /// When the link ceased to be [`Phase::Connected`], ms since the Unix epoch; 0 if it has never
-    /// been since this server became a replica.
+    /// When the link left [`Phase::Connected`], ms since the Unix epoch; 0 if it has not been
+    /// connected since this server became a replica.
     down_since_ms: AtomicI64,
-    /// The engine's thread runs.
+    /// The engine's link thread is running.
     pub has_thread: AtomicBool,
-    /// The last attempt was sent to another replica for a full sync.
+    /// The last attempt was redirected to another replica for a full sync.
     pub tried_sibling: AtomicBool,
-    /// Bytes of the stream that have been received and not applied.
+    /// Bytes of the stream that are received but not applied.
     pub unapplied: AtomicU64,
     /// Bytes received from primaries.
     pub received_bytes: AtomicU64,
-    /// The database that the stream is in.
+    /// The database selected in the stream.
     pub db: AtomicU64,
     pub full_sync: Transfer,
 }
 
-/// How far a full sync is.
+/// Progress of a full sync.
 #[derive(Default)]
 pub struct Transfer {
     /// Bytes received.
     pub read: AtomicU64,
-    /// Bytes of it, if the primary has said; -1 otherwise.
+    /// Total bytes, if the primary has announced them; -1 otherwise.
     pub total: AtomicI64,
 }
 
@@ -129,7 +129,8 @@ impl Link {
         self.target.lock().primary.clone()
     }
 
-    /// Changes the role. The world is stopped; the connection to the old primary ends.
+    /// Changes the role and ends the connection to the old primary. The caller has stopped the
+    /// world.
     pub fn set_primary(&self, primary: Option<Primary>) {
         let mut target = self.target.lock();
         self.is_replica.store(primary.is_some(), Relaxed);
@@ -148,12 +149,12 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Whether nothing has changed since a thread was told this generation.
+    /// Whether `generation` is current: the role has not changed since a thread read it.
     pub fn is_current(&self, generation: u64) -> bool {
         self.generation.load(Relaxed) == generation
     }
 
-    /// The primary and the generation, as soon as there is a primary; nothing if `is_over` then.
+    /// Waits for a primary; returns it with the generation. `None` as soon as `is_over` holds.
     pub fn next_target(&self, is_over: impl Fn() -> bool) -> Option<(Primary, u64)> {
         let mut target = self.target.lock();
         loop {
@@ -167,7 +168,7 @@ impl Link {
         }
     }
 
-    /// Waits for so long, or until something changes.
+    /// Waits for `duration`, or until the target changes.
     pub fn rest(&self, generation: u64, duration: Duration) {
         let mut target = self.target.lock();
         if target.generation == generation {
@@ -175,7 +176,7 @@ impl Link {
         }
     }
 
-    /// Notes the connection, so that it can be ended. False if it is not wanted any more.
+    /// Registers the connection, so that it can be closed. False if it is no longer wanted.
     pub fn set_hangup(&self, generation: u64, hangup: Hangup) -> bool {
         let mut target = self.target.lock();
         let is_current = target.generation == generation;
@@ -185,7 +186,7 @@ impl Link {
         is_current
     }
 
-    /// How far the link is.
+    /// The phase of the link.
     pub fn phase(&self) -> Phase {
         match self.phase.load(Relaxed) {
             0 => Phase::Connect,
@@ -196,7 +197,7 @@ impl Link {
         }
     }
 
-    /// Notes how far the link is, unless something has changed since `generation`.
+    /// Sets the phase, unless the target has changed since `generation`.
     pub fn set_phase(&self, generation: u64, phase: Phase) {
         let target = self.target.lock();
         if target.generation != generation {
@@ -213,24 +214,24 @@ impl Link {
         self.phase() == Phase::Connected
     }
 
-    /// So many bytes were received.
+    /// Counts received bytes.
     pub fn note_io(&self, bytes: usize) {
         self.received_bytes.fetch_add(bytes as u64, Relaxed);
         self.last_io_ms.store(unix_ms(), Relaxed);
     }
 
-    /// When something was last received, ms since the Unix epoch.
+    /// When bytes were last received, ms since the Unix epoch.
     pub fn last_io_ms(&self) -> i64 {
         self.last_io_ms.load(Relaxed)
     }
 
-    /// When the link was lost, ms since the Unix epoch; nothing if it has never been up.
+    /// When the link was lost, ms since the Unix epoch; `None` if it was never up.
     pub fn down_since_ms(&self) -> Option<i64> {
         Some(self.down_since_ms.load(Relaxed)).filter(|since| *since != 0)
     }
 }
 
-/// Why a link has ended.
+/// Why a link ended.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     #[error("{0}")]
@@ -242,11 +243,11 @@ pub enum LinkError {
     Timeout(&'static str),
     #[error("{0}")]
     Refused(String),
-    /// The stream makes no sense: it must not be resumed.
+    /// The stream is malformed and must not be resumed.
     #[error("Protocol error in the stream of the primary: {0}")]
     Protocol(String),
-    /// Roles have changed, or the server ends.
-    #[error("the link is not wanted any more")]
+    /// Roles have changed, or the server is shutting down.
+    #[error("the link is no longer needed")]
     CalledOff,
 }
 

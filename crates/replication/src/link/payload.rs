@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The framing of a full sync: `$<length>` and so many bytes, or `$EOF:<mark>`, bytes, and the
-//! mark.
+//! The framing of a full sync: `$<length>` and that many bytes, or `$EOF:<mark>`, the bytes, and
+//! the mark.
 //!
-//! Empty lines may stand in front. What comes behind is the stream, and stays with the peer.
+//! Empty lines may precede it. The stream follows it, and its bytes stay with the peer.
 
 use std::io::{self, Read, Write};
 
@@ -14,17 +14,17 @@ use crate::history::ID_LEN;
 
 const DURING: &str = "receiving bulk data from MASTER";
 
-/// Where a full sync ends.
+/// The end of a full sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// After so many bytes.
+    /// After this many bytes.
     Len(u64),
-    /// Before these bytes.
+    /// Before this mark.
     Mark([u8; ID_LEN]),
 }
 
 impl Frame {
-    /// Bytes of the full sync, if they are known.
+    /// Length of the full sync in bytes, if known.
     pub fn known_len(&self) -> Option<u64> {
         match self {
             Frame::Len(len) => Some(*len),
@@ -33,7 +33,7 @@ impl Frame {
     }
 }
 
-/// Reads the line in front of a full sync.
+/// Reads the line that precedes a full sync.
 pub fn read_frame<S: Read + Write>(peer: &mut Peer<S>, watch: &impl Watch) -> Result<Frame, LinkError> {
     let line = peer.line(watch, DURING)?;
     if line.starts_with('-') {
@@ -52,12 +52,12 @@ pub fn read_frame<S: Read + Write>(peer: &mut Peer<S>, watch: &impl Watch) -> Re
     rest.parse().ok().filter(|len| *len <= i64::MAX as u64).map(Frame::Len).ok_or_else(bad)
 }
 
-/// The bytes of a full sync.
+/// Reader of a full sync's bytes.
 pub struct Payload<'p, S, W> {
     peer: &'p mut Peer<S>,
     watch: &'p W,
     frame: Frame,
-    /// Bytes given out.
+    /// Bytes returned so far.
     pub read: u64,
     is_over: bool,
     /// Why it ended early.
@@ -65,18 +65,18 @@ pub struct Payload<'p, S, W> {
 }
 
 impl<'p, S: Read + Write, W: Watch> Payload<'p, S, W> {
-    /// The bytes behind the line that [`read_frame`] has read.
+    /// Reads the bytes after the line that [`read_frame`] has read.
     pub fn new(peer: &'p mut Peer<S>, watch: &'p W, frame: Frame) -> Payload<'p, S, W> {
         let is_over = frame == Frame::Len(0);
         Payload { peer, watch, frame, read: 0, is_over, failure: None }
     }
 
-    /// Whether all of it has been read.
+    /// Whether the full sync has been read to its end.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Reads and drops the rest, up to `most` bytes; an error if there is more.
+    /// Reads and discards the rest, at most `most` bytes; an error if there is more.
     pub fn finish(&mut self, most: u64) -> Result<(), LinkError> {
         let mut scratch = vec![0; 64 << 10];
         let mut left = most;
@@ -86,13 +86,13 @@ impl<'p, S: Read + Write, W: Watch> Payload<'p, S, W> {
                 Err(error) => return Err(self.failure.take().unwrap_or(LinkError::Io(error))),
             }
             if left == 0 && !self.is_over {
-                return Err(LinkError::Protocol("more follows the end of the full sync".into()));
+                return Err(LinkError::Protocol("unexpected data after the end of the full sync".into()));
             }
         }
         Ok(())
     }
 
-    /// How many of the buffered bytes belong to the full sync for sure.
+    /// The number of buffered bytes that certainly belong to the full sync.
     fn available(&mut self) -> usize {
         let unused = self.peer.buffered();
         match &self.frame {
@@ -104,7 +104,7 @@ impl<'p, S: Read + Write, W: Watch> Payload<'p, S, W> {
                     0
                 }
                 Some(at) => at,
-                // The mark's begin may be at the end.
+                // The buffer may end with the start of the mark.
                 None => (unused.len() + 1).saturating_sub(ID_LEN),
             },
         }
@@ -155,7 +155,7 @@ mod tests {
         let mut bytes = Vec::new();
         payload.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
         assert!(payload.is_over() && payload.read == bytes.len() as u64);
-        // What may follow at once.
+        // The stream may follow directly.
         let _ = peer.receive();
         Ok((bytes, peer.buffered().to_vec()))
     }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn the_end_is_found_however_the_bytes_arrive() {
         let mark = "0123456789abcdefghijklmnopqrstuvwxyzABCD";
-        // The payload ends with most of a mark.
+        // The payload ends with a prefix of the mark.
         let body = format!("{}{}", "x".repeat(100), &mark[..39]);
         for piece in [1, 7, 39, 40, 41, 1000] {
             let marked = format!("\n\n$EOF:{mark}\r\n{body}{mark}*1\r\n");

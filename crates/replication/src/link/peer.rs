@@ -9,42 +9,43 @@ use braid_resp::request;
 use super::LinkError;
 use crate::blocks::Unpacker;
 
-/// Bytes read at once, at least and at most. The room for them is cleared each time, which takes
-/// longer than reading where little comes at a time.
+/// Minimum and maximum bytes of a read. The buffer is zeroed for each read, which costs more than
+/// the read itself when little data arrives at a time.
 const READ_MIN: usize = 16 << 10;
 const READ_MAX: usize = 256 << 10;
-/// Longest line that a primary may send in front of a full sync.
+/// Longest line that a primary may send before a full sync.
 const LINE_MAX: usize = 64 << 10;
 
 /// Callbacks of the link's thread while it waits for the primary.
 pub trait Watch {
-    /// Whether the link is not wanted any more.
+    /// Whether the link is no longer wanted.
     fn is_called_off(&self) -> bool;
-    /// So many bytes were received.
+    /// Reports received bytes.
     fn note_io(&self, bytes: usize);
     /// How long the primary may be silent.
     fn timeout(&self) -> Duration;
 }
 
-/// A primary.
+/// The connection to a primary.
 pub struct Peer<S> {
     stream: S,
-    /// Received; `at..` is not used yet.
+    /// Received bytes; those from `at` on are unread.
     buffer: Vec<u8>,
     at: usize,
-    /// Bytes to read at once.
+    /// Bytes to request in the next read.
     room: usize,
-    /// Decompresses the received bytes, if they are compressed.
+    /// Decompresses received bytes, if the connection is compressed.
     unpacker: Option<Unpacker>,
 }
 
 impl<S: Read + Write> Peer<S> {
-    /// A primary at the other end of a connection whose reads end with `WouldBlock` now and then.
+    /// `stream` is connected to the primary; its reads must time out with `WouldBlock`
+    /// periodically.
     pub fn new(stream: S) -> Peer<S> {
         Peer { stream, buffer: Vec::new(), at: 0, room: READ_MIN, unpacker: None }
     }
 
-    /// The unread bytes, and all that follow, are compressed.
+    /// Treats the unread bytes, and all that follow, as compressed.
     pub fn begin_compression(&mut self) -> Result<(), LinkError> {
         let mut unpacker = Unpacker::default();
         *unpacker.input() = self.take_buffer();
@@ -58,7 +59,7 @@ impl<S: Read + Write> Peer<S> {
         self.unpacker.is_some()
     }
 
-    /// The connection itself.
+    /// The underlying connection.
     pub fn stream(&mut self) -> &mut S {
         &mut self.stream
     }
@@ -75,7 +76,7 @@ impl<S: Read + Write> Peer<S> {
         std::mem::take(&mut self.buffer)
     }
 
-    /// So many bytes have been used.
+    /// Marks `count` bytes as read.
     pub fn consume(&mut self, count: usize) {
         self.at += count;
         debug_assert!(self.at <= self.buffer.len());
@@ -85,7 +86,7 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// Receives more. `during` names the present step in the error of a timeout.
+    /// Receives more bytes. `during` names the current step for timeout errors.
     pub fn fill(&mut self, watch: &impl Watch, during: &'static str) -> Result<(), LinkError> {
         if self.at > 0 {
             self.buffer.drain(..self.at);
@@ -107,7 +108,7 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// Receives what there is, up to a bound; 0 if the read has timed out.
+    /// Receives available bytes, up to a limit; 0 if the read timed out.
     pub fn receive(&mut self) -> Result<usize, LinkError> {
         match &mut self.unpacker {
             None => receive(&mut self.stream, &mut self.room, &mut self.buffer),
@@ -115,7 +116,7 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// As [`Peer::receive`], onto a buffer of the caller's.
+    /// Like [`Peer::receive`], into the caller's buffer.
     pub fn receive_onto(&mut self, buffer: &mut Vec<u8>) -> Result<usize, LinkError> {
         match &mut self.unpacker {
             None => receive(&mut self.stream, &mut self.room, buffer),
@@ -123,7 +124,8 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// A line, without its end. Empty lines are dropped: they are keep-alives of the primary.
+    /// Reads a line, without its line ending. Empty lines are dropped: they are the primary's
+    /// keep-alives.
     pub fn line(&mut self, watch: &impl Watch, during: &'static str) -> Result<String, LinkError> {
         let mut searched = 0;
         loop {
@@ -140,7 +142,7 @@ impl<S: Read + Write> Peer<S> {
             }
             searched = unused.len();
             if searched > LINE_MAX {
-                return Err(LinkError::Refused("the primary sent a line without an end".into()));
+                return Err(LinkError::Refused("the primary sent an unterminated line".into()));
             }
             self.fill(watch, during)?;
         }
@@ -158,7 +160,7 @@ impl<S: Read + Write> Peer<S> {
         self.stream.write_all(bytes).and_then(|()| self.stream.flush()).map_err(LinkError::Io)
     }
 
-    /// Sends a request and reads the line that answers it.
+    /// Sends a request and reads its one-line reply.
     pub fn ask(
         &mut self,
         args: &[&[u8]],
@@ -170,7 +172,7 @@ impl<S: Read + Write> Peer<S> {
     }
 }
 
-/// Reads compressed bytes, and appends what they contain to `buffer`; 0 if the read has timed out.
+/// Reads compressed bytes and appends their content to `buffer`; 0 if the read timed out.
 fn receive_blocks(
     stream: &mut impl Read,
     room: &mut usize,
@@ -182,7 +184,7 @@ fn receive_blocks(
     Ok(count)
 }
 
-/// Reads onto `buffer`; 0 if the read has timed out. The end of the connection is an error.
+/// Reads into `buffer`; 0 if the read timed out. The end of the connection is an error.
 fn receive(stream: &mut impl Read, room: &mut usize, buffer: &mut Vec<u8>) -> Result<usize, LinkError> {
     let len = buffer.len();
     buffer.resize(len + *room, 0);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Doubles for tests of the link: a primary that has said everything, and a thread with patience.
+//! Test doubles for the link: a primary with scripted replies, and a watch that never gives up.
 
 use std::io::{self, Cursor, Read, Write};
 use std::time::Duration;
 
 use super::peer::Watch;
 
-/// A primary that sends what it was given, in pieces, whatever it is asked.
+/// A primary that sends its scripted replies in pieces, whatever it is sent.
 pub struct Script {
     pub replies: Cursor<Vec<u8>>,
-    /// Most bytes of a read.
+    /// Maximum bytes of a read.
     piece: usize,
-    /// What it was sent.
+    /// Everything it was sent.
     pub sent: Vec<u8>,
 }
 
@@ -39,7 +39,7 @@ impl Write for Script {
     }
 }
 
-/// Never calls the link off.
+/// Never gives up on the link.
 pub struct Patient;
 
 impl Watch for Patient {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Divides the stream of changes into units: single requests, and transactions from MULTI to EXEC,
-//! which are applied as a whole or not at all.
+//! Divides the stream of changes into units: single requests, and transactions from MULTI to
+//! EXEC. A unit is applied as a whole or not at all.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use braid_resp::parse::{Limits, RequestParser, Span, Step};
 
 use super::LinkError;
 
-/// Most bytes of a unit.
+/// Maximum length of a unit in bytes.
 const UNIT_MAX: usize = 2 << 30;
 
 /// A request of the stream.
@@ -18,25 +18,25 @@ pub struct StreamRequest {
     pub bytes: Range<usize>,
     /// Its arguments, in [`Units::spans`].
     args: Range<usize>,
-    /// A unit ends with it.
+    /// This request completes a unit.
     pub ends_unit: bool,
 }
 
-/// The requests of whole units at the begin of a buffer.
+/// The requests of complete units at the start of a buffer.
 #[derive(Default)]
 pub struct Units {
     parser: RequestParser,
     spans: Vec<Span>,
     requests: Vec<StreamRequest>,
-    /// Requests of whole units, the first of `requests`.
+    /// Number of requests in complete units: a prefix of `requests`.
     whole: usize,
-    /// How much of the buffer has been parsed.
+    /// Number of bytes of the buffer that are parsed.
     parsed: usize,
     in_transaction: bool,
 }
 
 impl Units {
-    /// Parses what has been added to the buffer. The same bytes as before stand in front.
+    /// Parses the bytes added to the buffer. Earlier bytes must be unchanged.
     pub fn parse(&mut self, buffer: &[u8]) -> Result<(), LinkError> {
         let limits =
             Limits { bulk_len_max: i64::MAX as u64, authenticated: true, big_argument_min: usize::MAX };
@@ -47,7 +47,9 @@ impl Units {
                 Step::Request { consumed } => consumed,
                 // Primaries may send empty lines to keep a connection open.
                 Step::Inline { consumed, arguments } if arguments.is_empty() => consumed,
-                Step::Inline { .. } => return Err(LinkError::Protocol("a line that is no request".into())),
+                Step::Inline { .. } => {
+                    return Err(LinkError::Protocol("a line that is not a request".into()));
+                }
                 Step::Incomplete | Step::BigArgument { .. } => {
                     let unit = self.requests.get(self.whole).map_or(begin, |request| request.bytes.start);
                     if buffer.len() - unit > UNIT_MAX {
@@ -76,7 +78,7 @@ impl Units {
         }
     }
 
-    /// The requests of whole units.
+    /// The requests of complete units.
     pub fn requests(&self) -> &[StreamRequest] {
         &self.requests[..self.whole]
     }
@@ -90,8 +92,8 @@ impl Units {
         self.spans[request.args.clone()].iter().map(|span| &buffer[span.range()])
     }
 
-    /// Forgets the whole units; how many bytes of the buffer they took. What follows them is parsed
-    /// again.
+    /// Drops the complete units and returns the number of buffer bytes they took. Bytes after
+    /// them are parsed again.
     pub fn forget(&mut self) -> usize {
         let used = self.requests().last().map_or(0, |request| request.bytes.end);
         *self = Units { spans: std::mem::take(&mut self.spans), ..Units::default() };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A full sync in progress: the bytes written so far, and how far each replica has read them.
+//! A full sync in progress: the bytes written so far, and each replica's read position.
 //!
-//! The writing thread writes to an unnamed file, or to memory, which keeps only the bytes that some
-//! replica still has to read. With memory the thread waits for the slowest replica, unless clients
-//! would then wait for the snapshot: the full sync grows instead, and a replica that falls too far
-//! behind is cut off by its limit (`client-output-buffer-limit`).
+//! The writing thread writes to an unnamed file, or to memory, which keeps only bytes that some
+//! replica has yet to read. When it writes to memory, the thread waits for the slowest replica,
+//! unless clients would then wait for the snapshot: in that case the buffer grows, and a replica
+//! that falls too far behind is disconnected by its limit (`client-output-buffer-limit`).
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -20,63 +20,62 @@ use braid_clients::Mailboxes;
 use super::options::{Filter, ReplicaOptions};
 use crate::history::{ID_LEN, random_id};
 
-/// Unread bytes in memory from which the writing thread waits.
+/// Unread bytes in memory at which the writing thread waits.
 const AHEAD: u64 = 8 << 20;
-/// How long it waits before it checks whether it may go on without any progress of a replica.
+/// How often the waiting thread checks whether it may continue although no replica has advanced.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Where a full sync is.
+/// The content of a full sync.
 #[derive(Default)]
 struct Content {
-    /// The bytes in memory, and the offset of the first one.
+    /// The bytes in memory, and the offset of the first.
     pieces: VecDeque<Arc<Vec<u8>>>,
     first: u64,
     /// Bytes written.
     len: u64,
-    /// Whether it is complete; nothing while it is being made.
+    /// Whether it succeeded; `None` while it is being written.
     outcome: Option<bool>,
     takers: Vec<Taker>,
-    /// Loops to wake when there is more.
+    /// Loops to wake when more bytes are available.
     loops: Vec<usize>,
 }
 
 struct Taker {
     id: u64,
     position: u64,
-    /// When it took something last, or since when there has been something to take, ms since the
-    /// Unix epoch.
+    /// When it last took bytes, or when bytes became available, ms since the Unix epoch.
     moved_ms: i64,
 }
 
-/// One full sync, for one replica or several.
+/// One full sync, for one or more replicas.
 pub struct FullSync {
-    /// The offset of the journal at the cut.
+    /// The journal offset of the cut.
     pub offset: u64,
     pub filter: Filter,
-    /// Its offset is known, and changes behind it are kept.
+    /// Its offset is known, and the journal keeps the changes after it.
     has_stream: bool,
-    /// The unnamed file; `None` if it is written to memory.
+    /// The unnamed file; `None` if the full sync is written to memory.
     file: Option<File>,
     /// End mark of a full sync whose length is unknown at its start.
     mark: String,
     content: Mutex<Content>,
     taken: Condvar,
     mailboxes: Arc<Mailboxes>,
-    /// Whether the full sync must not wait for its takers: old forms fill up, or it was stopped.
+    /// Whether the writer must not wait for takers: old forms are filling up, or it was stopped.
     must_go_on: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
-/// What there is for a replica.
+/// What a replica can be sent next.
 pub enum Next {
-    /// Bytes from here on.
+    /// These bytes, from this index on.
     Bytes(Arc<Vec<u8>>, usize),
-    /// The full sync is this file with so many bytes.
+    /// The unnamed file, with this many bytes.
     File(u64),
     /// Nothing yet. The loop's bell is rung when there is more.
     Later,
-    /// Nothing more.
+    /// Nothing more: the full sync is complete.
     End,
-    /// The full sync could not be made.
+    /// The full sync failed.
     Failed,
 }
 
@@ -95,25 +94,25 @@ impl FullSync {
         Arc::new(FullSync { offset, filter, has_stream, file, mark, content, taken, mailboxes, must_go_on })
     }
 
-    /// What stands in front of and behind a full sync whose length is not known; nothing if it will
-    /// be.
+    /// The mark before and after a full sync of unknown length; `None` if its length will be
+    /// known.
     pub fn mark(&self) -> Option<&str> {
         self.file.is_none().then_some(&self.mark)
     }
 
-    /// The file in which it is made, if there is one.
+    /// The file that it is written to, if any.
     pub fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
-    /// Whether a replica may have it.
+    /// Whether this full sync suits a replica with these options.
     pub fn serves(&self, options: &ReplicaOptions) -> bool {
         let is_enough = self.has_stream || !options.needs_offset();
         is_enough && self.filter == options.filter && (self.file.is_some() || options.eof)
     }
 
-    /// Has a client take part, from the begin on. False if that is not kept any more, or the full
-    /// sync is over.
+    /// Adds a client from the first byte on. False if that byte is no longer kept, or the full
+    /// sync has ended.
     pub fn join(&self, id: u64) -> bool {
         let mut content = self.content.lock();
         let may = content.first == 0 && content.outcome.is_none();
@@ -123,7 +122,7 @@ impl FullSync {
         may
     }
 
-    /// A client takes part no longer.
+    /// Removes a client.
     pub fn leave(&self, id: u64) {
         let mut content = self.content.lock();
         content.takers.retain(|taker| taker.id != id);
@@ -131,7 +130,7 @@ impl FullSync {
         self.taken.notify_all();
     }
 
-    /// What there is for a client; its loop's bell is rung if it has to wait.
+    /// What a client can be sent next; if it must wait, its loop's bell is rung later.
     pub fn next(&self, id: u64, slot: usize) -> Next {
         let mut content = self.content.lock();
         if content.outcome == Some(false) {
@@ -164,21 +163,21 @@ impl FullSync {
         Next::Later
     }
 
-    /// Bytes of it in memory that a client has not been sent.
+    /// Bytes in memory that a client has not been sent.
     pub fn behind(&self, id: u64) -> u64 {
         let content = self.content.lock();
         let taker = content.takers.iter().find(|taker| taker.id == id && self.file.is_none());
         taker.map_or(0, |taker| content.len - taker.position)
     }
 
-    /// Bytes that a client has been sent, and bytes written so far; nothing if it takes no part.
+    /// Bytes sent to a client, and bytes written so far; `None` if the client takes no part.
     pub fn sent_of(&self, id: u64) -> Option<(u64, u64)> {
         let content = self.content.lock();
         let taker = content.takers.iter().find(|taker| taker.id == id)?;
         Some((taker.position, content.len))
     }
 
-    /// A client has been sent so many bytes more.
+    /// Records that a client was sent `bytes` more.
     pub fn took(&self, id: u64, bytes: u64) {
         let mut content = self.content.lock();
         if let Some(taker) = content.takers.iter_mut().find(|taker| taker.id == id) {
@@ -191,8 +190,8 @@ impl FullSync {
         }
     }
 
-    /// Since when a client has taken nothing though there is something to take, ms since the Unix
-    /// epoch. Nothing can be taken of a file that is still being written.
+    /// Since when a client has taken nothing although bytes are available, ms since the Unix
+    /// epoch. A file that is still being written offers no bytes.
     pub fn stalled_since_ms(&self, id: u64) -> Option<i64> {
         let content = self.content.lock();
         let can_take = self.file.is_none() || content.outcome.is_some();
@@ -200,7 +199,7 @@ impl FullSync {
         (can_take && taker.position < content.len).then_some(taker.moved_ms)
     }
 
-    /// Says that it is complete, or that it has failed.
+    /// Ends the full sync, as complete or failed.
     pub fn end(&self, complete: bool) {
         let mut content = self.content.lock();
         content.outcome = Some(complete);
@@ -211,7 +210,7 @@ impl FullSync {
         self.ring();
     }
 
-    /// Whether all of it was written.
+    /// Whether it was written completely.
     pub fn is_complete(&self) -> bool {
         self.content.lock().outcome == Some(true)
     }
@@ -221,7 +220,7 @@ impl FullSync {
         loops.into_iter().for_each(|slot| self.mailboxes[slot].ring());
     }
 
-    /// True when nobody takes part any more.
+    /// True if no client takes part any more.
     fn is_abandoned(&self) -> bool {
         self.content.lock().takers.is_empty()
     }
@@ -239,7 +238,7 @@ impl FullSync {
         }
     }
 
-    /// Waits while enough is buffered, unless the full sync must go on.
+    /// Waits while too much is unread, unless the writer must not wait.
     fn wait_for_takers(&self) {
         let mut content = self.content.lock();
         while content.waiting() > AHEAD && !(self.must_go_on)() {
@@ -249,7 +248,7 @@ impl FullSync {
 }
 
 impl Content {
-    /// Gives back what all have taken.
+    /// Frees the pieces that all takers have read.
     fn forget(&mut self) {
         let least = self.takers.iter().map(|taker| taker.position).min().unwrap_or(self.len);
         while let Some(piece) = self.pieces.front() {
@@ -262,20 +261,20 @@ impl Content {
         }
     }
 
-    /// Bytes that the slowest has not taken.
+    /// Bytes that the slowest taker has not read.
     fn waiting(&self) -> u64 {
         self.takers.iter().map(|taker| self.len - taker.position).max().unwrap_or(0)
     }
 }
 
-/// Writes a full sync.
+/// Writes a full sync, as [`Write`].
 pub struct FullSyncWriter(pub Arc<FullSync>);
 
 impl Write for FullSyncWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let full_sync = &self.0;
         if full_sync.is_abandoned() {
-            return Err(io::Error::other("no replica waits for it any more"));
+            return Err(io::Error::other("no replica waits for it any longer"));
         }
         let taken = match &full_sync.file {
             Some(file) => (&mut &*file).write(bytes)?,
@@ -308,7 +307,7 @@ mod tests {
         FullSync::new(mailboxes, Box::new(|| false), Some(7), Filter::ALL, file)
     }
 
-    /// Everything that a client can have now, in pieces of at most `most` bytes.
+    /// Everything available to a client, in pieces of at most `most` bytes.
     fn take(full_sync: &FullSync, id: u64, most: usize) -> Vec<u8> {
         let mut all = Vec::new();
         while let Next::Bytes(piece, from) = full_sync.next(id, 0) {

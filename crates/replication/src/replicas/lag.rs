@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! When the stream was how long, so that the bytes that a replica lacks have an age.
+//! Past lengths of the stream with their times, which give the age of the bytes that a replica
+//! lacks.
 
 use std::collections::VecDeque;
 
-/// Notes kept. When there are more, every second of the older half goes: what is long ago need
-/// not be known exactly.
+/// Maximum number of notes. Beyond it, every second note of the older half is dropped: old times
+/// need not be exact.
 const NOTES_MAX: usize = 512;
 
-/// The ends of the stream at past moments.
+/// Ends of the stream at past times.
 #[derive(Default)]
 pub struct StreamTimes {
-    /// Milliseconds since the Unix epoch, and the end of the journal then. Both ascend.
+    /// Milliseconds since the Unix epoch, and the journal's end at that time. Both ascend.
     notes: VecDeque<(i64, u64)>,
 }
 
 impl StreamTimes {
-    /// Notes that the journal ends here now.
+    /// Records the journal's current end.
     pub fn note(&mut self, now_ms: i64, end: u64) {
-        // All at once: what grew while a replica is slow would count towards maxmemory, and evict
-        // keys.
+        // Reserve everything up front: memory that grew while a replica is slow would count
+        // towards `maxmemory`, and evict keys.
         self.notes.reserve_exact(NOTES_MAX + 1 - self.notes.len());
         if self.notes.back().is_some_and(|&(_, last)| last == end) {
-            // Nothing was added since: the newest moment at which that was the end counts.
+            // Nothing was added: keep the latest time at which this was the end.
             self.notes.pop_back();
         }
         self.notes.push_back((now_ms, end));
@@ -39,8 +40,8 @@ impl StreamTimes {
         self.notes.clear();
     }
 
-    /// The age in milliseconds, at most, of the oldest byte behind `offset` in a journal that ends
-    /// at `end` now; 0 if there is none.
+    /// Upper bound of the age, in milliseconds, of the oldest byte after `offset` in a journal
+    /// that now ends at `end`; 0 if there is none.
     pub fn lag_ms(&self, offset: u64, end: u64, now_ms: i64) -> i64 {
         if offset >= end {
             return 0;

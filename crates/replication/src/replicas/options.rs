@@ -6,68 +6,68 @@ use braid_group::MemberId;
 /// Capability of Braid servers (`repl-sibling-sync`): the replica serves full syncs to others.
 pub const SIBLING: &str = "sibling";
 
-/// Capability of Braid servers: the replica takes a full sync from another one if the reply to
-/// PSYNC is `+SIBLING <host> <port>`. It asks there by `REPLCONF rdb-only 1`, and comes back for
-/// the stream behind the full sync.
+/// Capability of Braid servers: the replica accepts a full sync from another replica if the reply
+/// to PSYNC is `+SIBLING <host> <port>`. It requests it there by `REPLCONF rdb-only 1`, and
+/// returns for the stream after the full sync.
 pub const SIBLING_SYNC: &str = "sibling-sync";
 
 /// Capability of Braid servers: empty lines between the units of a stream keep the link alive and
-/// do not count in its offset. Other servers count them, so they must never get one.
+/// do not count in its offset. Other servers count them, so they must never be sent any.
 pub const KEEPALIVE: &str = "keepalive";
 
-/// Which parts of the dataset a full sync has.
+/// The parts of the dataset in a full sync.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filter {
     pub keys: bool,
     pub functions: bool,
 }
 
-/// What a replica says before it asks for changes (REPLCONF).
+/// The options a replica sends (REPLCONF) before it requests changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReplicaOptions {
-    /// The port that it listens on; 0 if it did not say.
+    /// The port that it listens on; 0 if unknown.
     pub port: u16,
-    /// Its address, if it is another one than that of the connection.
+    /// Its address, if different from that of the connection.
     pub ip: String,
-    /// It finds the end of a full sync by a mark.
+    /// It detects the end of a full sync by a mark.
     pub eof: bool,
-    /// It takes a new replication ID with `+CONTINUE`.
+    /// It accepts a new replication ID with `+CONTINUE`.
     pub psync2: bool,
-    /// It takes everything compressed ([`crate::blocks`]).
+    /// It accepts compression ([`crate::blocks`]).
     pub compressed: bool,
     /// It does not count empty lines of the stream ([`KEEPALIVE`]): it is Braid.
     pub keepalive: bool,
     /// It serves full syncs to other replicas ([`SIBLING`]).
     pub sibling: bool,
-    /// It takes one from another replica ([`SIBLING_SYNC`]).
+    /// It accepts a full sync from another replica ([`SIBLING_SYNC`]).
     pub takes_sibling: bool,
     /// It wants a full sync and no changes.
     pub rdb_only: bool,
-    /// It takes a full sync on a second connection.
+    /// It accepts a full sync on a second connection.
     pub dual_channel: bool,
     /// This is the second connection.
     pub rdb_channel: bool,
-    /// The second connection's client, if it has one.
+    /// The client ID of the second connection, if there is one.
     pub rdb_client: Option<u64>,
     pub filter: Filter,
-    /// Which member of the group it is, and under which epoch it follows this server.
+    /// The group member, and the epoch under which it follows this server.
     pub member: Option<(MemberId, u64)>,
 }
 
 impl ReplicaOptions {
-    /// It is another server than Braid, and wants changes.
+    /// Whether it is a server other than Braid that wants changes.
     pub fn is_other(&self) -> bool {
         !self.keepalive && !self.rdb_only
     }
 
-    /// It goes on from the full sync's offset: on this connection, or on another one.
+    /// Whether it continues from the full sync's offset, on this connection or another.
     pub fn needs_offset(&self) -> bool {
         !self.rdb_only || self.sibling || self.rdb_channel
     }
 }
 
 impl Filter {
-    /// All of it.
+    /// The whole dataset.
     pub const ALL: Filter = Filter { keys: true, functions: true };
 }
 

@@ -15,24 +15,24 @@ use super::stream_position::StreamPosition;
 use crate::blocks;
 use braid_clients::{Address, ClientRecord};
 
-/// What a replica is at.
+/// A replica's stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Stage {
-    /// The cut of its full sync has not been made.
+    /// The cut of its full sync is still to come.
     Waits,
-    /// Its full sync is being made or sent.
+    /// Its full sync is being written or sent.
     Copying,
-    /// It gets the changes, or will as soon as it has said that it has its full sync.
+    /// It receives changes, or will once it has acknowledged its full sync.
     Online,
     Gone,
 }
 
-/// What a replica's loop is to send.
+/// An instruction to the replica's loop.
 pub enum Order {
-    /// A line, then a full sync, then the changes from there on, if it wants any.
+    /// Send a line, then a full sync, then the changes from there on, if the replica wants any.
     FullSync { head: String, full_sync: Arc<FullSync>, position: Option<StreamPosition> },
-    /// A line, then the changes from there on.
+    /// Send a line, then the changes from there on.
     Stream { head: String, position: StreamPosition },
 }
 
@@ -40,22 +40,21 @@ pub enum Order {
 pub struct Replica {
     pub record: Arc<ClientRecord>,
     pub options: ReplicaOptions,
-    /// It has been sent the offset from which it will get changes.
+    /// It was sent the offset at which its changes start.
     pub is_told: bool,
     pub since_ms: i64,
     stage: AtomicU8,
-    /// Offsets of the journal up to which it has everything, and has it on disk.
+    /// Journal offsets up to which it has received everything, and has it on disk.
     pub acknowledged: AtomicU64,
     pub on_disk: AtomicU64,
-    /// It has said so, so it has loaded its full sync.
+    /// It has acknowledged an offset, so it has loaded its full sync.
     pub has_acknowledged: AtomicBool,
-    /// When it said so last, ms since the Unix epoch.
+    /// When it last acknowledged, ms since the Unix epoch.
     pub acknowledged_ms: AtomicI64,
-    /// It has been sent its full sync up to the mark: what follows must not come before it has
-    /// answered.
+    /// It was sent its full sync up to the mark: nothing may follow before it answers.
     pub awaits_acknowledgement: AtomicBool,
     orders: Mutex<Vec<Order>>,
-    /// The full sync that it gets at present.
+    /// The full sync it is receiving.
     full_sync: Mutex<Option<Arc<FullSync>>>,
 }
 
@@ -77,7 +76,7 @@ impl Replica {
         }
     }
 
-    /// What it is at.
+    /// The current stage.
     pub fn stage(&self) -> Stage {
         match self.stage.load(Relaxed) {
             0 => Stage::Waits,
@@ -87,7 +86,7 @@ impl Replica {
         }
     }
 
-    /// It gets the changes, and has everything up to an offset of the journal.
+    /// Whether it receives changes and has acknowledged the journal up to `offset`.
     pub fn has(&self, offset: u64) -> bool {
         self.stage() == Stage::Online && self.acknowledged.load(Relaxed) >= offset
     }
@@ -96,18 +95,19 @@ impl Replica {
         self.stage.store(stage as u8, Relaxed);
     }
 
-    /// It gets a full sync from now on.
+    /// A full sync for it begins.
     pub fn begin_full_sync(&self, full_sync: Arc<FullSync>) {
         *self.full_sync.lock() = Some(full_sync);
         self.set_stage(Stage::Copying);
     }
 
-    /// The full sync that it gets at present.
+    /// The full sync it is receiving.
     pub fn full_sync(&self) -> Option<Arc<FullSync>> {
         self.full_sync.lock().clone()
     }
 
-    /// Its full sync has been sent. `marked`: up to the mark behind it, which it has to answer.
+    /// Its full sync has been sent. `marked`: up to the mark that ends it, which the replica must
+    /// answer.
     pub fn full_sync_sent(&self, marked: bool) {
         self.awaits_acknowledgement.store(marked, Relaxed);
         *self.full_sync.lock() = None;
@@ -115,13 +115,13 @@ impl Replica {
         self.set_stage(Stage::Online);
     }
 
-    /// It is sent blocks behind the reply to PSYNC. A replica that takes a bare `+CONTINUE` would
-    /// not see the word.
+    /// Whether it is sent blocks after the reply to PSYNC. A replica that expects a bare
+    /// `+CONTINUE` would not see the word.
     pub fn is_compressed(&self) -> bool {
         self.options.compressed && self.options.psync2 && self.is_told
     }
 
-    /// What the reply to PSYNC ends with.
+    /// The suffix of the reply to PSYNC.
     pub fn compression_word(&self) -> String {
         if self.is_compressed() { format!(" {}", blocks::WORD) } else { String::new() }
     }
@@ -136,18 +136,18 @@ impl Replica {
         std::mem::take(&mut self.orders.lock())
     }
 
-    /// Seconds since it was last heard of.
+    /// Seconds since it was last heard from.
     pub fn lag_seconds(&self, now_ms: i64) -> i64 {
         (now_ms / 1000 - self.heard_ms() / 1000).max(0)
     }
 
-    /// When it was last heard of, ms since the Unix epoch: while it loads a full sync it sends
-    /// empty lines.
+    /// When it was last heard from, ms since the Unix epoch. While it loads a full sync it sends
+    /// empty lines, which count.
     pub fn heard_ms(&self) -> i64 {
         self.acknowledged_ms.load(Relaxed).max(self.record.last_active_ms.load(Relaxed))
     }
 
-    /// The address under which it can be reached.
+    /// The IP address at which it can be reached.
     pub fn ip(&self) -> String {
         if !self.options.ip.is_empty() {
             return self.options.ip.clone();
@@ -160,7 +160,7 @@ impl Replica {
         }
     }
 
-    /// How it is called in the log.
+    /// Its name in log messages.
     pub fn name(&self) -> String {
         match self.options.port {
             0 => format!("client id #{}", self.record.id),
@@ -168,10 +168,10 @@ impl Replica {
         }
     }
 
-    /// INFO's name of its stage. In Redis, a full sync that is streamed while it is written still
-    /// counts as a save that the replica waits for.
+    /// The stage's name in INFO. As in Redis, a full sync that is streamed while it is written
+    /// still counts as a save that the replica waits for.
     pub fn stage_name(&self) -> &'static str {
-        // It has had one on a second connection if there is none.
+        // Without a full sync here, the replica got it on a second connection.
         let is_made = || {
             let full_sync = self.full_sync();
             full_sync.is_none_or(|full_sync| full_sync.file().is_some() && full_sync.is_complete())

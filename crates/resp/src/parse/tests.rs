@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The parser against the replies of stock servers, and against itself for every way to cut a
+//! The parser against the replies of stock servers, and against itself for every way to split a
 //! stream.
 
 use super::*;
 use proptest::prelude::*;
 
-/// The meaning of a stream, however it arrives.
+/// The meaning of a stream, independent of how it arrives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Event {
     Request(Vec<Vec<u8>>),
@@ -250,7 +250,7 @@ fn clients_that_must_authenticate_get_little() {
     assert_eq!(ProtocolError::UnauthenticatedBulkLength.message(), text);
     check_with(&limits, b"*1\r\n$16384\r\n", &[Event::End(true)]);
     check_with(&limits, b"*1\r\n$536870913\r\n", &[Event::Error(ProtocolError::InvalidBulkLength)]);
-    // It is refused even if it is whole in the buffer.
+    // Refused even if the buffer holds the whole argument.
     let wire = request(&[&[b'a'; 16385]]);
     check_with(&limits, &wire, &[Event::Error(ProtocolError::UnauthenticatedBulkLength)]);
 }
@@ -332,7 +332,7 @@ fn any_request() -> impl Strategy<Value = (Vec<u8>, Vec<Vec<u8>>)> {
     prop_oneof![5 => bulk, 1 => inline]
 }
 
-/// Bytes that look like requests often enough to get far.
+/// Bytes that resemble requests often enough to get far.
 fn any_stream() -> impl Strategy<Value = Vec<u8>> {
     let token = prop_oneof![
         Just(b"*1\r\n".to_vec()),

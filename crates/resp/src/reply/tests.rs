@@ -4,7 +4,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// All pending bytes, as the kernel would see them.
+/// All pending bytes, as passed to the kernel.
 fn wire(reply: &ReplyBuffer) -> Vec<u8> {
     let mut slices = Vec::new();
     reply.io_slices(&mut slices, usize::MAX);

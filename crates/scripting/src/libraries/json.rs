@@ -351,7 +351,7 @@ struct Decoder<'l, 's> {
     settings: Settings,
     data: &'l [u8],
     at: usize,
-    /// Start of the present token, or its error.
+    /// Start of the current token, or its error.
     token_at: usize,
     text: Vec<u8>,
     depth: i32,
@@ -435,7 +435,7 @@ impl Decoder<'_, '_> {
         self.error("invalid token")
     }
 
-    /// True for numbers that C accepts and JSON does not.
+    /// True for numbers that C accepts but JSON does not.
     fn is_invalid_number(&self) -> bool {
         let rest = &self.data[self.at..];
         if rest.first() == Some(&b'+') {
@@ -502,7 +502,7 @@ impl Decoder<'_, '_> {
         }
     }
 
-    /// The character of a `\uXXXX` here, or of a pair of them, and their length.
+    /// The character of a `\uXXXX` escape here, or of a surrogate pair of them, and its length.
     fn unicode(&self) -> Option<(char, usize)> {
         let unit = |from: usize| {
             let digits = self.data.get(self.at + from..self.at + from + 4)?;
@@ -529,7 +529,7 @@ impl Decoder<'_, '_> {
         Err(Raise::text(format!("Found too many nested data structures ({depth}) at character {at}")))
     }
 
-    /// Pushes the value that begins with a token.
+    /// Pushes the value that starts with a token.
     fn value(&mut self, token: Token) -> Result<(), Raise> {
         poll(self.lua, self.shared)?;
         self.lua.check_memory(0)?;

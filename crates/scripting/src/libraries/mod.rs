@@ -2,8 +2,8 @@
 //! The libraries that Redis adds to Lua's own: `cjson`, `cmsgpack`, `struct` and `bit`.
 //!
 //! They are written in safe code, because each of the C versions has had security holes: lengths
-//! are checked before anything is allocated, nesting is bounded, and decoding never allocates more
-//! than a small multiple of the input's size.
+//! are checked before any allocation, nesting is bounded, and decoding never allocates more than
+//! a small multiple of the input's size.
 
 pub(crate) mod bit;
 pub(crate) mod json;

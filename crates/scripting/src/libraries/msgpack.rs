@@ -104,7 +104,7 @@ fn write_map(lua: Lua<'_>, shared: &mut Shared, out: &mut Vec<u8>, depth: usize)
     Ok(())
 }
 
-/// The number of elements if the table on top has exactly the keys from 1 on.
+/// The number of elements if the keys of the table on top are exactly 1 to n.
 fn array_len(lua: Lua<'_>) -> Option<usize> {
     let (mut count, mut max) = (0usize, 0f64);
     let top = lua.top();
@@ -126,7 +126,7 @@ fn array_len(lua: Lua<'_>) -> Option<usize> {
     (max == count as f64).then_some(count)
 }
 
-/// Lengths have 32 bits; Lua's memory limit is lower.
+/// Lengths are 32-bit; Lua's memory limit is lower.
 fn count_of(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
@@ -136,7 +136,8 @@ fn written<T, E>(result: Result<T, E>) {
     debug_assert!(result.is_ok());
 }
 
-/// Whole numbers in the fewest bytes, others as a float if that is exact, else as a double.
+/// Writes integers in the fewest bytes, other numbers as a float if that is exact, else as a
+/// double.
 fn write_number(out: &mut Vec<u8>, number: f64) {
     // The cast saturates: doubles below 2^63 convert back to the same value.
     let integer = number as i64;
@@ -254,7 +255,7 @@ fn push_array(
     count: usize,
     depth: usize,
 ) -> Result<(), Bad> {
-    // An element takes at least a byte, so a false length allocates nothing.
+    // An element takes at least one byte, so a false length cannot cause a large allocation.
     lua.push_table(count.min(input.0.len()), 0);
     for index in 0..count {
         push_value(lua, shared, input, depth + 1)?;

@@ -21,7 +21,7 @@ pub(super) fn push_general(out: &mut Vec<u8>, number: f64, precision: usize) {
         return out.extend_from_slice(text);
     }
     let precision = precision.max(1);
-    // One digit, a point, the other digits, `e`, the exponent.
+    // One digit, a decimal point, the other digits, `e`, the exponent.
     let scientific = format!("{number:.*e}", precision - 1);
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return };
     let exponent: i32 = exponent.parse().unwrap_or(0);

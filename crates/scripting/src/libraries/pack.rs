@@ -58,7 +58,7 @@ impl<'a> Format<'a> {
         Ok(number as usize)
     }
 
-    /// The next option that describes data; applies options that change settings on the way.
+    /// The next option that describes data; options before it that change settings are applied.
     fn next(&mut self) -> Result<Option<Item>, Raise> {
         while let Some((&option, rest)) = self.rest.split_first() {
             self.rest = rest;
@@ -230,7 +230,7 @@ fn little<const N: usize>(bytes: &[u8], big_endian: bool) -> [u8; N] {
     little
 }
 
-/// An integer of any size; only its last eight bytes are significant.
+/// An integer of any size; only its eight least significant bytes count.
 fn read_integer(bytes: &[u8], big_endian: bool, signed: bool) -> f64 {
     let shift = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
     let value = if big_endian { bytes.iter().fold(0, shift) } else { bytes.iter().rev().fold(0, shift) };

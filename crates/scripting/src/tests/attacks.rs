@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ways out of the sandbox that have been published for Redis or Lua 5.1, tried here: each must end
-//! as an error or harmlessly.
+//! Published escapes from the sandbox of Redis or Lua 5.1: each attempt must end in an error or
+//! harmlessly.
 
 use super::{Tester, check};
 
@@ -16,7 +16,7 @@ fn survive(script: &str) -> String {
 
 #[test]
 fn byte_code_is_not_loaded() {
-    // Hand-made bytecode can read and write any memory.
+    // Crafted bytecode can read and write any memory.
     let found = survive("return loadstring(string.dump(function() return 1 end))()");
     assert!(found.contains("attempt to call a nil value"), "{found}");
     check("local f, e = load(function() return '\\27Lua' end) return tostring(f)", "$3 nil");

@@ -145,7 +145,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
-    /// No input makes a decoder panic, recurse without end, or allocate more than a multiple of its
+    /// No input makes a decoder panic, recurse endlessly, or allocate more than a multiple of its
     /// length.
     #[test]
     fn decoders_take_whatever_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300), text in "[\\[\\]{}:,\"\\\\u0-9a-fx.eE+\\- nulltrfs]{0,200}", format in "[bBhHlLTiIfdsxc0-9!<> ]{0,30}") {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Crash report in the log, after a signal, or a panic, which ends in one.
+//! Crash report in the log, after a fatal signal or a panic, which ends in one.
 //!
 //! `signals.rs` writes the part that is possible while everything may be broken. The rest needs
-//! memory, files and the server's figures, and is written by a separate thread: function names, the
-//! other threads and their stacks, INFO. If that thread blocks on something that the crashed thread
-//! holds, the report ends without it.
+//! memory, files and the server's statistics, and is written by a separate thread: function
+//! names, the other threads and their stacks, INFO. If that thread blocks on a resource of the
+//! crashed thread, the report ends without its part.
 //!
-//! Keys, values and clients never appear in it.
+//! Keys, values and clients must never appear in the report.
 
 mod signals;
 
@@ -23,14 +23,15 @@ use braid_engine::Engine;
 use rustix::event::{EventfdFlags, eventfd};
 use signals::{CRASHED, RawLog, SAMPLED, Trace};
 
-/// The sections of INFO that are in it. Others look at shards, which may be held.
+/// The INFO sections of the report. Other sections access shards, which may be locked.
 const SECTIONS: [&[u8]; 7] = [b"server", b"clients", b"memory", b"persistence", b"stats", b"cpu", b"threads"];
-/// Calls of other threads that are shown.
+/// Maximum number of calls shown for other threads.
 const CALLS_OF_OTHERS: usize = 12;
 
-/// Enables crash reports to this log descriptor, if `crash-log-enabled`.
+/// Enables crash reports to this log descriptor, if `crash-log-enabled` is set.
 pub fn install(engine: &Arc<Engine>, log: RawFd) -> Result<(), String> {
-    let bell = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| format!("no event for crashes: {error}"))?;
+    let bell = eventfd(0, EventfdFlags::CLOEXEC)
+        .map_err(|error| format!("cannot create the event of the crash handler: {error}"))?;
     let mut bell = File::from(bell);
     signals::prepare(log, bell.as_raw_fd(), program());
     let weak = Arc::downgrade(engine);
@@ -44,7 +45,7 @@ pub fn install(engine: &Arc<Engine>, log: RawFd) -> Result<(), String> {
             }
             signals::complete();
         }
-        // The descriptor is never used for anything else.
+        // The descriptor must never be reused for anything else.
         std::mem::forget(bell);
     };
     std::thread::Builder::new().name("crash-report".into()).spawn(work).map_err(|error| error.to_string())?;
@@ -58,7 +59,7 @@ pub fn install(engine: &Arc<Engine>, log: RawFd) -> Result<(), String> {
     Ok(())
 }
 
-/// Panics are logged, too. In release builds a signal follows, and with it the report.
+/// Makes panics appear in the log. In release builds a signal follows, and with it the report.
 fn tell_of_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -68,7 +69,7 @@ fn tell_of_panics() {
     }));
 }
 
-/// Where the program lies in memory, as far as the system tells.
+/// The program's address range in memory, as far as the system reports it.
 fn program() -> Range<usize> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let path = std::env::current_exe().unwrap_or_default();
@@ -84,10 +85,10 @@ fn program() -> Range<usize> {
     first..last
 }
 
-/// Functions, files and lines of a trace.
+/// Writes the functions, files and lines of a trace.
 fn describe(trace: &Trace, most: usize, log: &mut RawLog) {
     for address in trace.addresses().take(most) {
-        // An address is where a call returns to: the call stands before it.
+        // An address is a return address: the call is just before it.
         let mut known = false;
         backtrace::resolve((address - usize::from(address > 0)) as *mut c_void, |symbol| {
             known = true;
@@ -137,8 +138,8 @@ pub fn log_line(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(log, "{text}");
 }
 
-/// Logs the call stack of another thread. False if it does not answer, or if the server is
-/// crashing, which logs all stacks anyway.
+/// Logs the call stack of another thread. False if the thread does not answer, or if the server
+/// is crashing, which logs all stacks anyway.
 pub fn log_calls(task: i32) -> bool {
     let answers = signals::crashed_thread() == 0 && signals::sample(task);
     if answers {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The part of a crash report that is written inside of a signal handler: no lock, no allocation,
-//! no state of the process except the buffers prepared here.
+//! The part of a crash report that is written inside a signal handler: no lock, no allocation, no
+//! state of the process except the buffers prepared here.
 //!
-//! The crashing thread writes the signal and the addresses of its calls to the log's descriptor,
-//! wakes the report thread (the parent module), gives it some seconds, and then dies of the signal
-//! as it would have done anyway.
+//! The crashing thread writes the signal and its call addresses to the log's descriptor, wakes
+//! the report thread (the parent module), waits some seconds for it, and then dies of the signal
+//! as it would have done without a handler.
 //!
-//! Memory faults take two steps, because a thread's alternate stack is too small for more than one
-//! check: has the thread's own stack run out? If not, the second handler is installed, and the
-//! faulting instruction runs once more, on the thread's stack this time.
+//! Memory faults take two steps, because a thread's alternate stack is too small for more than
+//! one check: has the thread's own stack overflowed? If not, the second handler is installed and
+//! the faulting instruction runs again, this time on the thread's own stack.
 //!
-//! Invariants behind the `unsafe` here: handlers touch atomics, the descriptor and their own stack
-//! alone; the functions they call are allowed in handlers (signal-safety(7)), or, like the stack
+//! Invariants behind the `unsafe` here: handlers touch only atomics, the descriptor and their own
+//! stack; the functions they call are async-signal-safe (signal-safety(7)) or, like the stack
 //! walk, only read memory once they have been used before.
 
 use std::ffi::c_int;
@@ -24,15 +24,15 @@ use std::time::Duration;
 
 use crate::log_sink::local_time;
 
-/// Signals that tell of a crash.
+/// Signals that indicate a crash.
 const CRASHES: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
-/// How long the thread that knows more has.
+/// How long the report thread may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 const FRAMES_MAX: usize = 96;
-/// An access so near to the end of the stack is one beyond it.
+/// An access this close to the end of the stack counts as a stack overflow.
 const STACK_MARGIN: usize = 64 * 1024;
 
-/// Addresses of the calls that a thread is in, innermost first.
+/// A thread's call addresses, innermost first.
 pub struct Trace {
     len: AtomicUsize,
     frames: [AtomicUsize; FRAMES_MAX],
@@ -43,10 +43,10 @@ impl Trace {
         Trace { len: AtomicUsize::new(0), frames: [const { AtomicUsize::new(0) }; FRAMES_MAX] }
     }
 
-    /// Takes those of the thread that calls this.
+    /// Records the calls of the calling thread.
     fn take(&self) {
         let mut len = 0;
-        // SAFETY: it is not synchronized with other walks; those only read memory, too.
+        // SAFETY: it is not synchronized with other stack walks, but those only read memory, too.
         unsafe {
             backtrace::trace_unsynchronized(|frame| {
                 self.frames[len].store(frame.ip() as usize, SeqCst);
@@ -63,37 +63,37 @@ impl Trace {
     }
 }
 
-/// Calls of the thread that crashed.
+/// Calls of the crashed thread.
 pub static CRASHED: Trace = Trace::new();
-/// Calls of the thread that was asked last ([`sample`]).
+/// Calls of the last sampled thread ([`sample`]).
 pub static SAMPLED: Trace = Trace::new();
-/// The thread that answered.
+/// The thread that answered, or, negated, the thread that is being asked.
 static SAMPLED_THREAD: AtomicI32 = AtomicI32::new(0);
-/// The thread that crashed.
+/// The crashed thread.
 static CRASHED_THREAD: AtomicI32 = AtomicI32::new(0);
-/// The process that sent a signal at which a first look was taken.
+/// The process that sent a fault signal, as recorded by the first handler.
 static SENDER: AtomicI32 = AtomicI32::new(0);
 /// The rest of the report has been written.
 static COMPLETE: AtomicBool = AtomicBool::new(false);
-/// Descriptors of the log and of what the thread that knows more waits for.
+/// Descriptors of the log and of the report thread's event.
 static LOG: AtomicI32 = AtomicI32::new(libc::STDOUT_FILENO);
 static BELL: AtomicI32 = AtomicI32::new(-1);
-/// Where the program lies in memory.
+/// The program's address range in memory.
 static PROGRAM: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// Text to the log's descriptor, without an allocation.
+/// Writes text to the log's descriptor without allocating.
 pub struct RawLog {
     buffer: [u8; 512],
     len: usize,
 }
 
 impl RawLog {
-    /// An empty buffer, written out when it is full or dropped.
+    /// An empty buffer, flushed when it is full or dropped.
     pub fn new() -> RawLog {
         RawLog { buffer: [0; 512], len: 0 }
     }
 
-    /// Begins a line as the log's lines begin.
+    /// Starts a line in the format of the log.
     pub fn line(&mut self) {
         let _ = write!(self, "{}:M {} # ", std::process::id(), local_time());
     }
@@ -101,9 +101,9 @@ impl RawLog {
     fn flush(&mut self) {
         let mut rest = &self.buffer[..self.len];
         while !rest.is_empty() {
-            // SAFETY: the bytes are there.
+            // SAFETY: the bytes are in the buffer.
             let written = unsafe { libc::write(LOG.load(SeqCst), rest.as_ptr().cast(), rest.len()) };
-            // A log that cannot be written has nowhere to complain.
+            // A log that cannot be written has nowhere to report that.
             let Some(behind) = usize::try_from(written).ok().filter(|count| *count > 0) else { break };
             rest = rest.get(behind..).unwrap_or_default();
         }
@@ -130,17 +130,18 @@ impl Drop for RawLog {
     }
 }
 
-/// Says where the log is, whom to wake, and where the program lies in memory.
+/// Sets the descriptors of the log and of the report thread's event, and the program's address
+/// range.
 pub fn prepare(log: c_int, bell: c_int, program: std::ops::Range<usize>) {
     LOG.store(log, SeqCst);
     BELL.store(bell, SeqCst);
     PROGRAM[0].store(program.start, SeqCst);
     PROGRAM[1].store(program.end, SeqCst);
-    // The first walk over a stack may load what later ones need.
+    // The first stack walk may load libraries that later ones need.
     SAMPLED.take();
 }
 
-/// The rest of the report has been written: the thread that crashed may die.
+/// The rest of the report has been written: the crashed thread may die.
 pub fn complete() {
     COMPLETE.store(true, SeqCst);
 }
@@ -148,8 +149,8 @@ pub fn complete() {
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void);
 
 fn handle(signal: c_int, handler: Option<Handler>, flags: c_int) {
-    // SAFETY: a zeroed action is a valid one, the pointers are those of a local variable, and
-    // handlers keep to this module's rules.
+    // SAFETY: a zeroed action is valid, the pointers are to local variables, and handlers follow
+    // this module's rules.
     unsafe {
         let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
         match handler {
@@ -164,7 +165,7 @@ fn handle(signal: c_int, handler: Option<Handler>, flags: c_int) {
     }
 }
 
-/// The signal by which a thread is asked for its calls.
+/// The signal that asks a thread for its calls.
 fn asking() -> c_int {
     libc::SIGRTMIN() + 6
 }
@@ -191,8 +192,8 @@ fn sleep(duration: Duration) {
     unsafe { libc::nanosleep(&raw const time, null_mut()) };
 }
 
-/// What the system does without handlers. The signal is held while its handler runs, so it strikes
-/// when that returns.
+/// Dies as without handlers. The signal is blocked while its handler runs, so it takes effect
+/// when the handler returns.
 fn die(signal: c_int) {
     handle(signal, None, 0);
     // SAFETY: no pointers.
@@ -209,16 +210,16 @@ struct Facts {
 
 #[derive(Clone, Copy)]
 enum Cause {
-    /// Memory at this address was used, or this instruction could not be executed.
+    /// An access to memory at this address, or an instruction there that could not be executed.
     Address(usize),
-    /// A process sent it.
+    /// Sent by this process.
     Sent(c_int),
 }
 
 impl Facts {
     fn of(signal: c_int, info: *const libc::siginfo_t) -> Facts {
-        // SAFETY: the system gives a handler of this kind a valid pointer, and the field that the
-        // code says is there.
+        // SAFETY: the system passes a valid pointer to a handler of this kind, with the field
+        // that the code implies.
         unsafe {
             let code = info.as_ref().map_or(0, |info| info.si_code);
             let cause = match info.as_ref() {
@@ -231,9 +232,9 @@ impl Facts {
     }
 }
 
-/// Where the stack of a thread that was interrupted ends, where this is known.
+/// The stack pointer of the interrupted thread, if known.
 fn stack_end(context: *const libc::c_void) -> Option<usize> {
-    // SAFETY: the system gives a handler of this kind a valid pointer.
+    // SAFETY: the system passes a valid pointer to a handler of this kind.
     let context = unsafe { context.cast::<libc::ucontext_t>().as_ref() }?;
     #[cfg(target_arch = "x86_64")]
     return usize::try_from(context.uc_mcontext.gregs[libc::REG_RSP as usize]).ok();
@@ -243,7 +244,7 @@ fn stack_end(context: *const libc::c_void) -> Option<usize> {
     None
 }
 
-/// The first look at a memory fault, on the thread's spare stack.
+/// The first step of a memory fault, on the thread's alternate stack.
 extern "C" fn faulted(signal: c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let facts = Facts::of(signal, info);
     let is_overflow = match facts.cause {
@@ -255,7 +256,7 @@ extern "C" fn faulted(signal: c_int, info: *mut libc::siginfo_t, context: *mut l
             head(facts);
             let mut log = RawLog::new();
             log.line();
-            let _ = log.write_str("The stack of this thread has run out\n");
+            let _ = log.write_str("The stack of this thread overflowed\n");
             drop(log);
             tail();
         }
@@ -264,7 +265,7 @@ extern "C" fn faulted(signal: c_int, info: *mut libc::siginfo_t, context: *mut l
     }
     handle(signal, Some(crashed), 0);
     if let Cause::Sent(sender) = facts.cause {
-        // Nothing will fail once more.
+        // No instruction will fault again, so the signal must be raised again.
         SENDER.store(sender, SeqCst);
         // SAFETY: no pointers.
         unsafe { libc::raise(signal) };
@@ -301,7 +302,7 @@ extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     }
     drop(log);
     let once = 1u64;
-    // SAFETY: eight bytes of a local variable.
+    // SAFETY: reads eight bytes of a local variable.
     unsafe { libc::write(BELL.load(SeqCst), (&raw const once).cast(), 8) };
     let step = Duration::from_millis(10);
     for _ in 0..PATIENCE.as_millis() / step.as_millis() {
@@ -326,7 +327,7 @@ fn head(facts: Facts) {
         Cause::Sent(process) => writeln!(log, "Killed by PID: {process}"),
     };
     let mut name = [0u8; 16];
-    // SAFETY: a name has at most 16 bytes, the zero at its end included.
+    // SAFETY: a name has at most 16 bytes, including its terminating zero.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     let len = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     log.line();
@@ -338,7 +339,7 @@ fn tail() {
     let _ = log.write_str("\n=== BRAID BUG REPORT END. Make sure to include from START to END. ===\n\n");
 }
 
-/// A thread is asked for its calls.
+/// The handler of a thread that is asked for its calls.
 extern "C" fn sampled(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     if SAMPLED_THREAD.load(SeqCst) == -thread() {
         SAMPLED.take();
@@ -346,8 +347,8 @@ extern "C" fn sampled(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     }
 }
 
-/// Asks another thread of this process for its calls, which then stand in [`SAMPLED`]. False if it
-/// does not answer.
+/// Asks another thread of this process for its calls, which are then in [`SAMPLED`]. False if the
+/// thread does not answer.
 pub fn sample(other: c_int) -> bool {
     SAMPLED_THREAD.store(-other, SeqCst);
     // SAFETY: no pointers.
@@ -358,12 +359,12 @@ pub fn sample(other: c_int) -> bool {
         }
         sleep(Duration::from_millis(5));
     }
-    // It may still answer: not to this question any more.
+    // A late answer must be ignored.
     SAMPLED_THREAD.store(0, SeqCst);
     false
 }
 
-/// The thread that crashed.
+/// The crashed thread; 0 if there is none.
 pub fn crashed_thread() -> c_int {
     CRASHED_THREAD.load(SeqCst)
 }

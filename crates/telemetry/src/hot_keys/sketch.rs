@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sketch of the heaviest of very many keys, in bounded memory.
+//! A sketch of the heaviest among very many keys, in bounded memory.
 //!
 //! A table of at most `2 * size` keys with weights. When it is full, the lighter half is dropped:
-//! `cut` rises to the weight that separates the halves, and a key added later may have had up to
-//! `cut` before, which is recorded ([`TrackedKey::before`]) and decides at the next drop. With
-//! total weight W no key heavier than W / size is ever missing, and a reported weight is never too
-//! high and at most W / size too low. (This is the frequent-items summary of Misra and Gries, with
-//! many counters lowered at once, so that an addition costs a look-up only.)
+//! `cut` rises to the weight that separates the halves. A key added later may have had up to
+//! `cut` before; this is recorded ([`TrackedKey::before`]) and counts at the next drop. With
+//! total weight W, no key heavier than W / size is ever missing, and a reported weight is never
+//! too high and at most W / size too low. (This is the frequent-items summary of Misra and Gries,
+//! with many counters lowered at a time, so that an addition costs only a lookup.)
 //!
-//! With size 2: a:9 b:1 c:1 d:2 are four keys, the table is full. e:1 comes: the second highest
-//! weight, 2, becomes the cut; d, b and c are dropped, a stays with 9, and e starts with 1 and 2
-//! before: it ranks as high as d did.
+//! With size 2: a:9 b:1 c:1 d:2 are four keys, so the table is full. e:1 arrives: the second
+//! highest weight, 2, becomes the cut; d, b and c are dropped, a stays with 9, and e starts with
+//! weight 1 and 2 before: it ranks above the dropped d.
 
 use hashbrown::HashMap;
 
@@ -59,7 +59,7 @@ impl Sketch {
         self.held.retain(|_, held| held.most() > cut);
     }
 
-    /// The keys with their weights.
+    /// The keys and their weights.
     pub fn weights(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.held.iter().map(|(key, held)| (&**key, held.weight))
     }

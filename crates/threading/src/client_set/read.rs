@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Step one: receives input from clients and parses it into the batch.
 //!
-//! HOT PATH: one receive per client and turn, into a buffer that all clients of a thread share.
-//! Only incomplete input is copied to a buffer of the client's own, and a big argument is received
-//! right into the allocation that will be the value.
+//! HOT PATH: one receive per client and turn, into a buffer shared by all clients of a thread.
+//! Only incomplete input is copied to a buffer of the client's own, and a big argument is
+//! received directly into the allocation that becomes the value.
 
 use braid_base::blob::Blob;
 use braid_clients::client_flags;
@@ -15,10 +15,10 @@ use super::{ClientSet, Relaxed, WOULD_BLOCK, add, linger};
 use crate::batch::{Request, Source, Turn, slice_of};
 use crate::client::{Client, Incoming};
 
-/// Most bytes received at once from a client.
+/// Maximum number of bytes received at once from a client.
 pub(crate) const READ_CHUNK: usize = 32 * 1024;
-/// The same from the source of a move of slots, which sends all that it can: so a turn has more to
-/// do, and replicas are woken for more at a time. Into its own buffer.
+/// The same for the source of a slot move, which sends as fast as it can: a turn then has more
+/// work, and replicas are woken for more at a time. Received into the client's own buffer.
 const IMPORT_CHUNK: usize = 128 * 1024;
 /// Arguments of at least this many bytes are received into their own allocations.
 const BIG_ARGUMENT: usize = 32 * 1024;
@@ -38,8 +38,8 @@ impl ClientSet {
         received
     }
 
-    /// Checks for TLS state that the poller does not report: decrypted bytes that wait, and answers
-    /// of a handshake.
+    /// Checks for TLS state that the poller does not report: pending decrypted bytes and
+    /// handshake answers.
     fn check_tls(&mut self, place: u32) {
         let Some(client) = self.slab.get(place) else { return };
         if client.socket.has_unsent() && !client.in_write_list {
@@ -59,14 +59,14 @@ impl ClientSet {
             return 0;
         }
         if client.session.record.has(client_flags::CLOSE_NOW) {
-            // Killed: its input does not count any more, though the message may still be on its
-            // way.
+            // Killed: its input no longer counts, even if the message is still in flight.
             client.broken = true;
             self.to_drop.push(place);
             return 0;
         }
         if client.broken || client.session.close_after_reply {
-            // Input of a client that is being closed is discarded; only its end matters.
+            // Input of a client that is being closed is discarded; only the end of the connection
+            // matters.
             let mut sink = [0; 4096];
             if !matches!(client.socket.recv(&mut sink), Ok(1..) | Err(WOULD_BLOCK)) {
                 client.broken = true;
@@ -105,7 +105,7 @@ impl ClientSet {
         received
     }
 
-    /// Bytes received, or None if there were none; notes the end of the connection.
+    /// The number of bytes received, or None if there were none; notes the end of the connection.
     fn received(&mut self, place: u32, result: rustix::io::Result<usize>) -> Option<usize> {
         match result {
             Ok(count) if count > 0 => {
@@ -139,7 +139,7 @@ impl ClientSet {
         }
     }
 
-    /// Continues to receive a big argument, straight into its allocation.
+    /// Continues to receive a big argument, directly into its allocation.
     fn read_big(&mut self, engine: &Engine, place: u32) -> usize {
         let Some(client) = self.slab.get(place) else { return 0 };
         let Client { incoming: Some(incoming), socket, .. } = client else { return 0 };
@@ -161,7 +161,7 @@ impl ClientSet {
         received
     }
 
-    /// Hands a complete big argument to the parser, and parses on.
+    /// Hands a complete big argument to the parser and continues parsing.
     fn complete_big(&mut self, engine: &Engine, place: u32) {
         let Some(client) = self.slab.get(place).filter(|client| !client.is_held()) else { return };
         let Some(mut incoming) = client.incoming.take_if(|incoming| incoming.missing() == 0) else { return };
@@ -172,8 +172,8 @@ impl ClientSet {
         self.parse(engine, place, Source::Own, 0, end, true);
     }
 
-    /// Parses input that was received earlier and not executed yet. Returns the bytes received on
-    /// the way.
+    /// Parses input that was received earlier and not executed yet. Returns the number of bytes
+    /// received in the process.
     pub fn resume(&mut self, engine: &Engine, place: u32) -> usize {
         let Some(client) = self.slab.get(place) else { return 0 };
         client.in_resume_list = false;
@@ -182,7 +182,7 @@ impl ClientSet {
             return 0;
         }
         if client.incoming.as_ref().is_some_and(|incoming| incoming.missing() == 0) {
-            // It became complete while the client was held.
+            // The argument became complete while the client was held.
             self.complete_big(engine, place);
             return 0;
         }
@@ -282,8 +282,8 @@ impl ClientSet {
                 }
             }
             turn.used_blobs = !client.blobs.is_empty();
-            // The next request may have other limits once this one was executed, and blobs belong
-            // to a single request.
+            // The next request may have other limits once this one has been executed, and blobs
+            // belong to a single request.
             if !limits.authenticated || turn.used_blobs || batch.requests.len() >= requests_max {
                 turn.more = at < end;
                 break;

@@ -14,31 +14,31 @@ use super::{ClientSet, Relaxed, Settings, WOULD_BLOCK, add, linger};
 use crate::client::Client;
 
 /// Pending replies of at least this many bytes are sent before the client's next request is
-/// executed, unless they are limited: memory that stays in the cache is cheaper than memory that
-/// grows.
+/// executed, unless they are limited: reusing cached memory is cheaper than growing a buffer.
 const SEND_EARLY: usize = 64 * 1024;
-/// Most counted reply bytes of a client that has not logged in. It gets nothing but errors, and
-/// must not fill the memory with errors that it does not read.
+/// Maximum number of counted reply bytes for a client that has not logged in. Such a client gets
+/// only errors, and must not fill memory with errors that it does not read.
 const STRANGER_REPLY_MAX: u64 = 1024;
 
 /// The outcome of a push.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pushed {
     Done,
-    /// The client is away, or another reply has to come first.
+    /// The client is away, or another reply must come first.
     Later,
     /// The client is being closed.
     Gone,
 }
 
 impl ClientSet {
-    /// Schedules the replies that were added for a client.
+    /// Schedules the replies added for a client.
     #[inline]
     pub(crate) fn replied(&mut self, engine: &Engine, slot: usize, place: u32, now_ms: i64) {
         let Some(client) = self.slab.get(place) else { return };
         let waiting = client.reply.len();
-        // A visitor's replies are sent at its origin. Where a limit is set, all replies to input
-        // received at once count together, as in Redis: a client that exceeds it gets none of them.
+        // A visitor's replies are sent at its origin. If a limit is set, all replies to input
+        // received together count together, as in Redis: a client that exceeds the limit gets
+        // none of them.
         let limit = self.settings.output_limit;
         let early = waiting >= SEND_EARLY
             && !client.wants_write
@@ -52,7 +52,7 @@ impl ClientSet {
         }
         if waiting > UNCOUNTED_REPLY {
             let dropped = self.check_output_limit(engine, place, now_ms);
-            // Not if the replies must be durable first.
+            // Not if the replies must first be durable.
             if early && !dropped && engine.sync_writes.reasons() == 0 {
                 self.send_early(&engine.telemetry.threads[slot], place);
             }
@@ -66,7 +66,7 @@ impl ClientSet {
             return Pushed::Gone;
         }
         if client.session.blocked.as_ref().is_some_and(|blocked| blocked.is_over()) {
-            // The reply of the thread that serves it comes first.
+            // The reply from the thread that serves the client comes first.
             return Pushed::Later;
         }
         if client.waits_for_members {
@@ -88,7 +88,7 @@ impl ClientSet {
         Pushed::Done
     }
 
-    /// Sends a client's replies, as much as its socket takes.
+    /// Sends as much of a client's replies as its socket takes.
     pub fn write(&mut self, stats: &ThreadStats, place: u32) {
         let Some(client) = self.slab.get(place) else { return };
         client.in_write_list = false;
@@ -99,7 +99,7 @@ impl ClientSet {
         self.written(place);
     }
 
-    /// Follows up after a client's replies were sent.
+    /// Follows up after a client's replies have been sent.
     #[inline]
     pub fn written(&mut self, place: u32) {
         let Some(client) = self.slab.get(place) else { return };
@@ -114,8 +114,8 @@ impl ClientSet {
         }
     }
 
-    /// Sends the pending replies of a client in the middle of a batch; the write list still holds
-    /// it for the rest.
+    /// Sends a client's pending replies in the middle of a batch; the client stays on the write
+    /// list for the rest.
     #[cold]
     fn send_early(&mut self, stats: &ThreadStats, place: u32) {
         let Some(client) = self.slab.get(place) else { return };
@@ -125,7 +125,8 @@ impl ClientSet {
         }
     }
 
-    /// Marks a client for closing if its pending replies exceed its limit. Returns true if so.
+    /// Marks a client for closing if its pending replies exceed its limit. Returns true if they
+    /// do.
     ///
     /// As in Redis, bytes beyond the first [`UNCOUNTED_REPLY`] count, whether or not the client
     /// would read them.
@@ -136,8 +137,8 @@ impl ClientSet {
             if client.session.listener.subscriptions.is_some() { listener_limit } else { output_limit };
         let bytes = counted_reply_bytes(client.reply.len()) as u64;
         let is_stranger = bytes > STRANGER_REPLY_MAX && client.session.must_log_in();
-        // One long line is not the fault of its reader: a monitor counts as deaf only if its socket
-        // did not take all of the output before.
+        // One long line is not its reader's fault: a monitor counts as deaf only if its socket
+        // did not take all of the earlier output.
         let is_deaf_monitor = monitor_bytes_max > 0
             && bytes > monitor_bytes_max
             && client.wants_write
@@ -171,7 +172,7 @@ impl ClientSet {
     }
 }
 
-/// Sends a client's replies, as much as its socket takes and a turn allows.
+/// Sends as much of a client's replies as its socket takes and a turn allows.
 pub fn send(client: &mut Client, stats: &ThreadStats) {
     let mut sent = 0;
     while !client.reply.is_empty() {

@@ -2,8 +2,8 @@
 //! Client eviction: closes clients that together hold too much memory (`maxmemory-clients`).
 //!
 //! The memory of clients is counted when their records are updated. The sum is compared with the
-//! limit before requests are executed and before replies are sent, so clients go before any key is
-//! evicted for them.
+//! limit before requests are executed and before replies are sent, so clients are closed before
+//! any key is evicted on their account.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,7 +21,7 @@ impl<M: Model> EventLoop<M> {
     }
 
     fn evict_beyond(&mut self, max: u64) {
-        // Updates that arrive late may make the sum negative.
+        // Late updates may make the sum negative.
         if u64::try_from(self.clients.client_bytes.load(Relaxed)).unwrap_or(0) <= max {
             return;
         }
@@ -29,7 +29,7 @@ impl<M: Model> EventLoop<M> {
             let mut line = Vec::new();
             describe(&mut line, &self.engine.commands, &record, self.worker.now_ms(), None);
             if !self.engine.clients.registry.disconnect(&record) {
-                // Another thread has chosen it as well.
+                // Another thread has chosen the same client.
                 continue;
             }
             log::info!("Evicting client: {}", String::from_utf8_lossy(line.trim_ascii_end()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Closing connections: everything that other parts of the server hold for a client is given up.
+//! Closing connections: releases everything that other parts of the server hold for a client.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use braid_engine::dispatch;
 use super::{EventLoop, Model};
 
 impl<M: Model> EventLoop<M> {
-    /// Closes the clients that are marked and have nothing left to send.
+    /// Closes the marked clients that have nothing left to send.
     pub(super) fn drop_finished(&mut self) {
         while let Some(place) = self.clients.to_drop.pop() {
             if self.clients.slab.get(place).is_some_and(|client| client.is_finished()) {
@@ -18,7 +18,8 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// Closes a client. One that watches keys or waits for them has to wait for a long script.
+    /// Closes a client. A client that watches keys or waits for them stays until a long script
+    /// has ended.
     pub(super) fn drop_client(&mut self, place: u32) {
         let Some(client) = self.clients.slab.get(place) else { return };
         let needs_keys = !client.session.watched.is_empty() || client.session.blocked.is_some();
@@ -27,7 +28,7 @@ impl<M: Model> EventLoop<M> {
             return;
         }
         let Some(mut client) = self.clients.slab.remove(place) else { return };
-        // The kernel forgets a closed descriptor, but not one that was duplicated.
+        // epoll drops a closed descriptor by itself, but not one that was duplicated.
         let _ = self.poller.remove(&client.socket);
         let engine = Arc::clone(&self.engine);
         if !client.session.watched.is_empty() {
@@ -41,7 +42,8 @@ impl<M: Model> EventLoop<M> {
             engine.detach_replica(&mut client.session, clock::unix_ms());
         }
         if let Some(blocked) = client.session.blocked.take() {
-            // A thread that serves it right now leaves the queues as well; doing it twice is safe.
+            // A thread that is serving the client leaves the queues as well; doing it twice is
+            // safe.
             blocked.claim();
             blocked.leave(&engine, &mut self.worker);
             self.clients.deadlines.remove(&(blocked.deadline_ms, place));

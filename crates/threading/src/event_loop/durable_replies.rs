@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Durable replies: replies wait until the changes that they reveal are on disk (`appendfsync
-//! always`), or until all in-sync members of the group have acknowledged them (`sync-writes`,
-//! CLIENT DURABLE).
+//! always`), or acknowledged by all in-sync members of the group (`sync-writes`, CLIENT DURABLE).
 //!
-//! A reply waits for all changes so far, by any client: no client reads data that could still be
-//! lost. A loop holds replies back and serves other clients meanwhile; its notifier is rung by the
-//! thread that writes the file, or by the one that receives acknowledgements. So one fsync, or one
-//! question to the replicas, covers everything that all threads executed during the previous one. A
-//! client whose replies are held executes nothing more, and gets no pushes, until they are sent.
-//! Replies that reveal no data, such as those of a replica's handshake, need no acknowledgement.
+//! A reply waits for all changes so far, by any client, so no client reads data that could still
+//! be lost. A loop holds replies back and serves other clients meanwhile; its notifier is rung by
+//! the thread that writes the file, or by the thread that receives acknowledgements. So one
+//! fsync, or one acknowledgement request to the replicas, covers everything that all threads
+//! executed during the previous one. A client whose replies are held executes nothing more, and
+//! gets no pushes, until they are sent. Replies that reveal no data, such as those of a replica's
+//! handshake, need no acknowledgement.
 //!
 //! In models where clients migrate or helpers send replies, the loop itself waits for the disk,
-//! between executing and sending. For members all models hold replies, at the loop that owns the
-//! client: a loop that waited might be the one that has to receive the acknowledgement.
+//! between executing and sending. For members, all models hold replies, at the loop that owns the
+//! client: a waiting loop might be the one that must receive the acknowledgement.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,24 +27,24 @@ use super::{EventLoop, Model};
 /// A client whose replies are held.
 struct HeldClient {
     place: u32,
-    /// By then the place may belong to another client.
+    /// Detects that the place has been given to another client.
     id: u64,
-    /// The replies confirm changes of its own.
+    /// The replies confirm changes made by this client.
     has_written: bool,
-    /// A part of an earlier reply has been sent: an error cannot follow it.
+    /// Part of an earlier reply has been sent, so an error cannot follow it.
     is_cut: bool,
 }
 
 /// Clients whose replies wait for the same condition.
 struct Group {
     revealed: Revealed,
-    /// The gate's epoch from which on the journal contains the changes that the replies reveal: a
+    /// The gate epoch from which on the journal contains the changes that the replies reveal: a
     /// message may arrive before the change that it reports is in the journal.
     epoch: Option<u64>,
     clients: Vec<HeldClient>,
 }
 
-/// The condition for which held replies wait.
+/// The condition that held replies wait for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wait {
     Disk,
@@ -60,18 +60,18 @@ impl Wait {
 /// The held replies of a loop.
 #[derive(Default)]
 pub struct ReplyHold {
-    /// Commands were executed since replies were last sent, and not yet checked against the disk or
-    /// the members.
+    /// Commands have been executed since replies were last sent, and not yet checked against the
+    /// disk or the members.
     unsynced: bool,
     unacknowledged: bool,
-    /// Number of times that this server had lost the primary role before that.
+    /// The number of times that this server had lost the primary role before those commands ran.
     losses: u64,
-    /// Groups by condition; each list is in the order of offsets.
+    /// Groups by condition; each list is ordered by offset.
     groups: [VecDeque<Group>; 3],
 }
 
 impl ReplyHold {
-    /// To be called before requests are executed.
+    /// Must be called before requests are executed.
     #[inline]
     pub fn begin(&mut self, losses: u64) {
         if !self.unacknowledged {
@@ -79,7 +79,8 @@ impl ReplyHold {
         }
     }
 
-    /// Number of times that this server had lost the primary role before the pending requests ran.
+    /// The number of times that this server had lost the primary role before the pending requests
+    /// ran.
     pub fn losses(&self) -> u64 {
         self.losses
     }
@@ -109,7 +110,8 @@ impl ReplyHold {
 }
 
 impl<M: Model> EventLoop<M> {
-    /// Ensures that pending replies reveal only durable changes: waits, or holds the replies back.
+    /// Ensures that pending replies reveal only durable changes: waits, or holds the replies
+    /// back.
     #[inline]
     pub(crate) fn ensure_durable(&mut self) {
         let unsynced = std::mem::take(&mut self.reply_hold.unsynced);
@@ -124,8 +126,8 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// As [`EventLoop::ensure_durable`] for the disk alone, and always by waiting: before clients
-    /// go to other threads.
+    /// As [`EventLoop::ensure_durable`], for the disk only, and always by waiting: called before
+    /// clients go to other threads.
     #[inline]
     pub(super) fn ensure_on_disk(&mut self) {
         if !M::HOLDS_REPLIES && std::mem::take(&mut self.reply_hold.unsynced) {
@@ -159,8 +161,8 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// Holds back replies that may not be sent yet: of the clients that wait for members, or of
-    /// all.
+    /// Holds back the replies that may not be sent yet: those of the clients that wait for
+    /// members, or all.
     fn hold_replies(&mut self, wait: Wait) {
         let for_members = wait != Wait::Disk;
         let has_messages = wait == Wait::MembersAfterMessages;
@@ -181,7 +183,7 @@ impl<M: Model> EventLoop<M> {
                     return true;
                 }
                 if !has_messages && client.has_messages {
-                    // It is sent with the replies held before.
+                    // This client is sent with the replies that were held before.
                     return true;
                 }
             }
@@ -194,7 +196,7 @@ impl<M: Model> EventLoop<M> {
             }
             let is_cut = client.wants_write;
             if client.wants_write {
-                // The poller would report it in every turn.
+                // Otherwise the poller would report the client in every turn.
                 client.wants_write = false;
                 client.broken |=
                     self.poller.modify(&client.socket, u64::from(place), Interest::Read).is_err();
@@ -226,8 +228,7 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// Arranges for the loop's notifier to be rung when the outcome may have changed, and asks the
-    /// replicas.
+    /// Arms the loop's notifier for a change of the outcome, and asks the replicas.
     fn ask_for_progress(&mut self, revealed: &Revealed) {
         self.engine.ask_for_progress(self.slot, revealed);
         if revealed.members.is_some() {
@@ -235,7 +236,7 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// Asks the replicas for acknowledgements, if replies wait for more than was asked for.
+    /// Asks the replicas for acknowledgements, if replies wait for more than was requested.
     fn ask_members(&mut self) {
         if !self.engine.must_ask_members() {
             return;
@@ -248,30 +249,30 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// True if held replies can be sent. To be checked before the loop sleeps: the notifier does
-    /// not report events from before the request for it.
+    /// True if held replies can be sent. Must be checked before the loop sleeps: the notifier
+    /// does not report events from before it was armed.
     #[inline]
     pub(crate) fn can_release(&self) -> bool {
         let mut fronts = self.reply_hold.groups.iter().filter_map(VecDeque::front);
         fronts.any(|group| self.is_known(group) || self.engine.outcome_of(&group.revealed).is_some())
     }
 
-    /// True if the journal contains by now what replies with messages reveal.
+    /// True once the journal contains the changes that replies with messages reveal.
     fn is_known(&self, group: &Group) -> bool {
         group.epoch.is_some_and(|epoch| self.engine.keyspace.gate.try_advance() >= epoch)
     }
 
-    /// Milliseconds until held replies must be checked without a ring of the notifier.
+    /// Milliseconds until held replies must be checked even if the notifier has not rung.
     pub(super) fn hold_patience_ms(&self) -> Option<i64> {
         let patience = |group: &Group| {
             let wait = group.revealed.members?;
-            // The notifier does not report the gate's epochs.
+            // The notifier does not report gate epochs.
             Some(if group.epoch.is_some() { 1 } else { self.engine.hold_patience_ms(&wait) })
         };
         self.reply_hold.groups.iter().filter_map(VecDeque::front).filter_map(patience).min()
     }
 
-    /// Sends the held replies that are durable by now.
+    /// Sends the held replies that are now durable.
     #[inline]
     pub(crate) fn release_replies(&mut self) {
         if self.reply_hold.holds_any() {
@@ -290,7 +291,7 @@ impl<M: Model> EventLoop<M> {
                 continue;
             }
             let Some(settled) = self.engine.outcome_of(&group.revealed) else {
-                // The notifier rings once per request for it.
+                // The notifier rings only once each time it is armed.
                 let revealed = group.revealed;
                 return self.ask_for_progress(&revealed);
             };
@@ -325,8 +326,8 @@ impl<M: Model> EventLoop<M> {
         }
         if settled == Settled::Yes && client.session.has_written {
             client.reveals = true;
-            // It waited for a key and was served in the meantime: that change has to be durable as
-            // well.
+            // The client waited for a key and was served meanwhile: that change must be durable
+            // as well.
             self.reply_hold.note_changes();
             return self.clients.to_write.push(place);
         }
@@ -336,23 +337,24 @@ impl<M: Model> EventLoop<M> {
         self.update_interest(place, clock::unix_ms());
     }
 
-    /// Waits for the disk and sends all held replies, as the loop is about to end.
+    /// Waits for the disk and sends all held replies, since the loop is about to end.
     pub(crate) fn release_all(&mut self) {
         if self.reply_hold.holds_any() {
             self.engine.settle_changes();
             self.release_replies();
             let held = std::mem::take(&mut self.reply_hold.groups);
             for group in held.into_iter().flatten() {
-                // The loop will not receive acknowledgements any more.
+                // The loop will receive no more acknowledgements.
                 self.release_group(group, Settled::Uncertain);
             }
             self.write_replies();
         }
     }
 
-    /// Replaces the replies of a client by an error if their outcome is uncertain: those that
-    /// confirm changes, if the disk has failed; all, if members have not acknowledged. `is_cut`: a
-    /// part of them has been sent, so that the error would be read as the rest.
+    /// Replaces a client's replies by an error if their outcome is uncertain: replies that
+    /// confirm changes if the disk has failed, all replies if members have not acknowledged.
+    /// `is_cut`: part of the replies has been sent, so the error would be read as their
+    /// continuation.
     fn report_outcome(&mut self, place: u32, settled: Settled, is_cut: bool) {
         let Some(client) = self.clients.slab.get(place) else { return };
         let has_written = std::mem::take(&mut client.session.has_written);

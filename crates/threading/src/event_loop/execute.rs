@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Step two, for all threading models: executes the batch, in the order in which requests arrived.
+//! Step two, for all threading models: executes the batch in order of arrival.
 //!
 //! [`EventLoop::execute`] is the only way into the dispatcher. It enters the gate once per batch,
-//! hands out what the batch publishes, shares the time between clients, and keeps the loop
-//! responsive while a script runs. What happens to a single request is in [`super::run`].
+//! delivers the messages that the batch publishes, shares time between clients, and keeps the
+//! loop responsive while a script runs. Execution of a single request is in [`super::run`].
 //!
 //! HOT PATH: per request no allocation and no system call.
 
@@ -20,11 +20,11 @@ use super::run::Run;
 use crate::batch::Request;
 use crate::client::Client;
 
-/// Execution time that one client gets before others have their turn: enough for some thousand
-/// ordinary commands.
+/// Execution time that one client gets before the others have their turn: enough for some
+/// thousand ordinary commands.
 pub(super) const TURN_NANOS: u64 = 1_000_000;
 
-/// Requests executed between two looks for pushes that the batch itself has published.
+/// Requests executed between two checks for pushes published by the batch itself.
 const DELIVERY_PERIOD: usize = 32;
 
 impl<M: Model> EventLoop<M> {
@@ -37,22 +37,23 @@ impl<M: Model> EventLoop<M> {
         if !run.batch.requests.is_empty() {
             M::before_execution(self);
             let gate = &self.engine.keyspace.gate;
-            // While a script runs further up the stack its locks are held, even if the gate is
+            // While a script runs further up the stack, its locks are held even if the gate is
             // open.
             self.worker.context.outside =
                 self.in_script || gate.enter_unless_busy(self.slot) == Entered::Busy;
             self.worker.begin_batch();
-            // Read after the requests were received, so that this server had the right to serve
-            // while they were under way.
+            // Read after the requests were received, so this server had the right to serve while
+            // they were in flight.
             self.worker.fence = self.engine.fence();
-            // A refusal reveals nothing, and need not wait.
+            // A refusal reveals nothing and need not wait.
             self.worker.notes_data = self.worker.fence == 0 && self.engine.sync_writes.waits_for_members();
             self.reply_hold.begin(self.engine.replication.in_sync.losses());
-            // The client whose turn it is, its first request in the batch, and when its turn began.
+            // The client whose turn it is, its first request in the batch, and the start of its
+            // turn.
             let (mut client, mut first, mut began) = (u32::MAX, 0, self.worker.boundary());
             while let Some(&request) = run.batch.requests.get(run.at) {
                 if run.at.is_multiple_of(DELIVERY_PERIOD) {
-                    // While the published messages are in the cache.
+                    // While the published messages are still in the cache.
                     self.deliver();
                 }
                 if request.client != client {
@@ -83,9 +84,9 @@ impl<M: Model> EventLoop<M> {
             self.clients.prefetch_next(&self.engine, run);
         }
         if run.is_finished() && !self.clients.slab.is_in_batch(request.client) {
-            // Executed while a script ran.
+            // Already executed while a script ran.
         } else if M::MIGRATES_REQUESTS && M::migrates(self, run, request) {
-            // It waits for its client to migrate.
+            // The request waits for its client to migrate.
         } else if request.prepared.runs_scripts()
             && !self.worker.context.outside
             && self.clients.runs_scripts(&self.engine, request)
@@ -101,18 +102,19 @@ impl<M: Model> EventLoop<M> {
         !self.in_script && self.engine.keyspace.come_in(&mut self.worker.context)
     }
 
-    /// Executes a request that runs scripts, and serves the loop's other clients if it takes long.
+    /// Executes a request that runs scripts, and serves the loop's other clients if it takes
+    /// long.
     fn execute_script(&mut self, run: &Run, request: &Request) {
         let place = request.client;
         let Some(mut client) = self.clients.slab.take_out(place) else { return };
         if client.skips_requests() {
             return self.clients.slab.put_back(place, client);
         }
-        // Other batches are executed beside it.
+        // Other batches are executed during the script.
         if client.parsed_input.is_none() {
             client.losses = Some(self.reply_hold.losses());
         }
-        // The stand-ins are kept, so that a script costs no new worker and no reference count.
+        // The stand-ins are kept, so a script costs no new worker and no reference count.
         let (spare, held) =
             self.spare.take().unwrap_or_else(|| (self.engine.worker(self.slot), Arc::clone(&self.engine)));
         let mut worker = std::mem::replace(&mut self.worker, spare);
@@ -133,7 +135,7 @@ impl<M: Model> EventLoop<M> {
         let outcome = dispatch::execute(&mut given, request.prepared);
         drop(args);
         if run.is_finished() {
-            // The client was taken out when replies were sent during the script.
+            // The client was absent from the slab when replies were sent during the script.
             client.in_write_list = self.clients.to_write.contains(&place);
         }
         self.clients.slab.put_back(place, client);

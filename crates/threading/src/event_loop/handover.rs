@@ -2,23 +2,23 @@
 //! Handover of clients to other loops, and the draining of loops that are no longer needed (`CONFIG
 //! SET io-threads`).
 //!
-//! A client moves between two turns, in its box, with everything that it has sent and that is not
-//! answered yet, whatever its state: it may wait for a key, subscribe, monitor, be in a
-//! transaction, in the middle of a request, or not read its replies. Everything that others send it
-//! follows:
+//! A client moves between two turns, in its box, with all of its unanswered input, in any state:
+//! it may be waiting for a key, subscribed, monitoring, in a transaction, in the middle of a
+//! request, or not reading its replies. Everything that other threads send to it follows:
 //!
-//! 1. Pushes (`engine/pubsub`) go to the queue of the new loop from one moment on. The new loop
-//!    keeps them.
-//! 2. Pushes in the old queue are written into its replies.
-//! 3. It is put into the new loop's queue of arrivals.
-//! 4. From then on messages (a kill, the reply of a thread that served it) go to the new loop's
-//!    mailbox. Those still in the old mailbox are forwarded.
+//! 1. From one moment on, pushes (`notify/hub.rs`) go to the new loop's queue. The new loop keeps
+//!    them.
+//! 2. Pushes in the old queue are written into the client's replies.
+//! 3. The client is put into the new loop's queue of arrivals.
+//! 4. From then on, messages (a kill, the reply from a thread that served it) go to the new
+//!    loop's mailbox. Messages left in the old mailbox are forwarded.
 //!
-//! So nothing overtakes anything. One case needs more: a client that waits for a key *and* receives
-//! pushes must not be served between 1 and 2, since later pushes must follow the reply, which is on
-//! its way. For that moment the world is stopped, as clients are served by threads inside the gate.
+//! So order is preserved. One case needs more: a client that waits for a key *and* receives
+//! pushes must not be served between 1 and 2, since later pushes must follow that reply, which is
+//! in flight. The world is stopped for that moment, because clients are served by threads inside
+//! the gate.
 //!
-//! A drained loop beyond the number of threads ends once no client is left and none can come
+//! A drained loop beyond the number of threads ends once it has no clients and can get no more
 //! ([`LoopLoads::set_threads`](crate::loop_loads::LoopLoads::set_threads)).
 
 use std::sync::Arc;
@@ -46,8 +46,8 @@ impl<M: Model> EventLoop<M> {
         M::follow_thread_count(self);
     }
 
-    /// Hands all clients over that can move now. Ends the loop once it is empty and not needed any
-    /// more.
+    /// Hands over all clients that can move now. Ends the loop once it is empty and no longer
+    /// needed.
     #[cold]
     pub(crate) fn drain(&mut self) {
         if !self.after_script.is_empty() {
@@ -64,7 +64,7 @@ impl<M: Model> EventLoop<M> {
             return;
         }
         if self.by_id.is_empty() {
-            // No client is assigned to this loop any more. All that were assigned before have
+            // No more clients are assigned to this loop, and all that were assigned before have
             // arrived.
             self.read_mail(true);
             if self.by_id.is_empty() && !self.engine.hub.has_pushes(self.slot) {
@@ -91,7 +91,7 @@ impl<M: Model> EventLoop<M> {
         let is_over =
             |client: &mut Client| client.session.blocked.as_ref().is_some_and(|wait| wait.is_over());
         if self.clients.slab.get(place).is_some_and(is_over) {
-            // The reply is on its way to this loop.
+            // The reply is in flight to this loop.
             return false;
         }
         let loads = Arc::clone(&self.loads);
@@ -101,11 +101,12 @@ impl<M: Model> EventLoop<M> {
         is_gone
     }
 
-    /// Hands a client over to another loop that serves. False if it has to be closed here instead.
+    /// Hands a client over to another serving loop. False if the client must be closed here
+    /// instead.
     pub(crate) fn hand_over_to(&mut self, assigning: &Assigning<'_>, place: u32, to: usize) -> bool {
         let Some(client) = self.clients.slab.get(place) else { return false };
         self.engine.hub.relocate(&mut client.session.listener, to);
-        // Pushes that this loop has for it.
+        // Deliver this loop's pushes for the client.
         self.deliver();
         let Some(client) = self.clients.slab.get(place).filter(|client| !client.is_finished()) else {
             return false;
@@ -117,7 +118,7 @@ impl<M: Model> EventLoop<M> {
         let Some(client) = self.clients.slab.remove(place) else { return false };
         // An event that is still reported finds an empty place and is skipped.
         let _ = self.poller.remove(&client.socket);
-        // Its place may be given to another client, which must not be mistaken for it.
+        // The place may be given to another client, which must not be mistaken for this one.
         self.clients.to_write.retain(|&other| other != place);
         self.clients.to_resume.retain(|&other| other != place);
         self.replicas.remove(place);
@@ -134,7 +135,7 @@ impl<M: Model> EventLoop<M> {
         self.stats().clients.add(u64::MAX);
         assigning.take(to);
         assigning.hand_over(to, client);
-        // After the client: a message to the new loop finds it there.
+        // After the client, so that a message to the new loop finds it there.
         record.set_mailbox(&self.engine.clients.mailboxes[to]);
         self.engine.clients.mailboxes[to].ring();
         true
@@ -157,7 +158,7 @@ impl<M: Model> EventLoop<M> {
                 self.clients.lingering.push(place);
             }
             if client.has_unsent() {
-                // It may have received pushes on its way out.
+                // The client may have received pushes on its way out.
                 client.in_write_list = true;
                 self.clients.to_write.push(place);
             }
@@ -165,7 +166,7 @@ impl<M: Model> EventLoop<M> {
                 self.clients.deadlines.insert((blocked.deadline_ms, place));
             }
             if client.postponed {
-                // It may have missed a `Message::Resume`.
+                // The client may have missed a `Message::Resume`.
                 self.clients.postponed.push(place);
                 is_postponed = true;
             }
@@ -184,7 +185,7 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// The loop ends: other threads do not count on it any more.
+    /// Signs off when the loop ends, so that other threads no longer count on it.
     pub(crate) fn sign_off(&self) {
         let stats = self.stats();
         stats.resting.store(false, Relaxed);
@@ -214,7 +215,7 @@ mod tests {
 
     impl Model for Plain {}
 
-    /// Two loops that no thread runs.
+    /// Two loops that are run by no thread.
     fn loops() -> (Arc<Engine>, Arc<LoopLoads>, [EventLoop<Plain>; 2]) {
         let config = Config::new();
         config.load_text("io-threads 2\nshards 16\n").expect("valid settings");
@@ -270,7 +271,7 @@ mod tests {
         second.drain();
         assert!(second.by_id.is_empty() && second.stopping, "both have gone, and nobody can come");
         engine.hub.publish(1, b"a", b"3", None);
-        // The new loop looks for pushes before it has seen the client arrive: it keeps them.
+        // The new loop looks for pushes before it has seen the client arrive, and keeps them.
         first.deliver();
         first.take_handed_over();
         first.deliver();
@@ -285,7 +286,7 @@ mod tests {
         let (engine, loads, [mut first, mut second]) = loops();
         let _peers = [connect(&engine, &mut second, 1), connect(&engine, &mut second, 2)];
         let record = Arc::clone(&session(&mut second, 1).record);
-        // Sent while it is here, read when it has gone.
+        // Sent while the client is here, read after it has gone.
         record.send(Message::Kill(1));
         loads.set_threads(1);
         second.follow_thread_count();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The mail of a loop: messages from other threads (new connections, replies of threads that served
-//! its clients, orders) and clients that were handed over.
+//! A loop's mail: messages from other threads (new connections, replies from threads that served
+//! its clients, orders) and clients handed over by other loops.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use super::{EventLoop, Model};
 use crate::client::Client;
 
 impl<M: Model> EventLoop<M> {
-    /// Handles everything that other threads have left for this loop; `rung` if its notifier was
-    /// rung.
+    /// Handles everything that other threads have left for this loop. `rung` is true if the
+    /// loop's notifier was rung.
     pub(crate) fn read_mail(&mut self, rung: bool) {
         let mailbox = Arc::clone(&self.engine.clients.mailboxes[self.slot]);
         if rung {
-            // Before anything is taken: later senders ring again.
+            // Acknowledged before any message is taken: later senders ring again.
             mailbox.acknowledge();
         }
         M::take_arrivals(self);
@@ -94,7 +94,7 @@ impl<M: Model> EventLoop<M> {
         let Some(client) = self.clients.slab.get(place) else { return };
         client.publish_sizes(&self.clients.client_bytes);
         if client.session.record.has(client_flags::CLOSE_NOW) {
-            // Killed before it arrived here.
+            // Killed before it arrived on this loop.
             client.broken = true;
             self.clients.to_drop.push(place);
         } else if let Some(error) = failed {
@@ -113,8 +113,8 @@ impl<M: Model> EventLoop<M> {
     /// Resumes the clients whose requests were postponed.
     pub(crate) fn resume_postponed(&mut self) {
         for place in std::mem::take(&mut self.clients.postponed) {
-            // A place may be listed twice after its first client has left: only a postponed client
-            // is resumed.
+            // A place may be listed twice after its first client has left; only a postponed
+            // client is resumed.
             let Some(client) = self.clients.slab.get(place) else { continue };
             if !std::mem::take(&mut client.postponed) {
                 continue;
@@ -127,7 +127,7 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// Gives a waiting client the reply of the thread that served it.
+    /// Gives a waiting client the reply from the thread that served it.
     fn answer_served(&mut self, id: u64, served: Vec<u8>, written_to: u64) {
         let Some(&place) = self.by_id.get(&id) else { return };
         let Some(client) = self.clients.slab.get(place) else { return };
@@ -154,12 +154,12 @@ impl<M: Model> EventLoop<M> {
         let mut requests = blocked.request();
         requests.append(&mut client.query);
         client.query = requests;
-        // It is counted when it has run.
+        // The command is counted once it has run.
         client.commands = client.commands.saturating_sub(1);
         self.resume_after_wait(place);
     }
 
-    /// Ends a client's subscriptions to shard channels of other nodes.
+    /// Ends a client's subscriptions to shard channels that other nodes serve.
     fn leave_slots(&mut self, id: u64) {
         let Some(&place) = self.by_id.get(&id) else { return };
         let Some(client) = self.clients.slab.get(place) else { return };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Delivery of pushes to a loop's clients: published messages, invalidations and the like
-//! (`engine/pubsub`).
+//! (`notify/hub.rs`).
 //!
-//! A loop looks into its queue before it executes a batch, so that a client that was told of a
-//! change sees it before the reply to any later request; and after it, for what the batch itself
-//! sent to the loop's own clients.
+//! A loop checks its queue before it executes a batch, so that a client notified of a change sees
+//! the notification before the reply to any later request, and after it, for pushes from the
+//! batch to the loop's own clients.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use braid_notify::queue::{Listeners, Push};
 use super::{EventLoop, Model};
 use crate::client_set::Pushed;
 
-/// Capacity for pushes that is kept.
+/// Capacity for pushes that is kept between deliveries.
 const KEPT_PUSHES: usize = 1024;
 
-/// Pushes in delivery; empty in between, kept for the memory.
+/// Pushes being delivered; empty in between, kept for their memory.
 #[derive(Default)]
 pub struct Pushes {
     taken: Vec<Push>,
@@ -26,7 +26,7 @@ pub struct Pushes {
 }
 
 impl<M: Model> EventLoop<M> {
-    /// Delivers the pushes that wait for the loop's clients.
+    /// Delivers the pushes pending for the loop's clients.
     #[inline]
     pub(crate) fn deliver(&mut self) {
         if self.engine.hub.has_pushes(self.slot) {
@@ -63,7 +63,7 @@ impl<M: Model> EventLoop<M> {
                     None => self.send_after(client, &push.payload),
                 };
                 match (pushed, &*push.payload) {
-                    // Back to the queue, where the client's own commands find it.
+                    // Put back into the queue, where the client's own commands find it.
                     (Pushed::Later, _) => held.push(Push { to: Listeners::one(client), ..push.clone() }),
                     (Pushed::Gone, Payload::Invalidation(lost)) => {
                         self.engine.trackers.undeliverable(lost, self.slot)
@@ -79,14 +79,14 @@ impl<M: Model> EventLoop<M> {
         self.pushes = Pushes { taken, held };
     }
 
-    /// Forwards a push for a client that is not here, if another loop owns it.
+    /// Forwards a push for a client that is not here, if another loop owns the client.
     #[cold]
     fn send_after(&self, client: u64, payload: &Arc<Payload>) -> Pushed {
         let engine = &self.engine;
         let Some(record) = engine.clients.registry.get(client) else { return Pushed::Gone };
         record.with_owner(|owner| {
             if owner == self.slot {
-                // It is on its way to this loop.
+                // The client is on its way to this loop.
                 return Pushed::Later;
             }
             engine.hub.push(self.slot, owner, Listeners::one(client), Arc::clone(payload));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rebalancing: a loop that is busier than another one hands clients over to it.
+//! Rebalancing: a loop that is busier than another hands clients over to it.
 //!
-//! New connections go to the loop with the fewest clients, which says nothing about how much these
-//! will send. So each loop checks ten times a second how busy all loops were (time spent in turns,
-//! waiting excluded). A loop that has been much busier than the idlest one for a while hands over
-//! clients that make up about half of the difference, by the commands that they have sent
+//! New connections go to the loop with the fewest clients, which does not predict their load. So
+//! each loop checks ten times a second how busy all loops were (time spent in turns, excluding
+//! waits). A loop that has been much busier than the idlest one for a while hands over clients
+//! that account for about half of the difference, measured by the commands that they have sent
 //! meanwhile.
 //!
 //! Clients move between two turns, in their boxes, and only when nothing but their own requests
-//! concerns them: a client that waits for a key, subscribes to channels, or is with another thread
-//! stays. The client notices nothing, since its unread input and its unsent replies move with it.
-//! Mail sent to the old loop is forwarded ([`EventLoop::forward`]).
+//! concerns them: a client that waits for a key, subscribes to channels, or is with another
+//! thread stays. The move is invisible to the client, since its unread input and unsent replies
+//! move with it. Mail sent to the old loop is forwarded ([`EventLoop::forward`]).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ const LOOKS: u32 = 2;
 const REST: i64 = 3;
 /// Milliseconds for which a loop tries to hand over a client that is busy or away.
 const PATIENCE_MS: i64 = 500;
-/// Percentages of its time: from the first on a loop counts as busy, and by the second it must be
-/// busier than another.
+/// Percentages of a loop's time: the threshold from which it counts as busy, and the minimum
+/// difference to another loop.
 const BUSY: u64 = 15;
 const DIFFERENCE: u64 = 10;
 
@@ -47,13 +47,13 @@ pub struct Balance {
     seen: Vec<u64>,
     /// Consecutive checks that found this loop too busy.
     looks: u32,
-    /// Commands of each client, by id, at the first of these checks.
+    /// Commands of each client, by ID, at the first of these checks.
     commands: HashMap<u64, u64, foldhash::fast::RandomState>,
     /// Clients still to be handed over.
     pending: Option<PendingHandover>,
 }
 
-/// Chosen clients, by id, and the loop that they are to move to.
+/// Chosen clients, by ID, and the loop to move them to.
 struct PendingHandover {
     ids: Vec<u64>,
     to: usize,
@@ -63,7 +63,7 @@ struct PendingHandover {
 impl Balance {
     /// The state of loop `slot`.
     pub fn new(slot: usize, loads: &LoopLoads) -> Balance {
-        // Read once, since it may change at any moment.
+        // Read once, since the range may change at any moment.
         let serving = loads.serving();
         let shares = serving.len() > 1 && serving.contains(&slot);
         Balance {
@@ -77,7 +77,7 @@ impl Balance {
         }
     }
 
-    /// True when a check is due, and while clients are still to be handed over.
+    /// True when a check is due or clients are still to be handed over.
     #[inline]
     pub fn is_due(&self, now_ms: i64) -> bool {
         now_ms >= self.next_ms
@@ -93,16 +93,16 @@ struct Imbalance {
     other: u64,
 }
 
-/// The imbalance between loop `slot` and the idlest other one, if it is worth acting on. `busy` has
-/// each loop's share of time in percent; only the loops of `serving` count.
+/// The imbalance between loop `slot` and the idlest other loop, if it is worth acting on. `busy`
+/// has each loop's share of time in percent; only the loops in `serving` count.
 fn imbalance(slot: usize, busy: &[u64], serving: Range<usize>) -> Option<Imbalance> {
     let to = serving.filter(|&other| other != slot).min_by_key(|&other| busy[other])?;
     let (own, other) = (busy[slot], busy[to]);
     (own >= BUSY && own >= other + DIFFERENCE).then_some(Imbalance { to, own, other })
 }
 
-/// Chooses clients that make up about half of the difference: the busiest ones first, as far as
-/// they fit. `clients` are ids with numbers of commands.
+/// Chooses clients that make up about half of the difference, busiest first, as far as they fit.
+/// `clients` are pairs of an ID and a number of commands.
 fn choose(mut clients: Vec<(u64, u64)>, imbalance: Imbalance) -> Vec<u64> {
     let total: u64 = clients.iter().map(|&(_, commands)| commands).sum();
     let mut left = total.saturating_mul(imbalance.own - imbalance.other) / (2 * imbalance.own);
@@ -120,7 +120,7 @@ fn choose(mut clients: Vec<(u64, u64)>, imbalance: Imbalance) -> Vec<u64> {
 }
 
 impl<M: Model> EventLoop<M> {
-    /// Checks how busy the loops are, and hands clients over if this one has more to do than
+    /// Checks how busy the loops are, and hands clients over if this loop is much busier than
     /// another. Called between two turns.
     #[cold]
     pub(crate) fn rebalance(&mut self, now_ms: i64) {
@@ -138,7 +138,7 @@ impl<M: Model> EventLoop<M> {
             .zip(self.engine.telemetry.threads.iter())
             .map(|(seen, stats)| {
                 let nanos = stats.cycle_nanos.get();
-                // After a reset of the statistics this check says nothing.
+                // A check right after a reset of the statistics sees no load.
                 nanos.saturating_sub(std::mem::replace(seen, nanos)).saturating_mul(100) / elapsed
             })
             .collect();
@@ -166,13 +166,14 @@ impl<M: Model> EventLoop<M> {
         );
     }
 
-    /// All clients by id, with their numbers of commands.
+    /// All clients by ID, with their numbers of commands.
     fn commands_of_clients(&self) -> impl Iterator<Item = (u64, u64)> {
         let clients = &self.engine.clients.registry;
         self.by_id.keys().filter_map(|&id| clients.get(id).map(|record| (id, record.commands.load(Relaxed))))
     }
 
-    /// Hands over the clients that can move now; retries the others in the next turns for a while.
+    /// Hands over the clients that can move now; retries the others for a while in the next
+    /// turns.
     fn rebalance_clients(&mut self, mut pending: PendingHandover, now_ms: i64) {
         pending.ids.retain(|id| {
             let place = self.by_id.get(id).copied();
@@ -186,7 +187,7 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// Hands a client over to another loop if that one serves. False if the client has to stay for
+    /// Hands a client over to another loop if that loop serves. False if the client must stay for
     /// now.
     fn try_rebalance_client(&mut self, place: u32, to: usize) -> bool {
         if !self.clients.slab.get(place).is_some_and(|client| is_movable(client)) {
@@ -202,7 +203,7 @@ impl<M: Model> EventLoop<M> {
         is_gone
     }
 
-    /// Forwards a message to the loop that owns its client now. Returns the message if the client
+    /// Forwards a message to the loop that now owns its client. Returns the message if the client
     /// has arrived here in the meantime.
     #[cold]
     pub(crate) fn forward(&mut self, id: u64, message: Message) -> Option<Message> {
@@ -210,7 +211,7 @@ impl<M: Model> EventLoop<M> {
         if self.by_id.contains_key(&id) {
             return Some(message);
         }
-        // A client that is gone for good needs no message.
+        // A closed client needs no message.
         let record = self.engine.clients.registry.get(id)?;
         if record.io_thread.load(Relaxed) as usize != self.slot {
             record.send(message);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replicas whose connections a loop owns: each turn sends their due output
+//! Replicas whose connections a loop owns: each turn sends the output that is due
 //! ([`crate::replica_output`]).
 //!
 //! A loop that has sent everything sleeps until its notifier is rung. Appenders to the journal
-//! check one word for that, and only the first one after a loop fell asleep does more.
+//! check one word for that, and only the first appender after a loop fell asleep does more.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -19,18 +19,19 @@ use crate::replica_output::{ReplicaOutput, SendContext, SendOutcome};
 /// The replicas of one loop.
 pub(super) struct Replicas {
     places: Vec<u32>,
-    /// How far the journal could be sent in the last round.
+    /// The offset up to which the journal could be sent in the last round.
     sent_up_to: u64,
-    /// The end of the journal then: the part beyond `sent_up_to` may have to reach the disk first.
+    /// The end of the journal at that time: the part beyond `sent_up_to` may have to reach the
+    /// disk first.
     known_up_to: u64,
-    /// A replica took all that a turn allows, and there is more.
+    /// A replica took the maximum of a turn and more is pending.
     has_more: bool,
     /// Every replica has been sent everything, as of this millisecond.
     settled_ms: Option<i64>,
     /// The loop's bell will be rung when something is journalled.
     awaits_bell: bool,
     pacing: Pacing,
-    /// The beginning of the clock of `pacing`.
+    /// The start of the clock of `pacing`.
     began: Ticks,
 }
 
@@ -65,7 +66,7 @@ impl Replicas {
 }
 
 impl<M: Model> EventLoop<M> {
-    /// A client has become a replica, or has new output.
+    /// Called when a client has become a replica or has new output.
     pub(super) fn begin_replica_output(&mut self, id: u64) {
         let Some(&place) = self.by_id.get(&id) else { return };
         let now = self.worker.now_ms();
@@ -86,7 +87,7 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// Whether there is nothing to do for replicas in this millisecond.
+    /// Whether replicas need nothing in this millisecond.
     fn are_replicas_settled(&self, now_ms: i64) -> bool {
         let Replicas { settled_ms, sent_up_to, known_up_to, pacing, .. } = &self.replicas;
         let (end, awaited) = self.engine.sendable();
@@ -95,9 +96,9 @@ impl<M: Model> EventLoop<M> {
             && !(pacing.is_holding() && pacing.must_push(self.replicas.now(), self.asked_at()))
     }
 
-    /// Sends changes to this loop's replicas before the replies to the clients: if the server dies
-    /// in between, these replicas have the acknowledged changes, or the kernel has them to send: it
-    /// may collect those of several turns ([`super::pacing`]).
+    /// Sends changes to this loop's replicas before the replies to the clients. If the server
+    /// dies in between, these replicas have the acknowledged changes, or the kernel has them to
+    /// send; it may coalesce those of several turns ([`super::pacing`]).
     #[inline]
     pub(crate) fn feed_replicas_before_replies(&mut self) {
         if !self.replicas.places.is_empty() && self.engine.sendable().0 > self.replicas.sent_up_to {
@@ -128,7 +129,7 @@ impl<M: Model> EventLoop<M> {
         for place in self.replicas.places.clone() {
             let client = self.clients.slab.get(place).filter(|client| !client.broken);
             let Some(Client { socket, replica_output: Some(output), session, broken, .. }) = client else {
-                // It may be away, with another thread.
+                // The client may be away, with another thread.
                 are_settled = false;
                 continue;
             };
@@ -159,7 +160,7 @@ impl<M: Model> EventLoop<M> {
         engine.throttle_writers(limit, now_ms);
     }
 
-    /// The longest time to sleep, in milliseconds, if the kernel keeps bytes back.
+    /// The longest time to sleep, in milliseconds, if the kernel holds bytes back.
     pub(super) fn replica_patience_ms(&self) -> Option<i64> {
         self.replicas.pacing.patience_ms().filter(|_| !self.replicas.places.is_empty())
     }
@@ -171,22 +172,23 @@ impl<M: Model> EventLoop<M> {
             return false;
         }
         let is_any_caught_up = self.is_any_replica_caught_up();
-        // Bytes that wait for the disk do not count, but bytes that reached it meanwhile do: the
-        // notifier does not report events from before the request for it.
+        // Bytes that wait for the disk do not count, but bytes that have reached it meanwhile do:
+        // the notifier does not report events from before it was armed.
         self.replicas.has_more
             || (is_any_caught_up
                 && (self.engine.sendable().0 > self.replicas.sent_up_to || self.has_missed_news()))
     }
 
-    /// Has the loop's bell rung. True if that comes too late.
+    /// Arms the loop's bell. True if that is too late.
     fn has_missed_news(&mut self) -> bool {
         self.replicas.awaits_bell = true;
         let Replicas { known_up_to, pacing, .. } = &self.replicas;
-        // The last question may have been given to the kernel before it was known as one.
+        // The last acknowledgement request may have been given to the kernel before it was known
+        // as one.
         self.engine.wants_news(self.slot, *known_up_to) || pacing.is_asked(self.asked_at())
     }
 
-    /// The loop is awake, and sees by itself what is journalled.
+    /// Disarms the bell: the loop is awake and checks the journal itself.
     #[inline]
     pub(super) fn forgo_bell(&mut self) {
         if std::mem::take(&mut self.replicas.awaits_bell) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A batch in execution: prefetching, single requests, and the end of each client's turn.
 //!
-//! Only [`super::execute`] drives a run. Once all of its requests are executed, input that could
-//! not be executed stays with its client as bytes, or migrates as parsed requests
-//! ([`crate::deferred_input`]).
+//! Only [`super::execute`] drives a run. After the last request, deferred input stays with its
+//! client as bytes, or migrates as parsed requests ([`crate::deferred_input`]).
 //!
 //! HOT PATH: per request no allocation; the memory behind the next keys is prefetched together.
 
@@ -37,12 +36,12 @@ pub struct Run {
     shared: Box<[u8]>,
     /// Index of the request that is executed now.
     pub at: usize,
-    /// All turns have ended, except that of the client whose script takes long.
+    /// All turns have ended, except that of the client with the long-running script.
     finished: Cell<bool>,
 }
 
 impl Run {
-    /// A request's arguments. `query` and `blobs` are its client's.
+    /// A request's arguments. `query` and `blobs` belong to its client.
     #[inline]
     pub fn arguments<'a>(
         &'a self,
@@ -53,14 +52,14 @@ impl Run {
         batch::arguments(&self.batch, request, &self.shared, query, blobs)
     }
 
-    /// True once the requests of all other clients were executed beside a long script.
+    /// True once the requests of all other clients have been executed during a long script.
     pub fn is_finished(&self) -> bool {
         self.finished.get()
     }
 }
 
 impl ClientSet {
-    /// Begins to execute the batch. None if it is empty.
+    /// Starts executing the batch. None if the batch is empty.
     pub fn begin(&mut self) -> Option<Run> {
         if self.batch.is_empty() {
             return None;
@@ -69,11 +68,11 @@ impl ClientSet {
         Some(Run { batch, shared, at: 0, finished: Cell::new(false) })
     }
 
-    /// Ends a run: ends the turns of its clients.
+    /// Ends a run and the turns of its clients.
     pub fn end(&mut self, engine: &Engine, run: Run, now_ms: i64) {
         let Run { batch, shared, finished, .. } = run;
         for turn in &batch.turns {
-            // Turns that ended beside a long script do not end twice.
+            // Turns that ended during a long script do not end again.
             let ended = finished.get() && self.slab.get(turn.client).is_none_or(|client| !client.in_batch);
             if !ended {
                 self.finish(&engine.telemetry, &batch, &shared, turn, now_ms);
@@ -82,8 +81,8 @@ impl ClientSet {
         self.put_back_batch(batch, shared);
     }
 
-    /// Executes the requests behind a client's long script as far as the dispatcher allows, and
-    /// ends their clients' turns, so that they need not wait for the script.
+    /// Executes the requests after a client's long script as far as the dispatcher allows, and
+    /// ends their clients' turns, so those clients need not wait for the script.
     pub fn finish_others(&mut self, engine: &Engine, worker: &mut Worker, run: &Run, script_of: u32) {
         if run.finished.replace(true) {
             return;
@@ -100,7 +99,7 @@ impl ClientSet {
         }
     }
 
-    /// Prefetches the memory that the next requests of a run will touch.
+    /// Prefetches the memory behind the next requests of a run.
     #[inline]
     pub fn prefetch_next(&mut self, engine: &Engine, run: &Run) {
         if run.at.is_multiple_of(PREFETCH_GROUP) {
@@ -116,7 +115,7 @@ impl ClientSet {
         }
         let db =
             |slab: &mut ClientSlab, request: &Request| slab.get(request.client).map_or(0, |c| c.session.db);
-        // A request for the same key as the one before it needs nothing more.
+        // A request for the same key as its predecessor needs no prefetch.
         let mut last = 0;
         for request in group.iter().filter(|request| is_other(request, &mut last)) {
             keyspace.prefetch_bucket(db(&mut self.slab, request), request.prepared.hash);
@@ -138,8 +137,8 @@ impl ClientSet {
             client.losses = None;
         }
         let Client { session, reply, query, blobs, .. } = client;
-        // Nearly all requests have few arguments. They are listed right here, since a list that a
-        // function returned would take a detour through memory.
+        // Nearly all requests have few arguments. They are listed inline, because a list returned
+        // by a function would take a detour through memory.
         let (mut few, mut many) = (ArrayVec::<&[u8], FEW_ARGUMENTS>::new(), None);
         let args = match find_arguments(&run.batch, request, &run.shared, query) {
             Arguments::Spans(spans, buffer) if spans.len() <= FEW_ARGUMENTS => {
@@ -150,8 +149,8 @@ impl ClientSet {
         };
         if request.prepared.is_unknown() && is_http(args[0]) {
             log::warn!(
-                "Possible attack: {} sends HTTP, as a web page does that makes its reader's browser talk to this server. The \
-                 connection is closed.",
+                "Possible attack: {} sends HTTP, as a browser does when a web page makes it connect to \
+                 this server. The connection is closed.",
                 session.record.address
             );
             client.broken = true;
@@ -173,7 +172,8 @@ impl ClientSet {
     }
 
     /// Ends the turn of a client that has used up its time: its requests from `run.at` on are
-    /// deferred to the loop's next turn. `first`: the client's first request in the batch.
+    /// deferred to the loop's next turn. `first` is the index of the client's first request in
+    /// the batch.
     #[cold]
     pub fn cut_short(&mut self, engine: &Engine, slot: usize, run: &mut Run, first: usize) {
         let rest = &run.batch.requests[run.at..];
@@ -190,7 +190,8 @@ impl ClientSet {
         engine.telemetry.threads[slot].turns_cut_short.add(1);
     }
 
-    /// Whether a request that may run scripts does so: EXEC does if one of its commands does.
+    /// Whether a request whose command may run scripts does run one: EXEC does if one of its
+    /// queued commands does.
     pub fn runs_scripts(&mut self, engine: &Engine, request: &Request) -> bool {
         let Some(client) = self.slab.get(request.client) else { return false };
         match &client.session.queue {
@@ -229,7 +230,7 @@ impl ClientSet {
         self.replied(engine, worker.context.slot, request.client, worker.now_ms());
     }
 
-    /// Ends a client's turn: keeps the input behind its executed requests.
+    /// Ends a client's turn: keeps the input after its executed requests.
     fn finish(&mut self, telemetry: &Telemetry, batch: &Batch, shared: &[u8], turn: &Turn, now_ms: i64) {
         let Some(client) = self.slab.get(turn.client) else { return };
         client.in_batch = false;
@@ -250,7 +251,7 @@ impl ClientSet {
                     let mut input = self.spare_inputs.pop().unwrap_or_default();
                     pack_from(client, &mut input.batch, shared, batch, turn, request);
                     client.parsed_input = Some(input);
-                    // Nothing more is parsed before these are executed.
+                    // Nothing more is parsed until these requests are executed.
                     client.in_batch = true;
                     self.to_migrate.push(turn.client);
                     return;
@@ -270,8 +271,8 @@ impl ClientSet {
             Source::Own => {
                 client.query.truncate(turn.rest_end);
                 if turn.rest_start >= client.query.len() {
-                    // A request with big arguments leaves no bytes here, but its header was needed
-                    // until now.
+                    // A request with big arguments leaves no bytes here, but its header was
+                    // needed until now.
                     client.query = Vec::new();
                 } else {
                     client.query.drain(..turn.rest_start);
@@ -312,15 +313,15 @@ impl ClientSet {
     }
 }
 
-/// Whether a request has a first key that differs from `last`, the key hash of the request before
-/// it.
+/// Whether a request's first key differs from that of the request before it, whose key hash is
+/// `last`.
 #[inline]
 fn is_other(request: &Request, last: &mut u64) -> bool {
     let hash = request.prepared.hash;
     hash != 0 && std::mem::replace(last, hash) != hash
 }
 
-/// True for words that begin a line of HTTP and name no command.
+/// True for words that begin an HTTP line and name no command.
 #[cold]
 fn is_http(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The end of a client's wait: time-outs, CLIENT UNBLOCK, and the way on afterwards.
+//! The end of a client's wait: timeouts, CLIENT UNBLOCK, and resuming the client.
 //!
-//! Ending a wait takes the client out of key queues, which needs the gate. If a long script holds
-//! the world, that work is put aside ([`AfterScript`]) and done in a later turn.
+//! Ending a wait removes the client from key queues, which needs the gate. If a long script has
+//! stopped the world, that work is put aside ([`AfterScript`]) and done in a later turn.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,9 +12,9 @@ use braid_engine::blocking::WaitEnd;
 
 use super::{EventLoop, Model};
 
-/// Work that needs keys and had to wait because a script had stopped the world.
+/// Work that needs keys and was deferred because a script had stopped the world.
 ///
-/// It refers to clients by place, so no client may leave the loop while this is not empty.
+/// It refers to clients by place, so no client may leave the loop until it is empty.
 #[derive(Default)]
 pub(super) struct AfterScript {
     ends: Vec<(Vec<u32>, WaitEnd)>,
@@ -28,7 +28,7 @@ impl AfterScript {
 }
 
 impl<M: Model> EventLoop<M> {
-    /// Does the work that had to wait for a script.
+    /// Does the work that was deferred because of a script.
     pub(super) fn do_after_script(&mut self) {
         if self.after_script.is_empty() {
             return;
@@ -50,7 +50,8 @@ impl<M: Model> EventLoop<M> {
         {
             self.clients.deadlines.pop_first();
             let Some(client) = self.clients.slab.get(place) else { continue };
-            // If the claim fails another thread is serving the client: the reply is on its way.
+            // If the claim fails, another thread is serving the client and the reply is in
+            // flight.
             if client.session.blocked.as_ref().is_some_and(|blocked| blocked.claim()) {
                 over.push(place);
             }
@@ -82,7 +83,7 @@ impl<M: Model> EventLoop<M> {
         engine.keyspace.gate.leave(self.slot);
     }
 
-    /// Resumes a client whose wait is over: sends the reply, and schedules its deferred input.
+    /// Resumes a client whose wait is over: sends the reply and schedules its deferred input.
     pub(super) fn resume_after_wait(&mut self, place: u32) {
         let Some(client) = self.clients.slab.get(place) else { return };
         client.session.record.last_active_ms.store(clock::unix_ms(), Relaxed);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The `fanout` model, that of Redis 6: the main thread polls all clients and executes; the other
+//! The `fanout` model, as in Redis 6: the main thread polls all clients and executes; the other
 //! threads, its helpers, only receive and parse (`io-threads-do-reads yes`), and send.
 //!
-//! A turn of the main thread has phases with barriers between them. Clients with something to read
-//! are dealt out to all threads, the main thread among them, and all wait for the last one; the
-//! main thread executes everything; clients with replies are dealt out likewise. No phase overlaps
-//! another, which is the price of this design. With fewer than two clients per thread the main
-//! thread does the work alone, and the helpers sleep.
+//! A turn of the main thread has phases separated by barriers. Readable clients are dealt out to
+//! all threads, including the main thread, and all wait for the slowest; the main thread executes
+//! everything; clients with replies are dealt out likewise. No phase overlaps another, which is
+//! the price of this design. With fewer than two clients per thread, the main thread does the
+//! work alone and the helpers sleep.
 
 mod helper_pool;
 
@@ -27,30 +27,30 @@ use helper_pool::{DealtClient, HelperLink, HelperPool, Task};
 /// The main thread and its helpers. Only the main thread has clients.
 pub(super) const ROW: Row = Row { serving: |_| MAIN..MAIN + 1, rests_threads: true, ..Row::new(starter) };
 
-/// Clients per thread below which the helpers are left alone.
+/// Clients per thread below which the helpers are not used.
 const CLIENTS_PER_THREAD: usize = 2;
 
-/// A helper that has been started and has not joined the pool yet.
+/// A started helper that has not joined the pool yet.
 struct NewHelper {
     link: Arc<HelperLink>,
     thread: Thread,
-    /// Version of the loop loads when it was started: the next version counts it.
+    /// Version of the loop loads when the helper was started: the next version counts it.
     version: u64,
 }
 
 /// Helpers that the main thread has not seen yet.
 #[derive(Default)]
 struct NewHelpers {
-    /// In the order of their slots.
+    /// In slot order.
     waiting: Vec<NewHelper>,
-    /// The main thread has ended and will take in no more.
+    /// The main thread has ended and takes no more helpers.
     is_closed: bool,
 }
 
 struct Fanout {
     helpers: HelperPool,
     new: Arc<Mutex<NewHelpers>>,
-    /// Clients with something to read in this turn.
+    /// Clients to read from in this turn.
     to_read: Vec<u32>,
     /// The main thread's own share of a phase.
     share: Vec<u32>,
@@ -85,7 +85,7 @@ impl Model for Fanout {
                 helpers.add(Arc::clone(&new.link), new.thread.clone());
                 return false;
             }
-            // Either the count does not include it yet, or it did and has shrunk again.
+            // Either the count does not include this helper yet, or it did and has shrunk again.
             let is_early = new.version >= *loads_version;
             if !is_early {
                 helper_pool::end(&new.link, &new.thread);
@@ -95,7 +95,7 @@ impl Model for Fanout {
     }
 }
 
-/// The first phase: receives from all clients with something to read.
+/// The first phase: receives from all readable clients.
 fn read_all(event_loop: &mut EventLoop<Fanout>) {
     if event_loop.model.to_read.is_empty() {
         return;
@@ -108,7 +108,7 @@ fn read_all(event_loop: &mut EventLoop<Fanout>) {
     } else {
         deal(event_loop, &mut places, Task::Read);
         for place in std::mem::take(&mut event_loop.model.share) {
-            // The poller reports again what finds no room now.
+            // If there is no room now, the poller reports the client again.
             if !event_loop.clients.is_full() {
                 let received = event_loop.clients.read(&event_loop.engine, place);
                 event_loop.count_received(received);
@@ -119,7 +119,7 @@ fn read_all(event_loop: &mut EventLoop<Fanout>) {
             dealt.give_back(&mut event_loop.clients);
         }
     }
-    // Reuse the memory in the next turn, unless that has begun further up the stack.
+    // Reuse the memory in the next turn, unless that turn has begun further up the stack.
     if event_loop.model.to_read.is_empty() {
         event_loop.model.to_read = places;
     }
@@ -156,13 +156,13 @@ fn write_all(event_loop: &mut EventLoop<Fanout>) {
     }
 }
 
-/// True if so few clients are not worth waking a helper.
+/// True if there are too few clients to be worth waking a helper.
 fn is_little(event_loop: &EventLoop<Fanout>, clients: usize) -> bool {
     let helpers = event_loop.model.helpers.len();
     helpers == 0 || clients < CLIENTS_PER_THREAD * (helpers + 1)
 }
 
-/// Deals clients out to all threads, and starts the helpers. Leaves the main thread's share in
+/// Deals clients out to all threads and starts the helpers. Leaves the main thread's share in
 /// `share`.
 fn deal(event_loop: &mut EventLoop<Fanout>, places: &mut Vec<u32>, task: Task) {
     let EventLoop { model, clients, .. } = event_loop;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The `global-lock` model, that of KeyDB: every thread serves its own clients, and holds one lock
+//! The `global-lock` model, as in KeyDB: every thread serves its own clients, and holds one lock
 //! while it executes a batch.
 //!
-//! The engine does not need the lock; it is there to show what it costs. A waiting thread parks
-//! after a moment: a lock that only spins ruins a machine on which its holder does not get to run.
+//! The engine does not need the lock; it exists to show its cost. A waiting thread parks after a
+//! moment: a pure spin lock ruins a machine on which the lock's holder is not running.
 //!
-//! The lock is taken before the gate is entered, so a thread that waits for it is outside the gate
-//! and its holder can stop the world. A script that takes long gives the lock up, because the other
-//! threads must get far enough to answer that the server is busy.
+//! The lock is taken before the gate is entered, so a thread that waits for the lock is outside
+//! the gate and the lock's holder can stop the world. A long script releases the lock, because
+//! the other threads must proceed far enough to answer that the server is busy.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::{Row, Starting};
 use crate::event_loop::{EventLoop, Model};
 use crate::pool::Starter;
 
-/// A loop per thread; the first one accepts connections too.
+/// A loop per thread; the first also accepts connections.
 pub(super) const ROW: Row = Row::new(starter);
 
 struct GlobalLock {
@@ -61,8 +61,8 @@ impl Model for GlobalLock {
         if event_loop.model.held.is_some() {
             return;
         }
-        // The rest of the batch needs the lock again. Waiting for it inside the gate would keep its
-        // holder from stopping the world.
+        // The rest of the batch needs the lock again. Waiting for it inside the gate would keep
+        // the lock's holder from stopping the world.
         let (gate, slot) = (event_loop.engine.keyspace.gate.clone(), event_loop.slot);
         if !event_loop.worker.context.outside {
             gate.leave(slot);

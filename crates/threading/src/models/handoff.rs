@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The `handoff` model, that of Redis 8: I/O threads poll their own clients, receive, parse and
+//! The `handoff` model, as in Redis 8: I/O threads poll their own clients, receive, parse and
 //! send; the main thread executes.
 //!
-//! A client with parsed requests migrates to the main thread and comes back with the replies, each
-//! way through a queue with a notifier. The main thread takes in many clients at once, so the
-//! memory behind their keys is still prefetched together. It accepts connections and has no clients
-//! of its own. Anything a client is sent unasked (messages, invalidations, the reply that it waited
-//! for) goes to the mailbox of its origin, and is added to its replies there: no lock is needed.
+//! A client with parsed requests migrates to the main thread and returns with the replies, each
+//! way through a queue with a notifier. The main thread takes in many clients at a time, so the
+//! memory behind their keys is still prefetched together. It accepts connections and has no
+//! clients of its own. Unsolicited output (messages, invalidations, the reply to a served wait)
+//! goes to the mailbox of the client's origin, which adds it to the replies: no lock is needed.
 
 use std::ops::Range;
 
@@ -69,10 +69,10 @@ impl Model for Io {
     }
 }
 
-/// Sends a client to the main thread if a request was parsed.
+/// Sends a client to the main thread if at least one request was parsed.
 fn send_if_parsed(event_loop: &mut EventLoop<Io>, place: u32) {
     if event_loop.clients.batch.requests.is_empty() {
-        // An incomplete request or a protocol error needs no execution: the turn ends here.
+        // An incomplete request or a protocol error needs no execution, so the turn ends here.
         event_loop.execute();
     } else {
         // Pushes go before the replies to requests that were sent later.
@@ -83,7 +83,7 @@ fn send_if_parsed(event_loop: &mut EventLoop<Io>, place: u32) {
     }
 }
 
-/// All loops serve clients but the main thread's, unless that is the only one.
+/// All loops serve clients except the main thread's, unless it is the only one.
 fn serving(threads: usize) -> Range<usize> {
     if threads == 1 { MAIN..MAIN + 1 } else { MAIN + 1..threads }
 }

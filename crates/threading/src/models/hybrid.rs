@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The `hybrid` model: commands that need one key at most are executed by the thread that has read
+//! The `hybrid` model: commands that need at most one key are executed by the thread that read
 //! them, under the key's lock; the others (several keys, transactions, scripts, commands on all
 //! keys) go to the main thread over a bounded ring.
 //!
-//! A client migrates with such a request and all that it has sent behind it, so nothing overtakes
-//! it. When the ring is full the client waits at its origin, unread, until there is room: a sender
-//! that overloads the main thread is slowed down, and nothing is lost. The main thread serves
-//! clients of its own as well.
+//! A client migrates with such a request and all later input, so order is preserved. When the
+//! ring is full, the client waits at its origin, unread, until there is room: the back-pressure
+//! slows down senders that overload the main thread, and nothing is lost. The main thread serves
+//! its own clients as well.
 
 use braid_clients::Message;
 use braid_engine::dispatch::{self, Reach};
@@ -20,15 +20,15 @@ use crate::models::migration;
 use crate::models::migration::origin::{self, HasOrigin, Origin};
 use crate::pool::Starter;
 
-/// A loop per thread; the first one is the main thread.
+/// A loop per thread; the first is the main thread.
 pub(super) const ROW: Row = Row::new(starter);
 
 type Queue = ArrayQueue<Box<Client>>;
 
-/// Clients on the ring.
+/// Capacity of the ring in clients.
 const RING: usize = 1024;
 
-/// A thread that executes requests with one key at most, and sends the others to the main thread.
+/// A thread that executes requests with at most one key, and sends the others to the main thread.
 struct Io {
     origin: Origin<Queue>,
 }
@@ -107,7 +107,7 @@ mod tests {
     use braid_engine::transaction::Queue;
     use braid_engine::{Engine, Session};
 
-    /// How far a request reaches, as the loop determines it.
+    /// The reach of a request, as the loop determines it.
     fn found(engine: &Engine, session: &Session, line: &str) -> Reach {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let prepared = prepare(engine, &args);
@@ -167,7 +167,7 @@ mod tests {
         ] {
             assert_eq!(found(&engine, &session, line), Reach::Wide, "{line}");
         }
-        // In a transaction all but EXEC is only queued.
+        // In a transaction every command but EXEC is only queued.
         session.queue = Some(Box::new(Queue::default()));
         for (line, reach) in
             [("MSET a 1 b 2", Reach::OneKey), ("EVAL x 0", Reach::OneKey), ("exec", Reach::Wide)]

@@ -3,11 +3,12 @@
 //! and the *main* thread, which executes what the origin does not.
 //!
 //! A client migrates as a whole, in its box, with its parsed input
-//! ([`crate::batch::ParsedInput`]): the thread that holds it may touch it, and nothing is locked.
-//! Its place at the origin stays reserved ([`origin`]): nothing more is read from it, and messages
-//! for it (a kill, the reply that it waited for) wait for it there. At the main thread it is a
-//! visitor ([`visitors`]) with a place among the clients there while its requests are executed.
-//! The queues in between ([`Routes`]) share the notifier of a loop's mailbox.
+//! ([`crate::batch::ParsedInput`]): only the thread that holds it may touch it, so nothing is
+//! locked. Its place at the origin stays reserved ([`origin`]): nothing more is read from the
+//! client, and messages for it (a kill, the reply to a served wait) are kept there. At the main
+//! thread the client is a visitor ([`visitors`]), with a place among the clients there while its
+//! requests are executed. The queues in between ([`Routes`]) share the notifier of a loop's
+//! mailbox.
 
 pub mod origin;
 pub mod visitors;
@@ -30,13 +31,13 @@ use visitors::Visitors;
 /// Slot of the main thread's loop.
 pub const MAIN: usize = 0;
 
-/// A queue of clients on their way to the main thread.
+/// A queue of clients in transit to the main thread.
 pub trait MainQueue: Send + Sync {
-    /// Appends a client; returns it if there is no room.
+    /// Appends a client; returns the client if the queue is full.
     fn push(&self, client: Box<Client>) -> Result<(), Box<Client>>;
     /// Takes out the client that has waited longest.
     fn pop(&self) -> Option<Box<Client>>;
-    /// Number of clients in it.
+    /// Number of clients in the queue.
     fn count(&self) -> usize;
 }
 
@@ -55,7 +56,7 @@ impl MainQueue for SegQueue<Box<Client>> {
     }
 }
 
-/// Bounded, and without a lock.
+/// Bounded and lock-free.
 impl MainQueue for ArrayQueue<Box<Client>> {
     fn push(&self, client: Box<Client>) -> Result<(), Box<Client>> {
         ArrayQueue::push(self, client)
@@ -80,14 +81,14 @@ pub struct Routes<Q> {
 /// The way back to a loop.
 #[derive(Default)]
 struct Route {
-    /// Clients that return from the main thread.
+    /// Clients returning from the main thread.
     back: SegQueue<Box<Client>>,
-    /// The loop found the queue to the main thread full and wants to be woken when there is room.
+    /// The loop found the queue to the main thread full, and must be woken when there is room.
     wants_room: AtomicBool,
 }
 
 impl<Q: MainQueue> Routes<Q> {
-    /// Routes between the main thread and the other loops, of which there are `loops` with it.
+    /// Routes between the main thread and the other loops; `loops` counts all of them.
     pub fn new(loops: usize, to_main: Q) -> Arc<Routes<Q>> {
         let routes = Arc::new(Routes { to_main, loops: Slots::new(THREADS_MAX) });
         routes.make_room(loops);
@@ -99,13 +100,13 @@ impl<Q: MainQueue> Routes<Q> {
         self.loops.grow(loops, |_| Route::default());
     }
 
-    /// Sends a client to the main thread if there is room. Otherwise returns it, and the loop's
-    /// notifier is rung once there is room.
+    /// Sends a client to the main thread if there is room. Otherwise returns the client, and the
+    /// loop's notifier is rung once there is room.
     fn send(&self, origin: usize, client: Box<Client>) -> Result<(), Box<Client>> {
         self.to_main.push(client).or_else(|client| {
             self.loops[origin].wants_room.store(true, Ordering::Relaxed);
-            // Either this attempt finds room that was made in between, or the thread that makes
-            // room sees the wish.
+            // Either this attempt finds room made in the meantime, or the thread that makes room
+            // sees the request.
             fence(Ordering::SeqCst);
             self.to_main.push(client)
         })

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The threading models: which thread does which of the three steps for which client.
 //!
-//! All models are the same event loop ([`crate::event_loop`]) over the same engine. Each fills in
-//! the few places where models differ ([`crate::event_loop::Model`]) and tells here how its threads
-//! are started ([`Row`]). Clients are moved between threads, never shared: only the thread that
-//! holds a client's box may touch it.
+//! All models are the same event loop ([`crate::event_loop`]) over the same engine. Each model
+//! fills in the few places where models differ ([`crate::event_loop::Model`]) and declares here
+//! how its threads are started ([`Row`]). Clients are moved between threads, never shared: only
+//! the thread that holds a client's box may touch the client.
 //!
 //! A new model is a file in this folder and a line in `braid_config::threading_models!`.
 
@@ -27,7 +27,7 @@ use crate::event_loop::{EventLoop, Model};
 use crate::loop_loads::LoopLoads;
 use crate::pool::{Pool, Starter};
 
-/// Declares each model's module, and finds its row.
+/// Declares each model's module and maps models to their rows.
 macro_rules! models {
     ($($module:ident $variant:ident = $word:literal,)+) => {
         $(mod $module;)+
@@ -39,7 +39,7 @@ macro_rules! models {
             }
         }
 
-        /// Files of the models; rustfmt does not look into macros for modules.
+        /// The models' files; rustfmt does not look into macros for modules.
         #[cfg(test)]
         const FILES: &[&str] = &[$(concat!(stringify!($module), ".rs")),+];
     };
@@ -47,16 +47,16 @@ macro_rules! models {
 
 braid_config::threading_models!(models);
 
-/// Start-up description of a model. Each model has one, `ROW`.
+/// Start-up description of a model. Each model has one, named `ROW`.
 #[derive(Clone, Copy)]
 struct Row {
     /// Makes the function that starts a thread.
     starter: fn(Starting) -> Starter,
-    /// The loops that are given clients, for each number of threads.
+    /// The loops that are given clients, by number of threads.
     serving: fn(usize) -> Range<usize>,
-    /// Scripts may run beside other commands, since every thread executes.
+    /// Scripts may run concurrently with other commands, since every thread executes.
     scripts_run_beside: bool,
-    /// Threads sleep while there is little to do (`io_threads_active` of INFO).
+    /// Threads sleep under light load (`io_threads_active` of INFO).
     rests_threads: bool,
 }
 
@@ -67,7 +67,7 @@ impl Row {
     }
 }
 
-/// Starts the threads of the configured model; the first one accepts connections.
+/// Starts the threads of the configured model; the first thread accepts connections.
 ///
 /// # Errors
 /// If a thread cannot be started.
@@ -89,7 +89,7 @@ struct Starting {
 }
 
 impl Starting {
-    /// Starts a thread with an event loop. Its model is made on the thread itself.
+    /// Starts a thread with an event loop. Its model is created on the thread itself.
     fn event_loop<M: Model>(
         &self,
         slot: usize,
@@ -97,7 +97,7 @@ impl Starting {
     ) -> io::Result<JoinHandle<()>> {
         let (engine, listeners) = (Arc::clone(&self.engine), Arc::clone(&self.listeners));
         let (loads, version) = (Arc::clone(&self.loads), self.loads.version());
-        // Opened here, where running out of descriptors only means one thread less.
+        // Opened here, where running out of descriptors only costs one thread.
         let epoll = Poller::open()?;
         self.thread(slot, move || {
             match EventLoop::new(Arc::clone(&engine), slot, epoll, (loads, version), listeners, model()) {
@@ -110,7 +110,7 @@ impl Starting {
         })
     }
 
-    /// Starts a thread that owns a slot of the engine.
+    /// Starts a thread that owns an engine slot.
     fn thread(&self, slot: usize, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
         let engine = Arc::clone(&self.engine);
         std::thread::Builder::new().name(format!("io_thd_{slot}")).spawn(move || {
@@ -125,13 +125,14 @@ impl Starting {
     }
 }
 
-/// Ends the process when a loop panics: its clients would hang, and its locks would stay locked.
+/// Aborts the process when a loop panics: its clients would hang, and its locks would stay
+/// locked.
 struct AbortOnPanic;
 
 impl Drop for AbortOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            log::error!("An I/O thread ended by a panic");
+            log::error!("An I/O thread panicked");
             std::process::abort();
         }
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The `parallel` model: every thread reads, parses, executes and replies for its own clients,
-//! under the locks of just the shards that a command's keys live in.
+//! under the locks of only those shards that hold a command's keys.
 
 use super::{Row, Starting};
 use crate::event_loop::Model;
 use crate::pool::Starter;
 
-/// A loop per thread; the first one accepts connections too.
+/// A loop per thread; the first also accepts connections.
 pub(super) const ROW: Row = Row { scripts_run_beside: true, ..Row::new(starter) };
 
-/// All three steps on the thread that polls the client, as [`Model`] provides.
+/// All three steps run on the thread that polls the client: the defaults of [`Model`].
 struct Parallel;
 
 impl Model for Parallel {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whole screens, compared with files beside this one. `BLESS=1 cargo test -p braid-top` updates
+//! Whole screens, compared with files next to this one. `BLESS=1 cargo test -p braid-top` updates
 //! them: review the result.
 
 use super::*;
@@ -108,7 +108,7 @@ fn links_of_a_replica_with_replicas() {
     check("links", &screen(&app, 140, 14));
 }
 
-/// A recorded server, as a primary of a group.
+/// A recorded server as the primary of a group.
 fn app_in_group() -> App {
     let mut app = app("braid");
     let (_, sample) = recorded::pair("braid");
@@ -122,7 +122,7 @@ fn a_group_and_its_members() {
     let mut app = app_in_group();
     press(&mut app, &[KeyCode::Char('7')]);
     check("group", &screen(&app, 140, 22));
-    // It stays in sight on a small screen, and so does the table.
+    // The heading stays visible on a small screen, and so does the table.
     let small = screen(&app, 60, 18);
     assert!(small.contains("group orders, epoch 7") && small.contains("10.0.0.1:6379"), "{small}");
     press(&mut app, &[KeyCode::Tab]);
@@ -230,9 +230,9 @@ fn sorting_goes_through_all_columns() {
 fn trouble_is_told_and_forgotten() {
     let mut app = app("redis-8.0");
     app.take(Err("connection refused".into()));
-    assert!(screen(&app, 100, 20).contains("connection refused; trying again"));
+    assert!(screen(&app, 100, 20).contains("connection refused; retrying"));
     let (before, _) = recorded::pair("redis-8.0");
-    // A restarted server has lower counters: rates begin at its start.
+    // A restarted server has lower counters: rates start at its start.
     app.take(Ok(before));
     assert!(app.trouble.is_none() && app.view.totals.commands_rate > 0.0);
     press(&mut app, &[KeyCode::Char(' ')]);

@@ -117,7 +117,7 @@ fn threads_of_this_machine_have_the_systems_times() {
     assert_eq!(names, ["main", "io 1", "bio_aof"]);
     assert!((view.threads[1].user.unwrap() - 1.0 / view.seconds).abs() < 1e-9);
     assert_eq!(view.threads[2].number, None);
-    // The main thread's own figures, which distinguish user and system, take precedence.
+    // The main thread's own values, which distinguish user and system time, take precedence.
     assert!(view.threads[0].system.is_some());
 }
 

@@ -2,8 +2,7 @@
 //! Commands on strings as bitmaps: arguments, limits and replies. The algorithms are in
 //! `braid_containers::bits`.
 //!
-//! A string never grows beyond `proto-max-bulk-len`: offsets are checked before anything is
-//! changed.
+//! A string never grows beyond `proto-max-bulk-len`: offsets are checked before any change.
 
 use braid_base::number;
 use braid_containers::bits::{self, FieldType, Operation, Overflow};
@@ -20,7 +19,7 @@ const CHANGE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, READ)];
 
-/// The family.
+/// Rows of the bitmap commands.
 pub const COMMANDS: &[Row] = &[
     Row::new("bitcount", Group::Bitmap, bitcount)
         .at_least(2)
@@ -28,7 +27,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(READ_ONE)
         .docs("2.6.0", "Counts the bits that are set in a string or a part of it.", "O(N)")
         .syntax("key:key#0 [range:{start:integer [end-unit-block:{end:integer [unit:(BYTE|BIT)@7.0.0]}]}]")
-        .history(&[("7.0.0", "Option `BYTE|BIT`."), ("8.0.0", "`end` may be left out.")]),
+        .history(&[("7.0.0", "Option `BYTE|BIT`."), ("8.0.0", "`end` is optional.")]),
     Row::new("bitfield", Group::Bitmap, bitfield)
         .at_least(2)
         .flags(Flags::WRITE.and(Flags::DENYOOM))
@@ -73,18 +72,18 @@ pub const COMMANDS: &[Row] = &[
         .exactly(3)
         .flags(Flags::READONLY.and(Flags::FAST))
         .keys(READ_ONE)
-        .docs("2.2.0", "Returns one bit of a string.", "O(1)")
+        .docs("2.2.0", "Returns a bit of a string.", "O(1)")
         .syntax("key:key#0 offset:integer"),
     Row::new("setbit", Group::Bitmap, setbit)
         .exactly(4)
         .flags(Flags::WRITE.and(Flags::DENYOOM))
         .keys(&[KeySpec::at(1, CHANGE)])
-        .docs("2.2.0", "Changes one bit of a string and returns what it was.", "O(1)")
+        .docs("2.2.0", "Sets a bit of a string and returns its old value.", "O(1)")
         .syntax("key:key#0 offset:integer value:integer"),
 ];
 
-/// A bit offset: not negative, its byte within `proto-max-bulk-len`. With `field`, a leading `#`
-/// counts fields.
+/// Parses a bit offset: not negative, with its byte within `proto-max-bulk-len`. With `field`, an
+/// offset after `#` counts fields.
 fn bit_offset(call: &Call, index: usize, field: Option<FieldType>) -> Result<u64, CommandError> {
     let text = call.args[index];
     let (text, scale) = match (field, text.strip_prefix(b"#")) {
@@ -168,7 +167,7 @@ fn bitpos(call: &mut Call) -> CommandResult {
     };
     let mut scratch = [0; 20];
     let Some(value) = call.keyspace.string(call.args[1])? else {
-        // A missing key counts as endless zeros.
+        // A missing key counts as an endless run of zeros.
         call.reply.integer(if bit { -1 } else { 0 });
         return Ok(());
     };
@@ -190,7 +189,7 @@ fn bitpos(call: &mut Call) -> CommandResult {
     let units = bytes.len() as u64 * if in_bits { 8 } else { 1 };
     let found = bits::normalize_range(start, end, units).and_then(|range| {
         let range = if in_bits { range } else { bits::to_bits(range) };
-        // Without an explicit end the string continues with zeros.
+        // Without an explicit end, the string is treated as followed by zeros.
         let behind = (!bit && call.args.len() < 5).then_some(bytes.len() as u64 * 8);
         bits::position(bytes, bit, range).or(behind)
     });
@@ -232,7 +231,7 @@ fn bitop(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// The strings at some keys, combined.
+/// Combines the strings at these keys.
 fn combine(call: &Call, operation: Operation, keys: &[&[u8]]) -> Result<Vec<u8>, CommandError> {
     let mut values = SmallVec::<[StringRef<'_>; 8]>::new();
     for key in keys {
@@ -304,7 +303,7 @@ fn parse_steps(call: &Call) -> Result<Steps, CommandError> {
 fn key_flags(args: &[&[u8]]) -> KeyFlags {
     let is = |arg: &[u8], word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
     let mut rest = &args[2..];
-    // Each operation with its number of arguments; all but GET count as writes.
+    // Skips each operation with its arguments; all but GET count as writes.
     while let [operation, ..] = rest {
         let skip = match () {
             () if is(operation, "get") => 3,
@@ -350,8 +349,8 @@ fn bitfield(call: &mut Call) -> CommandResult {
                     changes += 1;
                 }
             }
-            // The string has grown even if every step has failed. Stock servers do not replicate
-            // that, so their replicas and append-only files lack it.
+            // The string has grown even if every step failed. Stock servers do not replicate that
+            // growth, so their replicas and append-only files lack it.
             ((), changes.max(u64::from(grown)))
         },
     )?;

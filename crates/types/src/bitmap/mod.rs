@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Bitmaps: commands on a string (`string`) as an array of bits.
+//! Bitmaps: commands on strings (`string`) as arrays of bits.
 
 pub mod commands;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A filter in chunks, as BF.SCANDUMP returns and BF.LOADCHUNK accepts them, in Redis's own format.
+//! A filter in chunks, as BF.SCANDUMP returns and BF.LOADCHUNK accepts them, in Redis's own
+//! format.
 //!
 //! ```text
 //! header:  items (8), sub-filters (4), options (4), expansion (4), and for each sub-filter
@@ -7,8 +8,8 @@
 //!          capacity (8), exponent of a power of two of bits, or 0 (1)
 //! pieces:  the bits of the sub-filters, one after the other
 //! ```
-//! All numbers are little endian. The iterator of the header is 1, that of a piece is one more than
-//! the offset of its end. Headers are untrusted: every field is checked.
+//! All numbers are little endian. The header's iterator is 1, a piece's iterator is the offset of
+//! its end plus one. Headers are untrusted: every field is checked.
 
 use super::value::{BYTES_MAX, Bloom, EXPANSION_MAX, LAYERS_MAX, Layer, Shape};
 
@@ -22,7 +23,7 @@ const OPTIONS: u32 = 1 | 4;
 const NONSCALING: u32 = 8;
 const HASHES_MAX: u32 = 4096;
 
-/// The header of a filter.
+/// Encodes a filter's header.
 pub fn header(bloom: &Bloom) -> Vec<u8> {
     let mut out = Vec::with_capacity(20 + bloom.layers().len() * 53);
     let options = if bloom.expansion() == 0 { OPTIONS | NONSCALING } else { OPTIONS };
@@ -66,7 +67,7 @@ impl Fields<'_> {
     }
 }
 
-/// An empty filter as described by a header; `None` if the header is invalid.
+/// Creates the empty filter that a header describes; `None` if the header is invalid.
 pub fn from_header(bytes: &[u8]) -> Option<Bloom> {
     let mut fields = Fields(bytes);
     let items = fields.long()?;
@@ -106,7 +107,7 @@ pub fn from_header(bytes: &[u8]) -> Option<Bloom> {
     Some(Bloom::from_layers(layers, if scales { expansion } else { 0 }))
 }
 
-/// The piece after an iterator other than 0, with its own iterator; `None` at the end.
+/// The piece after a non-zero iterator, with the piece's own iterator; `None` at the end.
 pub fn piece_after(bloom: &Bloom, iterator: u64, most: usize) -> Option<(u64, Vec<u8>)> {
     let mut offset = iterator.checked_sub(HEADER)?;
     for layer in bloom.layers() {
@@ -120,8 +121,8 @@ pub fn piece_after(bloom: &Bloom, iterator: u64, most: usize) -> Option<(u64, Ve
     None
 }
 
-/// Stores a piece at the position of its iterator; false, with nothing changed, if it does not
-/// belong there.
+/// Stores a piece at its iterator's position; false, with nothing changed, if it does not fit
+/// there.
 pub fn load_piece(bloom: &mut Bloom, iterator: u64, piece: &[u8]) -> bool {
     let offset = iterator.checked_sub(HEADER).and_then(|end| end.checked_sub(piece.len() as u64));
     let Some(mut offset) = offset.filter(|_| !piece.is_empty()) else { return false };

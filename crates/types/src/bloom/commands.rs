@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands on Bloom filters, with the replies of Redis 8: integers and arrays to RESP2, booleans
-//! and maps to RESP3.
+//! Commands on Bloom filters, with Redis 8's replies: integers and arrays in RESP2, booleans and
+//! maps in RESP3.
 
 use braid_base::number::parse_f64;
 use braid_engine::{Call, Row};
@@ -23,19 +23,19 @@ const RESERVE: Event = Event::generic("bloom.reserve");
 const NOT_FOUND: &str = "ERR not found";
 const BAD_DATA: &str = "ERR received bad data";
 
-/// The family.
+/// Rows of the Bloom filter commands.
 pub const COMMANDS: &[Row] = &[
     row("bf.add", bf_add, GROWS, INSERT_ONE)
         .exactly(3)
-        .docs("8.0.0", "Adds an item to a Bloom filter; makes the filter if there is none.", "O(k), where k is the number of hash functions used by the last sub-filter")
+        .docs("8.0.0", "Adds an item to a Bloom filter; creates the filter if it does not exist.", "O(k), where k is the number of hash functions used by the last sub-filter")
         .syntax("key:key#0 item:string"),
     row("bf.card", bf_card, READS, READ_ONE)
         .exactly(2)
-        .docs("8.0.0", "Returns the number of items that were added to a Bloom filter as new.", "O(1)")
+        .docs("8.0.0", "Returns the cardinality of a Bloom filter.", "O(1)")
         .syntax("key:key#0"),
     row("bf.exists", bf_exists, READS, READ_ONE)
         .exactly(3)
-        .docs("8.0.0", "Tells whether an item may have been added to a Bloom filter.", "O(k), where k is the number of hash functions used by the last sub-filter")
+        .docs("8.0.0", "Returns whether an item may have been added to a Bloom filter.", "O(k), where k is the number of hash functions used by the last sub-filter")
         .syntax("key:key#0 item:string"),
     row("bf.info", bf_info, READS, READ_ONE)
         .at_least(2)
@@ -43,27 +43,28 @@ pub const COMMANDS: &[Row] = &[
         .syntax("key:key#0 [single-value:(CAPACITY|SIZE|FILTERS|ITEMS|EXPANSION)]"),
     row("bf.insert", bf_insert, GROWS, INSERT_ONE)
         .at_least(4)
-        .docs("8.0.0", "Adds items to a Bloom filter; makes the filter with given properties if there is none.", "O(k * n), where k is the number of hash functions and n is the number of items")
+        .docs("8.0.0", "Adds items to a Bloom filter; creates the filter with given properties if it does \
+                        not exist.", "O(k * n), where k is the number of hash functions and n is the number of items")
         .syntax("key:key#0 [CAPACITY capacity:integer] [ERROR error:double] [EXPANSION expansion:integer] [NOCREATE] [NONSCALING] ITEMS item:string..."),
     row("bf.loadchunk", bf_loadchunk, GROWS, INSERT_ONE)
         .exactly(4)
-        .docs("8.0.0", "Restores a piece of a Bloom filter that BF.SCANDUMP gave.", "O(n), where n is the capacity")
+        .docs("8.0.0", "Restores a part of a Bloom filter returned by BF.SCANDUMP.", "O(n), where n is the capacity")
         .syntax("key:key#0 iterator:integer data:string"),
     row("bf.madd", bf_madd, GROWS, INSERT_ONE)
         .at_least(3)
-        .docs("8.0.0", "Adds items to a Bloom filter; makes the filter if there is none.", "O(k * n), where k is the number of hash functions and n is the number of items")
+        .docs("8.0.0", "Adds items to a Bloom filter; creates the filter if it does not exist.", "O(k * n), where k is the number of hash functions and n is the number of items")
         .syntax("key:key#0 item:string..."),
     row("bf.mexists", bf_mexists, READS, READ_ONE)
         .at_least(3)
-        .docs("8.0.0", "Tells which items may have been added to a Bloom filter.", "O(k * n), where k is the number of hash functions and n is the number of items")
+        .docs("8.0.0", "Returns which items may have been added to a Bloom filter.", "O(k * n), where k is the number of hash functions and n is the number of items")
         .syntax("key:key#0 item:string..."),
     row("bf.reserve", bf_reserve, GROWS, INSERT_ONE)
         .at_least(4)
-        .docs("8.0.0", "Makes a Bloom filter with a given error rate and capacity.", "O(1)")
+        .docs("8.0.0", "Creates a Bloom filter with a given error rate and capacity.", "O(1)")
         .syntax("key:key#0 error_rate:double capacity:integer [EXPANSION expansion:integer] [NONSCALING]"),
     row("bf.scandump", bf_scandump, Flags::READONLY, READ_ONE)
         .exactly(3)
-        .docs("8.0.0", "Returns the next piece of a Bloom filter, to be restored by BF.LOADCHUNK.", "O(n), where n is the capacity")
+        .docs("8.0.0", "Returns the next part of a Bloom filter, for BF.LOADCHUNK.", "O(n), where n is the capacity")
         .syntax("key:key#0 iterator:integer"),
 ];
 
@@ -88,7 +89,7 @@ fn reply_bool(call: &mut Call, value: bool) {
     }
 }
 
-/// The properties of a new filter.
+/// The parameters of a new filter.
 #[derive(Clone, Copy)]
 struct Plan {
     capacity: u64,
@@ -119,7 +120,7 @@ fn capacity_arg(call: &Call, index: usize) -> Result<u64, CommandError> {
     }
 }
 
-/// 0 stands for a filter that does not scale.
+/// Parses an expansion; 0 means a filter that does not scale.
 fn expansion_arg(call: &Call, index: usize) -> Result<u32, CommandError> {
     braid_base::number::parse_i64(call.args[index])
         .and_then(|given| u32::try_from(given).ok())
@@ -162,7 +163,7 @@ fn make(call: &mut Call, key: &[u8], plan: Plan) -> CommandResult {
 }
 
 /// Adds the arguments from `first` on to the filter at the key, which must exist; stops at the
-/// first one that is refused.
+/// first refused one.
 fn add_all(call: &mut Call, first: usize) -> Result<Vec<Result<bool, Refusal>>, CommandError> {
     let (key, items) = (call.args[1], &call.args[first..]);
     let bloom = call.keyspace.write_as::<Bloom>(key)?.ok_or(CommandError::text(NOT_FOUND))?;
@@ -274,8 +275,8 @@ fn bf_card(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// The properties in BF.INFO: the argument that selects one, its name, and its value. The expansion
-/// rate of a filter that does not scale is nil.
+/// The properties in BF.INFO: selecting argument, name, and value. The expansion rate of a filter
+/// that does not scale is nil.
 fn properties(bloom: &Bloom) -> [(&'static str, &'static str, Option<i64>); 5] {
     let number = |value: u64| Some(i64::try_from(value).unwrap_or(i64::MAX));
     let bytes = bloom.memory_bytes() + size_of::<Bloom>();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The two hashes of an item, which determine its bits: MurmurHash64A, so that filters dumped by
-//! Redis (BF.SCANDUMP) give the same answers here.
+//! An item's two hashes, which determine its bits: MurmurHash64A, so that filters dumped by Redis
+//! (BF.SCANDUMP) give the same answers here.
 
 const SEED: u64 = 0xc6a4_a793_5bd1_e995;
 const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
 const SHIFT: u32 = 47;
 
-/// An item's hashes: the `i`-th of its bits is `first + i * step`, modulo the bits of a filter.
+/// An item's hashes: its `i`-th bit is `first + i * step`, modulo the number of bits of the
+/// filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemHash {
     pub first: u64,
@@ -49,7 +50,7 @@ fn murmur(bytes: &[u8], seed: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The example of BF.SCANDUMP in Redis's documentation: one item in a filter of 64 bits.
+    /// The BF.SCANDUMP example from Redis's documentation: one item in a filter of 64 bits.
     #[test]
     fn bits_are_those_of_redis() {
         let bits: Vec<u64> = ItemHash::of(b"item1").bits(5, 64).collect();

@@ -20,7 +20,7 @@ use braid_keyspace::object::{
 
 pub use value::Bloom;
 
-/// The type, with the name that Redis's module uses.
+/// The Bloom filter type's descriptor, with the name that Redis's module uses.
 pub static DESCRIPTOR: Descriptor = Descriptor {
     number: Bloom::TYPE,
     name: "MBbloom--",
@@ -55,7 +55,7 @@ impl Collection for Bloom {
     }
 
     fn is_empty(&self) -> bool {
-        // A filter without items stays.
+        // A filter without items is kept.
         false
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Bloom filters in dump files: the header of BF.SCANDUMP, then the blocks of bits.
 //!
-//! The form is Braid's own, under a number that stock servers refuse. The form of Redis 8's module
-//! could not be read by a server without that module either.
+//! The form is Braid's own, under a number that stock servers refuse. A server without Redis 8's
+//! Bloom module could not read that module's form either.
 
 use std::io;
 
@@ -32,7 +32,7 @@ impl SavedObject for Bloom {
     }
 
     fn member_count(&self) -> usize {
-        // No member expires.
+        // Unused: members do not expire.
         0
     }
 }
@@ -45,9 +45,9 @@ pub(super) fn decode(
     _: i64,
 ) -> Result<Object, Error> {
     let bloom = from_header(decoder.string()?);
-    let mut bloom = bloom.ok_or_else(|| decoder.corrupt("a Bloom filter's header that makes no sense"))?;
+    let mut bloom = bloom.ok_or_else(|| decoder.corrupt("an invalid Bloom filter header"))?;
     let count = decoder.count(1)?;
-    decoder.ensure(count == bloom.segment_count(), "a Bloom filter with other blocks than it says")?;
+    decoder.ensure(count == bloom.segment_count(), "a Bloom filter whose blocks do not match its header")?;
     for layer in bloom.layers_mut() {
         let (mut at, end) = (0, layer.shape.bytes());
         while at < end {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The rate of false positives, and chunks from outside.
+//! The false positive rate, and untrusted chunks.
 
 use proptest::prelude::*;
 

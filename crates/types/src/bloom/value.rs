@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A scalable Bloom filter: sub-filters, of which the last takes new items until it is full and a
-//! larger one with a smaller error rate follows.
+//! A scalable Bloom filter: sub-filters, of which the last takes new items until it is full, when
+//! a larger one with a smaller error rate is added.
 //!
 //! ```text
 //! bits per item   -ln(error) / ln(2)^2        hashes   bits per item * ln(2), rounded up
@@ -8,7 +8,7 @@
 //!                 one, so that the total stays below it; without scaling the requested rate
 //! ```
 //! Bits are in blocks of [`SEGMENT`] bytes that are shared with a snapshot until they change
-//! (`braid_containers::cow`), so a change copies at most one block for each of its bits.
+//! (`braid_containers::cow`), so setting a bit copies at most one block.
 
 use braid_containers::thin_block::ThinBlock;
 
@@ -18,25 +18,25 @@ use super::hash::ItemHash;
 pub const SEGMENT: usize = 64 * 1024;
 /// Upper limit for the bits of all sub-filters, in bytes.
 pub const BYTES_MAX: u64 = 1 << 30;
-/// A filter of this many bytes is large: a snapshot shares it.
+/// A filter with this many bytes is large: a snapshot shares it.
 const LARGE: u64 = 64 * 1024;
-/// Capacity of a filter that was created without a size.
+/// Capacity of a filter created without parameters.
 pub const CAPACITY_DEFAULT: u64 = 100;
-/// Error rate of such a filter.
+/// Error rate of a filter created without parameters.
 pub const ERROR_DEFAULT: f64 = 0.01;
-/// Factor between the sizes of two successive sub-filters.
+/// Default size factor between two successive sub-filters.
 pub const EXPANSION_DEFAULT: u32 = 2;
-/// The largest such factor.
+/// The largest size factor.
 pub const EXPANSION_MAX: u32 = 32_768;
 /// Maximum number of sub-filters.
 pub const LAYERS_MAX: usize = 1024;
 
 const TIGHTENING: f64 = 0.5;
 const LN_2: f64 = std::f64::consts::LN_2;
-/// The square of that, to as many digits as in Redis: the sizes of filters depend on it.
+/// ln(2)^2 to as many digits as in Redis: the sizes of filters depend on it.
 const LN_2_SQUARED: f64 = 0.480_453_013_918_201;
 
-/// Why an item was not added, or a filter not created.
+/// Reasons for not adding an item or not creating a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("ERR non scaling filter is full")]
@@ -50,7 +50,7 @@ pub enum Refusal {
 pub struct Shape {
     pub bits: u64,
     pub hashes: u32,
-    /// Number of items when it is full.
+    /// Number of items at which the sub-filter is full.
     pub capacity: u64,
     pub error: f64,
     pub bits_per_item: f64,
@@ -68,7 +68,7 @@ impl Shape {
         Ok(Shape { bits: (bits as u64).next_multiple_of(64), hashes, capacity, error, bits_per_item })
     }
 
-    /// Size of its bits, in bytes.
+    /// Size of the bits, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bits.div_ceil(8)
     }
@@ -78,12 +78,12 @@ impl Shape {
 pub struct Layer {
     pub shape: Shape,
     pub items: u64,
-    /// All but the last one have [`SEGMENT`] bytes.
+    /// Blocks of [`SEGMENT`] bytes; the last one may be shorter.
     segments: Vec<ThinBlock>,
 }
 
 impl Layer {
-    /// A sub-filter without any bit set.
+    /// A sub-filter with no bits set.
     pub fn new(shape: Shape, items: u64) -> Layer {
         let bytes = shape.bytes() as usize;
         let segments =
@@ -114,7 +114,7 @@ impl Layer {
         self.segments.iter().map(ThinBlock::bytes)
     }
 
-    /// Up to `most` bytes of its bits from an offset on.
+    /// Up to `most` bytes of the bits, from an offset on.
     pub fn read(&self, offset: u64, most: usize) -> Vec<u8> {
         let end = self.shape.bytes().min(offset + most as u64);
         let mut out = Vec::with_capacity(end.saturating_sub(offset) as usize);
@@ -162,13 +162,13 @@ impl Clone for Layer {
 pub struct Bloom {
     /// At least one.
     layers: Vec<Layer>,
-    /// 0: the filter does not scale.
+    /// Size factor between two successive sub-filters; 0: the filter does not scale.
     expansion: u32,
 }
 
 impl Bloom {
-    /// A filter that scales after this many items. `error` is between 0 and 1; with an `expansion`
-    /// of 0 it does not scale.
+    /// A filter that scales once it has this many items. `error` is between 0 and 1; with an
+    /// `expansion` of 0 the filter does not scale.
     pub fn new(capacity: u64, error: f64, expansion: u32) -> Result<Bloom, Refusal> {
         let error = if expansion == 0 { error } else { error * TIGHTENING };
         Ok(Bloom { layers: vec![Layer::new(Shape::new(capacity, error)?, 0)], expansion })
@@ -189,22 +189,22 @@ impl Bloom {
         &mut self.layers
     }
 
-    /// Factor between the sizes of two successive sub-filters; 0 if the filter does not scale.
+    /// Size factor between two successive sub-filters; 0 if the filter does not scale.
     pub fn expansion(&self) -> u32 {
         self.expansion
     }
 
-    /// True if the item may have been added; false if it was not.
+    /// True if the item may have been added; false if it was definitely not.
     pub fn contains(&self, item: &[u8]) -> bool {
         self.has(ItemHash::of(item))
     }
 
     fn has(&self, hash: ItemHash) -> bool {
-        // Most items are in the largest.
+        // Most items are in the largest sub-filter.
         self.layers.iter().rev().any(|layer| layer.has(hash))
     }
 
-    /// Adds an item; false if it may have been there before.
+    /// Adds an item; false if it may have been added before.
     pub fn add(&mut self, item: &[u8]) -> Result<bool, Refusal> {
         let hash = ItemHash::of(item);
         if self.has(hash) {
@@ -237,7 +237,7 @@ impl Bloom {
         self.layers.iter().map(|layer| layer.items).fold(0, u64::saturating_add)
     }
 
-    /// Capacity of all sub-filters together, in items.
+    /// Total capacity of all sub-filters, in items.
     pub fn capacity(&self) -> u64 {
         self.layers.iter().map(|layer| layer.shape.capacity).fold(0, u64::saturating_add)
     }
@@ -252,7 +252,7 @@ impl Bloom {
         self.layers.iter().map(|layer| layer.segments.len()).sum()
     }
 
-    /// Bytes of its allocations, without its own head.
+    /// Bytes allocated, without this struct itself.
     pub fn memory_bytes(&self) -> usize {
         let class = braid_base::alloc::size_class;
         let of_layer = |layer: &Layer| {
@@ -262,12 +262,12 @@ impl Bloom {
         self.layers.iter().map(of_layer).sum::<usize>() + class(self.layers.capacity() * size_of::<Layer>())
     }
 
-    /// True if a snapshot should share it rather than write it at once.
+    /// True if a snapshot should share the filter rather than write it immediately.
     pub fn is_large(&self) -> bool {
         self.bit_bytes() >= LARGE
     }
 
-    /// A second owner of the same filter, which shares the bits until either changes them.
+    /// A second owner of the same filter, sharing the bits until either side changes them.
     pub fn cow(&self) -> Bloom {
         Bloom { layers: self.layers.iter().map(Layer::cow).collect(), expansion: self.expansion }
     }

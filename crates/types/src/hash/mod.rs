@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Hashes: fields and values, of which fields may expire.
+//! Hashes: fields and values; fields may expire.
 
 pub mod commands;
 mod rdb;
@@ -17,7 +17,7 @@ use braid_keyspace::{Event, Type};
 
 pub use value::*;
 
-/// The type.
+/// The hash type's descriptor.
 pub static DESCRIPTOR: Descriptor = Descriptor {
     number: Hash::TYPE,
     name: "hash",

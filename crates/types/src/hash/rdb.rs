@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Hashes in dump files: packed, or field by field, with times in the forms of Valkey 9 and of
-//! Redis 7.4 and later.
+//! Hashes in dump files: packed, or field by field, with expiry times in the formats of Valkey 9
+//! and of Redis 7.4 and later.
 
 use std::io;
 
@@ -18,8 +18,8 @@ static FIELDS: ValueForm = ValueForm::new(4, "Hash", &[Part::Members(&[Part::Tex
 static ZIPMAP: ValueForm = ValueForm::new(9, "HashZipmap", &[Part::Text]).packed();
 static ZIPLIST: ValueForm = ValueForm::new(13, "HashZiplist", &[Part::Text]).packed();
 static LISTPACK: ValueForm = ValueForm::new(16, "HashListpack", &[Part::Text]).packed();
-/// Valkey 9: a time with each field. (Pre-releases of Redis 7.4 had another form under this
-/// number.)
+/// Valkey 9: a time with each field. (Pre-releases of Redis 7.4 used this number for another
+/// format.)
 static EXPIRY: ValueForm =
     ValueForm::new(22, "HashExpiry", &[Part::Members(&[Part::Text, Part::Text, Part::Bytes(8)])])
         .in_versions(|version| version != VERSION_REDIS_MAX);
@@ -67,7 +67,7 @@ impl SavedObject for Hash {
                 continue;
             }
             if is_relative {
-                // One more than the distance, since 0 means none.
+                // Distance plus one, since 0 means none.
                 out.length(expire_at.map_or(0, |time| (time - earliest) as u64 + 1))?;
             }
             out.string(field.text(&mut field_digits))?;
@@ -188,7 +188,7 @@ fn hash_expiry_relative(decoder: &mut ValueDecoder<'_>, limits: &Limits, now_ms:
     for _ in 0..decoder.members(3)? {
         let expire_at = match decoder.length()? {
             0 => None,
-            // One more than the distance, since 0 means none.
+            // Distance plus one, since 0 means none.
             more => {
                 let time = i64::try_from(more - 1).ok().and_then(|more| earliest.checked_add(more));
                 Some(time.ok_or_else(|| decoder.corrupt("a field's time that is out of range"))?)
@@ -202,7 +202,7 @@ fn hash_expiry_relative(decoder: &mut ValueDecoder<'_>, limits: &Limits, now_ms:
 }
 
 fn hash_expiry_listpack(decoder: &mut ValueDecoder<'_>, limits: &Limits, now_ms: i64) -> Result<Hash, Error> {
-    // The earliest time; every field's is in the list.
+    // The earliest time; each field's own time is in the list.
     decoder.time_ms()?;
     let list = decoder.packed_members(false, "Hash listpack integrity check failed")?;
     let mut hash = Hash::new();

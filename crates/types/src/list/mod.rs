@@ -16,7 +16,7 @@ use braid_keyspace::object::{
 
 pub use value::*;
 
-/// The type.
+/// The list type's descriptor.
 pub static DESCRIPTOR: Descriptor = Descriptor {
     number: List::TYPE,
     name: "list",

@@ -11,7 +11,7 @@ use braid_rdb::{
 
 use super::{End, List, SavedNode};
 
-/// Codes for the container of a list's node.
+/// Codes for the container of a list node.
 const PLAIN: u64 = 1;
 const PACKED: u64 = 2;
 
@@ -30,7 +30,7 @@ pub(super) static FORMS: &[&ValueForm] = &[&ELEMENTS, &ZIPLIST, &ZIPLIST_NODES, 
 
 impl SavedObject for List {
     fn form(&self, target: Target) -> &'static ValueForm {
-        // A server of that time packs elements when it loads them.
+        // A server of that era packs elements when it loads them.
         if target == Target::KeyDb { &ELEMENTS } else { &NODES }
     }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The expiry of single hash fields, set members and sorted set members: HEXPIRE and its relatives,
-//! with the replies of Valkey 9, and the same for the other two types (SEXPIRE ..., ZEXPIRE ...),
-//! which use the word MEMBERS where hashes use FIELDS. This file has the bodies, for any type that
-//! implements [`Members`]; rows and implementation are in the type's folder
-//! (`commands/member_expiry.rs`). KeyDB's commands that set them are here, too.
+//! The expiry of single hash fields, set members and sorted set members: HEXPIRE and its
+//! relatives, with Valkey 9's replies, and their counterparts for the other two types (SEXPIRE
+//! ..., ZEXPIRE ...), which use the word MEMBERS where hashes use FIELDS. This file has the
+//! bodies, for any type that implements [`Members`]; rows and implementation are in the type's
+//! folder (`commands/member_expiry.rs`). KeyDB's commands that set member expiries are here, too.
 //!
-//! Members past their expiry are hidden from reads, removed by the next write to the collection,
-//! and removed in the background (`keyspace/expiry.rs`). HLEN and SCARD count them until then, like
-//! HLEN in Redis and Valkey; ZCARD does not, since ranks must agree with it.
+//! Members past their expiry are hidden from reads and removed by the next write to the collection
+//! or in the background (`keyspace/expiry.rs`). HLEN and SCARD count them until then, like HLEN in
+//! Redis and Valkey; ZCARD does not, since ranks must agree with it.
 //!
-//! Redis 8 has the commands on hashes, too, with the same replies, but words its refusals
-//! differently and accepts one condition only.
+//! Redis 8 also has the hash commands, with the same replies, but words its errors differently and
+//! accepts only one condition.
 
 use braid_base::number;
 use braid_engine::{Call, Handler, Row};
@@ -28,30 +28,30 @@ const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS)
 pub(crate) const UPDATE_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))];
 pub(crate) const WRITES_FAST: Flags = Flags::WRITE.and(Flags::FAST);
 
-/// A member's code in the reply.
+/// Reply codes for a member.
 const NO_MEMBER: i64 = -2;
 const NO_EXPIRY: i64 = -1;
 const NOT_SET: i64 = 0;
 const SET: i64 = 1;
 const DELETED: i64 = 2;
 
-/// The operations of these commands on a collection.
+/// A collection's operations for these commands.
 pub trait Members: Expiring {
     /// The keyword before the number of members.
     const WORD: &'static str;
-    /// The refusal of a number that does not match the members.
+    /// The error if the stated number does not match the members.
     const COUNT_REFUSED: &'static str;
 
-    /// The commands that journal a change of members' expiry.
+    /// The commands that journal changes of member expiries.
     const JOURNALLED: Journalled;
 
-    /// The event of members that have lost their expiry.
+    /// The event for members that lost their expiry.
     const PERSISTED: Event;
 
-    /// The event of members that were given an expiry, or were removed because it is past.
+    /// The event for members whose expiry was set, or that were removed because it is past.
     fn expire_event(past: bool) -> Event;
 
-    /// A member's expiry, in ms since the Unix epoch; `None` when there is no such member.
+    /// A member's expiry in ms since the Unix epoch; outer `None` if the member is missing.
     fn expiry_of(&self, member: &[u8], now: i64) -> Option<Option<i64>>;
 
     /// Sets or clears the expiry of an existing member.
@@ -61,7 +61,7 @@ pub trait Members: Expiring {
     fn remove_member(&mut self, member: &[u8], now: i64);
 }
 
-/// The commands that journal a change of members' expiry.
+/// The commands that journal changes of member expiries.
 #[derive(Clone, Copy)]
 pub struct Journalled {
     pub expire: &'static [u8],
@@ -73,8 +73,8 @@ pub struct Journalled {
 pub(crate) const MEMBERS_REFUSED: &str =
     "ERR nummembers should be greater than 0 and match the provided number of members";
 
-/// The rows of one type: prefix of the names, type, group, since, the names of the members and the
-/// collection, the arguments that name members, complexity.
+/// The rows of one type: prefix of the names, type, group, since, the nouns for members and
+/// collection, the syntax of the member arguments, complexity.
 macro_rules! rows {
     ($type:tt) => {{
         use $crate::member_expiry::*;
@@ -83,7 +83,7 @@ macro_rules! rows {
             rows!($type expirer "expireat" expireat "Lets " " expire at a Unix time in seconds."
                 "unix-time-seconds:unix-time"),
             rows!($type reader "expiretime" expiretime "Returns the Unix times in seconds at which " " expire."),
-            rows!($type reader "persist" persist "Takes the expiry from " ".").flags(WRITES_FAST).keys(UPDATE_ONE),
+            rows!($type reader "persist" persist "Removes the expiry of " ".").flags(WRITES_FAST).keys(UPDATE_ONE),
             rows!($type expirer "pexpire" pexpire "Lets " " expire after some milliseconds." "milliseconds:integer"),
             rows!($type expirer "pexpireat" pexpireat "Lets " " expire at a Unix time in milliseconds."
                 "unix-time-milliseconds:unix-time"),
@@ -149,13 +149,13 @@ pub struct Arguments<'a> {
     pub options: &'a [&'a [u8]],
     /// The stated number of members.
     pub count: Option<&'a [u8]>,
-    /// The arguments after that number.
+    /// The arguments after the number.
     pub members: &'a [&'a [u8]],
 }
 
 impl<'a> Arguments<'a> {
-    /// Finds the keyword before the number of members, from argument `from` on. As the last
-    /// argument it does not count.
+    /// Finds the keyword before the number of members, from argument `from` on. A keyword as the
+    /// last argument is ignored.
     pub fn parse<T: Members>(args: &'a [&'a [u8]], from: usize) -> Result<Arguments<'a>, CommandError> {
         let places = args.get(from..args.len() - 1).unwrap_or_default();
         let at = places.iter().position(|arg| arg.eq_ignore_ascii_case(T::WORD.as_bytes()));
@@ -164,7 +164,7 @@ impl<'a> Arguments<'a> {
         Ok(Arguments { options: &args[from..at], count: args.get(at + 1).copied(), members })
     }
 
-    /// Checks that the number of members, of `width` arguments each, is the stated one.
+    /// Checks that the number of members, of `width` arguments each, equals the stated one.
     pub fn check_count<T: Members>(&self, width: usize) -> CommandResult {
         let refusal = CommandError::text(T::COUNT_REFUSED);
         match self.count {
@@ -174,7 +174,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Checks a number of members against the arguments that contain them.
+/// Checks the stated number of members against the number of arguments.
 fn check_count(count: &[u8], given: usize, width: usize, refusal: CommandError) -> CommandResult {
     let count = number::parse_i64(count).ok_or(CommandError::NotAnInteger)?;
     let matches = usize::try_from(count).ok().and_then(|count| count.checked_mul(width)) == Some(given);
@@ -193,7 +193,7 @@ pub fn fixed_members<'a, T: Members>(
     Ok(&call.args[4..])
 }
 
-/// Gives a member an expiry, or removes it if that is past; returns its code in the reply.
+/// Sets a member's expiry, or removes the member if the time is past; returns its reply code.
 fn set_one<T: Members>(
     collection: &mut T,
     member: &[u8],
@@ -245,8 +245,8 @@ fn set_expiry<T: Members>(call: &mut Call, unit: Unit) -> CommandResult {
     Ok(())
 }
 
-/// Journals the expiry of members: a time, or none. Members that were removed at once are
-/// journalled as removed.
+/// Journals an expiry set for members, or cleared (`None`). If the time is past, the members were
+/// removed and are journalled as removed.
 pub fn journal_members<T: Members>(keyspace: &mut Txn<'_>, key: &[u8], at: Option<i64>, members: &[&[u8]]) {
     let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
     let names = T::JOURNALLED;
@@ -324,7 +324,7 @@ pub(crate) fn pexpiretime<T: Members>(call: &mut Call) -> CommandResult {
     reply_expiry::<T>(call, |at| at)
 }
 
-/// Replies with the result of `express` for each member's expiry.
+/// Replies with `express` of each member's expiry.
 fn reply_expiry<T: Members>(call: &mut Call, express: impl Fn(i64) -> i64) -> CommandResult {
     let now = call.now();
     let members = fixed_members::<T>(call, CommandError::Syntax)?;
@@ -359,7 +359,7 @@ fn pexpirememberat(call: &mut Call) -> CommandResult {
     expire_one_of_any(call, Unit::UnixMilliseconds)
 }
 
-/// Replies 1 if the member exists, whose time is then set, else 0.
+/// Sets the member's expiry and replies 1; replies 0 if the member is missing.
 fn expire_one_of_any(call: &mut Call, unit: Unit) -> CommandResult {
     let (key, member) = (call.args[1], call.args[2]);
     let at = unit.deadline(call, call.args[3], i64::MIN)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sets of byte strings, of which members may expire.
+//! Sets of byte strings; members may expire.
 
 pub mod commands;
 mod rdb;
@@ -17,7 +17,7 @@ use braid_keyspace::{Event, Type};
 
 pub use value::*;
 
-/// The type.
+/// The set type's descriptor.
 pub static DESCRIPTOR: Descriptor = Descriptor {
     number: Set::TYPE,
     name: "set",

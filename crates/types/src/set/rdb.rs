@@ -16,8 +16,8 @@ use crate::saved::{BEFORE_ALL, TWICE};
 static MEMBERS: ValueForm = ValueForm::new(2, "Set", &[Part::Members(&[Part::Text])]);
 static INTEGERS: ValueForm = ValueForm::new(11, "SetIntegers", &[Part::Text]).packed();
 static LISTPACK: ValueForm = ValueForm::new(20, "SetListpack", &[Part::Text]).packed();
-/// Braid: a time with each member. Other servers do not support expiring members of sets and cannot
-/// read this.
+/// Braid: a time with each member. Other servers have no expiring set members and cannot read this
+/// form.
 static EXPIRY: ValueForm = ValueForm::new(240, "SetExpiry", &[Part::Members(&[Part::Text, Part::Bytes(8)])]);
 
 pub(super) static FORMS: &[&ValueForm] = &[&MEMBERS, &INTEGERS, &LISTPACK, &EXPIRY];

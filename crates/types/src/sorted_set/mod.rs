@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sorted sets: members with scores, of which members may expire.
+//! Sorted sets: members with scores; members may expire.
 
 pub mod commands;
 mod rdb;
@@ -18,7 +18,7 @@ use braid_keyspace::{Event, Type};
 
 pub use value::*;
 
-/// The type.
+/// The sorted set type's descriptor.
 pub static DESCRIPTOR: Descriptor = Descriptor {
     number: SortedSet::TYPE,
     name: "zset",

@@ -41,7 +41,7 @@ impl SavedObject for SortedSet {
         {
             return out.string(list.bytes());
         }
-        // In descending order, which stock servers insert fastest.
+        // In descending order, which stock servers load fastest.
         out.length(self.members_at(now_ms) as u64)?;
         let mut digits = itoa::Buffer::new();
         for (member, score, expire_at) in self.iter_back_with_expiry() {
@@ -113,7 +113,7 @@ fn sorted_set(
         let score = if scores_are_text { decoder.double_text()? } else { decoder.double()? };
         match set.add(&member, score, AddRule::default(), &limits.sorted_set) {
             Added::Added(_) => {}
-            Added::NotANumber => return Err(decoder.corrupt("a score that is no number")),
+            Added::NotANumber => return Err(decoder.corrupt("a score that is not a number")),
             _ => return Err(decoder.corrupt(TWICE)),
         }
     }
@@ -136,7 +136,7 @@ fn sorted_set_expiry(
         }
         match set.add(&member, score, AddRule::default(), &limits.sorted_set) {
             Added::Added(_) => {}
-            Added::NotANumber => return Err(decoder.corrupt("a score that is no number")),
+            Added::NotANumber => return Err(decoder.corrupt("a score that is not a number")),
             _ => return Err(decoder.corrupt(TWICE)),
         }
         if expire_at.is_some() {

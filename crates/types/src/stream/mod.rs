@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Streams: a log of entries, and groups of consumers.
+//! Streams: a log of entries, and consumer groups.
 
 pub mod commands;
 mod rdb;
@@ -15,7 +15,7 @@ use braid_keyspace::object::{
 
 pub use value::*;
 
-/// The type.
+/// The stream type's descriptor.
 pub static DESCRIPTOR: Descriptor = Descriptor {
     number: Stream::TYPE,
     name: "stream",
@@ -77,7 +77,7 @@ impl Collection for Stream {
     }
 }
 
-/// Approximate number of a stream's allocations: its blocks, and its groups' pending entries
+/// The approximate number of a stream's allocations: its blocks, and its groups' pending entries
 /// (several of which share a tree node).
 fn effort(stream: &Stream) -> usize {
     let pending: usize = stream.groups().iter().map(|(_, group)| group.pending_len()).sum();

@@ -9,7 +9,7 @@
 //!     number of consumers; each: name, seen time, [version 3: active time]
 //!         number of its pending entries; each: id (16 bytes)
 //! ```
-//! Ids outside of strings are two lengths; those of 16 bytes are big endian.
+//! Ids outside strings are two lengths; 16-byte ids are big endian.
 
 use std::io;
 
@@ -41,7 +41,7 @@ static VERSION_1: ValueForm = ValueForm::new(
     ],
 )
 .packed();
-/// With counts of entries ever added and read.
+/// Adds counts of entries ever added and read.
 static VERSION_2: ValueForm = ValueForm::new(
     19,
     "Stream2",
@@ -66,7 +66,7 @@ static VERSION_2: ValueForm = ValueForm::new(
     ],
 )
 .packed();
-/// With active times of consumers.
+/// Adds active times of consumers.
 static VERSION_3: ValueForm = ValueForm::new(
     21,
     "Stream3",
@@ -108,7 +108,7 @@ impl SavedObject for Stream {
     }
 
     fn member_count(&self) -> usize {
-        // Members of streams do not expire, so this is not used.
+        // Unused: members of streams do not expire.
         0
     }
 }
@@ -132,7 +132,7 @@ fn id_of(bytes: &[u8]) -> Option<StreamId> {
 
 fn raw_id(decoder: &mut ValueDecoder<'_>) -> Result<StreamId, Error> {
     let id = id_of(decoder.take(16)?);
-    id.ok_or_else(|| decoder.corrupt("an id that is none"))
+    id.ok_or_else(|| decoder.corrupt("an invalid ID"))
 }
 
 fn id(decoder: &mut ValueDecoder<'_>) -> Result<StreamId, Error> {
@@ -143,19 +143,19 @@ fn stream(decoder: &mut ValueDecoder<'_>, kind: RdbType) -> Result<Stream, Error
     let mut stream = Stream::new();
     for _ in 0..decoder.count(17)? {
         let first = id_of(decoder.string()?);
-        let first = first.ok_or_else(|| decoder.corrupt("a stream's block without an id"))?;
+        let first = first.ok_or_else(|| decoder.corrupt("a stream's block without an ID"))?;
         let pushed = stream.log_mut().push_block(first, decoder.string()?);
         decoder.ensure(pushed.is_ok(), "Stream listpack integrity check failed")?;
     }
     let length = decoder.length()?;
     decoder.ensure(length == stream.log().len(), "a stream with a wrong length")?;
     let last_id = id(decoder)?;
-    decoder.ensure(last_id >= stream.log().last_id(), "a stream with entries behind its last")?;
+    decoder.ensure(last_id >= stream.log().last_id(), "a stream with entries after its last ID")?;
     stream.log_mut().set_last_id(last_id);
     if kind.number() == VERSION_1.number {
         stream.log_mut().set_entries_added(length);
     } else {
-        // The first id follows from the entries.
+        // The first id is derived from the entries.
         id(decoder)?;
         let deleted = id(decoder)?;
         stream.log_mut().set_max_deleted_id(deleted);
@@ -167,7 +167,7 @@ fn stream(decoder: &mut ValueDecoder<'_>, kind: RdbType) -> Result<Stream, Error
         decoder.string_into(&mut name)?;
         let group = group(decoder, &stream, kind)?;
         let is_new = stream.split_mut().1.create(&name, group);
-        decoder.ensure(is_new, "a consumer group that comes twice")?;
+        decoder.ensure(is_new, "a duplicate consumer group")?;
     }
     Ok(stream)
 }
@@ -176,7 +176,7 @@ fn group(decoder: &mut ValueDecoder<'_>, stream: &Stream, kind: RdbType) -> Resu
     let last_id = id(decoder)?;
     let read = match kind {
         kind if kind.number() == VERSION_1.number => stream.log().entries_up_to(last_id),
-        // Stock servers store this number signed, and every negative one means unknown.
+        // Stock servers store this number as signed; any negative one means unknown.
         _ => Some(decoder.length()?).filter(|&read| read <= i64::MAX as u64),
     };
     let mut group = Group::new(last_id, read);
@@ -184,7 +184,7 @@ fn group(decoder: &mut ValueDecoder<'_>, stream: &Stream, kind: RdbType) -> Resu
         let id = raw_id(decoder)?;
         let (delivery_time, delivery_count) = (decoder.time_ms()?, decoder.length()?);
         let is_new = group.load_pending(id, delivery_time, delivery_count);
-        decoder.ensure(is_new, "a pending entry that comes twice")?;
+        decoder.ensure(is_new, "a duplicate pending entry")?;
     }
     for _ in 0..decoder.count(10)? {
         consumer(decoder, &mut group, kind)?;
@@ -197,7 +197,7 @@ fn consumer(decoder: &mut ValueDecoder<'_>, group: &mut Group, kind: RdbType) ->
     let created = group.create_consumer(decoder.string()?, 0);
     let consumer = created.ok_or_else(|| decoder.corrupt("Duplicate stream consumer detected"))?;
     let seen_time = decoder.time_ms()?;
-    // Before version 3 the seen time is the best guess.
+    // Before version 3 the seen time is the best estimate.
     let active_time = if kind.number() == VERSION_3.number { decoder.time_ms()? } else { seen_time };
     if let Some(consumer) = group.consumer_mut(consumer) {
         (consumer.seen_time, consumer.active_time) = (seen_time, active_time);

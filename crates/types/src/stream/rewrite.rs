@@ -24,7 +24,7 @@ pub(super) fn rewrite(stream: &Stream, name: &[u8], out: &mut dyn RequestSink) -
         out.complete()?;
     }
     if log.is_empty() {
-        // A stream without entries: the same request adds one and trims it away.
+        // A stream without entries: a single request adds an entry and trims it away.
         request::push(out.buffer(), &[b"XADD", name, b"MAXLEN", b"0", b"0-1", b"x", b"y"]);
     }
     let (last, deleted) = (id_text(log.last_id()), id_text(log.max_deleted_id()));

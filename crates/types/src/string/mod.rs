@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Strings: the commands. GET and SET need static dispatch, so the rest of the type has no
-//! descriptor but is built into the crates below:
+//! String commands. GET and SET need static dispatch, so the rest of the type has no descriptor
+//! but is built into the crates below:
 //!
 //! ```text
 //! keyspace/entry.rs                encodings: integer, embedded in the entry, blob

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Collections as the requests in a file.
+//! Collections rewritten as requests in a file.
 
 use braid_keyspace::object::{Object, ObjectType};
 use braid_keyspace::{Event, Expiry};
@@ -12,7 +12,7 @@ use braid_types::stream::Stream;
 use crate::save_and_load::{NOW, keyspace, with};
 use crate::snapshot::options;
 
-/// The requests of a file as text.
+/// The requests in a file as text.
 fn requests(file: &[u8]) -> Vec<String> {
     let mut reader = CommandReader::new(file, Some(file.len() as u64));
     let mut requests = Vec::new();

@@ -99,7 +99,7 @@ fn load_with(
         slices.end_file(loaded.bytes);
         Ok::<_, LoadError>(loaded)
     })?;
-    // A damaged file may seem to end early.
+    // A damaged file may appear to end early.
     assert!(!checksum || progress.loaded_bytes.load(Relaxed) == bytes.len() as u64);
     Ok((loaded, functions))
 }
@@ -141,7 +141,7 @@ fn what_was_saved_is_loaded() {
     let mut expected = content(&one);
     expected.retain(|line| !line.contains(&format!("{:?}", b"expired")));
     assert_eq!(content(&other), expected);
-    // Once more: now every key exists already.
+    // Again: now every key already exists.
     assert!(matches!(load_from(&other, &bytes, false), Err(LoadError::Duplicate { .. })));
     assert_eq!(load_from(&other, &bytes, true).unwrap().0.keys, 502);
     assert_eq!(content(&other), expected);
@@ -179,7 +179,7 @@ impl OfEachType {
         self.stream.log_mut().append(id, &[(b"field", value)], &BlockLimits::default()).unwrap();
     }
 
-    /// The collections, with the names of their types.
+    /// The collections with the names of their types.
     pub(crate) fn into_objects(self) -> [(&'static str, Object); 5] {
         [
             ("hash", Object::new(self.hash)),
@@ -227,14 +227,14 @@ pub(crate) fn varied() -> Keyspace {
     keyspace
 }
 
-/// As [`content`], but members may be in any order: tables differ in their order.
+/// [`content`] with members in any order, since tables order them differently.
 pub(crate) fn loose_content(keyspace: &Keyspace) -> Vec<String> {
     let world = keyspace.gate.close(None);
     let mut lines = Vec::new();
     for db in 0..keyspace.databases() {
         keyspace.visit(&world, db, |entry| {
             let mut payload = braid_rdb::dump(to_rdb(entry), Default::default(), false);
-            // The checksum differs with the order.
+            // The checksum depends on the order.
             payload.truncate(payload.len() - 8);
             payload.sort_unstable();
             lines.push(format!("{db} {:?} {:?} {payload:?}", entry.key(), entry.expiry()));
@@ -302,7 +302,7 @@ fn several_threads_refuse_what_one_does() {
         }
     }
     assert!(accepted > 10 && refused > 10, "{accepted} and {refused}");
-    // The first fault is reported, although the end is missing, too.
+    // The first fault is reported, although the end is also missing.
     let file = b"REDIS0011\xfe\x00\x02\x03set\x02\x01a\x01a\x00\x01k";
     let error = load_with(&keyspace(), file, false, 2, false).unwrap_err().to_string();
     assert!(error.contains("key 'set' of database 0") && error.contains("at byte 21"), "{error}");
@@ -365,7 +365,7 @@ fn a_save_that_fails_leaves_the_old_file() {
     };
     let error = save(&one, &world, &options).unwrap_err().to_string();
     assert!(error.starts_with("cannot create") && error.contains("nosuch"), "{error}");
-    // The final name is that of a folder: the file is complete but cannot be moved there.
+    // The final name is a folder's: the file is complete but cannot be moved there.
     let path = folder.path().join("folder");
     std::fs::create_dir_all(path.join("inside")).unwrap();
     let error = save(&one, &world, &SaveOptions { path: &path, ..options }).unwrap_err().to_string();

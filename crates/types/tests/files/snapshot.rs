@@ -59,14 +59,14 @@ pub fn options(path: &Path) -> SaveOptions<'_> {
     }
 }
 
-/// The content of a file, as [`content`] shows it. No key in it is past its expiry.
+/// The content of a file in the form of [`content`], without expired keys.
 fn content_of(path: &Path) -> Vec<String> {
     let other = keyspace();
     load_from(&other, &std::fs::read(path).unwrap(), false).unwrap();
     content(&other)
 }
 
-/// A random change of a random key, under its lock; occasionally of everything.
+/// A random change of a random key under its lock; occasionally of everything.
 fn change(keyspace: &Keyspace, context: &mut Context, random: &mut fastrand::Rng, sweeping: bool) {
     let db = random.u32(0..4);
     if sweeping && random.u32(0..2000) == 0 {
@@ -138,7 +138,7 @@ fn changes_before_the_walk_do_not_show() {
     }
 }
 
-/// A file's content is compared with that of a load, which leaves out expired keys.
+/// Removes expired keys: a file is compared after a load, which leaves them out.
 fn remove_expired(txn: &mut Txn<'_>) {
     for db in 0..4 {
         txn.set_db(db);
@@ -273,8 +273,8 @@ fn those_who_write_learn_that_old_forms_take_too_much() {
     assert!(forms.bytes() == 0 && !told.load(Relaxed));
 }
 
-/// Values that are copied out of a shard and written later have the same form as values written at
-/// once.
+/// Values copied out of a shard and written later have the same form as values written
+/// immediately.
 #[test]
 fn values_of_all_forms_are_in_a_snapshot() {
     let folder = tempfile::tempdir().unwrap();
@@ -291,7 +291,7 @@ fn values_of_all_forms_are_in_a_snapshot() {
     assert!(loose_content(&other) == loose_content(&one));
 }
 
-/// Large collections of all types, by the names of their types.
+/// Large collections of all types, named after their types.
 fn large_collections(txn: &mut Txn<'_>) {
     let mut collections = OfEachType::new();
     for number in 0..6000u32 {
@@ -388,10 +388,10 @@ fn large_collections_that_are_changed_or_deleted_meanwhile_are_in_it_as_they_wer
     }
 }
 
-/// Copies of shared collections are counted per process: tests that share run one at a time.
+/// Copies of shared collections are counted per process, so tests that share run one at a time.
 static LOANS: Mutex<()> = Mutex::new(());
 
-/// A long string, a sorted set of which every other member expires, and a stream of few entries
+/// A long string, a sorted set in which every other member expires, and a stream of few entries
 /// with many pending ones.
 fn long_string_and_large_parts(txn: &mut Txn<'_>) {
     txn.set(b"string", Value::string(&vec![b's'; 300_000]), Expiry::At(NOW + 1000));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `std::fs` and shard locks belong to a few files.
+//! Only a few files may use `std::fs` or take shard locks.
 
 use super::{is_below, violation};
 use crate::house::{FILE_ACCESS, LOCK_FUNCTIONS, LOCK_METHODS, LOCK_TAKERS};
@@ -9,7 +9,7 @@ use crate::{Tree, Violation};
 pub const FILES: &str = "file-access";
 pub const LOCKS: &str = "shard-locks";
 
-/// Sources of the crates that are not allowed here, without tests.
+/// Non-test sources in `crates/` outside of the allowed places.
 fn others<'a>(tree: &'a Tree, allowed: &'a [&str]) -> impl Iterator<Item = (&'a str, &'a Facts)> {
     tree.rust()
         .filter(|(path, _)| path.starts_with("crates/") && !tree.is_test(path) && !is_below(path, allowed))

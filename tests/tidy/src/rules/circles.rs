@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! No two files of a crate import from each other, directly or through others; a module and its
-//! children may.
+//! No two files of a crate import from each other, directly or through others, except a module
+//! and its children.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use crate::{Tree, Violation};
 
 pub const NAME: &str = "circle";
 
-/// One violation for each file in a circle, at the crate's folder: circles move from file to file
-/// as they are taken apart.
+/// One violation for each file in a circle, reported at the crate's folder because circles move
+/// from file to file as they are taken apart.
 pub fn check(tree: &Tree) -> Vec<Violation> {
     let facts: BTreeMap<&str, &Facts> = tree.rust().collect();
     let mut found = Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Dispatcher, loops and scripts recognise no command by its name: what is special about one is a
-//! flag of its spec.
+//! Dispatcher, loops and scripts recognise no command by its name: a command's special treatment
+//! is a flag of its spec.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::{Tree, Violation};
 
 pub const NAME: &str = "command-name";
 
-/// Names from the tables of docs/compatibility.md, in small letters, `client|pause` for
+/// Command names from the tables of docs/compatibility.md, in lower case, `client|pause` for
 /// subcommands.
 fn names(tree: &Tree) -> BTreeSet<String> {
     let page = tree.text("docs/compatibility.md").unwrap_or_default();

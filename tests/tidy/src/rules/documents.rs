@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Paths that the documentation names exist.
+//! Paths named in the documentation must exist.
 //!
 //! A source may be named without its crate's `src` folder (`engine/dispatch.rs`) or by its last
-//! parts alone (`dispatch.rs`).
+//! components alone (`dispatch.rs`).
 
 use super::violation;
 use crate::{Tree, Violation};
@@ -35,7 +35,8 @@ fn paths(line: &str) -> Vec<&str> {
         let word = word.trim_end_matches(|c| !is_part(c));
         let opened_by = std::mem::replace(&mut before, separator);
         let word = word.trim_end_matches(['.', '/']);
-        // `<family>.rs` is a pattern; `/srv/tests/x` and `target/docs/x` are other folders.
+        // `<family>.rs` is a pattern; `/srv/tests/x` and `target/docs/x` are outside of the
+        // repository.
         let is_source = word.ends_with(".rs") && word.len() > 3;
         let is_path = FOLDERS.iter().any(|folder| word.starts_with(folder)) || is_source;
         if is_path && !word.starts_with('/') && !matches!(opened_by, Some('>' | '<' | ':' | '$' | '*')) {

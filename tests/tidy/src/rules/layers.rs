@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A crate's dependencies point down.
 //!
-//! Tests may depend on higher crates, but not on one that depends on the crate itself: its unit
-//! tests would then see two builds of its types.
+//! Tests may depend on higher crates, but not on one that depends on the crate under test: its
+//! unit tests would then see two builds of its types.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ struct Dependency<'a> {
     for_tests: bool,
 }
 
-/// The workspace's crates among the dependencies in a manifest.
+/// The workspace crates among a manifest's dependencies.
 fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
     let mut found = Vec::new();
     let mut section = "";
@@ -41,7 +41,7 @@ fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
     found
 }
 
-/// Floor and place on it.
+/// A crate's floor, and its position on it.
 fn floor(name: &str) -> Option<(usize, usize)> {
     FLOORS
         .iter()

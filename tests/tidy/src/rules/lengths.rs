@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Files, functions and lines of comments that are too long.
+//! Limits on the length of files, functions and comment lines.
 
 use super::violation;
 use crate::house::{COMMENT_COLUMNS, FILE_LINES, FUNCTION_LINES};

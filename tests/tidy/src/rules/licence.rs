@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Every file of source says under which licence it is, near its head.
+//! Every source file states its licence near its head.
 
 use super::violation;
 use crate::{Tree, Violation};
@@ -7,9 +7,9 @@ use crate::{Tree, Violation};
 pub const NAME: &str = "licence";
 
 const LINE: &str = "SPDX-License-Identifier: BSD-3-Clause";
-/// Lines in which it is looked for: a script has its interpreter first.
+/// Number of leading lines to search: a script starts with its interpreter.
 const LINES: usize = 5;
-/// Kinds of files that are written by hand and have comments.
+/// Extensions of files that are written by hand and can have comments.
 const ENDINGS: [&str; 14] = [
     ".rs", ".py", ".go", ".java", ".mjs", ".js", ".sh", ".toml", ".yml", ".yaml", ".service", ".css", ".c",
     ".h",

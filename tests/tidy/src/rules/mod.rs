@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The rules: each a function from the tree to its offences.
+//! The rules: each is a function from the tree to its violations.
 
 mod access;
 mod circles;
@@ -38,7 +38,7 @@ fn violation(rule: &'static str, place: &str, line: usize, message: String) -> V
     Violation { rule, place: place.to_owned(), line, message }
 }
 
-/// Whether a path is one of these files, or below one of these folders.
+/// True if a path is one of these files, or below one of these folders.
 fn is_below(path: &str, places: &[impl AsRef<str>]) -> bool {
     places
         .iter()

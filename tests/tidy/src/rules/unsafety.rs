@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `unsafe` stands in the files that CONTRIBUTING.md lists, and a crate without any forbids it.
+//! `unsafe` appears only in the files that CONTRIBUTING.md lists, and a crate without any forbids
+//! it.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +12,8 @@ pub const FORBID: &str = "unsafe-forbid";
 
 const LIST: &str = "CONTRIBUTING.md";
 
-/// Lines of CONTRIBUTING's block that opens with the fence "```unsafe": a file, or a folder with a
-/// slash at its end.
+/// The lines of CONTRIBUTING.md's block that opens with the fence "```unsafe": each is a file, or
+/// a folder with a trailing slash.
 fn listed(tree: &Tree) -> Vec<(usize, &str)> {
     let lines = tree.text(LIST).unwrap_or_default().lines().enumerate();
     lines
@@ -23,7 +24,7 @@ fn listed(tree: &Tree) -> Vec<(usize, &str)> {
         .collect()
 }
 
-/// Files with `unsafe` outside of the list, and lines of the list without any.
+/// Files with `unsafe` that are not listed, and listed places without any.
 pub fn unlisted(tree: &Tree) -> Vec<Violation> {
     let listed = listed(tree);
     let places: Vec<&str> = listed.iter().map(|(_, place)| *place).collect();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a manifest depends on is named by the package's sources: an entry that outlives its last
-//! use lengthens builds and claims an edge of the crate graph that is not there.
+//! A package's sources name each of its manifest's dependencies: an entry that outlives its last
+//! use lengthens builds and claims an edge that the crate graph does not have.
 
 use super::violation;
 use crate::{Tree, Violation};
 
 pub const NAME: &str = "unused";
 
-/// Names and lines of the dependencies in a manifest, those of build scripts included.
+/// Names and lines of a manifest's dependencies, including those of build scripts.
 fn dependencies(manifest: &str) -> Vec<(&str, usize)> {
     let mut found = Vec::new();
     let mut is_list = false;
@@ -25,7 +25,7 @@ fn dependencies(manifest: &str) -> Vec<(&str, usize)> {
     found
 }
 
-/// Whether a text holds a word: no part of a longer name.
+/// True if the text contains `word` as a whole word, not as part of a longer name.
 fn has_word(text: &str, word: &str) -> bool {
     let is_part = |part: Option<char>| part.is_some_and(|one| one.is_ascii_alphanumeric() || one == '_');
     text.match_indices(word).any(|(at, _)| {

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Scripts that the workflows and other scripts start exist and know the words they are given, and
-//! a workflow that runs `tests/nightly` piece by piece runs every piece.
+//! Scripts started by workflows and by other scripts exist and know their arguments, and a
+//! workflow that runs `tests/nightly` in pieces runs every piece.
 //!
-//! A script knows an option or a word if its text has it: enough to see a stage that was renamed.
+//! A script counts as knowing an option or a word if its text contains it: enough to catch a
+//! renamed stage.
 
 use super::violation;
 use crate::{Tree, Violation};
 
 pub const NAME: &str = "workflows";
 
-/// Where scripts are.
+/// The folders of scripts.
 const FOLDERS: [&str; 4] = [".ci/", "tests/", "bench/", "deploy/"];
-/// The script that lists its pieces in a line `pieces=(...)`, and what a workflow has for one of
-/// them.
+/// The script that lists its pieces in a line `pieces=(...)`, and a workflow's expression for one
+/// of them.
 const NIGHTLY: &str = "tests/nightly";
 const PIECE: &str = "matrix.piece";
-/// The line of a workflow that lists the pieces.
+/// Start of the list of pieces in a workflow.
 const MATRIX: &str = "piece: [";
 
 pub fn check(tree: &Tree) -> Vec<Violation> {
@@ -34,7 +35,8 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     found
 }
 
-/// The commands of a line that run a script: from its path to the end of the command.
+/// The commands of a line that run a script, each from the script's path to the end of the
+/// command.
 fn calls(line: &str) -> Vec<&str> {
     let code = line.split('#').next().unwrap_or_default();
     code.split([';', '&', '|', '(']).filter_map(call).collect()
@@ -43,7 +45,7 @@ fn calls(line: &str) -> Vec<&str> {
 fn call(command: &str) -> Option<&str> {
     let at = FOLDERS.iter().filter_map(|folder| command.find(folder)).min()?;
     let before = command[..at].trim_end();
-    // Nothing, `- run:`, `name() {` or a variable's value.
+    // The path may follow nothing, `- run:`, `name() {` or a variable's value.
     let is_start = at == 0 || command[..at].ends_with(' ');
     let last = before.rsplit(' ').next().unwrap_or_default();
     let is_command = last.is_empty() || last.ends_with([':', '{']) || last.contains('=');
@@ -62,7 +64,7 @@ fn complaints(tree: &Tree, call: &str, matrix: &[&str]) -> Vec<String> {
             messages.push(format!("{path} {piece} is not in the matrix"));
         }
     }
-    // Behind `-p` stand words for `cargo test`.
+    // Words after `-p` are for `cargo test`.
     let own = words.iter().take_while(|word| **word != "-p");
     for word in own.filter(|word| is_plain(word) && !knows(script, word)) {
         messages.push(format!("{path} does not know {word}"));
@@ -76,7 +78,7 @@ fn list<'a>(text: &'a str, start: &str, end: char) -> impl Iterator<Item = &'a s
     inside.map_or("", |(inside, _)| inside).split([',', ' ']).filter(|word| !word.is_empty())
 }
 
-/// A stage or an option: no value, no expansion.
+/// True for a stage or an option; false for a value or an expansion.
 fn is_plain(word: &str) -> bool {
     word.chars().all(|c| c.is_ascii_lowercase() || c == '-')
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+//! Tests of CLIENT TRACKING and its relatives.
+
 use braid_resp::reply::Protocol;
 
 use crate::testing::{Tester, check};
@@ -35,7 +37,7 @@ fn who_has_read_a_key_is_told_once_when_it_changes() {
         tester.run_as(other, "SET k again");
         assert!(!tester.run("PING").contains(&invalidate("k")), "{change}");
     }
-    // What it changes itself it is told behind the reply.
+    // Invalidations of the client's own changes follow the reply.
     tester.check(&[
         ("GET k", "$5\r\nagain\r\n"),
         ("SET k 2", &format!("+OK\r\n{}", invalidate("k"))),

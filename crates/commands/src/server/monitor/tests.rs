@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
+//! Tests of MONITOR.
+
 use braid_clients::attention::MONITORS;
 
 use crate::testing::Tester;
 
-/// What a client that monitors is told when others send these lines, without times and addresses.
+/// The lines sent to a monitoring client while another client runs these lines, without times and
+/// addresses.
 fn told(lines: &[&str]) -> Vec<String> {
     let mut tester = Tester::new();
     let monitor = tester.client();

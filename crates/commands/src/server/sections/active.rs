@@ -39,7 +39,7 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     }
 }
 
-/// A peer's line.
+/// Formats a peer's line.
 fn line(peer: &PeerReport) -> String {
     let behind = |of: fn((u64, u64)) -> u64| peer.behind.map_or(-1, |behind| of(behind) as i64);
     format!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! INFO group, Braid's own: the group that this server is in, as it knows it, and its servers.
+//! INFO group, Braid's own: this server's view of its group and the group's servers.
 
 use std::fmt::Display;
 
@@ -45,7 +45,7 @@ fn sync_writes(fields: &mut Fields<'_>, report: &GroupReport) {
     fields.field("sync_writes_refused", counts.refused);
 }
 
-/// A member's line.
+/// Formats a member's line.
 fn line(member: &MemberReport) -> String {
     let nothing = Default::default();
     let node = member.node.as_ref().unwrap_or(&nothing);
@@ -69,7 +69,7 @@ fn line(member: &MemberReport) -> String {
     )
 }
 
-/// A number, or -1 where it is not known.
+/// A number, or -1 if unknown.
 fn or_unknown(number: Option<impl Display>) -> String {
     number.map_or_else(|| "-1".into(), |number| number.to_string())
 }

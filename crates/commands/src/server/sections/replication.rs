@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! INFO replication, in Redis's fields for both roles, and INFO links.
+//! INFO replication, with Redis's fields for both roles, and INFO links.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,7 +30,7 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     for (number, report) in replicas.iter().enumerate() {
         let replica = &report.replica;
         let lag = if replica.stage() == Stage::Online { replica.lag_seconds(now) } else { 0 };
-        // The type is Valkey's: there is one connection for full sync and stream.
+        // The type field is Valkey's: full sync and stream share a connection.
         fields.field(
             format_args!("slave{number}"),
             format_args!(
@@ -43,7 +43,7 @@ pub(super) fn write(fields: &mut Fields<'_>) {
         );
     }
     let (end, kept) = (engine.keyspace.journal.end(), engine.keyspace.journal.backlog());
-    // Valkey's, of replicas with two connections.
+    // Valkey's field, for replicas with two connections.
     fields.field("replicas_waiting_psync", 0);
     fields.field("master_failover_state", engine.replication.failover.phase().name());
     let (earlier_id, until) = match history.earlier() {
@@ -56,12 +56,12 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     fields.field("second_repl_offset", until);
     fields.field("repl_backlog_active", u8::from(kept.is_some()));
     fields.field("repl_backlog_size", config.repl_backlog_size());
-    // The first byte has the number 1.
+    // The first byte is number 1.
     fields.field("repl_backlog_first_byte_offset", kept.map_or(0, |kept| history.offset(kept.first) + 1));
     fields.field("repl_backlog_histlen", kept.map_or(0, |kept| kept.len));
 }
 
-/// The fields of a replica.
+/// Writes a replica's fields.
 fn link(fields: &mut Fields<'_>, report: &LinkReport, history: &History) {
     let engine = fields.engine;
     let config = &engine.config;
@@ -75,8 +75,8 @@ fn link(fields: &mut Fields<'_>, report: &LinkReport, history: &History) {
     fields.field("master_sync_in_progress", u8::from(report.full_sync.is_some()));
     fields.field("slave_read_repl_offset", applied + report.unapplied_bytes);
     fields.field("slave_repl_offset", applied);
-    // Redis 8's names and Valkey's. The stream behind a full sync stays with the primary until that
-    // is loaded.
+    // The names of Redis 8 and of Valkey. The stream after a full sync stays with the primary
+    // until the full sync is loaded.
     fields.same(0, &["replica_full_sync_buffer_size", "replica_full_sync_buffer_peak"]);
     fields.same(0, &["replicas_repl_buffer_size", "replicas_repl_buffer_peak"]);
     if let Some(sync) = &report.full_sync {
@@ -90,7 +90,7 @@ fn link(fields: &mut Fields<'_>, report: &LinkReport, history: &History) {
         fields.field("master_sync_last_io_seconds_ago", sync.last_io_ms / 1000);
     }
     if !is_up {
-        // -1: it has never been up.
+        // -1: the link has never been up.
         let seconds = report.down_ms.map_or(-1, |down_ms| down_ms / 1000);
         fields.field("master_link_down_since_seconds", seconds);
     }
@@ -99,7 +99,7 @@ fn link(fields: &mut Fields<'_>, report: &LinkReport, history: &History) {
     fields.field("replica_announced", u8::from(config.replica_announced()));
 }
 
-/// Writes INFO links, Braid's own: how far links are behind, and how far full syncs are.
+/// Writes INFO links, Braid's own: the lag of links and the progress of full syncs.
 pub(super) fn links(fields: &mut Fields<'_>) {
     let unknown = |bytes: Option<u64>| bytes.map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
     if let Some(report) = fields.engine.link_report() {

@@ -24,7 +24,7 @@ fn append_creates_then_grows() {
     assert_eq!(tester.encoding("i"), "int");
 }
 
-/// Across the sizes at which a string moves out of its entry.
+/// Crosses the sizes at which a string moves out of its entry.
 #[test]
 fn append_grows_through_all_shapes() {
     let mut tester = Tester::new();
@@ -101,7 +101,7 @@ fn integers() {
         assert_eq!(tester.run("INCR k"), NOT_AN_INTEGER, "{text}");
     }
     let dirty = tester.engine.keyspace.total(|counters| counters.dirty.get());
-    // Five increments that were done, and nine SETs.
+    // Five executed increments, and nine SETs.
     assert_eq!(dirty, 5 + 2 + 7);
 }
 

@@ -5,7 +5,7 @@ use braid_commands::testing::{Tester, check};
 
 const SYNTAX: &str = "-ERR syntax error\r\n";
 
-/// Time to live in ms; nothing without an expiry or without a key.
+/// Time to live in ms; `None` without an expiry or without a key.
 fn ttl(tester: &mut Tester, key: &str) -> Option<i64> {
     let key = key.as_bytes();
     tester.with_keys(&[key], |txn| txn.peek(key).and_then(|entry| entry.expiry()).map(|at| at - txn.now()))
@@ -50,7 +50,7 @@ fn conditions() {
     ]);
 }
 
-/// As Valkey has them.
+/// As in Valkey.
 #[test]
 fn comparisons() {
     check(&[
@@ -151,7 +151,7 @@ fn several_at_once() {
     assert_eq!(dirty, 6);
 }
 
-/// As Valkey has it.
+/// As in Valkey.
 #[test]
 fn several_with_options() {
     let mut tester = Tester::new();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What has to be done now and then: ceilings, forcing the log to disk, acknowledgements, and
-//! changes of who is who.
+//! Periodic duties: ceilings, forcing the log to disk, acknowledgements, and membership changes.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -13,18 +12,18 @@ use braid_base::clock::unix_ms;
 use super::Thread;
 use crate::active::files::{CEILING_MS, free_region, settings};
 
-/// Between two times that the log is forced to disk.
+/// Interval of forcing the log to disk.
 const SYNC: Duration = Duration::from_secs(1);
-/// Between two looks for times of evicted keys that have come.
+/// Interval of checking for evicted keys that have expired.
 const END_EVICTED: Duration = Duration::from_secs(2);
-/// Marks of evicted keys may take this part of the memory limit, at so many bytes each; some always
-/// may.
+/// Marks of evicted keys may take this fraction of the memory limit, at [`MARK_BYTES`] each; at
+/// least [`MARKS_MIN`] are allowed.
 const MARKS_PART: usize = 8;
 const MARK_BYTES: usize = 48;
 const MARKS_MIN: usize = 1000;
 
 impl Thread<'_> {
-    /// Records a higher ceiling, and raises it.
+    /// Records a higher ceiling, then raises it.
     pub(super) fn raise_ceiling(&mut self) {
         let ceiling = self.replica.next_ceiling(unix_ms() as u64, CEILING_MS);
         let before = std::mem::replace(&mut self.manifest.ceiling, ceiling.word());
@@ -32,12 +31,12 @@ impl Thread<'_> {
             Ok(()) => self.replica.raise_ceiling(ceiling),
             Err(error) => {
                 self.manifest.ceiling = before;
-                self.note_trouble(format!("its manifest cannot be written: {error}"));
+                self.note_trouble(format!("the manifest cannot be written: {error}"));
             }
         }
     }
 
-    /// See the module.
+    /// Performs all duties.
     pub(super) fn duties(&mut self) {
         self.last_duties = Instant::now();
         // Early enough that no unit has to wait for the disk.
@@ -62,7 +61,7 @@ impl Thread<'_> {
         figures.log_bytes.store(self.files.log_bytes(), Relaxed);
     }
 
-    /// What is kept of evicted keys is bounded, and their times come as those of others.
+    /// Bounds the marks kept of evicted keys, and expires those that are due like any other key.
     fn tend_evicted(&mut self) {
         let limit = self.engine.config.maxmemory() as usize;
         if limit > 0 {
@@ -74,7 +73,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Learns of regions that links and peers have met, and records who this server is.
+    /// Adds regions met by links and peers, and records this server's identity.
     fn note_members(&mut self) {
         let me = self.active.me.lock().clone();
         for region in me.members.keys().filter_map(|number| Region::new(*number)) {
@@ -90,16 +89,16 @@ impl Thread<'_> {
         outbox.members.insert(self.manifest.region, self.manifest.identity.clone());
     }
 
-    /// Records the manifest; a failure is told and tried again.
+    /// Stores the manifest; a failure is logged and retried.
     pub(super) fn store_manifest(&mut self) {
         self.manifest.settled = self.active.me.lock().is_settled;
         if let Err(error) = self.files.store(&self.manifest) {
             self.manifest.settled = false;
-            self.note_trouble(format!("its manifest cannot be written: {error}"));
+            self.note_trouble(format!("the manifest cannot be written: {error}"));
         }
     }
 
-    /// Forces the log to disk once a second, which is what this region acknowledges.
+    /// Forces the log to disk once a second: this is what the region acknowledges.
     fn sync(&mut self) {
         let has_news = self.has_unsynced || self.active.on_disk.offset() < self.logged_until();
         if has_news && self.last_sync.elapsed() >= SYNC {
@@ -107,8 +106,8 @@ impl Thread<'_> {
         }
     }
 
-    /// With `appendfsync always` replies wait for the log as well, so it is forced to disk each
-    /// time.
+    /// With `appendfsync always` replies wait for the log as well, so it is forced to disk every
+    /// turn.
     pub(super) fn sync_for_replies(&mut self) {
         let is_wanted = self.engine.sync_writes.waits_for_disk();
         if is_wanted && self.active.on_disk.offset() < self.logged_until() {
@@ -116,7 +115,7 @@ impl Thread<'_> {
         }
     }
 
-    /// The journal up to here has become units in the log, or has none.
+    /// The journal up to here has become units in the log, or produced none.
     fn logged_until(&self) -> u64 {
         self.reader.position() - self.buffer.len() as u64
     }
@@ -128,7 +127,7 @@ impl Thread<'_> {
             return;
         }
         self.last_sync = Instant::now();
-        // Nothing waits for the log: the duties come after a flush, or this is older.
+        // No unit is queued for the log: the duties run after a flush, or the outbox is older.
         let logged = self.active.outbox.lock().applied.clone();
         match self.files.sync() {
             Ok(()) => {
@@ -141,7 +140,7 @@ impl Thread<'_> {
             Err(error) => {
                 self.active.on_disk.note_failure();
                 self.engine.append_only.ring_loops(&self.engine.clients.mailboxes);
-                self.note_trouble(format!("its log cannot be forced to disk: {error}"));
+                self.note_trouble(format!("the log cannot be synced to disk: {error}"));
             }
         }
     }
@@ -150,7 +149,7 @@ impl Thread<'_> {
         self.active.outbox.lock().on_disk.insert(self.replica.region(), vector);
     }
 
-    /// Lets garbage go that all regions have acknowledged.
+    /// Collects garbage that all regions have acknowledged.
     fn acknowledge(&mut self) {
         if std::mem::take(&mut self.has_acknowledgements) {
             let table = self.active.outbox.lock().on_disk.clone();
@@ -163,7 +162,7 @@ impl Thread<'_> {
         self.has_garbage = self.replica.collect_garbage();
     }
 
-    /// A region is gone for good.
+    /// Removes a region permanently.
     pub(super) fn forget(&mut self, region: Region) {
         let number = region.number();
         {
@@ -177,11 +176,11 @@ impl Thread<'_> {
         self.store_manifest();
         self.replica.remove_region(region);
         self.remove_inherited();
-        log::info!("Active-active: region {number} is gone for good");
+        log::info!("Active-active: region {number} was removed permanently");
     }
 
-    /// Removes what has ended here and a region that is gone was to remove, if that has become this
-    /// region's to do.
+    /// Removes expired content whose removal was the task of a region that is gone, if the task
+    /// has passed to this region.
     fn remove_inherited(&mut self) {
         if self.replica.needs_ceiling(unix_ms() as u64) {
             self.raise_ceiling();
@@ -194,14 +193,17 @@ impl Thread<'_> {
         self.flush();
     }
 
-    /// Takes another number, since a server that others know has this one. What this server has
-    /// becomes the other region's own.
+    /// Takes another region number, since another known server has this one. This server's data
+    /// becomes the new region's own.
     pub(super) fn change_region(&mut self, taken: u64) {
         {
             let mut me = self.active.me.lock();
             let free = free_region(taken | 1 << me.region, &me.identity);
             let Some(region) = free.filter(|_| !me.is_settled) else { return };
-            log::info!("Active-active: region {} is another server's, this one becomes {region}", me.region);
+            log::info!(
+                "Active-active: region {} belongs to another server, this server becomes region {region}",
+                me.region
+            );
             me.region = region;
             self.manifest.region = region;
         }
@@ -229,7 +231,7 @@ impl Thread<'_> {
         self.flush();
     }
 
-    /// The server ends in good order.
+    /// Clean shutdown.
     pub(super) fn end(&mut self) {
         while self.read_journal() {}
         if self.all_dirty || !self.dirty.is_empty() {
@@ -241,7 +243,7 @@ impl Thread<'_> {
                 self.active.on_disk.note(u64::MAX);
                 log::info!("Active-active: everything is on disk");
             }
-            Err(error) => log::warn!("Active-active: {error}; what is in the log comes back"),
+            Err(error) => log::warn!("Active-active: {error}; the log will be replayed at the next start"),
         }
     }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! New generations of the files, full copies for peers, digests, and the removal of garbage: what
-//! concerns all keys and may take long. It is done in pieces, between which the thread goes on.
+//! New generations of the files, full copies for peers, digests, and garbage collection: work
+//! over all keys that may take long. It is done in pieces, with other work of the thread in
+//! between.
 //!
-//! A generation begins with a log. The state of that moment is saved while things change
-//! ([`braid_active::saved`]), and another thread writes it, as files can be slow. Once it is
-//! complete the manifest names it. If it is not completed, the logs follow each other.
+//! A generation begins with a new log. The state of that moment is saved while changes continue
+//! ([`braid_active::saved`]), and another thread writes it, since files can be slow. Once it is
+//! complete the manifest names it. If it is not completed, the logs simply follow each other.
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -20,29 +21,29 @@ use crate::active::files::write_state;
 use crate::active::outbox::Answers;
 use crate::active::state::Merged;
 
-/// A new generation begins when the log has as many bytes as the state, and at least so many;
-/// another log when one has so many.
+/// A new generation begins when the log is as large as the state and at least this large; another
+/// log begins when one reaches this size.
 const LOG_MIN: u64 = 64 << 20;
-/// After one that was not completed.
+/// Delay after a generation that was not completed.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How long is worked on pieces before the thread looks after other things.
+/// How long the thread works on pieces before it turns to other work.
 const AT_ONCE: Duration = Duration::from_millis(1);
-/// Pieces that wait until they are written.
+/// Maximum number of pieces waiting to be written.
 const WAITING: usize = 8;
 
-/// What the thread that writes a state is told.
+/// A message to the thread that writes a state.
 enum Part {
     More(Vec<u8>),
     Last(Vec<u8>),
-    /// The generation counts: these may go.
+    /// The generation is in effect: these files may be removed.
     Counts(Former),
 }
 
-/// A generation that has begun.
+/// A generation in progress.
 struct Generation {
     number: u64,
     parts: SyncSender<Part>,
-    /// What could not be sent yet.
+    /// The next part, if the channel was full.
     ready: Option<Part>,
     outcome: Receiver<io::Result<u64>>,
 }
@@ -53,23 +54,23 @@ enum Target {
     Digest { answers: Vec<Box<dyn Answers>>, digester: Digester },
 }
 
-/// See the module. A saver that has given its last piece is none.
+/// Incremental work in progress. `saver` is `None` once it has produced its last piece.
 pub(super) struct Saving {
     saver: Option<Saver>,
     target: Target,
 }
 
 pub(super) fn told(error: &io::Error) -> String {
-    format!("its state cannot be written: {error}")
+    format!("the state cannot be written: {error}")
 }
 
-/// Writes what it is given; runs on a thread of its own.
+/// Writes the parts it receives; runs on a thread of its own.
 fn write_parts(mut file: StateFile, parts: &Receiver<Part>, outcome: &SyncSender<io::Result<u64>>) {
     let result = loop {
         let (bytes, is_last) = match parts.recv() {
             Ok(Part::More(bytes)) => (bytes, false),
             Ok(Part::Last(bytes)) => (bytes, true),
-            // It is not wanted any more.
+            // The generation was abandoned.
             Ok(Part::Counts(_)) | Err(_) => return file.remove(),
         };
         match file.write(&bytes) {
@@ -90,13 +91,13 @@ fn write_parts(mut file: StateFile, parts: &Receiver<Part>, outcome: &SyncSender
 }
 
 impl Thread<'_> {
-    /// There is something to do in pieces.
+    /// True if there is incremental work.
     pub(super) fn has_pieces(&self) -> bool {
         let is_wanted = !self.copies_wanted.is_empty() || !self.digests_wanted.is_empty();
         self.has_garbage || self.saving.is_some() || is_wanted
     }
 
-    /// Works for a while on what is done in pieces. True if there is more to be done at once.
+    /// Continues incremental work for a while. True if more can be done immediately.
     pub(super) fn work_in_pieces(&mut self) -> bool {
         if self.has_garbage {
             self.has_garbage = self.replica.collect_more_garbage();
@@ -140,7 +141,7 @@ impl Thread<'_> {
         self.has_pieces()
     }
 
-    /// Goes on with a digest. Nothing if it is complete and has been given, or has come to nothing.
+    /// Continues a digest. `None` if it was completed and sent, or has failed.
     fn digest_on(&mut self, digester: &Digester, answers: &mut Vec<Box<dyn Answers>>) -> Option<bool> {
         match digester.go_on(&mut self.replica, PIECE) {
             Digesting::More => Some(true),
@@ -156,8 +157,8 @@ impl Thread<'_> {
         }
     }
 
-    /// Makes a piece of a full copy; false if the peer has to take others first. Nothing if it is
-    /// complete, or has come to nothing; then there is a saver.
+    /// Produces a piece of a full copy; `Some(false)` if the peer must take earlier pieces first.
+    /// `None` if the copy is complete or has failed; after a failure `saver` is still set.
     fn copy_on(&mut self, saver: &mut Option<Saver>, copy: &mut Copy) -> Option<bool> {
         if copy.is_given_up(|client| self.engine.clients.registry.get(client).is_some()) {
             return None;
@@ -184,14 +185,14 @@ impl Thread<'_> {
         }
     }
 
-    /// A copy has come to nothing, or nobody takes it.
+    /// Ends a copy that has failed or that the peer has given up.
     fn end_copy(&mut self, copy: Copy) {
         self.replica.stop_saving();
         self.copies_wanted.extend(copy.end());
     }
 
-    /// Gives a piece to the thread that writes; false if it is still busy. Nothing if the
-    /// generation counts, or has come to nothing.
+    /// Passes a piece to the writing thread; `Some(false)` if that is still busy. `None` if the
+    /// generation is in effect or has failed.
     fn write_on(&mut self, saver: &mut Option<Saver>, generation: &mut Generation) -> Option<bool> {
         if let Ok(outcome) = generation.outcome.try_recv() {
             self.replica.stop_saving();
@@ -242,18 +243,18 @@ impl Thread<'_> {
         }
     }
 
-    /// Begins the files of a generation: everything is in the log before.
+    /// Begins the files of a generation, after everything has been written to the log.
     fn begin_files(&mut self) -> Result<(u64, StateFile), String> {
         self.flush();
         if !self.pending.is_empty() {
-            return Err("its log cannot be written".into());
+            return Err("the log cannot be written".into());
         }
         let (number, file) = self.files.begin().map_err(|error| told(&error))?;
         self.note_log(number);
         Ok((number, file))
     }
 
-    /// A log has begun, behind everything that was applied.
+    /// Registers a new log, which begins after everything applied so far.
     pub(super) fn note_log(&mut self, number: u64) {
         self.active.outbox.lock().disk.logs.push(number, self.replica.vector().clone());
     }
@@ -264,8 +265,8 @@ impl Thread<'_> {
         self.files.drop_logs(first_kept)
     }
 
-    /// After an error in writing: if the disk is full, logs that are kept for peers go. False if
-    /// there are none, or it is another error.
+    /// After a write error: if the disk is full, removes logs kept for peers. False if there are
+    /// none, or the error is another one.
     pub(super) fn makes_room(&mut self, error: &io::Error) -> bool {
         if error.kind() != io::ErrorKind::StorageFull {
             return false;
@@ -274,25 +275,25 @@ impl Thread<'_> {
         if former.is_empty() {
             return false;
         }
-        // The manifest names them until it is written next: that does no harm.
+        // The manifest names them until it is next written, which does no harm.
         former.remove();
-        log::warn!("Active-active: the disk is full: logs that were kept for peers have been removed");
+        log::warn!("Active-active: the disk is full: logs kept for peers were removed");
         true
     }
 
-    /// Begins another log when the present one has become long: logs that are kept for peers go one
-    /// by one.
+    /// Begins another log when the current one has become long, so that logs kept for peers can
+    /// be removed one by one.
     pub(super) fn begin_log_in_time(&mut self) {
         if self.files.log_len() < LOG_MIN || !self.pending.is_empty() {
             return;
         }
         match self.files.begin_next() {
             Ok(number) => self.note_log(number),
-            Err(error) => self.note_trouble(format!("its next log cannot be begun: {error}")),
+            Err(error) => self.note_trouble(format!("the next log cannot be created: {error}")),
         }
     }
 
-    /// The first log that is kept for peers, of those before a generation's.
+    /// The first log that is kept for peers: the generation's own if no earlier one is.
     fn first_kept(&self, generation: u64) -> u64 {
         let most = self.engine.config.active_backlog_disk_size();
         let kept = self.files.first_kept(generation, most);
@@ -300,14 +301,14 @@ impl Thread<'_> {
         kept.max(first.unwrap_or(generation)).min(generation)
     }
 
-    /// Records the logs from one on as those that are kept for peers before a generation.
+    /// Records the logs from `first` up to the generation's as kept for peers.
     fn name_kept_logs(&mut self, first: u64, generation: u64) {
         let outbox = self.active.outbox.lock();
         let kept = outbox.disk.logs.iter().filter(|log| (first..generation).contains(&log.number));
         self.manifest.kept_logs = kept.map(|log| (log.number, vector_text(&log.begin))).collect();
     }
 
-    /// What is kept of logs follows the configuration.
+    /// Applies the configured limit to the kept logs.
     pub(super) fn tend_kept_logs(&mut self) {
         let first = self.first_kept(self.manifest.generation);
         {
@@ -322,7 +323,7 @@ impl Thread<'_> {
         self.store_manifest();
         let run = move || former.remove();
         if let Err(error) = std::thread::Builder::new().name("active-files".into()).spawn(run) {
-            log::warn!("Active-active: logs that are not needed any more stay until the next start: {error}");
+            log::warn!("Active-active: obsolete logs stay until the next start: {error}");
         }
     }
 
@@ -337,7 +338,8 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// A generation's state is complete: it counts from now on. What came before it may go.
+    /// Puts a complete generation into effect. Returns the superseded files, which may be
+    /// removed.
     fn count(&mut self, number: u64, bytes: u64, is_end: bool) -> Result<Former, String> {
         let before = std::mem::replace(&mut self.manifest.generation, number);
         let first = self.first_kept(number);
@@ -352,7 +354,7 @@ impl Thread<'_> {
         Ok(self.files.forget(before, number, first))
     }
 
-    /// Writes a generation without anything between: when the server ends, and for what no log has.
+    /// Writes a generation in one go: at shutdown, and for changes that no log contains.
     pub(super) fn write_generation(&mut self, is_end: bool) -> Merged {
         self.stop_saving();
         let (number, file) = self.begin_files()?;
@@ -363,7 +365,7 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// What is being saved has come to nothing. Peers get another copy.
+    /// Aborts the save in progress. Peers get another copy.
     pub(super) fn stop_saving(&mut self) {
         self.replica.stop_saving();
         match self.saving.take() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is done with the world stopped: what peers bring, and keys that are read from the keyspace.
+//! Work done with the world stopped: applying peers' units, and reading keys from the keyspace.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
@@ -34,22 +34,22 @@ use crate::engine::Engine;
 use crate::memory;
 use crate::replication::FOR_ACTIVE;
 
-/// Units that are applied while the world is stopped once: as many as take no longer than this, of
-/// which these are applied before time is looked at.
+/// Units applied per stop of the world: as many as fit in this time, which is checked after each
+/// [`UNITS`] of them.
 const APPLY: Duration = Duration::from_millis(1);
 const UNITS: usize = 64;
-/// Bytes of the journal that may be left to read while the world is stopped, and how often the
-/// thread tries to get there before.
+/// Maximum unread journal bytes when the world is stopped, and the number of attempts to get
+/// below that first.
 const READ_WHILE_STOPPED: u64 = 4 << 10;
 const CATCH_UPS: usize = 4;
-/// How long held changes wait before they look again.
+/// How long the thread waits before it checks again whether changes are still held back.
 const LOOK: Duration = Duration::from_millis(1);
-/// Keys that become one unit.
+/// Maximum number of keys per unit.
 const KEYS: usize = 256;
 
 impl Engine {
-    /// The world, as soon as changes are not held back by others than this thread. While the server
-    /// ends nothing holds them back.
+    /// Stops the world once nothing but this thread holds changes back. During shutdown it does
+    /// not wait.
     fn world_of_active(&self, holds_writes: bool) -> World<'_> {
         loop {
             let world = self.keyspace.gate.close(None);
@@ -65,10 +65,10 @@ impl Engine {
 }
 
 impl Thread<'_> {
-    /// Does something with the world stopped and the shadow equal to the keyspace.
+    /// Runs `work` with the world stopped and the shadow equal to the keyspace.
     fn in_world<R>(&mut self, work: impl FnOnce(&mut Self, &mut Txn<'_>) -> R) -> R {
         let engine = self.engine;
-        // Most of the journal is read while clients go on: what they write meanwhile is less.
+        // Most of the journal is read while clients continue; they write less in the meantime.
         for _ in 0..CATCH_UPS {
             let until = engine.keyspace.journal.complete();
             if until - self.reader.position() < READ_WHILE_STOPPED {
@@ -78,7 +78,7 @@ impl Thread<'_> {
             self.throttle();
         }
         let world = engine.world_of_active(self.throttled_until_ms > 0 || self.holds_writes);
-        // Nobody appends any more.
+        // No thread appends any more.
         while self.read_journal() {}
         let mut worker = self.worker.take().unwrap_or_else(|| engine.worker(0));
         let result = engine.change_in_world(world, &mut worker, 0, NOTHING_EXPIRED, |txn| {
@@ -89,7 +89,7 @@ impl Thread<'_> {
         result
     }
 
-    /// Reads keys from the keyspace.
+    /// Reads the dirty keys from the keyspace into the shadow.
     pub(super) fn settle(&mut self) {
         self.in_world(|_, _| ());
     }
@@ -130,8 +130,8 @@ impl Thread<'_> {
         }
     }
 
-    /// After what others have brought: evicts what is too much. Loops do so for what their clients
-    /// write.
+    /// Evicts down to the memory limit after applying peers' data. Loops do so for their clients'
+    /// writes.
     fn make_room(&mut self) {
         let engine = self.engine;
         let limit = engine.config.maxmemory() as usize;
@@ -145,7 +145,7 @@ impl Thread<'_> {
         engine.keyspace.journal.wake();
     }
 
-    /// Libraries of this server that the shadow does not have are written there.
+    /// Writes this server's libraries that the shadow lacks to the shadow.
     fn take_libraries(&mut self) {
         let new = self.engine.libraries_beside(&self.replica);
         self.execute(|replica, now_ms| {
@@ -157,7 +157,7 @@ impl Thread<'_> {
         });
     }
 
-    /// The other way: this server gets the libraries of the shadow.
+    /// The reverse: brings the shadow's libraries to this server.
     fn bring_libraries(&mut self, txn: &mut Txn<'_>) {
         let slot = txn.context.slot;
         if let Some(args) = self.engine.libraries_request(slot, &self.replica) {
@@ -169,7 +169,7 @@ impl Thread<'_> {
         self.execute(|replica, now_ms| agree(replica, now_ms, keys));
     }
 
-    /// Has the shadow do something of this server's own.
+    /// Performs an operation of this server on the shadow.
     pub(super) fn execute(
         &mut self,
         mut work: impl FnMut(&mut Replica, u64) -> Result<Option<Unit>, Refusal>,
@@ -186,20 +186,21 @@ impl Thread<'_> {
                 Err(refusal) => return self.note_trouble(refusal.to_string()),
             }
         }
-        self.note_trouble("no stamps can be given".into());
+        self.note_trouble("no stamps can be issued".into());
     }
 
     fn note_unmergeable(&mut self, (db, key): &KeyName) {
         let key = String::from_utf8_lossy(key).into_owned();
         log::warn!(
-            "Active-active: the value of '{key}' in database {db} does not merge, it stays here alone"
+            "Active-active: the value of '{key}' in database {db} cannot be merged and stays on this \
+             server only"
         );
     }
 
-    /// Brings shadow and keyspace together at the start: what the files say counts, if there are
-    /// any; otherwise what was loaded becomes this region's own.
+    /// Reconciles shadow and keyspace at startup: the files are authoritative if there are any;
+    /// otherwise the loaded dataset becomes this region's own.
     pub(super) fn meet_keyspace(&mut self, is_known: bool) {
-        // What was loaded is not read as this server's own changes.
+        // The loaded dataset must not be read as this server's own changes.
         self.own_until = self.engine.keyspace.journal.end();
         if !is_known {
             self.all_dirty = true;
@@ -219,7 +220,7 @@ impl Thread<'_> {
         });
     }
 
-    /// Applies units of a peer.
+    /// Applies a peer's units.
     pub(super) fn merge_units(&mut self, batch: &Batch) -> Merged {
         let units: Vec<BatchUnit<'_>> = batch.units().collect();
         let mut left = units.chunks(UNITS).peekable();
@@ -245,8 +246,8 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// Prefetches what units are about, in the shadow and in the keyspace. Hashes of their keys, in
-    /// the shadow.
+    /// Prefetches the keys of units, in the shadow and in the keyspace. Returns the keys' hashes
+    /// in the shadow.
     fn prefetch(&self, units: &[BatchUnit<'_>]) -> SmallVec<[u64; UNITS]> {
         let keyspace = &self.engine.keyspace;
         let keys = || units.iter().map(|unit| unit.key().unwrap_or((0, b"")));
@@ -296,18 +297,18 @@ impl Thread<'_> {
                 figures.known.fetch_add(1, Relaxed);
                 Ok(())
             }
-            Applied::Early(missing) => Err(format!("it leaves out what comes before: {missing:?}")),
+            Applied::Early(missing) => Err(format!("earlier units are missing: {missing:?}")),
         }
     }
 
-    /// Merges a full copy, which is on disk. Meanwhile clients may read, and their writes wait: the
-    /// vector says of no key but all what was applied, so of what a client writes it could not say
-    /// whether it had seen the copy.
+    /// Merges a full copy, which is on disk. Clients may read meanwhile, but their writes wait:
+    /// the applied vector covers all keys together, so for a write made during the merge it could
+    /// not express whether the write had seen the copy.
     pub(super) fn merge_copy(&mut self, state: &State, file: CopyFile) -> Merged {
         let engine = self.engine;
         self.stop_saving();
         self.flush();
-        // So that little is left to be forced to disk while writes wait.
+        // So that little is left to sync while writes wait.
         self.files.sync().map_err(|error| told(&error))?;
         self.in_world(|thread, _| {
             thread.holds_writes = true;
@@ -328,7 +329,7 @@ impl Thread<'_> {
     }
 
     fn merge_while_writes_wait(&mut self, state: &State, file: CopyFile) -> Merged {
-        // What waits for the outbox was applied before.
+        // Units queued for the outbox were applied before the copy.
         self.flush();
         let applied = self.replica.vector().clone();
         let number = self.files.begin_with(file).map_err(|error| told(&error))?;
@@ -342,21 +343,21 @@ impl Thread<'_> {
         {
             let mut outbox = self.active.outbox.lock();
             outbox.backlog.merges(&state.vector, &applied);
-            // The logs before have nothing of the copy.
+            // The earlier logs contain nothing of the copy.
             outbox.disk.logs.clear();
         }
         self.note_log(number);
-        // The logs before are on disk, and so is the copy.
+        // The earlier logs are on disk, and so is the copy.
         let vector = self.replica.vector().clone();
         self.note_on_disk(vector);
         let touches_libraries = difference.touches_libraries;
         let own = self.own_units();
         let mut pieces = difference.into_pieces();
-        // No first replica that is not Braid comes meanwhile ([`Active::merges_copy`]).
+        // No first replica other than Braid can attach meanwhile ([`Active::merges_copy`]).
         pieces.rewrites_streams = self.engine.replication.has_other_replicas.load(SeqCst);
         let mut is_over = false;
         while !is_over {
-            // With clients going on, as it takes long for a large key.
+            // While clients continue, since a large key takes long.
             pieces.prepare(&self.replica);
             self.in_world(|thread, txn| {
                 let start = Instant::now();
@@ -367,12 +368,12 @@ impl Thread<'_> {
         if touches_libraries {
             self.in_world(Self::bring_libraries);
         }
-        // Nothing writes meanwhile; if something has, the keyspace says what is true.
+        // No client writes meanwhile; if one has, the keyspace is authoritative.
         self.all_dirty |= self.own_units() != own;
         Ok(())
     }
 
-    /// Does something to the shadow, and the difference to the keyspace.
+    /// Runs `work` on the shadow and applies the difference to the keyspace.
     fn with_difference<'u>(
         &mut self,
         txn: &mut Txn<'_>,
@@ -390,7 +391,7 @@ impl Thread<'_> {
         outcome
     }
 
-    /// Runs requests in the keyspace, and journals them as one unit for others than this thread.
+    /// Runs requests in the keyspace, and journals them as one unit for all other readers.
     fn run_requests(
         &mut self,
         txn: &mut Txn<'_>,
@@ -398,7 +399,7 @@ impl Thread<'_> {
     ) {
         let Thread { engine, replica, replay, .. } = self;
         let journals = &engine.keyspace.settings.journals;
-        // What runs here is not journalled command by command.
+        // Requests that run here are not journalled one by one.
         let uses = journals.swap(0, Relaxed);
         let is_journalled = uses & !FOR_ACTIVE != 0;
         let mut bytes = Vec::new();

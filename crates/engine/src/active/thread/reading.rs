@@ -14,16 +14,16 @@ use smallvec::SmallVec;
 use super::Thread;
 use crate::dispatch::replay::command_of;
 
-/// Bytes of the journal that are looked at at once.
+/// Bytes of the journal read in one go.
 const READ_BYTES: usize = 256 << 10;
 /// Requests whose keys are prefetched together.
 const PREFETCHED: usize = 32;
-/// Problems that are told one by one.
+/// Maximum number of problems that are logged.
 const PROBLEMS_TOLD: u64 = 16;
 
-/// Databases and hashes of the requests that come next, the last first.
+/// Databases and hashes of the upcoming requests, in reverse order.
 type Hashes = SmallVec<[(u32, u64); PREFETCHED]>;
-/// A request as it is translated.
+/// A request's arguments during translation.
 type Args<'b> = SmallVec<[&'b [u8]; 8]>;
 
 impl Thread<'_> {
@@ -31,7 +31,7 @@ impl Thread<'_> {
     pub(super) fn read_journal(&mut self) -> bool {
         let engine = self.engine;
         let journal = &engine.keyspace.journal;
-        // What was evicted until here is in the journal.
+        // Everything evicted before this point is in the journal.
         let evicting = engine.memory.evicting_bytes.load(Relaxed);
         let end = journal.complete();
         if self.reader.position() >= end {
@@ -56,7 +56,8 @@ impl Thread<'_> {
         let buffer = std::mem::take(&mut self.buffer);
         let mut units = std::mem::take(&mut self.units);
         if let Err(error) = units.parse(&buffer) {
-            // It is this server's own; if it cannot be read, the keyspace says what is true.
+            // The journal is this server's own; if it cannot be parsed, the keyspace is
+            // authoritative.
             log::warn!("Active-active: the journal cannot be read: {error}");
             (self.all_dirty, self.units) = (true, Units::default());
             return true;
@@ -89,8 +90,8 @@ impl Thread<'_> {
         }
     }
 
-    /// Translates a unit that is one request, if it is a plain write and that is all that there is
-    /// to do.
+    /// Translates a unit of one request if it is a plain write that needs nothing else. False if
+    /// not.
     fn write_plain<'b>(&mut self, args: impl ExactSizeIterator<Item = &'b [u8]>, hash: u64) -> bool {
         let Some((name, value)) = plain_write(args) else { return false };
         let (key, start) = (Hashed { database: self.db, hash, name }, self.pending_bytes.len());
@@ -129,7 +130,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Translates requests as one unit. What could not be, if so.
+    /// Translates requests as one unit. Returns the problem if some could not be translated.
     pub(super) fn translate(&mut self, requests: &[Request<'_>]) -> Option<Problem> {
         for _ in 0..2 {
             let now_ms = unix_ms() as u64;
@@ -152,7 +153,7 @@ impl Thread<'_> {
         Some(Problem::Refused(Refusal::Ceiling))
     }
 
-    /// What requests write is read from the keyspace, since no effects follow from the requests.
+    /// Marks the keys that requests write as dirty, since no effects follow from the requests.
     fn note_dirty(&mut self, problem: &Problem, requests: &[(u32, Args<'_>)]) {
         self.active.figures.results.fetch_add(1, Relaxed);
         if !matches!(problem, Problem::Unknown(_)) {
@@ -161,11 +162,11 @@ impl Thread<'_> {
                 log::warn!("Active-active: {problem}; the keys' values are sent instead");
             }
         }
-        // A command may name another database than its own (MOVE, COPY).
+        // A command may affect a database other than its own (MOVE, COPY).
         let databases = self.engine.keyspace.databases();
         for (db, args) in requests {
             if args[0] == EXPIRED {
-                // What had no time here.
+                // It had no expiry in the shadow, so the keyspace decides.
                 self.dirty.insert((*db, args[1].into()));
                 continue;
             }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Throttling of writers for peers that cannot keep up (`active-lag-max`), and for this thread
+//! Throttles writers for peers that cannot keep up (`active-lag-max`), and for this thread
 //! itself.
 //!
-//! What is written here is first read from the journal by this thread, then taken and applied by
-//! peers. Either may be slower than clients are, and then lag would grow as long as they write. So
-//! writes pause while what is written here comes to a peer, which is there and has kept up before,
-//! later than the bound; and go on at half of it. A peer that is away or comes back is not waited
-//! for; and without any link only the journal's memory counts.
+//! Local writes are first read from the journal by this thread, then pulled and applied by peers.
+//! Either may be slower than the clients, and the lag would then grow as long as they write. So
+//! writes pause while the lag of a peer exceeds the limit, if the peer is present and has kept up
+//! before, and resume at half the limit. A peer that is away or returning is not waited for;
+//! without any link only the journal's memory counts.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,14 +16,14 @@ use braid_clients::pause::{PauseMode, Purpose};
 
 use super::Thread;
 
-/// Bytes of the journal that may wait for this thread, whoever listens.
+/// Maximum unread bytes of the journal, with or without links.
 const BEHIND_MAX: u64 = 64 << 20;
-/// How long a pause of writers is at most, unless it is begun again.
+/// Longest pause of writers, unless it is renewed.
 const THROTTLE_MS: i64 = 1000;
-/// Ends of the journal that are kept.
+/// Maximum number of recorded journal ends.
 const MARKS_MAX: usize = 4096;
 
-/// When the journal's end was where, so that how late it is read can be told.
+/// Journal ends with the times at which they were seen, to tell how late the journal is read.
 #[derive(Default)]
 pub(super) struct Marks(VecDeque<(u64, i64)>);
 
@@ -35,7 +35,7 @@ impl Marks {
         }
     }
 
-    /// How long ago that was written which is read next, at least.
+    /// Minimum age, in ms, of the next unread change.
     fn lag_ms(&mut self, read: u64, now_ms: i64) -> u64 {
         while self.0.front().is_some_and(|&(end, _)| end <= read) {
             self.0.pop_front();
@@ -45,7 +45,7 @@ impl Marks {
 }
 
 impl Thread<'_> {
-    /// See the module.
+    /// Starts, renews or ends the pause of writers.
     pub(super) fn throttle(&mut self) {
         let now_ms = unix_ms();
         let (end, read) = (self.engine.keyspace.journal.end(), self.reader.position());
@@ -57,7 +57,7 @@ impl Thread<'_> {
         let of_peers = || self.active.outbox.lock().lag_ms(bound_ms, now_ms);
         let lag_ms = match bound_ms {
             0 => None,
-            // What peers bring waits for what is unread as well.
+            // Peers' units wait for the unread part of the journal, too.
             _ => of_peers().map(|lag_ms| lag_ms + unread_ms).or(self.active.has_link().then_some(unread_ms)),
         };
         let is_behind = lag_ms.is_some_and(|lag_ms| lag_ms > bound_ms / part);
@@ -75,12 +75,12 @@ impl Thread<'_> {
             return;
         }
         if self.throttled_until_ms == 0 && self.active.figures.throttled.fetch_add(1, Relaxed) == 0 {
-            // Once: under load it comes and goes.
+            // Logged once: under load it comes and goes.
             match lag_ms {
                 Some(lag_ms) => {
                     log::warn!("Active-active: writes wait for a peer that is {lag_ms} ms behind")
                 }
-                None => log::warn!("Active-active: writes wait until what was written has been read"),
+                None => log::warn!("Active-active: writes wait until the journal has been read"),
             }
         }
         self.throttled_until_ms = now_ms + THROTTLE_MS;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What becomes of commands that were allowed, while their thread waits outside of the gate.
+//! Commands that passed the checks, while their thread waits outside of the gate.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ static ROWS: [Row; 1] = [Row::new("sweep", Group::Generic, |_: &mut Call| Ok(())
     .scope(Scope::World)];
 const ARGS: &[&[u8]] = &[b"SWEEP", b"key"];
 
-/// The cluster of one node that leads a shard with these slots.
+/// Publishes a cluster of one node, which leads a shard with these slots.
 fn show(engine: &Engine, slots: &str) {
     let map = engine.cluster.as_ref().and_then(|node| node.map.as_ref()).expect("a cluster of several");
     let id = map.id();

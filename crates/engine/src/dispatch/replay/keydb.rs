@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Requests that only KeyDB writes to an append-only file, as requests that are known here.
+//! Replays requests that only KeyDB writes to an append-only file, as equivalent requests known
+//! here.
 //!
-//! An active replica of KeyDB writes what came from other servers as it came: `RREPLAY` holds a
-//! stream of requests, `KEYDB.MVCCRESTORE` a value with the time of its last change. By those times
-//! KeyDB decides between changes that were made at once; in the file only those stand that were
-//! made, so here the last one holds. But the same stream may stand there twice: it is known by the
-//! server that it comes from and by its time, which grows.
+//! An active replica of KeyDB writes changes of other servers in the form in which it received
+//! them: `RREPLAY` holds a stream of requests, `KEYDB.MVCCRESTORE` a value with the time of its
+//! last change. KeyDB uses these times to decide between concurrent changes. The file has only
+//! changes that were applied, so the last one wins here. The same stream may occur twice,
+//! however: it is identified by its source server and its time, which increases.
 
 use braid_keyspace::Txn;
 use braid_keyspace::txn::KeyRef;
@@ -14,12 +15,12 @@ use braid_persistence::aof::{AofRecord, CommandReader};
 use super::{Replay, ReplayError};
 use crate::engine::Engine;
 
-/// So deep one stream may be in another: servers pass on what they got.
+/// Maximum nesting depth of streams: servers forward the streams they receive.
 const DEPTH_MAX: usize = 8;
 
 impl Replay {
-    /// Runs a request that is not known under its name, or not with so many arguments; `error` if
-    /// KeyDB has none such either.
+    /// Runs a request whose name or number of arguments is unknown; returns `error` if KeyDB has
+    /// no such request either.
     #[cold]
     pub(super) fn run_of_keydb(
         &mut self,
@@ -42,13 +43,13 @@ impl Replay {
                 }
                 self.replay_stream(engine, txn, requests, more.first().copied())
             }
-            // A time that is not there is -1.
+            // A missing time is -1.
             [_, key, _, time, payload] if is("keydb.mvccrestore") => {
                 let time = if time.starts_with(b"-") { b"0" } else { *time };
                 self.run(engine, txn, &[b"RESTORE", key, time, payload, b"REPLACE", b"ABSTTL"])
             }
             [_, key, ..] if is("keydb.cron") => {
-                log::warn!("key '{}' is left out: a job of KeyDB's KEYDB.CRON", key.escape_ascii());
+                log::warn!("key '{}' is skipped: a job of KeyDB's KEYDB.CRON", key.escape_ascii());
                 Ok(())
             }
             [_, key, member] if is("persist") => self.keep_member(engine, txn, key, member),
@@ -56,7 +57,7 @@ impl Replay {
         }
     }
 
-    /// Runs the requests of another server, in the database that is named if one is.
+    /// Runs another server's requests, in the given database if there is one.
     fn replay_stream(
         &mut self,
         engine: &Engine,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A full sync beside the stream (`dual-channel-replication-enabled`): the full sync comes on a
-//! second connection. Meanwhile the first one carries the stream, which waits in this server's
-//! memory instead of the primary's.
+//! A full sync in parallel with the stream (`dual-channel-replication-enabled`): the full sync
+//! comes on a second connection. Meanwhile the first one carries the stream, which is kept in
+//! this server's memory instead of the primary's.
 //!
 //! The primary replies to PSYNC with `+DUALCHANNELSYNC`. The replica opens the second connection
 //! and sends `REPLCONF rdb-channel 1` and SYNC. The full sync begins with the line
@@ -30,12 +30,12 @@ struct Receiver<'l> {
     generation: u64,
     /// The full sync has been loaded, or has failed.
     is_over: &'l AtomicBool,
-    /// Bytes kept at most; then the primary has to keep them.
+    /// Maximum bytes kept; beyond that the primary must keep them.
     bytes_max: usize,
 }
 
 impl Receiver<'_> {
-    /// What has been received, with the connection.
+    /// Returns the connection and the received bytes.
     fn run(&self, mut peer: Peer<Outgoing>) -> Result<(Peer<Outgoing>, Vec<u8>), LinkError> {
         let mut bytes = peer.take_buffer();
         let mut told = Instant::now();
@@ -60,7 +60,8 @@ impl Receiver<'_> {
 }
 
 impl Attempt<'_> {
-    /// Takes over a dataset on a second connection. Returns the first one, and what has come on it.
+    /// Takes over a dataset on a second connection. Returns the first one and the bytes received
+    /// on it.
     pub(super) fn take_over_beside(
         &self,
         mut peer: Peer<Outgoing>,

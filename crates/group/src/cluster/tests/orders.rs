@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Orders of moves: what becomes of them, and random schedules of a move whose source and target
-//! are replaced again and again.
+//! Move orders: their outcomes, and random schedules of a move whose source and target are replaced
+//! again and again.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn orders_end_with_what_they_are_about() {
     run(&mut store, 0, |operator| operator.delete_slots(&[2, 4])).expect("its own");
     assert_eq!(left(&store), ["0"], "slots that are nobody's do not move");
     order(&mut store, 2, "6");
-    // Another server does not withdraw what this one has failed at, unless it leads.
+    // A server that does not lead cannot withdraw the order.
     run(&mut store, 1, |operator| Ok(operator.give_up_move(&move_name(2)))).expect("nothing to do");
     assert_eq!(left(&store), ["0", "6"]);
     let (map, keys) = (store.map(), keys());
@@ -29,57 +29,58 @@ fn orders_end_with_what_they_are_about() {
     assert!(!store.commit(&late), "it has been replaced");
     store.promote(0, &id(0));
     run(&mut store, 0, |operator| Ok(operator.give_up_move(&move_name(2)))).expect("it leads");
-    // Any node cancels.
+    // Any node may cancel.
     run(&mut store, 1, |operator| Ok(operator.cancel_moves(|_, _, order| *order.to == *id(1)))).expect("so");
     assert!(left(&store).is_empty());
 }
 
-/// A detail of orders that is left out.
+/// The part of the order protocol that is left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
-    /// Whoever leads the source's shard anew does not begin what is ordered.
+    /// A new leader of the source shard does not take up the orders.
     IsNotTakenUp,
-    /// A source that was interrupted withdraws the order.
+    /// An interrupted source withdraws the order.
     EndsWithAnAttempt,
-    /// A handover does not compare the epoch, so what was cancelled meanwhile moves.
+    /// A handover does not compare the epoch, so a cancelled move still takes place.
     ComparesNoEpoch,
-    /// The target goes on taking what a former source sends.
+    /// The target keeps accepting data from a former source.
     KeepsFormerSource,
 }
 
 /// The slot that moves.
 const SLOT: u16 = 8;
 
-/// What one server does for the move as its source.
+/// One server's attempt at the move, as its source.
 #[derive(Clone, Default)]
 struct Attempt {
-    /// The target, and which attempt it knows this as.
+    /// The target, and the number it gave this attempt.
     target: usize,
     seat: u64,
-    /// What the source had when it copied it.
+    /// The source's version when it was copied.
     copied: Option<u64>,
     read: Option<Map>,
     on_the_way: Option<Change>,
 }
 
-/// A move between two shards of two servers each: 0 and 2, 1 and 3.
+/// A move between two shards of two servers each: servers 0 and 2, and servers 1 and 3.
 struct World {
     random: fastrand::Rng,
     fault: Option<Fault>,
     store: Store,
     keys: Keys,
     leaders: [usize; 2],
-    /// Each write makes a new version at the source. The target's shard has one, of its seat.
+    /// Each write makes a new version at the source. The target's shard has one version, from the
+    /// source with its current seat.
     version: u64,
     copy: Option<u64>,
     seat: Option<u64>,
     seats: u64,
     /// By server.
     attempts: [Option<Attempt>; 4],
-    /// The source's shard has been led by one server.
+    /// The source shard has had only one leader.
     is_first: bool,
     was_cancelled: bool,
-    /// The slot went though it was cancelled, or without all that was written.
+    /// The slot moved although the move was cancelled, or without all writes.
     has_failed: bool,
 }
 
@@ -131,18 +132,18 @@ impl World {
         self.change(index, |operator| operator.raise_epoch());
     }
 
-    /// A primary is killed, and replaced.
+    /// Kills a primary and replaces it.
     fn fail_over(&mut self) {
         let shard = usize::from(self.random.bool());
         let next = if self.leaders[shard] == shard { shard + 2 } else { shard };
         self.store.promote(next, &id(shard));
         self.leaders[shard] = next;
         if shard == 1 {
-            // Its connections have ended, and what has come is deleted in good order.
+            // The target's connections are closed, and its copy is discarded safely.
             (self.seat, self.copy) = (None, self.copy.filter(|_| self.is_targets()));
             self.raise(next);
         } else {
-            // It has been a replica meanwhile.
+            // The new leader was a replica in the meantime.
             self.attempts[next] = None;
             self.is_first = false;
         }
@@ -153,13 +154,13 @@ impl World {
         self.was_cancelled |= has_some;
     }
 
-    /// Writes wait while the slots are handed over.
+    /// A write. Writes wait during the handover.
     fn write(&mut self) {
         let waits = self.attempts[self.leaders[0]].as_ref().is_some_and(|one| one.on_the_way.is_some());
         self.version += u64::from(!self.is_targets() && !waits);
     }
 
-    /// A step of a source, perhaps one that does not know yet that it is none any more.
+    /// A step of a source, perhaps of a former one that does not know it yet.
     fn act(&mut self, index: usize) {
         let leads = self.leaders[0] == index;
         let Some(mut attempt) = self.attempts[index].take() else {
@@ -173,7 +174,7 @@ impl World {
         if let Some(change) = attempt.on_the_way.take() {
             match self.random.u8(0..4) {
                 0 => attempt.on_the_way = Some(change),
-                // It is lost, or late: what has become of it is not known.
+                // It is lost or late: its outcome is unknown.
                 1 => return self.raise(index),
                 _ => {
                     let is_gone = self.store.commit(&change);
@@ -187,12 +188,12 @@ impl World {
             }
             return;
         } else if attempt.copied.is_none() || attempt.read.is_none() && self.random.bool() {
-            // A former primary has what there was when it was one.
+            // A former primary still has the version it last copied.
             let has = if leads { self.version } else { attempt.copied.unwrap_or(self.version) };
             (attempt.copied, self.copy) = (Some(has), Some(has));
         } else if let Some(map) = attempt.read.take() {
             let Some(change) = self.hand_over(index, &map, attempt.target) else { return };
-            // The last changes have gone over before.
+            // The last changes are copied before the handover.
             if leads {
                 (attempt.copied, self.copy) = (Some(self.version), Some(self.version));
             }
@@ -206,7 +207,7 @@ impl World {
     fn begin(&mut self, index: usize) {
         let target = self.leaders[1];
         if self.fault != Some(Fault::KeepsFormerSource) || self.seat.is_none() {
-            // The seat of any other source counts no more.
+            // The seat of any other source is invalid from now on.
             self.raise(target);
             self.seats += 1;
             (self.seat, self.copy) = (Some(self.seats), None);
@@ -225,7 +226,7 @@ impl World {
         Some(change)
     }
 
-    /// The slot has one owner, and is not forgotten.
+    /// True if the slot has exactly one owner and the move has not been forgotten.
     fn is_well(&self) -> bool {
         let (from, is_targets) = (self.record(0), self.is_targets());
         let is_lost = from.ordered.is_empty() && !is_targets && !self.was_cancelled;
@@ -233,8 +234,7 @@ impl World {
     }
 }
 
-/// Whether a move is done in the end, or was cancelled, with all that was written, and nothing goes
-/// that was cancelled.
+/// True if the move ends up done, with all writes, or cancelled, and no cancelled move takes place.
 fn is_carried_out(seed: u64, fault: Option<Fault>) -> bool {
     const STEPS: usize = 80;
     let mut world = World::new(seed, fault);
@@ -252,7 +252,7 @@ fn is_carried_out(seed: u64, fault: Option<Fault>) -> bool {
             return false;
         }
     }
-    // In the end all is well.
+    // From here on nothing interferes.
     for _ in 0..STEPS {
         world.act(world.leaders[0]);
     }

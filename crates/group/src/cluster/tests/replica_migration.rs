@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which nodes go where.
+//! Replica migration: which nodes move where.
 
 use super::super::replica_migration::{goal, taker};
 use super::*;
 
-/// Three shards, led by the first three nodes, with replicas: of the first 3, 4 and 5, of the
-/// second 6 and 7, of the third 8.
+/// Three shards, led by nodes 0 to 2. Replicas: 3, 4 and 5 of the first, 6 and 7 of the second, 8
+/// of the third.
 fn cluster() -> Store {
     let mut store = Store::default();
     create(&mut store, 3);
@@ -21,7 +21,7 @@ fn stop(store: &mut Store, index: usize) {
     assert!(store.records.remove(&keys().node(&name(index))).is_some(), "it was alive");
 }
 
-/// The nodes that go somewhere, and where.
+/// The nodes that migrate, and their new primaries.
 fn goals(store: &Store, kept: usize) -> Vec<(usize, String)> {
     let map = store.map();
     let of = |index: usize| goal(&map, &id(index), kept).map(|goal| (index, goal.known.id.to_string()));
@@ -36,7 +36,7 @@ fn one_of_the_most_goes_where_all_have_failed() {
     assert_eq!(goals(&store, 1), [(3, id(2))]);
     assert_eq!(goals(&store, 2), [(3, id(2))]);
     assert_eq!(goals(&store, 3), [], "three stay");
-    // It goes, and the next one that is needed comes from a shard that has most now.
+    // After it has gone, the next replica needed comes from the shard that now has the most.
     run(&mut store, 3, |operator| operator.replicate(&id(2), false)).expect("a replica");
     assert_eq!(goals(&store, 1), []);
     stop(&mut store, 3);
@@ -70,7 +70,7 @@ fn nobody_goes_from_a_shard_without_its_primary_or_to_one_without_slots() {
     assert_eq!(goals(&store, 1), []);
 }
 
-/// Has slots of a shard move at once, in the names of the nodes that lead.
+/// Moves slots of a shard atomically, on behalf of the leading nodes.
 fn give(store: &mut Store, from: usize, to: usize, slots: &SlotSet) {
     let wanted = [(move_name(0), slots.clone(), Arc::from(id(to)))];
     run(store, from, |operator| operator.order_moves(&wanted, 7)).expect("it may");
@@ -83,14 +83,14 @@ fn give_all(store: &mut Store, from: usize, to: usize) {
     give(store, from, to, &slots);
 }
 
-/// The nodes whose shard is to join another, and whose.
+/// The nodes whose shard should join another, and the primary of that shard.
 fn takers(store: &Store) -> Vec<(usize, String)> {
     let map = store.map();
     let of = |index: usize| taker(&map, &id(index)).map(|taker| (index, taker.known.id.to_string()));
     (0..9).filter_map(of).collect()
 }
 
-/// The nodes of the shard that one of them has founded.
+/// The nodes of the shard that node `shard` founded.
 fn members(store: &Store, shard: usize) -> Vec<usize> {
     let index = |node: &MapNode| usize::from_str_radix(&node.known.id, 16).expect("an index");
     store.map().members(&id(shard)).map(index).collect()
@@ -107,13 +107,13 @@ fn a_shard_without_slots_joins_the_one_that_has_taken_the_last() {
     let slots: SlotSet = "0,3".parse().expect("slots");
     give(&mut store, 0, 2, &slots);
     assert_eq!(takers(&store), [], "it has others");
-    // One that never had slots stays alone.
+    // A shard that never had slots stays alone.
     store.start(9);
     run(&mut store, 9, |operator| operator.meet(&id(0), "h")).expect("both are known");
     assert_eq!(taker(&store.map(), &id(9)), None);
     give_all(&mut store, 0, 1);
     assert_eq!(takers(&store), [(0, id(1))], "its primary acts, and goes to where the last one is");
-    // Its replica that has taken over knows as well; and where the other shard's one is.
+    // A replica that has taken over also acts, and finds the other shard's new primary.
     store.promote(4, &id(0));
     store.promote(7, &id(1));
     run(&mut store, 4, |operator| Ok(operator.take_lead())).expect("it leads");
@@ -121,7 +121,7 @@ fn a_shard_without_slots_joins_the_one_that_has_taken_the_last() {
     stop(&mut store, 7);
     assert_eq!(takers(&store), [], "nobody knows who will lead that");
     store.start(7);
-    // Also those that are not alive just then.
+    // Nodes that are down at the time join as well.
     stop(&mut store, 5);
     let (map, all) = (store.map(), keys());
     let late = Operator { map: &map, keys: &all, me: &me(4) }.join_taker().expect("it may");
@@ -166,13 +166,13 @@ fn a_shard_stays_if_slots_come_again() {
         run(store, 1, |operator| operator.move_slots(&move_name(1), &wanted[0].1, &id(0))).expect("it may");
     });
     assert_eq!(takers(&given), []);
-    // What was taken is forgotten when it has slots: without those it is as a new one.
+    // `taken_by` is cleared once the shard has slots. Without them it is then like a new shard.
     let mut flushed = given;
     run(&mut flushed, 0, |operator| operator.flush_slots()).expect("it leads");
     assert_eq!(takers(&flushed), []);
     let failed_over = spoil(&store, &|store| store.promote(3, &id(0)));
     assert_eq!(takers(&failed_over), [(3, id(1))]);
-    // The operator was sooner.
+    // The operator was faster.
     let gone = spoil(&store, &|store| {
         run(store, 0, |operator| operator.replicate(&id(2), true)).expect("it is empty");
     });
@@ -194,14 +194,14 @@ fn slots_that_go_one_by_one_and_from_shard_to_shard() {
     run(&mut store, 1, |operator| operator.set_slot(3, &SlotChange::Node(id(1)), true))
         .expect("the new owner");
     assert_eq!(takers(&store), [(0, id(1))]);
-    // Before it goes the other one loses all as well, and is sooner.
+    // Before it joins, the other shard loses its slots too, and joins first.
     give_all(&mut store, 1, 2);
     assert_eq!(takers(&store), [(0, id(1)), (1, id(2))]);
     join(&mut store, 1);
     assert_eq!(takers(&store), [(0, id(2))], "it goes where that one has gone");
     join(&mut store, 0);
     assert_eq!(members(&store, 2), (0..9).collect::<Vec<_>>());
-    // redis-cli goes on to tell those that were primaries what becomes of slots.
+    // redis-cli continues to notify former primaries of slot changes.
     run(&mut store, 0, |operator| operator.set_slot(3, &SlotChange::Node(id(2)), false)).expect("it is so");
     let refused = run(&mut store, 0, |operator| operator.set_slot(3, &SlotChange::Importing(id(2)), false));
     assert_eq!(refused, Err("ERR Please use SETSLOT only with masters.".into()));

@@ -45,7 +45,7 @@ impl Rig {
         self.write(reader, file);
     }
 
-    /// Keeps the journal for the thread from here on.
+    /// Returns a reader that keeps the journal for the thread from here on.
     fn begin(&self) -> Reader {
         let reader = self.journal.reader();
         self.appender.begin(&reader);
@@ -165,8 +165,8 @@ fn another_file_from_an_offset_on() {
     }
 }
 
-/// A second cut is made before the thread has reached the first: the units between the two are in
-/// the first cut's file, which the next base does not replace before it is complete.
+/// A second cut is made before the thread has reached the first. The units between them are in
+/// the first cut's file, which the next base replaces only once it is complete.
 #[test]
 fn several_files_before_the_first_is_begun() {
     for policy in [Policy::Always, Policy::EverySecond, Policy::Never] {
@@ -177,7 +177,7 @@ fn several_files_before_the_first_is_begun() {
         rig.append(&[b"SET", b"a", b"1"]);
         rig.switch("three");
         rig.append(&[b"SET", b"b", b"1"]);
-        // Nothing was appended in between.
+        // No data was appended in between.
         rig.switch("four");
         rig.switch("five");
         let offset = rig.append(&[b"SET", b"c", b"1"]);
@@ -227,7 +227,7 @@ fn the_policy_changes_while_there_is_nothing_to_write() {
     rig.end();
 }
 
-/// Ends and switches of files are noticed at whatever step the thread is.
+/// Ends and switches of files are noticed at any step of the thread.
 #[test]
 fn calls_are_heard_at_any_moment() {
     for policy in [Policy::EverySecond, Policy::Never] {
@@ -256,7 +256,7 @@ fn lines_that_tell_the_time() {
     assert_eq!(rig.lines("one"), ["SELECT 0", "SET a 1"]);
 }
 
-/// The file has checksums at intervals, also where a file is continued.
+/// The file has checksums at intervals, also after an existing file is continued.
 #[test]
 fn sums_are_written_and_fit() {
     let mut rig = Rig::new(Policy::Always);
@@ -283,7 +283,8 @@ fn sums_are_written_and_fit() {
     }
 }
 
-/// A file that cannot be written: no client is told that it was, and none waits for ever.
+/// A file that cannot be written: no client is told that its write succeeded, and none waits
+/// forever.
 #[test]
 fn a_failure_is_told() {
     let mut rig = Rig::new(Policy::Always);

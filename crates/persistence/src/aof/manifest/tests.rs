@@ -44,7 +44,7 @@ fn what_is_let_pass() {
     assert!(Manifest::parse(long.as_bytes()).is_ok());
     let long = format!("#{}\nfile a seq 1 type b\n", "x".repeat(LINE_MAX));
     assert!(Manifest::parse(long.as_bytes()).is_err());
-    // The later value of a repeated key counts.
+    // The last value of a repeated key wins.
     let text = b"file a file b seq 1 seq 2 type i type b\n";
     assert_eq!(Manifest::parse(text).unwrap().base, Some(info("b", 2)));
 }
@@ -107,7 +107,7 @@ fn the_way_of_a_rewrite() {
     let mut manifest = Manifest::default();
     assert_eq!(manifest.begin_base("a", true), info("a.1.base.rdb", 1));
     assert_eq!(manifest.begin_incr("a"), info("a.1.incr.aof", 1));
-    // A rewrite begins, fails, and is begun again.
+    // A rewrite begins, fails, and is restarted.
     assert_eq!(manifest.begin_incr("a"), info("a.2.incr.aof", 2));
     assert_eq!(manifest.begin_incr("a"), info("a.3.incr.aof", 3));
     // Now it succeeds.

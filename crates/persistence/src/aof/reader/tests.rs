@@ -167,7 +167,7 @@ fn command() -> impl Strategy<Value = Command> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Of every prefix of a file the whole commands are read, and the rest is cut off.
+    /// Of every prefix of a file, the complete commands are read and the rest is cut off.
     #[test]
     fn every_beginning(commands in proptest::collection::vec((command(), any::<bool>()), 0..8), step in 1usize..40) {
         let (mut text, mut ends, mut records) = (Vec::new(), vec![(0, 0)], 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Options of `cjson`, which a script sets for its own run.
+//! Options of `cjson`; a script sets them for its own run.
 
-/// Settings of scripts; every run starts with the defaults.
+/// Settings of `cjson`; every run starts with the defaults.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     pub(super) sparse_convert: bool,

@@ -4,9 +4,9 @@
 //!
 //! The main thread deals clients out to the helpers' lists ([`HelperPool::deal`]), starts the
 //! helpers, does its own share, and waits until all are done ([`HelperPool::wait`]). A helper's
-//! list is behind a lock that is never contended: an adjacent atomic holds the turn. The main
-//! thread sets it to [`WORKING`], the helper back to [`IDLE`]. The side that waits spins on it for
-//! a moment and then parks; the other side unparks it after the change, and a thread that is
+//! list is behind a lock that is never contended: an adjacent atomic says whose turn it is. The
+//! main thread sets it to [`WORKING`], the helper back to [`IDLE`]. The waiting side spins
+//! briefly and then parks; the other side unparks it after the change, and a thread that is
 //! unparked before it parks does not sleep, so no wake-up is lost.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const IDLE: u32 = 0;
 const WORKING: u32 = 1;
 const ENDING: u32 = 2;
 
-/// Number of times that a thread checks the state before it parks: some microseconds.
+/// Number of state checks before a thread parks: some microseconds.
 const SPINS: u32 = 400;
 
 /// The task of the helpers.
@@ -43,15 +43,15 @@ pub struct DealtClient {
     /// Its place in the main thread's client set.
     place: u32,
     client: Box<Client>,
-    /// The lists of the main thread's client set that it is on.
+    /// Whether the client is on these lists of the main thread's client set.
     in_write_list: bool,
     in_resume_list: bool,
     lingers: bool,
 }
 
 impl DealtClient {
-    /// Takes a client out of the main thread's client set, to carry its requests in `input`. None
-    /// if it is not there.
+    /// Takes a client out of the main thread's client set, to carry its requests in
+    /// `parsed_input`. None if the client is not there.
     pub fn take(
         clients: &mut ClientSet,
         place: u32,
@@ -63,8 +63,8 @@ impl DealtClient {
         Some(DealtClient { place, in_write_list, in_resume_list, lingers: client.lingers, client })
     }
 
-    /// Gives the client back, and puts it on the lists that it has come onto at the helper. Returns
-    /// its place.
+    /// Gives the client back, and puts it on the lists that it joined at the helper. Returns its
+    /// place.
     pub fn give_back(self, clients: &mut ClientSet) -> u32 {
         let DealtClient { place, mut client, .. } = self;
         if client.is_finished() {
@@ -103,14 +103,14 @@ struct Work {
 }
 
 impl HelperLink {
-    /// A link without work. Called by the main thread, or before it runs: each start of work names
+    /// A link without work. Called by the main thread or before it runs: each start of work names
     /// the thread to unpark.
     pub fn new(settings: Settings) -> Arc<HelperLink> {
         let work = Work { task: Task::Read, clients: Vec::new(), settings, main: std::thread::current() };
         Arc::new(HelperLink { state: AtomicU32::new(IDLE), work: Mutex::new(work) })
     }
 
-    /// Waits while the state is `state`; returns the next one.
+    /// Waits while the state is `state`. Returns the next state.
     fn wait_while(&self, state: u32) -> u32 {
         let mut looks = 0;
         loop {
@@ -128,11 +128,11 @@ impl HelperLink {
     }
 }
 
-/// One helper, as the main thread sees it.
+/// One helper, as seen by the main thread.
 struct Helper {
     link: Arc<HelperLink>,
     thread: Thread,
-    /// Clients being dealt, or taken back.
+    /// Clients being dealt out or taken back.
     clients: Vec<DealtClient>,
 }
 
@@ -153,12 +153,13 @@ pub fn end(link: &HelperLink, thread: &Thread) {
 pub struct HelperPool(Vec<Helper>);
 
 impl HelperPool {
-    /// Adds a helper. No helper may be at work.
+    /// Adds a helper. No helper may be working.
     pub fn add(&mut self, link: Arc<HelperLink>, thread: Thread) {
         self.0.push(Helper { link, thread, clients: Vec::new() });
     }
 
-    /// Keeps the first `count` helpers; the threads of the others end. No helper may be at work.
+    /// Keeps the first `count` helpers and ends the threads of the others. No helper may be
+    /// working.
     pub fn keep(&mut self, count: usize) {
         for helper in self.0.drain(count.min(self.0.len())..) {
             helper.end();
@@ -175,7 +176,7 @@ impl HelperPool {
         self.0[helper].clients.push(dealt);
     }
 
-    /// Starts the helpers on the clients that they have been dealt.
+    /// Starts the helpers on the clients dealt to them.
     pub fn start(&mut self, task: Task, settings: Settings) {
         for helper in self.0.iter_mut().filter(|helper| !helper.clients.is_empty()) {
             let mut work = helper.link.work.lock();
@@ -203,14 +204,14 @@ impl HelperPool {
     }
 }
 
-/// The helpers' threads end with the pool.
+/// The helper threads end with the pool.
 impl Drop for HelperPool {
     fn drop(&mut self) {
         self.0.iter().for_each(Helper::end);
     }
 }
 
-/// The body of a helper's thread: works until the pool ends it.
+/// The body of a helper thread: works until the pool ends it.
 pub fn help(engine: &Engine, slot: usize, link: &HelperLink) {
     let settings = link.work.lock().settings;
     let mut clients = ClientSet::new(settings, std::sync::Arc::clone(&engine.clients.bytes));
@@ -236,13 +237,13 @@ pub fn help(engine: &Engine, slot: usize, link: &HelperLink) {
         while engine.clients.mailboxes[slot].take().is_some() {}
         stats.cycles.add(1);
         stats.cycle_nanos.add(Ticks::now().nanos_since(start));
-        // The end may have been requested meanwhile, which must not be undone.
+        // The end may have been requested meanwhile and must not be overwritten.
         let _ = link.state.compare_exchange(WORKING, IDLE, Ordering::Release, Ordering::Relaxed);
         main.unpark();
     }
 }
 
-/// Receives from a client and packs its parsed requests. For that moment it is in the helper's
+/// Receives from a client and packs its parsed requests. Meanwhile the client is in the helper's
 /// client set.
 fn read(
     engine: &Engine,
@@ -300,7 +301,7 @@ mod tests {
             let mut random = fastrand::Rng::with_seed(1);
             for round in 0..3000 {
                 if round % 100 == 0 {
-                    // One helper, two, one...
+                    // One helper, two, one, and so on.
                     if helpers.len() == HELPERS {
                         helpers.keep(1);
                     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The origin of clients that migrate: a loop that sends them to the main thread and takes them
+//! The origin of migrating clients: a loop that sends them to the main thread and takes them
 //! back.
 
 use std::collections::VecDeque;
@@ -18,18 +18,18 @@ pub trait HasOrigin: Model {
     /// The queue to the main thread.
     type Queue: MainQueue;
 
-    /// State of the clients that are away.
+    /// State of the absent clients.
     fn origin(&mut self) -> &mut Origin<Self::Queue>;
 }
 
-/// State of a loop's clients that are away.
+/// State of a loop's absent clients.
 pub struct Origin<Q> {
     routes: Arc<Routes<Q>>,
     /// By place.
     away: Vec<Absence>,
-    /// Clients that found the queue to the main thread full, in the order in which they came.
+    /// Clients that found the queue to the main thread full, in order of arrival.
     waiting: VecDeque<Box<Client>>,
-    /// Clients were sent since the main thread's notifier was rung.
+    /// Clients have been sent since the main thread's notifier was last rung.
     is_ring_due: bool,
 }
 
@@ -37,16 +37,16 @@ pub struct Origin<Q> {
 #[derive(Default)]
 struct Absence {
     is_away: bool,
-    /// The client's socket, which stays open while it is away.
+    /// The client's socket, which stays open while the client is away.
     descriptor: RawFd,
-    /// The socket became ready in the meantime and is not polled until the client is back.
+    /// The socket became ready meanwhile and is not polled until the client is back.
     is_muted: bool,
-    /// Messages for the client when it is back.
+    /// Messages kept for the client's return.
     mail: Vec<Message>,
 }
 
 impl<Q: MainQueue> Origin<Q> {
-    /// A loop with no client away.
+    /// The state of a loop without absent clients.
     pub fn new(routes: Arc<Routes<Q>>) -> Origin<Q> {
         Origin { routes, away: Vec::new(), waiting: VecDeque::new(), is_ring_due: false }
     }
@@ -57,20 +57,20 @@ impl<Q: MainQueue> Origin<Q> {
         self.away.get(place as usize).is_some_and(|absence| absence.is_away)
     }
 
-    /// Stops polling the socket of a client that is away: epoll would report it in every turn, and
-    /// nothing can be done about it.
+    /// Stops polling the socket of an absent client: epoll would report it in every turn, and the
+    /// loop cannot act on it.
     #[cold]
     pub fn mute(&mut self, poller: &Poller, place: u32) {
         let Some(absence) = self.away.get_mut(place as usize).filter(|absence| absence.is_away) else {
             return;
         };
         // SAFETY: the socket belongs to the client. While away, the client is in a queue or with
-        // the main thread, which closes no sockets; only this loop does, after the client is back
-        // and marked so.
+        // the main thread, which closes no sockets; only this loop does, once the client is back
+        // and so marked.
         absence.is_muted = unsafe { poller.remove_by_number(absence.descriptor) }.is_ok();
     }
 
-    /// Sends clients that found no room before.
+    /// Sends the clients that found no room earlier.
     fn send_waiting(&mut self, slot: usize) {
         while let Some(client) = self.waiting.pop_front() {
             if let Err(client) = self.routes.send(slot, client) {
@@ -90,14 +90,14 @@ pub fn send_to_main<M: HasOrigin>(event_loop: &mut EventLoop<M>, place: u32) {
     };
     (input.origin, input.place, input.resumes) = (event_loop.slot, place, event_loop.resumes);
     let now = event_loop.engine.replication.in_sync.losses();
-    // Replies of the batch that it leaves go with it.
+    // Replies of the batch that the client leaves go with it.
     let before = if client.reply.is_empty() { now } else { event_loop.reply_hold.losses() };
     client.losses = Some(now.min(before));
     let stats = event_loop.stats();
     stats.sent_away.add(1);
     stats.requests_sent_away.add(input.batch.requests.len() as u64);
-    // This loop's lists may contain the client; they skip absent clients. Once it is back it is put
-    // on the lists where it belongs then.
+    // This loop's lists may contain the client; they skip absent clients. On its return, the
+    // client is put on the lists where it then belongs.
     (client.in_write_list, client.in_resume_list, client.lingers) = (false, false, false);
     let descriptor = client.session.record.descriptor;
     let origin = event_loop.model.origin();
@@ -113,14 +113,14 @@ pub fn send_to_main<M: HasOrigin>(event_loop: &mut EventLoop<M>, place: u32) {
     }
 }
 
-/// Rings the main thread's notifier if clients were sent.
+/// Rings the main thread's notifier if clients have been sent.
 pub fn ring_main<M: HasOrigin>(event_loop: &mut EventLoop<M>) {
     if std::mem::take(&mut event_loop.model.origin().is_ring_due) {
         event_loop.engine.clients.mailboxes[MAIN].ring();
     }
 }
 
-/// Takes back the clients that have returned, and sends those that found no room before.
+/// Takes back returned clients, and sends the clients that found no room earlier.
 pub fn take_back<M: HasOrigin>(event_loop: &mut EventLoop<M>) {
     let routes = Arc::clone(&event_loop.model.origin().routes);
     while let Some(client) = routes.loops[event_loop.slot].back.pop() {
@@ -131,7 +131,7 @@ pub fn take_back<M: HasOrigin>(event_loop: &mut EventLoop<M>) {
     ring_main(event_loop);
 }
 
-/// Keeps a message for a client that is away. Returns it if the client is here.
+/// Keeps a message for an absent client. Returns the message if the client is here.
 pub fn defer_message<M: HasOrigin>(
     event_loop: &mut EventLoop<M>,
     id: u64,
@@ -148,7 +148,7 @@ pub fn defer_message<M: HasOrigin>(
     }
 }
 
-/// Puts a client back to its place, and handles the messages that have waited for it.
+/// Puts a client back into its place, and handles the messages kept for it.
 fn restore<M: HasOrigin>(event_loop: &mut EventLoop<M>, mut client: Box<Client>) {
     let Some(input) = client.parsed_input.take() else { return };
     let place = input.place;
@@ -186,7 +186,7 @@ fn restore<M: HasOrigin>(event_loop: &mut EventLoop<M>, mut client: Box<Client>)
     if is_postponed {
         clients.postponed.push(place);
         if input.resumes != event_loop.resumes {
-            // It missed a `Message::Resume`.
+            // The client missed a `Message::Resume`.
             event_loop.resume_postponed();
         }
     }

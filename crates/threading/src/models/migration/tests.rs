@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests of routes, and of the parsed input that clients carry.
+//! Tests of routes and of the parsed input that clients carry.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -29,7 +29,7 @@ fn client(engine: &Engine, id: u64) -> (Box<Client>, UnixStream) {
     (Box::new(Client::new(Stream::new(OwnedFd::from(ours), None), session)), theirs)
 }
 
-/// Waits until a loop's notifier is rung; false after a long time.
+/// Waits until a loop's notifier is rung. False after a long time.
 fn hears(engine: &Engine, slot: usize) -> bool {
     let mailbox = &engine.clients.mailboxes[slot];
     let notifier = mailbox.notifier();
@@ -103,7 +103,7 @@ fn no_wake_up_is_lost_on_a_full_ring() {
     });
 }
 
-/// A client's parsed input as another thread sees it: the arguments of each request, joined.
+/// A client's parsed input as seen by another thread: the arguments of each request, joined.
 fn carried(engine: &Engine, mut client: Box<Client>) -> (Vec<String>, Box<Client>) {
     let mut clients = ClientSet::new(Settings::of(engine), Arc::clone(&engine.clients.bytes));
     let mut parsed_input = client.parsed_input.take().expect("packed");
@@ -132,7 +132,7 @@ fn a_client_takes_along_what_was_read_from_it() {
     clients.read(&engine, place);
     clients.pack(place);
     assert!(clients.batch.is_empty());
-    // The next input is received where its requests were.
+    // The next input overwrites the memory of the client's requests.
     let (other, mut second_peer) = client(&engine, 2);
     let second = clients.slab.add(other);
     std::io::Write::write_all(&mut second_peer, &[b'-'; 200]).expect("sent");
@@ -149,14 +149,14 @@ fn the_rest_of_what_was_read_can_be_executed_elsewhere() {
         for begun in [&b""[..], b"*1\r\n$4\r\nPI"] {
             let engine = engine(2);
             let mut clients = ClientSet::new(Settings::of(&engine), Arc::clone(&engine.clients.bytes));
-            // Others are in the batch before and after it.
+            // Other clients are in the batch before and after this one.
             let (before, mut before_peer) = client(&engine, 1);
             let before = clients.slab.add(before);
             std::io::Write::write_all(&mut before_peer, b"PING\r\n*1\r\n$4\r\nPING\r\n").expect("sent");
             clients.read(&engine, before);
             let (traveller, mut peer) = client(&engine, 2);
             let place = clients.slab.add(traveller);
-            // With input in the client's own buffer already, or without.
+            // With or without input already in the client's own buffer.
             if !begun.is_empty() {
                 std::io::Write::write_all(&mut peer, begun).expect("sent");
                 clients.read(&engine, place);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The main thread's loop, to which clients of the other loops migrate to have their requests
+//! The main thread's loop: clients of the other loops migrate to it to have their requests
 //! executed.
 //!
 //! Visitors get places in the loop's own client set. So one batch holds the requests of many
-//! clients, the memory behind their keys is prefetched together, and scripts and the turns beside
-//! them need nothing special. Nothing is received from a visitor here, and nothing sent to it.
+//! clients, the memory behind their keys is prefetched together, and scripts and the turns during
+//! them need no special handling. Nothing is received from a visitor here, and nothing is sent to
+//! it.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ pub struct Visitors<Q> {
     routes: Arc<Routes<Q>>,
     /// Places of the visitors that are here.
     places: Vec<u32>,
-    /// By loop: clients were sent back to it, and its notifier is still to be rung.
+    /// By loop: clients were sent back to the loop, and its notifier must still be rung.
     rings_due: Vec<bool>,
 }
 
@@ -31,7 +32,7 @@ impl<Q: MainQueue> Model for Visitors<Q> {
     fn execute_and_write(event_loop: &mut EventLoop<Self>) {
         event_loop.execute();
         send_back_executed(event_loop);
-        // To clients of its own, if it has any: visitors are sent their replies at their origin.
+        // For clients of the loop's own, if any: visitors get their replies at their origin.
         event_loop.write_replies();
     }
 
@@ -44,8 +45,8 @@ impl<Q: MainQueue> Model for Visitors<Q> {
     }
 }
 
-/// Takes in the visitors that have arrived so far, and their requests into the loop's batch. Later
-/// ones wait for the next turn, so that they do not hold up the loop's other work.
+/// Takes in the visitors that have arrived so far, and their requests into the loop's batch.
+/// Later visitors wait for the next turn, so they do not delay the loop's other work.
 fn take_in<Q: MainQueue>(event_loop: &mut EventLoop<Visitors<Q>>) {
     let routes = Arc::clone(&event_loop.model.routes);
     for _ in 0..routes.to_main.count() {
@@ -76,7 +77,7 @@ fn send_back_executed<Q: MainQueue>(event_loop: &mut EventLoop<Visitors<Q>>) {
         is_busy
     });
     let visitors = &mut event_loop.model;
-    // No visitor was taken in meanwhile.
+    // No visitor has been taken in meanwhile.
     visitors.places = places;
     for (slot, is_due) in visitors.rings_due.iter_mut().enumerate() {
         if std::mem::take(is_due) {
@@ -88,8 +89,8 @@ fn send_back_executed<Q: MainQueue>(event_loop: &mut EventLoop<Visitors<Q>>) {
 fn send_back<Q: MainQueue>(event_loop: &mut EventLoop<Visitors<Q>>, place: u32) {
     let clients = &mut event_loop.clients;
     let Some(client) = clients.slab.remove(place) else { return };
-    // Lists that are processed within the turn skip empty places; those that outlast the turn must
-    // not refer to this place any more.
+    // Lists that are processed within the turn skip empty places; lists that outlast the turn
+    // must not keep this place.
     if let Some(blocked) = &client.session.blocked {
         clients.deadlines.remove(&(blocked.deadline_ms, place));
     }

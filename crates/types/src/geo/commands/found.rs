@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The results of a search: collecting, sorting, replying, storing.
+//! Search results: collecting, sorting, replying, storing.
 
 use braid_containers::geohash::{Position, Search};
 use braid_containers::listpack::Element;
@@ -12,17 +12,17 @@ use super::{reply_distance, reply_position};
 use crate::sorted_set::commands::{self as sorted_set, reply_member};
 use crate::sorted_set::{AddRule, ScoreBound, ScoreRange, SortedSet, View};
 
-/// The options common to all searches.
+/// The options shared by all searches.
 #[derive(Default)]
 pub struct Wishes<'a> {
     pub with_distance: bool,
     pub with_hash: bool,
     pub with_position: bool,
-    /// Stop once enough members are found, whichever they are.
+    /// Stop once enough members are found, whichever they are (ANY).
     pub any: bool,
-    /// Ascending or descending distances.
+    /// Order by ascending or descending distance.
     pub order: Option<Order>,
-    /// Maximum number of members; 0: all.
+    /// Maximum number of members; 0: no limit.
     pub count: usize,
     pub store: Option<&'a [u8]>,
     /// Store distances instead of positions.
@@ -37,7 +37,7 @@ pub enum Order {
 }
 
 impl Wishes<'_> {
-    /// Parses an option without an argument; false if it is not one of these.
+    /// Parses an option without an argument; false if it is none of these.
     pub fn read_word(&mut self, option: &[u8]) -> bool {
         match option.to_ascii_uppercase().as_slice() {
             b"WITHDIST" => self.with_distance = true,
@@ -61,8 +61,7 @@ impl Wishes<'_> {
         Ok(())
     }
 
-    /// Refuses to store and to reply with details at the same time. `who` is the command that
-    /// stores.
+    /// Refuses storing combined with a detailed reply. `who` names the storing option or command.
     pub fn check_store(&self, who: &str) -> CommandResult {
         if self.store.is_some() && (self.with_distance || self.with_hash || self.with_position) {
             return Err(CommandError::text(format!(
@@ -84,13 +83,13 @@ impl Wishes<'_> {
 struct FoundMember<'v> {
     member: Element<'v>,
     position: Position,
-    /// In the unit of the command; 0 if not requested.
+    /// In the command's unit; 0 if not requested.
     distance: f64,
     score: f64,
 }
 
-/// The members inside of the shape, at most `most` if that is not 0, in the order of the ranges,
-/// with their distances if `wanted`.
+/// The members inside the shape in the order of the ranges, at most `most` unless it is 0; with
+/// their distances if `wanted`.
 fn gather<'v>(view: &'v View<'_>, search: &Search, most: usize, wanted: bool) -> Vec<FoundMember<'v>> {
     let mut places = Vec::new();
     for range in search.ranges() {
@@ -115,7 +114,7 @@ fn gather<'v>(view: &'v View<'_>, search: &Search, most: usize, wanted: bool) ->
 }
 
 /// Searches the members of a key, and replies with the results or stores them. Without a search
-/// (the key, or the member at the centre, is missing) there are none.
+/// (the key or the centre member is missing) there are no results.
 pub fn answer(call: &mut Call, key: &[u8], search: Option<&Search>, wishes: &Wishes<'_>) -> CommandResult {
     let view = sorted_set::find(call.keyspace, key)?;
     let order = match wishes.order {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on positions: sorted sets whose scores are geohashes (`braid_containers::geohash`).
 //!
-//! Flow: a search parses its request (`search.rs`, `radius.rs` for the older forms), collects the
-//! members in the shape from the few ranges of scores that cover it, sorts them and replies with
-//! them or stores them (`found.rs`).
+//! Flow: a search parses its request (`search.rs`; `radius.rs` for the older forms), collects the
+//! members in the shape from the few score ranges that cover it, sorts them, and replies with them
+//! or stores them (`found.rs`).
 
 mod found;
 mod place;
@@ -19,7 +19,7 @@ use braid_spec::CommandError;
 
 pub use rows::COMMANDS;
 
-/// A position given as two arguments.
+/// Parses a position from two arguments.
 fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, CommandError> {
     let float = |text: &[u8]| number::parse_f64(text).ok_or(CommandError::NotAFloat);
     let (longitude, latitude) = (float(longitude)?, float(latitude)?);
@@ -28,12 +28,12 @@ fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, CommandError>
     })
 }
 
-/// A unit, as its length in metres.
+/// Parses a unit into its length in metres.
 fn unit(text: &[u8]) -> Result<f64, CommandError> {
     metres_per_unit(text).ok_or(CommandError::text("ERR unsupported unit provided. please use M, KM, FT, MI"))
 }
 
-/// A radius and its unit.
+/// Parses a radius and its unit.
 fn radius_and_unit(radius: &[u8], unit_name: &[u8]) -> Result<(f64, f64), CommandError> {
     let radius = number::parse_f64(radius).ok_or(CommandError::text("ERR need numeric radius"))?;
     if radius < 0.0 {
@@ -42,14 +42,14 @@ fn radius_and_unit(radius: &[u8], unit_name: &[u8]) -> Result<(f64, f64), Comman
     Ok((radius, unit(unit_name)?))
 }
 
-/// A distance, with four decimal places.
+/// Replies with a distance with four decimal places.
 fn reply_distance(reply: &mut ReplyBuffer, distance: f64) {
     let mut text = Vec::with_capacity(24);
     write_distance(&mut text, distance);
     reply.bulk(&text);
 }
 
-/// Longitude and latitude, with all their decimal places.
+/// Replies with longitude and latitude with all their decimal places.
 fn reply_position(reply: &mut ReplyBuffer, position: Position) {
     reply.array(2);
     for degrees in [position.longitude, position.latitude] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The rows of the GEO commands.
+//! Rows of the GEO commands.
 
 use braid_engine::{Handler, Row};
 use braid_spec::{Begin, Find, Flags, Group, KeyFlags, KeySpec};
@@ -9,7 +9,7 @@ use super::{place, radius, search};
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, READ)];
 
-/// The family.
+/// Rows of the GEO commands.
 pub const COMMANDS: &[Row] = &[
     Row::new("geoadd", Group::Geo, place::geoadd)
         .at_least(5)
@@ -17,8 +17,8 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
         .docs(
             "3.2.0",
-            "Adds places with their coordinates to a geospatial index, or moves them; makes the key if \
-             there is none.",
+            "Adds places with their coordinates to a geospatial index, or moves them; creates the key if \
+             it does not exist.",
             "O(log(N)) for each item added, where N is the number of elements in the sorted set.",
         )
         .syntax(
@@ -67,7 +67,7 @@ pub const COMMANDS: &[Row] = &[
         .find_keys(radius::keys)
         .docs(
             "3.2.0",
-            "Finds the places within a distance from coordinates; stores the result if wanted.",
+            "Finds the places within a distance from coordinates; optionally stores the result.",
             "O(N+log(M)) where N is the number of elements inside the bounding box of the circular area \
              delimited by center and radius and M is the number of items inside the index.",
         )
@@ -114,7 +114,7 @@ pub const COMMANDS: &[Row] = &[
         .find_keys(radius::keys)
         .docs(
             "3.2.0",
-            "Finds the places within a distance from another place; stores the result if wanted.",
+            "Finds the places within a distance from another place; optionally stores the result.",
             "O(N+log(M)) where N is the number of elements inside the bounding box of the circular area \
              delimited by center and radius and M is the number of items inside the index.",
         )
@@ -145,7 +145,7 @@ pub const COMMANDS: &[Row] = &[
         .at_least(7)
         .docs(
             "6.2.0",
-            "Finds the places inside of a circle, a box or a polygon.",
+            "Finds the places inside a circle, a box or a polygon.",
             "O(N+log(M)) where N is the number of elements in the grid-aligned bounding box area around \
              the shape provided as the filter and M is the number of items inside the shape",
         )
@@ -166,7 +166,7 @@ pub const COMMANDS: &[Row] = &[
         ])
         .docs(
             "6.2.0",
-            "Finds the places inside of a circle, a box or a polygon, and stores them.",
+            "Finds the places inside a circle, a box or a polygon, and stores them.",
             "O(N+log(M)) where N is the number of elements in the grid-aligned bounding box area around \
              the shape provided as the filter and M is the number of items inside the shape",
         )

@@ -32,9 +32,9 @@ struct Request<'a> {
     wishes: Wishes<'a>,
     from_member: bool,
     from_position: bool,
-    /// Unknown if the member's key is missing.
+    /// `None` if the member's key is missing.
     centre: Option<Position>,
-    /// A circle or rectangle, and metres per unit of its lengths.
+    /// A circle or rectangle, and the metres per unit of its lengths.
     shape: Option<(Shape, f64)>,
     polygon: Option<Vec<Position>>,
 }
@@ -110,7 +110,7 @@ fn rectangle(width: &[u8], height: &[u8], unit_name: &[u8]) -> Result<(Shape, f6
     Ok((Shape::Rectangle { width, height }, unit(unit_name)?))
 }
 
-/// The vertices of a polygon, and the options after them.
+/// Parses a polygon's vertices; also returns the options after them.
 fn polygon<'s, 'a>(
     count: &[u8],
     rest: &'s [&'a [u8]],

@@ -22,7 +22,7 @@ pub(super) fn hmset(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Sets the fields from argument 2 on; returns the number of new ones. A field loses its expiry.
+/// Sets the fields from argument 2 on and clears their expiry; returns the number of new ones.
 fn set_pairs(call: &mut Call) -> Result<i64, CommandError> {
     if !call.args.len().is_multiple_of(2) {
         return Err(call.wrong_arity());
@@ -120,7 +120,7 @@ pub(super) fn hincrbyfloat(call: &mut Call) -> CommandResult {
     }
     call.keyspace.settle_expiring(Event::hash("hincrbyfloat"), key, u64::from(sum.is_ok()), expired, false);
     sum.map_err(CommandError::text)?;
-    // Other servers may add floats differently.
+    // Other servers may round differently, so the sum is journalled.
     match expires {
         _ if call.keyspace.journals_for_peers() => {}
         true => call.keyspace.journal_as(&[b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1", field, &text]),

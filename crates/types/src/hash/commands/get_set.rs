@@ -29,7 +29,7 @@ impl Presence {
         }
     }
 
-    /// Takes an option; false if it contradicts an earlier one.
+    /// Applies an option; false if it contradicts an earlier one.
     fn set(&mut self, wanted: Presence) -> bool {
         let agrees = *self == Presence::Any || *self == wanted;
         *self = wanted;
@@ -37,7 +37,7 @@ impl Presence {
     }
 }
 
-/// Options; they may be repeated, but not combined with a contradicting one.
+/// The options; they may be repeated, but must not contradict each other.
 #[derive(Default)]
 struct Options<'a> {
     lifetime: Lifetime<'a>,
@@ -46,7 +46,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Parses the options of HSETEX (`sets`) or HGETEX.
+    /// Parses HSETEX options (`sets`) or HGETEX options.
     fn parse(options: &[&'a [u8]], sets: bool) -> Result<Options<'a>, CommandError> {
         let mut parsed = Options::default();
         let mut rest = options;
@@ -138,7 +138,7 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
     let options = Options::parse(arguments.options, true)?;
     arguments.check_count::<Hash>(2)?;
     let there = call.keyspace.write_as::<Hash>(key)?.is_some();
-    // As in Valkey, the time is checked after the condition on the key, and before those on fields.
+    // As in Valkey, the time is checked after the key's condition and before the fields'.
     if !options.key.allows(there) {
         call.reply.integer(0);
         return Ok(());
@@ -155,7 +155,7 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
         return Ok(());
     }
     if at.is_some_and(|at| at <= now) {
-        // Set and expired at once: the effect is the removal of the previous fields.
+        // Already expired when set: the effect is the removal of the existing fields.
         if let Some(hash) = call.keyspace.write_as::<Hash>(key)? {
             let expired = purge(hash, now);
             let removed = pairs().filter(|pair| hash.remove(pair[0], now)).count();
@@ -189,8 +189,8 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Journals fields set under a condition, or for a span of time, without the condition and with an
-/// absolute time.
+/// Journals fields set under a condition or with a relative time, without the condition and with
+/// an absolute time.
 fn journal_set(call: &mut Call, key: &[u8], expiry: Expiry, pairs: &[&[u8]]) {
     let mut args: Vec<&[u8]> = vec![b"HSETEX", key];
     let mut buffer = itoa::Buffer::new();

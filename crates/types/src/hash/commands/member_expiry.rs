@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The expiry of fields: HEXPIRE and its relatives (`crate::member_expiry`).
+//! Field expiry: HEXPIRE and its relatives (`crate::member_expiry`).
 
 use braid_engine::Row;
 use braid_keyspace::Event;
@@ -7,7 +7,7 @@ use braid_keyspace::Event;
 use crate::hash::Hash;
 use crate::member_expiry::{Journalled, Members, rows};
 
-/// The rows.
+/// Rows of the field expiry commands.
 pub const MEMBER_EXPIRY: &[Row] = rows!((
     "h" Hash Hash "9.0.0" "fields" "hash" "FIELDS fields:{numfields:integer field:string...}"
     "O(N) where N is the number of specified fields."

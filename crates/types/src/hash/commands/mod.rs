@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands on hashes: the rows of all of them, and the bodies that only read.
+//! Commands on hashes: all rows, and the read-only bodies.
 //!
 //! Flow: the dispatcher holds the lock of the key's shard. Changes of values are in `change.rs`,
-//! the expiry of fields in `get_set.rs` and, for all types with members, in `member_expiry.rs`,
-//! random fields in `random.rs`.
+//! field expiry in `get_set.rs` and, for all types with members, in `member_expiry.rs`, random
+//! fields in `random.rs`.
 //!
-//! Fields past their expiry are hidden from every read but HLEN and are removed by the next write.
-//! A hash that becomes empty is removed with its key.
+//! Expired fields are hidden from every read but HLEN and are removed by the next write. A hash
+//! that becomes empty is removed with its key.
 
 mod change;
 mod get_set;
@@ -38,7 +38,7 @@ const FIELDS: &str = "key:key#0 FIELDS fields:{numfields:integer field:string...
 const SIZE_COST: &str = "O(N) where N is the size of the hash.";
 const FIELDS_COST: &str = "O(N) where N is the number of specified fields.";
 
-/// The family.
+/// Rows of the hash commands.
 pub const COMMANDS: &[Row] = &[
     Row::new("hdel", Group::Hash, change::hdel)
         .at_least(3)
@@ -46,10 +46,10 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
         .docs("2.0.0", "Removes fields from a hash.", "O(N) where N is the number of fields to be removed.")
         .syntax("key:key#0 field:string...")
-        .history(&[("2.4.0", "Takes several `field` arguments.")]),
+        .history(&[("2.4.0", "Accepts several `field` arguments.")]),
     reader("hexists", hexists, 3)
         .keys(LOOK_ONE)
-        .docs("2.0.0", "Tells whether a hash has a field.", "O(1)")
+        .docs("2.0.0", "Returns whether a hash has a field.", "O(1)")
         .syntax("key:key#0 field:string"),
     reader("hget", hget, 3)
         .docs("2.0.0", "Returns the value of a field of a hash.", "O(1)")
@@ -122,11 +122,7 @@ pub const COMMANDS: &[Row] = &[
         .at_least(2)
         .flags(Flags::READONLY)
         .keys(READ_ONE)
-        .docs(
-            "6.2.0",
-            "Returns fields of a hash chosen at random.",
-            "O(N) where N is the number of fields returned",
-        )
+        .docs("6.2.0", "Returns random fields of a hash.", "O(N) where N is the number of fields returned")
         .syntax("key:key#0 [options:{count:integer [WITHVALUES]}]")
         .tips(&["nondeterministic_output"]),
     Row::new("hscan", Group::Hash, hscan)
@@ -135,7 +131,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(READ_ONE)
         .docs(
             "2.8.0",
-            "Walks the fields and values of a hash, some at each call.",
+            "Iterates over the fields and values of a hash.",
             "O(1) for every call. O(N) for a complete iteration, including enough command calls for the \
              cursor to return back to 0. N is the number of elements inside the collection.",
         )
@@ -147,17 +143,17 @@ pub const COMMANDS: &[Row] = &[
         .keys(UPDATE_ONE)
         .docs(
             "2.0.0",
-            "Sets fields of a hash, which is created if there is none.",
+            "Sets fields of a hash; creates it if it does not exist.",
             "O(1) for each field/value pair added, so O(N) to add N field/value pairs when the command is \
              called with multiple field/value pairs.",
         )
         .syntax(PAIRS)
-        .history(&[("4.0.0", "Takes several `field` and `value` arguments.")]),
+        .history(&[("4.0.0", "Accepts several `field` and `value` arguments.")]),
     Row::new("hsetex", Group::Hash, get_set::hsetex)
         .at_least(6)
         .flags(GROWS_FAST)
         .keys(INSERT_ONE)
-        .docs("9.0.0", "Sets fields of a hash, on conditions and with an expiry if wanted.", FIELDS_COST)
+        .docs("9.0.0", "Sets fields of a hash, optionally on conditions and with an expiry.", FIELDS_COST)
         .syntax(
             "key:key#0 [key-condition:(NX|XX)] [fields-condition:(FNX|FXX)] \
              [expiration:(EX seconds:integer|PX milliseconds:integer|EXAT unix-time-seconds:unix-time|\
@@ -168,7 +164,7 @@ pub const COMMANDS: &[Row] = &[
         .exactly(4)
         .flags(GROWS_FAST)
         .keys(INSERT_ONE)
-        .docs("2.0.0", "Sets a field of a hash if it is not there.", "O(1)")
+        .docs("2.0.0", "Sets a field of a hash if the field does not exist.", "O(1)")
         .syntax("key:key#0 field:string value:string"),
     reader("hstrlen", hstrlen, 3)
         .keys(LOOK_ONE)

@@ -35,7 +35,7 @@ pub(super) fn hrandfield(call: &mut Call) -> CommandResult {
         hash.sample(wanted, &mut random, |field, value| reply_pair(call.reply, field, value, with_values));
         return Ok(());
     }
-    // A reader must not remove expired fields: choose among the rest.
+    // A reader must not remove expired fields, so it chooses among the others.
     let mut live: Vec<_> = hash.iter(now).collect();
     random.shuffle(&mut live);
     live.truncate(wanted);
@@ -64,7 +64,7 @@ fn parse(call: &Call) -> Result<Option<(i64, bool)>, CommandError> {
     Ok(Some((count, with_values)))
 }
 
-/// Replies with `wanted` fields, each chosen from all.
+/// Replies with `wanted` fields, each drawn from all of them (with repetition).
 fn repeat(
     reply: &mut ReplyBuffer,
     hash: &Hash,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A hash: fields and values in one packed list while few and short, in a table otherwise.
+//! A hash: fields and values in one packed list while few and short, otherwise in a table.
 //!
-//! The thresholds are Redis's (`OBJECT ENCODING` shows the form); a hash never returns to the
+//! The thresholds are Redis's, since `OBJECT ENCODING` shows the form; a hash never returns to the
 //! packed form by itself.
 //!
-//! A field may carry a time of expiry in ms and is expired when `now > time`. Giving one to a field
-//! turns the hash into a table (as in Valkey 9; a packed list cannot store it), where fields
-//! without a time have no overhead. Reads hide expired fields; [`Hash::len`] counts them until
+//! A field may carry an expiry time in ms and is expired when `now > time`. Setting one turns the
+//! hash into a table (as in Valkey 9; a packed list cannot store it), where fields without a time
+//! have no overhead. Reads hide expired fields; [`Hash::len`] counts them until
 //! [`Hash::remove_expired`] removes them, like HLEN in Redis and Valkey; setting an expired field
-//! makes it new.
+//! creates it anew.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,8 +34,8 @@ impl Default for Hash {
 /// See [`ever_expires`].
 static EVER_EXPIRES: AtomicBool = AtomicBool::new(false);
 
-/// True once any field of any hash of this process was given a time of expiry. A save checks this
-/// before it looks at each hash.
+/// True once any field of any hash in this process has been given an expiry time. A save checks
+/// this before examining each hash.
 pub fn ever_expires() -> bool {
     EVER_EXPIRES.load(Relaxed)
 }
@@ -59,8 +59,8 @@ impl Hash {
     }
 
     /// A hash loaded as a packed list of fields and values; `None` if a field has no value or is
-    /// repeated. Becomes a table if there are more fields than the limits allow (as in Redis their
-    /// lengths do not matter here).
+    /// repeated. Becomes a table if there are more fields than the limits allow (as in Redis,
+    /// their lengths do not matter here).
     pub fn from_listpack(list: Listpack, limits: &HashLimits) -> Option<Hash> {
         let entries = list.len();
         if !entries.is_multiple_of(2) || list.has_doubles(1) {
@@ -81,12 +81,12 @@ impl Hash {
         }
     }
 
-    /// The packed list, when the hash has that form (for RDB).
+    /// The packed list, if the hash has that form (for RDB).
     pub fn as_listpack(&self) -> Option<&Listpack> {
         if let Form::Packed(list) = self.0.get() { Some(list) } else { None }
     }
 
-    /// Number of fields, expired ones included until they are removed.
+    /// Number of fields, including expired ones until they are removed.
     #[inline]
     pub fn len(&self) -> usize {
         match self.0.get() {
@@ -95,13 +95,13 @@ impl Hash {
         }
     }
 
-    /// True when there is no field, not even an expired one.
+    /// True if there is no field, not even an expired one.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Number of unexpired fields; takes time in proportion to the expired ones.
+    /// Number of unexpired fields; takes time proportional to the number of expired ones.
     pub fn live_len(&self, now_ms: i64) -> usize {
         match self.0.get() {
             Form::Packed(_) => self.len(),
@@ -109,12 +109,12 @@ impl Hash {
         }
     }
 
-    /// Number of members in each segment of the table form.
+    /// Number of fields in each segment of the table form.
     pub fn segment_lens(&self) -> Option<Vec<usize>> {
         if let Form::Table(table) = self.0.get() { Some(table.segment_lens()) } else { None }
     }
 
-    /// Bytes allocated behind the hash itself.
+    /// Bytes allocated for the hash, without this struct itself.
     pub fn memory_bytes(&self) -> usize {
         match self.0.get() {
             Form::Packed(list) => list.memory_bytes(),
@@ -122,7 +122,7 @@ impl Hash {
         }
     }
 
-    /// True if writing all of it takes long: then it should be [shared](Hash::cow).
+    /// True if writing the whole hash takes long: then it should be [shared](Hash::cow).
     pub fn is_large(&self) -> bool {
         match self.0.get() {
             Form::Packed(list) => list.byte_len() > LARGE_PACKED,
@@ -130,7 +130,7 @@ impl Hash {
         }
     }
 
-    /// A copy for reading that shares memory (see [`cow`](braid_containers::cow)); a packed list is
+    /// A read-only copy that shares memory (see [`cow`](braid_containers::cow)); a packed list is
     /// copied.
     pub fn cow(&self) -> Hash {
         match self.0.get() {
@@ -154,7 +154,7 @@ impl Hash {
         }
     }
 
-    /// True when the field is there and not expired.
+    /// True if the field exists and has not expired.
     #[inline]
     pub fn contains(&self, field: &[u8], now_ms: i64) -> bool {
         match self.0.get() {
@@ -163,7 +163,7 @@ impl Hash {
         }
     }
 
-    /// Sets a field. True if it is new, or was expired (it then has the given expiry, if any).
+    /// Sets a field. True if it is new or had expired (it then has the given expiry, if any).
     #[inline]
     pub fn set(
         &mut self,
@@ -196,7 +196,7 @@ impl Hash {
             note_expiry();
         }
         let table = self.make_table();
-        // Only a table with expiring fields needs to look before it sets.
+        // Only a table with expiring fields needs a lookup before the set.
         if table.expiring_len() > 0 && table.get(field).is_some_and(|member| member.is_expired(now_ms)) {
             let expiry = if expiry == Expiry::Keep { Expiry::Clear } else { expiry };
             table.set(field, value, expiry);
@@ -205,9 +205,8 @@ impl Hash {
         table.set(field, value, expiry)
     }
 
-    /// Prepares for the arguments of a command: becomes a table now if one of them is too long for
-    /// the packed form (Redis converts before it executes, even if the command then changes
-    /// nothing).
+    /// Prepares for a command's arguments: becomes a table now if one of them is too long for the
+    /// packed form (Redis converts before it executes, even if the command then changes nothing).
     pub fn expect<'a>(&mut self, texts: impl IntoIterator<Item = &'a [u8]>, limits: &HashLimits) {
         if matches!(self.0.get(), Form::Packed(_))
             && texts.into_iter().any(|text| text.len() > limits.max_listpack_value)
@@ -231,7 +230,7 @@ impl Hash {
         }
     }
 
-    /// Removes a field. False if it was missing or expired (it is gone in either case).
+    /// Removes a field. False if it was missing or expired (either way it is gone).
     #[inline]
     pub fn remove(&mut self, field: &[u8], now_ms: i64) -> bool {
         match self.0.get_mut() {
@@ -240,7 +239,7 @@ impl Hash {
         }
     }
 
-    /// The fields and values that are not expired.
+    /// Iterates over the unexpired fields and values.
     #[inline]
     pub fn iter(&self, now_ms: i64) -> Iter<'_> {
         match self.0.get() {
@@ -249,7 +248,7 @@ impl Hash {
         }
     }
 
-    /// Continues a scan (0 begins) and returns the next cursor (0: done). The packed form is
+    /// Continues a scan (0 starts one) and returns the next cursor (0: done). The packed form is
     /// visited as a whole. See [`Table::scan`].
     pub fn scan(
         &self,
@@ -269,7 +268,7 @@ impl Hash {
         0
     }
 
-    /// A field and its value, chosen with equal chances among those not expired.
+    /// An unexpired field and its value, chosen uniformly at random.
     pub fn random(&self, now_ms: i64, random: &mut fastrand::Rng) -> Option<(Element<'_>, Element<'_>)> {
         match self.0.get() {
             Form::Packed(list) => {
@@ -281,8 +280,8 @@ impl Hash {
         }
     }
 
-    /// Passes `count` different fields (all if there are fewer) with their values to `see`, every
-    /// selection equally likely, the order not random. Remove expired fields first.
+    /// Passes `count` distinct fields (all if there are fewer) with their values to `see`; every
+    /// selection is equally likely, the order is not random. Remove expired fields first.
     pub fn sample(
         &self,
         count: usize,
@@ -306,7 +305,7 @@ impl Hash {
 
     // Expiry.
 
-    /// Sets or clears a field's time of expiry; returns the old one, or `None` if the field is
+    /// Sets or clears a field's expiry time; returns the old one, or `None` if the field is
     /// missing.
     pub fn set_expiry(&mut self, field: &[u8], expire_at: Option<i64>, now_ms: i64) -> Option<Option<i64>> {
         if !self.contains(field, now_ms) {
@@ -321,7 +320,7 @@ impl Hash {
         self.make_table().set_expiry(field, expire_at)
     }
 
-    /// A field's time of expiry, or `None` when there is no such field.
+    /// A field's expiry time; outer `None` if there is no such field.
     pub fn expiry(&self, field: &[u8], now_ms: i64) -> Option<Option<i64>> {
         match self.0.get() {
             Form::Packed(list) => list.find(field, 0, 1).map(|_| None),
@@ -331,13 +330,13 @@ impl Hash {
         }
     }
 
-    /// The earliest time of expiry of any field.
+    /// The earliest expiry time of any field.
     #[inline]
     pub fn next_expiry(&self) -> Option<i64> {
         if let Form::Table(table) = self.0.get() { table.next_expiry() } else { None }
     }
 
-    /// Number of fields with a time of expiry.
+    /// Number of fields with an expiry time.
     pub fn expiring_len(&self) -> usize {
         if let Form::Table(table) = self.0.get() { table.expiring_len() } else { 0 }
     }
@@ -351,7 +350,7 @@ impl Hash {
         }
     }
 
-    /// Fields, values and times, expired ones included (for saving and copying).
+    /// Fields, values and times, including expired ones (for saving and copying).
     pub fn iter_with_expiry(&self) -> impl Iterator<Item = (Element<'_>, Element<'_>, Option<i64>)> {
         let (packed, table) = match self.0.get() {
             Form::Packed(list) => (Some(list.pairs()), None),
@@ -365,7 +364,7 @@ impl Hash {
     }
 }
 
-/// The fields and values of a hash that are not expired.
+/// The unexpired fields and values of a hash.
 #[derive(Clone)]
 pub struct Iter<'a>(Walk<'a>);
 

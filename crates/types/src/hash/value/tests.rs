@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Hashes against standard maps, their forms against the thresholds.
+//! Hashes checked against standard maps, and their forms against the thresholds.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands on HyperLogLogs, which are strings in a certain format
+//! Commands on HyperLogLogs, which are strings in a special format
 //! (`braid_containers::hyperloglog`).
 //!
 //! Flow: a value is copied from the keyspace, changed and stored again, so that a refused change
-//! leaves no trace. Clients may have written anything into the string: every body handles the
+//! leaves no trace. Clients may have written arbitrary bytes to the string: every body handles the
 //! errors of `hyperloglog::check` and its relatives.
 
 use braid_base::blob::Blob;
@@ -13,7 +13,7 @@ use braid_keyspace::entry::EMBEDDED_MAX;
 use braid_keyspace::{Event, Expiry, Txn, Value};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
-/// The family.
+/// Rows of the HyperLogLog commands.
 pub const COMMANDS: &[Row] = &[
     Row::new("pfadd", Group::HyperLogLog, pfadd)
         .at_least(2)
@@ -21,7 +21,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::INSERT))])
         .docs(
             "2.8.9",
-            "Adds elements to a HyperLogLog; makes the key if there is none.",
+            "Adds elements to a HyperLogLog; creates the key if it does not exist.",
             "O(1) to add every element.",
         )
         .syntax("key:key#0 [element:string...]"),
@@ -40,7 +40,7 @@ pub const COMMANDS: &[Row] = &[
         .exactly(3)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::ADMIN))
         .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::ACCESS))])
-        .docs("2.8.9", "Shows the inside of a HyperLogLog.", "N/A")
+        .docs("2.8.9", "Shows the internals of a HyperLogLog.", "N/A")
         .syntax("subcommand:string key:key#0"),
     Row::new("pfmerge", Group::HyperLogLog, pfmerge)
         .at_least(2)
@@ -67,7 +67,7 @@ fn refused(error: HllError) -> CommandError {
 }
 
 const PFADD: Event = Event::string("pfadd");
-/// A count may store its cached result, which causes no event.
+/// No event: a count that stores its cached result sends none.
 const UNTOLD: Event = Event { class: 0, name: "" };
 
 /// Stores a changed HyperLogLog at its key.
@@ -80,7 +80,7 @@ fn store(keyspace: &mut Txn<'_>, key: &[u8], value: &[u8]) {
     keyspace.set_as(PFADD, key, value, Expiry::Keep);
 }
 
-/// A copy of the HyperLogLog at a key that is about to be changed.
+/// A copy of the HyperLogLog at a key that is about to change.
 fn take(keyspace: &Txn<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
     let Some(string) = keyspace.string_for_change(key)? else { return Ok(None) };
     let mut scratch = [0; 20];
@@ -183,7 +183,7 @@ fn pfdebug(call: &mut Call) -> CommandResult {
     };
     match call.args[1].to_ascii_lowercase().as_slice() {
         b"getreg" => {
-            // Reading registers is a change that users can see: the value becomes dense.
+            // Reading registers is a visible change: the value becomes dense.
             if hll::to_dense(&mut value).map_err(refused)? {
                 store(call.keyspace, key, &value);
             }
@@ -212,7 +212,7 @@ fn pfdebug(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Elements that PFSELFTEST adds.
+/// Number of elements that PFSELFTEST adds.
 const TESTED: u64 = 1_000_000;
 
 fn pfselftest(call: &mut Call) -> CommandResult {
@@ -223,7 +223,7 @@ fn pfselftest(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Adds different elements to a dense and a sparse value: both must agree, and the estimate must be
+/// Adds distinct elements to a dense and a sparse value: both must agree, and the estimate must be
 /// close.
 fn self_test(seed: u64, sparse_len_max: usize) -> Result<(), String> {
     let failed = |error: HllError| format!("TESTFAILED {error}");
@@ -246,7 +246,7 @@ fn self_test(seed: u64, sparse_len_max: usize) -> Result<(), String> {
         if hll::count(&sparse) != Ok(count) {
             return Err("TESTFAILED dense/sparse disagree".to_owned());
         }
-        // Six standard errors; with ten elements a single collision is that large.
+        // Six standard errors; with ten elements a single collision exceeds that.
         let standard_error = 1.04 / (hll::REGISTERS as f64).sqrt();
         let error_max = if number == 10 { 1.0 } else { (standard_error * 6.0 * number as f64).ceil() };
         if count.abs_diff(number) as f64 > error_max {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Blocking commands: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH.
 //!
-//! Each body serves twice: for the client that calls it, and, when one of its keys was filled, for
-//! the client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
+//! Each body serves both the calling client and, once one of its keys has been filled, a waiting
+//! client ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
 
 use braid_engine::blocking::{Refusal, Wait};
 use braid_engine::{Call, Row};
@@ -25,8 +25,8 @@ pub(super) const BLMOVE: Row = Row::new("blmove", Group::List, blmove)
     .keys(MOVE)
     .docs(
         "6.2.0",
-        "Takes an element from an end of one list and adds it at an end of another; waits for one if there \
-         is none.",
+        "Removes an element from an end of one list and adds it at an end of another; waits for one if the \
+         list is empty.",
         "O(1)",
     )
     .syntax("source:key#0 destination:key#1 wherefrom:(LEFT|RIGHT) whereto:(LEFT|RIGHT) timeout:double");
@@ -37,7 +37,7 @@ pub(super) const BLMPOP: Row = Row::new("blmpop", Group::List, blmpop)
     .keys(&[KeySpec::counted(2, TAKE)])
     .docs(
         "7.0.0",
-        "Takes elements from an end of the first of several lists that has any; waits for some if none has.",
+        "Removes elements from an end of the first non-empty list of several; waits if all are empty.",
         "O(N+M) where N is the number of provided keys and M is the number of elements returned.",
     )
     .syntax("timeout:double numkeys:integer key:key#0... where:(LEFT|RIGHT) [COUNT count:integer]");
@@ -45,13 +45,13 @@ pub(super) const BLMPOP: Row = Row::new("blmpop", Group::List, blmpop)
 pub(super) const BLPOP: Row = popper(
     "blpop",
     blpop,
-    "Takes an element from the head of the first of several lists that has any; waits for one if none has.",
+    "Removes an element from the head of the first non-empty list of several; waits if all are empty.",
 );
 
 pub(super) const BRPOP: Row = popper(
     "brpop",
     brpop,
-    "Takes an element from the tail of the first of several lists that has any; waits for one if none has.",
+    "Removes an element from the tail of the first non-empty list of several; waits if all are empty.",
 );
 
 pub(super) const BRPOPLPUSH: Row = Row::new("brpoplpush", Group::List, brpoplpush)
@@ -60,7 +60,8 @@ pub(super) const BRPOPLPUSH: Row = Row::new("brpoplpush", Group::List, brpoplpus
     .keys(MOVE)
     .docs(
         "2.2.0",
-        "Takes the last element of one list and adds it in front of another; waits for one if there is none.",
+        "Removes the last element of one list and adds it in front of another; waits for one if the list \
+         is empty.",
         "O(1)",
     )
     .syntax("source:key#0 destination:key#1 timeout:double")
@@ -85,7 +86,7 @@ fn brpop(call: &mut Call) -> CommandResult {
     pop(call, End::Back)
 }
 
-/// The first key that holds a list from which this client may take.
+/// The first key with a list from which this client may take.
 fn first_filled<'k>(call: &Call, keys: &[&'k [u8]]) -> Result<Option<&'k [u8]>, WrongType> {
     collection::first_filled::<List>(call, keys, |_| true)
 }

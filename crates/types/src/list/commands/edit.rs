@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Changes of lists other than at their ends.
+//! Changes of lists other than at the ends.
 
 use braid_engine::Call;
 use braid_keyspace::Event;
@@ -61,7 +61,7 @@ pub(super) fn ltrim(call: &mut Call) -> CommandResult {
         let (first, count) = index_range(start, stop, len);
         list.keep_range(first, count, &limits);
         let empty = list.is_empty();
-        // The event is reported even if nothing was removed, as in Redis.
+        // The event is sent even if nothing was removed, as in Redis.
         if len == count {
             call.keyspace.notify(Event::list("ltrim"), key);
         }

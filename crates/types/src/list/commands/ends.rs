@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Pushing and popping at the ends of lists.
 //!
-//! [`take`] and [`move_element`] also serve clients that wait for elements (`blocking.rs`).
+//! [`take`] and [`move_element`] also serve clients waiting for elements (`blocking.rs`).
 
 use braid_engine::Call;
 use braid_keyspace::object::ObjectType;
@@ -25,12 +25,12 @@ pub(super) fn rpush(call: &mut Call) -> CommandResult {
     push(call, End::Back)
 }
 
-/// The event of pushed elements.
+/// The event for pushed elements.
 fn pushed(end: End) -> Event {
     Event::list(if end == End::Front { "lpush" } else { "rpush" })
 }
 
-/// The event of popped elements.
+/// The event for popped elements.
 pub(super) fn popped(end: End) -> Event {
     Event::list(if end == End::Front { "lpop" } else { "rpop" })
 }
@@ -107,8 +107,8 @@ fn pop(call: &mut Call, end: End) -> CommandResult {
     Ok(())
 }
 
-/// Pops up to `count` elements from an end of the list at a key and replies with an array of them.
-/// Returns their number; if there is no list, without a reply.
+/// Pops up to `count` elements from one end of the list at a key and replies with an array of
+/// them. Returns their number; without a list it returns 0 and writes no reply.
 pub fn take(
     keyspace: &mut Txn<'_>,
     reply: &mut ReplyBuffer,
@@ -162,8 +162,7 @@ pub fn end_arg(call: &Call, index: usize) -> Result<End, CommandError> {
     }
 }
 
-/// The parsed arguments of LMPOP and BLMPOP: the range of keys, the end, and the number of
-/// elements.
+/// The parsed arguments of LMPOP and BLMPOP: the keys, the end, and the number of elements.
 pub struct MultiplePop<'a> {
     pub keys: &'a [&'a [u8]],
     pub end: End,
@@ -217,7 +216,7 @@ pub(super) fn pop_name(end: End) -> &'static [u8] {
     if end == End::Front { b"LPOP" } else { b"RPOP" }
 }
 
-/// Journals a pop from the first of several lists as a pop from that list.
+/// Journals a pop from the first non-empty of several lists as a pop from that list.
 pub(super) fn journal_take(keyspace: &mut Txn<'_>, key: &[u8], end: End, count: usize) {
     journal_as!(keyspace, pop_name(end), key, i64::try_from(count).unwrap_or(i64::MAX));
 }
@@ -240,8 +239,8 @@ fn reply_moved(call: &mut Call, from: End, to: End) -> CommandResult {
     Ok(())
 }
 
-/// Pops an element from an end of one list and pushes it at an end of another, which may be the
-/// same or missing. `None` if the first one is missing.
+/// Pops an element from one end of a list and pushes it at one end of another, which may be the
+/// same list or missing. `None` if the source is missing.
 pub fn move_element(
     keyspace: &mut Txn<'_>,
     (source, from): (&[u8], End),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands on lists: the rows of all of them, and the bodies that only read.
+//! Commands on lists: all rows, and the read-only bodies.
 //!
-//! Flow: the dispatcher holds the locks of the keys that the rows name. Pushes and pops at the ends
+//! Flow: the dispatcher holds the locks of the keys named in the rows. Pushes and pops at the ends
 //! are in `ends.rs`, blocking commands in `blocking.rs`, other changes in `edit.rs`. A list that
 //! becomes empty is removed with its key.
 //!
@@ -32,7 +32,7 @@ const WRITES_FAST: Flags = Flags::WRITE.and(Flags::FAST);
 
 const RANGE: &str = "key:key#0 start:integer stop:integer";
 
-/// The family.
+/// Rows of the list commands.
 pub const COMMANDS: &[Row] = &[
     blocking::BLMOVE,
     blocking::BLMPOP,
@@ -72,7 +72,7 @@ pub const COMMANDS: &[Row] = &[
         .exactly(5)
         .flags(GROWS)
         .keys(MOVE)
-        .docs("6.2.0", "Takes an element from an end of one list and adds it at an end of another.", "O(1)")
+        .docs("6.2.0", "Removes an element from an end of one list and adds it at an end of another.", "O(1)")
         .syntax("source:key#0 destination:key#1 wherefrom:(LEFT|RIGHT) whereto:(LEFT|RIGHT)"),
     Row::new("lmpop", Group::List, ends::lmpop)
         .at_least(4)
@@ -80,11 +80,11 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::counted(1, TAKE)])
         .docs(
             "7.0.0",
-            "Takes elements from an end of the first of several lists that has any.",
+            "Removes elements from an end of the first non-empty list of several.",
             "O(N+M) where N is the number of provided keys and M is the number of elements returned.",
         )
         .syntax("numkeys:integer key:key#0... where:(LEFT|RIGHT) [COUNT count:integer]"),
-    popper("lpop", ends::lpop, "Takes one or more elements from the head of a list."),
+    popper("lpop", ends::lpop, "Removes one or more elements from the head of a list."),
     Row::new("lpos", Group::List, lpos)
         .at_least(3)
         .flags(Flags::READONLY)
@@ -104,12 +104,11 @@ pub const COMMANDS: &[Row] = &[
         "lpush",
         ends::lpush,
         "1.0.0",
-        "Adds elements at the head of a list, which is created if \
-            there is none.",
+        "Adds elements at the head of a list; creates it if it does not exist.",
     )
-    .history(&[("2.4.0", "Takes several `element` arguments.")]),
-    pusher("lpushx", ends::lpushx, "2.2.0", "Adds elements at the head of a list if there is one.")
-        .history(&[("4.0.0", "Takes several `element` arguments.")]),
+    .history(&[("2.4.0", "Accepts several `element` arguments.")]),
+    pusher("lpushx", ends::lpushx, "2.2.0", "Adds elements at the head of a list if the list exists.")
+        .history(&[("4.0.0", "Accepts several `element` arguments.")]),
     Row::new("lrange", Group::List, lrange)
         .exactly(4)
         .flags(Flags::READONLY)
@@ -148,28 +147,27 @@ pub const COMMANDS: &[Row] = &[
         .keys(DELETE_ONE)
         .docs(
             "1.0.0",
-            "Removes all elements of a list but those between two indexes.",
+            "Removes all elements of a list except those between two indexes.",
             "O(N) where N is the number of elements to be removed by the operation.",
         )
         .syntax(RANGE),
-    popper("rpop", ends::rpop, "Takes one or more elements from the tail of a list."),
+    popper("rpop", ends::rpop, "Removes one or more elements from the tail of a list."),
     Row::new("rpoplpush", Group::List, ends::rpoplpush)
         .exactly(3)
         .flags(GROWS)
         .keys(MOVE)
-        .docs("1.2.0", "Takes the last element of one list and adds it at the head of another.", "O(1)")
+        .docs("1.2.0", "Removes the last element of one list and adds it at the head of another.", "O(1)")
         .syntax("source:key#0 destination:key#1")
         .deprecated("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments"),
     pusher(
         "rpush",
         ends::rpush,
         "1.0.0",
-        "Adds elements at the tail of a list, which is created if \
-            there is none.",
+        "Adds elements at the tail of a list; creates it if it does not exist.",
     )
-    .history(&[("2.4.0", "Takes several `element` arguments.")]),
-    pusher("rpushx", ends::rpushx, "2.2.0", "Adds elements at the tail of a list if there is one.")
-        .history(&[("4.0.0", "Takes several `element` arguments.")]),
+    .history(&[("2.4.0", "Accepts several `element` arguments.")]),
+    pusher("rpushx", ends::rpushx, "2.2.0", "Adds elements at the tail of a list if the list exists.")
+        .history(&[("4.0.0", "Accepts several `element` arguments.")]),
 ];
 
 const fn pusher(
@@ -233,12 +231,12 @@ fn lrange(call: &mut Call) -> CommandResult {
 
 /// The options of LPOS.
 struct Search {
-    /// Number of the first match to return, from 1 on.
+    /// Number of the first match to return, counted from 1.
     rank: u64,
     backwards: bool,
-    /// Maximum number of matches; `None` for a single one, not as an array.
+    /// Maximum number of matches; `None` for a single match, not as an array.
     count: Option<usize>,
-    /// Number of elements to compare.
+    /// Maximum number of elements to compare.
     most: usize,
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Changing a list: pushes, pops, inserts, removals, and conversions between its forms.
+//! List changes: pushes, pops, inserts, removals, and conversions between forms.
 
 use super::node::{Body, Node};
 use super::{End, Form, List, ListLimits, Nodes, Wanted};
 use braid_containers::listpack::{Element, Listpack};
 
-/// Largest block kept for reuse when an end node is emptied.
+/// Size limit of the block kept for reuse when an end node is emptied.
 const SPARE_MAX: usize = 1024;
 
 impl List {
@@ -26,8 +26,8 @@ impl List {
         }
     }
 
-    /// Returns to the packed form when a single small node is left: half the limit after removals,
-    /// so that the form does not flap.
+    /// Returns to the packed form when a single small node is left: after removals at half the
+    /// limit, so that the form does not flap.
     pub(super) fn try_pack(&mut self, limits: &ListLimits, shrinking: bool) {
         let Form::Nodes(all) = &mut self.0 else { return };
         if all.nodes.is_empty() {
@@ -51,9 +51,9 @@ impl List {
         }
     }
 
-    /// Prepares for a push of `count` elements of `bytes` together: a packed list that would grow
-    /// beyond the limit becomes nodes now. Redis decides this for all arguments of a command at
-    /// once, before the first push.
+    /// Prepares for pushing `count` elements of `bytes` in total: a packed list that would exceed
+    /// the limit becomes nodes now. Redis decides this for all arguments of a command together,
+    /// before the first push.
     pub fn expect(&mut self, bytes: usize, count: usize, limits: &ListLimits) {
         if let Form::Packed(list) = &self.0
             && !limits.fits(list.byte_len().saturating_add(bytes), list.len().saturating_add(count))
@@ -75,7 +75,7 @@ impl List {
         self.make_nodes().push(end, text, limits);
     }
 
-    /// Adds elements at an end, one after the other.
+    /// Pushes elements at an end, one after the other.
     pub fn push_all<'a, T>(&mut self, end: End, texts: T, limits: &ListLimits)
     where
         T: IntoIterator<Item = &'a [u8]>,
@@ -153,10 +153,10 @@ impl List {
         }
     }
 
-    /// Inserts an element before or after the first one that equals `pivot`; false if there is none
-    /// (LINSERT).
+    /// Inserts an element before or after the first one that equals `pivot`; false if there is
+    /// none (LINSERT).
     pub fn insert_by(&mut self, pivot: &[u8], behind: bool, text: &[u8], limits: &ListLimits) -> bool {
-        // Redis converts before it looks for the pivot.
+        // Redis converts before it searches for the pivot.
         self.expect(text.len(), 1, limits);
         let mut found = None;
         self.find(pivot, true, usize::MAX, |position| {
@@ -214,8 +214,8 @@ impl List {
         self.remove_range(0, start, limits);
     }
 
-    /// Removes elements that equal `text`: all (`count` 0), the first `count`, or the last `-count`
-    /// (LREM). Returns their number.
+    /// Removes elements that equal `text`: all (`count` 0), the first `count`, or the last
+    /// `-count` (LREM). Returns their number.
     pub fn remove_equal(&mut self, text: &[u8], count: i64, limits: &ListLimits) -> usize {
         let most = match count.unsigned_abs() {
             0 => usize::MAX,
@@ -261,7 +261,7 @@ fn remove_equal_packed(list: &mut Listpack, wanted: &Wanted<'_>, from_back: bool
     if from_back {
         let mut at = list.last();
         while let (Some(place), true) = (at, removed < most) {
-            // Entries before a place do not move when that one is removed.
+            // Removing an entry does not move the entries before it.
             at = list.prev(place);
             if list.get(place).is_some_and(|element| wanted.is(element)) {
                 list.remove(place);
@@ -314,8 +314,8 @@ impl Nodes {
         self.settle_ends(limits);
     }
 
-    /// Compresses the node that has just moved inwards, or decompresses the one that has just
-    /// become an end, after one node was added or removed there.
+    /// After one node was added or removed at an end: compresses the node that has moved inwards,
+    /// or decompresses the one that has become an end.
     pub(super) fn settle_ends(&mut self, limits: &ListLimits) {
         let (depth, count) = (limits.compress_depth, self.nodes.len());
         if depth == 0 {
@@ -348,8 +348,8 @@ impl Nodes {
             node.count += 1;
             return;
         }
-        // Between two nodes, either neighbour may take it; inside of a node, that is split there
-        // first.
+        // Between two nodes, either neighbour may take the element; inside a node, the node is
+        // split there first.
         let number = if inner > 0 { self.part(number, inner) } else { number };
         if let Some(before) = number.checked_sub(1)
             && self.nodes[before].accepts(text.len(), limits)
@@ -362,7 +362,7 @@ impl Nodes {
         self.nodes.insert(number, Node::of(text, limits));
     }
 
-    /// Splits a node before its element `inner`; returns the number of the second part.
+    /// Splits a node before its element `inner`; returns the index of the second part.
     fn part(&mut self, number: usize, inner: usize) -> usize {
         let node = &mut self.nodes[number];
         if let Some(list) = node.open() {
@@ -405,7 +405,8 @@ impl Nodes {
         let Some((mut number, mut inner)) = self.find(position) else { return };
         let mut left = count;
         self.len -= count;
-        // Whole nodes in the middle are removed at once, or each would move all that follow.
+        // Removes whole nodes in the middle together; one by one, each removal would move all
+        // later nodes.
         let mut whole = number..number;
         while left > 0 {
             let Some(node) = self.nodes.get_mut(number) else { break };
@@ -439,7 +440,7 @@ impl Nodes {
             let node = &mut self.nodes[number];
             let here = match node.body() {
                 Body::Plain(text) => usize::from(wanted.is(Element::Bytes(text))),
-                // A compressed block without the element is left as it is.
+                // A compressed block without the element stays compressed.
                 _ if node.view().is_none_or(|list| list.find(wanted.text, 0, 0).is_none()) => 0,
                 _ => {
                     node.open().map_or(0, |list| remove_equal_packed(list, wanted, from_back, most - removed))

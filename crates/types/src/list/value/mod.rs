@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A list of byte strings: one packed block while small, a deque of packed blocks when larger.
 //!
-//! The limits and the moments of conversion are Redis 7.2's (`listpack` and `quicklist` in `OBJECT
+//! The limits and conversion points are Redis 7.2's (`listpack` and `quicklist` in `OBJECT
 //! ENCODING`). Pushing and popping at either end moves no other element; an index is found by the
 //! nodes' counts from the nearer end. Inner nodes can be kept compressed; reading one decompresses
 //! a copy, changing one decompresses it and compresses it again.
 //!
-//! Elements are passed to closures rather than returned by iterators, because those of a compressed
-//! node live only while it is open.
+//! Elements are passed to closures rather than returned by iterators, because the elements of a
+//! compressed node live only while it is open.
 
 mod change;
 mod node;
@@ -19,7 +19,7 @@ pub use braid_containers::limits::ListLimits;
 use braid_containers::listpack::{Element, LARGE_PACKED, Listpack};
 use node::{Body, Node};
 
-/// A list of this many nodes is large ([`List::is_large`]).
+/// A list with this many nodes is large ([`List::is_large`]).
 const LARGE_NODES: usize = 16;
 
 /// An end of a list.
@@ -53,8 +53,8 @@ enum Form {
 struct Nodes {
     nodes: VecDeque<Node>,
     len: usize,
-    /// The small block of the end node that was emptied last: pushes and pops around a node's edge
-    /// reuse it.
+    /// The small block of the most recently emptied end node: pushes and pops around a node
+    /// boundary reuse it.
     spare: Option<Listpack>,
 }
 
@@ -64,7 +64,7 @@ impl Default for List {
     }
 }
 
-/// A text to compare elements with; if it is a number, it is parsed once.
+/// A text to compare elements with; a number is parsed only once.
 struct Wanted<'a> {
     text: &'a [u8],
     number: Option<i64>,
@@ -113,7 +113,7 @@ impl List {
         self.len() == 0
     }
 
-    /// Bytes allocated behind the list itself.
+    /// Bytes allocated for the list, without this struct itself.
     pub fn memory_bytes(&self) -> usize {
         match &self.0 {
             Form::Packed(list) => list.memory_bytes(),
@@ -133,7 +133,7 @@ impl List {
         }
     }
 
-    /// True if writing all of it takes long: then it should be [shared](List::cow).
+    /// True if writing the whole list takes long: then it should be [shared](List::cow).
     pub fn is_large(&self) -> bool {
         match &self.0 {
             Form::Packed(list) => list.byte_len() > LARGE_PACKED,
@@ -144,7 +144,7 @@ impl List {
         }
     }
 
-    /// A copy for reading that shares memory (see [`cow`](braid_containers::cow)); a packed list is
+    /// A read-only copy that shares memory (see [`cow`](braid_containers::cow)); a packed list is
     /// copied.
     pub fn cow(&mut self) -> List {
         let Form::Nodes(all) = &mut self.0 else { return self.clone() };
@@ -189,13 +189,13 @@ impl List {
         self.try_pack(limits, false);
     }
 
-    /// The packed block, when the list has that form.
+    /// The packed block, if the list has that form.
     pub fn as_listpack(&self) -> Option<&Listpack> {
         if let Form::Packed(list) = &self.0 { Some(list) } else { None }
     }
 
-    /// Position from the front of a signed index (negative: from the end), if there is such an
-    /// element.
+    /// The position from the front of a signed index (negative: from the end); `None` if out of
+    /// range.
     pub fn position(&self, index: i64) -> Option<usize> {
         let len = self.len();
         let position = match usize::try_from(index) {
@@ -221,8 +221,8 @@ impl List {
         }
     }
 
-    /// Passes `count` elements from position `start` on, in order, to `see` (LRANGE); fewer if
-    /// there are fewer.
+    /// Passes `count` elements from position `start` on, in order, to `see` (LRANGE), or fewer if
+    /// the list ends before.
     #[inline]
     pub fn range(&self, start: usize, count: usize, mut see: impl FnMut(Element<'_>)) {
         let mut left = count;
@@ -236,8 +236,8 @@ impl List {
         });
     }
 
-    /// Passes positions and elements to `see`, from position `start` on forwards, or backwards,
-    /// until it returns false.
+    /// Passes positions and elements to `see`, forwards or backwards from position `start`, until
+    /// it returns false.
     #[inline]
     pub fn walk(&self, start: usize, forwards: bool, mut see: impl FnMut(usize, Element<'_>) -> bool) {
         if start >= self.len() {
@@ -291,7 +291,7 @@ impl List {
     }
 }
 
-/// Walks one block from its element `inner`, which has the given position in the list; false if
+/// Walks one block from its element `inner`, whose position in the list is `position`; false if
 /// `see` returned false.
 #[inline]
 fn walk_block(
@@ -320,7 +320,7 @@ fn walk_block(
 }
 
 impl Nodes {
-    /// Number of the node with the element at `position`, and the element's place in it.
+    /// The index of the node with the element at `position`, and the element's index in that node.
     fn find(&self, position: usize) -> Option<(usize, usize)> {
         if position >= self.len {
             return None;

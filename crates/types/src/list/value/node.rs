@@ -9,8 +9,8 @@ use braid_containers::cow::note_copy;
 use braid_containers::listpack::{BLOCK_BYTES, Element, Listpack};
 use braid_containers::lzf;
 
-/// Blocks shorter than this are not compressed, nor is compression kept that gains less than
-/// [`GAIN_MIN`] (both as in Redis).
+/// Blocks shorter than this are not compressed; a compression that saves less than [`GAIN_MIN`] is
+/// discarded (both as in Redis).
 const COMPRESS_MIN: usize = 48;
 const GAIN_MIN: usize = 8;
 
@@ -31,8 +31,8 @@ pub enum Body {
     Compressed(Box<[u8]>, u32),
     /// One element.
     Plain(Box<[u8]>),
-    /// Any of those, shared with copies of the list (see `List::cow`). [`Node::body`] never returns
-    /// this.
+    /// Any of the above, shared with copies of the list (see `List::cow`). [`Node::body`] never
+    /// returns this.
     Shared(Arc<Body>),
 }
 
@@ -71,7 +71,7 @@ impl Node {
         }
     }
 
-    /// The content of a node that is consumed.
+    /// The content of a consumed node.
     pub fn into_body(self) -> Body {
         self.body
     }
@@ -85,7 +85,7 @@ impl Node {
         self.clone()
     }
 
-    /// The content for changing: shared content is copied first.
+    /// The content, for changing: shared content is copied first.
     #[inline]
     fn own(&mut self) -> &mut Body {
         if self.body.is_shared() {
@@ -109,7 +109,7 @@ impl Node {
         !matches!(self.body(), Body::Plain(_))
     }
 
-    /// Bytes of content, before compression.
+    /// Bytes of content before compression.
     pub fn byte_len(&self) -> usize {
         match self.body() {
             Body::Packed(list) => list.byte_len(),
@@ -128,7 +128,7 @@ impl Node {
         }
     }
 
-    /// True when another element of `length` bytes may join.
+    /// True if another element of `length` bytes fits.
     #[inline]
     pub fn accepts(&self, length: usize, limits: &ListLimits) -> bool {
         self.is_packed()
@@ -137,13 +137,13 @@ impl Node {
     }
 
     fn unpack(bytes: &[u8], length: u32) -> Listpack {
-        // Only this file compresses, from valid blocks; a failure would mean broken memory.
+        // Only this file compresses, and only valid blocks; a failure would mean corrupt memory.
         lzf::decompress(bytes, length as usize)
             .and_then(|bytes| Listpack::from_bytes(&bytes))
             .unwrap_or_default()
     }
 
-    /// The block for reading; decompresses into a copy.
+    /// The block, for reading; a compressed block is decompressed into a copy.
     pub fn view(&self) -> Option<Cow<'_, Listpack>> {
         match self.body() {
             Body::Packed(list) => Some(Cow::Borrowed(list)),
@@ -152,7 +152,7 @@ impl Node {
         }
     }
 
-    /// The block for writing; decompresses it in place.
+    /// The block, for writing; a compressed block is decompressed in place.
     #[inline]
     pub fn open(&mut self) -> Option<&mut Listpack> {
         if let Body::Compressed(bytes, length) = self.body() {
@@ -164,9 +164,9 @@ impl Node {
         }
     }
 
-    /// Frees room at the ends of the block.
+    /// Frees spare room at the ends of the block.
     pub fn shrink(&mut self) {
-        // A shared block has been shrunk, or is about to be copied in its exact size.
+        // A shared block has already been shrunk, or is about to be copied at its exact size.
         if let Body::Packed(list) = &mut self.body {
             list.shrink();
         }
@@ -184,14 +184,14 @@ impl Node {
         }
     }
 
-    /// Adds an element at an end of a block that accepts it.
+    /// Pushes an element at an end of a block that accepts it.
     #[inline]
     pub fn push(&mut self, text: &[u8], front: bool, limits: &ListLimits) {
         let Some(list) = self.open() else { return };
         let need = text.len() + 16;
         let (room_front, room_back) = list.room();
         if if front { room_front } else { room_back } < need {
-            // A node at an end usually fills up: double it, up to the size of a full one.
+            // A node at an end usually fills up: double it, up to the size of a full node.
             let total = list.byte_len();
             let full = limits.node_bytes().saturating_sub(BLOCK_BYTES + total);
             let double = (total.max(256) + need + BLOCK_BYTES).next_power_of_two();
@@ -219,7 +219,7 @@ impl Node {
         let at = if front { list.first()? } else { list.last()? };
         let seen = see(list.get(at)?);
         if is_last {
-            // The block is dropped, or kept for the next node: shrinking it would be wasted.
+            // The block is dropped, or kept for the next node: shrinking it would be wasted work.
             list.clear_keeping_room();
         } else {
             list.remove(at);

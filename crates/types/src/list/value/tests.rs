@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Lists against a plain deque, under many limits.
+//! Lists checked against a standard deque, under many limits.
 
 use std::collections::VecDeque as Deque;
 

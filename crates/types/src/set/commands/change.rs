@@ -76,7 +76,7 @@ pub(super) fn smove(call: &mut Call) -> CommandResult {
     let set = call.keyspace.write_or_create(destination, || Set::for_member(member, 1, &limits))?;
     let expired = purge(set, now);
     let added = set.add(member, now, &limits);
-    // The member keeps its expiry, as a renamed key does.
+    // The member keeps its expiry, like a renamed key.
     let expiry = expiry.flatten().filter(|_| added);
     if expiry.is_some() {
         set.set_expiry(member, expiry, now);

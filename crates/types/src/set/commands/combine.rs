@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Intersection, union and difference of several sets, as replies or stored under a key.
 //!
-//! Many members are combined in the background (`braid_engine::background`), from shared copies.
+//! Large operations run in the background (`braid_engine::background`), on shared copies.
 //!
 //! A stored result has the same encoding as in Redis, which depends on the order in which members
 //! are added.
@@ -21,12 +21,12 @@ use crate::set::{self, Set, SetLimits};
 
 type Sets<'a> = SmallVec<[Option<&'a Set>; 8]>;
 
-/// The sets at some keys; `None` for missing ones.
+/// The sets at these keys; `None` for missing ones.
 fn sets_at<'s>(keyspace: &'s Txn<'_>, keys: &[&[u8]]) -> Result<Sets<'s>, WrongType> {
     keys.iter().map(|key| keyspace.read_as::<Set>(key)).collect()
 }
 
-/// All sets, or none if one is missing: the intersection is then empty.
+/// All sets; none if one is missing, since the intersection is then empty.
 fn all_there<'s>(sets: &Sets<'s>) -> SmallVec<[&'s Set; 8]> {
     let there: Option<SmallVec<[&Set; 8]>> = sets.iter().copied().collect();
     there.unwrap_or_default()
@@ -37,7 +37,7 @@ fn those_there<'s>(sets: &Sets<'s>) -> SmallVec<[&'s Set; 8]> {
     sets.iter().copied().flatten().collect()
 }
 
-/// The first set and the other existing ones, for a difference; none without the first.
+/// The first set and the other existing ones, for a difference; none if the first is missing.
 fn first_and_others<'s>(sets: &Sets<'s>) -> SmallVec<[&'s Set; 8]> {
     if sets.first().is_some_and(Option::is_some) { those_there(sets) } else { SmallVec::new() }
 }
@@ -51,7 +51,7 @@ enum Operation {
 }
 
 impl Operation {
-    /// The sets that take part.
+    /// The sets that the operation uses.
     fn choose<'s>(self, sets: &Sets<'s>) -> SmallVec<[&'s Set; 8]> {
         match self {
             Operation::Intersection => all_there(sets),
@@ -60,7 +60,7 @@ impl Operation {
         }
     }
 
-    /// True if it takes so long that it is left to the background.
+    /// True if the operation is expensive enough for the background.
     fn is_much(self, sets: &[&Set]) -> bool {
         let counts = sets.iter().map(|set| set.len());
         let effort = match self {
@@ -82,7 +82,7 @@ impl Operation {
         }
     }
 
-    /// The result as it is stored.
+    /// The result to store.
     fn result(self, sets: &[&Set], now: i64, limits: &SetLimits) -> Set {
         match self {
             Operation::Intersection => intersection(sets, now, limits),
@@ -177,7 +177,7 @@ pub(super) fn sintercard(call: &mut Call) -> CommandResult {
     }
     let keys = &call.args[2..behind];
     let sets = all_there(&sets_at(call.keyspace, keys)?);
-    // With a limit it may end at any moment.
+    // A limit may end the count at any moment.
     let is_much = Operation::Intersection.is_much(&sets) && (most == 0 || most >= MANY_MEMBERS as i64);
     if is_much && call.may_precompute() {
         drop(sets);
@@ -242,8 +242,8 @@ fn difference(sets: &[&Set], now: i64, limits: &SetLimits) -> Set {
     let mut result = Set::default();
     let Some((first, others)) = sets.split_first() else { return result };
     let mut text = itoa::Buffer::new();
-    // Two ways: look up every member in every set, or remove every other set's members. Redis
-    // compares the costs like this, and the encoding of the result shows which way was taken.
+    // Two algorithms: look up every member in every set, or remove every other set's members.
+    // Redis compares the costs like this, and the result's encoding shows which one was used.
     let asking = first.len().saturating_mul(sets.len()) / 2;
     let taking: usize = sets.iter().map(|set| set.len()).sum();
     if asking <= taking || others.iter().any(|other| std::ptr::eq(*other, *first)) {
@@ -264,7 +264,7 @@ fn difference(sets: &[&Set], now: i64, limits: &SetLimits) -> Set {
     result
 }
 
-/// Stores a result under argument 1, or deletes that key if the result is empty.
+/// Stores the result at the key in argument 1, or deletes that key if the result is empty.
 fn store(call: &mut Call, result: Set) -> CommandResult {
     let (destination, count) = (call.args[1], result.len());
     if count == 0 {

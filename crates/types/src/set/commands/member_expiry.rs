@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The expiry of members: SEXPIRE and its relatives (`crate::member_expiry`).
+//! Member expiry: SEXPIRE and its relatives (`crate::member_expiry`).
 
 use braid_engine::Row;
 use braid_keyspace::Event;
@@ -7,7 +7,7 @@ use braid_keyspace::Event;
 use crate::member_expiry::{Journalled, MEMBERS_REFUSED, Members, rows};
 use crate::set::Set;
 
-/// The rows.
+/// Rows of the member expiry commands.
 pub const MEMBER_EXPIRY: &[Row] = rows!((
     "s" Set Set "0.1.0" "members" "set" "MEMBERS members:{nummembers:integer member:string...}"
     "O(N) where N is the number of specified members."

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands on sets: the rows of all of them, and the bodies that read one set.
+//! Commands on sets: all rows, and the bodies that read one set.
 //!
-//! Flow: the dispatcher holds the locks of the keys that the rows name. Changes of a set are in
-//! `change.rs`, random members in `random.rs`, the algebra of several sets in `combine.rs`. A set
-//! that becomes empty is removed with its key.
+//! Flow: the dispatcher holds the locks of the keys named in the rows. Changes of a set are in
+//! `change.rs`, random members in `random.rs`, set operations in `combine.rs`. A set that becomes
+//! empty is removed with its key.
 
 mod change;
 mod combine;
@@ -42,7 +42,7 @@ const INTERSECTION_COST: &str =
     "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.";
 const TOTAL_COST: &str = "O(N) where N is the total number of elements in all given sets.";
 
-/// The family.
+/// Rows of the set commands.
 pub const COMMANDS: &[Row] = &[
     Row::new("sadd", Group::Set, change::sadd)
         .at_least(3)
@@ -50,36 +50,41 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, INSERT)])
         .docs(
             "1.0.0",
-            "Adds members to a set, which is created if there is none.",
+            "Adds members to a set; creates it if it does not exist.",
             "O(1) for each element added, so O(N) to add N elements when the command is called with multiple \
              arguments.",
         )
         .syntax(MEMBERS)
-        .history(&[("2.4.0", "Takes several `member` arguments.")]),
+        .history(&[("2.4.0", "Accepts several `member` arguments.")]),
     Row::new("scard", Group::Set, scard)
         .exactly(2)
         .flags(READS_FAST)
         .keys(LOOK_ONE)
         .docs("1.0.0", "Returns the number of members of a set.", "O(1)")
         .syntax("key:key#0"),
-    combiner("sdiff", combine::sdiff, "Returns the members of a set that others do not have.", TOTAL_COST),
+    combiner(
+        "sdiff",
+        combine::sdiff,
+        "Returns the members of a set that the other sets do not have.",
+        TOTAL_COST,
+    ),
     storer(
         "sdiffstore",
         combine::sdiffstore,
-        "Stores the members of a set that others do not have.",
+        "Stores the members of a set that the other sets do not have.",
         TOTAL_COST,
     ),
-    combiner("sinter", combine::sinter, "Returns the members that several sets have all.", INTERSECTION_COST),
+    combiner("sinter", combine::sinter, "Returns the members common to several sets.", INTERSECTION_COST),
     Row::new("sintercard", Group::Set, combine::sintercard)
         .at_least(3)
         .flags(Flags::READONLY.and(Flags::MOVABLE_KEYS))
         .keys(&[KeySpec::counted(1, READ)])
-        .docs("7.0.0", "Counts the members that several sets have all.", INTERSECTION_COST)
+        .docs("7.0.0", "Counts the members common to several sets.", INTERSECTION_COST)
         .syntax("numkeys:integer key:key#0... [LIMIT limit:integer]"),
     storer(
         "sinterstore",
         combine::sinterstore,
-        "Stores the members that several sets have all.",
+        "Stores the members common to several sets.",
         INTERSECTION_COST,
     )
     .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE)), KeySpec::range(2, -1, 1, READ)]),
@@ -87,7 +92,7 @@ pub const COMMANDS: &[Row] = &[
         .exactly(3)
         .flags(READS_FAST)
         .keys(LOOK_ONE)
-        .docs("1.0.0", "Tells whether a set has a member.", "O(1)")
+        .docs("1.0.0", "Returns whether a set has a member.", "O(1)")
         .syntax("key:key#0 member:string"),
     Row::new("smembers", Group::Set, smembers)
         .exactly(2)
@@ -102,7 +107,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(READ_ONE)
         .docs(
             "6.2.0",
-            "Tells for each of several members whether a set has it.",
+            "Returns whether a set has each of several members.",
             "O(N) where N is the number of elements being checked for membership",
         )
         .syntax(MEMBERS),
@@ -118,7 +123,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, TAKE)])
         .docs(
             "1.0.0",
-            "Takes members chosen at random from a set.",
+            "Removes and returns random members of a set.",
             "Without the count argument O(1), otherwise O(N) where N is the value of the passed count.",
         )
         .syntax("key:key#0 [count:integer@3.2.0]")
@@ -130,7 +135,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(READ_ONE)
         .docs(
             "1.0.0",
-            "Returns members of a set chosen at random.",
+            "Returns random members of a set.",
             "Without the count argument O(1), otherwise O(N) where N is the absolute value of the \
              passed count.",
         )
@@ -143,14 +148,14 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
         .docs("1.0.0", "Removes members from a set.", "O(N) where N is the number of members to be removed.")
         .syntax(MEMBERS)
-        .history(&[("2.4.0", "Takes several `member` arguments.")]),
+        .history(&[("2.4.0", "Accepts several `member` arguments.")]),
     Row::new("sscan", Group::Set, sscan)
         .at_least(3)
         .flags(Flags::READONLY)
         .keys(READ_ONE)
         .docs(
             "2.8.0",
-            "Walks the members of a set, some at each call.",
+            "Iterates over the members of a set.",
             "O(1) for every call. O(N) for a complete iteration, including enough command calls for the \
              cursor to return back to 0. N is the number of elements inside the collection.",
         )

@@ -86,7 +86,7 @@ impl Gone {
     }
 
     fn journal(&self, call: &mut Call, key: &[u8]) {
-        // Requests of bounded size: SPOP may remove millions of members.
+        // Bounded requests: SPOP may remove millions of members.
         for members in self.members.chunks(1024) {
             let args = [b"SREM", key].into_iter().chain(members.iter().map(|member| &member[..]));
             call.keyspace.journal_as(&args.collect::<Vec<_>>());
@@ -94,7 +94,7 @@ impl Gone {
     }
 }
 
-/// Removes all members but `left` of them, which become the set. That is less work than removing
+/// Removes all members but `left` of them, which become the set. This is cheaper than removing
 /// most members of a large set one by one, and returns the set to a small encoding, as in Redis.
 fn keep_few(
     set: &mut Set,
@@ -149,7 +149,7 @@ pub(super) fn srandmember(call: &mut Call) -> CommandResult {
             reply_element(call.reply, member);
         }
     } else if has_expired(set, now) {
-        // A reader must not remove expired members: choose among the rest.
+        // A reader must not remove expired members, so it chooses among the others.
         let live: Vec<_> = set.iter(now).collect();
         let chosen = random.choose_multiple(live, wanted);
         call.reply.array(chosen.len());

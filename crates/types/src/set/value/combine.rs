@@ -5,12 +5,11 @@ use super::{Form, Set};
 use braid_containers::listpack::Element;
 use braid_containers::member_table::Table;
 
-/// Passes the members common to all sets to `see`, until it returns false. Without any set there
-/// are none.
+/// Passes the members common to all sets to `see` until it returns false. No sets have no common
+/// members.
 pub fn intersection<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Element<'a>) -> bool) {
     let mut sets = sets.to_vec();
-    // Walking the smallest set and looking members up in the next smaller one first rejects
-    // earliest.
+    // Walking the smallest set and looking members up in the next smallest first rejects earliest.
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else { return };
     if smallest.is_empty() {
@@ -36,8 +35,8 @@ pub fn intersection<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Eleme
 
 /// Passes the members of any of the sets to `see`, each once.
 pub fn union<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Element<'a>)) {
-    // The largest set comes first, without recording its members as seen: members of the others are
-    // looked up in it.
+    // The largest set comes first and its members need not be recorded as seen: members of the
+    // others are looked up in it.
     let Some(largest) = sets.iter().copied().max_by_key(|set| set.len()) else { return };
     largest.iter(now_ms).for_each(&mut see);
     let mut seen = Table::<false>::new();
@@ -51,19 +50,19 @@ pub fn union<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Element<'a>)
     }
 }
 
-/// Passes the members that only the first set has to `see`.
+/// Passes the members found only in the first set to `see`.
 pub fn difference<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Element<'a>)) {
     let Some((first, others)) = sets.split_first() else { return };
     let mut others: Vec<&Set> = others.iter().copied().filter(|set| !set.is_empty()).collect();
     if others.iter().any(|other| std::ptr::eq(*other, *first)) {
         return;
     }
-    // The largest set most likely contains a member: look there first.
+    // The largest set most likely contains a member: check it first.
     others.sort_by_key(|set| std::cmp::Reverse(set.len()));
     let others_len: usize = others.iter().map(|set| set.len()).sum();
     let walk_others = matches!(first.0, Form::Table(_)) && others_len < first.len() / 4;
     if walk_others {
-        // Few members to remove from many: collect the common ones, and skip those.
+        // Few members to remove from many: collect the common ones and skip those.
         let mut taken = Table::<false>::new();
         let mut buffer = itoa::Buffer::new();
         for member in others.iter().flat_map(|set| set.iter(now_ms)) {

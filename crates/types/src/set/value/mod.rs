@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A set of byte strings: integers sorted in one block, a packed list, or a table.
 //!
-//! The encoding follows Redis 7.2, because clients see it (`OBJECT ENCODING`): few members that are
-//! all integers: `intset`; few and short: `listpack`; otherwise `hashtable`. A set only ever moves
-//! in that direction by itself.
+//! The encoding follows Redis 7.2, because clients see it (`OBJECT ENCODING`): few members that
+//! are all integers: `intset`; few and short: `listpack`; otherwise `hashtable`. A set changes its
+//! encoding by itself only in that direction.
 //!
-//! A member may carry a time of expiry in ms, like hash fields. Giving one to a member turns the
-//! set into a table, where members without a time have no overhead. A member is expired when `now >
-//! time`: reads hide it, [`Set::len`] counts it until [`Set::remove_expired`] removes it, and
-//! adding it again makes it new.
+//! A member may carry an expiry time in ms, like a hash field. Setting one turns the set into a
+//! table, where members without a time have no overhead. A member is expired when `now > time`:
+//! reads hide it, [`Set::len`] counts it until [`Set::remove_expired`] removes it, and adding it
+//! again creates it anew.
 
 mod combine;
 
@@ -39,8 +39,8 @@ impl Default for Set {
 }
 
 impl Set {
-    /// An empty set in the form that suits `first`, its first member, if `expected` members will be
-    /// added.
+    /// An empty set in the form that suits its first member `first` and `expected` members in
+    /// total.
     pub fn for_member(first: &[u8], expected: usize, limits: &SetLimits) -> Set {
         if expected <= limits.max_intset_entries && parse_i64(first).is_some() {
             Set(Form::Ints(IntSet::new()))
@@ -51,7 +51,7 @@ impl Set {
         }
     }
 
-    /// A set loaded in the form of integers.
+    /// A set loaded as integers.
     pub fn from_ints(ints: IntSet, limits: &SetLimits) -> Set {
         let mut set = Set(Form::Ints(ints));
         if set.len() > limits.intset_entries() {
@@ -61,7 +61,7 @@ impl Set {
     }
 
     /// A set loaded as a packed list; `None` if a member is repeated. Becomes a table if there are
-    /// more members than the limits allow (as in Redis their lengths do not matter here).
+    /// more members than the limits allow (as in Redis, their lengths do not matter here).
     pub fn from_listpack(list: Listpack, limits: &SetLimits) -> Option<Set> {
         if list.has_doubles(0) {
             return None;
@@ -83,17 +83,17 @@ impl Set {
         }
     }
 
-    /// The integers, when the set has that form (for RDB).
+    /// The integers, if the set has that form (for RDB).
     pub fn as_ints(&self) -> Option<&IntSet> {
         if let Form::Ints(ints) = &self.0 { Some(ints) } else { None }
     }
 
-    /// The packed list, when the set has that form (for RDB).
+    /// The packed list, if the set has that form (for RDB).
     pub fn as_listpack(&self) -> Option<&Listpack> {
         if let Form::Packed(list) = &self.0 { Some(list) } else { None }
     }
 
-    /// True if writing all of it takes long: then it should be [shared](Set::cow).
+    /// True if writing the whole set takes long: then it should be [shared](Set::cow).
     pub fn is_large(&self) -> bool {
         match &self.0 {
             Form::Ints(ints) => ints.memory_bytes() > LARGE_PACKED,
@@ -102,7 +102,7 @@ impl Set {
         }
     }
 
-    /// A copy for reading that shares memory (see [`cow`](braid_containers::cow)); a packed list is
+    /// A read-only copy that shares memory (see [`cow`](braid_containers::cow)); a packed list is
     /// copied.
     pub fn cow(&self) -> Set {
         match &self.0 {
@@ -112,7 +112,8 @@ impl Set {
         }
     }
 
-    /// Number of members, expired ones included until they are removed (SCARD, as HLEN for hashes).
+    /// Number of members, including expired ones until they are removed (SCARD, like HLEN for
+    /// hashes).
     #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -122,7 +123,7 @@ impl Set {
         }
     }
 
-    /// True when there is no member, not even an expired one.
+    /// True if there is no member, not even an expired one.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -133,7 +134,7 @@ impl Set {
         if let Form::Table(table) = &self.0 { Some(table.segment_lens()) } else { None }
     }
 
-    /// Bytes allocated behind the set itself.
+    /// Bytes allocated for the set, without this struct itself.
     pub fn memory_bytes(&self) -> usize {
         match &self.0 {
             Form::Ints(ints) => ints.memory_bytes(),
@@ -142,7 +143,7 @@ impl Set {
         }
     }
 
-    /// True when `member` is in the set and not expired.
+    /// True if `member` is in the set and has not expired.
     #[inline]
     pub fn contains(&self, member: &[u8], now_ms: i64) -> bool {
         match &self.0 {
@@ -153,7 +154,7 @@ impl Set {
         }
     }
 
-    /// As [`Set::contains`], for a member read from another set.
+    /// [`Set::contains`] for a member read from another set.
     #[inline]
     pub fn contains_element(&self, member: Element<'_>, now_ms: i64) -> bool {
         match (&self.0, member) {
@@ -162,7 +163,7 @@ impl Set {
         }
     }
 
-    /// Adds a member. False when it was there and not expired.
+    /// Adds a member. False if it existed and had not expired.
     #[inline]
     pub fn add(&mut self, member: &[u8], now_ms: i64, limits: &SetLimits) -> bool {
         match &mut self.0 {
@@ -222,7 +223,7 @@ impl Set {
         true
     }
 
-    /// Prepares for `more` members at once: becomes a table now if it would have to anyway.
+    /// Prepares for `more` members: becomes a table now if it would have to anyway.
     pub fn expect(&mut self, more: usize, limits: &SetLimits) {
         let wanted = more;
         let too_many = match &self.0 {
@@ -250,8 +251,8 @@ impl Set {
         }
     }
 
-    /// Returns to the form of integers if all members are integers and the limit allows (the result
-    /// of an intersection).
+    /// Returns to the integer form if all members are integers and the limit allows (for
+    /// intersection results).
     pub fn try_make_ints(&mut self, limits: &SetLimits) {
         if matches!(self.0, Form::Ints(_))
             || self.len() > limits.intset_entries()
@@ -267,7 +268,7 @@ impl Set {
         self.0 = Form::Ints(ints);
     }
 
-    /// Removes a member. False if it was missing or expired (it is gone in either case).
+    /// Removes a member. False if it was missing or expired (either way it is gone).
     #[inline]
     pub fn remove(&mut self, member: &[u8], now_ms: i64) -> bool {
         match &mut self.0 {
@@ -277,7 +278,7 @@ impl Set {
         }
     }
 
-    /// A member chosen with equal chances among those not expired.
+    /// An unexpired member, chosen uniformly at random.
     pub fn random(&self, now_ms: i64, random: &mut fastrand::Rng) -> Option<Element<'_>> {
         match &self.0 {
             Form::Ints(ints) => ints.random(random).map(Element::Int),
@@ -291,7 +292,7 @@ impl Set {
         }
     }
 
-    /// Removes a member chosen with equal chances, after passing it to `see`. Remove expired
+    /// Removes a member chosen uniformly at random, after passing it to `see`. Remove expired
     /// members first.
     pub fn pop_random<R>(
         &mut self,
@@ -313,8 +314,8 @@ impl Set {
         }
     }
 
-    /// Passes `count` different members (all if there are fewer) to `see`, every selection equally
-    /// likely, the order not random. Remove expired members first.
+    /// Passes `count` distinct members (all if there are fewer) to `see`; every selection is
+    /// equally likely, the order is not random. Remove expired members first.
     pub fn sample(&self, count: usize, random: &mut fastrand::Rng, mut see: impl FnMut(Element<'_>)) {
         if let Form::Table(table) = &self.0 {
             return table.sample(count, random, |member| see(Element::Bytes(member.key)));
@@ -329,7 +330,7 @@ impl Set {
         }
     }
 
-    /// The members that are not expired.
+    /// Iterates over the unexpired members.
     #[inline]
     pub fn iter(&self, now_ms: i64) -> Iter<'_> {
         match &self.0 {
@@ -339,7 +340,7 @@ impl Set {
         }
     }
 
-    /// Continues a scan (0 begins) and returns the next cursor (0: done). The small forms are
+    /// Continues a scan (0 starts one) and returns the next cursor (0: done). The small forms are
     /// visited as a whole. See [`Table::scan`].
     pub fn scan(&self, cursor: u64, count: usize, now_ms: i64, mut see: impl FnMut(Element<'_>)) -> u64 {
         if let Form::Table(table) = &self.0 {
@@ -355,7 +356,7 @@ impl Set {
 
     // Expiry.
 
-    /// Sets or clears a member's time of expiry; returns the old one, or `None` if the member is
+    /// Sets or clears a member's expiry time; returns the old one, or `None` if the member is
     /// missing.
     pub fn set_expiry(&mut self, member: &[u8], expire_at: Option<i64>, now_ms: i64) -> Option<Option<i64>> {
         if !self.contains(member, now_ms) {
@@ -367,7 +368,7 @@ impl Set {
         self.make_table().set_expiry(member, expire_at)
     }
 
-    /// A member's time of expiry, or `None` when there is no such member.
+    /// A member's expiry time; outer `None` if there is no such member.
     pub fn expiry(&self, member: &[u8], now_ms: i64) -> Option<Option<i64>> {
         match &self.0 {
             Form::Table(table) => {
@@ -377,13 +378,13 @@ impl Set {
         }
     }
 
-    /// The earliest time of expiry of any member.
+    /// The earliest expiry time of any member.
     #[inline]
     pub fn next_expiry(&self) -> Option<i64> {
         if let Form::Table(table) = &self.0 { table.next_expiry() } else { None }
     }
 
-    /// Members with a time of expiry.
+    /// Number of members with an expiry time.
     pub fn expiring_len(&self) -> usize {
         if let Form::Table(table) = &self.0 { table.expiring_len() } else { 0 }
     }
@@ -397,12 +398,12 @@ impl Set {
         }
     }
 
-    /// Adds a member together with its time of expiry, as when loading.
+    /// Adds a member together with its expiry time, as when loading.
     pub fn add_expiring(&mut self, member: &[u8], expire_at: i64) -> bool {
         self.make_table().set(member, &[], Expiry::At(expire_at))
     }
 
-    /// Members with their times, expired ones included (for saving and copying).
+    /// Members with their times, including expired ones (for saving and copying).
     pub fn iter_with_expiry(&self) -> impl Iterator<Item = (Element<'_>, Option<i64>)> {
         let (plain, table) = match &self.0 {
             Form::Table(table) => (None, Some(table.iter())),
@@ -416,7 +417,7 @@ impl Set {
     }
 }
 
-/// The members of a set that are not expired.
+/// The unexpired members of a set.
 #[derive(Clone)]
 pub struct Iter<'a>(Walk<'a>);
 

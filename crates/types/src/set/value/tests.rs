@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sets against standard sets, their forms against the thresholds.
+//! Sets checked against standard sets, and their forms against the thresholds.
 
 use std::collections::{BTreeMap, BTreeSet};
 

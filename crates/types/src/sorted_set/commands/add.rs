@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! ZADD and ZINCRBY, and the storing of members that GEOADD shares.
+//! ZADD and ZINCRBY, and storing members, which GEOADD shares.
 
 use braid_base::number;
 use braid_engine::Call;
@@ -11,7 +11,7 @@ use crate::collection::purge;
 use crate::decimal::journal_in_decimal;
 use crate::sorted_set::{AddRule, Added, SortedSet};
 
-/// Scores and members to be stored.
+/// Scores and members to store.
 pub(crate) type Pairs<'a> = SmallVec<[(f64, &'a [u8]); 8]>;
 
 /// The result of [`put`].
@@ -19,11 +19,11 @@ pub(crate) type Pairs<'a> = SmallVec<[(f64, &'a [u8]); 8]>;
 pub(crate) struct Put<'a> {
     pub added: usize,
     pub updated: usize,
-    /// Members that lost nothing but their expiry: changes, but none that CH counts.
+    /// Members that only lost their expiry: changed, but not counted by CH.
     pub persisted: usize,
     /// The score of the last member, unless the rule forbade the change.
     pub score: Option<f64>,
-    /// Those of the members that have changed, if peers are to be told them.
+    /// The changed members, if active-active peers need their names.
     changed: Pairs<'a>,
 }
 
@@ -35,8 +35,8 @@ impl Put<'_> {
 
 const NOT_A_NUMBER: &str = "ERR resulting score is not a number (NaN)";
 
-/// Stores members in the sorted set at a key, which is created unless the rule is to change
-/// existing members only.
+/// Stores members in the sorted set at a key. Creates the set unless the rule allows only changes
+/// of existing members.
 pub(crate) fn put<'a>(
     call: &mut Call,
     key: &[u8],
@@ -155,7 +155,7 @@ pub fn zadd(call: &mut Call) -> CommandResult {
 
 pub fn zincrby(call: &mut Call) -> CommandResult {
     let args = call.args;
-    // Stock servers parse it like ZADD: an option leaves too few arguments after it.
+    // Stock servers parse ZINCRBY like ZADD: an option leaves too few arguments.
     if ["NX", "XX", "CH", "INCR", "GT", "LT"].iter().any(|word| call.arg_is(2, word)) {
         return Err(CommandError::Syntax);
     }
@@ -168,15 +168,15 @@ pub fn zincrby(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Members that had their scores already were added as well; that was not up to a condition.
+/// Without a condition, members that already had their scores count as added for peers.
 fn note_addition(call: &mut Call, done: &Put) {
     if !done.has_changed() {
         call.keyspace.journal_addition();
     }
 }
 
-/// Where peers are told which members have changed: those that a condition has let, or what was
-/// added to the score of one.
+/// With active-active peers, journals the members that a condition let change, or the increment of
+/// a single member.
 fn journal_changed(call: &mut Call, key: &[u8], done: &Put, by: Option<f64>) {
     match (by, done.changed.first()) {
         (Some(by), Some((_, member))) => {
@@ -193,13 +193,13 @@ fn score_text(score: f64) -> Vec<u8> {
     text
 }
 
-/// Where peers are told which members were added: all that were to be, unless a condition has kept
-/// some back.
+/// With active-active peers, journals the added members: all of them, or with a condition only
+/// those that changed.
 pub(crate) fn journal_added(call: &mut Call, key: &[u8], rule: AddRule, pairs: &[(f64, &[u8])], done: &Put) {
     journal_scores(call, key, if rule == AddRule::default() { pairs } else { &done.changed });
 }
 
-/// Where peers are told them: journals members and their scores in place of the present command.
+/// With active-active peers, journals members and their scores in place of the current command.
 fn journal_scores(call: &mut Call, key: &[u8], pairs: &[(f64, &[u8])]) {
     if pairs.is_empty() || !call.keyspace.journals_for_peers() {
         return;

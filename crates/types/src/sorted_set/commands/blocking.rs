@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Blocking commands: BZPOPMIN, BZPOPMAX, BZMPOP.
 //!
-//! Each body serves twice: for the client that calls it, and, when one of its keys was filled, for
-//! the client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
+//! Each body serves both the calling client and, once one of its keys has been filled, a waiting
+//! client ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
 
 use braid_containers::listpack::Element;
 use braid_engine::Call;
@@ -24,8 +24,8 @@ pub fn bzpopmax(call: &mut Call) -> CommandResult {
     pop_one(call, End::Highest)
 }
 
-/// The first key that holds a sorted set from which this client may take: its members may all have
-/// expired.
+/// The first key with a sorted set from which this client may take. A set whose members have all
+/// expired does not count.
 fn first_filled<'k>(call: &Call, keys: &[&'k [u8]]) -> Result<Option<&'k [u8]>, WrongType> {
     collection::first_filled::<SortedSet>(call, keys, |set| !set.view(call.now()).is_empty())
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Unions, intersections and differences of sorted sets and plain sets.
 //!
-//! Many members are combined in the background (`braid_engine::background`), from shared copies.
+//! Large operations run in the background (`braid_engine::background`), on shared copies.
 
 use std::cell::OnceCell;
 use std::cmp::Ordering::Equal;
@@ -42,7 +42,7 @@ enum Source<'a> {
     Plain { set: &'a Set, now: i64 },
 }
 
-/// A copy of a large sorted set, which can only be walked: a lookup by member builds an index.
+/// A copy of a large sorted set that supports only walks: a lookup by member builds an index.
 struct Borrowed<'a> {
     set: &'a SortedSet,
     scores: OnceCell<HashMap<&'a [u8], f64, foldhash::quality::RandomState>>,
@@ -86,7 +86,7 @@ impl MemberSource for Source<'_> {
         match self {
             Source::Missing => {}
             Source::Ranked(view) => view.walk(each),
-            // None of its members expires.
+            // Sets with expiring members are not shared.
             Source::Borrowed(borrowed) => borrowed.set.view(0).walk(each),
             Source::Plain { set, now } => {
                 let mut buffer = itoa::Buffer::new();
@@ -102,7 +102,7 @@ impl MemberSource for Source<'_> {
 
 type Sources<'a> = SmallVec<[Source<'a>; 4]>;
 
-/// Arguments.
+/// A list of arguments.
 type Words<'s, 'a> = &'s [&'a [u8]];
 
 /// Parses the number of keys at `args[0]` and splits the rest into keys and options.
@@ -152,7 +152,7 @@ fn sources_of(shared: &[CowValue], now: i64) -> Result<Sources<'_>, CommandError
     shared.iter().map(source).collect()
 }
 
-/// True if combining them takes so long that it is left to the background.
+/// True if the operation is expensive enough for the background.
 fn is_much(operation: Operation, sources: &Sources<'_>) -> bool {
     let counts = sources.iter().map(MemberSource::member_count);
     let effort = match operation {
@@ -219,7 +219,7 @@ fn inputs<'s>(sources: &'s Sources<'_>, weights: &[f64]) -> SmallVec<[Input<'s>;
     sources.iter().zip(weights).map(input).collect()
 }
 
-/// The result, in no order.
+/// The result, unordered.
 fn compute(operation: Operation, inputs: &[Input<'_>], aggregate: Aggregate) -> Vec<(Box<[u8]>, f64)> {
     match operation {
         Operation::Union => union(inputs, aggregate),
@@ -278,7 +278,7 @@ fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
     Ok(())
 }
 
-/// The result as it is stored.
+/// The result to store.
 fn combine(
     operation: Operation,
     sources: &Sources<'_>,
@@ -334,7 +334,7 @@ pub fn zintercard(call: &mut Call) -> CommandResult {
     if !rest.is_empty() {
         return Err(CommandError::Syntax);
     }
-    // With a limit it may end at any moment.
+    // A limit may end the count at any moment.
     let is_much = is_much(Operation::Intersection, &sources) && (limit == 0 || limit >= MANY_MEMBERS);
     if is_much && call.may_precompute() {
         drop(sources);

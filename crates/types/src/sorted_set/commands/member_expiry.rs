@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The expiry of members: ZEXPIRE and its relatives (`crate::member_expiry`).
+//! Member expiry: ZEXPIRE and its relatives (`crate::member_expiry`).
 
 use braid_engine::Row;
 use braid_keyspace::Event;
@@ -7,7 +7,7 @@ use braid_keyspace::Event;
 use crate::member_expiry::{Journalled, MEMBERS_REFUSED, Members, rows};
 use crate::sorted_set::SortedSet;
 
-/// The rows.
+/// Rows of the member expiry commands.
 pub const MEMBER_EXPIRY: &[Row] = rows!((
     "z" SortedSet SortedSet "0.1.0" "members" "sorted set" "MEMBERS members:{nummembers:integer member:string...}"
     "O(N*log(M)) where N is the number of specified members and M that of all."

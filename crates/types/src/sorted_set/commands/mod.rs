@@ -2,9 +2,9 @@
 //! Commands on sorted sets.
 //!
 //! Flow: the dispatcher holds the locks of the keys. Reads go through [`find`], whose view hides
-//! expired members; changes go through [`change`] (or `add.rs`), which removes those first, deletes
-//! the key if no member is left and informs watchers. Ranges of any kind become ranges of ranks
-//! (`range.rs`).
+//! expired members; changes go through [`change`] (or `add.rs`), which removes expired members
+//! first, deletes the key if no member is left and informs watchers. Ranges of any kind become
+//! rank ranges (`range.rs`).
 //!
 //! A key must never hold an empty sorted set.
 
@@ -30,15 +30,15 @@ pub(crate) use add::{Pairs, journal_added, put};
 pub use member_expiry::MEMBER_EXPIRY;
 pub use rows::COMMANDS;
 
-/// The sorted set at a key, for reading; `None` if all its members have expired.
+/// The sorted set at a key, for reading; `None` if it is missing or all its members have expired.
 pub(crate) fn find<'s>(keyspace: &'s Txn<'_>, key: &[u8]) -> Result<Option<View<'s>>, WrongType> {
     let set = keyspace.read_as::<SortedSet>(key)?;
     Ok(set.map(|set| set.view(keyspace.now())).filter(|view| !view.is_empty()))
 }
 
-/// Changes the sorted set at a key, if there is one. `work` gets it without expired members
-/// (possibly empty), and returns its result and whether it changed anything, which `event` reports.
-/// The key is deleted if no member is left.
+/// Changes the sorted set at a key, if there is one. `work` gets the set without expired members
+/// (possibly empty), and returns its result and whether it changed anything, which `event`
+/// reports. Deletes the key if no member is left.
 fn change<R>(
     keyspace: &mut Txn<'_>,
     event: Event,
@@ -54,8 +54,8 @@ fn change<R>(
     Ok(Some(result))
 }
 
-/// Stores the sorted set that a command has made, or deletes the key if the set is empty; returns
-/// the number of members.
+/// Stores a command's resulting sorted set, or deletes the key if the set is empty; returns the
+/// number of members.
 pub(crate) fn store(keyspace: &mut Txn<'_>, event: Event, key: &[u8], set: SortedSet) -> usize {
     let len = set.len();
     if len == 0 {
@@ -82,12 +82,12 @@ enum Layout {
     Bare,
     /// Member, score, member, score.
     Flat,
-    /// Arrays of two.
+    /// Arrays of member and score.
     Pairs,
 }
 
 impl Layout {
-    /// The layout of replies with WITHSCORES.
+    /// The layout of replies with an optional WITHSCORES.
     fn with_scores(wanted: bool, reply: &ReplyBuffer) -> Layout {
         match (wanted, reply.protocol) {
             (false, _) => Layout::Bare,
@@ -96,13 +96,13 @@ impl Layout {
         }
     }
 
-    /// The header of `count` members.
+    /// Writes the array header for `count` members.
     #[inline]
     fn header(self, reply: &mut ReplyBuffer, count: usize) {
         reply.array(if self == Layout::Flat { count * 2 } else { count });
     }
 
-    /// One member.
+    /// Writes one member.
     #[inline]
     fn entry(self, reply: &mut ReplyBuffer, member: Element<'_>, score: f64) {
         if reply.is_full() {

@@ -34,14 +34,14 @@ pub enum Selector<'a> {
 }
 
 impl<'a> Selector<'a> {
-    /// A range of ranks.
+    /// Parses a range of ranks.
     pub fn between(start: &[u8], stop: &[u8]) -> Result<Selector<'static>, CommandError> {
         let start = number::parse_i64(start).ok_or(CommandError::NotAnInteger)?;
         let stop = number::parse_i64(stop).ok_or(CommandError::NotAnInteger)?;
         Ok(Selector::Ranks(start, stop))
     }
 
-    /// A range of scores: `1.5`, `(1.5`, `-inf`.
+    /// Parses a range of scores: `1.5`, `(1.5`, `-inf`.
     pub fn scores(min: &[u8], max: &[u8]) -> Result<Selector<'static>, CommandError> {
         match (score_bound(min), score_bound(max)) {
             (Some(min), Some(max)) => Ok(Selector::Scores(ScoreRange { min, max })),
@@ -49,7 +49,7 @@ impl<'a> Selector<'a> {
         }
     }
 
-    /// A range of members: `[a`, `(a`, `-`, `+`.
+    /// Parses a range of members: `[a`, `(a`, `-`, `+`.
     pub fn members(min: &'a [u8], max: &'a [u8]) -> Result<Selector<'a>, CommandError> {
         match (lex_bound(min), lex_bound(max)) {
             (Some(min), Some(max)) => Ok(Selector::Members(LexRange { min, max })),
@@ -57,8 +57,8 @@ impl<'a> Selector<'a> {
         }
     }
 
-    /// The selected ranks, in ascending order even if the range is `reverse` (ranks are then
-    /// counted from the highest score).
+    /// The selected ranks, in ascending order even if the range is `reverse` (whose ranks count
+    /// from the highest score).
     pub fn ranks(&self, view: &View<'_>, reverse: bool) -> Range<usize> {
         match self {
             Selector::Scores(range) => view.ranks_by_score(range),
@@ -83,14 +83,14 @@ impl<'a> Selector<'a> {
     }
 }
 
-/// Longer sets with different scores are not walked.
+/// Longer sets with differing scores are not walked.
 const WALKED_MAX: usize = 128;
 
-/// A range of members is undefined in a set whose scores differ. This is the result of stock
-/// servers for a packed list, which depends on the end from which they begin.
+/// A member range is undefined in a set whose scores differ. This reproduces stock servers' result
+/// for a packed list, which depends on the end where they start.
 fn walk(view: &View<'_>, range: &LexRange<'_>, reverse: bool) -> Range<usize> {
     let mut buffer = itoa::Buffer::new();
-    // For each member: whether it is above the lower end, and whether it is below the upper end.
+    // For each member: whether it is above the lower end and below the upper end.
     let sides: SmallVec<[(bool, bool); 64]> = view
         .iter(0..view.len())
         .map(|(member, _)| {
@@ -148,7 +148,7 @@ fn lex_bound(text: &[u8]) -> Option<LexBound<'_>> {
     }
 }
 
-/// The selection of members, and the form of the reply.
+/// The selection of members, and the layout of the reply.
 struct Query<'a> {
     selector: Selector<'a>,
     reverse: bool,
@@ -159,8 +159,8 @@ struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// Parses the arguments after the key: two ends, then options. Options for properties fixed by
-    /// `kind` and `reverse` are refused.
+    /// Parses the arguments after the key: two ends, then options. Refuses options for properties
+    /// that `kind` and `reverse` fix.
     fn parse(
         args: &[&'a [u8]],
         kind: Option<RangeBy>,
@@ -296,7 +296,7 @@ pub fn zrangestore(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// A sorted set of the members with these ranks.
+/// A sorted set of the members with the given ranks.
 fn copy(view: &View<'_>, ranks: Range<usize>, limits: &PackedLimits) -> SortedSet {
     let mut result = SortedSet::with_hints(ranks.len(), 0, limits);
     let mut buffer = itoa::Buffer::new();
@@ -306,7 +306,7 @@ fn copy(view: &View<'_>, ranks: Range<usize>, limits: &PackedLimits) -> SortedSe
     result
 }
 
-/// Copies many members in the background, from a shared copy of the key's set.
+/// Copies many members in the background, from a shared copy of the source.
 fn copy_in_background(call: &mut Call, limits: PackedLimits) -> CommandResult {
     let options: Vec<Box<[u8]>> = call.args[3..].iter().map(|&arg| arg.into()).collect();
     call.precompute(&call.args[2..3], move |shared, now| {

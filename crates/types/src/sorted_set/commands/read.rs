@@ -102,7 +102,7 @@ pub fn zrandmember(call: &mut Call) -> CommandResult {
     if call.args.len() > 4 || (call.args.len() == 4 && !with_scores) {
         return Err(CommandError::Syntax);
     }
-    // The count of a flat reply must not overflow either.
+    // The element count of a flat reply must not overflow either.
     if with_scores && count.unsigned_abs() > i64::MAX as u64 / 2 {
         return Err(out_of_range());
     }
@@ -146,13 +146,13 @@ pub fn zscan(call: &mut Call) -> CommandResult {
         }
     });
     reply_cursor(call.reply, next, if options.bare { found.len() } else { found.len() * 2 });
-    // Stock servers have two formats here, unlike in all other replies.
+    // In this reply alone stock servers use two formats.
     let format = if view.is_packed() { number::format_f64_shortest } else { number::format_f64_17 };
     let mut text = Vec::new();
     for (member, score) in found {
         reply_member(call.reply, member);
         if !options.bare {
-            // A string in either protocol.
+            // A string in both protocols.
             text.clear();
             format(&mut text, score);
             call.reply.bulk(&text);

@@ -58,7 +58,7 @@ pub(super) enum End {
     Highest,
 }
 
-/// The event of popped members.
+/// The event for popped members.
 pub(super) fn popped(end: End) -> Event {
     Event::zset(if end == End::Lowest { "zpopmin" } else { "zpopmax" })
 }
@@ -68,10 +68,10 @@ pub(super) fn pop_name(end: End) -> &'static [u8] {
     if end == End::Lowest { b"ZPOPMIN" } else { b"ZPOPMAX" }
 }
 
-/// Members that a command has removed which does not name them. Peers are told their names: they
-/// may have other members, of which others come first.
+/// Members removed by a command that does not name them. With active-active peers their names are
+/// journalled, since in a peer's set other members may come first.
 pub(super) struct Removed {
-    /// There are peers.
+    /// True with active-active peers.
     is_told: bool,
     names: Vec<Vec<u8>>,
 }
@@ -87,8 +87,8 @@ impl Removed {
         }
     }
 
-    /// Journals their removal in place of the present command; false if it is to be journalled
-    /// otherwise.
+    /// Journals the removals in place of the current command; false if the caller must journal the
+    /// command.
     pub fn journal(self, keyspace: &mut Txn<'_>, key: &[u8]) -> bool {
         if !self.names.is_empty() {
             let names = self.names.iter().map(Vec::as_slice);
@@ -98,14 +98,15 @@ impl Removed {
     }
 }
 
-/// Journals a pop from the first of several sorted sets as a pop from that one.
+/// Journals a pop from the first non-empty of several sorted sets as a pop from that set.
 pub(super) fn journal_take(keyspace: &mut Txn<'_>, key: &[u8], end: End, removed: Removed, count: usize) {
     if !removed.journal(keyspace, key) {
         journal_as!(keyspace, pop_name(end), key, i64::try_from(count).unwrap_or(i64::MAX));
     }
 }
 
-/// Removes up to `count` members and replies with them, including the header; returns their number.
+/// Removes up to `count` members and replies with them, including the array header; returns their
+/// number.
 pub(super) fn pop(
     reply: &mut ReplyBuffer,
     set: &mut SortedSet,

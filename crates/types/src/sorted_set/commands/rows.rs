@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The rows of the sorted set commands.
+//! Rows of the sorted set commands.
 
 use braid_engine::{Handler, Row};
 use braid_spec::{Flags, Group, KeyFlags, KeySpec};
@@ -13,7 +13,7 @@ const SECONDS: &[(&str, &str)] = &[("6.0.0", "`timeout` may have a fraction.")];
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, READ)];
 
-/// The family.
+/// Rows of the sorted set commands.
 pub const COMMANDS: &[Row] = &[
     Row::new("bzmpop", Group::SortedSet, blocking::bzmpop)
         .at_least(5)
@@ -45,7 +45,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
         .docs(
             "1.2.0",
-            "Adds members to a sorted set or changes their scores; makes the key if there is none.",
+            "Adds members to a sorted set or changes their scores; creates the key if it does not exist.",
             "O(log(N)) for each item added, where N is the number of elements in the sorted set.",
         )
         .syntax(
@@ -165,7 +165,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
         .docs(
             "5.0.0",
-            "Removes and returns the members with the highest scores; deletes the key when none is left.",
+            "Removes and returns the members with the highest scores; deletes the key when it is empty.",
             "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number \
              of elements popped.",
         )
@@ -176,7 +176,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
         .docs(
             "5.0.0",
-            "Removes and returns the members with the lowest scores; deletes the key when none is left.",
+            "Removes and returns the members with the lowest scores; deletes the key when it is empty.",
             "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number \
              of elements popped.",
         )
@@ -250,7 +250,7 @@ pub const COMMANDS: &[Row] = &[
         .at_least(3)
         .docs(
             "2.0.0",
-            "Returns how many members of a sorted set stand before one, in ascending order of scores.",
+            "Returns the rank of a member of a sorted set, in ascending order of scores.",
             "O(log(N))",
         )
         .syntax("key:key#0 member:string [WITHSCORE]")
@@ -261,7 +261,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
         .docs(
             "1.2.0",
-            "Removes members from a sorted set; deletes the key when none is left.",
+            "Removes members from a sorted set; deletes the key when it is empty.",
             "O(M*log(N)) with N being the number of elements in the sorted set and M the number of \
              elements to be removed.",
         )
@@ -338,7 +338,7 @@ pub const COMMANDS: &[Row] = &[
         .at_least(3)
         .docs(
             "2.0.0",
-            "Returns how many members of a sorted set stand before one, in descending order of scores.",
+            "Returns the rank of a member of a sorted set, in descending order of scores.",
             "O(log(N))",
         )
         .syntax("key:key#0 member:string [WITHSCORE]")
@@ -347,7 +347,7 @@ pub const COMMANDS: &[Row] = &[
         .at_least(3)
         .docs(
             "2.8.0",
-            "Walks the members and scores of a sorted set, some at each call.",
+            "Iterates over the members and scores of a sorted set.",
             "O(1) for every call. O(N) for a complete iteration, including enough command calls for the \
              cursor to return back to 0. N is the number of elements inside the collection.",
         )
@@ -401,13 +401,13 @@ const fn reads(name: &'static str, handler: Handler) -> Row {
     Row::new(name, Group::SortedSet, handler).flags(Flags::READONLY).keys(READ_ONE)
 }
 
-/// A command that reads the keys after their number.
+/// A command that reads the keys after a key count.
 const fn reads_several(name: &'static str, handler: Handler) -> Row {
     const KEYS: &[KeySpec] = &[KeySpec::counted(1, READ)];
     Row::new(name, Group::SortedSet, handler).flags(Flags::READONLY.and(Flags::MOVABLE_KEYS)).keys(KEYS)
 }
 
-/// A command that stores a result computed from the keys after their number.
+/// A command that stores a result computed from the keys after a key count.
 const fn stores_several(name: &'static str, handler: Handler) -> Row {
     const KEYS: &[KeySpec] = &[KeySpec::at(1, KeyFlags::OW.and(KeyFlags::UPDATE)), KeySpec::counted(2, READ)];
     const FLAGS: Flags = Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The form of a sorted set beyond a few small members: a tree for order, a table for names, one
-//! block for each member.
+//! The form of a sorted set beyond a few small members: a tree for order, a table for lookups by
+//! name, one block per member.
 //!
 //! ```text
 //! table: hash of member -> handle --+
 //!                                   +--> block: score, bytes
 //! tree:  (score, handle) in order --+
 //! ```
-//! Invariants: tree and table hold the same handles, each exactly once; the score in the tree is
-//! the score in the block; no score is NaN (an entry with one could not be found again). Handles
-//! are freed only here, after tree and table have dropped them; together with exclusive access to
-//! the whole set (`&mut self`) that is what `member.rs` requires.
+//! Invariants: tree and table hold the same handles, each exactly once; the score in the tree
+//! equals the score in the block; no score is NaN (an entry with one could not be found again).
+//! Handles are freed only here, after tree and table have dropped them; together with exclusive
+//! access to the whole set (`&mut self`), this is the contract that `member.rs` requires.
 //!
-//! A set can be shared copy on write (see [`cow`](braid_containers::cow)): the tree is then shared,
-//! and scores are read from it; the owner does not free blocks but buries them for the copies, the
-//! last of which frees them. The table is not shared: a copy has no look-up by name.
+//! A set can be shared copy on write (see [`cow`](braid_containers::cow)): the tree is then
+//! shared, and scores are read from it; the owner does not free blocks but buries them for the
+//! copies, the last of which frees them. The table is not shared: a copy has no lookup by name.
 //!
-//! Expiry times are separate, in two maps that are shared, too, so that members without one have no
-//! overhead.
+//! Expiry times are kept in two separate maps, which are also shared, so members without one have
+//! no overhead.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,10 +40,10 @@ struct Expiry {
     by_time: CowMap<(i64, Handle), (), EXPIRY_LEAF>,
 }
 
-/// Entries of both maps that fit 1024 bytes.
+/// Entries per leaf of both maps: as many as fit in 1024 bytes.
 const EXPIRY_LEAF: usize = 63;
 
-/// A set with this many bytes of members is large, whatever their number.
+/// A set with this many member bytes is large, whatever their number.
 const LARGE_BYTES: usize = 256 * 1024;
 
 /// Blocks that the owner of a shared set no longer needs; `None` once all copies are gone.
@@ -51,7 +51,7 @@ struct Buried(Mutex<Option<Graves>>);
 
 struct Graves {
     handles: Vec<Handle>,
-    /// Number of copies. A later copy may keep a block longer than it needs, never shorter.
+    /// Number of copies. A later copy may keep a block longer than needed, never shorter.
     copies: usize,
 }
 
@@ -60,7 +60,7 @@ impl Buried {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes handles whose blocks must not be freed yet; false if there is no copy any more.
+    /// Buries handles whose blocks must not be freed yet; false if no copy is left.
     fn take(&self, handles: &mut dyn Iterator<Item = Handle>) -> bool {
         match &mut *self.lock() {
             Some(graves) => {
@@ -74,7 +74,7 @@ impl Buried {
         }
     }
 
-    /// Adds a copy; false if there is none left.
+    /// Adds a copy; false if no copy is left.
     fn join(&self) -> bool {
         let mut graves = self.lock();
         graves.iter_mut().for_each(|graves| graves.copies += 1);
@@ -100,7 +100,7 @@ impl Buried {
 enum Sharing {
     #[default]
     None,
-    /// The owner: removed blocks go there.
+    /// The owner: it buries removed blocks.
     Owner(Arc<Buried>),
     /// A copy: a tree only, whose blocks belong to the owner or are buried.
     Copy(Arc<Buried>),
@@ -112,19 +112,19 @@ pub(super) struct BigSet {
     tree: Tree,
     table: MemberTable,
     expiry: Option<Box<Expiry>>,
-    /// Size of the members' blocks in the allocator.
+    /// Allocated size of the members' blocks.
     block_bytes: usize,
     sharing: Sharing,
 }
 
 impl BigSet {
-    /// True if reading all of it takes long.
+    /// True if reading the whole set takes long.
     pub fn is_large(&self) -> bool {
         self.len() > LARGE || self.block_bytes > LARGE_BYTES
     }
 
-    /// A second owner of the same members in order, for walking only: it has no look-up by name.
-    /// `None` for a copy.
+    /// A second owner of the same members in order, for walking only: it has no lookup by name.
+    /// `None` if this set is itself a copy.
     pub fn cow(&mut self) -> Option<BigSet> {
         let buried = match &self.sharing {
             Sharing::Copy(_) => return None,
@@ -147,7 +147,7 @@ impl BigSet {
         !matches!(self.sharing, Sharing::Copy(_))
     }
 
-    /// Frees the block of a handle that this set has dropped, now or when the copies are gone.
+    /// Frees the block of a handle that this set has dropped: now, or once the copies are gone.
     fn let_go(&mut self, handle: Handle) {
         if let Sharing::Owner(buried) = &self.sharing {
             if buried.take(&mut std::iter::once(handle)) {
@@ -155,8 +155,8 @@ impl BigSet {
             }
             self.sharing = Sharing::None;
         }
-        // SAFETY: expiry maps, tree and table have dropped it, `&mut self` rules out borrows from
-        // it, and no copy exists.
+        // SAFETY: expiry maps, tree and table have dropped the handle, `&mut self` rules out
+        // borrows from it, and no copy exists.
         unsafe { handle.free() };
     }
 
@@ -184,12 +184,12 @@ impl BigSet {
         Some((self.tree.rank(&Edge::BeforeEntry(score, member)), score))
     }
 
-    /// Entries before an edge.
+    /// Number of entries before an edge.
     pub fn rank_of(&self, edge: &Edge<'_>) -> usize {
         self.tree.rank(edge)
     }
 
-    /// Adds a missing member; a NaN is ignored.
+    /// Adds a missing member; NaN is ignored.
     pub fn insert(&mut self, hash: Hash, member: &[u8], score: f64) {
         debug_assert!(!score.is_nan());
         if score.is_nan() {
@@ -201,11 +201,11 @@ impl BigSet {
         self.tree.insert(score, handle);
     }
 
-    /// Changes the score of a member of this set; a NaN is ignored.
+    /// Changes the score of a member of this set; NaN is ignored.
     pub fn change_score(&mut self, handle: Handle, score: f64) {
         debug_assert!(!score.is_nan());
         if !score.is_nan() && self.tree.change_score(handle.score(), handle, score) {
-            // SAFETY: `&mut self`: no other thread uses a handle of this set.
+            // SAFETY: with `&mut self`, no other thread uses a handle of this set.
             unsafe { handle.set_score(score) };
         }
     }
@@ -226,7 +226,7 @@ impl BigSet {
         removed
     }
 
-    /// Drops a handle that the tree has dropped already, and frees it.
+    /// Drops a handle that the tree has already dropped, and frees it.
     fn discard(&mut self, handle: Handle) {
         self.clear_expiry(handle);
         let removed = self.table.remove(handle);
@@ -260,7 +260,7 @@ impl BigSet {
         total
     }
 
-    /// The entry of a rank.
+    /// The entry with this rank.
     pub fn get(&self, rank: usize) -> Option<(f64, &Handle)> {
         self.tree.get(rank)
     }
@@ -277,7 +277,7 @@ impl BigSet {
         self.table.scan(cursor, count, seen)
     }
 
-    /// Number of members in each segment of the table by name.
+    /// Number of members in each segment of the member table.
     pub fn segment_lens(&self) -> Vec<usize> {
         self.table.segment_lens()
     }
@@ -294,7 +294,7 @@ impl BigSet {
         }
     }
 
-    /// Whether the member had an expiry.
+    /// Clears a member's expiry; true if it had one.
     pub fn clear_expiry(&mut self, handle: Handle) -> bool {
         let Some(expiry) = &mut self.expiry else { return false };
         let removed = expiry.by_member.remove(&handle);
@@ -317,7 +317,7 @@ impl BigSet {
         Some(self.expiry.as_ref()?.by_time.first_key()?.0)
     }
 
-    /// Members whose time lies before `now`, soonest first.
+    /// Members that expired before `now`, earliest first.
     pub fn expired(&self, now: i64) -> impl Iterator<Item = Handle> {
         let times = self.expiry.as_ref().map(|expiry| expiry.by_time.iter());
         times
@@ -363,8 +363,8 @@ impl Drop for BigSet {
             }
             Sharing::Copy(buried) => {
                 for handle in buried.leave() {
-                    // SAFETY: its owner has dropped it, each is buried once, and this tree, the
-                    // last copy, is dropped.
+                    // SAFETY: the owner has dropped it, each handle is buried once, and this tree,
+                    // the last copy, is dropped.
                     unsafe { handle.free() };
                 }
             }
@@ -393,7 +393,7 @@ impl BigSet {
         self.table.segments()
     }
 
-    /// Panics when an invariant does not hold.
+    /// Panics if an invariant does not hold.
     pub fn check(&self) {
         self.tree.check();
         self.table.check();

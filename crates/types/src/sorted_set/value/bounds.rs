@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ranges by score and by member, as commands state them, and the corresponding edges in the order
-//! of the set.
+//! Score and member ranges as commands state them, and the corresponding edges in the set's order.
 
 use super::member::Handle;
 
 /// One end of a range of scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ScoreBound {
-    /// The score itself belongs to the range.
+    /// The score itself is in the range.
     Inclusive(f64),
-    /// The score itself does not.
+    /// The score itself is not in the range.
     Exclusive(f64),
 }
 
@@ -29,9 +28,9 @@ pub enum LexBound<'a> {
     Minimum,
     /// After every member (`+`).
     Maximum,
-    /// The member itself belongs to the range.
+    /// The member itself is in the range.
     Inclusive(&'a [u8]),
-    /// The member itself does not.
+    /// The member itself is not in the range.
     Exclusive(&'a [u8]),
 }
 
@@ -44,27 +43,27 @@ pub struct LexRange<'a> {
     pub max: LexBound<'a>,
 }
 
-/// A place between two entries of the ordered sequence.
+/// A position between two entries of the ordered sequence.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Edge<'a> {
     /// Before everything.
     Start,
     /// After everything.
     End,
-    /// Before the first entry with this or a greater score.
+    /// Before the first entry with this score or a greater one.
     BeforeScore(f64),
-    /// After the last entry with this or a smaller score.
+    /// After the last entry with this score or a smaller one.
     AfterScore(f64),
-    /// Before this entry, or where it would be.
+    /// Before this entry, or where it would be inserted.
     BeforeEntry(f64, &'a [u8]),
-    /// Before this or the next greater member.
+    /// Before this member, or the next greater one.
     BeforeMember(&'a [u8]),
-    /// After this or the next smaller member.
+    /// After this member, or the next smaller one.
     AfterMember(&'a [u8]),
 }
 
 impl Edge<'_> {
-    /// True if the entry is before this edge.
+    /// True if this edge is after the entry.
     #[inline]
     pub fn is_after(&self, score: f64, member: &[u8]) -> bool {
         match *self {
@@ -78,8 +77,8 @@ impl Edge<'_> {
         }
     }
 
-    /// Number of these consecutive entries before this edge. Reads members only where scores do not
-    /// decide.
+    /// Number of these consecutive entries that are before this edge. Reads members only among
+    /// equal scores.
     #[inline]
     pub fn position(&self, scores: &[f64], members: &[Handle]) -> usize {
         match *self {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Union, intersection and difference of sorted sets (and of sets, whose members have score 1).
+//! Union, intersection and difference of sorted sets (and of plain sets, whose members have score
+//! 1).
 //!
-//! Inputs are any values that can be walked and queried for a member ([`MemberSource`]). Rules of
-//! Redis: a weighted score that is not a number (0 times infinity) is 0, and so is the sum of
-//! opposite infinities. In an intersection the first rule holds for the smallest input only: in the
-//! others such a score makes a sum 0, and is neither smaller nor greater than anything.
+//! Inputs are any values that can be walked and queried for a member ([`MemberSource`]). Redis's
+//! rules: a weighted score that is not a number (0 times infinity) is 0, and so is the sum of
+//! opposite infinities. In an intersection the first rule holds for the smallest input only: in
+//! the others a NaN score makes a sum 0, and is neither smaller nor greater than any other.
 
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
@@ -12,7 +13,7 @@ use std::hash::BuildHasher;
 
 use super::View;
 
-/// Anything with members and scores.
+/// A collection of members with scores.
 pub trait MemberSource {
     /// Number of members.
     fn member_count(&self) -> usize;
@@ -41,12 +42,12 @@ impl MemberSource for View<'_> {
     }
 }
 
-/// An input and the factor for its scores.
+/// An input and its score factor.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
-    /// The members.
+    /// The members and scores.
     pub source: &'a dyn MemberSource,
-    /// The factor; 1 by default.
+    /// The score factor; 1 by default.
     pub weight: f64,
 }
 
@@ -56,7 +57,7 @@ impl Input<'_> {
     }
 }
 
-/// How the scores of a member in several inputs are combined.
+/// How a member's scores from several inputs are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Aggregate {
     /// Their sum.
@@ -69,7 +70,7 @@ pub enum Aggregate {
 }
 
 impl Aggregate {
-    /// Combines two scores. The other one may be NaN: see the head of this file.
+    /// Combines two scores. `other` may be NaN: see the module.
     pub fn apply(self, one: f64, other: f64) -> f64 {
         match self {
             Aggregate::Sum => number(one + other),
@@ -95,17 +96,17 @@ fn number(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// Members with their scores, each member once, in no order.
+/// Members with their scores, each member once, unordered.
 pub type Combined = Vec<(Box<[u8]>, f64)>;
 
-/// Every member of any input.
+/// The members of any input.
 pub fn union(inputs: &[Input<'_>], aggregate: Aggregate) -> Combined {
     let hasher = RandomState::default();
     let mut result: Combined = Vec::new();
-    // Places in `result` by member.
+    // Indexes in `result` by member.
     let mut places: HashTable<usize> = HashTable::new();
     let mut order: Vec<&Input<'_>> = inputs.iter().collect();
-    // From the smallest to the largest, as in Redis: floating-point sums depend on the order.
+    // From smallest to largest, as in Redis: floating-point sums depend on the order.
     order.sort_by_key(|input| input.source.member_count());
     for input in order {
         input.source.walk(&mut |member, score| {
@@ -131,7 +132,7 @@ pub fn union(inputs: &[Input<'_>], aggregate: Aggregate) -> Combined {
     result
 }
 
-/// Every member common to all inputs.
+/// The members common to all inputs.
 pub fn intersection(inputs: &[Input<'_>], aggregate: Aggregate) -> Combined {
     let mut result = Combined::new();
     intersect(inputs, aggregate, &mut |member, score| {
@@ -167,7 +168,7 @@ fn intersect(inputs: &[Input<'_>], aggregate: Aggregate, each: &mut dyn FnMut(&[
     });
 }
 
-/// Every member that only the first input has, with its score there (weights do not matter).
+/// The members found only in the first input, with their scores there (weights do not matter).
 pub fn difference(inputs: &[Input<'_>]) -> Combined {
     let mut result = Combined::new();
     let Some((first, others)) = inputs.split_first() else { return result };

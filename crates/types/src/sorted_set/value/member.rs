@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The single allocation of a member: its score and its bytes, reached through an 8-byte tagged
+//! A member's single allocation: its score and its bytes, reached through an 8-byte tagged
 //! pointer.
 //!
 //! ```text
 //! handle: | 8 bits of hash | 8 bits of length | 48 bits of address |
 //! block:  | score, 8 bytes | [length, 8 bytes, only when the tag says 255] | the member's bytes |
 //! ```
-//! A member of 16 bytes thus takes 24, and a table can reject most wrong candidates without
+//! A 16-byte member thus takes 24 bytes, and a table can reject most wrong candidates without
 //! touching the block.
 //!
 //! A [`Handle`] is a plain copyable value: the tree keeps one copy for order, the member table
-//! another for look-ups. Invariant, on which all `unsafe` here rests: **a handle is live from
+//! another for lookups. Invariant, on which all `unsafe` here rests: **a handle is live from
 //! [`Handle::create`] until [`Handle::free`]**, and `free` (unsafe) requires that no copy is used
-//! afterwards. The block's bytes never change; the score changes only through [`Handle::set_score`]
-//! (unsafe), whose caller has exclusive access to the set; a shared copy (`big.rs`) reads bytes
-//! only.
+//! afterwards. The block's bytes never change; the score changes only through
+//! [`Handle::set_score`] (unsafe), whose caller has exclusive access to the set; a shared copy
+//! (`big.rs`) reads bytes only.
 
 use braid_base::prefetch::prefetch;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -22,7 +22,7 @@ use std::ptr::NonNull;
 
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: usize = (1 << ADDRESS_BITS) - 1;
-/// The length tag of members whose length is stored in the block.
+/// The length tag of members whose length is in the block.
 const LONG: usize = 0xFF;
 const SCORE_SIZE: usize = 8;
 const LENGTH_SIZE: usize = 8;
@@ -33,19 +33,19 @@ const _: () = assert!(usize::BITS == 64, "tagged pointers need 64-bit addresses"
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Handle(NonNull<u8>);
 
-// SAFETY: a handle is a pointer to memory that only the owning set frees or changes, and only with
-// exclusive access; until then any thread may read it.
+// SAFETY: a handle is a pointer to memory that only the owning set frees or changes, with
+// exclusive access; otherwise any thread may read it.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    /// Makes a member. `hash_tag` is any 8 bits of the member's hash that the table wants to
+    /// Allocates a member. `hash_tag` is any 8 bits of the member's hash that the table wants to
     /// compare.
     pub fn create(score: f64, bytes: &[u8], hash_tag: u8) -> Handle {
         let tag = if bytes.len() < LONG { bytes.len() } else { LONG };
         let layout = layout(tag, bytes.len());
-        // SAFETY: the layout is never empty, it holds at least the score.
+        // SAFETY: the layout is never empty: it holds at least the score.
         let block = unsafe { alloc(layout) };
         let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
         assert!(block.addr().get() >> ADDRESS_BITS == 0, "user addresses fit in 48 bits");
@@ -68,7 +68,7 @@ impl Handle {
     /// No copy of this handle, and nothing borrowed through one, is used after the call.
     pub unsafe fn free(self) {
         let layout = layout(self.length_tag(), self.len());
-        // SAFETY: allocated in `create` with this same layout; the caller promises that this is the
+        // SAFETY: allocated in `create` with the same layout; the caller promises that this is the
         // last use.
         unsafe { dealloc(self.block().as_ptr(), layout) }
     }
@@ -90,8 +90,8 @@ impl Handle {
         unsafe { self.block().cast::<f64>().write(score) }
     }
 
-    /// The member's bytes. Borrowed from the handle's location, so that a borrow from the set's own
-    /// copy cannot outlive the set's next change.
+    /// The member's bytes. Borrowed from the handle's location, so that a borrow from the set's
+    /// own copy cannot outlive the set's next change.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         let offset = bytes_offset(self.length_tag());
@@ -107,11 +107,11 @@ impl Handle {
         if tag != LONG {
             return tag;
         }
-        // SAFETY: a live handle's block has the length after the score when the tag says so.
+        // SAFETY: a live handle's block has the length after the score if the tag is `LONG`.
         unsafe { self.block().add(SCORE_SIZE).cast::<usize>().read() }
     }
 
-    /// The bits of hash given to [`Handle::create`].
+    /// The hash bits given to [`Handle::create`].
     #[inline]
     pub fn hash_tag(self) -> u8 {
         (self.0.addr().get() >> (ADDRESS_BITS + 8)) as u8

@@ -2,15 +2,15 @@
 //! Sorted sets: members with scores, in order of score, then of member bytes.
 //!
 //! A small set is one packed list (`packed.rs`), a larger one a counted B+ tree over one block per
-//! member plus a table of the members (`big.rs`, and `tree.rs`, `table.rs`, `member.rs` below it).
+//! member plus a table of the members (`big.rs`, on top of `tree.rs`, `table.rs`, `member.rs`).
 //! The conversion follows [`PackedLimits`].
 //!
-//! Changes are methods of [`SortedSet`]; reads go through [`SortedSet::view`], which takes the time
-//! and hides expired members that are not yet removed. All operations on order use ranks: a range
-//! by score or by member is first turned into a range of ranks, which is then counted, walked in
-//! either direction or removed.
+//! Changes are methods of [`SortedSet`]; reads go through [`SortedSet::view`], which takes the
+//! time and hides expired members that are not yet removed. All order operations use ranks: a
+//! range by score or by member is first turned into a range of ranks, which is then counted,
+//! walked in either direction or removed.
 //!
-//! This module knows no clock, no locks and no commands. Scores are never NaN.
+//! This module must not use clocks, locks or commands. Scores are never NaN.
 
 mod big;
 mod bounds;
@@ -35,7 +35,7 @@ pub use braid_containers::limits::PackedLimits;
 use braid_containers::listpack::{Element, LARGE_PACKED, Listpack};
 use packed::Packed;
 
-/// The options of ZADD that decide whether a change happens.
+/// The options of ZADD that decide whether a member changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddRule {
     /// Only add, never update (NX).
@@ -46,7 +46,7 @@ pub struct AddRule {
     pub only_greater: bool,
     /// Update only to a smaller score (LT).
     pub only_less: bool,
-    /// Add the given score to the present one (INCR).
+    /// Add the given score to the current one (INCR).
     pub increment: bool,
 }
 
@@ -59,15 +59,15 @@ pub enum Added {
     Updated(f64),
     /// The member existed and keeps this score.
     Same(f64),
-    /// The member existed, keeps this score, and expires no longer.
+    /// The member existed, keeps this score, and no longer expires.
     Persisted(f64),
     /// The rule forbids the change.
     Refused,
-    /// The score is, or the sum would be, not a number; nothing changed.
+    /// The score is NaN, or the sum would be; nothing changed.
     NotANumber,
 }
 
-/// A set of this many members is large ([`SortedSet::is_large`]).
+/// A set with this many members is large ([`SortedSet::is_large`]).
 const LARGE: usize = 2048;
 
 enum Form {
@@ -86,7 +86,7 @@ impl Default for SortedSet {
     }
 }
 
-/// The planned change of a member.
+/// The planned change to a member.
 enum Plan {
     Insert(f64),
     Update(f64),
@@ -124,7 +124,7 @@ impl SortedSet {
     }
 
     /// An empty set in the form that suits `members` members, the longest of `value_bytes` bytes,
-    /// as far as known.
+    /// as far as is known.
     pub fn with_hints(members: usize, value_bytes: usize, limits: &PackedLimits) -> SortedSet {
         if members <= limits.entries_max && value_bytes <= limits.value_bytes_max {
             return SortedSet::new();
@@ -132,9 +132,10 @@ impl SortedSet {
         SortedSet { form: Form::Big(Box::default()) }
     }
 
-    /// A set from a packed list of member and score pairs (RDB, DUMP). `None` if it is invalid: odd
-    /// length, a score that is not a number, or a repeated member. Becomes a big one if there are
-    /// more members than the limits allow (as in Redis their lengths do not matter here).
+    /// A set from a packed list of member and score pairs (RDB, DUMP). `None` if the list is
+    /// invalid: odd length, a score that is not a number, or a repeated member. Becomes a big set
+    /// if there are more members than the limits allow (as in Redis, their lengths do not matter
+    /// here).
     pub fn from_listpack(list: Listpack, limits: &PackedLimits) -> Option<SortedSet> {
         let mut set = SortedSet { form: Form::Packed(Packed::from_list(list)?) };
         if set.len() > limits.entries_max {
@@ -143,8 +144,8 @@ impl SortedSet {
         Some(set)
     }
 
-    /// A set of members with scores in any order; a later pair overrides an earlier one, and NaN is
-    /// skipped.
+    /// A set of members with scores in any order; a later pair overrides an earlier one, and NaN
+    /// is skipped.
     pub fn from_pairs<'a>(
         pairs: impl IntoIterator<Item = (&'a [u8], f64)>,
         limits: &PackedLimits,
@@ -164,7 +165,7 @@ impl SortedSet {
         }
     }
 
-    /// True if reading all of it takes long: then [`SortedSet::cow`] is better than a copy.
+    /// True if reading the whole set takes long: then [`SortedSet::cow`] is better than a copy.
     pub fn is_large(&self) -> bool {
         match &self.form {
             Form::Packed(packed) => packed.list().byte_len() > LARGE_PACKED,
@@ -187,7 +188,7 @@ impl SortedSet {
         packed.map(|(member, score)| (member, score, None)).chain(big)
     }
 
-    /// A copy for walking in order that shares memory (see [`cow`](braid_containers::cow)); a deep
+    /// A copy for ordered walks that shares memory (see [`cow`](braid_containers::cow)); a deep
     /// copy where sharing is not possible.
     pub fn cow(&mut self) -> SortedSet {
         if let Form::Big(big) = &mut self.form
@@ -198,7 +199,7 @@ impl SortedSet {
         self.clone()
     }
 
-    /// False for a shared copy: it has no index of its members by name.
+    /// False for a shared copy, which has no index by member.
     pub fn finds_by_name(&self) -> bool {
         match &self.form {
             Form::Packed(_) => true,
@@ -215,13 +216,13 @@ impl SortedSet {
         }
     }
 
-    /// True when no member is there.
+    /// True if the set has no members.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The name of the form in OBJECT ENCODING.
+    /// The form's name in `OBJECT ENCODING`.
     pub fn encoding(&self) -> &'static str {
         match &self.form {
             Form::Packed(_) => "listpack",
@@ -229,7 +230,7 @@ impl SortedSet {
         }
     }
 
-    /// Number of members in each segment of the table by name, in the big form.
+    /// Number of members in each segment of the member table, in the big form.
     pub fn segment_lens(&self) -> Option<Vec<usize>> {
         if let Form::Big(big) = &self.form { Some(big.segment_lens()) } else { None }
     }
@@ -242,9 +243,9 @@ impl SortedSet {
         }
     }
 
-    /// Reads at a time in ms since the Unix epoch. Free while no member has expired; otherwise
-    /// O(log n) for each expired member that is not yet removed, so remove those first where the
-    /// set may be changed.
+    /// Reads the set as of `now`, in ms since the Unix epoch. Free while no member has expired;
+    /// otherwise O(log n) for each expired member that is not yet removed, so remove those first
+    /// where the set may be changed.
     #[inline]
     pub fn view(&self, now: i64) -> View<'_> {
         View::new(self, now)
@@ -252,7 +253,7 @@ impl SortedSet {
 
     // Changing.
 
-    /// Adds a member or changes its score. Setting a score (not adding to it) also clears the
+    /// Adds a member or changes its score. Setting a score (not incrementing it) also clears the
     /// member's expiry, like HSET for a field. Remove expired members first: they count as present
     /// here.
     pub fn add(&mut self, member: &[u8], score: f64, rule: AddRule, limits: &PackedLimits) -> Added {
@@ -321,8 +322,8 @@ impl SortedSet {
 
     /// Removes up to `count` members with the highest scores, highest first (ZPOPMAX).
     pub fn pop_max(&mut self, count: usize, mut removed: impl FnMut(Element<'_>, f64)) -> usize {
-        // Runs are removed in ascending order, so they are taken from the end, one leaf at a time,
-        // and reversed.
+        // Runs are removed in ascending order, so take them from the end, one leaf at a time, and
+        // reverse each.
         let mut total = 0;
         while total < count && !self.is_empty() {
             let len = self.len();
@@ -343,7 +344,7 @@ impl SortedSet {
         total
     }
 
-    /// Converts the set to one packed list if its members allow (after ZUNIONSTORE, GEORADIUS
+    /// Converts the set to one packed list if its members allow it (after ZUNIONSTORE, GEORADIUS
     /// STORE, on loading). Sets with expiring members stay as they are.
     pub fn pack_if_small(&mut self, limits: &PackedLimits) {
         let Form::Big(big) = &self.form else { return };
@@ -404,7 +405,7 @@ impl SortedSet {
         true
     }
 
-    /// The earliest expiry of a member, in ms since the Unix epoch.
+    /// The earliest expiry of any member, in ms since the Unix epoch.
     #[inline]
     pub fn next_expiry(&self) -> Option<i64> {
         match &self.form {
@@ -413,7 +414,8 @@ impl SortedSet {
         }
     }
 
-    /// Removes up to `max` members that have expired at `now`, soonest first; returns their number.
+    /// Removes up to `max` members that have expired at `now`, earliest first; returns their
+    /// number.
     pub fn remove_expired(
         &mut self,
         now: i64,

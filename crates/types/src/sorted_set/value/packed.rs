@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The form of a small sorted set: one packed list of member, score, member, score, in order.
+//! The form of a small sorted set: one packed list of alternating members and scores, in order.
 //!
 //! A score that is a whole number within +-2^62 is stored as an integer, any other as its shortest
-//! text, like in Redis, because RDB files and DUMP payloads contain the list as it is. (So `-0`
+//! text, as in Redis, because RDB files and DUMP payloads contain the list unchanged. (So `-0`
 //! becomes `0` here, as in Redis.)
 
 use std::ops::Range;
@@ -15,7 +15,7 @@ use braid_containers::listpack::{Element, Iter, Listpack};
 /// Longest text of a score in bytes, with room to spare.
 const SCORE_TEXT: usize = 32;
 
-/// See the module. Invariants: an even number of entries; the second of each pair is a score that
+/// See the module. Invariants: an even number of elements; the second of each pair is a score that
 /// is not NaN; pairs are in order, and no member is repeated.
 #[derive(Clone, Default)]
 pub(super) struct Packed {
@@ -30,7 +30,7 @@ enum Stored {
 
 impl Stored {
     fn new(score: f64) -> Stored {
-        // Redis tests for the same range: half of that of an i64.
+        // Redis tests for the same range: half that of an i64.
         let limit = (i64::MAX / 2) as f64;
         let whole = score as i64;
         if score >= -limit && score <= limit && whole as f64 == score {
@@ -57,7 +57,7 @@ fn with_text<R>(member: Element<'_>, with: impl FnOnce(&[u8]) -> R) -> R {
     }
 }
 
-/// Entries upwards.
+/// Entries in ascending order.
 pub(super) struct Pairs<'a>(Iter<'a>);
 
 impl<'a> Iterator for Pairs<'a> {
@@ -69,7 +69,7 @@ impl<'a> Iterator for Pairs<'a> {
     }
 }
 
-/// Entries downwards.
+/// Entries in descending order.
 pub(super) struct PairsBack<'a>(Iter<'a>);
 
 impl<'a> Iterator for PairsBack<'a> {
@@ -83,7 +83,7 @@ impl<'a> Iterator for PairsBack<'a> {
 }
 
 impl Packed {
-    /// An untrusted list, if it is a valid sorted set; sorts one that is out of order.
+    /// Validates an untrusted list as a sorted set; sorts a list that is out of order.
     pub fn from_list(list: Listpack) -> Option<Packed> {
         if list.has_doubles(1) {
             return None;
@@ -93,7 +93,7 @@ impl Packed {
         while let Some(member) = elements.next() {
             pairs.push((read_score(elements.next()?)?, member));
         }
-        // Texts are only compared for members with equal scores.
+        // Text is compared only for members with equal scores.
         let order = |one: &(f64, Element<'_>), other: &(f64, Element<'_>)| {
             let by_member = || with_text(one.1, |one| with_text(other.1, |other| one.cmp(other)));
             one.0.total_cmp(&other.0).then_with(by_member)
@@ -105,7 +105,7 @@ impl Packed {
         if pairs.windows(2).all(in_order) {
             return Some(Packed { list });
         }
-        // 0 and -0 are equal, and stored as 0.
+        // 0 and -0 are equal; both are stored as 0.
         pairs.iter_mut().for_each(|(score, _)| *score += 0.0);
         pairs.sort_unstable_by(order);
         let mut sorted = Packed::default();
@@ -146,7 +146,7 @@ impl Packed {
         pairs.find(|(_, (element, _))| element.is_text(member)).map(|(rank, (_, score))| (rank, score))
     }
 
-    /// Entries before an edge.
+    /// Number of entries before an edge.
     pub fn rank_of(&self, edge: &Edge<'_>) -> usize {
         match edge {
             Edge::Start => 0,
@@ -175,7 +175,7 @@ impl Packed {
     /// The place before which a new entry belongs.
     fn place_for(&self, member: &[u8], score: f64) -> usize {
         let edge = Edge::BeforeEntry(score, member);
-        // Members are often added in order: look at the last entry first.
+        // Members are often added in order: check the last entry first.
         let last = self.list.last().and_then(|place| Some((self.list.prev(place)?, self.list.get(place)?)));
         if let Some((place, element)) = last
             && let (Some(last_score), Some(last_member)) = (read_score(element), self.list.get(place))
@@ -214,14 +214,14 @@ impl Packed {
         }
     }
 
-    /// Entries upwards from a rank.
+    /// Entries in ascending order from a rank.
     pub fn pairs(&self, rank: usize) -> Pairs<'_> {
         let index = i64::try_from(rank.saturating_mul(2)).unwrap_or(i64::MAX);
         let from = if rank == 0 { self.list.first() } else { self.list.seek(index) };
         Pairs(self.list.iter_from(from.unwrap_or(self.list.end())))
     }
 
-    /// Entries downwards from a rank.
+    /// Entries in descending order from a rank.
     pub fn pairs_back(&self, rank: usize) -> PairsBack<'_> {
         // The place after the entry, if there is one.
         let index = i64::try_from(rank.saturating_add(1).saturating_mul(2)).unwrap_or(i64::MAX);
@@ -229,7 +229,7 @@ impl Packed {
         PairsBack(self.list.iter_until(until))
     }
 
-    /// Appends an entry that is known to come last. False if there is no room.
+    /// Appends an entry known to be the last in order. False if there is no room.
     pub fn push(&mut self, member: &[u8], score: f64) -> bool {
         let stored = Stored::new(score);
         self.list.push_back(member)

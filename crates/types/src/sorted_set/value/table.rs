@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The members of a big sorted set by name: extendible hashing over small tables.
+//! The member index of a big sorted set: extendible hashing over small tables.
 //!
 //! HOT PATH: no lock, no logging, no system call.
 //!
 //! The first bits of a member's hash lead through a directory to a segment, a table of at most
-//! [`SEGMENT_MAX`] handles. A full segment splits in two by the next bit, so growing never costs
-//! more than one segment's rehash (some 10 us), at any size. Emptied neighbours are merged again.
+//! [`SEGMENT_MAX`] handles. A full segment splits in two by the next bit, so growth never costs
+//! more than one segment's rehash (some 10 us), at any size. Sparse neighbours are merged again.
 //!
 //! ```text
 //! hash: | directory bits, from the top | ... | 7 bits of control bytes | ... | 8 bits of handles |
 //! ```
 //! SCAN walks segments in the order of their prefixes and, within a segment, members by the 8 hash
 //! bits in their handles. Its cursor holds prefix, depth and the next value of those 8 bits:
-//! - a segment that was split meanwhile is finished as its parts, the second one from its start;
-//! - a segment that was merged with its neighbour meanwhile (its depth is no longer the cursor's)
-//!   is walked again as a whole.
+//! - a segment split in the meantime is finished as its parts, the second one from its start;
+//! - a segment merged with its neighbour in the meantime (its depth is no longer the cursor's) is
+//!   walked again as a whole.
 //!
-//! Members may thus be seen twice, but one that is present throughout is seen.
+//! Members may thus be seen twice, but a member present throughout is always seen.
 //!
 //! The table copies handles and never frees them; the owning set does.
 
@@ -30,9 +30,9 @@ use super::member::Handle;
 
 /// Handles in a full segment: seven eighths of 512 slots, the table's maximum load.
 pub(super) const SEGMENT_MAX: usize = 448;
-/// Segments with no more than this look for a neighbour to merge with ...
+/// A segment with at most this many looks for a neighbour to merge with ...
 const SEGMENT_LOW: usize = SEGMENT_MAX / 6;
-/// ... if they have at most this many together.
+/// ... if both together have at most this many.
 const JOINED_MAX: usize = SEGMENT_MAX / 2;
 /// Longest prefix, in bits. Reached only with 10^11 members or crafted hashes; segments then exceed
 /// their normal size.
@@ -43,7 +43,7 @@ const CURSOR_PREFIX_BITS: u32 = 32;
 /// Prefetch distance of a split, in members.
 const AHEAD: usize = 16;
 
-/// One key for the process, so that a client can target neither a segment nor a control byte.
+/// One key per process, so that a client can target neither a segment nor a control byte.
 static HASHER: LazyLock<KeyHasher> = LazyLock::new(KeyHasher::random);
 
 /// A member's hash.
@@ -56,7 +56,7 @@ impl Hash {
         Hash(HASHER.hash(member))
     }
 
-    /// The bits that a handle keeps.
+    /// The bits stored in a handle.
     #[inline]
     pub fn tag(self) -> u8 {
         self.0 as u8
@@ -68,8 +68,8 @@ impl Hash {
         self.0.checked_shr(u64::BITS - bits).unwrap_or(0) as usize
     }
 
-    /// The hash for the segment's table: it takes slots from the low end and control bytes from the
-    /// high end, and both must differ among members with the same prefix.
+    /// The hash for the segment's table, which takes slots from the low end and control bytes from
+    /// the high end; both must differ among members with the same prefix.
     #[inline]
     fn within(self) -> u64 {
         self.0.rotate_left(32)
@@ -77,14 +77,14 @@ impl Hash {
 }
 
 struct Segment {
-    /// Number of bits that all members' hashes have in common ...
+    /// Number of leading bits that all members' hashes share ...
     depth: u32,
     /// ... and their value.
     prefix: usize,
     slots: HashTable<Handle>,
 }
 
-/// Handles by member.
+/// The handles, indexed by member.
 pub(super) struct MemberTable {
     /// Hash bits that index the directory.
     depth: u32,
@@ -120,7 +120,7 @@ impl MemberTable {
         self.len += 1;
     }
 
-    /// Removes exactly this handle; false if it is not there.
+    /// Removes exactly this handle; false if it is not in the table.
     pub fn remove(&mut self, handle: Handle) -> bool {
         let hash = Hash::of(handle.bytes());
         let index = self.segment_at(hash.prefix(self.depth));
@@ -135,7 +135,7 @@ impl MemberTable {
     }
 
     /// Passes about `count` members to `seen` and returns the next cursor, 0 when the walk is
-    /// complete. A walk starts with cursor 0; any other number is safe, too.
+    /// complete. A walk starts with cursor 0; any other number is also safe.
     pub fn scan<'a>(&'a self, cursor: u64, count: usize, seen: &mut dyn FnMut(&'a Handle)) -> u64 {
         let (mut prefix, mut low, depth) = match cursor {
             0 => (0, 0, 0),
@@ -149,7 +149,7 @@ impl MemberTable {
         loop {
             let segment = &self.segments[self.segment_at(self.directory_index(prefix))];
             let wanted = count.max(1) - found;
-            // As many values of the 8 bits as should yield the wanted number.
+            // As many values of the 8 bits as should yield the wanted number of members.
             let values = (wanted.saturating_mul(256) / segment.slots.len().max(1)).clamp(1, 256) as u32;
             let high = (low + values).min(256);
             for handle in segment.slots.iter() {
@@ -175,7 +175,7 @@ impl MemberTable {
         }
     }
 
-    /// All handles, in no order.
+    /// All handles, unordered.
     pub fn iter(&self) -> impl Iterator<Item = &Handle> {
         self.segments.iter().flat_map(|segment| segment.slots.iter())
     }
@@ -185,7 +185,7 @@ impl MemberTable {
         self.segments.iter().map(|segment| segment.slots.len()).collect()
     }
 
-    /// Bytes that directory and segments take from the allocator.
+    /// Allocated bytes of directory and segments.
     pub fn memory_bytes(&self) -> usize {
         let slots = |segment: &Segment| match segment.slots.allocation_size() {
             0 => 0,
@@ -206,7 +206,7 @@ impl MemberTable {
     }
 
     /// True if splitting helps: not if the prefix is already far longer than the number of members
-    /// requires, as with crafted hashes.
+    /// calls for, as with crafted hashes.
     fn may_split(&self, index: usize) -> bool {
         let expected = (self.len / SEGMENT_MAX).max(1).ilog2();
         self.segments[index].depth < (expected + 6).min(DEPTH_MAX)
@@ -223,7 +223,8 @@ impl MemberTable {
         let (depth, prefix) = (segment.depth, segment.prefix | 1);
         let all = std::mem::replace(&mut segment.slots, HashTable::with_capacity(SEGMENT_MAX));
         let mut other = HashTable::with_capacity(SEGMENT_MAX);
-        // The members are scattered over memory: prefetch them together, not one after the other.
+        // The members are scattered over memory: prefetch ahead instead of missing the cache on
+        // each in turn.
         let all: Vec<Handle> = all.into_iter().collect();
         all.iter().take(AHEAD).for_each(Handle::prefetch);
         for (index, handle) in all.iter().enumerate() {
@@ -267,7 +268,7 @@ impl MemberTable {
         self.shrink_directory();
     }
 
-    /// Shrinks the only segment's table with its content.
+    /// Shrinks the table of the only segment to suit its content.
     fn shrink_only(&mut self) {
         let slots = &mut self.segments[0].slots;
         if slots.capacity() > 4 * slots.len().max(8) {
@@ -290,7 +291,7 @@ impl MemberTable {
         }
     }
 
-    /// Points all directory entries of a prefix to a segment.
+    /// Points all directory entries of a prefix at a segment.
     fn point(&mut self, depth: u32, prefix: usize, segment: u32) {
         let width = self.depth - depth;
         self.directory[prefix << width..(prefix + 1) << width].fill(segment);
@@ -311,7 +312,7 @@ impl MemberTable {
         self.segments.len()
     }
 
-    /// Panics when an invariant does not hold.
+    /// Panics if an invariant does not hold.
     pub fn check(&self) {
         assert_eq!(self.directory.len(), 1 << self.depth);
         let mut total = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A sorted set of either form against a plain model: a map from member to score, sorted on demand.
+//! Sorted sets in both forms, checked against a simple model: a map from member to score, sorted
+//! on demand.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -15,7 +16,7 @@ type Model = BTreeMap<Vec<u8>, f64>;
 
 fn ordered(model: &Model) -> Vec<(Vec<u8>, f64)> {
     let mut entries: Vec<_> = model.iter().map(|(member, score)| (member.clone(), *score)).collect();
-    // Stable, so that equal scores keep the order of members.
+    // A stable sort, so that equal scores keep the order of members.
     entries.sort_by(|a, b| a.1.partial_cmp(&b.1).unwrap());
     entries
 }
@@ -307,7 +308,7 @@ fn grows_through_several_levels_and_back() {
         compare(&set, 0, &model);
         let members: Vec<Vec<u8>> = model.keys().cloned().collect();
         for member in &members {
-            // New places near and far.
+            // New positions near and far.
             let delta = if random.bool() { 0.5 } else { f64::from(random.i32(-4000..4000)) };
             let rule = AddRule { increment: true, ..AddRule::default() };
             if random.u8(..4) > 0 {

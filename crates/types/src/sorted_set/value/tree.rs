@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The order of a big sorted set: a B+ tree of (score, member) with the number of entries under
-//! every branch.
+//! The order of a big sorted set: a B+ tree of (score, member) that counts the entries under every
+//! branch.
 //!
 //! HOT PATH: no lock, no logging, no system call; one allocation per split.
 //!
-//! A leaf keeps scores and handles in two arrays, so that a search runs over plain numbers and
-//! touches members only among equal scores. A branch stores, for each child, its first entry and
-//! the number of entries below it: rank, selection by rank and the bounds of any range cost one
+//! A leaf keeps scores and handles in two arrays, so a search runs over plain numbers and touches
+//! members only among equal scores. A branch stores, for each child, its first entry and the
+//! number of entries below it: rank, selection by rank and the bounds of any range cost one
 //! descent.
 //!
-//! Invariants ([`Tree::check`] verifies them in tests):
-//! - the key of a child is exactly its first entry, so no branch ever keeps a handle that is in no
+//! Invariants (`Tree::check` verifies them in tests):
+//! - the key of a child is exactly its first entry, so no branch keeps a handle that is in no
 //!   leaf;
 //! - no child is empty, and all leaves are at the same depth;
 //! - entries ascend by score, then by member bytes; `-0` and `+0` are the same score.
@@ -19,8 +19,8 @@
 //! change of an entry copies the nodes on the path to it.
 //!
 //! A split leaves all entries on one side if the new entry is at an end of its leaf: ascending and
-//! descending insertions leave full leaves behind. After removals a small node joins a neighbour if
-//! both together leave a quarter free.
+//! descending insertions leave full leaves behind. After removals a small node joins a neighbour
+//! if both together leave a quarter free.
 
 mod iter;
 mod node;
@@ -52,7 +52,7 @@ impl Tree {
         self.len
     }
 
-    /// Adds a missing entry. The score is not NaN.
+    /// Adds a missing entry. The score must not be NaN.
     pub fn insert(&mut self, score: f64, member: Handle) {
         debug_assert!(!score.is_nan());
         if let Some(right) = self.root.insert(score, member) {
@@ -109,7 +109,7 @@ impl Tree {
                 Node::Leaf(leaf) => return before + edge.position(&leaf.scores, &leaf.members),
                 Node::Branch(branch) => {
                     // In the last child that begins before the edge, any entry may be before it;
-                    // all children further left are.
+                    // in the children further left, all are.
                     let Some(index) = edge.position(&branch.scores, &branch.members).checked_sub(1) else {
                         return before;
                     };
@@ -121,28 +121,28 @@ impl Tree {
         }
     }
 
-    /// The entry with `rank` others before it.
+    /// The entry with this rank.
     pub fn get(&self, rank: usize) -> Option<(f64, &Handle)> {
         self.forward(rank, 1).next()
     }
 
-    /// Up to `count` entries upwards from `rank`.
+    /// Up to `count` entries in ascending order from `rank`.
     pub fn forward(&self, rank: usize, count: usize) -> Forward<'_> {
         Forward::new(&self.root, rank, count.min(self.len.saturating_sub(rank)))
     }
 
-    /// Up to `count` entries downwards from `rank`; none if `rank` is out of range.
+    /// Up to `count` entries in descending order from `rank`; none if `rank` is out of range.
     pub fn backward(&self, rank: usize, count: usize) -> Backward<'_> {
         let count = if rank < self.len { count.min(rank + 1) } else { 0 };
         Backward::new(&self.root, rank, count)
     }
 
-    /// A second owner of the same entries, all shared.
+    /// A second owner of the same entries, which are all shared.
     pub fn cow(&self) -> Tree {
         Tree { root: self.root.clone(), len: self.len }
     }
 
-    /// Bytes of leaves and branches in the allocator.
+    /// Allocated bytes of leaves and branches.
     pub fn memory_bytes(&self) -> usize {
         self.root.memory_bytes()
     }
@@ -159,7 +159,7 @@ impl Tree {
 
 #[cfg(test)]
 impl Tree {
-    /// Panics when an invariant does not hold.
+    /// Panics if an invariant does not hold.
     pub fn check(&self) {
         fn walk(node: &Node, is_root: bool) -> (usize, usize) {
             match node {

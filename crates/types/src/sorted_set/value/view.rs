@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading a sorted set as of a given time: expired members that are not yet removed do not exist
-//! here.
+//! Reads a sorted set as of a given time: expired members that are not yet removed are invisible.
 //!
 //! HOT PATH: no allocation while nothing has expired, no lock, no logging, no system call.
 //!
-//! How hiding works: the ranks of the expired members in the whole set ("raw" ranks) are found once
-//! and kept in order; every visible rank is a raw rank minus the number of hidden ones before it.
+//! Hiding works as follows: the ranks of the expired members in the whole set ("raw" ranks) are
+//! found once and kept in order; every visible rank is a raw rank minus the number of hidden ones
+//! before it.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use super::tree::{Backward, Forward};
 use super::{Form, SortedSet};
 use braid_containers::listpack::Element;
 
-/// A member and its score. In packed form a member whose text is a number is returned as that
+/// A member and its score. In the packed form a member whose text is a number is returned as that
 /// number.
 pub type Entry<'a> = (Element<'a>, f64);
 
@@ -42,13 +42,13 @@ impl<'a> View<'a> {
         View { set, now, hidden }
     }
 
-    /// Number of members.
+    /// Number of visible members.
     #[inline]
     pub fn len(&self) -> usize {
         self.set.len() - self.hidden.len()
     }
 
-    /// True when there is no member.
+    /// True if there is no visible member.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -77,8 +77,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Number of members before this one, and its score. The rank from the other end is
-    /// `len() - 1 - rank`.
+    /// Number of members before this one, and its score. The rank from the other end is `len() - 1
+    /// - rank`.
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
         let (raw, score) = match &self.set.form {
             Form::Packed(packed) => packed.rank(member)?,
@@ -105,7 +105,7 @@ impl<'a> View<'a> {
     }
 
     /// The ranks of the members in this range, in a set whose members all have the same score; in
-    /// other sets the result is meaningless, but there is no panic.
+    /// other sets the result is meaningless, but nothing panics.
     pub fn ranks_by_member(&self, range: &LexRange<'_>) -> Range<usize> {
         self.ranks_between(range.edges())
     }
@@ -125,7 +125,7 @@ impl<'a> View<'a> {
         let (raw, remaining) = (self.raw(ranks.start), ranks.len());
         let walk = match &self.set.form {
             Form::Packed(packed) => Walk::Packed(packed.pairs(raw)),
-            // With hidden members in between, the last one wanted may be further on.
+            // The last wanted member may be further on, after hidden ones.
             Form::Big(big) => Walk::Big(big.forward(raw, remaining.saturating_add(self.hidden.len()))),
         };
         Entries { walk, hidden: &self.hidden, raw, remaining }
@@ -143,18 +143,18 @@ impl<'a> View<'a> {
         EntriesBack { walk, hidden: &self.hidden, raw, remaining }
     }
 
-    /// One random member, all with the same probability.
+    /// A member chosen uniformly at random.
     pub fn random(&self, random: &mut fastrand::Rng) -> Option<Entry<'a>> {
         let len = self.len();
         if len == 0 { None } else { self.get(random.usize(..len)) }
     }
 
-    /// `count` different members, or all of them, each selection with the same probability; in
-    /// ascending order.
+    /// `count` distinct members, or all of them, in ascending order; every selection is equally
+    /// likely.
     pub fn random_distinct(&self, count: usize, random: &mut fastrand::Rng) -> Vec<Entry<'a>> {
         let len = self.len();
-        // Floyd's algorithm: one draw for each of the last `count` ranks, taking the rank itself if
-        // the number drawn was taken before.
+        // Floyd's algorithm: one draw for each of the last `count` ranks, taking the rank itself
+        // if the drawn one was taken before.
         let mut ranks = std::collections::BTreeSet::new();
         for last in len.saturating_sub(count)..len {
             if !ranks.insert(random.usize(..=last)) {
@@ -170,8 +170,8 @@ impl<'a> View<'a> {
     }
 
     /// Passes about `count` members to `seen` and returns the next cursor, 0 when the walk is
-    /// complete. A walk starts with cursor 0. A member that is present during the whole walk is
-    /// seen at least once, however the set changes meanwhile. Any cursor is safe.
+    /// complete. A walk starts with cursor 0. A member present during the whole walk is seen at
+    /// least once, however the set changes meanwhile. Any cursor is safe.
     pub fn scan(&self, cursor: u64, count: usize, mut seen: impl FnMut(Entry<'a>)) -> u64 {
         match &self.set.form {
             Form::Packed(packed) => {
@@ -186,18 +186,18 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The visible rank for a raw one.
+    /// The visible rank of a raw one.
     fn visible(&self, raw: usize) -> usize {
         raw - self.hidden.partition_point(|&hidden| hidden < raw)
     }
 
-    /// The raw rank for a visible one.
+    /// The raw rank of a visible one.
     fn raw(&self, rank: usize) -> usize {
         if self.hidden.is_empty() {
             return rank;
         }
-        // The hidden member at index i has `hidden[i] - i` visible ones before it; that never
-        // decreases.
+        // The hidden member at index i has `hidden[i] - i` visible ones before it, which never
+        // decreases with i.
         let (mut low, mut high) = (0, self.hidden.len());
         while low < high {
             let middle = low + (high - low) / 2;

@@ -10,16 +10,16 @@ use smallvec::SmallVec;
 use super::{ID_LEN_MAX, invalid_id, reply_id, strict_id};
 use crate::stream::{AppendError, BlockLimits, IdError, IdRequest, Log, Stream, StreamId, Trim};
 
-/// The options common to XADD and XTRIM.
+/// The options shared by XADD and XTRIM.
 #[derive(Default)]
 struct Options {
     keep: Option<Trim>,
-    /// `~`: only as far as is cheap.
+    /// `~`: trim only as far as is cheap.
     approximate: bool,
     /// Maximum number of entries to remove; 0: no limit.
     limit: u64,
     no_stream: bool,
-    /// The ID of XADD.
+    /// XADD's ID.
     id: Option<IdRequest>,
     /// The index of the argument after the options and the ID.
     next: usize,
@@ -84,7 +84,7 @@ impl Options {
             ));
         }
         options.limit = match (limit, options.approximate) {
-            // The primary journals the exact length, and keeps the client's LIMIT.
+            // The primary journals an exact length, together with the client's LIMIT.
             _ if call.session.is_replay => 0,
             (Some(limit), true) => limit,
             (Some(_), false) => {
@@ -92,7 +92,7 @@ impl Options {
                     "ERR syntax error, LIMIT cannot be used without the special ~ option",
                 ));
             }
-            // A hundred blocks, so that one trim does not take long.
+            // A hundred blocks, so that a single trim does not take long.
             (None, true) => match engine.config.stream_node_max_entries() as u64 {
                 0 => 10_000,
                 entries => entries.saturating_mul(100).min(1_000_000),
@@ -148,7 +148,7 @@ pub fn xadd(call: &mut Call) -> CommandResult {
         .and_then(|region| StreamId::next_of_region(stream.log().last_id(), now, region))
         .map_or(request, IdRequest::Explicit);
     let added = match request {
-        // A peer's entry, which comes late.
+        // A late entry from a peer.
         IdRequest::Explicit(id) if call.session.is_replay && id <= stream.log().last_id() => {
             stream.insert(id, &pairs, &limits).map(|()| id).map_err(refusal)
         }
@@ -168,7 +168,7 @@ pub fn xadd(call: &mut Call) -> CommandResult {
             Ok(())
         }
         Err(error) => {
-            // The stream was created in vain.
+            // The new stream is not needed.
             if is_new {
                 call.keyspace.remove(args[1]);
             }
@@ -177,11 +177,11 @@ pub fn xadd(call: &mut Call) -> CommandResult {
     }
 }
 
-/// What a trim has left.
+/// The state that a trim left behind.
 #[derive(Clone, Copy)]
 struct Kept {
     len: u64,
-    /// All entries have this ID or a greater one, and all that went a lower one.
+    /// All remaining entries have this ID or a greater one, all removed ones a lower one.
     from: Option<StreamId>,
 }
 
@@ -191,8 +191,8 @@ impl Kept {
         Kept { len: log.len(), from }
     }
 
-    /// The exact trim that does the same. Peers may have other entries, so that for them a length
-    /// says nothing.
+    /// The equivalent exact trim. Active-active peers may have other entries, so for them it is by
+    /// ID rather than by length.
     fn words(self, keyspace: &Txn<'_>) -> [Vec<u8>; 3] {
         let (word, bound) = match self.from.filter(|_| keyspace.journals_for_peers()) {
             Some(from) => ("MINID", from.to_string()),
@@ -202,7 +202,7 @@ impl Kept {
     }
 }
 
-/// Journals an entry with the ID that was generated, and an approximate trim with what it has left.
+/// Journals an entry with its generated ID, and an approximate trim as an exact one.
 fn journal_add(call: &mut Call, id: StreamId, kept: Option<Kept>, fields: &[&[u8]]) {
     let id = id.to_string();
     let trim = kept.map(|kept| kept.words(call.keyspace));
@@ -263,7 +263,7 @@ pub fn xdel(call: &mut Call) -> CommandResult {
     let args = call.args;
     let mut deleted = 0;
     if let Some(stream) = call.keyspace.write_as::<Stream>(args[1])? {
-        // All IDs are parsed before any entry is deleted.
+        // Parses all IDs before deleting any entry.
         let ids: Result<SmallVec<[StreamId; 8]>, _> = args[2..].iter().map(|id| strict_id(id, 0)).collect();
         deleted = ids?.into_iter().filter(|id| stream.log_mut().delete(*id)).count();
     }

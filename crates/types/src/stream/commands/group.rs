@@ -10,12 +10,12 @@ use smallvec::SmallVec;
 use super::{any_id, no_group_in, strict_id};
 use crate::stream::{Group, Stream, StreamId};
 
-/// The refusal of subcommands for a missing key.
+/// The error of subcommands for a missing key.
 const NO_KEY: &str = "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may \
  want to use the \
                       MKSTREAM option to create an empty stream automatically.";
 
-/// The options of CREATE and SETID: MKSTREAM, and ENTRIESREAD if given.
+/// Parses the options of CREATE and SETID: MKSTREAM, and ENTRIESREAD if given.
 fn options(call: &Call, creates: bool) -> Result<(bool, Option<u64>), CommandError> {
     let (mut makes_stream, mut entries_read) = (false, None);
     let mut rest = &call.args[5..];
@@ -69,7 +69,7 @@ pub fn create(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// The group named by a subcommand's arguments, for changing.
+/// The group named in a subcommand's arguments, for changing.
 fn group_mut<'c>(call: &'c mut Call) -> Result<&'c mut Group, CommandError> {
     let (key, name) = (call.args[2], call.args[3]);
     let Some(stream) = call.keyspace.write_as::<Stream>(key)? else {
@@ -95,8 +95,8 @@ pub fn set_id(call: &mut Call) -> CommandResult {
     let group = group_mut(call)?;
     (group.last_id, group.entries_read) = (id, entries_read);
     call.keyspace.notify(Event::stream("xgroup-setid"), args[2]);
-    // As with stock servers, waiting clients are not served, even if there are entries after the
-    // new position.
+    // As on stock servers, waiting clients are not served, even if there are entries after the new
+    // position.
     call.keyspace.count_changes(1);
     call.reply.ok();
     Ok(())
@@ -162,7 +162,7 @@ pub fn xack(call: &mut Call) -> CommandResult {
     if let Some(stream) = call.keyspace.write_as::<Stream>(args[1])?
         && let Some(group) = stream.split_mut().1.get_mut(args[2])
     {
-        // All IDs are parsed before any entry is acknowledged.
+        // Parses all IDs before acknowledging any entry.
         let ids: Result<SmallVec<[StreamId; 8]>, _> = args[3..].iter().map(|id| strict_id(id, 0)).collect();
         acknowledged = ids?.into_iter().filter(|id| group.acknowledge(*id).is_some()).count();
     }

@@ -69,7 +69,7 @@ pub fn consumers(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// A group's progress, and its lag.
+/// Replies with a group's progress and lag.
 fn progress(reply: &mut ReplyBuffer, log: &Log, group: &Group, as_redis_8: bool) {
     id_field(reply, "last-delivered-id", group.last_id);
     optional_field(reply, "entries-read", group.entries_read.map(|count| count as i64));

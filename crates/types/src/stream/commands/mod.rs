@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on streams and their consumer groups.
 //!
-//! Flow: the dispatcher holds the locks of the keys. A stream consists of its entries (the log) and
-//! its groups; a body changes them in place and then informs watchers with `Txn::changed`. Unlike
-//! other collections an empty stream stays: its last ID and its groups matter.
+//! Flow: the dispatcher holds the locks of the keys. A stream consists of its entries (the log)
+//! and its groups; a body changes them in place and then informs watchers with `Txn::changed`.
+//! Unlike other collections an empty stream is kept: its last ID and its groups matter.
 
 mod add;
 mod group;
@@ -25,17 +25,17 @@ use crate::stream::{Fields, LogEntry, StreamId};
 
 pub use rows::COMMANDS;
 
-/// The event of a consumer that was created, explicitly or by reading.
+/// The event for a consumer created explicitly or by a read.
 const CONSUMER_CREATED: Event = Event::stream("xgroup-createconsumer");
 
-/// Longer texts are refused.
+/// Maximum length of an ID argument.
 const ID_LEN_MAX: usize = 127;
 
 fn invalid_id() -> CommandError {
     CommandError::text("ERR Invalid stream ID specified as stream command argument")
 }
 
-/// An ID as `ms-seq` or `ms`; `missing_seq` is the default of the second part.
+/// Parses an ID as `ms-seq` or `ms`; `missing_seq` is the default of the second part.
 fn strict_id(text: &[u8], missing_seq: u64) -> Result<StreamId, CommandError> {
     if text.len() > ID_LEN_MAX {
         return Err(invalid_id());
@@ -43,7 +43,7 @@ fn strict_id(text: &[u8], missing_seq: u64) -> Result<StreamId, CommandError> {
     StreamId::parse(text, missing_seq).ok_or_else(invalid_id)
 }
 
-/// As [`strict_id`], and `-` and `+` for the smallest and the greatest ID.
+/// [`strict_id`], or `-` and `+` for the smallest and the greatest ID.
 fn any_id(text: &[u8], missing_seq: u64) -> Result<StreamId, CommandError> {
     match text {
         b"-" => Ok(StreamId::MIN),
@@ -52,7 +52,7 @@ fn any_id(text: &[u8], missing_seq: u64) -> Result<StreamId, CommandError> {
     }
 }
 
-/// The first ID of a range: as [`any_id`], or the one after an ID excluded with `(`.
+/// The first ID of a range: [`any_id`], or the one after an ID excluded with `(`.
 fn range_start(text: &[u8]) -> Result<StreamId, CommandError> {
     match text {
         [b'(', id @ ..] if !id.is_empty() => {
@@ -62,7 +62,7 @@ fn range_start(text: &[u8]) -> Result<StreamId, CommandError> {
     }
 }
 
-/// The last ID of a range: as [`any_id`], or the one before an ID excluded with `(`.
+/// The last ID of a range: [`any_id`], or the one before an ID excluded with `(`.
 fn range_end(text: &[u8]) -> Result<StreamId, CommandError> {
     match text {
         [b'(', id @ ..] if !id.is_empty() => strict_id(id, u64::MAX)?
@@ -105,12 +105,12 @@ fn reply_fields(reply: &mut ReplyBuffer, fields: Fields<'_>) {
     }
 }
 
-/// A client's bytes as errors quote them: up to the first NUL byte.
+/// A client's bytes as quoted in errors: up to the first NUL byte.
 fn quoted(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
 }
 
-/// The refusal of a command whose key or group is missing.
+/// The error of a command whose key or group is missing.
 fn no_group(key: &[u8], group: &[u8], end: &str) -> CommandError {
     CommandError::text(format!(
         "NOGROUP No such key '{}' or consumer group '{}'{end}",
@@ -119,7 +119,7 @@ fn no_group(key: &[u8], group: &[u8], end: &str) -> CommandError {
     ))
 }
 
-/// The refusal of a command whose key exists, but not its group.
+/// The error of a command whose key exists, but not its group.
 fn no_group_in(key: &[u8], group: &[u8]) -> CommandError {
     CommandError::text(format!(
         "NOGROUP No such consumer group '{}' for key name '{}'",

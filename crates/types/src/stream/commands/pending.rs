@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! XPENDING, XCLAIM, XAUTOCLAIM: entries that were delivered and not acknowledged.
+//! XPENDING, XCLAIM, XAUTOCLAIM: entries delivered but not yet acknowledged.
 
 use braid_base::number;
 use braid_engine::Call;
@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::{no_group, quoted, range_end, range_start, reply_entry, reply_id, strict_id};
 use crate::stream::{AutoClaimed, Claim, Claimed, Consumer, ConsumerId, Group, Log, Stream, StreamId};
 
-/// The arguments of XPENDING's longer form.
+/// The arguments of XPENDING's extended form.
 struct Filter<'a> {
     min_idle: i64,
     start: StreamId,
@@ -112,7 +112,7 @@ fn list(reply: &mut ReplyBuffer, group: &Group, filter: &Filter<'_>, now: i64) {
     reply.end_array(header, count);
 }
 
-/// The claiming consumer, created if it is missing, with its seen time updated.
+/// The claiming consumer, created if missing, with its seen time updated.
 fn claimant(group: &mut Group, name: &[u8], now: i64) -> Option<ConsumerId> {
     let id = group.find_consumer(name).or_else(|| group.create_consumer(name, now))?;
     if let Some(consumer) = group.consumer_mut(id) {
@@ -121,7 +121,7 @@ fn claimant(group: &mut Group, name: &[u8], now: i64) -> Option<ConsumerId> {
     Some(id)
 }
 
-/// Replies with one claimed entry, as its ID or whole.
+/// Replies with one claimed entry, as its ID or in full.
 fn reply_claimed(reply: &mut ReplyBuffer, log: &Log, id: StreamId, just_id: bool) {
     match log.get(id) {
         Some(entry) if !just_id => reply_entry(reply, entry),
@@ -184,7 +184,7 @@ impl ClaimOptions {
                 }
             };
         }
-        // Clients' clocks may be ahead: an invalid time becomes the present.
+        // A client's clock may be ahead: an invalid time becomes the current one.
         claim.delivery_time = delivery_time.filter(|at| (0..=now).contains(at)).unwrap_or(now);
         Ok(ClaimOptions { ids, claim, last_id })
     }
@@ -226,15 +226,15 @@ pub fn xclaim(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Deliveries to a consumer, for the journal: one by one, with their time and number.
+/// Deliveries to a consumer, for the journal: one by one, with their times and counts.
 #[derive(Default)]
 pub(super) struct Given {
     pub claimed: Vec<StreamId>,
     /// Deleted entries, which are no longer pending.
     pub gone: Vec<StreamId>,
-    /// The consumer was created.
+    /// True if the consumer was created.
     pub is_new: bool,
-    /// The group's last delivered ID has changed.
+    /// True if the group's last delivered ID has changed.
     pub advanced: bool,
 }
 
@@ -278,12 +278,12 @@ impl Given {
         for request in requests {
             call.keyspace.journal_as(&request.iter().map(|arg| &arg[..]).collect::<Vec<_>>());
         }
-        // The requests above repeat all of it.
+        // The requests above reproduce everything.
         call.keyspace.journal_nothing();
     }
 }
 
-/// Maximum COUNT of XAUTOCLAIM.
+/// The largest COUNT of XAUTOCLAIM.
 const AUTO_CLAIM_MAX: i64 = i64::MAX / 16;
 
 pub fn xautoclaim(call: &mut Call) -> CommandResult {

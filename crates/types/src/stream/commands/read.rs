@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! XREAD and XREADGROUP.
 //!
-//! Both first check all streams, so that a refusal changes nothing, and then serve one after the
+//! Both first check all streams, so that an error changes nothing, and then serve one after the
 //! other.
 
 use braid_base::number;
@@ -17,7 +17,7 @@ use super::{no_group, reply_entry, reply_fields, reply_id, strict_id};
 use crate::stream::{Group, Log, Stream, StreamId};
 
 /// The key positions of XREAD and XREADGROUP. STREAMS can only be found by parsing the other
-/// options: a group may have that name.
+/// options, since a group may have that name.
 pub fn find_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
     let first = find_streams(args, |_| ())? + 1;
     let given = args.len().checked_sub(first)?;
@@ -28,13 +28,13 @@ pub fn find_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
     Some((first..first + given / 2).map(|index| (index, flags)).collect())
 }
 
-/// True if a request has the option BLOCK.
+/// True if a request has the BLOCK option.
 pub fn may_wait(args: &[&[u8]]) -> bool {
     let mut found = false;
     find_streams(args, |option| found |= option == b"BLOCK").is_some() && found
 }
 
-/// The position of STREAMS; `visit` gets the options before it, in upper case.
+/// The position of STREAMS; `visit` gets each preceding option in upper case.
 fn find_streams(args: &[&[u8]], mut visit: impl FnMut(&[u8])) -> Option<usize> {
     let mut at = 1;
     loop {
@@ -52,13 +52,13 @@ fn find_streams(args: &[&[u8]], mut visit: impl FnMut(&[u8])) -> Option<usize> {
 
 /// The options before the streams.
 struct Options<'a> {
-    /// Maximum number of entries of each stream; `usize::MAX`: all.
+    /// Maximum number of entries per stream; `usize::MAX`: all.
     most: usize,
     group: Option<(&'a [u8], &'a [u8])>,
     no_ack: bool,
-    /// Deadline of the wait, if the command may wait (0: none).
+    /// Deadline of the wait if the command may block (0: no deadline).
     deadline_ms: Option<i64>,
-    /// Keys, then the same number of IDs.
+    /// Keys, followed by the same number of IDs.
     streams: &'a [&'a [u8]],
 }
 
@@ -139,7 +139,7 @@ fn deadline_of(text: &[u8], now_ms: i64) -> Result<i64, CommandError> {
     blocking::deadline(Some(timeout), now_ms)
 }
 
-/// The arrays of streams with entries in the reply; begun with the first of them.
+/// The reply's array of streams with entries, begun with the first such stream.
 struct Served {
     header: Option<braid_resp::reply::Deferred>,
     count: usize,
@@ -166,7 +166,8 @@ impl Served {
     }
 }
 
-/// The ID with which XREAD asks for a stream's last entry only; without one it waits for the next.
+/// The ID with which XREAD asks only for a stream's last entry; in an empty stream it waits for
+/// the next one.
 const LAST_ENTRY: &[u8] = b"+";
 
 pub fn xread(call: &mut Call) -> CommandResult {
@@ -226,14 +227,14 @@ pub fn xread(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// There are no entries: waits if the client wants to. `behind`: XREAD's IDs, with `$` replaced.
+/// No entries: waits if the client wants to. `behind`: XREAD's IDs, with `$` replaced.
 fn nothing(call: &mut Call, options: &Options<'_>, behind: &[StreamId]) -> CommandResult {
     let Some(deadline_ms) = options.deadline_ms else {
         call.reply.null_array();
         return Ok(());
     };
     let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
-    // `$` is replaced now: parsed again later, it would exclude every new entry.
+    // Replace `$` now: if parsed again later, it would exclude every new entry.
     let args = ids.contains(&&b"$"[..]).then(|| {
         let given = call.args.len() - ids.len();
         let fixed = call.args[given..].iter().zip(behind).map(|(id, behind)| match *id {
@@ -246,17 +247,18 @@ fn nothing(call: &mut Call, options: &Options<'_>, behind: &[StreamId]) -> Comma
     call.wait(Wait { heeds_loss, args, ..Wait::new(Stream::TYPE, keys, deadline_ms) })
 }
 
-/// The entries that a consumer asks for.
+/// The entries that a consumer requests.
 #[derive(Clone, Copy)]
 enum Wanted {
-    /// Entries not yet delivered to its group.
+    /// Entries not yet delivered to the consumer's group.
     New,
-    /// The consumer's pending entries after this one.
+    /// The consumer's pending entries after this ID.
     Pending(StreamId),
 }
 
 impl Wanted {
-    /// True if there is a reply now; a request for pending entries always gets one, even if empty.
+    /// True if a reply is due now; a request for pending entries always gets one, even an empty
+    /// one.
     fn is_there(self, log: &Log, group: &Group) -> bool {
         match self {
             Wanted::Pending(_) => true,
@@ -359,8 +361,8 @@ struct Delivery {
     no_ack: bool,
 }
 
-/// Replies with entries not yet delivered to the group, and makes them pending. Returns the entries
-/// that are pending now.
+/// Replies with entries not yet delivered to the group, and makes them pending. Returns the
+/// entries that are now pending.
 fn deliver(
     reply: &mut ReplyBuffer,
     log: &Log,
@@ -392,7 +394,7 @@ fn deliver(
     pending
 }
 
-/// Replies with a consumer's pending entries; deleted ones come without fields.
+/// Replies with a consumer's pending entries; deleted ones have no fields.
 fn redeliver(
     reply: &mut ReplyBuffer,
     log: &Log,

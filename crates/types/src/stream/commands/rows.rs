@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The rows of the stream commands.
+//! Rows of the stream commands.
 
 use braid_engine::Row;
 use braid_spec::{Begin, Find, Flags, Group, KeyFlags, KeySpec};
 
 use super::{add, group, info, pending, range, read};
 
-/// The family.
+/// Rows of the stream commands.
 pub const COMMANDS: &[Row] = &[
     Row::new("xack", Group::Stream, group::xack)
         .at_least(4)
@@ -14,7 +14,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
         .docs(
             "5.0.0",
-            "Acknowledges entries that a consumer group had pending; returns how many there were.",
+            "Acknowledges pending entries of a consumer group; returns their number.",
             "O(1) for each message ID processed.",
         )
         .syntax("key:key#0 group:string ID:string..."),
@@ -24,7 +24,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
         .docs(
             "5.0.0",
-            "Appends an entry to a stream; makes the key if there is none.",
+            "Appends an entry to a stream; creates the key if it does not exist.",
             "O(1) when adding a new entry, O(N) when trimming where N being the number of entries \
              evicted.",
         )
@@ -44,7 +44,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
         .docs(
             "6.2.0",
-            "Gives pending entries that have been idle for long to a consumer, walking through them.",
+            "Iterates over pending entries and assigns long-idle ones to a consumer.",
             "O(1) if COUNT is small.",
         )
         .syntax(
@@ -59,7 +59,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
         .docs(
             "5.0.0",
-            "Gives pending entries to a consumer, as if they had been delivered to it.",
+            "Assigns pending entries to a consumer, as if they had been delivered to it.",
             "O(log N) with N being the number of messages in the PEL of the consumer group.",
         )
         .syntax(
@@ -74,7 +74,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
         .docs(
             "5.0.0",
-            "Deletes entries of a stream by their IDs; returns how many there were.",
+            "Deletes entries of a stream by their IDs; returns the number deleted.",
             "O(1) for each single item to delete in the stream, regardless of the stream size.",
         )
         .syntax("key:key#0 ID:string..."),
@@ -86,7 +86,7 @@ pub const COMMANDS: &[Row] = &[
                 .at_least(5)
                 .flags(Flags::WRITE.and(Flags::DENYOOM))
                 .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::INSERT))])
-                .docs("5.0.0", "Makes a consumer group.", "O(1)")
+                .docs("5.0.0", "Creates a consumer group.", "O(1)")
                 .syntax(
                     "key:key#0 group:string id-selector:(id:string|new-id=$) [MKSTREAM] [ENTRIESREAD \
                  entries-read:integer]",
@@ -96,13 +96,13 @@ pub const COMMANDS: &[Row] = &[
                 .exactly(5)
                 .flags(Flags::WRITE.and(Flags::DENYOOM))
                 .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::INSERT))])
-                .docs("6.2.0", "Makes a consumer in a consumer group.", "O(1)")
+                .docs("6.2.0", "Creates a consumer in a consumer group.", "O(1)")
                 .syntax("key:key#0 group:string consumer:string"),
             Row::new("delconsumer", Group::Stream, group::delete_consumer)
                 .exactly(5)
                 .flags(Flags::WRITE)
                 .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::DELETE))])
-                .docs("5.0.0", "Deletes a consumer from a consumer group, with all it had pending.", "O(1)")
+                .docs("5.0.0", "Deletes a consumer from a consumer group, with its pending entries.", "O(1)")
                 .syntax("key:key#0 group:string consumer:string"),
             Row::new("destroy", Group::Stream, group::destroy)
                 .exactly(4)
@@ -122,7 +122,7 @@ pub const COMMANDS: &[Row] = &[
                 .at_least(5)
                 .flags(Flags::WRITE)
                 .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::UPDATE))])
-                .docs("5.0.0", "Sets the last ID that a consumer group has been given.", "O(1)")
+                .docs("5.0.0", "Sets the last ID delivered to a consumer group.", "O(1)")
                 .syntax(
                     "key:key#0 group:string id-selector:(id:string|new-id=$) [ENTRIESREAD \
                  entriesread:integer/entries-read]",
@@ -184,7 +184,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "5.0.0",
-            "Lists the entries that a consumer group has pending, or sums them up.",
+            "Lists or summarizes the pending entries of a consumer group.",
             "O(N) with N being the number of elements returned, so asking for a small fixed number of \
              entries per call is O(1). O(M), where M is the total number of entries scanned when used \
              with the IDLE filter. When the command returns just the summary and the list of consumers \
@@ -220,7 +220,7 @@ pub const COMMANDS: &[Row] = &[
         }])
         .find_keys(read::find_keys)
         .locks_exclusively(read::may_wait)
-        .docs("5.0.0", "Returns the entries of streams behind given IDs; waits for some if wanted.", "")
+        .docs("5.0.0", "Returns the entries of streams after given IDs; optionally waits for some.", "")
         .syntax(
             "[COUNT count:integer] [BLOCK milliseconds:integer] STREAMS streams:{key:key#0... \
              ID:string...}",
@@ -235,12 +235,11 @@ pub const COMMANDS: &[Row] = &[
             notes: "",
         }])
         .find_keys(read::find_keys)
-        // It changes the groups of the streams that it reads.
+        // The command changes the groups of the streams that it reads.
         .locks_exclusively(|_| true)
         .docs(
             "5.0.0",
-            "Returns entries of streams to a consumer of a group, new ones or those it has pending; \
-             waits for some if wanted.",
+            "Returns new or pending entries of streams to a consumer of a group; optionally waits for some.",
             "For each stream mentioned: O(M) with M being the number of elements returned. If M is \
              constant (e.g. always asking for the first 10 elements with COUNT), you can consider it \
              O(1). On the other side when XREADGROUP blocks, XADD will pay the O(N) time in order to \

@@ -10,10 +10,10 @@
 //! ```
 //! `first` is the block's key (the id of the first entry ever put in it), `length` the number of
 //! list elements of the previous entry, so that entries can be walked backwards; the 0 ends that
-//! walk. Deleting sets a flag and moves one from `live` to `deleted`.
+//! walk. Deleting an entry sets a flag and moves one from `live` to `deleted`.
 //!
-//! Readers here never panic and end early on a list that is not a block; [`validate`] distinguishes
-//! blocks from other lists.
+//! Readers here never panic, and end early on a list that is not a block; [`validate`]
+//! distinguishes blocks from other lists.
 
 use super::id::StreamId;
 use braid_containers::listpack::{Element, Iter, Listpack};
@@ -21,10 +21,10 @@ use braid_containers::listpack::{Element, Iter, Listpack};
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
-/// Limit up to which a growing block's memory is doubled: the content then fills a size class of
-/// 4096.
+/// The size up to which a growing block's memory is doubled: the content then fills a size class
+/// of 4096.
 const ROOM_MAX: usize = 4095;
-/// Maximum overhead of one text in a list, in bytes: encoding byte and length, length backwards.
+/// Maximum overhead of one text in a list, in bytes: encoding byte, length, and back length.
 const AROUND: usize = 10;
 
 /// The header of a block.
@@ -34,13 +34,13 @@ pub(super) struct Header {
     pub deleted: u64,
     /// Number of the block's own fields ...
     fields: usize,
-    /// ... and the place of the first.
+    /// ... and the place of the first one.
     fields_at: usize,
-    /// Place of the first entry, or the list's end.
+    /// Place of the first entry, or the end of the list.
     pub entries_at: usize,
 }
 
-/// An entry found in a block.
+/// An entry in a block.
 pub(super) struct Found<'a> {
     pub id: StreamId,
     pub deleted: bool,
@@ -54,7 +54,7 @@ pub(super) struct Found<'a> {
 /// The fields of an entry with their values.
 #[derive(Clone)]
 pub struct Fields<'a> {
-    /// The block's own fields, for an entry with exactly those.
+    /// The block's own fields, if the entry has exactly these.
     names: Option<Iter<'a>>,
     rest: Iter<'a>,
     left: usize,
@@ -98,13 +98,13 @@ impl Header {
         Some(Header { live, deleted, fields, fields_at, entries_at: elements.place() })
     }
 
-    /// Number of live entries, without reading the rest.
+    /// Number of live entries; reads only the first element.
     pub fn live(list: &Listpack) -> u64 {
         count(list.iter().next()).unwrap_or(0)
     }
 }
 
-/// Reads the entry at a place, in a block with the key `first`.
+/// Reads the entry at a place in a block with the key `first`.
 #[inline]
 pub(super) fn entry_at<'a>(
     list: &'a Listpack,
@@ -126,7 +126,7 @@ pub(super) fn entry_at<'a>(
     Some(Found { id: first.plus(delta), deleted: flags & DELETED != 0, at, end: elements.place(), fields })
 }
 
-/// The entries of a block with the key `first` that are not deleted.
+/// The live entries of a block with the key `first`.
 pub(super) fn live_entries(list: &Listpack, first: StreamId) -> impl Iterator<Item = Found<'_>> {
     let header = Header::read(list);
     let mut at = header.as_ref().map_or(list.end(), |header| header.entries_at);
@@ -138,7 +138,7 @@ pub(super) fn live_entries(list: &Listpack, first: StreamId) -> impl Iterator<It
     all.filter(|found| !found.deleted)
 }
 
-/// Place of the entry that ends before `end`; `None` if there is none.
+/// The place of the entry that ends before `end`; `None` if there is none.
 #[inline]
 pub(super) fn entry_before(list: &Listpack, end: usize) -> Option<usize> {
     let mut at = list.prev(end)?;
@@ -150,13 +150,13 @@ pub(super) fn entry_before(list: &Listpack, end: usize) -> Option<usize> {
     (length > 0).then_some(at)
 }
 
-/// The last entry's id, even if that is deleted.
+/// The last entry's id, even if that entry is deleted.
 pub(super) fn last_id(list: &Listpack, first: StreamId) -> Option<StreamId> {
     let header = Header::read(list)?;
     Some(entry_at(list, first, &header, entry_before(list, list.end())?)?.id)
 }
 
-/// Upper bound of the bytes that an entry adds to a block of its own.
+/// Upper bound of the bytes that an entry takes in a block of its own.
 pub(super) fn bytes_max(pairs: &[(&[u8], &[u8])]) -> usize {
     let texts = pairs.iter().map(|(field, value)| 2 * (field.len() + AROUND) + value.len() + AROUND);
     texts.fold(8 * (AROUND + 2), usize::saturating_add)
@@ -174,7 +174,7 @@ pub(super) fn create(first: StreamId, pairs: &[(&[u8], &[u8])]) -> Listpack {
     list
 }
 
-/// Appends an entry. The caller ensures that there is room below the limit of a packed list.
+/// Appends an entry. The caller ensures that the list stays below the size limit of packed lists.
 #[inline]
 pub(super) fn append(list: &mut Listpack, first: StreamId, id: StreamId, pairs: &[(&[u8], &[u8])]) {
     let room = list.room().1;
@@ -208,7 +208,7 @@ pub(super) fn append(list: &mut Listpack, first: StreamId, id: StreamId, pairs: 
     change_counts(list, 1, 0);
 }
 
-/// True when the block's own fields are these, in this order.
+/// True if the block's own fields are these, in this order.
 #[inline]
 fn has_fields(list: &Listpack, pairs: &[(&[u8], &[u8])]) -> bool {
     let mut elements = list.iter();
@@ -231,7 +231,7 @@ pub(super) fn mark_deleted(list: &mut Listpack, at: usize) {
     }
 }
 
-/// Adds to the counts of live and deleted entries.
+/// Adjusts the counts of live and deleted entries.
 #[inline]
 pub(super) fn change_counts(list: &mut Listpack, live: i64, deleted: i64) {
     let Some(live_at) = list.first() else { return };
@@ -248,8 +248,7 @@ pub(super) fn change_counts(list: &mut Listpack, live: i64, deleted: i64) {
 }
 
 /// Validates a list as a block with the key `first`: numbers where required, entries that fill the
-/// list with ascending ids, none before `first`, and counts that agree. Returns the last entry's
-/// id.
+/// list with ascending ids, none before `first`, and matching counts. Returns the last entry's id.
 pub(super) fn validate(list: &Listpack, first: StreamId) -> Option<StreamId> {
     let header = Header::read(list)?;
     if count(list.get(list.prev(header.entries_at)?)) != Some(0) {

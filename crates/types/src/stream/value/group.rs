@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Consumer groups: which entries were delivered to which consumer and not yet acknowledged.
+//! Consumer groups: which entries were delivered to which consumer and are not yet acknowledged.
 //!
-//! A group keeps each pending entry once, in the order of ids, with the number of its consumer;
-//! every consumer keeps the ids of its own. Invariant: an id is in the set of exactly the consumer
-//! that its pending entry names, if it names one (while a group is loaded, entries come before
+//! A group keeps each pending entry once, in id order, with its consumer's number; every consumer
+//! keeps the ids of its own entries. Invariant: an id is in the set of exactly the consumer that
+//! its pending entry names, if it names one (while a group is loaded, entries come before
 //! consumers).
 //!
-//! A clone shares all pending entries until one of the two changes them ([`CowMap`]), so copying a
-//! group takes time in proportion to its consumers.
+//! A clone shares all pending entries until either side changes them ([`CowMap`]), so copying a
+//! group takes time proportional to its number of consumers.
 //!
-//! The rules by which groups count the entries that they have read, and their lag, are those of
-//! Redis 7.2, with one correction that Redis 8 and Valkey 9 have made ([`Group::advance`]).
+//! Groups count the entries that they have read, and their lag, by the rules of Redis 7.2, with
+//! one correction that Redis 8 and Valkey 9 also made ([`Group::advance`]).
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
@@ -22,25 +22,25 @@ use super::log::Log;
 use braid_containers::cow::CowBox;
 use braid_containers::cow_map::CowMap;
 
-/// Pending entries of a group or a consumer: as many per leaf as fit 1024 bytes.
+/// Pending entries of a group, pending ids of a consumer: as many per leaf as fit in 1024 bytes.
 type PendingEntries = CowMap<StreamId, Pending, 25>;
 type PendingIds = CowMap<StreamId, (), 63>;
 
-/// A consumer of a group, for as long as it exists.
+/// Identifies a consumer of a group for as long as it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConsumerId(u32);
 
 /// No consumer yet.
 const UNOWNED: ConsumerId = ConsumerId(u32::MAX);
 
-/// An entry delivered and not acknowledged.
+/// A delivered entry that is not yet acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// Time of the last delivery, Unix time in milliseconds.
+    /// Unix time of the last delivery in milliseconds.
     pub delivery_time: i64,
     /// Number of deliveries.
     pub delivery_count: u64,
-    /// The consumer that got it.
+    /// The consumer that received the entry.
     pub consumer: ConsumerId,
 }
 
@@ -48,9 +48,9 @@ pub struct Pending {
 #[derive(Clone, Debug)]
 pub struct Consumer {
     name: Box<[u8]>,
-    /// Time of its last attempt to read or claim, Unix time in milliseconds.
+    /// Unix time of its last attempt to read or claim, in milliseconds.
     pub seen_time: i64,
-    /// Time of its last success; -1 means never.
+    /// Unix time of its last success, in milliseconds; -1 means never.
     pub active_time: i64,
     pending: PendingIds,
 }
@@ -66,7 +66,7 @@ impl Consumer {
         self.pending.len()
     }
 
-    /// The ids of its pending entries from `start` on.
+    /// The ids of its pending entries, from `start` on.
     pub fn pending_from(&self, start: StreamId) -> impl Iterator<Item = StreamId> + '_ {
         self.pending.range(Bound::Included(start), Bound::Unbounded).map(|(id, ())| *id)
     }
@@ -75,7 +75,7 @@ impl Consumer {
 /// The arguments of XCLAIM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The present time, Unix time in milliseconds.
+    /// The current Unix time in milliseconds.
     pub now: i64,
     /// Claim only entries last delivered at least this many milliseconds ago.
     pub min_idle: i64,
@@ -83,18 +83,18 @@ pub struct Claim {
     pub delivery_time: i64,
     /// The delivery count to set (RETRYCOUNT).
     pub retry_count: Option<u64>,
-    /// Do not count this as a delivery (JUSTID).
+    /// Do not count the claim as a delivery (JUSTID).
     pub just_id: bool,
-    /// Make entries pending that are not (FORCE).
+    /// Create the pending entry if there is none (FORCE).
     pub force: bool,
 }
 
-/// The result for one id of XCLAIM.
+/// XCLAIM's result for one id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
-    /// It now belongs to the consumer.
+    /// The entry now belongs to the consumer.
     Yes,
-    /// It is not pending, or not idle long enough, or there is no such entry.
+    /// The entry is not pending, not idle long enough, or missing.
     No,
     /// The entry was deleted; it was pending and no longer is.
     Gone(Pending),
@@ -103,9 +103,9 @@ pub enum Claimed {
 /// The result of XAUTOCLAIM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AutoClaimed {
-    /// Where to continue: the next pending id, `0-0` at the end.
+    /// The continuation point: the next pending id, `0-0` at the end.
     pub next: StreamId,
-    /// Ids that now belong to the consumer.
+    /// Ids of entries that now belong to the consumer.
     pub claimed: Vec<StreamId>,
     /// Ids of deleted entries that were pending and no longer are.
     pub gone: Vec<(StreamId, Pending)>,
@@ -125,26 +125,26 @@ pub struct Group {
 }
 
 impl Group {
-    /// A group to which everything up to `last_id` was delivered.
+    /// A group to which everything up to `last_id` has been delivered.
     pub fn new(last_id: StreamId, entries_read: Option<u64>) -> Group {
         Group { last_id, entries_read, ..Group::default() }
     }
 
     // Consumers.
 
-    /// The consumer of this name.
+    /// The consumer with this name.
     pub fn find_consumer(&self, name: &[u8]) -> Option<ConsumerId> {
         self.by_name.get(name).copied()
     }
 
-    /// Creates a consumer; `None` if there is one with this name.
+    /// Creates a consumer; `None` if the name is taken.
     pub fn create_consumer(&mut self, name: &[u8], now: i64) -> Option<ConsumerId> {
         if self.by_name.contains_key(name) {
             return None;
         }
         let consumer =
             Consumer { name: name.into(), seen_time: now, active_time: -1, pending: PendingIds::default() };
-        // Places are only free when consumers were deleted, which is rare.
+        // There are free places only after deletions of consumers, which are rare.
         let some_free = self.by_name.len() < self.consumers.len();
         let free = if some_free { self.consumers.iter().position(Option::is_none) } else { None };
         let index = free.unwrap_or(self.consumers.len());
@@ -157,7 +157,7 @@ impl Group {
         Some(id)
     }
 
-    /// Deletes a consumer with its pending entries; returns their number.
+    /// Deletes a consumer and its pending entries; returns their number.
     pub fn delete_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let id = self.by_name.remove(name)?;
         let consumer = self.consumers.get_mut(id.0 as usize)?.take()?;
@@ -185,7 +185,7 @@ impl Group {
         self.by_name.len()
     }
 
-    /// The consumers in the order of their names.
+    /// The consumers in name order.
     pub fn consumers(&self) -> impl Iterator<Item = (ConsumerId, &Consumer)> {
         self.by_name.values().filter_map(|id| Some((*id, self.consumer(*id)?)))
     }
@@ -202,7 +202,7 @@ impl Group {
         self.pending.get(&id)
     }
 
-    /// The pending entries of a range of ids, in order.
+    /// The pending entries in a range of ids, in order.
     pub fn pending_range(
         &self,
         ids: RangeInclusive<StreamId>,
@@ -212,15 +212,14 @@ impl Group {
         range.map(|(id, pending)| (*id, pending))
     }
 
-    /// Makes an entry pending for a consumer, as delivered now for the first time; a previous owner
-    /// loses it.
+    /// Makes an entry pending for a consumer, as first delivered now; a previous owner loses it.
     pub fn deliver(&mut self, id: StreamId, consumer: ConsumerId, now: i64) {
         if self.consumer(consumer).is_some() {
             self.give(id, Pending { delivery_time: now, delivery_count: 1, consumer });
         }
     }
 
-    /// Counts another delivery of a pending entry (a consumer reads its history).
+    /// Counts another delivery of a pending entry (to a consumer that reads its history).
     pub fn redeliver(&mut self, id: StreamId, now: i64) {
         if let Some(pending) = self.pending.get_mut(&id) {
             pending.delivery_time = now;
@@ -228,7 +227,7 @@ impl Group {
         }
     }
 
-    /// Removes a pending entry: it is acknowledged (XACK), or deleted.
+    /// Removes a pending entry that was acknowledged (XACK) or deleted.
     pub fn acknowledge(&mut self, id: StreamId) -> Option<Pending> {
         let pending = self.pending.remove(&id)?;
         if let Some(consumer) = self.consumer_mut(pending.consumer) {
@@ -276,9 +275,9 @@ impl Group {
         Claimed::Yes
     }
 
-    /// XAUTOCLAIM: examines up to ten times `count` pending entries from `start` on, and gives up
-    /// to `count` that are idle for `min_idle` milliseconds to the consumer; deleted entries count
-    /// as well.
+    /// XAUTOCLAIM: examines up to ten times `count` pending entries from `start` on and transfers
+    /// up to `count` of them, idle for at least `min_idle` milliseconds, to the consumer. Deleted
+    /// entries count towards `count`.
     pub fn auto_claim(
         &mut self,
         log: &Log,
@@ -313,13 +312,13 @@ impl Group {
 
     // Progress.
 
-    /// Records a delivery to the group, if it is beyond the previous ones; true if so.
+    /// Records a delivery to the group if its id is beyond the previous ones; true if so.
     pub fn advance(&mut self, log: &Log, id: StreamId) -> bool {
         if id <= self.last_id {
             return false;
         }
-        // Redis 7.2 looks for tombstones from `id` on, and so misses those in between; Redis 8 and
-        // Valkey 9 do as here.
+        // Redis 7.2 looks for tombstones from `id` on and so misses those in between; Redis 8 and
+        // Valkey 9 do the same as this code.
         let intact = !log.has_tombstones(self.last_id, StreamId::MAX);
         match &mut self.entries_read {
             Some(count) if intact => *count = count.saturating_add(1),
@@ -330,9 +329,9 @@ impl Group {
         true
     }
 
-    /// Number of entries not yet delivered to the group, as Redis from 8.0 on reports it: a group
-    /// that got none of the present entries lags by all of them, whatever `entries_read` was set
-    /// to. `None` if it cannot be known.
+    /// Number of entries not yet delivered to the group, as reported by Redis from 8.0 on: a group
+    /// that received none of the existing entries lags by all of them, whatever `entries_read` was
+    /// set to. `None` if unknown.
     pub fn lag_by_entries(&self, log: &Log) -> Option<i64> {
         let Some(first) = log.range(StreamId::MIN, StreamId::MAX).next() else { return Some(0) };
         if self.last_id < first.id && !log.has_tombstones(first.id, StreamId::MAX) {
@@ -341,8 +340,8 @@ impl Group {
         self.lag(log)
     }
 
-    /// Number of entries not yet delivered to the group, as Redis 7 and Valkey report it; `None` if
-    /// it cannot be known.
+    /// Number of entries not yet delivered to the group, as reported by Redis 7 and Valkey; `None`
+    /// if unknown.
     pub fn lag(&self, log: &Log) -> Option<i64> {
         if log.entries_added() == 0 {
             return Some(0);
@@ -356,14 +355,14 @@ impl Group {
 
     // Loading.
 
-    /// Adds a pending entry whose consumer follows later; false if the id is already pending.
+    /// Adds a pending entry whose consumer is loaded later; false if the id is already pending.
     pub fn load_pending(&mut self, id: StreamId, delivery_time: i64, delivery_count: u64) -> bool {
         let pending = Pending { delivery_time, delivery_count, consumer: UNOWNED };
         self.pending.insert(id, pending).is_none()
     }
 
-    /// Assigns a loaded pending entry to its consumer; false if there is no such entry or it has
-    /// one already.
+    /// Assigns a loaded pending entry to its consumer; false if the entry is missing or already
+    /// has one.
     pub fn load_owner(&mut self, id: StreamId, owner: ConsumerId) -> bool {
         let unowned = self.pending.get_mut(&id).filter(|pending| pending.consumer == UNOWNED);
         let (Some(pending), Some(Some(consumer))) = (unowned, self.consumers.get_mut(owner.0 as usize))
@@ -374,8 +373,7 @@ impl Group {
         consumer.pending.insert(id, ()).is_none()
     }
 
-    /// True if every pending entry has its consumer; a loaded group that is incomplete must be
-    /// refused.
+    /// True if every pending entry has a consumer; an incomplete loaded group must be refused.
     pub fn is_complete(&self) -> bool {
         self.consumers.iter().flatten().map(|consumer| consumer.pending_len()).sum::<usize>()
             == self.pending.len()
@@ -383,7 +381,7 @@ impl Group {
 
     /// Approximate number of bytes allocated.
     pub fn memory_bytes(&self) -> usize {
-        // A name is stored twice, the second time in a node of the map by name.
+        // A name is stored twice, once in a node of the map by name.
         let consumer = |consumer: &CowBox<Consumer>| {
             size_class(CowBox::<Consumer>::bytes())
                 + 2 * size_class(consumer.name.len())
@@ -401,7 +399,7 @@ fn is_idle(pending: &Pending, now: i64, min_idle: i64) -> bool {
 }
 
 impl Log {
-    /// True if an entry between these ids, both included, may have been deleted.
+    /// True if an entry between these ids (inclusive) may have been deleted.
     pub fn has_tombstones(&self, start: StreamId, end: StreamId) -> bool {
         let deleted = self.max_deleted_id();
         if self.is_empty() || deleted == StreamId::MIN || self.first_id() > deleted {
@@ -410,8 +408,8 @@ impl Log {
         start <= deleted && deleted <= end
     }
 
-    /// Number of entries ever added up to this id, if deletions leave that knowable: for the last
-    /// id, for the first entry, for anything before it, and for an empty stream.
+    /// Number of entries ever added up to this id, if it is known in spite of deletions: for the
+    /// last id, for the first entry, for any id before it, and for an empty stream.
     pub fn entries_up_to(&self, id: StreamId) -> Option<u64> {
         let added = self.entries_added();
         if added == 0 || (self.is_empty() && id <= self.last_id()) || id == self.last_id() {

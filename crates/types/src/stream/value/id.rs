@@ -10,27 +10,27 @@ use braid_base::number::parse_u64_lenient;
 pub struct StreamId {
     /// Unix time in milliseconds.
     pub ms: u64,
-    /// Distinguishes entries of one millisecond.
+    /// Distinguishes entries of the same millisecond.
     pub seq: u64,
 }
 
-/// The id given to XADD.
+/// The id argument of XADD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdRequest {
-    /// `*`: the present time, or the next id if the stream has reached it already.
+    /// `*`: the current time, or the next id if the stream has already reached that time.
     Auto,
-    /// `ms-*`: the next sequence number of a given time.
+    /// `ms-*`: the next sequence number for a given time.
     Partial(u64),
     /// `ms-seq`.
     Explicit(StreamId),
 }
 
-/// Why an entry cannot have an id.
+/// Reasons why an entry cannot have an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdError {
-    /// It is not greater than the stream's last id.
+    /// The id is not greater than the stream's last id.
     NotGreater,
-    /// The stream already has the greatest of all ids.
+    /// The stream already has the greatest possible id.
     Exhausted,
 }
 
@@ -40,12 +40,12 @@ impl StreamId {
     /// The greatest id.
     pub const MAX: StreamId = StreamId { ms: u64::MAX, seq: u64::MAX };
 
-    /// An id from its two parts.
+    /// Creates an id from its two parts.
     pub const fn new(ms: u64, seq: u64) -> StreamId {
         StreamId { ms, seq }
     }
 
-    /// The id that follows, unless this is the greatest.
+    /// The next id; `None` for the greatest one.
     pub fn next(self) -> Option<StreamId> {
         match self.seq.checked_add(1) {
             Some(seq) => Some(StreamId { seq, ..self }),
@@ -53,7 +53,7 @@ impl StreamId {
         }
     }
 
-    /// The id before, unless this is `0-0`.
+    /// The previous id; `None` for `0-0`.
     pub fn previous(self) -> Option<StreamId> {
         match self.seq.checked_sub(1) {
             Some(seq) => Some(StreamId { seq, ..self }),
@@ -73,8 +73,8 @@ impl StreamId {
         }
     }
 
-    /// The next id that a region gives of those that write together (active-active replication):
-    /// its sequence number is the region's modulo 64, so no two regions give the same.
+    /// The next id that a region generates in active-active replication: its sequence number
+    /// modulo 64 is the region's number, so no two regions generate the same id.
     pub fn next_of_region(last: StreamId, now_ms: u64, region: u8) -> Option<StreamId> {
         let number = u64::from(region);
         if now_ms > last.ms {
@@ -88,13 +88,13 @@ impl StreamId {
         }
     }
 
-    /// The id that an entry gets in a stream whose last id is `last`.
+    /// The id of a new entry in a stream whose last id is `last`.
     #[inline]
     pub fn for_entry(request: IdRequest, last: StreamId, now_ms: u64) -> Result<StreamId, IdError> {
         let id = match request {
             IdRequest::Auto if now_ms > last.ms => StreamId { ms: now_ms, seq: 0 },
             IdRequest::Auto => last.next().ok_or(IdError::Exhausted)?,
-            // Never into the next millisecond: the caller asked for this one.
+            // Never in the next millisecond: the client asked for this one.
             IdRequest::Partial(ms) if ms == last.ms => {
                 StreamId { ms, seq: last.seq.checked_add(1).ok_or(IdError::NotGreater)? }
             }
@@ -104,7 +104,7 @@ impl StreamId {
         if id > last { Ok(id) } else { Err(IdError::NotGreater) }
     }
 
-    /// The distance to a later id as blocks store it, part by part and modulo 2^64.
+    /// The distance from an earlier id as stored in blocks, part by part and modulo 2^64.
     pub(super) fn delta_from(self, first: StreamId) -> (i64, i64) {
         (self.ms.wrapping_sub(first.ms) as i64, self.seq.wrapping_sub(first.seq) as i64)
     }
@@ -115,7 +115,7 @@ impl StreamId {
 }
 
 impl IdRequest {
-    /// Parses an id of XADD: `*`, `ms-*`, `ms-seq`, `ms` (with sequence number 0).
+    /// Parses an XADD id: `*`, `ms-*`, `ms-seq`, `ms` (with sequence number 0).
     pub fn parse(text: &[u8]) -> Option<IdRequest> {
         if text == b"*" {
             return Some(IdRequest::Auto);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The entries of a stream: blocks in the order of their ids, and the counters that Redis keeps.
+//! The entries of a stream: blocks in id order, and the counters that Redis keeps.
 //!
-//! The last block is separate, the others are in a map by their first id, so appending touches only
-//! one block, and the map once in about a hundred entries. Blocks other than the last have no spare
-//! memory. A clone shares them until one of the two changes them.
+//! The last block is separate, the others are in a map by their first id, so an append touches
+//! only one block, and the map only about once per hundred entries. Blocks other than the last
+//! have no spare memory. A clone shares them until either side changes them.
 //!
-//! Invariants: ids ascend through all blocks; there is a last block unless there is none at all;
+//! Invariants: ids ascend through all blocks; there is a last block unless there are no blocks;
 //! `len` is the sum of the blocks' live entries; every block passes `block::validate`.
 
 use std::ops::Bound;
@@ -18,19 +18,19 @@ use braid_containers::cow_map::{self, CowMap};
 pub use braid_containers::limits::BlockLimits;
 use braid_containers::listpack::{Listpack, MAX_BYTES};
 
-/// Blocks per leaf: as many as fit 1024 bytes.
+/// Blocks per leaf: as many as fit in 1024 bytes.
 const LEAF: usize = 42;
 
-/// Why an entry was not appended.
+/// Reasons why an entry was not appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendError {
-    /// Its id is not greater than the last one.
+    /// The entry's id is not greater than the last one.
     IdNotGreater,
-    /// It is too large for a block.
+    /// The entry is too large for a block.
     TooLarge,
 }
 
-/// An untrusted block is invalid, or does not follow the previous one.
+/// An untrusted block that is invalid or does not follow the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidBlock;
 
@@ -57,9 +57,9 @@ pub struct Log {
 
 /// An entry.
 pub struct LogEntry<'a> {
-    /// Its id.
+    /// The entry's id.
     pub id: StreamId,
-    /// Its fields and their values.
+    /// The entry's fields and values.
     pub fields: Fields<'a>,
 }
 
@@ -70,13 +70,13 @@ impl Log {
         self.len
     }
 
-    /// True when there is no entry.
+    /// True if there are no entries.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The greatest id ever given, `0-0` in a new stream.
+    /// The greatest id ever used, `0-0` in a new stream.
     #[inline]
     pub fn last_id(&self) -> StreamId {
         self.last_id
@@ -94,13 +94,13 @@ impl Log {
         self.max_deleted_id
     }
 
-    /// Entries ever added.
+    /// Number of entries ever added.
     #[inline]
     pub fn entries_added(&self) -> u64 {
         self.entries_added
     }
 
-    /// Sets the greatest id ever given (XSETID, loading).
+    /// Sets the greatest id ever used (XSETID, loading).
     pub fn set_last_id(&mut self, id: StreamId) {
         self.last_id = id;
     }
@@ -128,7 +128,7 @@ impl Log {
         let texts = pairs.iter().fold(0, |sum: usize, (field, value)| {
             sum.saturating_add(field.len()).saturating_add(value.len())
         });
-        // Only large or many texts need the exact bound of their size.
+        // Only large or numerous texts need the exact bound of their size.
         if texts.saturating_add(pairs.len().saturating_mul(64)) > MAX_BYTES / 4
             && block::bytes_max(pairs) > MAX_BYTES
         {
@@ -150,7 +150,7 @@ impl Log {
         Ok(())
     }
 
-    /// Inserts an entry whose id need not be greater than the last one. Its block is written anew.
+    /// Inserts an entry whose id may be below the last one. The whole block is rewritten.
     pub fn insert(
         &mut self,
         id: StreamId,
@@ -178,7 +178,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes a block anew with one more entry, or two blocks if it was full.
+    /// Rewrites a block with one more entry, as two blocks if it was full.
     fn insert_into(&mut self, first: StreamId, was_full: bool, id: StreamId, pairs: &[(&[u8], &[u8])]) {
         let is_tail = self.tail.as_ref().is_some_and(|(tail, _)| *tail == first);
         let one = match is_tail {
@@ -228,7 +228,7 @@ impl Log {
         }
     }
 
-    /// Deletes an entry; false if there is none with this id.
+    /// Deletes an entry; false if no entry has this id.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let Some((first, at)) = self.find(id).map(|(first, found)| (first, found.at)) else { return false };
         let Some(list) = self.block_mut(first) else { return false };
@@ -246,9 +246,9 @@ impl Log {
         true
     }
 
-    /// Removes entries from the front; returns their number. `whole_blocks` (the `~` of the
-    /// commands) removes only blocks as a whole; `limit` stops before a block that would exceed
-    /// that number (0 means no limit).
+    /// Removes entries from the front; returns their number. With `whole_blocks` (the commands'
+    /// `~`) only whole blocks are removed; `limit` stops before a block that would exceed that
+    /// number (0 means no limit).
     pub fn trim(&mut self, keep: Trim, whole_blocks: bool, limit: u64) -> u64 {
         let mut removed = 0;
         while let Some((first, list)) = self.blocks().next() {
@@ -280,7 +280,7 @@ impl Log {
         removed
     }
 
-    /// Flags entries of one block as deleted, from its front on.
+    /// Flags entries of one block as deleted, starting from its front.
     fn trim_within(&mut self, first: StreamId, header: &Header, keep: Trim) -> u64 {
         let mut len = self.len;
         let Some(list) = self.block_mut(first) else { return 0 };
@@ -351,17 +351,17 @@ impl Log {
         self.range(id, id).next()
     }
 
-    /// The last entry that is not deleted.
+    /// The last live entry.
     pub fn last_entry(&self) -> Option<LogEntry<'_>> {
         self.range_back(StreamId::MIN, StreamId::MAX).next()
     }
 
-    /// Entries from `start` to `end`, both included, in ascending order.
+    /// Entries from `start` to `end`, inclusive, in ascending order.
     pub fn range(&self, start: StreamId, end: StreamId) -> LogRange<'_> {
         LogRange { blocks: self.blocks_from(start), current: None, start, end, backward: false }
     }
 
-    /// Entries from `start` to `end`, both included, in descending order.
+    /// Entries from `start` to `end`, inclusive, in descending order.
     pub fn range_back(&self, start: StreamId, end: StreamId) -> LogRange<'_> {
         let tail = self.tail.as_ref().filter(|(first, _)| *first <= end);
         let blocks = Blocks {
@@ -376,7 +376,7 @@ impl Log {
         Blocks { sealed: self.sealed.iter(), tail: self.tail.as_ref().map(|(first, list)| (*first, list)) }
     }
 
-    /// Number of blocks (`radix-tree-keys` of XINFO).
+    /// Number of blocks (`radix-tree-keys` in XINFO).
     pub fn block_count(&self) -> usize {
         self.sealed.len() + usize::from(self.tail.is_some())
     }
@@ -396,9 +396,9 @@ impl Log {
         Blocks { sealed, tail }
     }
 
-    // From outside.
+    // Untrusted input.
 
-    /// Appends a block (loading). `bytes` are those of its packed list, untrusted.
+    /// Appends a block (loading). `bytes` is its packed list, untrusted.
     pub fn push_block(&mut self, first: StreamId, bytes: &[u8]) -> Result<(), InvalidBlock> {
         let list = Listpack::from_bytes(bytes).ok_or(InvalidBlock)?;
         let last = block::validate(&list, first).ok_or(InvalidBlock)?;
@@ -420,7 +420,7 @@ impl Log {
         Ok(())
     }
 
-    /// Bytes taken from the allocator.
+    /// Bytes allocated, without this struct itself.
     pub fn memory_bytes(&self) -> usize {
         let lists: usize = self.blocks().map(|(_, list)| list.memory_bytes()).sum();
         let shared = size_of::<Listpack>() + 2 * size_of::<usize>();
@@ -433,7 +433,7 @@ fn is_full(list: &Listpack, texts: usize, pairs: &[(&[u8], &[u8])], limits: &Blo
     if list.byte_len().saturating_add(texts) >= most {
         return true;
     }
-    // Near the limit of all lists the overhead of the texts counts, too.
+    // Near the size limit of packed lists, the overhead of the texts counts, too.
     if list.byte_len() > MAX_BYTES / 2 && !list.safe_to_add(block::bytes_max(pairs)) {
         return true;
     }
@@ -442,7 +442,7 @@ fn is_full(list: &Listpack, texts: usize, pairs: &[(&[u8], &[u8])], limits: &Blo
     limits.entries_max > 0 && entries >= limits.entries_max as u64
 }
 
-/// Blocks in order; either end can be taken from.
+/// Blocks in order, which can be taken from either end.
 pub struct Blocks<'a> {
     sealed: cow_map::Range<'a, StreamId, Arc<Listpack>, LEAF>,
     tail: Option<(StreamId, &'a Listpack)>,
@@ -466,7 +466,7 @@ struct Cursor<'a> {
     first: StreamId,
     list: &'a Listpack,
     header: Header,
-    /// Upwards the place of the next entry, downwards the place after it.
+    /// Forwards the place of the next entry, backwards the place after it.
     at: usize,
 }
 

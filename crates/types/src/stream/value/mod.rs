@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Streams: entries of fields and values in the order of their ids, and consumer groups that
-//! distribute the entries.
+//! Streams: entries of fields and values in id order, and consumer groups that distribute the
+//! entries.
 //!
 //! The entries are a [`Log`] of blocks in Redis's own format (`block.rs`), because RDB files and
-//! DUMP payloads contain the blocks as they are; groups ([`Group`]) only know ids. Commands borrow
-//! both with [`Stream::split_mut`]: operations on a group often ask the log whether an entry still
-//! exists.
+//! DUMP payloads contain the blocks unchanged; groups ([`Group`]) know only ids. Commands borrow
+//! both with [`Stream::split_mut`], since group operations often check in the log whether an entry
+//! still exists.
 //!
-//! This module knows no clock, no locks and no commands: times are passed in.
+//! This module must not use clocks, locks or commands: times are passed in.
 
 mod block;
 mod group;
@@ -26,12 +26,12 @@ pub use log::{AppendError, BlockLimits, Blocks, InvalidBlock, Log, LogEntry, Log
 
 use braid_containers::listpack::LARGE_PACKED;
 
-/// A stream of this many blocks is large ([`Stream::is_large`]), or of this many consumers and
+/// A stream with this many blocks is large ([`Stream::is_large`]), or with this many consumers and
 /// pending entries together.
 const LARGE_BLOCKS: usize = 32;
 const LARGE_GROUPS: usize = 2048;
 
-/// The groups of a stream by name.
+/// A stream's groups by name.
 #[derive(Clone, Default)]
 pub struct Groups(BTreeMap<Box<[u8]>, Group>);
 
@@ -48,7 +48,7 @@ impl Stream {
         Stream::default()
     }
 
-    /// True if reading all of it takes long: then [`Stream::cow`] is better than a copy.
+    /// True if reading the whole stream takes long: then [`Stream::cow`] is better than a copy.
     pub fn is_large(&self) -> bool {
         let groups = || self.groups.iter().map(|(_, group)| 1 + group.consumers_len() + group.pending_len());
         let bytes = || self.log.blocks().map(|(_, block)| block.byte_len()).sum::<usize>();
@@ -57,7 +57,7 @@ impl Stream {
             || bytes() > LARGE_PACKED
     }
 
-    /// A copy for reading that shares entries and pending entries until they change (see
+    /// A read-only copy that shares entries and pending entries until they change (see
     /// [`cow`](braid_containers::cow)).
     pub fn cow(&self) -> Stream {
         self.clone()
@@ -75,8 +75,8 @@ impl Stream {
         &mut self.log
     }
 
-    /// Inserts an entry that comes late: others with greater ids are there already. Groups that are
-    /// beyond it have read it.
+    /// Inserts a late entry, one with existing entries of greater ids. Groups that are already
+    /// past it count it as read.
     pub fn insert(
         &mut self,
         id: StreamId,
@@ -96,7 +96,7 @@ impl Stream {
         &self.groups
     }
 
-    /// The groups, for changing, and the entries to query meanwhile.
+    /// The groups, for changing, together with the entries, for lookups.
     #[inline]
     pub fn split_mut(&mut self) -> (&Log, &mut Groups) {
         (&self.log, &mut self.groups)
@@ -116,12 +116,12 @@ impl Groups {
         self.0.len()
     }
 
-    /// True when there is no group.
+    /// True if there are no groups.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The group of this name.
+    /// The group with this name.
     pub fn get(&self, name: &[u8]) -> Option<&Group> {
         self.0.get(name)
     }
@@ -131,7 +131,7 @@ impl Groups {
         self.0.get_mut(name)
     }
 
-    /// Adds a group; false, with nothing changed, if there is one with this name.
+    /// Adds a group; false, with nothing changed, if the name is taken.
     pub fn create(&mut self, name: &[u8], group: Group) -> bool {
         let is_new = !self.0.contains_key(name);
         if is_new {
@@ -145,7 +145,7 @@ impl Groups {
         self.0.remove(name)
     }
 
-    /// The groups in the order of their names.
+    /// The groups in name order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Group)> {
         self.0.iter().map(|(name, group)| (&name[..], group))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A stream against a plain model (a list of entries), its blocks against bytes written by Redis,
+//! A stream against a simple model (a list of entries), its blocks against bytes written by Redis,
 //! and the rules of groups.
 
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ struct Model {
 #[derive(Clone, Debug)]
 enum Step {
     Add(u64, u64, Vec<(u8, Vec<u8>)>),
-    /// Before the last one by so many thousandths of its time.
+    /// Before the last entry, by this many thousandths of its time.
     Insert(u64, u64, Vec<(u8, Vec<u8>)>),
     Delete(usize),
     MaxLen(u64, bool, u64),
@@ -186,7 +186,7 @@ proptest! {
         change in proptest::option::of((0usize..60, -3i64..200)),
         first in (0u64..3, 0u64..3),
     ) {
-        // Either any numbers, or a block with one element changed.
+        // Either arbitrary numbers, or a block with one element changed.
         let mut list = Listpack::new();
         match change {
             None => numbers.iter().for_each(|number| assert!(list.push_back_int(*number))),
@@ -307,7 +307,7 @@ fn ids_for_new_entries() {
     }
 }
 
-/// A stream with entries 1-0 to 6-0 and a group with two consumers, the first of which got 1-0 to
+/// A stream with entries 1-0 to 6-0 and a group with two consumers; the first consumer got 1-0 to
 /// 4-0 at time 100.
 fn with_group() -> (Stream, ConsumerId, ConsumerId) {
     let mut stream = Stream::new();
@@ -415,8 +415,8 @@ fn lag_follows_the_rules_of_redis() {
     assert_eq!(Group::default().lag(&Log::default()), Some(0));
 }
 
-/// A number of entries read that was set ahead of the stream does not matter before the first
-/// delivery. The figures are those of Redis 8.0.
+/// An `entries_read` that was set ahead of the stream has no effect before the first delivery. The
+/// expected values are from Redis 8.0.
 #[test]
 fn lag_by_the_rules_of_redis_8() {
     let mut stream = Stream::default();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Changing strings in place: APPEND, SETRANGE, and numbers.
+//! In-place changes of strings: APPEND, SETRANGE, and arithmetic.
 
 use braid_base::long_double::LongDouble;
 use braid_base::number;
@@ -96,9 +96,9 @@ pub(super) fn incrbyfloat(call: &mut Call) -> CommandResult {
     }
     let mut text = Vec::with_capacity(number::INTEGER_LEN_MAX * 2);
     sum.write_human(&mut text);
-    // It stays text even if it reads as an integer, as OBJECT ENCODING of stock servers shows.
+    // Stays text even if it looks like an integer, as OBJECT ENCODING of stock servers shows.
     call.keyspace.set_as(Event::string("incrbyfloat"), key, Value::plain(&text, false), Expiry::Keep);
-    // Other servers may add floats differently.
+    // Other servers may round differently, so the sum is journalled.
     if !call.keyspace.journals_for_peers() {
         call.keyspace.journal_as(&[b"SET", key, &text, b"KEEPTTL"]);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands on string values: the rows of all of them, and the bodies that read.
+//! Commands on string values: all rows, and the read-only bodies.
 //!
 //! Flow: the dispatcher has checked arity and memory and holds the locks of the shards that
 //! `.keys(..)` names. Bodies read or change values and write the reply. Commands that set whole
@@ -39,7 +39,7 @@ const KEY_VALUES: &str = "data:{key:key#0 value:string}...";
 const SUBSTRING_COST: &str =
     "O(N) where N is the length of the returned string; as good as O(1) for short ones.";
 
-/// The family.
+/// Rows of the string commands.
 pub const COMMANDS: &[Row] = &[
     Row::new("append", Group::String, edit::append)
         .exactly(3)
@@ -47,7 +47,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::INSERT))])
         .docs(
             "2.0.0",
-            "Appends a string to the value of a key, which is created if there is none.",
+            "Appends a string to the value of a key; creates the key if it does not exist.",
             "O(1). Amortized, for short appended strings: the room of a growing value is doubled.",
         )
         .syntax(KEY_VALUE),
@@ -55,13 +55,13 @@ pub const COMMANDS: &[Row] = &[
         .exactly(2)
         .flags(GROWS_FAST)
         .keys(CHANGE_ONE)
-        .docs("1.0.0", "Takes one from the integer at a key; a missing key counts as 0.", "O(1)")
+        .docs("1.0.0", "Subtracts one from the integer at a key; a missing key counts as 0.", "O(1)")
         .syntax(KEY),
     Row::new("decrby", Group::String, edit::decrby)
         .exactly(3)
         .flags(GROWS_FAST)
         .keys(CHANGE_ONE)
-        .docs("1.0.0", "Takes a number from the integer at a key; a missing key counts as 0.", "O(1)")
+        .docs("1.0.0", "Subtracts a number from the integer at a key; a missing key counts as 0.", "O(1)")
         .syntax("key:key#0 decrement:integer"),
     Row::new("delifeq", Group::String, set::delifeq)
         .exactly(3)
@@ -138,7 +138,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::range(1, -1, 1, READ)])
         .docs(
             "1.0.0",
-            "Returns the string values of several keys, all of the same moment.",
+            "Returns the string values of several keys atomically.",
             "O(N) where N is the number of keys to retrieve.",
         )
         .syntax("key:key#0...")
@@ -165,7 +165,7 @@ pub const COMMANDS: &[Row] = &[
         }])
         .docs(
             "9.1.0",
-            "Sets the string values of several keys at once, on a condition and with an expiry if wanted.",
+            "Sets the string values of several keys at once, optionally on a condition and with an expiry.",
             "O(N) where N is the number of keys to set.",
         )
         .syntax(
@@ -274,19 +274,19 @@ fn reply_value(call: &mut Call) -> Result<bool, CommandError> {
     }
 }
 
-/// True if a string value is this text.
+/// True if a string value equals this text.
 fn equals(value: StringRef<'_>, text: &[u8]) -> bool {
     value.bytes(&mut [0; 20]) == text
 }
 
-/// The error if a string would become longer than `proto-max-bulk-len`, or than memory could hold.
+/// Refuses a string longer than `proto-max-bulk-len`, or than memory could hold.
 fn check_length(call: &Call, bytes: u64, more: u64) -> CommandResult {
     let total = bytes.checked_add(more).filter(|total| *total <= call.engine.config.proto_max_bulk_len());
     memory_size(total.ok_or(CommandError::StringTooLong)?).map(drop)
 }
 
-/// The length of a string as a size in memory. Lengths beyond any machine's memory are refused:
-/// where `proto-max-bulk-len` was raised, a single offset could otherwise end the server.
+/// A string's length as a size in memory. Lengths beyond the machine's memory are refused: with a
+/// raised `proto-max-bulk-len`, a single offset could otherwise kill the server.
 pub(crate) fn memory_size(bytes: u64) -> Result<usize, CommandError> {
     const ALWAYS: u64 = 512 << 20;
     let is_possible = bytes <= ALWAYS || bytes <= braid_engine::memory::total_memory_bytes();
@@ -297,8 +297,8 @@ fn get(call: &mut Call) -> CommandResult {
     reply_value(call).map(drop)
 }
 
-/// GET's usual path: the value is copied without a lock, and the copy is valid if nothing was
-/// written to the shard meanwhile.
+/// GET's fast path: copies the value without a lock; the copy is valid if nothing was written to
+/// the shard meanwhile.
 fn get_lock_free(request: &mut Request<'_>, key: &KeyRef<'_>) -> bool {
     let Request { engine, worker, session, reply, .. } = request;
     if session.attention != 0 {
@@ -366,7 +366,7 @@ fn getrange(call: &mut Call) -> CommandResult {
     };
     match range {
         None => call.reply.bulk(b""),
-        // The range lies within the string, so both fit.
+        // The range lies within the string, so both ends fit.
         Some(range) => match (value, &bytes[*range.start() as usize..=*range.end() as usize]) {
             (StringRef::Blob(blob), part) if part.len() == blob.len() => call.reply.bulk_blob(blob),
             (_, part) => call.reply.bulk(part),

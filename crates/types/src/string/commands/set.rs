@@ -9,7 +9,7 @@ use braid_spec::{CommandError, CommandResult, KeyFlags};
 use super::{CHANGE, OVERWRITE, equals, reply_value};
 use crate::lifetime::{Lifetime, Unit, expire_at};
 
-/// SET reads the old value only if it is asked to return it.
+/// SET reads the old value only if it has to return it.
 pub(super) fn key_flags(args: &[&[u8]]) -> KeyFlags {
     let returns = args[3..].iter().any(|arg| arg.eq_ignore_ascii_case(b"get"));
     if returns { CHANGE } else { OVERWRITE }
@@ -22,11 +22,11 @@ enum Condition<'a> {
     Always,
     Absent,
     Present,
-    /// The present value equals this string.
+    /// The current value equals this string.
     Equal(&'a [u8]),
 }
 
-/// The options that a command supports, besides the times that all support.
+/// The options of a command, in addition to the times, which all commands accept.
 #[derive(Clone, Copy, PartialEq)]
 enum Grammar {
     /// SET: NX, XX, IFEQ, GET, KEEPTTL.
@@ -45,8 +45,8 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Parses the options from argument `from` on. Options may be repeated, but not combined with
-    /// contradicting ones.
+    /// Parses the options from argument `from` on. Options may be repeated; contradictory options
+    /// are refused.
     fn parse(args: &[&'a [u8]], from: usize, grammar: Grammar) -> Result<Options<'a>, CommandError> {
         let sets = grammar != Grammar::GetEx;
         let mut options = Options::default();
@@ -84,7 +84,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// The expiry of a value that is set with these options.
+    /// The expiry of a value set with these options.
     fn expiry(&self, call: &Call) -> Result<Expiry, CommandError> {
         match self.lifetime {
             Lifetime::Unsaid | Lifetime::Persist => Ok(Expiry::Clear),
@@ -94,7 +94,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The event of a string that was set.
+/// The event for a string that was set.
 const SET: Event = Event::string("set");
 
 pub(super) fn set(call: &mut Call) -> CommandResult {
@@ -128,9 +128,9 @@ fn set_with_options(call: &mut Call) -> CommandResult {
         let value = call.value_arg(2);
         call.keyspace.set_as(SET, key, value, expiry);
         match (options.condition, options.lifetime) {
-            // The condition was met; not every server supports it.
+            // The condition held, and not every server supports it.
             (Condition::Equal(_), _) => journal_set(call, key, call.args[2], expiry),
-            // The arguments repeat it exactly.
+            // The arguments reproduce the change exactly.
             (_, Lifetime::Unsaid | Lifetime::Keep | Lifetime::Until(Unit::UnixMilliseconds, _)) => {}
             _ => journal_set(call, key, call.args[2], expiry),
         }
@@ -138,7 +138,7 @@ fn set_with_options(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Journals a value set for a span of time with an absolute time.
+/// Journals a value set with a relative time, with the absolute time.
 fn journal_set(call: &mut Call, key: &[u8], value: &[u8], expiry: Expiry) {
     match expiry {
         Expiry::At(at) => journal_as!(call.keyspace, b"SET", key, value, b"PXAT", at),
@@ -192,7 +192,8 @@ pub(super) fn getex(call: &mut Call) -> CommandResult {
     let key = call.args[1];
     match options.lifetime {
         Lifetime::Until(unit, text) => {
-            // An invalid time is only noticed for an existing key; the reply so far is then void.
+            // An invalid time is detected only for an existing key; the reply so far is then
+            // discarded.
             let at = unit.deadline(call, text, 1)?;
             expire_at(call, key, at);
         }
@@ -239,8 +240,8 @@ pub(super) fn msetex(call: &mut Call) -> CommandResult {
         .and_then(|count| usize::try_from(count).ok())
         .filter(|&count| count > 0)
         .ok_or(CommandError::text("ERR invalid numkeys value or out of range"))?;
-    // After the pairs. A count that is too large names no keys, so nothing may be changed before
-    // this check.
+    // Options follow the pairs. A count that is too large names no keys, so nothing may be changed
+    // before this check.
     let end = 2 + pairs * 2;
     if end > call.args.len() {
         return Err(CommandError::Syntax);

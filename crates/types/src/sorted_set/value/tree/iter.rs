@@ -9,11 +9,11 @@ use crate::sorted_set::value::member::Handle;
 /// Prefetch distance of a walk, in members.
 const AHEAD: usize = 6;
 
-/// The path from the root to a leaf: each branch and the index of the child taken. Five levels hold
-/// more than 10^8 entries.
+/// The path from the root to a leaf: each branch and the index of the child taken. Five levels
+/// hold more than 10^8 entries.
 type Path<'a> = SmallVec<[(&'a Branch, usize); 5]>;
 
-/// Entries upwards.
+/// Entries in ascending order.
 pub struct Forward<'a> {
     path: Path<'a>,
     leaf: Option<&'a Leaf>,
@@ -22,7 +22,7 @@ pub struct Forward<'a> {
 }
 
 impl<'a> Forward<'a> {
-    /// `remaining` entries from `rank` on, all of which exist.
+    /// Walks `remaining` entries from `rank` on, all of which must exist.
     pub fn new(root: &'a Node, rank: usize, remaining: usize) -> Forward<'a> {
         let mut path = Path::new();
         let (leaf, at) = if remaining == 0 { (None, 0) } else { seek(root, rank, &mut path) };
@@ -72,7 +72,7 @@ impl<'a> Iterator for Forward<'a> {
     }
 }
 
-/// Entries downwards.
+/// Entries in descending order.
 pub struct Backward<'a> {
     path: Path<'a>,
     leaf: Option<&'a Leaf>,
@@ -82,7 +82,7 @@ pub struct Backward<'a> {
 }
 
 impl<'a> Backward<'a> {
-    /// `remaining` entries from `rank` down, all of which exist.
+    /// Walks `remaining` entries from `rank` down, all of which must exist.
     pub fn new(root: &'a Node, rank: usize, remaining: usize) -> Backward<'a> {
         let mut path = Path::new();
         let (leaf, at) = if remaining == 0 { (None, 0) } else { seek(root, rank, &mut path) };
@@ -128,7 +128,7 @@ impl<'a> Iterator for Backward<'a> {
     }
 }
 
-/// Descends to the entry with this rank, leaving the path in `path`.
+/// Descends to the entry with this rank, recording the path in `path`.
 fn seek<'a>(root: &'a Node, mut rank: usize, path: &mut Path<'a>) -> (Option<&'a Leaf>, usize) {
     let mut node = root;
     loop {
@@ -147,7 +147,7 @@ fn seek<'a>(root: &'a Node, mut rank: usize, path: &mut Path<'a>) -> (Option<&'a
     }
 }
 
-/// Descends along one side.
+/// Descends to the first or last leaf, as chosen by `side`.
 fn edge_leaf<'a>(
     mut node: &'a Node,
     path: &mut Path<'a>,

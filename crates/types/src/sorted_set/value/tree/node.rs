@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Nodes of the tree of a big sorted set: leaves and branches, how they split and how they join.
+//! Nodes of the tree of a big sorted set: leaves and branches, and how they split and merge.
 //!
 //! HOT PATH: no lock, no logging, no system call; one allocation per split.
 
@@ -10,10 +10,10 @@ use braid_containers::cow::CowBox;
 use crate::sorted_set::value::bounds::Edge;
 use crate::sorted_set::value::member::Handle;
 
-/// Entries of a leaf: two arrays of 62, their lengths and the owner count fit 1024 bytes, a size
+/// Entries per leaf: two arrays of 62, their lengths and the owner count fit in 1024 bytes, a size
 /// class of the allocator.
 pub const LEAF_MAX: usize = 62;
-/// Children of a branch.
+/// Children per branch.
 pub const BRANCH_MAX: usize = 64;
 
 const _: () = assert!(LEAF_BYTES <= 1024 && LEAF_BYTES + 16 > 1024);
@@ -46,7 +46,7 @@ impl Clone for Branch {
     fn clone(&self) -> Branch {
         let Branch { scores, members, counts, children } = self;
         // The children are scattered over memory, and each one's count is incremented: prefetch
-        // them together, not one after the other.
+        // them all first instead of missing the cache on each in turn.
         children.iter().for_each(|child| match child {
             Node::Leaf(leaf) => prefetch(leaf.count_address()),
             Node::Branch(branch) => prefetch(branch.count_address()),
@@ -115,8 +115,8 @@ impl Node {
         }
     }
 
-    /// Changes the score of an entry if its new place is inside the same leaf, away from the leaf's
-    /// ends.
+    /// Changes the score of an entry if its new place is inside the same leaf, away from the
+    /// leaf's ends.
     pub fn change_score_within_leaf(&mut self, old: f64, member: Handle, new: f64) -> bool {
         let edge = Edge::BeforeEntry(old, member.bytes());
         let mut node = self;
@@ -149,8 +149,8 @@ impl Node {
         }
     }
 
-    /// Prefetches the first memory that a search reads. All of a leaf's scores: otherwise a search
-    /// would wait for three lines in turn.
+    /// Prefetches the first memory that a search reads. For a leaf this is all of its scores:
+    /// otherwise a search would wait for three cache lines in turn.
     #[inline]
     pub fn prefetch(&self) {
         if let Node::Leaf(leaf) = self {
@@ -174,7 +174,7 @@ impl Node {
         }
     }
 
-    /// Number of used slots, and of all slots.
+    /// Number of used slots and of all slots.
     fn fill(&self) -> (usize, usize) {
         match self {
             Node::Leaf(leaf) => (leaf.members.len(), LEAF_MAX),
@@ -182,7 +182,7 @@ impl Node {
         }
     }
 
-    /// Takes over the whole content of its right neighbour, for which there must be room.
+    /// Takes over the whole content of the right neighbour; there must be room for it.
     fn append(&mut self, right: Node) {
         match (self, right) {
             (Node::Leaf(left), Node::Leaf(right)) => {
@@ -274,7 +274,7 @@ impl Branch {
         self.insert_child(self.children.len(), child, count);
     }
 
-    /// Needs a free slot; `child` is not empty.
+    /// Inserts a child. Needs a free slot; `child` must not be empty.
     fn insert_child(&mut self, at: usize, child: Node, count: usize) {
         let Some((score, member)) = child.first() else { return };
         self.scores.insert(at, score);
@@ -290,16 +290,16 @@ impl Branch {
         self.children.remove(at)
     }
 
-    /// The child that contains this entry, if any does.
+    /// The child that contains this entry, if any child does.
     #[inline]
     fn child_of(&self, edge: &Edge<'_>, member: Handle) -> usize {
         let position = edge.position(&self.scores, &self.members);
-        // If the entry is itself the first of a child, its place is after the edge before it.
+        // If the entry is the first of a child, its position is after the edge before it.
         if self.members.get(position) == Some(&member) { position } else { position.saturating_sub(1) }
     }
 
-    /// The child that contains the entry with this rank below this node, and the entry's rank in
-    /// it.
+    /// The child that contains the entry with this rank below this node, and the entry's rank
+    /// within that child.
     #[inline]
     pub fn child_at(&self, mut rank: usize) -> (usize, usize) {
         for (index, &count) in self.counts.iter().enumerate() {
@@ -312,7 +312,8 @@ impl Branch {
         (self.children.len().saturating_sub(1), usize::MAX)
     }
 
-    /// Updates this branch after `count` entries left child `index`, possibly its first one.
+    /// Updates this branch after `count` entries were removed from child `index`, possibly its
+    /// first one.
     fn after_removal(&mut self, index: usize, count: usize, first: bool) {
         self.counts[index] -= count;
         if self.counts[index] == 0 {
@@ -342,7 +343,7 @@ impl Branch {
     }
 }
 
-/// The index at which a full node splits if the new item comes at `at`.
+/// The index at which a full node splits if the new item goes to `at`.
 fn split_point(at: usize, slots: usize) -> usize {
     if at == slots || at == 0 { at } else { slots / 2 }
 }
