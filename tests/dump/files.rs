@@ -153,7 +153,7 @@ fn what_a_target_does_not_know_is_left_out() {
         };
         assert_eq!(times, kept.map(|kept| Some(if kept { 4_000_000_000_000 } else { -1 })), "{target}");
         let lost = kept.iter().filter(|kept| !**kept).count();
-        let warning = format!("rdb-target: {lost} members of collections will not expire");
+        let warning = format!("rdb-target: {lost} members of collections lose their expiry");
         assert_eq!(log.contains(&warning), lost > 0, "{target}: {log}");
         assert_eq!(client.call("FCALL f 0").integer().is_some(), target != "keydb");
         assert_eq!(log.contains("functions are omitted"), target == "keydb");

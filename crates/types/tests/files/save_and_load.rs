@@ -380,7 +380,7 @@ fn errors_name_the_key() {
     assert!(error.contains("key 'set' of database 0") && error.contains("at byte 21"), "{error}");
     let file = b"REDIS0011\xfe\x04";
     let error = load_from(&keyspace(), file, false).unwrap_err().to_string();
-    assert!(error.contains("database 4") && error.contains("only 4"), "{error}");
+    assert!(error.contains("database 4") && error.contains("'databases' is 4"), "{error}");
     let file = b"REDIS0011\x02\x05empty\x00\x00\x01k\x01v\xff\0\0\0\0\0\0\0\0";
     let (loaded, _) = load_from(&keyspace(), file, false).unwrap();
     assert_eq!((loaded.keys, loaded.empty), (1, 1));
