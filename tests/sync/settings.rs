@@ -68,8 +68,14 @@ fn mistakes_of_members_are_named() {
     for (words, error) in [
         ("REPLCONF group-member a", "ERR REPLCONF group-member needs a node, a run and an epoch"),
         ("REPLCONF group-member a/b 1 1", "ERR REPLCONF group-member: a member must be node/run"),
-        ("REPLCONF group-member a 1 0", "ERR REPLCONF group-member: the epoch must be a number of at least 1"),
-        ("REPLCONF group-member a 1 x", "ERR REPLCONF group-member: the epoch must be a number of at least 1"),
+        (
+            "REPLCONF group-member a 1 0",
+            "ERR REPLCONF group-member: the epoch must be a number of at least 1",
+        ),
+        (
+            "REPLCONF group-member a 1 x",
+            "ERR REPLCONF group-member: the epoch must be a number of at least 1",
+        ),
         ("REPLCONF group-member a 1", "ERR syntax error"),
     ] {
         let told = link.call(words).text();

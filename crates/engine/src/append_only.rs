@@ -4,9 +4,10 @@
 //!
 //! While it is on, changes are journalled (`keyspace/journal.rs`) and a thread writes the journal
 //! to disk ([`braid_persistence::aof::Appender`]). A rewrite writes a new base from a snapshot,
-//! like BGSAVE. At the snapshot's cut the thread switches to a new increment, so base and increment fit
-//! together exactly. The manifest names the new increment before the cut, and the new base once it
-//! is on disk: whenever the server stops, the files named by the manifest are the dataset.
+//! like BGSAVE. At the snapshot's cut the thread switches to a new increment, so base and
+//! increment fit together exactly. The manifest names the new increment before the cut, and the
+//! new base once it is on disk: whenever the server stops, the files named by the manifest are
+//! the dataset.
 
 pub mod state;
 
