@@ -144,7 +144,7 @@ fn a_primary_that_may_not_serve_says_why() {
     wait_for("the primary serves no more", || get().contains("MASTERDOWN"));
     wait_for("it is seen", || field(primary, "group_serving") == "0");
     let why = field(primary, "group_not_serving_reason");
-    assert_eq!(why, format!("its lease has ended, and n{} did not answer", 1 - leads));
+    assert_eq!(why, format!("it holds no valid lease, and n{} did not answer", 1 - leads));
     assert_eq!(field(primary, "group_role"), "primary");
     assert_eq!(
         (seen.metric(leads, "braid_group_serving"), seen.metric(leads, "braid_group_primary")),

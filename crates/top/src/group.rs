@@ -211,7 +211,7 @@ pub(crate) mod tests {
     fn what_is_wrong_comes_first() {
         let text = PRIMARY
             .replace("group_serving:1", "group_serving:0")
-            .replace("group_not_serving_reason:", "group_not_serving_reason:its lease has ended")
+            .replace("group_not_serving_reason:", "group_not_serving_reason:it holds no valid lease")
             .replace("group_lease_ms:1480", "group_lease_ms:0")
             .replace("group_etcd_error:", "group_etcd_error:no endpoint answers");
         let heading = of(&text).heading();
@@ -220,7 +220,7 @@ pub(crate) mod tests {
             lines,
             [
                 "group orders, epoch 7, primary db2, 3 of 4 in sync, db2 has NO LEASE",
-                "db2 IS NOT SERVING: its lease has ended",
+                "db2 IS NOT SERVING: it holds no valid lease",
                 "etcd: no endpoint answers"
             ]
         );

@@ -153,8 +153,8 @@ impl Engine {
         };
         let silent: Vec<&str> = view.in_sync.iter().filter(is_silent).map(|member| &*member.node).collect();
         match silent.is_empty() {
-            true => "its lease has ended".into(),
-            false => format!("its lease has ended, and {} did not answer", silent.join(",")),
+            true => "it holds no valid lease".into(),
+            false => format!("it holds no valid lease, and {} did not answer", silent.join(",")),
         }
     }
 
