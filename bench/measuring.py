@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What bench/types, bench/operators, bench/group, bench/slot_moves and bench/append_only share: servers in turn, the processor time of each per command, a table.
+"""Shared by most Python programs in bench/: starts servers, measures processor time per command, prints a table.
 
 Each server runs on processor 0 with persistence off, the load generator (redis-benchmark's options; the variable BENCH
-names another program) on processor 1, together with the clients that listen.
+names another program) on processor 1, together with the listening clients.
 """
 import argparse
 import os
@@ -23,17 +23,17 @@ DATA = "x" * 32
 
 
 class Row(NamedTuple):
-    """What is measured: a command of redis-benchmark, `__data__` being 32 bytes."""
+    """A command to measure, as for redis-benchmark; `__data__` stands for 32 bytes."""
     name: str
     command: str
     count: int
     # The range of __rand_int__.
     keys: int = 1
-    # Requests that are sent before, with replies of one line each.
+    # Requests to send beforehand, with one-line replies.
     before: Callable | None = None
     # More options of the load generator.
     options: tuple = ()
-    # So many clients listen to `channel`, and the time until they have received everything counts.
+    # Number of clients that listen to `channel`; the time until they have received everything counts.
     listeners: int = 0
 
 
@@ -43,7 +43,7 @@ def encode(*parts):
 
 
 def free_port():
-    """The bus of a stock server in cluster mode takes the port that is 10,000 higher."""
+    """A free port, at most 55,000: a stock server in cluster mode adds 10,000 for the port of its bus."""
     port = 65536
     while port > 55000:
         with socket.socket() as s:
@@ -102,7 +102,7 @@ class Server:
 
 
 class Listeners:
-    """Clients that listen to a channel and count what they receive."""
+    """Clients that listen to a channel and count the bytes that they receive."""
 
     def __init__(self, server, count):
         self.selector = selectors.DefaultSelector()
@@ -155,7 +155,7 @@ def measure(line, row, depth, folder):
             sys.exit(f"{row.command}: {text[-300:]}")
         if listeners:
             message = encode("message", "channel", DATA)
-            # The generator sends whole pipelines on all connections: a few messages more than asked for, at times.
+            # The generator sends whole pipelines on all connections: sometimes a few messages too many.
             listeners.wait_for(row.count * len(message))
         return (server.seconds() - start) / row.count * 1e6
     finally:
@@ -163,7 +163,7 @@ def measure(line, row, depth, folder):
 
 
 def main(doc, rows, beside=None):
-    """The command line: measures the rows, or whatever else an option of `beside` names, for each server."""
+    """The command line: measures the rows for each server, or calls the function of an option in `beside`."""
     if "-h" in sys.argv or "--help" in sys.argv:
         print(doc)
         return

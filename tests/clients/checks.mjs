@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the programs for Node share: counting checks, and waiting.
+// Shared by the Node programs: counted checks, and waiting.
 import assert from "node:assert/strict";
 
 let checks = 0;
 
-// Throws if something is not as expected, and counts it.
+// Counts a check, and throws if the value is not the expected one.
 export function check(got, expected, what) {
   assert.deepEqual(got, expected, what);
   checks += 1;
 }
 
-// Waits for something that others bring about; the test fails when it does not come.
+// Waits until a condition holds; the test fails if it does not within 30 seconds.
 export async function until(what, condition) {
   const end = Date.now() + 30_000;
   while (!(await condition())) {
@@ -19,7 +19,7 @@ export async function until(what, condition) {
   }
 }
 
-// The last line, which main.rs reads, and the end of the program whatever is still open.
+// Prints the last line, which main.rs reads, and exits regardless of open connections.
 export function finish() {
   console.log(`${checks} checks passed`);
   process.exit(0);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The checks of tests/deploy/charts; it gives the paths of helm and of the server."""
+"""The checks of tests/deploy/charts, which passes the paths of helm and of the server."""
 import base64
 import pathlib
 import re
@@ -14,7 +14,7 @@ import yaml
 
 HELM, SERVER = sys.argv[1:]
 CHART = pathlib.Path("deploy/helm/braid")
-# Of the Prometheus operator: Kubernetes has no schemas for them.
+# Kinds of the Prometheus operator, for which Kubernetes has no schemas.
 FOREIGN = {"ServiceMonitor", "PrometheusRule"}
 VERSIONS = ("1.25.0", "1.31.0", "1.37.0")
 
@@ -84,7 +84,7 @@ def check_objects(name, objects):
 
 
 def connect(name, process, port, text):
-    """A connection to a server that may still be starting."""
+    """Connects to a server that may still be starting."""
     for _ in range(1500):
         if process.poll() is not None:
             sys.exit(f"{name}: the server does not start:\n{process.stdout.read()}\n{text}")
@@ -96,7 +96,7 @@ def connect(name, process, port, text):
 
 
 def start(name, configuration, by_kind):
-    """Starts the server with a configuration as the pod has it, its paths and ports replaced."""
+    """Starts the server with the pod's configuration, with paths and ports replaced."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         password = None

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks deploy/compose.yaml against the parts of the Compose specification that it uses, and prints each server's
-arguments, one server a line.
+arguments, one server per line.
 
     tests/deploy/compose.py deploy/compose.yaml
 """

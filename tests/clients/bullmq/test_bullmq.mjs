@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Job queues with BullMQ, nearly all of whose work is done by Lua scripts on many keys. Usage: node test_bullmq.mjs PORT
+// Job queues with BullMQ, which does nearly all of its work in Lua scripts on many keys.
+// Usage: node test_bullmq.mjs PORT
 //
 // Every check throws on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
 import assert from "node:assert/strict";
@@ -117,7 +118,7 @@ async function ratesAndSchedulesAreKept() {
   const worker = new Worker("limited", async () => void times.push(Date.now()), { connection, limiter, concurrency: 10 });
   await queue.addBulk(Array.from({ length: 15 }, () => ({ name: "job", data: {} })));
   await until("all jobs", () => times.length === 15);
-  // The third window opens 400 ms after the first; when it begins is not known here to the millisecond.
+  // The third window opens 400 ms after the first, whose start is not known here to the millisecond.
   check(times.at(-1) - times[0] >= 250, true, `15 jobs, 5 in 200 ms, took ${times.at(-1) - times[0]} ms`);
   const before = times.length;
   await queue.upsertJobScheduler("often", { every: 50 }, { name: "tick" });
@@ -128,7 +129,7 @@ async function ratesAndSchedulesAreKept() {
   await queue.close();
 }
 
-// A worker that dies in the middle of a job: another one finishes it.
+// If a worker dies in the middle of a job, another worker finishes it.
 async function stalledJobsAreTakenOver() {
   const queue = new Queue("stalled", { connection });
   let started;

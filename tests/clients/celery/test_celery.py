@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Task queues with Celery, Redis as broker and result store. Usage: test_celery.py PORT
 
-Workers are processes of their own, as in earnest. Every check raises on failure; the last line is "N checks passed". Run by
-tests/clients/main.rs.
+Workers are separate processes, as in production. Every check raises on failure; the last line is
+"N checks passed". Run by tests/clients/main.rs.
 """
 
 import os
@@ -106,8 +106,8 @@ def scenario(workers, folder):
     app.control.revoke(revoked.id)
     until("a revoked task", lambda: any(revoked.id in ids for ids in (app.control.inspect().revoked() or {}).values()))
     check(sorted(app.control.inspect().stats() or {}), ["worker0@test", "worker1@test"], "statistics of both workers")
-    # A worker that is killed with its processes: what it had not acknowledged is handed out again when a worker comes after its time of
-    # invisibility.
+    # After a worker is killed with its processes, its unacknowledged tasks are handed out again to a
+    # worker that starts after their visibility timeout.
     began = app.backend.client
     taken = [slow.delay("begun") for _ in range(4)]
     until("four tasks under way", lambda: int(began.get("begun") or 0) >= 4)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Real work through go-redis, in RESP2 and RESP3. Usage: client-test PORT [suite | cluster], or as sentinel.go
-// and moving.go say.
+// Typical work through go-redis, in RESP2 and RESP3. Usage: client-test PORT [suite | cluster]; see
+// sentinel.go and moving.go for the other forms.
 //
-// Every check ends the program on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
+// A failed check ends the program; the last line is "N checks passed". Run by tests/clients/main.rs.
 package main
 
 import (

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // go-redis's ClusterClient while the cluster changes. Usage: client-test moving PORT moves|failover
 //
-// Counts on many keys until its standard input ends: every reply must be what it is to be, and no error may come.
-// With `failover` primaries die: a request whose connection breaks is sent again by the library, so it may count
-// twice, but never goes back. Transactions are sent again by the program, as with any cluster: when a slot moves between
-// two of its commands, or a node cannot be reached, this version of the library sends parts of it. Run by
-// tests/clients/moving.rs.
+// Increments counters on many keys until standard input ends: every reply must be correct, and no error may
+// occur. With `failover`, primaries die: the library retries a request whose connection breaks, so an increment
+// may count twice, but a counter never goes back. The program itself retries transactions, as with any cluster:
+// when a slot moves between two commands of a transaction, or a node is unreachable, this version of the library
+// sends only parts of it. Run by tests/clients/moving.rs.
 package main
 
 import (
@@ -25,10 +25,10 @@ import (
 const movingKeys = 50
 
 func moving(port string, isExact bool) {
-	// Nothing is to be sent again because the machine stands still for a while.
+	// A long timeout: a stalled machine must not cause retries.
 	options := &redis.ClusterOptions{Addrs: []string{"127.0.0.1:" + port}, ReadTimeout: time.Minute}
 	if !isExact {
-		// Enough for a lease to end and a replica to take over.
+		// Enough retries for a lease to expire and a replica to take over.
 		options.MaxRedirects = 200
 		options.MinRetryBackoff, options.MaxRetryBackoff = 50*time.Millisecond, 200*time.Millisecond
 	}
@@ -59,13 +59,13 @@ func moving(port string, isExact bool) {
 	}
 }
 
-// A connection that broke, or could not be made.
+// Reports whether a connection broke or could not be established.
 func isOfNetwork(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF)
 }
 
-// A transaction of which nothing was executed, since its slot is elsewhere.
+// Reports whether no command of a transaction was executed because its slot is elsewhere.
 func isRedirected(err error) bool {
 	return err != nil && (strings.HasPrefix(err.Error(), "MOVED ") || strings.HasPrefix(err.Error(), "EXECABORT "))
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The calls of go-redis's own suite that servers have answered wrongly, on a server that reports redis_version 8.0.6.
+// Calls of go-redis's own test suite that servers have answered wrongly, on a server that reports
+// redis_version 8.0.6.
 func suiteCalls(open func() *redis.Client) {
 	client := open()
 	killsFromAnyConnection(open, client)
@@ -51,7 +52,8 @@ func suiteCalls(open func() *redis.Client) {
 	}
 }
 
-// What does not end is seen, and killed once, from whatever connection asks, long before busy-reply-threshold.
+// Every connection sees an endless script or function and can kill it, once, long before
+// busy-reply-threshold.
 func killsFromAnyConnection(open func() *redis.Client, client *redis.Client) {
 	loop := "#!lua name=loops\nredis.register_function{function_name='loop', " +
 		"callback=function() while true do end end, flags={'no-writes'}}"
@@ -66,7 +68,7 @@ func killsFromAnyConnection(open func() *redis.Client, client *redis.Client) {
 	}
 	for _, run := range runs {
 		for round := 0; round < 6; round++ {
-			// Connected before: the connection's first commands may come to the thread that runs the script, and wait for it.
+			// Connect first: a connection's first commands may go to the thread that runs the script, and wait.
 			asking, ended := open(), make(chan error)
 			must(asking.Ping(ctx).Result())
 			go func() { ended <- open().Do(ctx, run.words...).Err() }()

@@ -43,7 +43,7 @@ async function withNodeRedis() {
   const error = await client.mGet(["a", "b"]).catch((error) => error.message);
   check(/CROSSSLOT/.test(error), true, `MGET over slots: ${error}`);
   check(await client.multi().set("{m}b", "1").get("{m}b").exec(), ["OK", "1"], "a transaction");
-  // Its cursors are floating-point numbers.
+  // node-redis represents cursors as floating-point numbers.
   const node = await client.nodeClient(client.masters[0]);
   const found = new Set();
   let cursor = 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The cluster clients of ioredis and node-redis while the cluster changes. Usage: moving.mjs PORT moves|failover
 //
-// They count on many keys until standard input ends: every reply must be what it is to be, and no error may come. With
-// `failover` primaries die: a request whose connection breaks is sent again, so it may count twice, but never goes back.
-// ioredis sends it again itself. node-redis does not: it goes on with the dead node until a MOVED comes from there, so
-// the program connects anew, as it has to with any cluster. The last line is "N checks passed". Run by
-// tests/clients/moving.rs.
+// They increment counters on many keys until standard input ends: every reply must be correct, and no error may
+// occur. With `failover`, primaries die: a request whose connection breaks is retried, so an increment may count
+// twice, but a counter never goes back. ioredis retries by itself. node-redis does not: it keeps using the dead
+// node until that node replies MOVED, so the program reconnects, as it must with any cluster. The last line is
+// "N checks passed". Run by tests/clients/moving.rs.
 import { setTimeout as sleep } from "node:timers/promises";
 import Redis from "ioredis";
 import { createCluster } from "redis";
@@ -34,12 +34,12 @@ async function count(name, client) {
   }
 }
 
-// A count that may be higher with `failover`.
+// Checks a count, which may be higher with `failover`.
 function checkCount(got, wanted, what) {
   check(isExact ? got : Math.min(got, wanted), wanted, `${what}: ${got}`);
 }
 
-// node-redis's client, which is made anew when a request fails because of its connection.
+// A node-redis client that is replaced when a request fails because of its connection.
 class Renewed {
   static async connect(urls) {
     const client = createCluster({
@@ -82,7 +82,7 @@ class Renewed {
   get(...words) { return this.call("get", ...words); }
 }
 
-// As many tries as it takes a lease to end and a replica to take over.
+// Enough retries for a lease to expire and a replica to take over.
 const patient = isExact ? {} : { maxRedirections: 200, retryDelayOnFailover: 100 };
 const one = new Redis.Cluster([{ host: "127.0.0.1", port }], patient);
 const other = new Renewed(await Renewed.connect([`redis://127.0.0.1:${port}`]));

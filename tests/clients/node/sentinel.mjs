@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ioredis with sentinels follows a failover of a group. Usage: node sentinel.mjs GROUP PORT...
 //
-// Counts; says "started" when that works, and after some failures and many successes "followed COUNT". Run by
-// tests/group/discovery.rs, which kills the primary in between.
+// Increments a counter; prints "started" once that works, and "followed COUNT" after some failures and many
+// successes. Run by tests/group/discovery.rs, which kills the primary in between.
 import Redis from "ioredis";
 
 const [name, ...ports] = process.argv.slice(2);
@@ -32,7 +32,7 @@ while (Date.now() < deadline) {
     continue;
   }
   successes += 1;
-  // The first connection may take some tries.
+  // The first connection may take some attempts.
   if (successes === 5 && failures < 5) {
     failures = 0;
     console.log("started");

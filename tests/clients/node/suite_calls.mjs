@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The calls of the suites of ioredis and node-redis that servers have answered wrongly. Usage: node suite_calls.mjs PORT
+// Calls of the test suites of ioredis and node-redis that servers have answered wrongly.
+// Usage: node suite_calls.mjs PORT
 //
-// The server reports redis_version 8.0.6. Every check throws on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
+// The server reports redis_version 8.0.6. Every check throws on failure; the last line is
+// "N checks passed". Run by tests/clients/main.rs.
 import assert from "node:assert/strict";
 import Redis from "ioredis";
 import { createClient } from "redis";
@@ -22,7 +24,8 @@ async function viaNodeRedis() {
   return { call: (...words) => client.sendCommand(words), close: () => client.disconnect() };
 }
 
-// What does not end is seen, and killed once, from whatever connection asks, long before busy-reply-threshold.
+// Every connection sees an endless script or function and can kill it, once, long before
+// busy-reply-threshold.
 async function kills(open) {
   const { call, close } = await open();
   const loop = "callback=function() while true do end end, flags={'no-writes'}";

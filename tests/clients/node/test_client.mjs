@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Real work through ioredis. Usage: node test_client.mjs PORT
+// Typical work through ioredis. Usage: node test_client.mjs PORT
 //
 // Every check throws on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
 import assert from "node:assert/strict";
@@ -26,7 +26,7 @@ await client.set("text", "abc");
 await assert.rejects(client.incr("text"), /not an integer/);
 check(await client.getdel("text"), "abc", "GETDEL");
 
-// A thousand commands at once are one pipeline of ioredis.
+// ioredis sends a thousand concurrent commands as one pipeline.
 const many = await Promise.all(Array.from({ length: 1000 }, () => client.incr("many")));
 check(many.at(-1), 1000, "a thousand commands in flight");
 const replies = await client.pipeline().set("p", 1).incr("p").get("p").exec();

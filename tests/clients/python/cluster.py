@@ -21,7 +21,7 @@ def check(got, expected, what):
 
 
 def heard(pubsub):
-    """The next message; it waits for none of several nodes, so it is asked again."""
+    """The next message. get_sharded_message waits for none of several nodes, so it is called repeatedly."""
     end = time.monotonic() + 30
     while time.monotonic() < end:
         message = pubsub.get_sharded_message(timeout=1)
@@ -56,7 +56,7 @@ def work(port, protocol):
             check(sum(pipe.execute()), 550, "a pipeline over slots")
         check(client.cluster_countkeysinslot(client.keyslot("key:5")) >= 1, True, "COUNTKEYSINSLOT")
         names = client.cluster_get_keys_in_slot(client.keyslot("key:5"), 9)
-        # Texts in RESP2, bytes in RESP3.
+        # Text in RESP2, bytes in RESP3.
         check("key:5" in names or b"key:5" in names, True, "GETKEYSINSLOT")
         check(client.cluster_info(target_nodes=node)["cluster_state"], "ok", "CLUSTER INFO")
         (only,) = client.cluster_nodes().values()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """redis-py's RedisCluster while the cluster changes. Usage: moving.py PORT moves|failover
 
-Counts on many keys until its standard input ends: every reply must be what it is to be, and no error
-may come. With `failover` primaries die: a request whose connection breaks is sent again by the
-library, so it may count twice, but never goes back. The last line is "N checks passed". Run by
+Increments counters on many keys until standard input ends: every reply must be correct, and no error
+may occur. With `failover`, primaries die: the library retries a request whose connection breaks, so an
+increment may count twice, but a counter never goes back. The last line is "N checks passed". Run by
 tests/clients/moving.rs.
 
-A refused connection counts as one of the library's tries unless `Retry` is told that it is to be tried
-again: several hundred tries pass within a second then, long before any cluster has a new primary.
+Unless `Retry` is told to retry it, a refused connection uses up one of the library's attempts: several
+hundred attempts then pass within a second, long before any cluster has a new primary.
 """
 
 import sys
@@ -22,7 +22,7 @@ KEYS = 200
 
 
 def distinct(texts):
-    """Without repetitions in a row."""
+    """The texts without consecutive duplicates."""
     return [text for at, text in enumerate(texts) if at == 0 or texts[at - 1] != text]
 
 

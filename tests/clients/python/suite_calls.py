@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The calls of redis-py's own suite, and of those of other clients, that servers have answered wrongly. Usage: suite_calls.py PORT
+"""Calls of redis-py's own test suite, and of other clients' suites, that servers have answered wrongly.
+Usage: suite_calls.py PORT
 
-The server reports redis_version 8.0.6. Every check raises on failure; the last line is "N checks passed". Run by
-tests/clients/main.rs.
+The server reports redis_version 8.0.6. Every check raises on failure; the last line is
+"N checks passed". Run by tests/clients/main.rs.
 """
 
 import sys
@@ -35,7 +36,7 @@ def refused(call, *words, text):
 
 
 def kills(connect):
-    """A script or function that does not end is seen, and killed once, from whatever connection asks."""
+    """Every connection sees an endless script or function and can kill it, once."""
     client = connect()
     client.function_load(
         "#!lua name=loops\nredis.register_function{function_name='loop', "
@@ -80,7 +81,7 @@ def kills(connect):
 
 
 def rights(client):
-    """Rules name commands that a server without a cluster has, too."""
+    """ACL rules name commands that a server without cluster mode has, too."""
     for rule in ["+cluster", "-slaveof", "-replicaof", "-migrate", "+cluster|slots", "+cluster|myid", "+readonly", "+@all"]:
         ok(client, "ACL SETUSER", "suite", "on", "nopass", "~*", rule)
     check(client.acl_deluser("suite"), 1, "ACL DELUSER")
@@ -124,7 +125,7 @@ def scripts(client):
 
 
 def small_ones(client):
-    # As Redis 7.2 and 8.0 have it; Valkey 9 calls it an error.
+    # As in Redis 7.2 and 8.0; Valkey 9 returns an error.
     cursor, found = client.execute_command("SCAN", 0, "TYPE", "nosuch", "COUNT", 10_000)
     check((int(cursor), found), (0, []), "SCAN with a type that is none")
     client.set("bits", "foobar")

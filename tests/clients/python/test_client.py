@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Real work through redis-py, in RESP2 and RESP3. Usage: test_client.py PORT
+"""Typical work through redis-py, in RESP2 and RESP3. Usage: test_client.py PORT
 
 Every check raises on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
 """
@@ -92,7 +92,7 @@ def transactions(client):
 
 
 def locks(client):
-    """Locks are taken by SET NX and given back by a script that looks whose they are."""
+    """Locks are acquired by SET NX and released by a script that checks their owner."""
     first, second = client.lock("lock", timeout=10), client.lock("lock", timeout=10, blocking_timeout=0.05)
     check(first.acquire(), True, "a free lock")
     check(second.acquire(), False, "a taken lock")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Background jobs with Sidekiq. Usage: ruby test_sidekiq.rb PORT
 #
-# The workers are a process of its own, as in earnest: this file again, loaded by Sidekiq's own program. Every check raises on failure; the
-# last line is "N checks passed". Run by tests/clients/main.rs.
+# The workers are a separate process, as in production: this file again, loaded by Sidekiq's own program.
+# Every check raises on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
 require "sidekiq"
 require "sidekiq/api"
 require "tmpdir"
@@ -12,7 +12,7 @@ OPTIONS = { url: "redis://127.0.0.1:#{PORT}/0" }.freeze
 Sidekiq.configure_client { |config| config.redis = OPTIONS }
 Sidekiq.configure_server do |config|
   config.redis = OPTIONS
-  # Due jobs are looked for often, so that the test does not take minutes.
+  # Poll for due jobs often, so that the test does not take minutes.
   config.respond_to?(:average_scheduled_poll_interval=) ? config.average_scheduled_poll_interval = 1 : config.options[:average_scheduled_poll_interval] = 1
 end
 Sidekiq.logger.level = Logger::WARN
@@ -115,8 +115,8 @@ def scenario(folder)
   check(Sidekiq::DeadSet.new.size, 0, "buried")
   await("the count of failures") { Sidekiq::Stats.new.failed == 3 }
 
-  # A process that is told to go puts back what it has not finished. Before that it waits for longer than its idle threads wait for jobs: they
-  # would take them out again.
+  # A process that is told to stop requeues its unfinished jobs. First it waits for longer than its idle
+  # threads wait for jobs: otherwise they would take the jobs out again.
   2.times { Slow.perform_async("slow") }
   await("two long jobs") { number("slow") == 2 }
   Process.kill("TERM", workers)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Three Socket.IO servers that share rooms through a Redis adapter, the usual one (patterns and channels) and the one over sharded
-// channels. Usage: node test_socketio.mjs PORT
+// Three Socket.IO servers that share rooms through a Redis adapter: the usual one (patterns and channels),
+// and the one for sharded channels. Usage: node test_socketio.mjs PORT
 //
 // Every check throws on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
 import { createServer } from "node:http";
@@ -35,14 +35,15 @@ async function startNode(makeAdapter, number) {
   } };
 }
 
-// `listening`: whether all nodes hear what is said in the room. The adapter does not wait for that when somebody joins.
+// `listening`: whether all nodes receive the room's messages. The adapter does not wait for that when a
+// client joins.
 async function scenario(name, makeAdapter, listening) {
   const nodes = await Promise.all([1, 2, 3].map((number) => startNode(makeAdapter, number)));
   const clients = nodes.flatMap((node) => [0, 1].map(() => io(node.address, { transports: ["websocket"], forceNew: true })));
   const heard = clients.map(() => []);
   clients.forEach((client, at) => client.on("said", (text) => heard[at].push(text)));
   await until(`${name}: connections`, () => clients.every((client) => client.connected));
-  // The nodes have to know of each other before any of them counts on an answer of all.
+  // The nodes must know each other before any of them relies on answers from all.
   await until(`${name}: all nodes`, async () => (await nodes[0].server.fetchSockets()).length === 6);
   const all = (at) => clients.map((_, other) => other).filter((other) => other !== at);
 
@@ -59,7 +60,7 @@ async function scenario(name, makeAdapter, listening) {
   check(heard.map((words) => words.length), [1, 1, 2, 1, 2, 1], `${name}: all of them once`);
 
   for (let number = 0; number < 500; number += 1) nodes[number % 3].server.to("room").emit("said", number);
-  // The first has not heard the word that it said itself.
+  // The first client does not receive its own message.
   await until(`${name}: many words`, () => [501, 502, 502].every((count, at) => heard[2 * at].length >= count));
   const ofNode = (words, node) => words.filter((word) => typeof word === "number" && word % 3 === node);
   for (const node of [0, 1, 2]) {

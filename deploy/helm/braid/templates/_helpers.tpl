@@ -47,7 +47,7 @@ port 0
 port 6379
 {{- end }}
 {{- if not .Values.auth.enabled }}
-# auth.enabled is false: any client that reaches the service is let in.
+# auth.enabled is false: any client that reaches the service is accepted.
 protected-mode no
 {{- end }}
 dir /data
@@ -68,7 +68,7 @@ tls-ca-cert-file /etc/braid-tls/ca.crt
 {{- end }}
 {{- end }}
 {{- if .Values.auth.enabled }}
-# Passwords; a file of the secret, so that they show up in no list of processes.
+# Passwords, in a file of the secret so that they do not appear in process lists.
 include /etc/braid-auth/auth.conf
 {{- end }}
 {{- with .Values.config }}

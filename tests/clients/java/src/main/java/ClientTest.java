@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Real work through Jedis, in RESP2 and RESP3. Usage: ClientTest PORT
+// Typical work through Jedis, in RESP2 and RESP3. Usage: ClientTest PORT
 //
 // Every check throws on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
 

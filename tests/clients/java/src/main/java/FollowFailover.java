@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Jedis's Sentinel pool follows a failover of a group. Usage: FollowFailover GROUP PORT...
 //
-// Counts; says "started" when that works, and after some failures and many successes "followed COUNT". Run by
-// tests/group/discovery.rs, which kills the primary in between.
+// Increments a counter; prints "started" once that works, and "followed COUNT" after some failures and many
+// successes. Run by tests/group/discovery.rs, which kills the primary in between.
 
 import java.util.Arrays;
 import java.util.Set;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Jedis's JedisCluster while the cluster changes. Usage: Moving PORT moves|failover
 //
-// Counts on many keys until its standard input ends: every reply must be what it is to be, and no error may come. With
-// `failover` primaries die: a request whose connection breaks is sent again by the library, so it may count twice, but
-// never goes back. The last line is "N checks passed". Run by tests/clients/moving.rs.
+// Increments counters on many keys until standard input ends: every reply must be correct, and no error may
+// occur. With `failover`, primaries die: the library retries a request whose connection breaks, so an increment
+// may count twice, but a counter never goes back. The last line is "N checks passed". Run by tests/clients/moving.rs.
 
 import java.io.IOException;
 import java.io.OutputStream;
@@ -19,8 +19,8 @@ public class Moving {
     private static JedisCluster connect(int port, boolean isExact) {
         HostAndPort node = new HostAndPort("127.0.0.1", port);
         GenericObjectPoolConfig<Connection> pool = new GenericObjectPoolConfig<>();
-        // Nothing is to be sent again because the machine stands still for a while. Otherwise tries are spread at random
-        // over up to two minutes, and with fewer of them now and then over less than a failover takes.
+        // With `moves`, long timeouts: a stalled machine must not cause retries. With `failover`, the attempts
+        // are spread randomly over up to two minutes; fewer would sometimes span less than a failover takes.
         return isExact ? new JedisCluster(node, 60_000, 60_000, 5, pool) : new JedisCluster(node, 2000, 2000, 60, pool);
     }
 
@@ -30,7 +30,7 @@ public class Moving {
             try {
                 System.in.transferTo(OutputStream.nullOutputStream());
             } catch (IOException error) {
-                // It has ended then.
+                // Standard input has ended.
             }
             ended.set(true);
         });

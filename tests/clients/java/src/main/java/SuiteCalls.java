@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The calls of Jedis's own suite that servers have answered wrongly. Usage: SuiteCalls PORT
+// Calls of Jedis's own test suite that servers have answered wrongly. Usage: SuiteCalls PORT
 //
-// The server reports redis_version 8.0.6. Every check throws on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
+// The server reports redis_version 8.0.6. Every check throws on failure; the last line is
+// "N checks passed". Run by tests/clients/main.rs.
 
 import java.nio.charset.StandardCharsets;
 import java.util.List;
@@ -40,7 +41,7 @@ public class SuiteCalls {
         throw new AssertionError(name + " must be refused: " + text);
     }
 
-    /** What does not end is seen, and killed once, from whatever connection asks, long before busy-reply-threshold. */
+    /** Every connection sees an endless script or function and can kill it, once, long before busy-reply-threshold. */
     private static void kills(Jedis client) throws Exception {
         client.functionLoadReplace("#!lua name=loops\nredis.register_function{function_name='loop', "
             + "callback=function() while true do end end, flags={'no-writes'}}");
@@ -51,7 +52,7 @@ public class SuiteCalls {
         for (var run : runs) {
             for (int round = 0; round < 6; round++) {
                 var words = run.subList(2, run.size()).toArray(new String[0]);
-                // Connected before: the connection's first commands may come to the thread that runs the script, and wait for it.
+                // Connect first: a connection's first commands may go to the thread that runs the script, and wait.
                 try (Jedis asking = open()) {
                     asking.ping();
                     var ended = CompletableFuture.supplyAsync(() -> {
