@@ -53,7 +53,7 @@ fn parts_of_a_copy_follow_each_other() {
 /// A second client's copy does not wait until the first client asks for the rest, which never
 /// happens.
 #[test]
-fn a_copy_whose_taker_has_gone_is_given_up() {
+fn copy_is_abandoned_when_its_client_disconnects() {
     let one = server(1, &[]);
     let mut client = one.connect();
     let value = "v".repeat(1 << 20);

@@ -126,7 +126,7 @@ fn a_small_server_stays_below_its_limit_and_a_large_one_keeps_all() {
 }
 
 #[test]
-fn what_was_evicted_is_known_after_a_restart() {
+fn evictions_are_remembered_after_a_restart() {
     for signal in [Signal::TERM, Signal::KILL] {
         let folder = tempfile::tempdir().expect("a folder");
         let (mut one, two) = (kept(1, &folder, &["--appendonly", "yes"]), server(2, &[]));

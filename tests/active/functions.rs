@@ -66,7 +66,7 @@ fn libraries_are_on_all_servers() {
 }
 
 #[test]
-fn of_libraries_that_were_loaded_at_once_the_later_wins() {
+fn later_of_two_concurrently_loaded_libraries_wins() {
     let (one, two) = (server(1, &[]), server(2, &[]));
     let servers = [&one, &two];
     load(&mut one.connect(), &[], &code("deleted", "d", "old"));
@@ -90,7 +90,7 @@ fn of_libraries_that_were_loaded_at_once_the_later_wins() {
 }
 
 #[test]
-fn libraries_survive_restarts_and_come_with_full_copies() {
+fn libraries_survive_restarts_and_are_part_of_full_copies() {
     let folder = tempfile::tempdir().expect("a folder");
     let begin = || kept(1, &folder, &NEEDS_COPIES);
     let (mut one, two) = (begin(), server(2, &[]));

@@ -35,7 +35,7 @@ pub(crate) fn let_time_pass(server: &TestServer) {
 }
 
 #[test]
-fn what_is_written_on_either_side_is_on_both() {
+fn writes_on_either_side_reach_both() {
     let (one, two) = (server(1, &[]), server(2, &[]));
     link_all(&[&one, &two]);
     all(
@@ -105,7 +105,7 @@ fn hyperloglogs_are_united() {
 }
 
 #[test]
-fn commands_whose_results_travel_as_values() {
+fn derived_results_replicate_as_values() {
     let (one, two) = (server(1, &[]), server(2, &[]));
     link_all(&[&one, &two]);
     all(
@@ -228,7 +228,7 @@ fn hear(from: &TestServer, at: &TestServer) {
 /// Adding an existing element still counts as an addition: a removal that has not seen it leaves
 /// the element. Locally nothing else happens.
 #[test]
-fn additions_of_what_is_there_hold_it() {
+fn adding_an_existing_element_protects_it_from_removal() {
     let (one, two) = (server(1, &[]), server(2, &[]));
     let members = "tx script plain removed";
     link_all(&[&one, &two]);
@@ -388,7 +388,7 @@ fn times_end_once_and_for_all() {
 }
 
 #[test]
-fn ordinary_replicas_and_append_only_files_have_what_peers_wrote() {
+fn replicas_and_append_only_files_contain_peer_writes() {
     let (one, two) = (server(1, &["--repl-diskless-sync-delay", "0"]), server(2, &["--appendonly", "yes"]));
     let port = one.port().to_string();
     let replica = TestServer::start(&["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"]);
@@ -505,7 +505,7 @@ fn a_time_in_the_past_removes_everywhere() {
 /// The region that set the expiry removes the key. If that region is permanently gone, another
 /// one does.
 #[test]
-fn keys_end_whose_region_is_gone() {
+fn keys_of_a_forgotten_region_still_expire() {
     let one = server(1, &[]);
     {
         let two = server(2, &[]);
@@ -529,7 +529,7 @@ fn keys_end_whose_region_is_gone() {
 }
 
 #[test]
-fn claims_do_not_move_what_a_group_has_read() {
+fn claims_do_not_move_the_last_delivered_id() {
     let (one, two) = (server(1, &[]), server(2, &[]));
     link_all(&[&one, &two]);
     let mut client = one.connect();

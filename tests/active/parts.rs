@@ -128,7 +128,7 @@ fn add_on_both(one: &TestServer, two: &TestServer) {
 }
 
 #[test]
-fn entries_that_come_late_are_inserted() {
+fn late_stream_entries_are_inserted_in_id_order() {
     let more = ["--repl-diskless-sync-delay", "0", "--stream-node-max-entries", "4", "--appendonly", "yes"];
     let (one, two) = (server(1, &more), server(2, &more));
     let port = one.port().to_string();
@@ -154,7 +154,7 @@ fn entries_that_come_late_are_inserted() {
 
 /// A stock replica cannot insert an entry into the middle of a stream.
 #[test]
-fn stock_replicas_have_entries_that_come_late() {
+fn stock_replicas_receive_out_of_order_stream_entries() {
     for peer in stock().into_iter().chain(newer_peers()) {
         let (one, two) = (server(1, &["--repl-diskless-sync-delay", "0"]), server(2, &[]));
         let port = one.port().to_string();

@@ -108,7 +108,7 @@ fn stamps_from_the_future_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_combined_is_refused_at_the_start() {
+fn incompatible_active_settings_are_refused_at_startup() {
     let program = braid_tests::server::program_under_test();
     for (arguments, line) in [
         (&["--active-replica", "yes", "--cluster-enabled", "yes"][..], "cannot be used in cluster mode"),

@@ -74,7 +74,7 @@ fn a_mesh_of_five() {
 }
 
 #[test]
-fn a_region_that_is_gone_for_good() {
+fn forgotten_region_keeps_its_data_and_cannot_rejoin() {
     let (one, two) = (server(1, &[]), server(2, &[]));
     link_all(&[&one, &two]);
     {

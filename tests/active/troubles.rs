@@ -23,7 +23,7 @@ fn end(mut server: TestServer, signal: Signal) {
 /// 83: if one of three servers is down while a key is deleted on another, the key is back on all
 /// of them once that server is up.
 #[test]
-fn keys_deleted_while_a_server_is_down_come_back() {
+fn keys_deleted_while_a_server_is_down_stay_deleted() {
     let folder = tempfile::tempdir().expect("a folder");
     let (one, two, three) = (server(1, &[]), server(2, &[]), kept(3, folder.path(), &[]));
     link_all(&[&one, &two, &three]);
@@ -182,7 +182,7 @@ fn values_are_swapped_after_a_cut() {
 /// 390: a key is deleted, both servers know that, and one restarts from its append-only file: the
 /// key is back.
 #[test]
-fn deleted_keys_come_back_from_the_append_only_file() {
+fn deleted_keys_stay_deleted_after_restart_from_aof() {
     for signal in [Signal::TERM, Signal::KILL] {
         let (one_folder, two_folder) = (tempfile::tempdir().expect("one"), tempfile::tempdir().expect("two"));
         let files = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -206,7 +206,7 @@ fn deleted_keys_come_back_from_the_append_only_file() {
 
 /// 447: keys deleted on one side of a cut are restored from the other side, which still has them.
 #[test]
-fn keys_deleted_on_one_side_of_a_cut_come_back() {
+fn keys_deleted_on_one_side_of_a_partition_stay_deleted() {
     let (one, two) = (server(1, &[]), server(2, &NEEDS_COPIES));
     link_all(&[&one, &two]);
     let (mut of_one, mut of_two) = (one.connect(), two.connect());

@@ -133,7 +133,7 @@ fn base_and_increments_in_order() {
 }
 
 #[test]
-fn transactions_scripts_annotations_and_what_is_no_change() {
+fn loads_transactions_scripts_annotations_and_read_commands() {
     let mut content = b"#TS:1700000000\r\n".to_vec();
     content.extend(commands(&["SELECT 0", "MULTI", "SET a 1", "INCR a", "SELECT 2", "SET b 2", "EXEC"]));
     content.extend_from_slice(b"# anything\r\n");
@@ -159,7 +159,7 @@ fn transactions_scripts_annotations_and_what_is_no_change() {
 /// Stock servers replace the requested threshold with the effective one, but leave LIMIT in
 /// place.
 #[test]
-fn a_limit_of_trimming_stands_beside_what_was_trimmed() {
+fn trim_limit_with_an_exact_threshold_is_loaded() {
     let place = DataFolder::of(commands(&[
         "SELECT 0",
         "XADD s 1-1 f v",
@@ -173,7 +173,7 @@ fn a_limit_of_trimming_stands_beside_what_was_trimmed() {
 }
 
 #[test]
-fn nobody_is_asked_for_rights_or_memory() {
+fn aof_loading_ignores_acl_and_maxmemory() {
     let mut content = commands(&["SET k v", "SET s v"]);
     if is_braid() {
         // A stock server exits at this command.
@@ -345,7 +345,7 @@ fn damage_is_refused() {
 }
 
 #[test]
-fn what_only_this_server_refuses() {
+fn braid_refuses_aof_files_that_stock_servers_load() {
     if !is_braid() {
         return;
     }
@@ -357,7 +357,7 @@ fn what_only_this_server_refuses() {
 }
 
 #[test]
-fn what_is_refused_names_the_files_and_the_tool_to_use() {
+fn aof_load_errors_name_the_file_and_repair_tool() {
     if !is_braid() {
         return;
     }
@@ -438,7 +438,7 @@ fn an_old_file_is_taken_over() {
 }
 
 #[test]
-fn a_dump_file_beside_it_is_not_read() {
+fn dump_file_is_ignored_when_the_aof_is_enabled() {
     let place = DataFolder::new();
     let path = place.path().to_str().expect("readable").to_owned();
     let mut server = TestServer::start(&["--dir", &path]);
@@ -452,7 +452,7 @@ fn a_dump_file_beside_it_is_not_read() {
 }
 
 #[test]
-fn clients_are_told_that_it_loads() {
+fn clients_get_loading_errors_during_aof_load() {
     const KEYS: i64 = 8000;
     let lines: Vec<String> = (0..KEYS).map(|number| format!("SET k{number} v")).collect();
     let content = commands(&lines.iter().map(String::as_str).collect::<Vec<_>>());

@@ -20,7 +20,7 @@ fn is_closed(client: &mut RawClient) -> bool {
 }
 
 #[test]
-fn a_change_holds_for_connections_of_every_thread_at_once() {
+fn acl_change_applies_immediately_on_every_thread() {
     let server = TestServer::start(&["--io-threads", "4"]);
     let mut admin = server.connect();
     admin.ok("ACL SETUSER app on nopass ~k* +@all");

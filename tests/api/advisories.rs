@@ -418,7 +418,7 @@ fn patterns_do_not_stop_the_server() {
 
 /// CVE-2021-41099, CVE-2021-32627, CVE-2023-41056: growing buffers.
 #[test]
-fn sizes_around_those_of_buffers_are_stored_as_they_are() {
+fn values_near_buffer_sizes_are_stored_intact() {
     let server = TestServer::start(&["--io-threads", "2"]);
     let mut client = server.connect();
     let mut pipeline = Vec::new();

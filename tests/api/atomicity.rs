@@ -182,7 +182,7 @@ fn a_renamed_key_is_never_in_two_places_or_none() {
 }
 
 #[test]
-fn a_copy_is_whole() {
+fn copy_is_atomic() {
     let server = start();
     server.connect().ok(&format!("SET source {}", "0".repeat(2_000)));
     let write = |client: &mut RawClient, step: u64| {

@@ -31,7 +31,7 @@ fn id(client: &mut RawClient) -> i64 {
 }
 
 #[test]
-fn the_longest_waiter_is_served_first_whatever_thread_it_lives_on() {
+fn longest_waiter_is_served_first_across_threads() {
     let server = start();
     let mut other = server.connect();
     let mut clients: Vec<RawClient> = (0..8).map(|_| server.connect()).collect();
@@ -80,7 +80,7 @@ fn a_wait_ends_when_its_time_is_over_and_not_before() {
 }
 
 #[test]
-fn what_was_sent_behind_a_waiting_command_is_executed_afterwards() {
+fn requests_pipelined_after_a_blocked_command_run_afterwards() {
     let server = start();
     let (mut client, mut other) = (server.connect(), server.connect());
     let big = "x".repeat(100_000);
@@ -144,7 +144,7 @@ fn unblocking_from_another_connection() {
 }
 
 #[test]
-fn a_client_that_is_gone_takes_nothing() {
+fn disconnected_blocked_client_consumes_no_element() {
     let server = start();
     let mut other = server.connect();
     let mut killed = server.connect();
@@ -165,7 +165,7 @@ fn a_client_that_is_gone_takes_nothing() {
 }
 
 #[test]
-fn everybody_who_reads_a_stream_gets_its_entries() {
+fn all_blocked_stream_readers_get_new_entries() {
     let server = start();
     let mut other = server.connect();
     let mut readers: Vec<RawClient> = (0..12).map(|_| server.connect()).collect();
@@ -245,7 +245,7 @@ fn timeouts_and_pushes_at_the_same_time() {
 }
 
 #[test]
-fn what_has_expired_at_the_end_of_a_transaction_is_not_served() {
+fn key_expired_by_end_of_transaction_serves_no_blocked_client() {
     let server = TestServer::start(&["--enable-debug-command", "yes"]);
     let (mut waiting, mut client) = (server.connect(), server.connect());
     block(&mut waiting, "BRPOP k 0", &mut client, 1);

@@ -20,7 +20,7 @@ fn is_closed(client: &mut RawClient) -> bool {
 }
 
 #[test]
-fn the_list_tells_of_every_client() {
+fn client_list_describes_every_client() {
     let server = TestServer::start(&[]);
     let mut one = server.connect();
     let mut other = server.connect();
@@ -169,7 +169,7 @@ fn a_pause_of_writes_lets_scripts_pass_that_declare_to_read_only() {
 }
 
 #[test]
-fn a_pause_of_everything_ends_by_itself() {
+fn full_pause_ends_after_its_timeout() {
     let server = TestServer::start(&["--io-threads", "4"]);
     let (mut pauser, mut other) = (server.connect(), server.connect());
     let start = Instant::now();
@@ -220,7 +220,7 @@ fn clients_are_spread_over_the_threads() {
 }
 
 #[test]
-fn info_threads_counts_what_each_thread_did() {
+fn info_threads_counts_commands_per_thread() {
     let server = TestServer::start(&["--io-threads", "2"]);
     if !server.is_braid() {
         println!("skipped: only Braid has INFO threads");

@@ -209,7 +209,7 @@ fn compare(peer: &Peer, requests: &[&str]) {
 }
 
 #[test]
-fn replies_are_those_of_a_stock_cluster_of_one() {
+fn replies_match_a_stock_single_node_cluster() {
     if !is_braid() {
         return;
     }
@@ -236,7 +236,7 @@ fn valkey() -> Option<Peer> {
 
 /// Requests that only Valkey supports.
 #[test]
-fn slot_stats_are_those_of_valkey() {
+fn slot_stats_match_valkey() {
     let Some(peer) = valkey() else { return };
     compare(
         &peer,
@@ -371,7 +371,7 @@ fn transactions_scripts_and_waiting_count_once() {
 
 /// The addresses announced to clients follow changes of the settings at run time.
 #[test]
-fn announced_addresses_are_those_of_a_stock_cluster() {
+fn announced_addresses_match_a_stock_cluster() {
     let Some(peer) = newer_peers().into_iter().find(|peer| peer.version.starts_with("redis 8")) else {
         println!("skipped: no Redis 8");
         return;
@@ -496,7 +496,7 @@ fn a_node_is_the_same_after_a_restart() {
 }
 
 #[test]
-fn what_cannot_be_together_is_refused_at_start() {
+fn incompatible_cluster_settings_are_refused_at_startup() {
     if !is_braid() {
         return;
     }

@@ -345,7 +345,7 @@ fn configurations_may_name_every_command() {
 }
 
 #[test]
-fn the_version_that_clients_are_told_can_be_set() {
+fn reported_redis_version_can_be_configured() {
     if !braid_tests::server::is_braid() {
         return;
     }

@@ -64,7 +64,7 @@ fn the_report_names_the_functions_that_were_at_work() {
 }
 
 #[test]
-fn without_crash_log_enabled_there_is_none() {
+fn no_crash_report_when_crash_log_is_disabled() {
     let mut server = TestServer::start(&["--crash-log-enabled", "no"]);
     if !server.is_braid() {
         return;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 
 #[test]
-fn a_key_is_there_until_its_time_and_gone_right_after() {
+fn key_is_present_until_its_expiry_time() {
     let server = TestServer::start(&[]);
     let mut client = server.connect();
     for lifetime_ms in [5_u64, 20, 100, 300] {
@@ -38,7 +38,7 @@ fn a_key_is_there_until_its_time_and_gone_right_after() {
 }
 
 #[test]
-fn remaining_times_are_told_exactly() {
+fn remaining_ttl_is_reported_exactly() {
     let server = TestServer::start(&[]);
     let mut client = server.connect();
     client.ok("SET k v PX 100000");
@@ -58,7 +58,7 @@ fn remaining_times_are_told_exactly() {
 }
 
 #[test]
-fn a_time_in_the_past_deletes_at_once() {
+fn expiry_in_the_past_deletes_immediately() {
     let server = TestServer::start(&[]);
     let mut client = server.connect();
     for command in ["EXPIRE k -1", "PEXPIRE k 0", "EXPIREAT k 1", "PEXPIREAT k 1"] {
@@ -125,7 +125,7 @@ fn an_expired_key_is_absent_for_every_command() {
 /// In import mode no key expires or is evicted until the import is over. The importing client
 /// sees keys past their expiry, other clients do not. The replies equal those of Valkey 9.
 #[test]
-fn what_is_imported_stays_until_the_import_is_over() {
+fn imported_keys_do_not_expire_until_import_ends() {
     let server = TestServer::start(&[]);
     let (mut source, mut other) = (server.connect(), server.connect());
     if source.call("CONFIG SET import-mode yes").is_error() {

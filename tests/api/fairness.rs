@@ -106,7 +106,7 @@ fn keys_and_smembers_of_huge_things_take_turns() {
 /// Blocking, pausing, transactions, big arguments: features that interrupt a client and resume it
 /// elsewhere must work with turns that are cut short.
 #[test]
-fn what_stands_behind_a_slow_request_is_executed_in_order() {
+fn requests_behind_a_slow_one_run_in_order() {
     let Some(server) = one_thread() else { return };
     let (mut heavy, mut other) = (server.connect(), server.connect());
     let sha = heavy.call_arguments(&["SCRIPT", "LOAD", MEDIUM]).text();

@@ -94,7 +94,7 @@ fn no_copy_outlives_a_change() {
 }
 
 #[test]
-fn a_copy_ends_with_the_time_of_its_key() {
+fn cached_copy_expires_with_its_key() {
     let server = TestServer::start(&["--io-threads", "2"]);
     let mut client = server.connect();
     client.ok(&format!("SET hot {} PX 300", value(1)));

@@ -28,7 +28,7 @@ fn keys_are_renamed_copied_and_moved_with_their_expiry() {
 }
 
 #[test]
-fn databases_are_swapped_for_everyone_at_once() {
+fn swapdb_is_visible_to_all_connected_clients() {
     let server = TestServer::start(&[]);
     let (mut zero, mut one) = (server.connect(), server.connect());
     one.ok("SELECT 1");
@@ -57,7 +57,7 @@ fn flushing_empties_one_database_or_all() {
 }
 
 #[test]
-fn deleting_a_million_elements_holds_up_nobody() {
+fn unlink_of_a_huge_value_does_not_block() {
     let server = TestServer::start(&[]);
     let mut client = server.connect();
     // A large string.

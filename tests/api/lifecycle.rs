@@ -52,7 +52,7 @@ fn title(server: &TestServer) -> String {
 }
 
 #[test]
-fn the_title_of_the_process_is_what_the_template_says() {
+fn process_title_follows_the_template() {
     let environment = vec![("BRAID_TEST_ROOM", "x".repeat(300).into())];
     let server = TestServer::start_with(Options { environment, ..Options::default() });
     if !server.is_braid() {
@@ -105,7 +105,7 @@ fn shutdown_ends_without_a_reply() {
 }
 
 #[test]
-fn a_port_in_use_is_told_and_fails() {
+fn port_in_use_is_reported_and_startup_fails() {
     let server = TestServer::start(&[]);
     let output = std::process::Command::new(braid_tests::server::program_under_test())
         .args(["--port", &server.port().to_string(), "--bind", "127.0.0.1", "--save", ""])
@@ -252,7 +252,7 @@ fn restarting_begins_empty_without_persistence() {
 }
 
 #[test]
-fn a_script_that_goes_on_and_on_does_not_keep_the_server_from_ending() {
+fn endless_script_does_not_prevent_shutdown() {
     // The script has written, under its key's lock only: nothing can end it except ending the
     // server.
     let script = "redis.call('set', KEYS[1], 'v') for i = 1, 1e12 do end";

@@ -101,7 +101,7 @@ fn other_clients_of_the_loop_are_served_meanwhile() {
 }
 
 #[test]
-fn what_a_client_sends_behind_them_is_executed_behind_them() {
+fn pipelined_requests_run_after_long_commands() {
     let Some(server) = start("2") else { return };
     let (mut client, mut other) = (server.connect(), server.connect());
     for round in 0..5 {
@@ -152,7 +152,7 @@ fn what_a_client_sends_behind_them_is_executed_behind_them() {
 }
 
 #[test]
-fn who_waits_for_one_can_be_killed_and_not_unblocked() {
+fn client_in_a_long_command_can_be_killed_but_not_unblocked() {
     let Some(server) = start("2") else { return };
     let mut client = server.connect();
     client.ok("DEBUG POPULATE 300000");
@@ -170,7 +170,7 @@ fn who_waits_for_one_can_be_killed_and_not_unblocked() {
 }
 
 #[test]
-fn keys_that_are_there_throughout_are_told_once() {
+fn keys_command_returns_stable_keys_exactly_once() {
     const STABLE: usize = 60_000;
     let Some(server) = start("4") else { return };
     let mut client = server.connect();
@@ -209,7 +209,7 @@ fn keys_that_are_there_throughout_are_told_once() {
 /// Writes acknowledged before FLUSHALL was sent are gone once it is answered; writes sent after
 /// the answer stay.
 #[test]
-fn flushall_divides_what_was_set_before_from_what_was_set_after() {
+fn flushall_removes_earlier_writes_and_keeps_later_ones() {
     let Some(server) = start("4") else { return };
     let mut client = server.connect();
     let (done, acknowledged) = (AtomicBool::new(false), [AtomicU64::new(0), AtomicU64::new(0)]);
@@ -259,7 +259,7 @@ fn flushall_divides_what_was_set_before_from_what_was_set_after() {
 /// Other clients rotate the list, and add or remove two elements atomically: each reply is the
 /// list at a single moment.
 #[test]
-fn what_is_sorted_is_a_state_that_there_was() {
+fn sort_sees_a_consistent_list_state() {
     const LEN: u64 = 30_000;
     let Some(server) = start("4") else { return };
     let mut client = server.connect();
@@ -363,7 +363,7 @@ fn stored(client: &mut RawClient, command: &str) -> (Value, Value, Value) {
 }
 
 #[test]
-fn what_is_combined_in_the_background_is_what_a_transaction_gets() {
+fn background_set_operations_match_results_in_a_transaction() {
     let Some(server) = start("1") else { return };
     let mut client = server.connect();
     fill_sets(&mut client, 60_000);
@@ -423,7 +423,7 @@ fn what_is_combined_in_the_background_is_what_a_transaction_gets() {
 /// A member moves between two sets atomically while they are combined. Replaying the append-only
 /// file yields the same state.
 #[test]
-fn what_is_combined_is_of_one_moment_and_stored_at_one() {
+fn set_operations_read_and_store_atomically() {
     const COUNT: u64 = 20_000;
     for model in ["parallel", "global-lock", "handoff", "hybrid", "fanout"] {
         let server = TestServer::start(&[

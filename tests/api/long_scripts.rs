@@ -61,7 +61,7 @@ fn a_function_is_seen_and_killed_from_every_thread_before_the_threshold() {
 }
 
 #[test]
-fn scripts_are_ended_whatever_they_are_at() {
+fn scripts_can_be_killed_inside_any_builtin() {
     if !is_braid() {
         return;
     }
@@ -92,7 +92,7 @@ fn scripts_are_ended_whatever_they_are_at() {
 }
 
 #[test]
-fn similar_long_strings_are_told_apart() {
+fn similar_long_strings_do_not_collide_in_the_hash() {
     let server = TestServer::start(&[]);
     let script = "local t={} local a,z=string.rep('x',500),string.rep('y',492) \
                   for i=1,40000 do t[i]=a..string.format('%08d',i)..z end return tostring(#t)";

@@ -18,7 +18,7 @@ fn listen(client: &mut RawClient, channel: &str) {
 }
 
 #[test]
-fn everybody_sees_the_messages_of_a_channel_in_one_order() {
+fn all_subscribers_see_channel_messages_in_the_same_order() {
     const EACH: usize = 500;
     let server = start();
     let mut listeners: Vec<RawClient> = (0..6).map(|_| server.connect()).collect();
@@ -63,7 +63,7 @@ fn everybody_sees_the_messages_of_a_channel_in_one_order() {
 }
 
 #[test]
-fn who_is_told_that_it_listens_gets_what_is_published_from_then_on() {
+fn confirmed_subscriber_gets_all_later_messages() {
     let server = start();
     let mut listeners: Vec<RawClient> = (0..8).map(|_| server.connect()).collect();
     let mut publishers: Vec<RawClient> = (0..4).map(|_| server.connect()).collect();
@@ -83,7 +83,7 @@ fn who_is_told_that_it_listens_gets_what_is_published_from_then_on() {
 }
 
 #[test]
-fn what_was_published_before_a_request_comes_before_its_reply() {
+fn earlier_messages_precede_the_reply() {
     let server = start();
     let mut listener = server.connect();
     listener.call("HELLO 3");
@@ -103,7 +103,7 @@ fn listen_resp3(client: &mut RawClient) {
 }
 
 #[test]
-fn a_slow_listener_is_dropped_and_holds_up_nobody() {
+fn slow_subscriber_is_dropped_and_blocks_no_other_client() {
     let server = start();
     let (mut slow, mut quick, mut publisher) = (server.connect(), server.connect(), server.connect());
     publisher.ok("CONFIG SET client-output-buffer-limit \"pubsub 1mb 0 0\"");
@@ -146,7 +146,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 #[test]
-fn events_of_a_key_come_in_the_order_of_its_changes() {
+fn key_events_arrive_in_order_of_changes() {
     const ROUNDS: usize = 300;
     let server = start();
     let mut listener = server.connect();
@@ -189,12 +189,12 @@ fn events_of_a_key_come_in_the_order_of_its_changes() {
 fn a_cache_is_never_stale_behind_a_later_reply() {
     for model in ["parallel", "handoff", "hybrid", "fanout", "global-lock"] {
         let server = TestServer::start(&["--io-threads", "3", "--threading-model", model]);
-        cache_beside_writers(&server, model);
+        check_cache_with_concurrent_writers(&server, model);
     }
 }
 
 /// One client caches, four clients write.
-pub fn cache_beside_writers(server: &TestServer, model: &str) {
+pub fn check_cache_with_concurrent_writers(server: &TestServer, model: &str) {
     let mut reader = server.connect();
     reader.call("HELLO 3");
     reader.ok("CLIENT TRACKING ON");
@@ -294,7 +294,7 @@ fn a_monitor_sees_the_commands_of_all_threads() {
 /// If each request is sent only after the previous reply, on any connection, MONITOR shows them
 /// in that order, however many threads there are.
 #[test]
-fn a_monitor_sees_commands_in_the_order_in_which_one_client_waits_for_them() {
+fn monitor_shows_sequential_commands_in_order() {
     const ROUNDS: usize = 400;
     let server = start();
     let mut monitors: Vec<RawClient> = (0..5).map(|_| server.connect()).collect();
@@ -334,7 +334,7 @@ fn a_monitor_sees_commands_in_the_order_in_which_one_client_waits_for_them() {
 /// A blocking command's MONITOR line precedes those of all clients that observe it waiting, and
 /// is not repeated when the command is served.
 #[test]
-fn a_command_that_waits_is_told_of_once_before_anybody_sees_it_wait() {
+fn monitor_shows_a_blocking_command_once_before_it_blocks() {
     let server = start();
     let mut client = server.connect();
     for round in 0..50 {
@@ -371,7 +371,7 @@ fn a_command_that_waits_is_told_of_once_before_anybody_sees_it_wait() {
 /// Clients that cache evicted keys are notified. Memory for these notifications must not cause
 /// further evictions until no key is left.
 #[test]
-fn eviction_does_not_feed_on_what_it_says() {
+fn eviction_notifications_do_not_cause_more_evictions() {
     const KEYS: usize = 300;
     let server = TestServer::start(&["--io-threads", "2", "--maxmemory-policy", "allkeys-lru"]);
     let mut client = server.connect();

@@ -34,7 +34,7 @@ fn get(port: u16, path: &str, more: &str) -> (u16, String, String) {
 }
 
 #[test]
-fn metrics_follow_what_happens() {
+fn metrics_endpoint_reflects_server_activity() {
     let (server, port) = start(&["--io-threads", "3"]);
     let mut client = server.connect();
     client.ok("SET k v");
@@ -68,7 +68,7 @@ fn metrics_follow_what_happens() {
 }
 
 #[test]
-fn a_password_is_asked_for_when_there_is_one() {
+fn metrics_require_the_password_if_one_is_set() {
     let (server, port) = start(&["--requirepass", "open sesame"]);
     let (status, header, _) = get(port, "/metrics", "");
     assert_eq!(status, 401);
@@ -103,7 +103,7 @@ fn it_is_off_unless_asked_for_and_only_for_this_machine() {
 }
 
 /// Asserts that a request is answered without waiting for these connections.
-fn answered_beside(port: u16, others: &[TcpStream]) {
+fn assert_answered_despite(port: u16, others: &[TcpStream]) {
     let begin = Instant::now();
     assert_eq!(get(port, "/health", "").0, 200);
     // The server closes silent connections by itself after ten seconds.
@@ -120,7 +120,7 @@ fn connect(port: u16) -> TcpStream {
 fn silent_connections_do_not_keep_others_out() {
     let (_server, port) = start(&[]);
     let silent: Vec<TcpStream> = (0..100).map(|_| connect(port)).collect();
-    answered_beside(port, &silent);
+    assert_answered_despite(port, &silent);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn connections_kept_after_a_refusal_do_not_keep_others_out() {
         }
     }
     assert!(answers >= 16, "{answers}");
-    answered_beside(port, &refused);
+    assert_answered_despite(port, &refused);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn connections_that_read_nothing_do_not_keep_others_out() {
         let _ = socket.set_write_timeout(Some(Duration::from_millis(100)));
         let _ = socket.write_all(&request);
     }
-    answered_beside(port, &deaf);
+    assert_answered_despite(port, &deaf);
 }
 
 #[test]
@@ -261,7 +261,7 @@ impl Drop for Process {
 }
 
 #[test]
-fn refusals_are_told_by_user() {
+fn access_denials_are_exported_per_user() {
     let (server, port) = start(&[]);
     let mut client = server.connect();
     client.ok("ACL SETUSER app on >secret +@all -flushall ~app:*");
@@ -284,7 +284,7 @@ fn refusals_are_told_by_user() {
 }
 
 #[test]
-fn panels_are_for_users_who_may_ask_for_the_same() {
+fn panels_require_permissions_for_their_commands() {
     let (server, port) = start(&["--slowlog-log-slower-than", "0"]);
     let mut client = server.connect();
     client.ok("SET k \"two words\"");
@@ -306,7 +306,7 @@ fn panels_are_for_users_who_may_ask_for_the_same() {
 }
 
 #[test]
-fn links_are_told_in_both_roles() {
+fn replication_links_are_reported_in_both_roles() {
     let (server, port) = start(&["--repl-diskless-sync-delay", "0"]);
     let (replica, its) = start(&["--replicaof", "127.0.0.1", &server.port().to_string()]);
     server.connect().ok("SET k v");
@@ -340,7 +340,7 @@ fn links_are_told_in_both_roles() {
 }
 
 #[test]
-fn active_active_peers_are_told() {
+fn metrics_include_active_active_peers() {
     let (one, its) = start(&["--active-replica", "yes", "--active-region", "7"]);
     let (two, other) = start(&["--active-replica", "yes", "--active-region", "8"]);
     two.connect().ok(&format!("CONFIG SET active-peers \"127.0.0.1:{},127.0.0.1:1\"", one.port()));

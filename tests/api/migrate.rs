@@ -43,7 +43,7 @@ fn says(client: &mut RawClient, line: &str, reply: &str) {
 }
 
 #[test]
-fn options_do_what_they_say() {
+fn migrate_options_take_effect() {
     for peer in targets() {
         let (from, mut client) = start(&[]);
         let (to, mut there) = start_target(peer.as_ref(), &["--requirepass", "right"]);
@@ -230,7 +230,7 @@ fn a_move_is_finished_without_its_client() {
 
 /// Changes by scripts with undeclared keys are not held back: they reach the target too.
 #[test]
-fn what_changes_on_the_way_is_sent_again() {
+fn keys_changed_during_migrate_are_resent() {
     let (from, mut client) = start(&[]);
     if !from.is_braid() {
         println!("skipped: nothing happens meanwhile on stock servers");

@@ -69,8 +69,8 @@ fn keep_busy(mut client: RawClient, stop: &AtomicBool) {
 }
 
 #[test]
-fn the_page_plots_what_the_server_does() {
-    let Some(mut browser) = browser("the_page_plots_what_the_server_does") else { return };
+fn page_plots_server_activity() {
+    let Some(mut browser) = browser("page_plots_server_activity") else { return };
     let (server, port) = start(&["--io-threads", "2"]);
     let mut client = server.connect();
     let mut waiting = server.connect();
@@ -189,8 +189,8 @@ fn fill_panels(client: &mut RawClient) {
 }
 
 #[test]
-fn the_page_shows_slow_commands_big_keys_and_what_is_wrong() {
-    let Some(mut browser) = browser("the_page_shows_slow_commands_big_keys_and_what_is_wrong") else {
+fn page_shows_slow_commands_big_keys_and_problems() {
+    let Some(mut browser) = browser("page_shows_slow_commands_big_keys_and_problems") else {
         return;
     };
     let (server, port) = start(&["--slowlog-log-slower-than", "-1", "--save", ""]);
@@ -264,8 +264,8 @@ fn the_page_takes_a_password_from_its_address() {
 }
 
 #[test]
-fn the_page_goes_on_with_the_next_server() {
-    let Some(mut browser) = browser("the_page_goes_on_with_the_next_server") else { return };
+fn page_reconnects_after_a_server_restart() {
+    let Some(mut browser) = browser("page_reconnects_after_a_server_restart") else { return };
     let port = free_port();
     let arguments = ["--metrics-port", &port.to_string()];
     let server = TestServer::start(&arguments);

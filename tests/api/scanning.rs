@@ -38,7 +38,7 @@ fn fill(client: &mut RawClient, prefix: &str, numbers: std::ops::Range<u64>) {
 }
 
 #[test]
-fn a_quiet_keyspace_is_returned_once_and_whole() {
+fn scan_of_an_unchanging_keyspace_returns_each_key_once() {
     let server = TestServer::start(&[]);
     let mut client = server.connect();
     for (count, options) in

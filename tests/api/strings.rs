@@ -5,7 +5,7 @@ use braid_tests::TestServer;
 use redis::{Commands, ErrorKind, RedisResult};
 
 #[test]
-fn values_of_any_bytes_come_back_as_they_went() {
+fn binary_values_round_trip() {
     let server = TestServer::start(&[]);
     let mut connection = server.connect_redis();
     let all: Vec<u8> = (0..=255).collect();
@@ -84,7 +84,7 @@ fn ranges_of_bytes() {
 }
 
 #[test]
-fn many_at_once() {
+fn mset_mget_and_msetnx() {
     let server = TestServer::start(&[]);
     let mut connection = server.connect_redis();
     let _: () = connection.mset(&[("a", "1"), ("b", "2")]).unwrap();

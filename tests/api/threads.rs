@@ -90,7 +90,7 @@ fn listen_to_the_end(listener: &mut RawClient, seen: &AtomicUsize) {
 }
 
 #[test]
-fn the_number_of_threads_changes_under_load_and_nobody_notices() {
+fn thread_count_changes_under_load_without_disruption() {
     for model in MODELS {
         let Some(server) = start(model) else { return };
         let mut control = server.connect();
@@ -167,7 +167,7 @@ fn the_number_of_threads_changes_under_load_and_nobody_notices() {
 }
 
 #[test]
-fn whoever_is_in_the_middle_of_something_goes_on_elsewhere() {
+fn clients_continue_mid_operation_on_another_thread() {
     for model in MODELS {
         let Some(server) = start(model) else { return };
         let mut control = server.connect();
@@ -281,7 +281,7 @@ fn caches_are_not_stale_while_the_number_of_threads_changes() {
                     }
                 }
             });
-            crate::messages::cache_beside_writers(&server, model);
+            crate::messages::check_cache_with_concurrent_writers(&server, model);
             stop.store(true, Ordering::Relaxed);
         });
     }
@@ -325,7 +325,7 @@ fn the_number_of_threads_is_written_down_and_the_server_ends_in_the_middle() {
 }
 
 #[test]
-fn as_many_threads_as_may_be_come_and_go() {
+fn maximum_number_of_threads_can_be_started_and_stopped() {
     let Some(server) = start("parallel") else { return };
     let mut control = server.connect();
     let files = braid_tests::process::open_files(server.process_id());

@@ -148,7 +148,7 @@ fn busy_during(server: &TestServer, meddle: impl FnOnce()) {
 }
 
 #[test]
-fn pauses_forget_nobody() {
+fn clients_resume_after_every_pause() {
     let server = TestServer::start(&["--io-threads", "3"]);
     let mut control = server.connect();
     busy_during(&server, || {
@@ -165,7 +165,7 @@ fn pauses_forget_nobody() {
 }
 
 #[test]
-fn clients_that_hang_up_or_are_killed_in_the_middle_take_nobody_along() {
+fn disconnected_or_killed_clients_affect_no_other_client() {
     let server = TestServer::start(&["--io-threads", "3"]);
     let mut control = server.connect();
     busy_during(&server, || {

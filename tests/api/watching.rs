@@ -42,7 +42,7 @@ fn add_one(client: &mut RawClient) -> usize {
 
 /// A command between WATCH and EXEC, and whether the transaction still runs.
 #[test]
-fn what_counts_as_a_change() {
+fn changes_to_watched_keys_abort_exec() {
     let server = TestServer::start(&[]);
     let (mut watcher, mut other) = (server.connect(), server.connect());
     for (before, between, runs) in [
@@ -126,7 +126,7 @@ fn a_key_already_expired_when_watched_has_not_changed() {
 }
 
 #[test]
-fn exec_forgets_what_was_watched() {
+fn exec_and_discard_clear_watched_keys() {
     let server = TestServer::start(&[]);
     let (mut client, mut other) = (server.connect(), server.connect());
     for end in ["EXEC", "DISCARD"] {

@@ -190,7 +190,7 @@ fn everything_works_while_slots_move_under_load() {
 }
 
 #[test]
-fn slots_are_evened_out_by_what_they_hold() {
+fn rebalance_evens_out_slots_by_keys_load_and_memory() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     let port = cluster.nodes[0].port();
     // All in the lower half: slots 866 (hello), 5061 (bar) and 6257 (b).
@@ -260,7 +260,7 @@ fn slots_are_evened_out_by_what_they_hold() {
 }
 
 #[test]
-fn what_cannot_be_is_told() {
+fn impossible_cluster_operations_are_reported() {
     let Some(cluster) = Cluster::start(2, &[]) else { return };
     let [a, b] = [0, 1].map(|index| address(&cluster, index));
     let plain = TestServer::start(&[]);

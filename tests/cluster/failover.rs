@@ -268,7 +268,7 @@ fn longest_pause(client: &mut RawClient, key: &str, time: Duration) -> Duration 
 }
 
 #[test]
-fn service_goes_on_without_etcd_and_after_a_restart_of_all() {
+fn service_survives_an_etcd_outage_and_a_full_cluster_restart() {
     let more =
         ["--appendonly", "yes", "--appendfsync", "always", "--sync-writes", "yes", "--sync-level", "disk"];
     let Some(mut cluster) = Cluster::create(4, 2, &more) else { return };
@@ -371,7 +371,7 @@ fn scripts_without_declared_keys_wait_while_a_node_takes_over() {
 }
 
 #[test]
-fn who_waits_is_told_that_the_cluster_is_down() {
+fn blocked_client_gets_clusterdown_error() {
     // Because of its append-only file, a killed primary leads its shard again.
     let more = ["--appendonly", "yes", "--sync-level", "disk"];
     let Some(mut cluster) = Cluster::create(2, 2, &more) else { return };
@@ -388,7 +388,7 @@ fn who_waits_is_told_that_the_cluster_is_down() {
 
 /// While it loads, a replica answers the commands that clients need for routing, as in Valkey 9.
 #[test]
-fn the_cluster_is_told_of_while_a_replica_loads() {
+fn loading_replica_answers_cluster_topology_commands() {
     const TELL: [&str; 5] =
         ["CLUSTER NODES", "CLUSTER INFO", "CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER MYSHARDID"];
     let Some(cluster) = Cluster::start(2, &[]) else { return };
@@ -415,7 +415,7 @@ fn the_cluster_is_told_of_while_a_replica_loads() {
 /// Data that was in sync only in memory is lost when both servers of a shard restart: neither
 /// leads, and the cluster reports that, until an operator decides.
 #[test]
-fn a_shard_whose_servers_have_all_lost_their_memory_has_failed() {
+fn shard_fails_if_all_its_servers_lose_their_memory() {
     let Some(mut cluster) = Cluster::create(4, 2, &["--cluster-require-full-coverage", "no"]) else { return };
     let ids: Vec<String> = (0..4).map(|index| cluster.id(index)).collect();
     cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n2"));
@@ -457,7 +457,7 @@ fn a_shard_whose_servers_have_all_lost_their_memory_has_failed() {
 
 /// A clean shutdown of a shard's servers loses nothing, although no reply waits for the disk.
 #[test]
-fn a_cluster_whose_servers_all_ended_in_good_order_is_back_by_itself() {
+fn cluster_recovers_automatically_after_clean_shutdown() {
     let more = ["--save", "3600 1", "--sync-writes", "yes"];
     let Some(mut cluster) = Cluster::create(4, 2, &more) else { return };
     for (key, set) in KEYS.into_iter().zip(["in_sync:n0,n2", "in_sync:n1,n3"]) {
@@ -480,7 +480,7 @@ fn a_cluster_whose_servers_all_ended_in_good_order_is_back_by_itself() {
 }
 
 #[test]
-fn the_log_tells_of_an_outage_of_etcd_once() {
+fn etcd_outage_is_logged_once() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     cluster.etcd.pause();
     // A setting that changes the node's record.

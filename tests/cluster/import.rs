@@ -138,7 +138,7 @@ fn a_stock_cluster_is_taken_over_under_load() {
 }
 
 #[test]
-fn what_concerns_all_keys_is_followed() {
+fn import_follows_commands_on_all_keys() {
     let Some(program) = peers().into_iter().next() else { return };
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     let nodes = stock_cluster(&program, 3);

@@ -309,7 +309,7 @@ fn nothing_is_lost_while_slots_go_back_and_forth_under_load() {
 
 /// Otherwise, replies to synchronous writes on the source would wait behind the deletions.
 #[test]
-fn keys_that_have_gone_are_deleted_no_faster_than_the_replica_follows() {
+fn moved_keys_are_deleted_at_the_pace_of_the_replica() {
     let patient = ["--sync-writes", "yes", "--sync-timeout", "60000"];
     let Some(cluster) = Cluster::create(4, 2, &patient) else { return };
     // Slot 866, whose primary is the first node and whose replica is the third one.
@@ -376,7 +376,7 @@ fn values_of_all_sizes_and_databases_arrive() {
 }
 
 #[test]
-fn who_waits_or_listens_is_sent_to_the_new_node() {
+fn blocked_and_subscribed_clients_are_redirected_after_a_move() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     let (mut waiting, mut listening) = (cluster.client(0), cluster.client(0));
     waiting.send(&request("BLPOP list:{hello} 100"));
@@ -399,7 +399,7 @@ fn who_waits_or_listens_is_sent_to_the_new_node() {
 }
 
 #[test]
-fn a_move_can_be_cancelled_and_begun_again() {
+fn slot_move_can_be_cancelled_and_restarted() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     for number in 0..2000 {
         cluster.call(&format!("SET key:{number} {number}"));
@@ -431,7 +431,7 @@ fn a_move_can_be_cancelled_and_begun_again() {
 }
 
 #[test]
-fn nothing_is_lost_whoever_dies_while_slots_move() {
+fn no_writes_are_lost_when_a_primary_dies_during_slot_moves() {
     let durable = ["--sync-writes", "yes", "--appendonly", "yes"];
     let Some(mut cluster) = Cluster::create(4, 2, &durable) else { return };
     let mut keys = 0;
@@ -512,7 +512,7 @@ fn a_move_does_not_wait_for_a_target_that_stands_still() {
 
 /// Both primaries fail in the middle of a move: their successors complete it.
 #[test]
-fn a_move_is_taken_up_by_who_leads_then() {
+fn slot_move_is_completed_by_the_new_primaries() {
     let durable = ["--sync-writes", "yes"];
     let Some(mut cluster) = Cluster::create(4, 2, &durable) else { return };
     let ids: Vec<String> = (0..4).map(|index| cluster.id(index)).collect();
@@ -631,7 +631,7 @@ fn etcd_may_be_away_while_slots_move() {
 }
 
 #[test]
-fn errors_are_those_of_valkey() {
+fn migrateslots_errors_match_valkey() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     let (own, other) = (cluster.id(0), cluster.id(1));
     // The errors of Valkey 9.1.

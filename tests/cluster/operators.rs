@@ -17,7 +17,7 @@ fn error(cluster: &Cluster, index: usize, request: &str) -> String {
 }
 
 #[test]
-fn what_cannot_be_is_refused_in_words() {
+fn invalid_cluster_commands_get_specific_errors() {
     let Some(cluster) = Cluster::start(3, &[]) else { return };
     assert_eq!(cluster.lines(0).len(), 1, "a new node is alone");
     assert!(error(&cluster, 0, "SET k v").starts_with("CLUSTERDOWN Hash slot not served"));
@@ -199,7 +199,7 @@ fn a_node_refuses_nothing_while_it_gets_its_first_slots() {
 }
 
 #[test]
-fn a_node_without_slots_of_its_own_shuts_down_with_safe() {
+fn node_without_slots_accepts_shutdown_safe() {
     let Some(mut cluster) = Cluster::create(3, 2, &[]) else { return };
     let refused = "ERR Errors trying to SHUTDOWN. Check logs.";
     assert_eq!(error(&cluster, 0, "SHUTDOWN NOSAVE SAFE"), refused);

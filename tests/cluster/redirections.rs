@@ -110,7 +110,7 @@ fn clients_are_sent_where_stock_nodes_send_them() {
 }
 
 #[test]
-fn slots_of_nobody_stop_the_cluster_as_configured() {
+fn unassigned_slots_stop_the_cluster_as_configured() {
     let Some(cluster) = Cluster::start(2, &[]) else { return };
     cluster.client(0).ok("CLUSTER ADDSLOTSRANGE 0 8000");
     cluster.client(1).ok("CLUSTER ADDSLOTSRANGE 8001 16000");
@@ -135,7 +135,7 @@ fn slots_of_nobody_stop_the_cluster_as_configured() {
 }
 
 #[test]
-fn a_transaction_whose_slot_has_moved_is_redirected_as_a_whole() {
+fn transaction_with_a_moved_slot_is_redirected_as_a_whole() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     let mut client = cluster.client(0);
     client.ok("MULTI");

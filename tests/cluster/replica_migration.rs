@@ -153,7 +153,7 @@ fn a_shard_that_is_not_to_join_another_stays() {
 }
 
 #[test]
-fn a_primary_with_keys_that_are_nobodys_stays_until_they_are() {
+fn primary_with_keys_of_unassigned_slots_does_not_migrate() {
     let Some(cluster) = Cluster::create(2, 2, &["--enable-debug-command", "yes"]) else { return };
     let Value::Integer(slot) = cluster.client(0).call("CLUSTER KEYSLOT b") else { panic!("no slot") };
     assert!((1..8191).contains(&slot));
@@ -168,7 +168,7 @@ fn a_primary_with_keys_that_are_nobodys_stays_until_they_are() {
 }
 
 #[test]
-fn nothing_is_lost_and_no_outcome_unknown_when_a_shard_joins_another_under_load() {
+fn shard_merge_under_load_leaves_no_lost_or_uncertain_writes() {
     let more = ["--sync-writes", "yes", "--enable-debug-command", "yes"];
     let Some(cluster) = Cluster::create(4, 2, &more) else { return };
     for index in 0..2 {

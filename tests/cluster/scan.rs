@@ -70,7 +70,7 @@ fn a_walk_finds_the_keys_of_all_nodes() {
 }
 
 #[test]
-fn a_walk_goes_on_where_slots_have_gone() {
+fn cluster_scan_continues_after_slots_move() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     fill(&cluster);
     // Slots move to the other node while the scan is in the middle of them.

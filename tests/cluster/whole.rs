@@ -81,7 +81,7 @@ fn a_message_reaches_the_subscribers_of_all_nodes() {
 }
 
 #[test]
-fn settings_users_and_functions_hold_for_the_whole_cluster() {
+fn settings_users_and_functions_apply_cluster_wide() {
     let Some(mut cluster) = Cluster::create(4, 2, &[]) else { return };
     let mut client = cluster.client(0);
     client.ok("CONFIG SET slowlog-max-len 77 maxmemory-policy allkeys-lru CLUSTER");

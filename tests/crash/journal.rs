@@ -123,7 +123,7 @@ fn lines(server: &TestServer) -> Vec<String> {
 }
 
 #[test]
-fn commands_are_journalled_as_what_repeats_them() {
+fn commands_are_journalled_in_deterministic_form() {
     if !is_braid() {
         return;
     }

@@ -244,7 +244,7 @@ fn a_dump_file_is_a_state_that_was_there() {
 }
 
 #[test]
-fn with_dump_files_beside_the_append_only_file_nothing_that_was_acknowledged_is_lost() {
+fn aof_with_concurrent_saves_loses_no_acknowledged_write() {
     let more = [ON, &["--appendfsync", "always", "--save", "1 100"]].concat();
     let turns = ["BGREWRITEAOF", "BGSAVE SCHEDULE", "BGSAVE", "BGREWRITEAOF"];
     kill_again_and_again("mixed", &more, &turns, 900, |found, known, _, seen| {

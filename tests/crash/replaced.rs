@@ -101,7 +101,7 @@ fn start(folder: &Path, read: &str, more: &[&str]) -> Option<TestServer> {
 }
 
 #[test]
-fn a_reload_beside_a_save_in_the_background_loads_its_own_file() {
+fn reload_during_a_background_save_loads_its_own_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(server) = start(folder.path(), "dump.rdb", &[]) else { return };
     let hold = folder.path().join("hold");
@@ -122,7 +122,7 @@ fn a_reload_beside_a_save_in_the_background_loads_its_own_file() {
 
 /// The same for the append-only file: a rewrite must not remove files that are being loaded.
 #[test]
-fn a_load_beside_a_rewrite_finds_all_files() {
+fn aof_load_during_a_rewrite_finds_all_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let more = ["--appendonly", "yes", "--auto-aof-rewrite-percentage", "0"];
     let Some(mut server) = start(folder.path(), "appendonly.aof.1.base.rdb", &more) else { return };

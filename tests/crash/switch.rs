@@ -237,7 +237,7 @@ fn files_and_their_numbers() {
 /// A second rewrite starts before the writing thread has reached the first one's cut. Changes
 /// between the two cuts must be in the first one's increment, not in a file that is gone.
 #[test]
-fn what_lies_between_two_cuts_outlives_a_crash() {
+fn writes_between_two_aof_cuts_survive_a_crash() {
     if !is_braid() {
         return;
     }

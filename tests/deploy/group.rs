@@ -155,7 +155,7 @@ fn port_of(line: &str) -> u16 {
 }
 
 #[test]
-fn the_client_goes_on_when_the_primary_is_killed() {
+fn client_continues_after_the_primary_is_killed() {
     let test = "deploy/group";
     let has_etcd = braid_tests::etcd::program().is_some();
     if !is_braid()
@@ -205,7 +205,7 @@ fn the_client_goes_on_when_the_primary_is_killed() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn usage_errors_are_reported() {
     let group = Group::prepare();
     let output = group.command("begin").output().expect("it starts");
     assert_eq!(output.status.code(), Some(2));

@@ -69,7 +69,7 @@ fn supervised(socket: &str, arguments: &[&str]) -> TestServer {
 }
 
 #[test]
-fn systemd_is_told_of_the_way_of_the_server() {
+fn systemd_is_notified_of_server_state_changes() {
     for (mode, is_abstract) in [("systemd", false), ("auto", true)] {
         let folder = tempfile::tempdir().expect("a folder");
         let (socket, name) = manager(folder.path(), is_abstract);
@@ -97,7 +97,7 @@ fn systemd_is_told_of_the_way_of_the_server() {
 }
 
 #[test]
-fn readiness_comes_after_the_load_whose_progress_is_told() {
+fn readiness_follows_loading_with_progress_reports() {
     if !is_braid() {
         return;
     }

@@ -56,7 +56,7 @@ fn run_confined(program: &[&str]) -> String {
 }
 
 #[test]
-fn the_unit_refuses_what_the_server_does_not_need_with_an_error() {
+fn systemd_unit_denies_unneeded_system_calls_with_an_error() {
     if !can_confine("the_unit_refuses") {
         return;
     }

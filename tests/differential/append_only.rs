@@ -160,7 +160,7 @@ fn write(folder: &Path, families: &[&'static Family], more: &[&str]) -> Vec<Stri
 }
 
 #[test]
-fn what_was_written_is_there_after_a_crash() {
+fn aof_restores_the_data_set_after_a_crash() {
     if !is_braid() {
         return;
     }
@@ -176,7 +176,7 @@ fn what_was_written_is_there_after_a_crash() {
 }
 
 #[test]
-fn stock_servers_load_what_was_written() {
+fn stock_servers_load_our_append_only_file() {
     if !is_braid() {
         return;
     }

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_left_open_may_differ() {
+    fn only_unspecified_parts_of_replies_may_differ() {
         assert!(check("GET k", "$1\r\na\r\n", "$1\r\na\r\n"));
         assert!(!check("GET k", "$1\r\na\r\n", "$1\r\nb\r\n"));
         assert!(!check("GET k", "$-1\r\n", "_\r\n"));

@@ -221,7 +221,7 @@ impl Side {
 }
 
 #[test]
-fn commands_publish_what_they_publish_in_stock_servers() {
+fn commands_publish_the_same_events_as_stock_servers() {
     let Some(peer) = stock() else {
         println!("skipped, no redis-server on PATH");
         return;

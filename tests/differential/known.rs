@@ -114,7 +114,7 @@ fn same_numbers(one: &Value, other: &Value) -> bool {
 }
 
 #[test]
-fn entries_are_read_and_excuse_only_what_they_name() {
+fn known_differences_are_parsed_and_excuse_only_matching_cases() {
     let known = parse(
         "# note\ncommand: ZSCORE *\ncompare: number\nreason: digits\nexample: ZADD z 0.1 a; ZSCORE z a\n",
     );

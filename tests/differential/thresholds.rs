@@ -153,7 +153,7 @@ fn lists() -> Walk {
 }
 
 #[test]
-fn forms_change_where_those_of_stock_servers_do() {
+fn encodings_change_at_the_same_thresholds_as_stock_servers() {
     if !is_braid() {
         println!("skipped: Braid is not under test");
         return;

@@ -101,7 +101,7 @@ fn links_and_anchors_resolve() {
 }
 
 #[test]
-fn the_chart_is_what_the_table_says() {
+fn chart_matches_the_table() {
     let Ok(output) =
         std::process::Command::new("python3").arg(root().join("bench/chart")).arg("--check").output()
     else {

@@ -229,7 +229,7 @@ fn variables_and_fields_exist() {
 }
 
 #[test]
-fn what_looks_like_a_directive() {
+fn hyphenated_words_are_recognized() {
     assert!(is_hyphenated("io-threads") && is_hyphenated("active-defrag-2"));
     assert!(!is_hyphenated("io") && !is_hyphenated("-a") && !is_hyphenated("A-b") && !is_hyphenated("a-"));
     assert_eq!(text::spans("`a` b `c d`"), ["a", "c d"]);

@@ -140,7 +140,7 @@ fn a_transaction_only_schedules_it() {
 }
 
 #[test]
-fn what_was_flushed_does_not_come_back() {
+fn keys_flushed_during_a_save_do_not_return() {
     let (server, mut client, folder) = slow_saver(&["--save", "3600 1000000"]);
     begin(&mut client);
     client.ok("FLUSHALL");
@@ -220,7 +220,7 @@ fn ending(path: &str, signal: Signal) -> (TestServer, std::path::PathBuf) {
 }
 
 #[test]
-fn a_second_interrupt_ends_the_server_at_once_and_a_second_term_does_not() {
+fn second_sigint_exits_immediately_and_second_sigterm_does_not() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("a readable path");
     let (mut server, file) = ending(path, Signal::TERM);
@@ -250,7 +250,7 @@ fn a_signal_that_is_not_heeded_yet_can_be_taken_back() {
 }
 
 #[test]
-fn a_save_and_a_rewrite_come_one_after_the_other() {
+fn save_and_rewrite_never_run_concurrently() {
     let (server, mut client, folder) = slow_saver(&["--appendonly", "yes"]);
     client.ok("CONFIG SET rdb-key-save-delay 500");
     let is_one =
@@ -286,7 +286,7 @@ fn a_save_and_a_rewrite_come_one_after_the_other() {
 }
 
 #[test]
-fn what_is_copied_during_a_save_is_told() {
+fn copy_on_write_size_is_reported_during_a_save() {
     let (_server, mut client, _folder) = slow_saver(&[]);
     if !is_braid() {
         return;

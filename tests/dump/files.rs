@@ -110,7 +110,7 @@ fn dump_files_travel_between_servers() {
 /// Features that the target servers do not know are left out of the file, here the members' times
 /// but not the members, and the log says so.
 #[test]
-fn what_a_target_does_not_know_is_left_out() {
+fn dump_omits_features_unknown_to_the_target() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("a readable path");
     let server = TestServer::start(&["--dir", path, "--enable-debug-command", "yes"]);

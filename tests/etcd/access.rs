@@ -78,7 +78,7 @@ fn certificates_of_both_sides_are_checked() {
 }
 
 #[test]
-fn an_etcd_without_tls_is_told() {
+fn etcd_without_tls_is_reported_as_unreachable() {
     let folder = certificates();
     let Some(etcd) = Etcd::start() else { return };
     let address = format!("https://127.0.0.1:{}", etcd.port());

@@ -10,7 +10,7 @@ use braid_tests::{Etcd, wait_for};
 use crate::{client, options};
 
 #[test]
-fn a_cluster_goes_on_without_one_member() {
+fn etcd_client_fails_over_when_one_member_dies() {
     let Some(mut members) = Etcd::start_cluster(3) else { return };
     let endpoints: Vec<_> = members.iter().map(|member| member.endpoint().to_owned()).collect();
     let client = Client::new(&options(&endpoints.iter().map(String::as_str).collect::<Vec<_>>())).unwrap();

@@ -31,7 +31,7 @@ fn watch(client: &Client, from_revision: i64) -> Watch {
 }
 
 #[test]
-fn changes_come_in_order_and_a_restart_loses_none() {
+fn watch_delivers_changes_in_order_across_a_restart() {
     let Some(mut etcd) = Etcd::start() else { return };
     let client = client(&etcd);
     let mut all = watch(&client, 0);

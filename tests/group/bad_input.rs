@@ -105,7 +105,7 @@ fn foreign_and_damaged_records_do_no_harm() {
 }
 
 #[test]
-fn a_wrong_password_is_told() {
+fn wrong_password_is_reported() {
     let Some(etcd) = Etcd::start() else { return };
     etcd.enable_auth("braid", "secret", "/braid/", "/braid0");
     let start = |password: &str| {
@@ -123,7 +123,7 @@ fn a_wrong_password_is_told() {
 }
 
 #[test]
-fn a_wrong_certificate_is_told() {
+fn wrong_certificate_is_reported() {
     let (right, other) = (certificates(), certificates());
     let Some(etcd) = Etcd::start_tls(right.path(), true) else { return };
     let start = |authority: &Path, own: &Path| {
@@ -149,7 +149,7 @@ fn a_wrong_certificate_is_told() {
 }
 
 #[test]
-fn clocks_that_are_two_days_apart_are_told_and_decide_nothing() {
+fn clock_skew_of_two_days_is_logged_and_harmless() {
     let (Some(ahead), Some(behind)) = (shifted_clock("+1d"), shifted_clock("-1d")) else { return };
     let Some(etcd) = Etcd::start() else { return };
     let mut group = Group { etcd, servers: Vec::new(), more: Vec::new() };

@@ -40,7 +40,7 @@ fn own_address(server: &TestServer) -> Vec<String> {
 }
 
 #[test]
-fn every_server_says_where_the_primary_is_and_tells_of_a_change_once() {
+fn every_server_reports_the_primary_and_announces_a_change_once() {
     let Some(mut group) = Group::start(3, &[]) else { return };
     let old = group.primary().expect("a primary");
     let primary = own_address(&group.servers[old]);
@@ -98,7 +98,7 @@ fn every_server_says_where_the_primary_is_and_tells_of_a_change_once() {
 }
 
 #[test]
-fn without_a_group_there_is_no_such_command() {
+fn sentinel_is_unknown_without_a_group() {
     let server = TestServer::start(&[]);
     let mut client = server.connect();
     assert_eq!(

@@ -17,7 +17,7 @@ use crate::{Group, is_primary};
 const OUTAGE: Duration = Duration::from_secs(6);
 
 /// Waits for this time, and asserts that the writer makes progress throughout.
-fn goes_on_for(writer: &Writer, time: Duration) {
+fn assert_progress_during(writer: &Writer, time: Duration) {
     let begin = Instant::now();
     let mut last = (Instant::now(), writer.acknowledged());
     let passed = wait_for_within(time + PATIENCE, || {
@@ -32,21 +32,21 @@ fn goes_on_for(writer: &Writer, time: Duration) {
 }
 
 #[test]
-fn service_goes_on_without_etcd_and_roles_do_not_change() {
+fn service_and_roles_survive_an_etcd_outage() {
     let Some(mut group) = Group::start(3, &[]) else { return };
     let writer = Writer::start(&group.servers, true);
     let (primary, epoch) = (group.primary().expect("a primary"), group.epoch());
     group.etcd.stop();
     let outage = Duration::from_secs(number("BRAID_OUTAGE_SECONDS", OUTAGE.as_secs()));
     let before = writer.acknowledged();
-    goes_on_for(&writer, outage);
+    assert_progress_during(&writer, outage);
     println!("{} writes while etcd was away for {outage:?}", writer.acknowledged() - before);
     group.etcd.restart();
-    goes_on_for(&writer, OUTAGE);
+    assert_progress_during(&writer, OUTAGE);
     group.etcd.pause();
-    goes_on_for(&writer, OUTAGE);
+    assert_progress_during(&writer, OUTAGE);
     group.etcd.resume();
-    goes_on_for(&writer, OUTAGE);
+    assert_progress_during(&writer, OUTAGE);
     assert_eq!((group.primary(), group.epoch()), (Some(primary), epoch), "{}", group.logs());
     let seen = writer.stop();
     println!("{seen:?}");
@@ -66,7 +66,7 @@ fn the_record_is_written_again_when_etcd_has_lost_it() {
     assert!(keys.contains("deleted"), "{keys}");
     wait_for("the primary has written the record again", || group.epoch() > epoch);
     group.wait_until_in_sync();
-    goes_on_for(&writer, Duration::from_secs(3));
+    assert_progress_during(&writer, Duration::from_secs(3));
     assert_eq!(group.primary(), Some(primary));
     let seen = writer.stop();
     assert!(!seen.went_back, "{seen:?}");
@@ -74,10 +74,10 @@ fn the_record_is_written_again_when_etcd_has_lost_it() {
 
 /// Asserts that the primary keeps its role and rewrites the record, and that the others are in
 /// sync under it.
-fn assert_mended(group: &Group, writer: Writer, primary: usize, epoch: u64) {
+fn assert_record_restored(group: &Group, writer: Writer, primary: usize, epoch: u64) {
     wait_for("the primary has written the record again", || group.epoch() > epoch);
     group.wait_until_in_sync();
-    goes_on_for(&writer, Duration::from_secs(3));
+    assert_progress_during(&writer, Duration::from_secs(3));
     assert_eq!(group.primary(), Some(primary), "{}", group.logs());
     let others = group.servers.iter().filter(|server| is_primary(server)).count();
     assert_eq!(others, 1, "{}", group.logs());
@@ -100,7 +100,7 @@ fn a_backup_from_before_a_failover_is_not_believed() {
     let epoch = group.epoch();
     // The restored record names the old primary, with an epoch that has ended.
     group.etcd.restore(&backup);
-    assert_mended(&group, writer, new, epoch);
+    assert_record_restored(&group, writer, new, epoch);
     // A server that joins from now on finds the right record.
     let replica = (0..3).find(|&index| index != new).expect("a replica");
     group.servers[replica].signal(rustix::process::Signal::KILL);
@@ -116,5 +116,5 @@ fn an_etcd_that_starts_with_nothing_gets_the_record_anew() {
     let writer = Writer::start(&group.servers, true);
     let (primary, epoch) = (group.primary().expect("a primary"), group.epoch());
     group.etcd.restart_empty();
-    assert_mended(&group, writer, primary, epoch);
+    assert_record_restored(&group, writer, primary, epoch);
 }

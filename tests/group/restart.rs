@@ -90,7 +90,7 @@ impl Lasting {
 
     /// Waits until all servers are members that the record does not name, so that none of them
     /// leads by itself.
-    fn wait_until_nobody_may_lead(&self) {
+    fn wait_until_no_member_may_lead(&self) {
         wait_for("all of them are new members", || {
             let record = self.group.record();
             let set = record["in-sync"].as_array().expect("a set");
@@ -114,7 +114,7 @@ impl Lasting {
 }
 
 #[test]
-fn a_group_whose_replies_waited_for_the_disk_goes_on_after_all_servers_died() {
+fn disk_synced_group_recovers_after_all_servers_crash() {
     let Some(mut lasting) = Lasting::start(3, &ON_DISK) else { return };
     wait_for("the record says that all is on disk", || lasting.is_on_disk());
     for round in 1..=2 {
@@ -200,7 +200,7 @@ fn in_memory<'a>(files: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_group_in_memory_whose_servers_ended_in_good_order_goes_on_by_itself() {
+fn in_memory_group_recovers_automatically_after_clean_shutdown() {
     for files in [["--save", "3600 1"], ["--appendonly", "yes"]] {
         let Some(mut lasting) = Lasting::start(2, &in_memory(&files)) else { return };
         for round in 1..=2 {
@@ -230,7 +230,7 @@ fn a_group_in_memory_whose_servers_ended_in_good_order_goes_on_by_itself() {
         let members = lasting.members();
         lasting.kill_all();
         (0..2).for_each(|index| lasting.start_again(index));
-        lasting.wait_until_nobody_may_lead();
+        lasting.wait_until_no_member_may_lead();
         let other = lasting.members();
         assert!(members.iter().zip(&other).all(|(before, after)| before != after));
     }
@@ -268,7 +268,7 @@ fn a_good_end_counts_only_with_its_files_and_once() {
         std::fs::write(dump(&lasting, index), bytes).expect("written");
         lasting.start_again(index);
     }
-    lasting.wait_until_nobody_may_lead();
+    lasting.wait_until_no_member_may_lead();
     assert!(lasting.group.logs().contains("are not those that member"));
     lasting.kill_all();
     // The files of the clean shutdown, but without its note, which has been used up.
@@ -276,7 +276,7 @@ fn a_good_end_counts_only_with_its_files_and_once() {
         std::fs::write(dump(&lasting, index), bytes).expect("written");
         lasting.start_again(index);
     }
-    lasting.wait_until_nobody_may_lead();
+    lasting.wait_until_no_member_may_lead();
     lasting.kill_all();
     // The server with its files and note as it left them continues, and the other one follows.
     std::fs::write(lasting.folders[1].path().join("group-member"), &notes[1]).expect("written");
@@ -294,7 +294,7 @@ fn a_good_end_counts_only_with_its_files_and_once() {
         std::fs::write(lasting.folders[index].path().join("group-member"), &notes[index]).expect("written");
         lasting.start_again(index);
     }
-    lasting.wait_until_nobody_may_lead();
+    lasting.wait_until_no_member_may_lead();
 }
 
 #[test]

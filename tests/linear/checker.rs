@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn concurrent_increments_may_come_in_any_order_but_not_twice() {
+    fn concurrent_increments_linearize_in_any_order_but_only_once() {
         let increments = |first, second| {
             [
                 event(0, 0, (0, 10), Incr(0), Value::Integer(first)),

@@ -433,8 +433,8 @@ fn exported(exporter: &Path, server: &TestServer) -> BTreeSet<String> {
 }
 
 #[test]
-fn redis_exporter_tells_of_braid_what_it_tells_of_redis() {
-    let test = "redis_exporter_tells_of_braid_what_it_tells_of_redis";
+fn redis_exporter_exports_the_same_metrics_for_braid_and_redis() {
+    let test = "redis_exporter_exports_the_same_metrics_for_braid_and_redis";
     let Some(exporter) = program(test, &["redis_exporter", "prometheus-redis-exporter"]) else { return };
     let Some(stock) = stock() else {
         assert!(std::env::var_os("CI").is_none(), "{test}: there is no redis-server on PATH");

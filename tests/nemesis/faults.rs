@@ -104,7 +104,7 @@ impl<'n> Nemesis<'n> {
             self.machines.heal();
             std::thread::sleep(Duration::from_millis(self.random.u64(0..2000)));
         }
-        let is_whole = self.system.wait_until_whole(self.machines);
+        let is_whole = self.system.recover_and_wait_for_sync(self.machines);
         std::thread::sleep(Duration::from_millis(self.random.u64(0..1500)));
         is_whole
     }

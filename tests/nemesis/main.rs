@@ -61,7 +61,7 @@ fn run(kind: SystemKind, time: Duration) -> Option<Outcome> {
     let mut random = source(kind.name());
     let mut nemesis = Nemesis::new(&mut system, &machines, &mut random);
     let rounds = nemesis.run_for(time);
-    system.wait_until_whole(&machines);
+    system.recover_and_wait_for_sync(&machines);
     let history = workload.stop(&system.addresses());
     history.write(kind.name());
     let found = check::check(&history);

@@ -156,7 +156,7 @@ impl System {
             process.start(machines, folder.path());
         }
         let mut system = System { kind, processes, folders, addresses };
-        system.wait_until_whole(machines);
+        system.recover_and_wait_for_sync(machines);
         Some(system)
     }
 
@@ -203,7 +203,7 @@ impl System {
 
     /// Restarts killed processes, resumes stopped ones, and waits until all servers are in sync.
     /// False if that does not happen under Sentinel; for a Braid group it is a test failure.
-    pub fn wait_until_whole(&mut self, machines: &Machines) -> bool {
+    pub fn recover_and_wait_for_sync(&mut self, machines: &Machines) -> bool {
         machines.heal();
         for machine in 0..self.processes.len() {
             self.processes[machine].signal(Signal::CONT);

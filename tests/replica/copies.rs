@@ -50,7 +50,7 @@ fn a_copy_is_complete_while_everything_changes() {
 }
 
 /// Number of full syncs that a server has started.
-fn copies_begun(server: &TestServer) -> usize {
+fn full_syncs_started(server: &TestServer) -> usize {
     server.log().matches("Starting a full copy").count()
 }
 
@@ -85,7 +85,7 @@ fn replicas_share_a_copy() {
         }
         assert_eq!(figure(&mut client, "stats", "sync_full"), 2);
         if server.is_braid() {
-            assert_eq!(copies_begun(&server), 1);
+            assert_eq!(full_syncs_started(&server), 1);
         }
     }
 }
@@ -130,7 +130,7 @@ fn a_replica_that_goes_while_it_is_copied_for_leaves_nothing() {
 }
 
 #[test]
-fn the_file_of_one_that_keeps_a_log_has_nothing_of_the_link() {
+fn append_only_file_contains_no_replication_link_traffic() {
     let Some(peer) = any_peer() else { return };
     for policy in ["always", "everysec"] {
         let mut random = source("the_file_of_one_that_keeps_a_log");

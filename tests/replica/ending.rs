@@ -87,7 +87,7 @@ fn a_replica_that_takes_too_long_is_not_waited_for() {
 }
 
 #[test]
-fn who_has_asked_for_the_end_is_told_that_it_does_not_come() {
+fn shutdown_caller_gets_an_error_when_shutdown_fails() {
     let error = |client: &mut RawClient| {
         assert_eq!(client.read().text(), "ERR Errors trying to SHUTDOWN. Check logs.")
     };

@@ -109,7 +109,7 @@ fn it_follows_every_server_through_cuts_and_full_syncs() {
 
 /// Valkey 9 omits them from full syncs for replicas that do not announce support for them.
 #[test]
-fn fields_that_expire_come_with_a_full_sync() {
+fn full_sync_transfers_field_expiries() {
     for primary in primaries() {
         for diskless in ["no", "yes"] {
             let server = start(&primary, &["--repl-diskless-sync", diskless]);
@@ -239,7 +239,7 @@ fn roles_are_exchanged_without_a_full_sync() {
 }
 
 #[test]
-fn it_goes_on_after_a_restart() {
+fn replica_resumes_partial_sync_after_restart() {
     for primary in primaries() {
         println!("{}", primary.version);
         let mut random = source("it_goes_on_after_a_restart");
@@ -269,7 +269,7 @@ fn it_goes_on_after_a_restart() {
 }
 
 #[test]
-fn its_append_only_file_has_what_it_followed() {
+fn replica_aof_contains_the_replicated_dataset() {
     let Some(primary) = any_peer() else { return };
     for fsync in ["always", "everysec"] {
         let mut random = source("its_append_only_file_has_what_it_followed");
@@ -366,7 +366,7 @@ fn it_follows_by_tls_with_a_user_and_a_source_address() {
 }
 
 #[test]
-fn clients_of_a_replica_see_what_they_would_at_a_stock_server() {
+fn replica_clients_see_the_same_as_on_a_stock_server() {
     let server = TestServer::start(&USUAL);
     let mut client = server.connect();
     let replica = TestServer::start(&USUAL);
@@ -464,7 +464,7 @@ fn said_to_scripts(program: &Peer) -> Vec<String> {
 }
 
 #[test]
-fn scripts_are_refused_by_what_they_declare_as_by_a_stock_server() {
+fn script_refusals_by_flags_match_a_stock_server() {
     let Some((stock, own)) = stock().zip(peer(program_under_test())) else { return };
     assert_eq!(said_to_scripts(&own), said_to_scripts(&stock));
 }

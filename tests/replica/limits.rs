@@ -133,7 +133,7 @@ fn a_silent_replica_is_cut_off() {
 }
 
 #[test]
-fn what_a_slow_replica_has_to_come_evicts_nothing() {
+fn slow_replica_output_buffer_causes_no_eviction() {
     let server = primary(&["--repl-backlog-size", "16kb", "--maxmemory-policy", "allkeys-random"]);
     let mut client = server.connect();
     for number in 0..50 {

@@ -130,7 +130,7 @@ fn mend(liar: &Liar, client: &mut RawClient) {
 }
 
 #[test]
-fn the_next_start_removes_what_a_killed_replica_had_received() {
+fn restart_removes_partial_sync_file_of_a_killed_replica() {
     if !is_braid() {
         return;
     }

@@ -117,7 +117,7 @@ fn a_chain_delivers_messages_and_events_as_stock_servers_do() {
 }
 
 #[test]
-fn a_replica_that_rests_delivers_a_message_at_once() {
+fn idle_replica_delivers_messages_immediately() {
     let head = TestServer::start(&USUAL);
     let port = head.port().to_string();
     let replica =

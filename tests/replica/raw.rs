@@ -58,7 +58,7 @@ fn attached_with(server: &TestServer, capabilities: &str) -> (RawClient, String,
 }
 
 #[test]
-fn the_log_says_what_a_replica_asks_for_wrongly() {
+fn malformed_replica_requests_are_logged() {
     for program in
         [program_under_test().clone()].into_iter().chain(peers().into_iter().map(|peer| peer.program))
     {

@@ -66,7 +66,7 @@ fn replies(client: &mut RawClient, exchanges: &[(&str, &str)]) {
 const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
 
 #[test]
-fn a_replica_redirects_those_who_know_it() {
+fn replica_redirects_clients_with_the_redirect_capability() {
     for program in programs() {
         let pair = Pair::start(&program);
         let redirect = pair.redirection();

@@ -117,7 +117,7 @@ fn down_times(program: &Path) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn how_long_the_link_is_down_is_told_once_it_was_up() {
+fn link_down_time_is_reported_once_the_link_was_up() {
     let ours = down_times(program_under_test());
     assert_eq!(ours[0].1, "-1");
     assert_eq!(ours.last().map(|(_, shown)| shown.as_str()), Some("some time"));
@@ -134,7 +134,7 @@ fn of_link(client: &mut RawClient, link: &str, name: &str) -> Option<f64> {
 }
 
 #[test]
-fn a_full_sync_is_seen_as_it_is_received_and_loaded() {
+fn full_sync_progress_is_shown_while_receiving_and_loading() {
     if !is_braid() {
         return;
     }
@@ -174,7 +174,7 @@ fn a_full_sync_is_seen_as_it_is_received_and_loaded() {
 }
 
 #[test]
-fn a_full_sync_is_seen_as_it_is_sent() {
+fn full_sync_progress_is_shown_while_sending() {
     if !is_braid() {
         return;
     }
@@ -235,7 +235,7 @@ fn a_replica_that_stops_is_behind_in_bytes_and_in_time() {
 }
 
 #[test]
-fn addresses_of_ipv6_are_told_as_they_are() {
+fn ipv6_addresses_are_reported_unchanged() {
     let server = primary(&["--bind", "127.0.0.1 -::1"]);
     let mut client = server.connect();
     let mut link = server.connect();

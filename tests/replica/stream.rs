@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[test]
-fn a_replica_goes_on_where_the_link_was_cut() {
+fn replica_resumes_after_a_lost_link() {
     for peer in peers() {
         println!("{}", peer.version);
         let mut random = source("a_replica_goes_on_where_the_link_was_cut");
@@ -34,7 +34,7 @@ fn a_replica_goes_on_where_the_link_was_cut() {
 
 /// Over TLS only, where a file or a pipe would otherwise be used.
 #[test]
-fn a_replica_may_come_by_tls() {
+fn replica_can_sync_over_tls() {
     for (peer, diskless) in peers().iter().flat_map(|peer| ["yes", "no"].map(|diskless| (peer, diskless))) {
         println!("{}, diskless {diskless}", peer.version);
         let mut random = source("a_replica_may_come_by_tls");
@@ -93,7 +93,7 @@ fn a_replica_that_was_away_too_long_gets_a_copy() {
 }
 
 #[test]
-fn what_expires_and_what_is_evicted_goes_at_the_replica_too() {
+fn expired_and_evicted_keys_are_removed_on_the_replica() {
     let Some(peer) = any_peer() else { return };
     let server = primary(&["--maxmemory-policy", "allkeys-random"]);
     let mut client = server.connect();
@@ -117,7 +117,7 @@ fn what_expires_and_what_is_evicted_goes_at_the_replica_too() {
 }
 
 #[test]
-fn replicas_hear_what_is_published() {
+fn replicas_receive_published_messages() {
     let Some(peer) = any_peer() else { return };
     let server = primary(&["--appendonly", "yes"]);
     let mut client = server.connect();

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use crate::{any_peer, figure, peers, primary, replica, replica_in_sync, wait_until_in_sync};
 
 #[test]
-fn wait_tells_how_many_replicas_have_it() {
+fn wait_returns_the_number_of_acknowledging_replicas() {
     for peer in peers() {
         println!("{}", peer.version);
         let server = primary(&[]);
@@ -42,7 +42,7 @@ fn wait_tells_how_many_replicas_have_it() {
 }
 
 #[test]
-fn one_that_was_served_waits_for_what_it_took() {
+fn wait_covers_the_pop_of_a_formerly_blocked_client() {
     let Some(peer) = any_peer() else { return };
     let server = primary(&[]);
     let (mut taker, mut giver) = (server.connect(), server.connect());
@@ -58,7 +58,7 @@ fn one_that_was_served_waits_for_what_it_took() {
 }
 
 #[test]
-fn waitaof_tells_how_many_files_have_it() {
+fn waitaof_returns_the_number_of_synced_files() {
     for peer in peers().iter().filter(|peer| !peer.version.starts_with("redis 7.0")) {
         println!("{}", peer.version);
         let server = primary(&["--appendonly", "yes"]);

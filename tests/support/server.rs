@@ -248,12 +248,12 @@ pub fn program_under_test() -> &'static PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| match std::env::var_os("BRAID_TEST_SERVER") {
         Some(program) => program.into(),
-        None => beside_test().unwrap_or_else(build),
+        None => server_in_target_dir().unwrap_or_else(build),
     })
 }
 
 /// `target/PROFILE/braid-server` of the profile the tests were built with.
-fn beside_test() -> Option<PathBuf> {
+fn server_in_target_dir() -> Option<PathBuf> {
     let test = std::env::current_exe().ok()?;
     let program = test.parent()?.parent()?.join("braid-server");
     program.is_file().then_some(program)

@@ -78,7 +78,7 @@ fn held_replies_wait_for_the_right_to_serve() {
 }
 
 #[test]
-fn without_the_right_held_replies_become_uncertain() {
+fn held_replies_become_uncertain_without_right_to_serve() {
     let (mut group, mut members) = Group::with(&["a/1"], &["--sync-timeout", "100"]);
     let mut client = group.durable();
     send_held(&mut client, "SET k 1");

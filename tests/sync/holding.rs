@@ -25,7 +25,7 @@ fn a_reply_waits_for_all_members() {
 }
 
 #[test]
-fn members_are_asked_at_once_and_once() {
+fn members_get_getack_immediately_but_one_at_a_time() {
     let (group, mut members) = Group::with(&["a/1"], &[]);
     let (mut client, mut other) = (group.durable(), group.durable());
     client.send(&request("SET k 1"));
@@ -129,7 +129,7 @@ fn transactions_scripts_and_pipelines_wait() {
 }
 
 #[test]
-fn what_a_waiting_client_is_served_waits() {
+fn reply_to_unblocked_client_is_held_until_acknowledged() {
     let (mut group, mut members) = Group::with(&["a/1"], &[]);
     let mut popper = group.durable();
     popper.send(&request("BLPOP list 0"));
@@ -142,7 +142,7 @@ fn what_a_waiting_client_is_served_waits() {
 }
 
 #[test]
-fn messages_of_what_waits_wait() {
+fn messages_of_unacknowledged_writes_are_held() {
     for hello in ["HELLO 2", "HELLO 3"] {
         let (mut group, mut members) = Group::with(&["a/1"], &["--notify-keyspace-events", "KA"]);
         let mut listener = group.durable();

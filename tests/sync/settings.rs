@@ -6,7 +6,7 @@ use braid_tests::TestServer;
 use crate::{Group, integer};
 
 #[test]
-fn without_a_group_there_is_nobody_to_wait_for() {
+fn sync_writes_need_a_group() {
     let server = TestServer::start(&[]);
     let mut client = server.connect();
     let refused = client.call("CONFIG SET sync-writes yes").text();
@@ -37,7 +37,7 @@ fn the_level_and_the_file_go_together() {
 }
 
 #[test]
-fn a_set_that_is_too_small_takes_no_writes_of_those_who_wait() {
+fn too_small_in_sync_set_refuses_synchronous_writes() {
     let (mut group, mut members) = Group::with(&["a/1"], &["--min-sync-replicas", "2"]);
     let mut client = group.durable();
     const REFUSAL: &str = "NOREPLICAS Not enough in-sync replicas to write.";

@@ -6,7 +6,7 @@ use braid_tests::{Value, request, wait_for};
 use crate::{Group, assert_uncertain, integer, send_held};
 
 #[test]
-fn what_is_not_acknowledged_in_time_is_uncertain() {
+fn replies_become_uncertain_after_sync_timeout() {
     let (mut group, members) = Group::with(&["a/1", "b/1"], &["--sync-timeout", "100"]);
     let (mut writer, mut reader, mut pipeline) = (group.durable(), group.durable(), group.durable());
     send_held(&mut writer, "SET k 1");
@@ -41,7 +41,7 @@ fn a_slow_member_alone_is_named_and_leaves_by_the_set_only() {
 }
 
 #[test]
-fn a_replica_cannot_say_what_became_of_it() {
+fn demoted_primary_reports_held_writes_as_uncertain() {
     let (mut group, _members) = Group::with(&["a/1"], &[]);
     let (mut writer, mut old) = (group.durable(), group.durable());
     // This client has been blocked before, for another reason.
@@ -55,7 +55,7 @@ fn a_replica_cannot_say_what_became_of_it() {
 }
 
 #[test]
-fn who_is_primary_no_longer_says_so_at_once() {
+fn former_primary_reports_uncertainty_immediately() {
     let (mut group, mut members) = Group::with(&["a/1"], &[]);
     let (mut writer, mut listener) = (group.durable(), group.durable());
     send_held(&mut writer, "INCR n");

@@ -123,7 +123,7 @@ fn certificates_are_exchanged_under_connected_clients() {
 }
 
 #[test]
-fn nonsense_harms_nobody() {
+fn invalid_tls_handshakes_affect_no_other_client() {
     let folder = certificates();
     let (server, port) = start(folder.path(), &["--tls-auth-clients", "no"]);
     for nonsense in [&b"PING\r\n"[..], &[0x16, 3, 1, 0xFF, 0xFF], &[0; 20_000], b"GET / HTTP/1.1\r\n\r\n"] {
@@ -141,7 +141,7 @@ fn nonsense_harms_nobody() {
 }
 
 #[test]
-fn connections_go_on_while_the_number_of_threads_changes() {
+fn tls_connections_survive_thread_count_changes() {
     let folder = certificates();
     for model in ["parallel", "handoff", "hybrid", "fanout"] {
         let more = ["--tls-auth-clients", "no", "--io-threads", "1", "--threading-model", model];
@@ -180,7 +180,7 @@ fn connections_go_on_while_the_number_of_threads_changes() {
 /// CVE-2026-56684: connections are killed while requests and replies are pending in their TLS
 /// layer.
 #[test]
-fn connections_are_killed_in_the_middle_of_what_they_do() {
+fn server_survives_killing_busy_tls_connections() {
     let folder = certificates();
     let (server, port) = start(folder.path(), &["--tls-auth-clients", "no", "--io-threads", "2"]);
     let mut admin = server.connect();

@@ -23,7 +23,7 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn servers_that_merge_hold_what_was_acknowledged() {
+fn merging_servers_keep_acknowledged_writes() {
     let one = server("1");
     let address = format!("127.0.0.1:{}", one.port());
     // The program starts the other server.
@@ -67,7 +67,7 @@ fn servers_that_are_kept_apart_are_found_out() {
 }
 
 #[test]
-fn servers_that_cannot_take_part_are_told() {
+fn unsuitable_servers_are_reported() {
     let (one, plain) = (server("1"), TestServer::start(&[]));
     let addresses = [&one, &plain].map(|server| format!("127.0.0.1:{}", server.port()));
     let output = bench(&[&addresses[0], &addresses[1]]).output().expect("it runs");

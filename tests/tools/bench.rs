@@ -69,7 +69,7 @@ fn keys(server: &TestServer) -> u64 {
 }
 
 #[test]
-fn exactly_what_was_asked_for_is_sent() {
+fn exactly_the_requested_commands_are_sent() {
     let server = TestServer::start(&[]);
     let rows = measured(&server, "-t set,get -n 3001 -P 8 -c 7 --threads 2 -r 100 -d 32");
     assert_eq!((calls(&server, "set"), calls(&server, "get")), (3001, 3001));
@@ -90,7 +90,7 @@ fn exactly_what_was_asked_for_is_sent() {
 }
 
 #[test]
-fn a_rate_beyond_what_connections_carry_sends_all_that_was_asked_for() {
+fn rate_beyond_capacity_still_sends_all_requests() {
     let server = TestServer::start(&[]);
     measured(&server, "-t set -n 3000 --rate 1000000 -c 2 --threads 2");
     assert_eq!(calls(&server, "set"), 3_000);
@@ -153,7 +153,7 @@ fn error_replies_are_counted_and_change_the_exit_status() {
 }
 
 #[test]
-fn what_cannot_be_run_is_said() {
+fn bench_reports_auth_and_connection_errors() {
     let server = TestServer::start(&["--requirepass", "secret"]);
     let refused = run(&server, "-n 10 PING");
     assert_eq!(refused.status.code(), Some(1));
@@ -202,7 +202,7 @@ fn start(server: &TestServer, arguments: &str) -> Child {
 }
 
 #[test]
-fn an_open_loop_charges_a_stall_to_all_who_waited() {
+fn open_loop_charges_a_stall_to_all_delayed_requests() {
     // A busy machine may delay the generator, which then sends fewer requests, or sends them
     // later, but never more.
     let mut seen = Vec::new();
@@ -231,7 +231,7 @@ fn an_open_loop_charges_a_stall_to_all_who_waited() {
 }
 
 #[test]
-fn an_interrupt_prints_what_was_measured() {
+fn interrupt_prints_the_results_so_far() {
     let server = TestServer::start(&[]);
     let child = start(&server, "-t get --duration 60 -c 5");
     wait_for_calls(&server, "get", 1000);

@@ -78,7 +78,7 @@ fn a_failover_is_waited_for() {
 }
 
 #[test]
-fn what_fails_is_told() {
+fn cluster_tool_reports_failures() {
     let output = run(&format!("status 127.0.0.1:{}", free_port()));
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains("cannot connect"), "{}", text(&output));

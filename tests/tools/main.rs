@@ -18,7 +18,7 @@ pub use braid_tests::server::tool as program;
 /// CVE-2018-12326: a host name longer than any buffer. CVE-2021-32762: a reply that announces an
 /// impossible number of elements.
 #[test]
-fn what_is_too_long_ends_with_a_message() {
+fn oversized_host_names_and_replies_cause_clean_errors() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port().to_string();
     std::thread::spawn(move || {

@@ -34,7 +34,7 @@ fn number(json: &str, name: &str) -> f64 {
 }
 
 #[test]
-fn json_tells_what_the_server_does() {
+fn json_output_shows_server_activity() {
     let server = TestServer::start(&["--slowlog-log-slower-than", "0"]);
     let mut client = server.connect();
     client.ok("SET k v");
@@ -78,7 +78,7 @@ fn text_is_for_people() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_said() {
+fn top_reports_auth_errors_and_unknown_options() {
     let server = TestServer::start(&["--requirepass", "secret"]);
     let refused = run(&server, "");
     assert!(refused.status.code() == Some(1) && text(&refused).contains("NOAUTH"), "{}", text(&refused));
@@ -110,7 +110,7 @@ fn links_are_shown_in_both_roles() {
 
 /// For a cluster node: its slots with their costs, and the members of its own shard.
 #[test]
-fn a_node_of_a_cluster_tells_of_its_slots_and_its_shard() {
+fn cluster_node_shows_its_slots_and_shard() {
     let Some(cluster) = Cluster::create(3, 2, &["--cluster-slot-stats-enabled", "yes"]) else { return };
     let mut client = cluster.client(0);
     client.ok("SET {hello}1 v");

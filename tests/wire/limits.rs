@@ -8,7 +8,7 @@ use braid_tests::{RawClient, TestServer, Value, wait_for, words};
 use socket2::{Domain, Socket, Type};
 
 #[test]
-fn connections_beyond_maxclients_are_told_and_closed() {
+fn connections_beyond_maxclients_get_an_error_and_are_closed() {
     let server = TestServer::start(&["--maxclients", "10"]);
     let mut kept: Vec<RawClient> = Vec::new();
     // The test harness's own first connection may linger for a moment.

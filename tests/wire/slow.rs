@@ -14,7 +14,7 @@ fn send_in_pieces(client: &mut RawClient, bytes: &[u8], piece: usize) {
 }
 
 #[test]
-fn a_megabyte_in_pieces_arrives_whole() {
+fn large_value_sent_in_pieces_arrives_intact() {
     let server = TestServer::start(&[]);
     let mut client = server.connect();
     // Not periodic in any buffer size, so that a misplaced piece is detected.
@@ -68,7 +68,7 @@ fn a_long_pipeline_is_answered_in_order_though_replies_are_read_late() {
 }
 
 #[test]
-fn a_half_sent_command_holds_up_nobody_and_is_dropped_with_its_connection() {
+fn half_sent_command_blocks_no_other_client_and_is_dropped_on_close() {
     let server = TestServer::start(&[]);
     let mut halves: Vec<RawClient> = (0..20).map(|_| server.connect()).collect();
     let whole = encode(&["SET", "k", "from a half client"]);
@@ -172,7 +172,7 @@ fn the_largest_argument_is_stored_and_returned() {
 }
 
 #[test]
-fn arguments_around_a_big_one_may_come_late() {
+fn arguments_around_a_big_one_may_arrive_late() {
     let server = TestServer::start(&[]);
     let mut client = server.connect();
     let value = vec![b'v'; 50_000];
@@ -196,7 +196,7 @@ fn arguments_around_a_big_one_may_come_late() {
 }
 
 #[test]
-fn a_pause_keeps_what_was_sent_meanwhile_big_arguments_too() {
+fn pause_keeps_pending_input_including_big_arguments() {
     let server = TestServer::start(&[]);
     let (mut client, mut other) = (server.connect(), server.connect());
     other.ok("CLIENT PAUSE 60000 WRITE");

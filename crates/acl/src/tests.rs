@@ -129,7 +129,7 @@ fn definitions_of_a_configuration() {
 }
 
 #[test]
-fn the_file_is_taken_whole_or_not_at_all() {
+fn acl_file_is_loaded_atomically() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("users");
     let engine = engine(&format!("aclfile {}", path.display()));

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_earlier() {
+    fn clock_ticks_after_observed_stamps() {
         let mut clock = Clock::new(region(1), Stamp::ZERO, 1000);
         let other = Stamp::at(NOON + 900, region(2));
         assert_eq!(clock.check(NOON, other), Ok(()));

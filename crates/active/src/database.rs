@@ -325,7 +325,7 @@ mod tests {
     /// Both sides have evicted a collection, the other side after the latest element had been
     /// removed: the earlier element is still lost.
     #[test]
-    fn a_merge_leaves_the_mark_of_what_both_have_lost() {
+    fn merge_keeps_the_eviction_mark_if_both_sides_evicted() {
         let stamp = |position| Stamp::of(Region::new(1).unwrap(), position).unwrap();
         let start = stamp(0);
         let (rules, lost, mut seen) = (Rules::default(), std::cell::Cell::new(0), Vector::default());

@@ -271,7 +271,7 @@ impl<'u> Difference<'u> {
         }
     }
 
-    fn note_whole(&mut self, replica: &Replica, database: u32, name: &Name) {
+    fn note_whole_key(&mut self, replica: &Replica, database: u32, name: &Name) {
         self.note(replica, database, name, |_| Before::Whole(shown(replica, database, name)));
     }
 
@@ -498,7 +498,7 @@ pub fn merge_with_difference<'u>(
                 LIBRARIES => difference.touches_libraries = true,
                 database if difference.touches(database, name) => {}
                 database if replica.ended.of(database, name).is_some() => {
-                    difference.note_whole(replica, database, &Name::from(*name));
+                    difference.note_whole_key(replica, database, &Name::from(*name));
                 }
                 database => {
                     let written = Written::String(plain.value, plain.time);
@@ -511,7 +511,7 @@ pub fn merge_with_difference<'u>(
         {
             match database {
                 LIBRARIES => difference.touches_libraries = true,
-                database => difference.note_whole(replica, database, name),
+                database => difference.note_whole_key(replica, database, name),
             }
         }
     })
@@ -584,7 +584,7 @@ mod tests {
     /// Strings that the other side has overwritten are written here, and their former state is
     /// not kept. The caller can stop after each key, even where nothing has to be written.
     #[test]
-    fn a_copy_writes_what_it_has_anew() {
+    fn copy_rewrites_overwritten_strings_without_former_state() {
         let (mut one, mut two) = (replica(1), replica(2));
         let key = |number: u64| Name::from(number.to_string().into_bytes());
         let write = |replica: &mut Replica, keys: std::ops::Range<u64>, value: u64, time| {
@@ -625,7 +625,7 @@ mod tests {
 
     /// In a large collection only the parts that an effect names are compared and written.
     #[test]
-    fn the_work_is_that_of_what_was_touched() {
+    fn work_is_proportional_to_the_elements_touched() {
         type Write = fn(&mut Transaction, &Name, u64);
         let writes: [Write; 5] = [
             |transaction, key, number| {

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_come_back_and_are_small() {
+    fn marks_round_trip_in_compact_form() {
         let mut marks = Marks::new(RandomState::new());
         let mut one = Mark { is_hidden: true, ..Mark::default() };
         one.lost.add([stamp(1, 7)], true);

@@ -43,7 +43,7 @@ mod tests {
 
     /// A bucket's former entries are all in its family, and families do not overlap.
     #[test]
-    fn families_hold_what_a_bucket_held() {
+    fn bucket_families_cover_all_former_entries_without_overlap() {
         let mut random = fastrand::Rng::with_seed(3);
         for then in 1..70 {
             for now in [then, then + 1, 2 * then + 1, 5 * then] {

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_reached_from_the_last_log_before_what_it_lacks() {
+    fn reading_starts_at_the_last_log_before_the_missing_units() {
         let mut logs = Logs::default();
         assert_eq!(logs.reach(&applied(&[])), None);
         for (number, begin) in [(3, &[][..]), (4, &[(1, 10)]), (5, &[(1, 20), (2, 5)])] {

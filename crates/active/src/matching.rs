@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_is_found() {
+    fn matching_finds_unchanged_elements() {
         for (from, to, expected) in [
             ("", "abc", ""),
             ("abc", "", ""),

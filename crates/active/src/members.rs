@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_come_back() {
+    fn scores_round_trip() {
         for score in [0.0, -0.0, 1.0, -1.5, 1e300, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE, 0.1] {
             let mut out = Vec::new();
             score.pack(&mut out);

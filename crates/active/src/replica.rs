@@ -230,7 +230,7 @@ impl Replica {
     pub(crate) fn visible(&self, database: u32, name: &[u8]) -> Option<ValueRef<'_>> {
         let value = self.key(database, name)?.into_value()?;
         let ended = self.ended.of(database, name);
-        ended.is_none_or(|ended| value.shows_beside(ended)).then_some(value)
+        ended.is_none_or(|ended| value.is_visible_without(ended)).then_some(value)
     }
 
     /// The hash of a key's name. Valid as long as this replica exists.

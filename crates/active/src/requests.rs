@@ -164,7 +164,7 @@ impl Requests {
         let added = to.iter().filter(|(member, _)| !had.contains_key(member));
         let added: Vec<Vec<&[u8]>> = added.map(|(member, _)| vec![&member[..]]).collect();
         self.spread(&[b"SADD", key], &added);
-        let gone = gone_of(from.iter().map(|(one, ..)| one), to.iter().map(|(one, ..)| one));
+        let gone = removed_elements(from.iter().map(|(one, ..)| one), to.iter().map(|(one, ..)| one));
         self.spread(&[b"SREM", key], &gone);
         for (member, until) in to {
             if had.get(member).copied().flatten() != *until {
@@ -182,7 +182,7 @@ impl Requests {
         let pairs: Vec<Vec<&[u8]>> =
             new.iter().map(|(field, value, _)| vec![&field[..], &value[..]]).collect();
         self.spread(&[b"HSET", key], &pairs);
-        let gone = gone_of(from.iter().map(|(one, ..)| one), to.iter().map(|(one, ..)| one));
+        let gone = removed_elements(from.iter().map(|(one, ..)| one), to.iter().map(|(one, ..)| one));
         self.spread(&[b"HDEL", key], &gone);
         // HSET has cleared the times.
         for (field, _, until) in new.into_iter().filter(|(.., until)| until.is_some()) {
@@ -203,7 +203,7 @@ impl Requests {
             .map(|((member, ..), score)| vec![score.as_bytes(), &member[..]])
             .collect();
         self.spread(&[b"ZADD", key], &pairs);
-        let gone = gone_of(from.iter().map(|(one, ..)| one), to.iter().map(|(one, ..)| one));
+        let gone = removed_elements(from.iter().map(|(one, ..)| one), to.iter().map(|(one, ..)| one));
         self.spread(&[b"ZREM", key], &gone);
         // ZADD has cleared the times.
         for (member, _, until) in new.into_iter().filter(|(.., until)| until.is_some()) {
@@ -355,7 +355,7 @@ impl Requests {
 }
 
 /// The removed elements, each as the word that names it in a request.
-fn gone_of<'a>(
+fn removed_elements<'a>(
     from: impl Iterator<Item = &'a Bytes>,
     to: impl Iterator<Item = &'a Bytes>,
 ) -> Vec<Vec<&'a [u8]>> {

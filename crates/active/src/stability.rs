@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_counts_when_what_it_covers_is_here() {
+    fn acknowledgement_counts_once_its_units_are_applied() {
         let rules = Rules::default();
         let others = [region(1), region(2)];
         let mut stability = Stability::default();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_know_of_a_restart_is_waited_for() {
+    fn stability_waits_for_regions_unaware_of_a_restart() {
         let rules = Rules::default();
         let others = [region(1), region(2)];
         let mut stability = Stability::default();

@@ -72,7 +72,7 @@ impl Value {
     }
 
     /// True if the value is visible without the elements that the keyspace has ended.
-    pub(crate) fn shows_beside(&self, ended: &EndedOfKey) -> bool {
+    pub(crate) fn is_visible_without(&self, ended: &EndedOfKey) -> bool {
         let shows = |element: &[u8]| !ended.has(element);
         match self {
             _ if ended.is_whole() => false,

@@ -102,7 +102,7 @@ fn string_the_last_writer_wins() {
 }
 
 #[test]
-fn string_increments_add_up_and_a_set_wins_over_those_it_saw() {
+fn string_increments_add_up_and_set_overrides_those_it_observed() {
     let mut regions = Regions::new();
     regions.does(0, |region, key| region.set(0, key, bytes("10"), None));
     regions.exchange();
@@ -194,7 +194,7 @@ fn list(regions: &Regions) -> String {
 }
 
 #[test]
-fn list_pushes_all_stay_and_removals_remove_what_they_saw() {
+fn list_pushes_stay_and_removals_affect_only_observed_elements() {
     let mut regions = Regions::new();
     regions.does(0, |region, key| region.list_push(0, key, Side::Right, vec![bytes("a"), bytes("b")]));
     regions.exchange();
@@ -260,7 +260,7 @@ fn stream_an_acknowledgement_removes_the_delivery_that_it_saw() {
 }
 
 #[test]
-fn hyperloglog_del_takes_what_it_saw() {
+fn hyperloglog_del_removes_only_observed_registers() {
     let mut regions = Regions::new();
     regions.does(0, |region, key| region.count(0, key, vec![(1, 5), (2, 3)]));
     regions.does(1, |region, key| region.count(0, key, vec![(2, 4), (3, 1)]));
@@ -295,7 +295,7 @@ fn hyperloglog_ranks_that_do_not_show_go_when_all_know_them() {
 }
 
 #[test]
-fn del_and_flush_remove_what_they_saw() {
+fn del_and_flush_remove_only_observed_values() {
     for is_flush in [false, true] {
         let mut regions = Regions::new();
         regions.does(0, |region, key| region.set_add(0, key, bytes("old")));
@@ -358,7 +358,7 @@ fn types_conflict_in_a_fixed_order() {
 }
 
 #[test]
-fn a_transaction_arrives_whole() {
+fn transaction_is_replicated_as_one_unit() {
     let mut regions = Regions::new();
     regions.does(0, |region, key| {
         region.set(0, key, bytes("1"), None);
@@ -392,7 +392,7 @@ fn garbage_goes_when_all_have_acknowledged() {
 }
 
 #[test]
-fn what_is_refused_changes_nothing() {
+fn refused_units_change_nothing() {
     let mut regions = Regions::new();
     regions.does(0, |region, key| region.set(0, key, bytes("v"), None));
     let unit = regions.units[0].clone();
@@ -423,7 +423,7 @@ fn what_is_refused_changes_nothing() {
 
 /// Restored files of a backup are older than the state that others have seen of the server.
 #[test]
-fn a_server_that_is_set_back_goes_on_later() {
+fn restored_server_continues_with_later_stamps() {
     let write = |replica: &mut Replica, now_ms: u64, value: &str| {
         replica.raise_ceiling(Stamp::at(now_ms + 60_000, replica.region()));
         let unit = replica.execute(now_ms, |transaction| transaction.set(0, &name(), bytes(value), None));

@@ -461,7 +461,7 @@ fn list_of(replica: &Replica, name: &[u8]) -> Vec<String> {
 
 /// Among equal values each command selects the same ones as on a standalone server.
 #[test]
-fn list_commands_mean_what_they_mean_to_a_server_alone() {
+fn list_commands_behave_as_on_a_standalone_server() {
     for seed in 0..setting("BRAID_SHADOWS", 1_000) {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut server = Server::new(1);
@@ -577,7 +577,7 @@ fn removed_elements_of_lists_stay_away() {
 }
 
 #[test]
-fn what_the_keyspace_has_becomes_effects() {
+fn shadow_adopts_the_keyspace_contents() {
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..300 {
         let (mut shadow, mut other) = (Server::new(1), Server::new(2));

@@ -52,7 +52,7 @@ fn unit() -> Unit {
 }
 
 #[test]
-fn what_is_no_unit_has_its_reason() {
+fn decoding_an_invalid_unit_returns_the_reason() {
     let unit = unit();
     let good = encode(&unit);
     assert_eq!(decode(&good), Ok(unit));

@@ -116,7 +116,7 @@ impl Pair {
 }
 
 #[test]
-fn plain_writes_come_to_the_same() {
+fn fast_path_writes_match_the_general_path() {
     let (mut random, mut writes) = (fastrand::Rng::with_seed(11), 0);
     for _ in 0..300 {
         let mut pairs = [1, 2].map(|region| Pair {

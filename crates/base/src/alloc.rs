@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allocated_is_counted_and_what_is_freed_is_not() {
+    fn used_bytes_tracks_allocations_and_frees() {
         // Far more than concurrent tests allocate or free; never touched, so it takes no memory.
         let (size, others) = (1 << 30, 256 << 20);
         let before = used_bytes();

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_inside_while_the_world_is_stopped() {
+    fn no_thread_is_inside_while_the_world_is_stopped() {
         let gate = Gate::new(3);
         let inside = AtomicU32::new(0);
         std::thread::scope(|scope| {

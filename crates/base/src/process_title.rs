@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_is_cut_to_its_room_and_leaves_nothing_of_the_last_one() {
+    fn title_is_truncated_and_fully_overwrites_the_previous_one() {
         let mut memory = *b"--one\0--two\0X=1\0";
         let mut area = TitleArea { start: memory.as_mut_ptr(), len: memory.len() };
         area.set(b"a title that is too long");

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_made_stays() {
+    fn growing_slots_keeps_existing_entries() {
         let slots = Slots::new(8);
         assert_eq!((slots.made(), slots.iter().count()), (0, 0));
         slots.grow(2, |slot| slot * 10);

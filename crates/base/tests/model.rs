@@ -66,7 +66,7 @@ fn writers_are_alone() {
 }
 
 #[test]
-fn everyone_who_waits_gets_in() {
+fn every_waiting_thread_eventually_enters() {
     // Finishing is the assertion: the checker reports a deadlock when all threads sleep.
     holds_unless(Fault::NobodyIsWoken, SCHEDULES, readers_and_writers);
 }
@@ -154,7 +154,7 @@ fn stopping_the_world() {
 }
 
 #[test]
-fn nobody_is_inside_a_stopped_world() {
+fn no_thread_is_inside_a_stopped_world() {
     holds_unless(Fault::EnterUnchecked, SCHEDULES, stopping_the_world);
 }
 

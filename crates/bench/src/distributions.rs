@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn sequential_keys_come_once_a_round() {
+    fn sequential_keys_repeat_only_after_a_full_cycle() {
         let next = Arc::default();
         let draw = [(); 2].map(|()| KeyDraw::new(Pattern::Sequential, 4, &next));
         let mut rng = Rng::new();

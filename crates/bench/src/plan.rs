@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_worked_are_told_apart() {
+    fn only_active_threads_are_listed_by_cpu_time() {
         let before = [thread(1, "main", 100), thread(2, "idle", 50)];
         let after = [thread(1, "main", 130), thread(2, "idle", 50), thread(3, "new", 90)];
         let used = thread_differences(&before, &after);
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_say_what_they_are() {
+    fn server_names_and_versions_are_described() {
         let text = |text: &str| describe(&Info::parse(text));
         assert_eq!(text("redis_version:7.0.15\n"), "redis 7.0.15");
         assert_eq!(text("redis_version:7.2.4\nserver_name:valkey\nvalkey_version:9.1.2\n"), "valkey 9.1.2");

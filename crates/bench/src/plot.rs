@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn drawings_hold_what_they_were_given() {
+    fn plots_contain_all_input_data() {
         let value = |mean: f64| Some(Estimate { mean, interval: Some((mean * 0.9, mean * 1.1)) });
         let series = [Series { name: "a<b".into(), values: vec![value(1.0), None, value(3.0)] }];
         let places = ["1", "16", "64"].map(str::to_owned);

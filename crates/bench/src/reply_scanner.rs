@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_refused() {
+    fn malformed_replies_are_refused() {
         let wrong =
             ["HTTP/1.1 400\r\n", "$x\r\n", "$-2\r\n", "$3\r\nabcde", "*?\r\n", "\r\n", "+OK\n", "$\r\n\r\n"];
         for bytes in wrong {

@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_is_whole_and_alone() {
+    fn report_page_is_complete_and_self_contained() {
         let subject = |name: &str, threads| Subject {
             name: name.into(),
             about: "redis 7: redis-server <x>".into(),

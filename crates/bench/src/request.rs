@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_come_by_their_weights() {
+    fn request_kinds_are_drawn_by_weight() {
         let some = load(&[("SET __key__ __data__", 1), ("GET __key__", 3)], keys(Some(100)), "8");
         let mut generator = Generator::new(&some, &Sequences::new(&some), 5, 100_000);
         let mut told = Vec::new();

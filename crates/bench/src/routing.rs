@@ -307,7 +307,7 @@ mod tests {
 
     /// Every drawn sequential key is sent, however two threads interleave.
     #[test]
-    fn keys_in_sequence_are_left_out_by_no_thread() {
+    fn no_thread_skips_sequential_keys() {
         let keys = Keys { prefix: "key:".into(), first: 0, count: Some(KEYS as u64) };
         let template = Template::new(&["SET", "__key__", "v"], &keys);
         let places = HashMap::from([(template.sample(), Some(1))]);

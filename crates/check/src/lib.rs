@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_good_file() {
+    fn check_summarizes_a_valid_rdb_file() {
         let findings = check(&file());
         assert!(findings.is_good, "{}", findings.lines);
         assert_eq!((findings.keys, findings.expires, findings.expired), (3, 2, 1));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_being_read_is_told() {
+    fn check_reports_the_key_and_type_being_read() {
         let bytes = b"REDIS0011\xfe\x00\x02\x03set\x02\x01a\x01a\xff\0\0\0\0\0\0\0\0";
         let lines = check(bytes).lines;
         assert!(lines.contains("While doing: read-object-value"), "{lines}");

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_is_not_there_is_told_in_words() {
+    fn refused_connection_is_explained() {
         let address = Address::Tcp { host: "127.0.0.1".into(), port: 1 };
         let refused = io::Error::from_raw_os_error(111);
         assert_eq!(
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_begin_with_what_was_asked_for() {
+    fn greeting_contains_the_requested_commands() {
         let mut target = Target::local(6379);
         assert!(target.greeting().is_empty());
         target.password = Some("secret".into());

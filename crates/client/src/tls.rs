@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn tls_errors_name_the_missing_file_or_option() {
         let options = TlsOptions { ca_file: Some("/no/such/file".into()), ..TlsOptions::default() };
         assert!(options.client_config().unwrap_err().contains("/no/such/file"));
         let options = TlsOptions { insecure: true, certificate: Some("x".into()), ..TlsOptions::default() };

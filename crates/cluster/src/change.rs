@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_over_becomes_more_replicas() {
+    fn surplus_servers_become_extra_replicas() {
         let layout = Layout::of(&["a"; 5], 1).unwrap();
         assert_eq!(layout.shards, [(0, vec![2, 4]), (1, vec![3])]);
         assert_eq!(layout.range(1), (8_192, 16_383));

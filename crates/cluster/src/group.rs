@@ -255,7 +255,7 @@ group_member2:name=c,host=10.0.0.3,port=7003\r\n";
     }
 
     #[test]
-    fn members_without_an_address_are_told() {
+    fn members_without_an_address_are_listed() {
         let info = Info::parse(&PRIMARY.replace("group_in_sync:a,b", "group_in_sync:a,b,d"));
         let mut group = Group::of_info(&info, "10.0.0.2", 7002);
         group.describe(&info);

@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_command_lines_are_told() {
+    fn invalid_command_lines_are_reported() {
         for (line, part) in [
             ("", "no command is given"),
             ("state", "unknown command 'state'"),

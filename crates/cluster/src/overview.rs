@@ -317,7 +317,7 @@ n1             10.0.0.1:7001  aaaaaa11  primary    101  1200     0 B       0  ok
     }
 
     #[test]
-    fn what_a_node_says_is_taken() {
+    fn node_info_is_parsed_into_the_overview() {
         let node = Node::default();
         let info = "node_name:n1\nused_memory:77\nmaster_repl_offset:5\n\
                     db0:keys=3,expires=0,avg_ttl=0\ndb2:keys=4,expires=1,avg_ttl=0\n";

@@ -169,7 +169,7 @@ mod tests {
     use crate::testing::Tester;
 
     #[test]
-    fn what_it_is_asked_for_is_checked_first() {
+    fn migrate_validates_its_arguments_first() {
         Tester::new().check(&[
             ("SET k v", "+OK\r\n"),
             ("MIGRATE h 1 k 0", "-ERR wrong number of arguments for 'migrate' command\r\n"),

@@ -139,7 +139,7 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
         call.reply.simple(&format!("{} {} {}", SIBLING.to_ascii_uppercase(), sibling.host, sibling.port));
         return Ok(());
     }
-    if call.engine.syncs_beside(call.session, position) {
+    if call.engine.needs_dual_channel_sync(call.session, position) {
         call.reply.simple("DUALCHANNELSYNC");
         return Ok(());
     }

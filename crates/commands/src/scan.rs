@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_keys_are_left_out_and_removed() {
+    fn scan_skips_and_removes_expired_keys() {
         let mut tester = filled(10);
         tester.run("SET gone v PX 1");
         std::thread::sleep(std::time::Duration::from_millis(5));

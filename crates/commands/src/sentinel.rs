@@ -63,7 +63,7 @@ fn view(call: &Call) -> Result<View, CommandError> {
     let group = call.engine.group.as_ref().ok_or(CommandError::text("ERR this server is not in a group"))?;
     let mut view = group.view.lock().clone();
     let over_tls = came_over_tls(call);
-    view.primary_address = view.primary_address.map(|address| address.told_to(over_tls));
+    view.primary_address = view.primary_address.map(|address| address.for_client(over_tls));
     Ok(view)
 }
 
@@ -172,7 +172,7 @@ fn replicas(call: &mut Call) -> CommandResult {
     let over_tls = came_over_tls(call);
     call.reply.array(replicas.len());
     for (name, node) in replicas {
-        let address = Address::of(node).told_to(over_tls);
+        let address = Address::of(node).for_client(over_tls);
         let is_in_sync = view.in_sync.iter().any(|id| *id.node == *name && id.run == node.run);
         let primary = view.primary_address.clone();
         let mut fields = head(address.to_string(), &address, &node.run, "slave");
@@ -201,7 +201,7 @@ fn sentinels(call: &mut Call) -> CommandResult {
     call.reply.array(servers.len());
     for (_, node) in servers {
         let mut fields =
-            head(node.run.to_string(), &Address::of(node).told_to(over_tls), &node.run, "sentinel");
+            head(node.run.to_string(), &Address::of(node).for_client(over_tls), &node.run, "sentinel");
         fields.extend([
             ("last-hello-message", "0".into()),
             ("voted-leader", "?".into()),

@@ -232,7 +232,7 @@ pub fn check_resp3(exchanges: &[(&str, &str)]) {
 }
 
 #[test]
-fn requests_go_the_whole_way() {
+fn requests_run_from_parsing_to_reply() {
     check(&[
         ("SET k \"a\\x00b\"", "+OK\r\n"),
         ("get k", "$3\r\na\0b\r\n"),

@@ -27,7 +27,7 @@ fn awaited(tester: &Tester) -> (usize, usize) {
 }
 
 #[test]
-fn what_is_there_is_taken_at_once() {
+fn available_elements_are_popped_without_blocking() {
     let mut tester = Tester::new();
     tester.check(&[
         ("RPUSH l a b c d e f", ":6\r\n"),
@@ -112,7 +112,7 @@ fn a_client_waits_for_several_keys_but_is_served_once() {
 }
 
 #[test]
-fn a_transaction_is_over_before_anybody_is_served() {
+fn transaction_completes_before_blocked_clients_are_served() {
     let mut tester = with_clients(2);
     tester.wait_as(1, "BLPOP a b 0");
     tester.wait_as(2, "BLPOP b 0");
@@ -148,7 +148,7 @@ fn nothing_waits_within_a_transaction() {
 }
 
 #[test]
-fn a_moved_element_wakes_who_waits_at_its_destination() {
+fn moved_element_wakes_clients_blocked_on_the_destination() {
     let mut tester = with_clients(3);
     tester.wait_as(1, "BLMOVE a b LEFT RIGHT 0");
     tester.wait_as(2, "BLMOVE b c LEFT RIGHT 0");
@@ -204,7 +204,7 @@ fn each_kind_of_waiter_only_takes_its_own_type() {
 }
 
 #[test]
-fn whatever_fills_a_key_wakes() {
+fn every_command_that_fills_a_key_wakes_blocked_clients() {
     let ways: &[(&[&str], &str)] = &[
         (&["RPUSH src e"], "RENAME src k"),
         (&["RPUSH src e"], "RENAMENX src k"),
@@ -282,7 +282,7 @@ fn a_group_gives_an_entry_to_the_first_consumer_only() {
 }
 
 #[test]
-fn who_reads_for_a_group_learns_of_its_end() {
+fn blocked_group_reader_gets_an_error_when_its_group_is_lost() {
     let no_group = "-NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option\r\n";
     let wrong_type = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
     for (line, error) in [
@@ -307,7 +307,7 @@ fn who_reads_for_a_group_learns_of_its_end() {
 }
 
 #[test]
-fn nulls_are_those_of_the_protocol() {
+fn blocking_replies_use_resp3_types() {
     let mut tester = with_clients(1);
     tester.speak(1, Protocol::Resp3);
     for line in ["BLPOP k 1", "BLMOVE k l LEFT LEFT 1", "XREAD BLOCK 1 STREAMS s $"] {
@@ -366,7 +366,7 @@ fn a_command_that_waited_is_counted_once() {
 }
 
 #[test]
-fn an_expired_key_serves_nobody() {
+fn expired_key_serves_no_blocked_client() {
     let mut tester = with_clients(1);
     tester.run("SELECT 1");
     tester.run("RPUSH k x");

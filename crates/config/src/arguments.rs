@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn options_become_lines() {
+    fn command_line_options_become_config_lines() {
         assert_eq!(
             options(&["--port", "6380", "--loglevel", "verbose"]),
             "port \"6380\" \nloglevel \"verbose\" "

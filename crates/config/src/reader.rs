@@ -109,9 +109,9 @@ impl Config {
         for (source, text) in texts {
             reader.read_text(source, text, 0)?;
         }
-        reader.check_whole()?;
-        reader.warn_of_what_has_no_effect();
-        reader.warn_of_what_lacks_another();
+        reader.check_setting_combinations()?;
+        reader.warn_of_ineffective_directives();
+        reader.warn_of_missing_prerequisites();
         self.bump_version();
         Ok(loaded)
     }
@@ -265,7 +265,7 @@ impl Reader<'_> {
     }
 
     /// Warns about directives that are set but have no effect, all in one line.
-    fn warn_of_what_has_no_effect(&mut self) {
+    fn warn_of_ineffective_directives(&mut self) {
         let names = &self.loaded.without_effect;
         if !names.is_empty() {
             self.loaded.warnings.push(format!(
@@ -277,7 +277,7 @@ impl Reader<'_> {
 
     /// Warns about directives that are set but have no effect because another one is unset: one
     /// line per such other directive.
-    fn warn_of_what_lacks_another(&mut self) {
+    fn warn_of_missing_prerequisites(&mut self) {
         let is_set = |index: usize| {
             let (value, directive) = (self.config.value(index), table().directives[index]);
             value != default_value(directive)
@@ -325,7 +325,7 @@ impl Reader<'_> {
     }
 
     /// Makes checks that concern several lines together.
-    fn check_whole(&mut self) -> Result<(), ConfigError> {
+    fn check_setting_combinations(&mut self) -> Result<(), ConfigError> {
         let config = self.config;
         let logfile = config.logfile();
         if !logfile.is_empty() {

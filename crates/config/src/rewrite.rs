@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn appends_only_what_differs() {
+    fn rewrite_appends_only_changed_settings() {
         let config = Config::new();
         config.load_text("appendfsync always\nbind 127.0.0.1\nrequirepass \"a b\"").unwrap();
         let new = rewritten(&config, "");

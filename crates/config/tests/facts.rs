@@ -61,7 +61,7 @@ fn save_lines() {
 
 /// Every mutable directive can be set to its current value.
 #[test]
-fn set_what_get_answers() {
+fn config_set_accepts_every_value_from_config_get() {
     let config = start(&["--enable-protected-configs", "yes"]).unwrap();
     let before = config.get(&["*"]);
     let mut live = 0;
@@ -669,7 +669,7 @@ fn after_an_error_the_log_is_known() {
 }
 
 #[test]
-fn what_is_set_without_effect_is_named_once() {
+fn ineffective_directives_are_named_once() {
     let loaded = Config::new()
         .load_text(
             "io-threads 2\nsyslog-ident a\nsyslog-ident b\ndynamic-hz yes\nactivedefrag no\nreplica-priority 100\n\

@@ -4,7 +4,7 @@
 use braid_config::Config;
 
 #[test]
-fn what_is_set_without_what_it_needs_is_named() {
+fn directives_missing_a_prerequisite_are_named() {
     let warnings = |text: &str| Config::new().load_text(text).unwrap().warnings;
     assert_eq!(
         warnings("min-sync-replicas 1\nlease-time 5000\nmetrics-bind ::1\nmulti-master no"),

@@ -7,7 +7,7 @@ use braid_config::{Config, find_directive};
 const DIFFERENT: [&str; 1] = ["io-threads"];
 
 #[test]
-fn names_and_defaults_are_those_of_stock_servers() {
+fn names_and_defaults_match_stock_servers() {
     let config = Config::new();
     let listed = config.get(&["*"]);
     let mut hidden = false;

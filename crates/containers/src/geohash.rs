@@ -625,7 +625,7 @@ mod tests {
         }
 
         #[test]
-        fn ranges_hold_what_is_inside(
+        fn search_ranges_cover_every_position_inside_the_shape(
             longitude in -120.0..120.0, latitude in -60.0..60.0, radius in 0.0..2_000_000.0,
             east in -1.2..1.2, north in -1.2..1.2, shape in 0..3,
         ) {

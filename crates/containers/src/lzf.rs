@@ -165,7 +165,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn reads_what_the_format_says() {
+    fn decompresses_valid_input_and_rejects_malformed_input() {
         assert_eq!(decompress(&[2, b'a', b'b', b'c', 1 << 5, 2], 6).unwrap(), b"abcabc");
         assert_eq!(decompress(&[0, b'a', 7 << 5, 1, 0], 11).unwrap(), b"aaaaaaaaaaa");
         assert_eq!(decompress(&[], 0).unwrap(), b"");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_a_stock_server_wrote() {
+    fn decompresses_redis_output() {
         // From the DUMP of Redis 7.0.15.
         let packed =
             b"\x0cthe cat and t \x0b\x02dog\xe0\x00\x0b\xe0\x06\x17\x00,` @\x14\x00s 0\x01on`\x0e\x00m \n\

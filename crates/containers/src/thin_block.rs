@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_block_stays_whichever_owner_goes_first() {
+    fn shared_block_outlives_either_owner() {
         let mut block = ThinBlock::zeroed(100);
         block.bytes_mut().fill(1);
         block.set_word(5);

@@ -251,7 +251,7 @@ pub fn stays_replica(config: &Config) -> bool {
 }
 
 /// The announced replica priority: 0 if this server must never take over on its own.
-pub fn told_priority(config: &Config) -> u32 {
+pub fn announced_priority(config: &Config) -> u32 {
     if stays_replica(config) { 0 } else { config.replica_priority() }
 }
 

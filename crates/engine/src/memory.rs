@@ -108,12 +108,12 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
         if engine.memory.counted_bytes().saturating_sub(on_its_way) <= limit {
             give_back(&engine.keyspace, worker);
             engine.memory.over_limit.end(braid_base::clock::unix_ms());
-            engine.note_told(now_ms);
+            engine.note_eviction_messages(now_ms);
             return Room::Enough;
         }
         if freed >= to_free {
             give_back(&engine.keyspace, worker);
-            engine.note_told(now_ms);
+            engine.note_eviction_messages(now_ms);
             return Room::Coming;
         }
         if evicted.is_multiple_of(16) && Ticks::now().nanos_since(start) > slice {
@@ -132,7 +132,7 @@ fn is_telling(engine: &Engine, now_ms: i64) -> bool {
 
 impl Engine {
     /// Records an eviction whose messages are in transit.
-    fn note_told(&self, now_ms: i64) {
+    fn note_eviction_messages(&self, now_ms: i64) {
         if self.trackers.clients() > 0 {
             self.memory.over_limit.told_ms.store(now_ms, Relaxed);
         }

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_that_is_gone_or_does_not_listen_holds_nothing_up() {
+    fn absent_or_unresponsive_supervisor_does_not_block() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("notify");
         let supervisor = Supervisor::of(Supervised::Systemd, Some(path.as_os_str()), false).expect("a path");

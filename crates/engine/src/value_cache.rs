@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_often_is_kept_until_it_changes() {
+    fn frequently_read_values_are_cached_until_changed() {
         let (before, after) = states();
         assert_ne!(before, after);
         let mut cache = ValueCache::default();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_read_any_more_goes_and_nothing_grows() {
+    fn unread_values_are_dropped_and_cache_size_is_bounded() {
         let (state, _) = states();
         let mut cache = ValueCache::default();
         let value = Blob::from_slice(&vec![b'v'; VALUE_BYTES_MAX]);

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endpoints_become_addresses() {
+    fn endpoints_are_converted_to_urls() {
         let address = |text: &str| Options::default().address(text);
         assert_eq!(address("a:2379").unwrap(), "http://a:2379");
         assert_eq!(address("http://[::1]:2379/").unwrap(), "http://[::1]:2379");

@@ -145,7 +145,7 @@ fn codes_tell_refusals_from_failures() {
 }
 
 #[test]
-fn a_lost_answer_leaves_the_outcome_unknown() {
+fn lost_reply_leaves_the_outcome_unknown() {
     let heads: [&'static str; 4] = [
         "",
         "HTTP/1.1 200 OK\r\nContent-Le",
@@ -359,7 +359,7 @@ proptest! {
 }
 
 #[test]
-fn the_date_of_answers_tells_how_far_the_clock_is_off() {
+fn clock_offset_is_computed_from_the_date_header() {
     let dated = |date: String| {
         let (address, _) = serve(move |_, socket| {
             let body = r#"{"header":{"revision":"5"}}"#;

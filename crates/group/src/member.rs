@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_a_backup_are_written_anew_whoever_held_the_lease() {
+    fn restored_records_are_rewritten_despite_a_foreign_lease() {
         let (mut member, local) = primary();
         member.forget_records();
         member.observe(records(1, Some(shard(1, "b")), Some((1, "b", 5))), 10);
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_outcome_is_settled_when_the_record_is_gone() {
+    fn unknown_outcome_is_resolved_when_the_record_is_missing() {
         let (mut member, mut local) = primary();
         local.slow.push(id("b"));
         let removal = member.step(10, &local).transaction.expect("it removes the slow member");
@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ended_in_good_order_is_gone_on_with_under_its_epoch_alone() {
+    fn cleanly_ended_run_is_resumed_only_under_its_epoch() {
         let resumed = |ended: Option<Ended>, node: Option<&str>| {
             let mut member = Member::new(MemberId::new("a", "2"), Timing::new(LEASE), Rules::default(), 0);
             let mut snapshot = (*records(1, Some(shard(3, "b")), None)).clone();

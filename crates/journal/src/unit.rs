@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_says_itself_counts_for_it_alone() {
+    fn stated_effects_apply_to_a_single_command() {
         let mut unit = Unit::default();
         unit.push(0, &[b"A"]);
         assert_eq!(unit.take_stated(), Stated::Nothing);

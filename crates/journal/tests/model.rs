@@ -143,12 +143,12 @@ fn appenders_and_a_bell() {
 }
 
 #[test]
-fn units_arrive_whole() {
+fn units_are_read_complete() {
     holds_unless(Fault::NoteComesLate, SCHEDULES, appenders_and_a_reader);
 }
 
 #[test]
-fn nobody_sleeps_on_when_something_was_appended() {
+fn append_is_never_missed_by_a_waiting_reader() {
     holds_unless(Fault::SleeperLooksBefore, SCHEDULES, appenders_and_a_reader);
 }
 
@@ -172,7 +172,7 @@ fn a_call_and_a_reader() {
 }
 
 #[test]
-fn nobody_sleeps_on_when_called() {
+fn wake_call_is_never_missed_by_a_waiting_reader() {
     holds_unless(Fault::SleeperLooksBefore, SCHEDULES, a_call_and_a_reader);
 }
 

@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shape_gives_back_what_was_put_in() {
+    fn every_entry_shape_round_trips() {
         let (long_key, long_value) = (vec![b'k'; 300], vec![b'v'; 2000]);
         for key in [&b""[..], b"k", &long_key[..255], &long_key] {
             for expiry in [None, Some(1_234_567)] {

@@ -198,12 +198,13 @@ impl<'a> Txn<'a> {
 
     /// Resumes the world for a moment, between two pieces of work that need it stopped. Only for a
     /// transaction made by [`Txn::world`] on a thread that executes no other commands.
-    pub fn let_world_go_on(&mut self, pause: std::time::Duration) {
-        self.let_world_go_on_during(|| std::thread::sleep(pause));
+    pub fn resume_world_for(&mut self, pause: std::time::Duration) {
+        self.resume_world_during(|| std::thread::sleep(pause));
     }
 
-    /// Like [`Txn::let_world_go_on`], for the duration of `work`, which must not need the keyspace.
-    pub fn let_world_go_on_during(&mut self, work: impl FnOnce()) {
+    /// Like [`Txn::resume_world_for`], for the duration of `work`, which must not need the
+    /// keyspace.
+    pub fn resume_world_during(&mut self, work: impl FnOnce()) {
         if let HeldLocks::World(world) = std::mem::replace(&mut self.held, HeldLocks::Nothing) {
             drop(world);
             work();

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_in_order_of_arrival_and_passes_over_who_was_claimed() {
+    fn wait_queue_is_fifo_and_skips_claimed_waiters() {
         let waiters = WaitQueues::new(2);
         let [first, second, third] = [(); 3].map(|()| waiter(&[b"k", b"k"], false));
         assert_eq!(first.keys.len(), 1);

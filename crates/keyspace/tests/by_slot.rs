@@ -133,7 +133,7 @@ fn apply(keyspace: &Keyspace, context: &mut Context, step: &Step) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn slots_hold_what_a_scan_finds(steps in proptest::collection::vec(step(), 1..120)) {
+    fn slot_contents_match_a_full_scan(steps in proptest::collection::vec(step(), 1..120)) {
         let keyspace = keyspace(2);
         let mut context = Context::new(&keyspace, 0);
         for (index, step) in steps.iter().enumerate() {

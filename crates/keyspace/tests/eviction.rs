@@ -77,7 +77,7 @@ fn quality(policy: Policy, shards: usize, seed: u64) -> (f64, [u32; 5]) {
 }
 
 #[test]
-fn what_should_go_goes_and_the_newest_keys_stay() {
+fn eviction_removes_old_keys_and_keeps_the_newest() {
     use Policy::*;
     for policy in [AllKeysLru, AllKeysLfu, VolatileLru, VolatileLfu, VolatileTtl] {
         for (shards, seed) in [(1024, 1), (1024, 2), (16, 3), (1, 4)] {

@@ -260,6 +260,6 @@ fn one_of_two_pushes_serves_a_client() {
 }
 
 #[test]
-fn who_was_claimed_is_in_nobodys_way() {
+fn claimed_waiters_do_not_hide_others() {
     holds_unless(Fault::ClaimedHideOthers, SCHEDULES, pushes_race_with_each_other);
 }

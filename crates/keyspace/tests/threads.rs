@@ -35,17 +35,17 @@ fn byte_at(seed: u8, len: usize, at: usize) -> u8 {
     (u32::from(seed).wrapping_mul(31) + (len as u32).wrapping_mul(7) + at as u32) as u8 | 0x80
 }
 
-fn assert_whole(text: &[u8]) {
+fn assert_not_torn(text: &[u8]) {
     let Some(&seed) = text.first() else { return };
     for (at, &byte) in text.iter().enumerate().skip(1) {
         assert_eq!(byte, byte_at(seed, text.len(), at), "torn at {at} of {}", text.len());
     }
 }
 
-fn assert_entry_whole(entry: Entry<'_>) {
+fn assert_entry_not_torn(entry: Entry<'_>) {
     match entry.value() {
-        ValueRef::Bytes(bytes) => assert_whole(bytes),
-        ValueRef::Blob(blob) => assert_whole(blob),
+        ValueRef::Bytes(bytes) => assert_not_torn(bytes),
+        ValueRef::Blob(blob) => assert_not_torn(blob),
         ValueRef::Integer(number) => assert_eq!(number % 1_000_003, 0, "an integer that nobody wrote"),
         ValueRef::Object(_) => panic!("nobody makes collections here"),
     }
@@ -140,24 +140,24 @@ impl Worker<'_> {
             &mut out[..room]
         });
         match outcome {
-            Optimistic::Copied => assert_whole(&out[..len]),
+            Optimistic::Copied => assert_not_torn(&out[..len]),
             Optimistic::Integer(number) => assert_eq!(number % 1_000_003, 0),
             Optimistic::Missing => {}
             Optimistic::Failed | Optimistic::Large(_) => {
                 let keys = [key];
                 let txn = Txn::lock(keyspace, &mut self.context, 0, NOW, &keys);
                 if let Some(entry) = txn.read(name) {
-                    assert_entry_whole(entry);
+                    assert_entry_not_torn(entry);
                 }
             }
         }
         match self.random.u32(0..200) {
             0 => {
-                let cursor = scan::scan(keyspace, 0, 0, 20, assert_entry_whole);
-                scan::scan(keyspace, 0, cursor, 20, assert_entry_whole);
+                let cursor = scan::scan(keyspace, 0, 0, 20, assert_entry_not_torn);
+                scan::scan(keyspace, 0, cursor, 20, assert_entry_not_torn);
             }
             1 => drop(scan::random_key(keyspace, &mut self.context, 0, NOW, &mut Vec::new())),
-            2 => Txn::lock_all_shared(keyspace, &mut self.context, 0, NOW).for_each(assert_entry_whole),
+            2 => Txn::lock_all_shared(keyspace, &mut self.context, 0, NOW).for_each(assert_entry_not_torn),
             _ => {}
         }
         outcome == Optimistic::Copied

@@ -441,7 +441,7 @@ fn eviction_rig(policy: Policy) -> Rig {
 }
 
 #[test]
-fn each_policy_evicts_what_it_should() {
+fn each_policy_evicts_the_right_keys() {
     use Policy::*;
     for policy in
         [AllKeysLru, AllKeysLfu, AllKeysRandom, VolatileLru, VolatileLfu, VolatileRandom, VolatileTtl]
@@ -530,7 +530,7 @@ fn active_expiry_keeps_to_its_budget_and_its_shards() {
 /// A pass has looked at everything, and so knows that nothing is due; then each way of giving a
 /// key or a member an earlier time must make the next pass find it.
 #[test]
-fn whatever_expires_earlier_is_found_after_a_pass_that_found_nothing() {
+fn earlier_expiry_is_found_after_an_empty_pass() {
     type Way = (&'static str, fn(&mut Txn<'_>));
     let ways: &[Way] = &[
         ("set anew", |txn| txn.set(b"new", Value::string(b"v"), Expiry::At(NOW + 5))),

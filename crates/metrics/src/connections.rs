@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_are_told_apart_by_network() {
+    fn peers_are_grouped_by_network() {
         let same = |one: &str, other: &str| group(one.parse().unwrap()) == group(other.parse().unwrap());
         assert!(same("::ffff:10.0.0.1", "10.0.0.1"));
         assert!(same("2001:db8::1", "2001:db8::ffff:1"));

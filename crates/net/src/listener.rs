@@ -155,7 +155,7 @@ mod tests {
 
     /// CVE-2023-45145: a socket that others can connect to before its permissions are set.
     #[test]
-    fn nobody_connects_to_a_unix_socket_before_its_permissions_are_set() {
+    fn unix_socket_refuses_connections_until_permissions_are_set() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("socket");
         let socket = bind_unix(&path, 0o600).expect("a socket");

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_keeps_back_arrives_when_it_is_told_to_send_it() {
+    fn push_flushes_data_held_by_the_kernel() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let mut peer = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
         peer.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");

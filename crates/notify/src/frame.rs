@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_room_is_just_what_is_written() {
+    fn frame_buffer_is_sized_exactly() {
         for len in [0, 1, 9, 10, 62, 63, 64, 65, 99, 100, 101, 12_345] {
             let body = vec![b'x'; len];
             let frame = Frame::new(&[b"message", b"c"], &body, None);

@@ -400,7 +400,7 @@ impl Hub {
 
     /// As [`Hub::take_pushes`], without those for clients for which `is_away` is true.
     pub fn take_pushes_here(&self, owner: usize, out: &mut Vec<Push>, is_away: impl Fn(u64) -> bool) {
-        self.queues[owner].take_for_those_here(out, is_away);
+        self.queues[owner].take_for_local_clients(out, is_away);
     }
 
     /// Puts undelivered pushes back at the front.

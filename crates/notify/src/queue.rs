@@ -104,7 +104,7 @@ impl Queue {
     /// As [`Queue::take`], but leaves pushes for clients for which `is_away` is true: they are
     /// with another thread, which finds the pushes here. Taking these pushes and putting them
     /// back would be wrong, because that thread could meanwhile find newer ones.
-    pub(crate) fn take_for_those_here(&self, out: &mut Vec<Push>, is_away: impl Fn(u64) -> bool) {
+    pub(crate) fn take_for_local_clients(&self, out: &mut Vec<Push>, is_away: impl Fn(u64) -> bool) {
         let mut waiting = self.waiting.lock();
         for push in std::mem::take(&mut waiting.pushes) {
             let (away, here): (Vec<u64>, Vec<u64>) =
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_those_who_are_away_stays_in_order() {
+    fn pushes_for_absent_clients_stay_in_order() {
         let queue = Queue::default();
         let mut both = Listeners::one(1);
         both.add(2);
@@ -160,7 +160,7 @@ mod tests {
         queue.push(Listeners::one(1), line("b"));
         queue.push(Listeners::one(2), line("c"));
         let mut taken = Vec::new();
-        queue.take_for_those_here(&mut taken, |client| client == 2);
+        queue.take_for_local_clients(&mut taken, |client| client == 2);
         let numbers = |pushes: &[Push]| -> Vec<(u64, Vec<u64>)> {
             pushes.iter().map(|push| (push.number, push.to.ids().to_vec())).collect()
         };
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(queue.find(2, end).0.len(), 1);
         // The client is back: pushes that it has not found elsewhere are delivered.
         taken.clear();
-        queue.take_for_those_here(&mut taken, |_| false);
+        queue.take_for_local_clients(&mut taken, |_| false);
         assert_eq!(numbers(&taken), [(0, vec![2]), (2, vec![2]), (3, vec![2])]);
         assert!(!queue.has_some());
     }

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_append_only_file_is_another_if_one_of_its_files_is() {
+    fn aof_fingerprint_changes_with_any_of_its_files() {
         let place = tempfile::tempdir().expect("a folder");
         let folder = Folder::new(place.path(), "a.aof");
         assert!(of_append_only(&folder).is_err());

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_received_ahead_is_read_before_the_failure() {
+    fn prefetched_data_is_read_before_the_failure() {
         let reader = PrefetchReader::new(Failing(FULL + 10));
         assert!(reader.is_low());
         reader.fill();

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_back_is_nicer_and_only_that_thread() {
+    fn lowered_priority_affects_only_the_calling_thread() {
         let before = read();
         std::thread::spawn(move || {
             stand_back();

@@ -124,11 +124,11 @@ impl<'p> Slices<'p> {
         let now = Instant::now();
         if let Some(prefetch) = self.prefetch.filter(|prefetch| prefetch.is_low()) {
             settle()?;
-            txn.let_world_go_on_during(|| prefetch.fill());
+            txn.resume_world_during(|| prefetch.fill());
             self.slice_began = Instant::now();
         } else if self.in_slices && now.duration_since(self.slice_began) >= self.slice {
             settle()?;
-            txn.let_world_go_on(self.rest);
+            txn.resume_world_for(self.rest);
             self.slice_began = Instant::now();
         }
         if let Some(heartbeat) =

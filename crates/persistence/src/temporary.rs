@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_dead_processes_left_is_removed() {
+    fn only_temporary_files_of_dead_processes_are_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         // No process ID exceeds the kernel's limit.
         let (dead, living, own) = (999_999_999, std::os::unix::process::parent_id(), std::process::id());

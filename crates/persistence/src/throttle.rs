@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_to_wait_rests_twice_as_long_as_it_works() {
+    fn delayed_worker_rests_twice_as_long_as_it_works() {
         let mut policy = Policy::new();
         return_to_full_speed(&mut policy);
         assert_eq!(policy.rest_after(share(200, 1000)), Duration::from_micros(400));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_there_until_nothing_has_come_for_a_while() {
+    fn clients_count_as_active_until_a_quiet_period() {
         let mut demand = Demand { seen: 7, quiet: Duration::ZERO };
         assert!(demand.note(7, QUIET / 2), "the snapshot has just begun");
         assert!(!demand.note(7, QUIET / 2));

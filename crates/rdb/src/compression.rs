@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_shrinks_is_hardly_tried() {
+    fn compression_is_rarely_tried_on_incompressible_data() {
         let random = &mut fastrand::Rng::with_seed(1);
         let texts: Vec<_> = (0..10_000).map(|_| noise(random, 500)).collect();
         let tried = tries(&mut Compressor::new(), &texts);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shrinks_is_as_small_as_ever() {
+    fn adaptive_compression_keeps_the_compression_ratio() {
         let random = &mut fastrand::Rng::with_seed(3);
         // All, half and a tenth of the strings, at random, are compressible.
         let text =
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loss_is_bounded_however_rare_those_are_that_shrink() {
+    fn adaptive_compression_loss_is_bounded() {
         let random = &mut fastrand::Rng::with_seed(4);
         for share in [0.05, 0.03, 0.02, 0.01, 0.005, 0.001] {
             let texts: Vec<_> = (0..50_000)

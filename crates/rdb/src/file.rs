@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_says_where() {
+    fn rdb_errors_report_the_position() {
         let good = sample(11, true);
         let refused = |bytes: &[u8]| read(bytes).unwrap_err();
         assert!(matches!(refused(b"NOSUCH012").fault, Fault::Signature));

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_gives_what_comes_and_its_checksum() {
+    fn stream_yields_its_bytes_and_checksum() {
         let data: Vec<u8> = (0..300_000u32).map(|number| number as u8).collect();
         let mut stream = Stream::new(Drip(&data), Some(data.len() as u64), true);
         assert_eq!(stream.take(3).unwrap(), &data[..3]);

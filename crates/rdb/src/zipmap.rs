@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_are_read_and_what_does_not_fit_is_refused() {
+    fn zipmap_pairs_are_read_and_malformed_input_is_refused() {
         let good = b"\x02\x03foo\x03\x01bar.\xfe\x05\0\0\0hello\x05\0world\xff";
         let pairs = [(&b"foo"[..], &b"bar"[..]), (b"hello", b"world")];
         assert_eq!(read(good).unwrap(), pairs);

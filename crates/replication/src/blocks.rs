@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_shrinks_and_what_does_not_hardly_grows() {
+    fn repetitive_data_shrinks_and_random_data_barely_grows() {
         let text = b"*3\r\n$3\r\nSET\r\n$7\r\nkey:123\r\n$5\r\nvalue\r\n".repeat(10_000);
         let packed = pack(&text);
         assert!(packed.len() < text.len() / 20, "{} bytes", packed.len());

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failover_that_was_given_up_does_not_go_on() {
+    fn aborted_failover_does_not_continue() {
         let failover = Failover::default();
         let first = failover.begin().expect("none is under way");
         assert!(failover.begin().is_none() && failover.waits(first));

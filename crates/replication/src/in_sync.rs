@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_members_lack_what_a_reply_has_waited_for() {
+    fn slow_members_are_those_a_late_reply_waits_for() {
         let (set, a, b) = (InSync::default(), member("a/1"), member("b/1"));
         set.set(1, vec![a.clone(), b.clone()], 3);
         set.note(&a, 1, 100, None);

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_make_the_whole() {
+    fn pushed_parts_equal_the_written_request() {
         for len in [0, 1, 9, 10, 99, 100, 101, 999, 12_345] {
             let text = vec![b'x'; len];
             for args in [vec![&text[..]], vec![&b""[..]; len], vec![&b"GET"[..], &text]] {

@@ -121,7 +121,7 @@ impl Scripts {
 }
 
 #[test]
-fn another_thread_uses_the_slot_of_one_whose_script_waits() {
+fn waiting_script_lets_another_thread_use_its_vm_slot() {
     let scripts = Scripts::new(1);
     let by_another = || {
         let load = || scripts.load_libraries(0, &Config::default(), &[code()], PresentLibraries::Kept);

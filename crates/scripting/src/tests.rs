@@ -164,7 +164,7 @@ fn deeply_nested_values_take_no_room_on_the_stack() {
 }
 
 #[test]
-fn values_become_replies_of_resp3() {
+fn values_become_resp3_replies() {
     let mut tester = Tester::new();
     tester.protocol = Protocol::Resp3;
     tester.check("return true", ":1");

@@ -49,7 +49,7 @@ pub fn install(config: &Arc<Config>) -> Result<RawFd, String> {
 
 /// Whether standard output and standard error are the same terminal, pipe or file: then a line
 /// written to both would appear twice.
-pub fn is_beside_errors() -> bool {
+pub fn is_stdout_same_as_stderr() -> bool {
     let of = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
     match (rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr())) {
         (Ok(output), Ok(errors)) => of(output) == of(errors),

@@ -78,7 +78,7 @@ fn report_failure(config: &Arc<Config>, error: &str) {
         // Unless logging has already started. A log that cannot be opened has nowhere to report
         // that.
         let _ = log_sink::install(config);
-    } else if log_sink::is_beside_errors() {
+    } else if log_sink::is_stdout_same_as_stderr() {
         return;
     }
     let lines: Vec<&str> = error.lines().filter(|line| !line.is_empty()).collect();
@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_is_due_where_there_is_something_to_load() {
+    fn load_is_due_only_if_there_is_data_to_load() {
         // Tests run in the crate's folder.
         for (settings, is_due) in [
             ("dbfilename nosuch.rdb", false),

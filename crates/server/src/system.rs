@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_does_not_have_is_left_out() {
+    fn checks_of_missing_system_files_are_skipped() {
         let empty = tempfile::tempdir().unwrap();
         assert_eq!(check(empty.path(), 65_536, 2).len(), 2);
     }

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn it_walks_only_while_somebody_asks() {
+    fn big_keys_are_searched_only_while_requested() {
         let mut rig = Rig::new();
         rig.set(0, &"k".repeat(1000), 100);
         rig.big.step(&rig.keyspace, NOW);

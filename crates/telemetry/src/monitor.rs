@@ -46,7 +46,7 @@ pub fn stop(hub: &Hub, attention: &Attention, record: &ClientRecord) {
 }
 
 /// True if the command is shown to monitors.
-pub fn tells_of(command: &Command) -> bool {
+pub fn is_shown_to_monitors(command: &Command) -> bool {
     !command.spec.flags.any(Flags::SKIP_MONITOR | Flags::ADMIN)
 }
 
@@ -60,7 +60,7 @@ pub fn tell(
     command: &Command,
     args: &[&[u8]],
 ) {
-    if tells_of(command) {
+    if is_shown_to_monitors(command) {
         tell_always(hub, attention, slot, caller, command, args);
     }
 }

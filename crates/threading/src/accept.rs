@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_takes_so_many_connections_at_most() {
+    fn accepted_connections_per_cycle_are_limited() {
         let tcp = |settings: &str, is_tls: bool| {
             let listener = Listener::tcp("127.0.0.1", 0, 100).expect("a port").with_tls(is_tls);
             let port = listener.port().expect("its number");

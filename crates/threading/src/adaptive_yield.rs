@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_finds_nobody_asks_less_and_less() {
+    fn fruitless_yields_become_rarer() {
         let mut way = AdaptiveYield::default();
         let mut skipped = Vec::new();
         for _ in 0..12 {

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_kept_for_reuse_is_given_back_when_there_is_little_to_do() {
+    fn spare_memory_is_freed_after_a_period_of_low_load() {
         let start = clock::unix_ms();
         let mut rig = at_rest(start);
         rig.clients.keep_spare(1 << 20);

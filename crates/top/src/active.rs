@@ -113,7 +113,7 @@ pub(crate) mod tests {
         active_peer1:host=10.0.0.3,port=6380,link=down,region=-1,lag_ms=0,units=0,bytes=0\n";
 
     #[test]
-    fn peers_are_read_and_told() {
+    fn active_peers_are_parsed_and_summarized() {
         let view = ActiveView::of_info(&Info::parse(TWO_PEERS)).expect("active");
         assert_eq!((view.peers[0].address.as_str(), view.peers[0].lag_ms), ("10.0.0.2:6379", Some(3.0)));
         assert_eq!((view.peers[1].region, view.peers[1].lag_ms), (None, None));

@@ -186,7 +186,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_group_is_read_and_told_in_words() {
+    fn group_info_is_parsed_and_described() {
         let group = of(PRIMARY);
         let addresses: Vec<_> = group.members.iter().map(|member| member.address.as_str()).collect();
         assert_eq!(addresses, ["10.0.0.1:6379", "10.0.0.2:6379", "[::1]:6380", "-"]);
@@ -199,7 +199,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_shard_of_a_cluster_tells_how_many_nodes_are_elsewhere() {
+    fn shard_shows_the_number_of_nodes_in_other_shards() {
         let heading = |count: &str| of(&format!("{PRIMARY}group_nodes_elsewhere:{count}\n")).heading();
         assert!(heading("6").contains(", 3 of 4 in sync, 6 nodes in other shards, lease of db2"));
         assert!(
@@ -208,7 +208,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_wrong_comes_first() {
+    fn heading_lists_problems_first() {
         let text = PRIMARY
             .replace("group_serving:1", "group_serving:0")
             .replace("group_not_serving_reason:", "group_not_serving_reason:it holds no valid lease")

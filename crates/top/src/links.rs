@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stock_primary_tells_states_and_lags() {
+    fn stock_primary_shows_replica_states_and_lags() {
         let rows = of("role:master\nconnected_slaves:2\nmaster_repl_offset:150\n\
              slave0:ip=1.2.3.4,port=7,state=online,offset=100,lag=2\n\
              slave1:ip=::1,port=8,state=wait_bgsave,offset=0,lag=0,type=replica\n");
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn braid_tells_more() {
+    fn braid_primary_shows_full_sync_progress() {
         let rows = of("role:master\nmaster_repl_offset:150\n\
              slave0:ip=h,port=7,state=send_bulk,offset=100,lag=0,type=replica\n\
              slave1:ip=h,port=8,state=online,offset=140,lag=0,type=replica\n\
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_shows_what_it_receives_and_loads() {
+    fn replica_shows_full_sync_progress() {
         let head = "role:slave\nmaster_host:h\nmaster_port:7\nmaster_link_status:down\n\
              master_sync_in_progress:1\nslave_read_repl_offset:9\nslave_repl_offset:4\n";
         let sync = |more: &str| {

@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_those_of_the_thread() {
+    fn panel_lists_only_clients_of_the_thread() {
         let lines = crate::sample::clients(
             "id=1 addr=a io-thread=0 cmd=get\nid=2 addr=b io-thread=1 cmd=client|list\n",
         );

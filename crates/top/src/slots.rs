@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_those_since_the_earlier_sample() {
+    fn rates_cover_the_interval_since_the_previous_sample() {
         let at = |slot, micros| SlotFigures { slot, cpu_micros: Some(micros), ..SlotFigures::default() };
         let rows = between(&[at(1, 5e5), at(2, 9e6)], &[at(1, 1.5e6), at(2, 1e6), at(3, 1.0)], 2.0);
         let shares: Vec<_> = rows.iter().map(|row| row.share).collect();

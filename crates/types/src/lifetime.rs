@@ -151,7 +151,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(256))]
         /// The options' documentation, taken literally.
         #[test]
-        fn conditions_mean_what_they_say(
+        fn expiry_conditions_match_their_documentation(
             present in proptest::option::of(-3i64..3), new in -3i64..3,
             xx: bool, gt: bool, lt: bool, nx: bool,
         ) {

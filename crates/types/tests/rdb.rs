@@ -258,7 +258,7 @@ fn times_of_members_of_sets_are_kept() {
 /// Every target gets types that it supports; a target without expiry times gets the unexpired
 /// members.
 #[test]
-fn what_is_written_for_others() {
+fn written_types_match_target_server_support() {
     braid_types::register();
     use braid_rdb::Target::*;
     let limits = Limits::default();

@@ -41,7 +41,7 @@ fn walk(keyspace: &Keyspace) -> Vec<String> {
 }
 
 #[test]
-fn what_is_expired_is_passed_over() {
+fn reader_skips_expired_keys() {
     let keyspace = keyspace(1);
     let mut context = Context::new(&keyspace, 0);
     set(&keyspace, &mut context, "a", Expiry::Clear);

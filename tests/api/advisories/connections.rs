@@ -12,7 +12,7 @@ use socket2::SockRef;
 /// CVE-2025-48367: an endless stream of connections that end immediately or break the protocol
 /// locks no other client out.
 #[test]
-fn protocol_errors_of_strangers_keep_nobody_out() {
+fn unauthenticated_protocol_errors_lock_out_no_client() {
     let server = TestServer::start(&["--requirepass", "secret", "--io-threads", "2"]);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -150,7 +150,7 @@ fn a_script_cannot_forge_replies() {
 
 /// CVE-2026-23479: waiting clients are evicted for lack of memory at the moment they are served.
 #[test]
-fn clients_that_are_served_and_shed_at_once() {
+fn blocked_clients_evicted_while_being_served_lose_no_elements() {
     const CLIENTS: usize = 24;
     let server = TestServer::start(&["--io-threads", "2"]);
     let mut admin = server.connect();

@@ -63,7 +63,7 @@ fn forged_streams_are_refused_or_harmless() {
 /// Headers that announce impossible sizes, once `proto-max-bulk-len` allows them: memory is
 /// allocated only as bytes arrive.
 #[test]
-fn what_is_only_announced_takes_no_memory() {
+fn announced_sizes_allocate_no_memory() {
     let server = TestServer::start(&[]);
     let mut client = server.connect();
     client.ok("CONFIG SET proto-max-bulk-len 9223372036854775807");

@@ -204,7 +204,7 @@ fn compare(found: &mut Findings, key: &str, expected: &Expected, held: &[u64]) {
 
 /// Proves that the check can fail; otherwise a run without findings would mean nothing.
 #[test]
-fn what_is_lost_or_back_is_found() {
+fn ledger_detects_lost_and_resurrected_writes() {
     let kills = [Kill { region: 1, safe: 100, at: 200 }];
     let operation =
         |region, what, done| Operation { region, kind: ElementKind::Set, key: "k".into(), what, done };

@@ -51,7 +51,7 @@ fn without_unshared(content: Vec<String>) -> Vec<String> {
 }
 
 #[test]
-fn what_stock_servers_do_not_share_is_left_out() {
+fn stream_fields_not_shared_by_stock_servers_are_omitted() {
     let content = |text: &str| text.split(' ').map(|word| word.replace('_', " ")).collect::<Vec<_>>();
     let seen = "stream [] \"entries-read\" 7 \"groups\" \"name\" \"g\" \"entries-read\" 1 \"pending\" \"1-1\" \"a\" \
                 (integer)_1795437240777 (integer)_2 \"consumers\" \"name\" \"a\" \"pel-count\" (integer)_1 \"pending\" \

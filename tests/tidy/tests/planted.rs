@@ -213,7 +213,7 @@ fn long_comment_line() {
 }
 
 #[test]
-fn document_naming_what_is_not_there() {
+fn document_naming_a_missing_path() {
     let page = "docs/architecture.md";
     for name in ["`engine/nowhere.rs`", "crates/attic", "nowhere.rs", "[x](docs/none.md)", "tests/none"] {
         reports(page, name, "documents", page);
@@ -296,7 +296,7 @@ fn source_without_its_licence() {
 }
 
 #[test]
-fn workflow_naming_what_is_not_there() {
+fn workflow_naming_a_missing_script_or_option() {
     let workflow = ".github/workflows/nightly.yml";
     for call in ["tests/none", "tests/nightly mirri", "FAST=1 tests/nightly --fast", "cd .; tests/gone x"] {
         reports(workflow, &format!("  - run: {call}\n"), "workflows", workflow);

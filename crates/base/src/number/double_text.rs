@@ -151,7 +151,7 @@ mod tests {
     /// Texts that a perfect algorithm would not choose: as near as another candidate, or one digit
     /// too long. From the same servers.
     #[test]
-    fn the_digits_are_those_of_the_stock_servers() {
+    fn digits_match_stock_servers() {
         check(3618602805838.0 + 29.0 / 32.0, "3618602805838.9063");
         check(3620708879951.0 + 5.0 / 32.0, "3620708879951.1563");
         check(2001632096290286.0 + 3.0 / 4.0, "2001632096290286.7");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn special_and_whole_values() {
+    fn special_and_integral_values() {
         check(f64::NAN, "nan");
         check(f64::INFINITY, "inf");
         check(f64::NEG_INFINITY, "-inf");

@@ -65,7 +65,7 @@ impl Digits {
     /// within the interval. Distances are measured down from the upper end: `rest` is the text's,
     /// `middle` the double's, `width` the lower end's; `step` is the value of one unit of the last
     /// digit.
-    fn come_nearer(&mut self, mut rest: u64, middle: u64, width: u64, step: u64) {
+    fn adjust_last_digit(&mut self, mut rest: u64, middle: u64, width: u64, step: u64) {
         while rest < middle
             && width - rest >= step
             && (rest + step < middle || middle - rest > rest + step - middle)
@@ -102,7 +102,7 @@ fn generate(lower: u64, middle: u64, upper: u64, fraction_bits: u32, unit_power:
         let rest = (whole << fraction_bits) + fraction;
         if rest <= width {
             digits.last_power += place as i32;
-            digits.come_nearer(rest, middle, width, unit << fraction_bits);
+            digits.adjust_last_digit(rest, middle, width, unit << fraction_bits);
             return digits;
         }
     }
@@ -115,7 +115,7 @@ fn generate(lower: u64, middle: u64, upper: u64, fraction_bits: u32, unit_power:
         digits.push(fraction >> fraction_bits);
         fraction &= one - 1;
         if fraction < width {
-            digits.come_nearer(fraction, middle, width, one);
+            digits.adjust_last_digit(fraction, middle, width, one);
             return digits;
         }
     }

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_told() {
+    fn differences_are_described() {
         let list = |items: &[&str]| {
             let items = items.iter().map(|&item| item.to_owned()).collect();
             Contents::from([("k".into(), Content { type_name: "list".into(), items })])

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_are_told_apart() {
+    fn key_kinds_are_recognized_by_tag() {
         for kind in KeyKind::ALL {
             assert_eq!(KeyKind::of_key(&name(kind, 3)), Some(kind));
         }

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told() {
+    fn nonsensical_active_bench_options_are_reported() {
         for (words, said) in [
             (&["a:1"][..], "at least two servers"),
             (&["a:1", "b:2", "-p", "3"], "a server is HOST:PORT"),

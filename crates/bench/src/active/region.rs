@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_told_apart() {
+    fn server_kinds_are_distinguished() {
         for (text, expected) in [
             ("redis_version:7.2.4\nbraid_version:0.1.0\n", "braid 0.1.0"),
             ("redis_version:6.3.4\n# KeyDB\nmvcc_depth:0\n", "keydb 6.3.4"),

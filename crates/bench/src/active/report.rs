@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_tells_what_went_wrong() {
+    fn every_report_format_shows_failures() {
         let options = |form: &str| match options::parse(&mut Arguments::from_words(["a:1", "b:2", form])) {
             Ok(options::Request::Run(options)) => *options,
             other => panic!("{other:?}"),

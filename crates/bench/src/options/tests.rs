@@ -14,7 +14,7 @@ fn parsed(line: &str) -> Result<Options, String> {
 }
 
 #[test]
-fn defaults_are_those_of_redis_benchmark() {
+fn defaults_match_redis_benchmark() {
     let options = parsed("").unwrap();
     let method = &options.method;
     assert_eq!((method.threads, method.connections, method.requests), (1, 50, Some(100_000)));
@@ -85,7 +85,7 @@ fn comparisons_name_servers_models_and_threads() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn nonsensical_bench_options_are_refused() {
     for line in [
         "-c 0",
         "-P 0",

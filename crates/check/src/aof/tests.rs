@@ -106,7 +106,7 @@ fn single_files() {
 }
 
 #[test]
-fn what_is_stricter_than_the_stock_program() {
+fn aof_check_rejects_commands_without_arguments() {
     let folder = Folder::new();
     folder.write("x", "*0\r\n");
     let (code, text) = folder.run(&["DIR/x"], "");
@@ -266,7 +266,7 @@ fn several_files() {
 }
 
 #[test]
-fn damaged_files_beside_the_stock_program() {
+fn damaged_files_give_the_same_result_as_the_stock_program() {
     let folder = Folder::new();
     folder.write("x", "");
     if folder.run_stock(&["DIR/x"], "").is_none() {

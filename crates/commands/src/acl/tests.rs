@@ -49,7 +49,7 @@ fn commands_keys_and_both() {
 }
 
 #[test]
-fn rights_change_at_once_for_connections_that_are_there() {
+fn acl_changes_apply_immediately_to_existing_connections() {
     let mut tester = with_user("allcommands allkeys allchannels");
     check(&mut tester, &[("SET k 1", "+OK\r\n")]);
     tester.run("ACL SETUSER u -get");
@@ -126,7 +126,7 @@ fn transactions_are_checked_twice() {
 }
 
 #[test]
-fn a_transaction_that_takes_its_own_rights_loses_them_at_once() {
+fn transaction_revoking_its_own_rights_loses_them_immediately() {
     let mut tester = with_user("allcommands allkeys allchannels");
     check(
         &mut tester,
@@ -138,7 +138,7 @@ fn a_transaction_that_takes_its_own_rights_loses_them_at_once() {
 }
 
 #[test]
-fn scripts_have_the_rights_of_who_runs_them() {
+fn scripts_run_with_the_permissions_of_the_caller() {
     let mut tester = with_user("+eval +eval_ro +get +fcall ~a %R~r");
     check(
         &mut tester,
@@ -216,7 +216,7 @@ fn selectors_do_not_add_up() {
 }
 
 #[test]
-fn who_waits_is_asked_again_when_it_is_served() {
+fn blocked_client_permissions_are_rechecked_when_served() {
     let mut tester = with_user("+blpop ~l");
     tester.wait_as(1, "BLPOP l 0");
     tester.run("ACL SETUSER u resetkeys");

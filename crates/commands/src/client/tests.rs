@@ -154,7 +154,7 @@ fn filters() {
 }
 
 #[test]
-fn a_killed_client_is_told_and_gone() {
+fn killed_client_is_closed_and_unregistered() {
     let mut tester = with_three_clients();
     let mailbox = Arc::new(Mailbox::new().unwrap());
     let record = Arc::clone(&tester.session(1).record);

@@ -16,7 +16,7 @@ use braid_clients::attention::LOADING;
 use braid_config::{ClusterEndpointType, Config};
 use braid_engine::Call;
 use braid_engine::cluster_map::{ClusterMap, ClusterView};
-use braid_engine::cluster_node::{ClusterNode, bus_port, port, told_priority};
+use braid_engine::cluster_node::{ClusterNode, announced_priority, bus_port, port};
 use braid_engine::dispatch::LOADING_REFUSAL;
 use braid_engine::dispatch::slots::is_over_tls;
 use braid_engine::forwarding::peers::Forwarding;
@@ -191,7 +191,7 @@ fn own_node(call: &Call, own: &ClusterNode, known: Option<&MapNode>) -> Node {
         bus_port: bus_port(config),
         is_own: true,
         is_primary: true,
-        stays_replica: told_priority(config) == 0,
+        stays_replica: announced_priority(config) == 0,
         health: known
             .map(MapNode::health)
             .filter(|&health| health == Health::Loading)

@@ -117,7 +117,7 @@ fn compare(command: &Command, stock: &Stock<'_>, faults: &mut String) {
 
 /// Reports all differences in one list, so that a single run is enough.
 #[test]
-fn every_row_says_what_stock_servers_say() {
+fn every_row_matches_stock_servers() {
     let (stock, table) = (stock(), rows().table);
     let mut faults = String::new();
     for command in table.all() {

@@ -25,7 +25,7 @@ fn pinging() {
 }
 
 #[test]
-fn long_messages_come_back_whole() {
+fn echo_and_ping_return_long_messages_unchanged() {
     let message = vec![b'm'; 100_000];
     let mut tester = Tester::new();
     for name in [&b"ECHO"[..], b"PING"] {

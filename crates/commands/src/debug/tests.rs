@@ -42,7 +42,7 @@ fn another_history_has_another_id() {
 
 /// The expected digests are those of a Redis 7 stock server for the same data.
 #[test]
-fn digests_are_those_of_stock_servers() {
+fn digests_match_stock_servers() {
     let mut tester = tester();
     tester.run("SET a 1");
     tester.run("SET b hello");

@@ -28,7 +28,7 @@ fn round_trip(tester: &mut Tester, key: &str) {
 }
 
 #[test]
-fn values_of_every_type_and_form_come_back() {
+fn every_type_and_encoding_survives_dump_and_restore() {
     let mut tester = Tester::with("enable-debug-command yes");
     let long = "x".repeat(100);
     let many = |make: &dyn Fn(usize) -> String| (0..600).map(make).collect::<Vec<_>>().join(" ");

@@ -187,7 +187,7 @@ fn listing_by_pattern() {
 }
 
 #[test]
-fn what_is_expired_is_not_there() {
+fn expired_keys_are_absent() {
     let mut tester = Tester::new();
     tester.check(&[
         ("SET gone 1 PX 5", "+OK\r\n"),

@@ -67,7 +67,7 @@ fn messages_to_oneself_follow_the_reply() {
 }
 
 #[test]
-fn what_was_published_before_the_end_of_a_subscription_comes_before_it() {
+fn earlier_messages_precede_the_unsubscribe_reply() {
     let mut tester = Tester::new();
     let other = tester.client();
     tester.run("SUBSCRIBE c");
@@ -79,7 +79,7 @@ fn what_was_published_before_the_end_of_a_subscription_comes_before_it() {
 }
 
 #[test]
-fn silent_clients_are_told_of_subscriptions_and_messages() {
+fn client_reply_off_does_not_suppress_pushes() {
     let mut tester = Tester::new();
     tester.speak(0, Protocol::Resp3);
     tester.check(&[

@@ -6,7 +6,7 @@ use braid_scripting::key_analysis::{Reach, reach};
 use crate::testing::Tester;
 
 #[test]
-fn what_can_be_proved() {
+fn provably_bounded_scripts_are_recognized() {
     let tester = Tester::new();
     for script in [
         "return 1",
@@ -31,7 +31,7 @@ fn what_can_be_proved() {
 }
 
 #[test]
-fn what_calls_nothing() {
+fn scripts_without_calls_reach_nothing() {
     let tester = Tester::new();
     for script in [
         "return 1",
@@ -48,7 +48,7 @@ fn what_calls_nothing() {
 }
 
 #[test]
-fn what_cannot() {
+fn unprovable_scripts_may_reach_anything() {
     let tester = Tester::new();
     for script in [
         "return redis.call('get', 'x')",

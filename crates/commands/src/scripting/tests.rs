@@ -340,7 +340,7 @@ fn a_library_known_to_one_thread_is_known_to_all() {
 }
 
 #[test]
-fn readers_of_undeclared_keys_are_begun_again() {
+fn scripts_reading_undeclared_keys_are_restarted() {
     let mut tester = Tester::new();
     tester.check(&[("SET b two", "+OK\r\n")]);
     for _ in 0..3 {
@@ -376,7 +376,7 @@ fn counted(tester: &mut Tester) -> String {
 }
 
 #[test]
-fn what_a_reader_of_undeclared_keys_has_done_counts_once() {
+fn restarted_script_statistics_are_counted_once() {
     let mut tester = Tester::new();
     tester.check(&[("SET a one", "+OK\r\n"), ("SET b two", "+OK\r\n")]);
     let script = "EVAL_RO \"for i = 1, 3 do redis.call('get', 'a') end redis.call('get', 'c') \

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_that_are_used_most_come_first_however_they_are_used() {
+    fn hottest_keys_rank_first_for_every_kind_of_access() {
         let mut tester = Tester::new();
         for number in 0..2000 {
             tester.run(&format!("SET cold:{number} v"));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_stand_for_what_lies_between_them() {
+    fn samples_are_extrapolated_to_unsampled_commands() {
         let mut tester = Tester::new();
         tester.run("SET k v");
         tester.run("HOTKEYS START METRICS 1 NET SAMPLE 20");

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_doctor_names_what_is_wrong_and_nothing_else() {
+    fn memory_doctor_reports_only_actual_problems() {
         assert!(diagnose(&report(1 << 20), 1).contains("hardly any"));
         assert!(diagnose(&report(100 << 20), 1).contains("No problem"));
         let mut sick = report(100 << 20);

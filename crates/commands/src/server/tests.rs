@@ -55,7 +55,7 @@ fn info_shows_the_sections_that_are_asked_for_in_their_order() {
 }
 
 #[test]
-fn the_version_that_clients_are_told_is_a_setting() {
+fn reported_redis_version_follows_the_directive() {
     let mut tester = Tester::new();
     assert!(!tester.engine.process.follows_redis_8());
     assert_eq!(tester.run("CONFIG GET redis-version"), "*2\r\n$13\r\nredis-version\r\n$5\r\n7.2.4\r\n");
@@ -78,7 +78,7 @@ fn the_version_that_clients_are_told_is_a_setting() {
 }
 
 #[test]
-fn info_fields_follow_what_happens() {
+fn info_fields_reflect_executed_commands() {
     let mut tester = Tester::new();
     tester.run("SET k v");
     tester.run("GET k");

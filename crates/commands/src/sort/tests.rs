@@ -63,7 +63,7 @@ fn by_and_get() {
 /// Elements that compare equal keep their order, and texts end at the first NUL unless they are
 /// stored.
 #[test]
-fn what_counts_of_texts() {
+fn sort_alpha_compares_up_to_the_first_nul() {
     check(&[
         ("RPUSH l \"a\\x00z\" b a \"a\\x00c\"", ":4\r\n"),
         ("SORT l ALPHA", &array(&["a\0z", "a", "a\0c", "b"])),

@@ -205,7 +205,7 @@ fn refused_expiries() {
 }
 
 #[test]
-fn fields_past_their_expiry_are_gone() {
+fn expired_fields_are_invisible_to_commands() {
     let mut tester = Tester::new();
     tester.check(&[
         ("HSET h a 1 b 2", ":2\r\n"),

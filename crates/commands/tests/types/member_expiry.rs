@@ -211,7 +211,7 @@ fn pass(tester: &mut Tester, now: i64, budget: usize) -> Pass {
 }
 
 #[test]
-fn members_are_removed_though_nobody_asks() {
+fn expired_members_are_removed_without_being_accessed() {
     let mut tester = Tester::new();
     let now = braid_base::clock::unix_ms();
     tester.run("HSET h a 1 b 2");
@@ -253,7 +253,7 @@ fn members_are_removed_though_nobody_asks() {
 }
 
 #[test]
-fn removal_is_bounded_and_goes_on() {
+fn member_removal_is_bounded_and_resumes() {
     let mut tester = Tester::new();
     let now = braid_base::clock::unix_ms();
     for n in 0..2000 {
@@ -276,7 +276,7 @@ proptest! {
     /// Whatever is done to keys with expiring members: after a pass nothing expired is left, and
     /// nothing else is gone.
     #[test]
-    fn passes_remove_what_is_due_and_nothing_else(
+    fn expiry_passes_remove_exactly_the_expired_members(
         steps in proptest::collection::vec((0u8..10, 0u8..3, 0u8..3, 0u8..8), 1..80)
     ) {
         let mut tester = Tester::new();

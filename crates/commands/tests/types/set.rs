@@ -21,7 +21,7 @@ fn members(reply: &str) -> Vec<String> {
 }
 
 #[test]
-fn members_come_and_go() {
+fn sadd_and_srem_change_membership() {
     check(&[
         ("SADD s a b a", ":2\r\n"),
         ("SADD s b", ":0\r\n"),

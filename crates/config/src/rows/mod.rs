@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_directive_needs_is_set_at_start_only() {
+    fn required_directives_are_immutable() {
         for directive in &table().directives {
             for name in directive.only_with {
                 let needed = table().directives[table().find(name).expect("a directive")];

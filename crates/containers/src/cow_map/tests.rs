@@ -138,7 +138,7 @@ proptest! {
 }
 
 #[test]
-fn values_go_once_whoever_goes_first() {
+fn shared_values_are_dropped_exactly_once() {
     let token = Arc::new(());
     let mut map: CowMap<u32, Arc<()>, 8> = CowMap::default();
     const KEYS: u32 = if cfg!(miri) { 500 } else { 5000 };
@@ -191,7 +191,7 @@ fn a_change_of_a_shared_map_copies_a_path() {
 }
 
 #[test]
-fn few_entries_take_what_they_need() {
+fn small_maps_allocate_only_what_they_need() {
     let mut map: CowMap<u64, u64, 63> = CowMap::default();
     assert_eq!(map.memory_bytes(), 0);
     map.insert(1, 1);

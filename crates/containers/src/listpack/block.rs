@@ -203,7 +203,7 @@ mod tests {
     use crate::thin_block::size_class;
 
     #[test]
-    fn classes_are_those_of_the_allocator() {
+    fn size_classes_match_the_allocator() {
         for bytes in
             (1..20_000).chain((15..30).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1]))
         {

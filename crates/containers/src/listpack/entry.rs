@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn encodings_are_those_of_the_format() {
+    fn entry_encodings_match_the_listpack_format() {
         assert_eq!(bytes_of(b"0"), [0, 1]);
         assert_eq!(bytes_of(b"127"), [127, 1]);
         assert_eq!(bytes_of(b"128"), [0xC0, 0x80, 2]);

@@ -37,7 +37,7 @@ fn a_large_table_grows_and_shrinks_with_all_members() {
 }
 
 #[test]
-fn what_segments_leave_behind_as_they_grow_others_take() {
+fn memory_freed_by_growing_segments_is_reused() {
     // Models an allocator that never reuses the memory of one size class for another: it keeps the
     // maximum ever used of each class.
     let mut table = Table::<true>::new();

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vectors_come_back() {
+    fn vectors_round_trip() {
         let stamp = |region, position| Stamp::of(Region::new(region).unwrap(), position).unwrap();
         let mut vector = Vector::default();
         vector.add(Run { start: stamp(3, 0), last: stamp(3, 77) });

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_sent_what_it_lacks_from_log_to_log() {
+    fn peer_receives_missing_units_across_log_files() {
         let folder = tempfile::tempdir().expect("a folder");
         let (mut files, _) = ActiveFiles::open(folder.path()).expect("empty");
         let mut disk = DiskBacklog {

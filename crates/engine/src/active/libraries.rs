@@ -59,7 +59,7 @@ impl Engine {
     }
 
     /// This server's libraries that the shadow lacks.
-    pub(super) fn libraries_beside(&self, replica: &Replica) -> Vec<(Name, Bytes)> {
+    pub(super) fn libraries_missing_from(&self, replica: &Replica) -> Vec<(Name, Bytes)> {
         let known = replica.libraries();
         let present: Arc<Libraries> = self.scripts.cache.libraries();
         let new = present.all().filter(|library| !known.contains(&library.code));

@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_falls_behind_is_told_from_one_that_comes_back() {
+    fn lagging_and_returning_peers_are_distinguished() {
         let mut outbox = outbox();
         let lag = |outbox: &mut Outbox, ms| outbox.lag_ms(100, NOON + ms);
         assert_eq!(lag(&mut outbox, 0), None, "nobody asks");
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_line_takes_is_no_lag() {
+    fn network_transit_time_is_not_counted_as_lag() {
         let mut outbox = outbox();
         push(&mut outbox, 0);
         ask(&mut outbox, 1, 0);
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_waits_is_given_what_was_made_here() {
+    fn waiting_peer_is_sent_only_local_units() {
         let mut outbox = outbox();
         push_of(&mut outbox, 2, 50, 51);
         let answered = |outbox: &mut Outbox, units: &[(u8, u64, u64)]| {

@@ -320,7 +320,7 @@ impl<'e> Thread<'e> {
                 self.active.figures.copies_sent.fetch_add(1, Relaxed);
                 self.copies_wanted.push_back(taker);
             }
-            Order::MoreCopy(taker) => self.go_on_with_copy(taker),
+            Order::MoreCopy(taker) => self.continue_copy(taker),
             Order::Digest { answer } => {
                 while self.read_journal() {}
                 if self.is_dirty() {

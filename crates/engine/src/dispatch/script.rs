@@ -79,7 +79,7 @@ impl ScriptRun<'_> {
         args: &[&[u8]],
     ) {
         match &mut self.speculative {
-            Some(run) if monitor::tells_of(command) => {
+            Some(run) if monitor::is_shown_to_monitors(command) => {
                 run.lines.push(monitor::line(report::caller(session), command, args))
             }
             Some(_) => {}

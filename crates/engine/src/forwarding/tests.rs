@@ -140,7 +140,7 @@ fn a_node_that_refuses_is_left_alone_for_longer_and_longer() {
 }
 
 #[test]
-fn what_waits_for_a_node_that_is_not_reached_counts_as_lost() {
+fn messages_queued_for_an_unreachable_node_count_as_lost() {
     let folder = tempfile::tempdir().expect("a folder");
     let engine = cluster_engine(&folder, &[]);
     let unused = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -179,7 +179,7 @@ fn what_waits_for_a_node_that_is_not_reached_counts_as_lost() {
 }
 
 #[test]
-fn a_slow_node_keeps_what_fits_its_queue_and_a_gone_one_nothing() {
+fn slow_node_has_a_bounded_queue_and_a_removed_one_none() {
     let folder = tempfile::tempdir().expect("a folder");
     let engine = cluster_engine(&folder, &[]);
     let peer = add_peer(&engine, "b", 1);

@@ -277,7 +277,7 @@ impl Engine {
                 port: cluster_node::port(config, false),
                 tls_port: cluster_node::port(config, true),
                 bus_port: cluster_node::bus_port(config),
-                priority: cluster_node::told_priority(config),
+                priority: cluster_node::announced_priority(config),
                 version: env!("CARGO_PKG_VERSION").into(),
                 id: (*map.id()).into(),
                 hostname: config.cluster_announce_hostname().as_ref().into(),

@@ -26,7 +26,7 @@ impl Address {
     }
 
     /// The address to name to a client, with the TLS port if it uses TLS.
-    pub fn told_to(mut self, over_tls: bool) -> Address {
+    pub fn for_client(mut self, over_tls: bool) -> Address {
         if over_tls && self.tls_port != 0 {
             self.port = self.tls_port;
         }

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_of_any_length_arrive_and_lines_come_back() {
+    fn requests_of_any_length_are_sent_and_reply_lines_read() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();
         let target = Target { host: "127.0.0.1".into(), port, credentials: None, tls: false };

@@ -62,7 +62,7 @@ impl Engine {
         // Their data belongs to another history, or soon will.
         self.disconnect_replicas();
         if beside == Beside::Served {
-            self.set_loading_beside(true);
+            self.set_loading_while_serving(true);
         } else {
             self.set_loading(true);
         }
@@ -88,7 +88,7 @@ impl Engine {
         if let Some(prefetch) = incoming.prefetch {
             slices = slices.with_prefetch(prefetch);
             // The load begins with a header, which may take long to arrive.
-            txn.let_world_go_on_during(|| prefetch.fill());
+            txn.resume_world_during(|| prefetch.fill());
         }
         let manner = if beside == Beside::Nothing { Manner::AtStart } else { Manner::Staged };
         let loaded = self.load_dump(&mut txn, &mut incoming.dump, incoming.len, manner, &mut slices);
@@ -125,14 +125,14 @@ impl Engine {
         }
         drop(txn);
         if beside == Beside::Served {
-            self.set_loading_beside(false);
+            self.set_loading_while_serving(false);
         } else {
             self.set_loading(false);
         }
         outcome
     }
 
-    fn set_loading_beside(&self, is_loading: bool) {
+    fn set_loading_while_serving(&self, is_loading: bool) {
         self.config.set_loading(is_loading);
         self.attention.set(LOADING_BESIDE, is_loading);
     }

@@ -43,7 +43,7 @@ pub(super) fn note_gone(state: &mut State, client: u64, now_ms: i64) {
 impl Engine {
     /// True if a replica that requests the stream should take a full sync on a second connection
     /// (`+DUALCHANNELSYNC`).
-    pub fn syncs_beside(&self, session: &Session, position: Option<&Position<'_>>) -> bool {
+    pub fn needs_dual_channel_sync(&self, session: &Session, position: Option<&Position<'_>>) -> bool {
         let Some(options) = session.replica_options.as_deref() else { return false };
         let Some(position) = position.filter(|_| options.dual_channel && !options.rdb_only) else {
             return false;

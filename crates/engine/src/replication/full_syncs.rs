@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn those_with_the_same_wishes_share_a_copy_when_they_have_waited() {
+    fn replicas_with_equal_options_share_a_delayed_full_sync() {
         let all = Filter { keys: true, functions: true };
         let none = Filter { keys: false, functions: true };
         let modern = ReplicaOptions { eof: true, ..ReplicaOptions::default() };

@@ -193,7 +193,7 @@ impl Attempt<'_> {
                 // A new history: no other server knows these offsets.
                 self.take_over(&mut peer, braid_replication::random_id(), 0)?;
             }
-            SyncReply::Beside => (peer, meanwhile) = self.take_over_beside(peer)?,
+            SyncReply::Beside => (peer, meanwhile) = self.sync_over_second_connection(peer)?,
             SyncReply::Sibling(sibling) => {
                 drop(peer);
                 self.link.tried_sibling.store(true, Relaxed);

@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_does_all_that_is_asked_for() {
+    fn one_thread_handles_all_requests() {
         let work = OneThread::default();
         assert!(work.ask(), "a thread is started");
         assert!(!work.ask() && !work.ask(), "it is there");

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn other_records_and_what_is_not_understood_are_passed_over() {
+    fn unrelated_and_malformed_records_are_skipped() {
         let keys = Keys::of_shard("c", "-");
         let records = [
             record("/braid/c/epoch", "4", 1),

@@ -317,7 +317,7 @@ fn a_replica_that_leaves_takes_no_slots_with_it() {
 }
 
 #[test]
-fn slots_are_lost_when_nobody_takes_the_primarys_place() {
+fn slots_are_lost_when_no_replica_can_be_promoted() {
     let mut store = Store::default();
     create(&mut store, 2);
     store.start(2);
@@ -495,7 +495,7 @@ proptest! {
 }
 
 #[test]
-fn slots_move_at_once() {
+fn several_slots_move_atomically() {
     let mut store = Store::default();
     create(&mut store, 2);
     (0..2).for_each(|index| store.lead(index));
@@ -629,7 +629,7 @@ fn moves_well(seed: u64, fault: Option<Fault>) -> bool {
 const SCHEDULES: u64 = 400;
 
 #[test]
-fn a_move_leaves_the_keys_with_the_owner_whatever_comes_in_between() {
+fn slot_move_leaves_keys_with_the_owner_under_any_schedule() {
     for seed in 0..SCHEDULES {
         assert!(moves_well(seed, None), "seed {seed}");
     }

@@ -63,7 +63,7 @@ fn several_requests_are_a_transaction() {
 }
 
 #[test]
-fn what_has_been_read_is_given_back() {
+fn journal_frees_memory_of_read_units() {
     let journal = journal(1);
     let mut reader = journal.reader();
     let mut writer = Writer::default();
@@ -208,7 +208,7 @@ fn an_aside_of_a_client_stands_in_its_database() {
 }
 
 #[test]
-fn asides_of_a_unit_come_behind_it() {
+fn asides_follow_their_unit() {
     let journal = journal(1);
     let mut writer = Writer::default();
     let (mut file, mut replica) = file_and_replica(&journal);

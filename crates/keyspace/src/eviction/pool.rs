@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_of_all_offers_stay_and_come_out_first() {
+    fn best_candidates_are_kept_and_taken_in_order() {
         for seed in 0..100 {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut pool = pool();

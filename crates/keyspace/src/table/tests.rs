@@ -308,7 +308,7 @@ proptest! {
     }
 
     #[test]
-    fn expired_finds_exactly_what_is_due(seed in any::<u64>(), keys in 0u32..3_000 / SHORTENING, share in 0u32..=100) {
+    fn expired_finds_exactly_the_due_keys(seed in any::<u64>(), keys in 0u32..3_000 / SHORTENING, share in 0u32..=100) {
         let mut rig = Rig::new(Hashing::Good, 0);
         let mut random = fastrand::Rng::with_seed(seed);
         let mut model = HashMap::new();
@@ -412,7 +412,7 @@ fn thousands_of_equal_hashes_only_cost_time() {
 }
 
 #[test]
-fn expiry_stops_at_its_budget_and_goes_on_later() {
+fn expiry_stops_at_its_budget_and_resumes_later() {
     let mut rig = Rig::new(Hashing::Good, 0);
     (0..5_000).for_each(|n| rig.put(&key(n), 0, Some(10)));
     let (mut removed, mut passes) = (0, 0);
@@ -520,7 +520,7 @@ fn cursors_from_outside_are_harmless() {
 }
 
 #[test]
-fn a_walk_ends_where_what_it_has_seen_weighs_enough() {
+fn weighed_scan_stops_at_its_weight_limit() {
     let mut rig = Rig::new(Hashing::Good, 0);
     (0..2000).for_each(|number| rig.put(format!("key:{number}").as_bytes(), number, None));
     let (mut cursor, mut seen, mut steps) = (Some(TableCursor::default()), 0, 0);

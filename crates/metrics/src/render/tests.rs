@@ -100,7 +100,7 @@ fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
 }
 
 #[test]
-fn metrics_are_what_has_happened() {
+fn rendered_metrics_match_executed_commands() {
     let engine = engine();
     let now = braid_base::clock::unix_ms();
     let record = Arc::new(ClientRecord::new(1, -1, Address::Unknown, Address::Unknown, now));
@@ -145,7 +145,7 @@ fn metrics_are_what_has_happened() {
 }
 
 #[test]
-fn hot_keys_are_shown_while_somebody_wants_to_know() {
+fn hot_keys_are_exported_while_tracking_is_on() {
     let engine = engine();
     let wish = Wish { cpu: false, net: true, count: 2, sample: 1, duration_ms: None };
     engine
@@ -219,7 +219,7 @@ fn metrics_without_labels_are_always_there() {
 }
 
 #[test]
-fn refusals_are_counted_by_user_and_only_so_many_users_shown() {
+fn denials_are_counted_per_user_up_to_a_series_limit() {
     let engine = engine();
     for number in 0..120 {
         engine

@@ -134,7 +134,7 @@ fn noise(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn bytes_come_through_in_both_directions() {
+fn tls_carries_bytes_in_both_directions() {
     let folder = certificates();
     for protocols in ["TLSv1.2", "TLSv1.3", ""] {
         let settings = TlsSettings { protocols: protocols.into(), ..settings(folder.path()) };
@@ -204,7 +204,7 @@ fn sessions_are_resumed_if_wanted() {
 }
 
 #[test]
-fn a_peer_without_tls_is_told_and_left() {
+fn plaintext_peer_gets_a_tls_alert_and_is_closed() {
     let folder = certificates();
     let (here, mut there) = UnixStream::pair().unwrap();
     here.set_nonblocking(true).unwrap();

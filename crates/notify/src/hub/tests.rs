@@ -80,7 +80,7 @@ fn patterns_and_channels_count_together_and_deliver_both() {
 }
 
 #[test]
-fn what_a_client_has_claimed_is_not_handed_out_again() {
+fn claimed_pushes_are_not_delivered_twice() {
     let hub = hub(1);
     let mut client = listener(7, 0);
     hub.subscribe(&mut client, SubscriptionKind::Channel, b"c");
@@ -146,7 +146,7 @@ fn all_listeners_of_a_channel_see_one_order() {
 }
 
 #[test]
-fn who_moves_to_another_loop_gets_what_comes_later_there() {
+fn relocated_client_gets_later_messages_on_its_new_loop() {
     let hub = hub(3);
     let mut clients: Vec<Listener> = (0..2).map(|id| listener(id, 0)).collect();
     for client in &mut clients {
@@ -167,7 +167,7 @@ fn who_moves_to_another_loop_gets_what_comes_later_there() {
 }
 
 #[test]
-fn who_monitors_is_never_forgotten_by_the_attention_word() {
+fn attention_flag_stays_set_while_a_client_monitors() {
     let (hub, attention) = (hub(1), Attention::default());
     std::thread::scope(|scope| {
         for id in 0..3 {

@@ -188,7 +188,7 @@ impl Writing {
     }
 
     /// Switches to another file.
-    fn go_on_with(&mut self, file: File) {
+    fn switch_to_file(&mut self, file: File) {
         debug_assert_eq!(self.increment.pending(), 0, "the file before is complete");
         self.give_up_for(file);
     }
@@ -443,7 +443,7 @@ impl Appender {
                 && is_written
                 && let Some((_, file)) = self.take_next()
             {
-                writing.go_on_with(file);
+                writing.switch_to_file(file);
             }
             return self.rest(ends);
         }
@@ -453,7 +453,7 @@ impl Appender {
                 return self.rest(ends);
             }
             if let Some((_, file)) = self.take_next() {
-                writing.go_on_with(file);
+                writing.switch_to_file(file);
             }
             return false;
         }

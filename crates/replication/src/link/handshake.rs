@@ -58,7 +58,7 @@ pub enum SyncReply {
     Continue { id: Option<String> },
     /// The primary redirects us to this replica for a full sync.
     Sibling(Primary),
-    /// The full sync comes on a second connection ([`ask_beside`]).
+    /// The full sync comes on a second connection ([`request_full_sync_on_second_connection`]).
     Beside,
 }
 
@@ -235,14 +235,17 @@ impl EndOffset {
 }
 
 /// Requests a full sync on the second connection; it follows the line that is read here.
-pub fn ask_beside<S: Read + Write>(peer: &mut Peer<S>, watch: &impl Watch) -> Result<EndOffset, LinkError> {
+pub fn request_full_sync_on_second_connection<S: Read + Write>(
+    peer: &mut Peer<S>,
+    watch: &impl Watch,
+) -> Result<EndOffset, LinkError> {
     let line = peer.ask(&[b"SYNC"], watch, DURING)?;
     EndOffset::parse(&line)
         .ok_or_else(|| LinkError::Refused(format!("Received unexpected $ENDOFF response: {line}")))
 }
 
 /// Requests, on the first connection, the stream after a full sync on the second.
-pub fn ask_for_stream_beside<S: Read + Write>(
+pub fn request_stream_after_second_connection_sync<S: Read + Write>(
     peer: &mut Peer<S>,
     watch: &impl Watch,
     end: &EndOffset,
@@ -281,7 +284,7 @@ mod tests {
     const ID: &str = "0123456789012345678901234567890123456789";
 
     #[test]
-    fn a_primary_may_refuse_what_it_does_not_know() {
+    fn primary_may_refuse_unknown_replconf_options() {
         let (user, password, ip) = ("u".into(), "p".into(), "h".into());
         let introduction =
             Introduction { user, password, port: 7000, ip, compressed: true, ..Introduction::default() };
@@ -304,17 +307,19 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_full_sync_beside_the_stream() {
+    fn dual_channel_end_offset_is_parsed_and_used() {
         let end = EndOffset::parse(&format!("$ENDOFF:17 {ID} -1 99")).expect("understood");
         assert_eq!(end, EndOffset { offset: 17, id: ID.into(), db: 0, client: 99 });
         for bad in ["$ENDOFF:17", "$ENDOFF:-1 {ID} 0 1", "$ENDOFF:1 x 0 1", "$EOF:x"] {
             assert_eq!(EndOffset::parse(&bad.replace("{ID}", ID)), None, "{bad}");
         }
         let mut one = peer("-ERR no\r\n");
-        let refused = ask_for_stream_beside(&mut one, &Patient, &end).expect_err("refused").to_string();
+        let refused = request_stream_after_second_connection_sync(&mut one, &Patient, &end)
+            .expect_err("refused")
+            .to_string();
         assert_eq!(refused, "Master does not know the second connection: -ERR no");
         let mut one = peer(&format!("+OK\r\n+CONTINUE {ID}\r\n"));
-        ask_for_stream_beside(&mut one, &Patient, &end).expect("the stream");
+        request_stream_after_second_connection_sync(&mut one, &Patient, &end).expect("the stream");
         let sent = String::from_utf8(std::mem::take(&mut one.stream().sent)).expect("text");
         assert!(sent.contains("\r\n99\r\n") && sent.contains("\r\n18\r\n"), "{sent}");
     }

@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_of_roles_ends_what_is_under_way() {
+    fn role_change_invalidates_the_current_link() {
         let link = Link::default();
         assert!(!link.is_replica() && link.primary().is_none());
         assert!(link.next_target(|| true).is_none());

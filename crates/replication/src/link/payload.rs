@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_full_sync_is_refused() {
+    fn invalid_full_sync_payloads_are_refused() {
         for (sent, why) in [
             ("-ERR no\r\n", "MASTER aborted replication with an error: -ERR no"),
             ("HTTP/1.1 400\r\n", "the first byte is not '$' (we received 'HTTP/1.1 400')"),

@@ -111,7 +111,7 @@ mod tests {
         *2\r\n$4\r\nINCR\r\n$1\r\nb\r\n";
 
     #[test]
-    fn units_are_whole_however_the_bytes_arrive() {
+    fn units_are_complete_for_any_chunking_of_the_stream() {
         for piece in 1..STREAM.len() {
             let (mut units, mut buffer, mut seen) = (Units::default(), Vec::new(), Vec::new());
             for bytes in STREAM.chunks(piece) {

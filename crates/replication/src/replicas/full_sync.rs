@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn each_takes_all_of_it_at_its_own_pace() {
+    fn each_replica_reads_the_full_sync_at_its_own_pace() {
         let full_sync = new_sync();
         assert!(full_sync.join(1) && full_sync.join(2));
         let mut writer = FullSyncWriter(Arc::clone(&full_sync));
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taker_stalls_only_while_there_is_something_to_take() {
+    fn full_sync_receiver_stalls_only_while_data_is_pending() {
         let now_ms = unix_ms();
         let full_sync = new_sync();
         assert!(full_sync.join(1));

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_replica_lacks_is_as_old_as_its_first_byte() {
+    fn replica_lag_is_the_age_of_its_first_missing_byte() {
         let mut times = StreamTimes::default();
         assert_eq!(times.lag_ms(0, 5, 1000), 0, "nothing is known yet");
         for (at, end) in [(1000, 10), (1100, 10), (1200, 20), (1300, 30), (1400, 30)] {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn old_notes_become_fewer() {
+    fn old_time_notes_are_thinned_out() {
         let mut times = StreamTimes::default();
         times.note(0, 0);
         let room = times.notes.capacity();

@@ -170,7 +170,7 @@ fn inline_requests() {
 }
 
 #[test]
-fn a_nul_byte_hides_the_end_of_its_line() {
+fn nul_byte_hides_the_line_end() {
     for stream in
         [&b"\0PING\r\n"[..], b"PI\0NG\n", b"*\x001\r\n", b"*1\r\n$\x001\r\na\r\n", b"*1\r\n\0$1\r\n"]
     {

@@ -43,7 +43,7 @@ fn shared_tables_cannot_be_changed() {
 }
 
 #[test]
-fn what_is_not_there() {
+fn sandbox_lacks_unsafe_functions() {
     let mut tester = Tester::new();
     for name in [
         "dofile",

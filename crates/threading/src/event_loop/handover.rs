@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_to_the_old_queue_goes_before_what_comes_to_the_new_one() {
+    fn handover_delivers_old_queue_before_new_queue() {
         let (engine, loads, [mut first, mut second]) = loops();
         let _peers = [connect(&engine, &mut second, 1), connect(&engine, &mut second, 2)];
         for id in [1, 2] {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_been_accepted_for_a_loop_that_ends_is_not_lost() {
+    fn client_accepted_for_an_ending_loop_is_not_lost() {
         let (engine, loads, [mut first, mut second]) = loops();
         let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
         ours.set_nonblocking(true).expect("a socket that does not block");

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_stream_goes_out_at_once() {
+    fn slow_stream_is_sent_immediately() {
         let mut rig = Rig::busy();
         rig.turns(20, FAST - 2);
         assert!(!(0..1000).any(|_| rig.turns(1, FAST - 2)));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_to_the_replicas_is_sent_at_once() {
+    fn acknowledgement_request_is_sent_immediately() {
         let mut rig = Rig::busy();
         rig.turns(20, 2 * FAST);
         while !rig.turns(1, 2 * FAST) {}

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_is_busy_and_much_busier_than_another_hands_over() {
+    fn only_a_busy_and_much_busier_loop_hands_clients_over() {
         assert_eq!(imbalance(0, &[90, 10], 0..2), Some(Imbalance { to: 1, own: 90, other: 10 }));
         assert_eq!(imbalance(1, &[90, 10], 0..2), None, "not the idle one");
         assert_eq!(imbalance(0, &[90, 85], 0..2), None, "both are busy");

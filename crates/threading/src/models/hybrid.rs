@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_executed_in_place_needs_one_key_at_most() {
+    fn commands_executed_in_place_use_at_most_one_key() {
         let engine = Engine::new(Arc::new(Config::new()), braid_commands::rows(), Start::default());
         let engine = engine.expect("an engine");
         let record = ClientRecord::new(1, 0, Address::Unknown, Address::Unknown, 0);

@@ -177,7 +177,7 @@ fn hot_slots_of_a_node_of_a_cluster() {
 }
 
 #[test]
-fn without_a_group_there_is_no_panel_for_it() {
+fn group_panel_is_hidden_without_a_group() {
     let mut app = app("braid");
     press(&mut app, &[KeyCode::Char('6'), KeyCode::Char('7')]);
     assert_eq!(app.panel, crate::app::Panel::Links);
@@ -227,7 +227,7 @@ fn sorting_goes_through_all_columns() {
 }
 
 #[test]
-fn trouble_is_told_and_forgotten() {
+fn connection_errors_are_shown_and_cleared() {
     let mut app = app("redis-8.0");
     app.take(Err("connection refused".into()));
     assert!(screen(&app, 100, 20).contains("connection refused; retrying"));

@@ -13,7 +13,7 @@ fn view(name: &str) -> View {
 }
 
 #[test]
-fn rates_are_those_of_the_load() {
+fn rates_match_the_recorded_load() {
     for name in ["braid", "redis-7.0", "redis-8.0", "valkey-9.1"] {
         let view = view(name);
         assert!((1.9..2.5).contains(&view.seconds), "{name}: {}", view.seconds);
@@ -42,7 +42,7 @@ fn rates_are_those_of_the_load() {
 }
 
 #[test]
-fn each_server_shows_the_threads_it_tells_of() {
+fn view_shows_the_threads_each_server_reports() {
     let names = |view: &View| view.threads.iter().map(|row| row.name.clone()).collect::<Vec<_>>();
 
     let braid = view("braid");
@@ -122,7 +122,7 @@ fn threads_of_this_machine_have_the_systems_times() {
 }
 
 #[test]
-fn a_server_that_tells_nothing_is_shown_too() {
+fn server_with_minimal_info_is_shown() {
     let sample = Sample { at: 1.0, info: Info::parse("redis_version:1.0\r\n"), ..Sample::default() };
     let view = View::between(&sample, &Sample { at: 2.0, ..sample.clone() });
     assert_eq!(view.server, "redis 1.0");

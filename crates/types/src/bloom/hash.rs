@@ -52,7 +52,7 @@ mod tests {
 
     /// The BF.SCANDUMP example from Redis's documentation: one item in a filter of 64 bits.
     #[test]
-    fn bits_are_those_of_redis() {
+    fn bloom_bits_match_redis() {
         let bits: Vec<u64> = ItemHash::of(b"item1").bits(5, 64).collect();
         assert_eq!(bits, [11, 0, 53, 42, 31]);
     }

@@ -7,7 +7,7 @@ use super::chunks::{HEADER, from_header, header, load_piece, piece_after};
 use super::value::{Bloom, Refusal};
 
 #[test]
-fn the_rate_of_false_positives_stays_below_what_was_asked_for() {
+fn false_positive_rate_stays_within_the_configured_error() {
     for (error, capacity, expansion) in [(0.01, 1_000, 2), (0.05, 100, 2), (0.001, 20_000, 0), (0.02, 500, 1)]
     {
         let mut bloom = Bloom::new(capacity, error, expansion).expect("a filter");

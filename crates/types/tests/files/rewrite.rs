@@ -39,7 +39,7 @@ fn of(value: impl ObjectType, expiry: Expiry) -> Vec<String> {
 }
 
 #[test]
-fn elements_come_in_requests_of_limited_length() {
+fn rewritten_elements_are_split_into_bounded_requests() {
     for (len, expected) in [(1, &[1][..]), (64, &[64]), (65, &[64, 1]), (200, &[64, 64, 64, 8])] {
         let mut list = List::new();
         let texts: Vec<String> = (0..len).map(|number: i32| number.to_string()).collect();
@@ -54,7 +54,7 @@ fn elements_come_in_requests_of_limited_length() {
 }
 
 #[test]
-fn times_follow_what_they_are_for() {
+fn expiry_requests_follow_the_data_they_apply_to() {
     let (at, end) = (NOW + 9, NOW + 10);
     let mut hash = Hash::new();
     hash.set(b"f", b"1", FieldExpiry::Keep, i64::MIN, &HashLimits::default());
@@ -74,7 +74,7 @@ fn times_follow_what_they_are_for() {
 }
 
 #[test]
-fn a_stream_keeps_what_its_entries_do_not_tell() {
+fn empty_stream_is_rewritten_with_its_metadata() {
     assert_eq!(
         of(Stream::new(), Expiry::Clear),
         ["XADD k MAXLEN 0 0-1 x y", "XSETID k 0-0 ENTRIESADDED 0 MAXDELETEDID 0-0"]

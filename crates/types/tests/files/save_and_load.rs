@@ -123,7 +123,7 @@ pub(crate) fn content_in(keyspace: &Keyspace, world: &World<'_>) -> Vec<String> 
 }
 
 #[test]
-fn what_was_saved_is_loaded() {
+fn saved_keyspace_is_loaded_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dump.rdb");
     let one = keyspace();
@@ -246,7 +246,7 @@ pub(crate) fn loose_content(keyspace: &Keyspace) -> Vec<String> {
 }
 
 #[test]
-fn several_threads_load_what_one_does() {
+fn parallel_load_matches_serial_load() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dump.rdb");
     save_to(&varied(), &path);
@@ -264,7 +264,7 @@ fn several_threads_load_what_one_does() {
 }
 
 #[test]
-fn several_threads_refuse_what_one_does() {
+fn parallel_load_rejects_the_same_files_as_serial_load() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dump.rdb");
     let small = keyspace();

@@ -199,7 +199,7 @@ fn changes_by_several_threads_during_the_walk_do_not_show() {
 }
 
 #[test]
-fn a_snapshot_that_fails_leaves_the_file_and_the_next_one_is_whole() {
+fn failed_snapshot_leaves_no_file_and_the_next_is_complete() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dump.rdb");
     let (one, forms) = (keyspace(), forms());
@@ -242,7 +242,7 @@ fn members_that_expire_make_it_a_file_of_valkey() {
 }
 
 #[test]
-fn those_who_write_learn_that_old_forms_take_too_much() {
+fn writers_are_notified_when_old_forms_exceed_the_limit() {
     let (one, told) = (keyspace(), Arc::new(AtomicBool::new(false)));
     let tell = Arc::clone(&told);
     let forms = Arc::new(OldForms::new(Box::new(move |full| tell.store(full, Relaxed))));

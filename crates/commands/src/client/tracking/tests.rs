@@ -18,7 +18,7 @@ fn invalidate(key: &str) -> String {
 }
 
 #[test]
-fn who_has_read_a_key_is_told_once_when_it_changes() {
+fn tracking_invalidates_a_read_key_once() {
     let (mut tester, other) = pair();
     tester.run("CLIENT TRACKING ON");
     for (read, change) in [
@@ -78,7 +78,7 @@ fn expired_and_evicted_keys() {
 }
 
 #[test]
-fn prefixes_are_told_of_together() {
+fn bcast_invalidations_are_grouped_by_prefix() {
     let (mut tester, other) = pair();
     tester.run("CLIENT TRACKING ON BCAST PREFIX a PREFIX b NOLOOP");
     tester.run_as(other, "MSET b1 1 a2 1 a1 1 c 1 a1 2");
@@ -93,7 +93,7 @@ fn prefixes_are_told_of_together() {
 }
 
 #[test]
-fn invalidations_are_redirected_while_there_is_somebody() {
+fn invalidations_are_redirected_while_the_target_is_connected() {
     let (mut tester, other) = pair();
     let target = tester.client();
     tester.run_as(target, "SUBSCRIBE __redis__:invalidate");

@@ -25,7 +25,7 @@ fn told(lines: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn every_command_is_told_of_in_order() {
+fn monitor_shows_every_command_in_order() {
     let told = told(&["SET k 1", "get k", "get \"\\x00\\\"\\\\\\n\\xff\"", "nosuch", "SELECT 3", "PING"]);
     let expected = [
         "\"SET\" \"k\" \"1\"",
@@ -39,7 +39,7 @@ fn every_command_is_told_of_in_order() {
 }
 
 #[test]
-fn transactions_and_scripts_are_told_of_with_what_they_run() {
+fn monitor_shows_transactions_and_scripts_with_their_commands() {
     let told = told(&[
         "MULTI",
         "SET k 1",
@@ -65,7 +65,7 @@ fn transactions_and_scripts_are_told_of_with_what_they_run() {
 }
 
 #[test]
-fn a_script_that_is_begun_again_is_told_of_once() {
+fn monitor_shows_a_restarted_script_once() {
     let told = told(&[
         "EVAL_RO \"redis.call('get', KEYS[1]) return redis.call('get', ARGV[1])\" 1 k other",
         "EVAL \"redis.call('incr', KEYS[1]) return redis.call('get', KEYS[1])\" 1 k",
@@ -90,7 +90,7 @@ fn a_script_that_is_begun_again_is_told_of_once() {
 }
 
 #[test]
-fn passwords_and_what_administrators_do_are_not_told() {
+fn monitor_hides_passwords_and_admin_commands() {
     let told =
         told(&["AUTH secret", "AUTH user secret", "HELLO 2 AUTH user secret SETNAME n", "CONFIG GET port"]);
     let expected = [

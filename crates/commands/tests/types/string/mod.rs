@@ -10,7 +10,7 @@ use braid_commands::testing::{Tester, check, check_resp3};
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 
 #[test]
-fn what_was_set_is_read_back() {
+fn string_values_are_read_back() {
     check(&[
         ("GET k", "$-1\r\n"),
         ("SET k hello", "+OK\r\n"),

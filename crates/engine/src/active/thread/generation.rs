@@ -178,7 +178,7 @@ impl Thread<'_> {
         Some(true)
     }
 
-    pub(super) fn go_on_with_copy(&mut self, taker: Taker) {
+    pub(super) fn continue_copy(&mut self, taker: Taker) {
         match &mut self.saving {
             Some(Saving { target: Target::Copy(copy), .. }) => copy.go_on(taker),
             _ => taker.refuse(),

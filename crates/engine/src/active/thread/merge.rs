@@ -147,7 +147,7 @@ impl Thread<'_> {
 
     /// Writes this server's libraries that the shadow lacks to the shadow.
     fn take_libraries(&mut self) {
-        let new = self.engine.libraries_beside(&self.replica);
+        let new = self.engine.libraries_missing_from(&self.replica);
         self.execute(|replica, now_ms| {
             replica.execute(now_ms, |transaction| {
                 for (name, code) in &new {

@@ -61,7 +61,7 @@ fn show(engine: &Engine, slots: &str) {
 }
 
 #[test]
-fn a_command_whose_slot_leaves_while_it_waits_is_checked_again() {
+fn waiting_command_is_rechecked_when_its_slot_moves() {
     let folder = tempfile::tempdir().expect("a folder");
     let engine = cluster_engine(&folder, &ROWS);
     engine.attention.set(LOADING, false);

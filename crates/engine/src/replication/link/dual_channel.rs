@@ -17,7 +17,8 @@ use std::time::Instant;
 use braid_config::ClientClass;
 use braid_net::outgoing::Outgoing;
 use braid_replication::link::handshake::{
-    Introduction, SyncReply, ask_beside, ask_for_stream_beside, introduce,
+    Introduction, SyncReply, introduce, request_full_sync_on_second_connection,
+    request_stream_after_second_connection_sync,
 };
 use braid_replication::link::peer::Peer;
 use braid_replication::link::{Link, LinkError, Phase};
@@ -62,7 +63,7 @@ impl Receiver<'_> {
 impl Attempt<'_> {
     /// Takes over a dataset on a second connection. Returns the first one and the bytes received
     /// on it.
-    pub(super) fn take_over_beside(
+    pub(super) fn sync_over_second_connection(
         &self,
         mut peer: Peer<Outgoing>,
     ) -> Result<(Peer<Outgoing>, Vec<u8>), LinkError> {
@@ -70,9 +71,9 @@ impl Attempt<'_> {
         let engine = self.engine;
         let mut copy = self.connect(&self.primary)?;
         introduce(&mut copy, self, &Introduction { rdb_channel: true, ..self.introduction() })?;
-        let end = ask_beside(&mut copy, self)?;
+        let end = request_full_sync_on_second_connection(&mut copy, self)?;
         log::info!("Full resync from master on a second connection: {}:{}", end.id, end.offset);
-        match ask_for_stream_beside(&mut peer, self, &end)? {
+        match request_stream_after_second_connection_sync(&mut peer, self, &end)? {
             SyncReply::Continue { .. } => {}
             reply => {
                 return Err(LinkError::Refused(format!("Unexpected reply to PSYNC from master: {reply:?}")));

@@ -5,7 +5,7 @@
 use super::*;
 
 #[test]
-fn orders_end_with_what_they_are_about() {
+fn move_orders_end_when_their_slots_are_gone_or_cancelled() {
     let mut store = Store::default();
     create(&mut store, 2);
     let order = |store: &mut Store, number: usize, slots: &str| {
@@ -260,7 +260,7 @@ fn is_carried_out(seed: u64, fault: Option<Fault>) -> bool {
 }
 
 #[test]
-fn an_order_is_carried_out_whoever_dies() {
+fn move_order_is_completed_despite_any_crash() {
     const SCHEDULES: u64 = 150;
     for seed in 0..SCHEDULES {
         assert!(is_carried_out(seed, None), "seed {seed}");

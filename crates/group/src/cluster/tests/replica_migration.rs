@@ -60,7 +60,7 @@ fn a_promoted_replica_gets_one_and_a_primary_that_never_had_any_does_not() {
 }
 
 #[test]
-fn nobody_goes_from_a_shard_without_its_primary_or_to_one_without_slots() {
+fn replicas_leave_no_headless_shard_and_join_no_empty_one() {
     let mut store = cluster();
     stop(&mut store, 8);
     stop(&mut store, 0);
@@ -136,7 +136,7 @@ fn a_shard_without_slots_joins_the_one_that_has_taken_the_last() {
 }
 
 #[test]
-fn a_shard_stays_if_slots_come_again() {
+fn shard_does_not_join_another_if_it_regains_slots() {
     let mut store = cluster();
     give_all(&mut store, 0, 1);
     let spoil = |store: &Store, request: &dyn Fn(&mut Store)| {
@@ -180,7 +180,7 @@ fn a_shard_stays_if_slots_come_again() {
 }
 
 #[test]
-fn slots_that_go_one_by_one_and_from_shard_to_shard() {
+fn replicas_follow_slots_moved_singly_and_through_shards() {
     let mut store = cluster();
     let last: SlotSet = "3".parse().expect("a slot");
     let rest =

@@ -104,7 +104,7 @@ impl Drop for Rig {
 }
 
 #[test]
-fn what_was_waited_for_is_in_the_file() {
+fn synced_records_are_in_the_file() {
     let mut rig = Rig::new(Policy::Always);
     for number in 1..=20 {
         let offset = rig.append(&[b"SET", b"k", number.to_string().as_bytes()]);
@@ -123,7 +123,7 @@ fn what_was_waited_for_is_in_the_file() {
 }
 
 #[test]
-fn what_is_longer_than_what_is_written_ahead() {
+fn records_larger_than_preallocated_space_are_appended() {
     let mut rig = Rig::new(Policy::Always);
     let long = vec![b'x'; 3 * AHEAD as usize];
     for _ in 0..2 {
@@ -168,7 +168,7 @@ fn another_file_from_an_offset_on() {
 /// A second cut is made before the thread has reached the first. The units between them are in
 /// the first cut's file, which the next base replaces only once it is complete.
 #[test]
-fn several_files_before_the_first_is_begun() {
+fn several_file_switches_before_the_first_is_processed() {
     for policy in [Policy::Always, Policy::EverySecond, Policy::Never] {
         let mut rig = Rig::new(policy);
         rig.end();
@@ -212,7 +212,7 @@ fn the_policy_changes() {
 
 /// Data that no client waited for under the previous policy, with nothing added to it.
 #[test]
-fn the_policy_changes_while_there_is_nothing_to_write() {
+fn fsync_policy_can_change_with_nothing_to_write() {
     let mut rig = Rig::new(Policy::Never);
     for round in 0..100 {
         let offset = rig.append(&[b"SET", b"a", b"1"]);
@@ -286,7 +286,7 @@ fn sums_are_written_and_fit() {
 /// A file that cannot be written: no client is told that its write succeeded, and none waits
 /// forever.
 #[test]
-fn a_failure_is_told() {
+fn write_failure_is_reported_to_waiting_clients() {
     let mut rig = Rig::new(Policy::Always);
     rig.end();
     let file = File::open(rig.folder.path().join("one")).expect("to read only");
@@ -302,7 +302,7 @@ fn a_failure_is_told() {
 /// Once a new base contains the data that a file cannot take, the thread continues with the next
 /// file.
 #[test]
-fn what_a_base_has_need_not_be_written() {
+fn data_in_a_new_base_need_not_be_written_to_the_log() {
     let mut rig = Rig::new(Policy::Always);
     rig.end();
     let file = File::open(rig.folder.path().join("one")).expect("to read only");
@@ -326,7 +326,7 @@ fn what_a_base_has_need_not_be_written() {
 
 /// Data after the cut of a rewrite that could not be synced is not in its base.
 #[test]
-fn a_base_does_not_mend_what_comes_behind_it() {
+fn base_does_not_clear_a_failure_after_its_cut() {
     let mut rig = Rig::new(Policy::Always);
     let cut = rig.append(&[b"SET", b"a", b"1"]);
     assert!(rig.appender.wait_until_synced(cut));

@@ -34,7 +34,7 @@ fn a_manifest_as_redis_writes_it() {
 }
 
 #[test]
-fn what_is_let_pass() {
+fn lenient_manifest_syntax_is_accepted() {
     let text = "#comment\n TYPE incr  Seq 7x\tfile 'a b' startoffset 12 \r\n#another\n";
     let manifest = Manifest::parse(text.as_bytes()).unwrap();
     assert_eq!(manifest.incrs, [info("a b", 7)]);

@@ -93,7 +93,7 @@ fn where_a_file_is_cut() {
 }
 
 #[test]
-fn what_is_no_record() {
+fn malformed_records_are_refused() {
     for (text, words) in [
         ("x", "expected '*' or '#' at byte 0"),
         ("\0\0\0", "expected '*' or '#' at byte 0"),
@@ -128,7 +128,7 @@ fn false_numbers_take_no_memory() {
 }
 
 #[test]
-fn a_large_record_comes_whole_and_its_buffer_goes() {
+fn large_record_is_read_whole_and_its_buffer_is_freed() {
     let large = vec![b'x'; 9 << 20];
     let mut text = written(&[b"SET", b"k", &large]);
     text.extend(written(&[b"PING"]).repeat(50_000));

@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_client_comes_back_from_every_round_with_what_it_has_sent() {
+    fn every_round_returns_every_client_with_its_input() {
         const CLIENTS: usize = 7;
         const HELPERS: usize = 2;
         let config = Config::new();

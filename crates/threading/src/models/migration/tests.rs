@@ -41,7 +41,7 @@ fn hears(engine: &Engine, slot: usize) -> bool {
 }
 
 #[test]
-fn who_finds_the_ring_full_is_told_when_there_is_room() {
+fn sender_is_notified_when_full_ring_has_room() {
     let engine = engine(2);
     let routes = Routes::new(2, ArrayQueue::new(1));
     assert!(routes.send(1, client(&engine, 1).0).is_ok());
@@ -123,7 +123,7 @@ fn carried(engine: &Engine, mut client: Box<Client>) -> (Vec<String>, Box<Client
 const SENT: &[u8] = b"*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\nECHO \"b c\"\r\n*2\r\n$3\r\nDEL\r\n$1\r\nx\r\n*2\r\n$3\r\nGE";
 
 #[test]
-fn a_client_takes_along_what_was_read_from_it() {
+fn migrating_client_keeps_its_unprocessed_input() {
     let engine = engine(2);
     let mut clients = ClientSet::new(Settings::of(&engine), Arc::clone(&engine.clients.bytes));
     let (traveller, mut peer) = client(&engine, 1);
@@ -144,7 +144,7 @@ fn a_client_takes_along_what_was_read_from_it() {
 }
 
 #[test]
-fn the_rest_of_what_was_read_can_be_executed_elsewhere() {
+fn unexecuted_requests_move_with_a_migrated_client() {
     for first in 0..4 {
         for begun in [&b""[..], b"*1\r\n$4\r\nPI"] {
             let engine = engine(2);

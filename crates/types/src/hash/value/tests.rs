@@ -62,7 +62,7 @@ fn loaded_lists_are_checked() {
 }
 
 #[test]
-fn expired_fields_are_hidden_and_come_back_as_new() {
+fn expired_fields_are_hidden_and_can_be_set_as_new() {
     let limits = HashLimits::default();
     let mut hash = Hash::new();
     for field in [b"a", b"b", b"c"] {

@@ -33,13 +33,13 @@ fn all_there<'s>(sets: &Sets<'s>) -> SmallVec<[&'s Set; 8]> {
 }
 
 /// The existing sets, for a union.
-fn those_there<'s>(sets: &Sets<'s>) -> SmallVec<[&'s Set; 8]> {
+fn existing_sets<'s>(sets: &Sets<'s>) -> SmallVec<[&'s Set; 8]> {
     sets.iter().copied().flatten().collect()
 }
 
 /// The first set and the other existing ones, for a difference; none if the first is missing.
 fn first_and_others<'s>(sets: &Sets<'s>) -> SmallVec<[&'s Set; 8]> {
-    if sets.first().is_some_and(Option::is_some) { those_there(sets) } else { SmallVec::new() }
+    if sets.first().is_some_and(Option::is_some) { existing_sets(sets) } else { SmallVec::new() }
 }
 
 /// An operation on sets.
@@ -55,7 +55,7 @@ impl Operation {
     fn choose<'s>(self, sets: &Sets<'s>) -> SmallVec<[&'s Set; 8]> {
         match self {
             Operation::Intersection => all_there(sets),
-            Operation::Union => those_there(sets),
+            Operation::Union => existing_sets(sets),
             Operation::Difference => first_and_others(sets),
         }
     }

@@ -64,7 +64,7 @@ fn loaded_lists_are_checked_for_doubles() {
 }
 
 #[test]
-fn expired_members_are_hidden_and_come_back_as_new() {
+fn expired_members_are_hidden_and_can_be_added_as_new() {
     let limits = SetLimits::default();
     let mut set = set_of(["1", "2", "3"]);
     assert_eq!(set.set_expiry(b"1", None, NOW), Some(None));

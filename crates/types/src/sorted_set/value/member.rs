@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_in_comes_out() {
+    fn handle_round_trips_member_and_score() {
         for len in [0, 1, 7, 8, 16, 100, 253, 254, 255, 256, 70_000] {
             let bytes: Vec<u8> = (0..len).map(|index| index as u8).collect();
             let handle = Handle::create(-1.5, &bytes, 0xA7);

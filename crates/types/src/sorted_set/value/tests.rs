@@ -346,7 +346,7 @@ fn ascending_insertions_leave_full_leaves() {
 }
 
 #[test]
-fn scan_sees_what_stays_while_the_set_grows_and_shrinks() {
+fn scan_returns_stable_members_while_the_set_is_resized() {
     for (seed, grow) in [(1u64, true), (2, false), (3, true), (4, false)] {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut set = SortedSet::new();
@@ -407,7 +407,7 @@ fn forms_follow_the_limits() {
 }
 
 #[test]
-fn packed_bytes_are_those_of_redis() {
+fn packed_bytes_match_redis() {
     let mut set = SortedSet::new();
     for (member, score) in [("b", 2.5), ("a", 3.0), ("c", -0.0), ("7", f64::INFINITY), ("d", 1e21)] {
         set.add(member.as_bytes(), score, AddRule::default(), &LIMITS);

@@ -223,7 +223,7 @@ proptest! {
 }
 
 #[test]
-fn blocks_are_those_of_redis() {
+fn stream_blocks_match_redis() {
     // The block in a DUMP reply of Redis 7.0.15 after the same commands.
     let mut stream = Stream::new();
     add(&mut stream, id(1000, 5), &[("name", "ann"), ("age", "31")], &LIMITS);
