@@ -29,7 +29,11 @@ pub const COMMANDS: &[Row] = &[
         .exactly(1)
         .flags(QUICK)
         .scope(Scope::Walk)
-        .docs("2.0.0", "Discards a transaction.", "O(N), when N is the number of queued commands"),
+        .docs(
+            "2.0.0",
+            "Cancels a transaction and drops its queued commands.",
+            "O(N), when N is the number of queued commands",
+        ),
     Row::new("exec", Group::Transactions, exec_without_multi)
         .behavior(Behavior::EXECUTES_QUEUE.and(Behavior::NEVER_QUEUED))
         .exactly(1)

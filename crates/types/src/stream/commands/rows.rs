@@ -86,7 +86,7 @@ pub const COMMANDS: &[Row] = &[
                 .at_least(5)
                 .flags(Flags::WRITE.and(Flags::DENYOOM))
                 .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::INSERT))])
-                .docs("5.0.0", "Creates a consumer group.", "O(1)")
+                .docs("5.0.0", "Adds a consumer group to a stream.", "O(1)")
                 .syntax(
                     "key:key#0 group:string id-selector:(id:string|new-id=$) [MKSTREAM] [ENTRIESREAD \
                  entries-read:integer]",
@@ -96,7 +96,7 @@ pub const COMMANDS: &[Row] = &[
                 .exactly(5)
                 .flags(Flags::WRITE.and(Flags::DENYOOM))
                 .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::INSERT))])
-                .docs("6.2.0", "Creates a consumer in a consumer group.", "O(1)")
+                .docs("6.2.0", "Adds a consumer to a consumer group.", "O(1)")
                 .syntax("key:key#0 group:string consumer:string"),
             Row::new("delconsumer", Group::Stream, group::delete_consumer)
                 .exactly(5)
