@@ -33,7 +33,7 @@ fn read_behind(journal: &Journal, mut reader: Reader, over: &AtomicBool) {
 }
 
 /// `others`: number of other threads that append as fast as they can.
-#[divan::bench(args = [0, 1])]
+#[divan::bench(args = [0, 1], sample_size = 10_000)]
 fn append_request(bencher: Bencher<'_, '_>, others: usize) {
     let journal = Journal::new(1 + others);
     journal.make_room_for_threads(1 + others);
