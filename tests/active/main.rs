@@ -17,6 +17,7 @@ mod examples;
 mod functions;
 mod generations;
 mod lag;
+mod long_strings;
 mod pair;
 mod parts;
 mod refused;

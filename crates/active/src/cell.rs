@@ -16,6 +16,7 @@
 //! [`Mark`] is the metadata of a value: 16 bytes, and a box for rare parts. The value is separate
 //! from it, so the engine may keep values where they are and marks elsewhere.
 
+use crate::Text;
 use crate::amount::Amount;
 use crate::lost::Lost;
 use crate::rules::Rules;
@@ -226,6 +227,15 @@ pub struct Cell<V> {
 impl<V> Default for Cell<V> {
     fn default() -> Cell<V> {
         Cell { value: None, mark: Mark::default() }
+    }
+}
+
+impl Cell<Text> {
+    /// Takes over `text` in place of an equal value.
+    pub(crate) fn share(&mut self, text: &Text) {
+        if let Some(own) = self.value.as_mut().filter(|own| *own == text) {
+            *own = text.clone();
+        }
     }
 }
 
@@ -520,6 +530,17 @@ impl crate::stored::Stored for Time {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_string_takes_over_equal_bytes_only() {
+        let stamp = Stamp::start(Region::new(1).unwrap()).plus(1);
+        let mut cell = Cell::written(stamp, Text::from_slice(b"value"));
+        let (equal, other) = (Text::from_slice(b"value"), Text::from_slice(b"other"));
+        cell.share(&equal);
+        cell.share(&other);
+        assert!(!equal.is_unique() && other.is_unique());
+        assert_eq!(cell.base(), Some(&equal));
+    }
 
     #[test]
     fn marks_are_small() {

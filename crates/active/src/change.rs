@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The change that an effect makes to a key, in the form that is sent.
 
-use crate::Bytes;
 use crate::cell::{CellChange, Time};
 use crate::place::{Place, Side};
 use crate::stream::StreamChange;
 use crate::tally::SeenTally;
+use crate::{Bytes, Text};
 
 /// The types of values, in the order that resolves type conflicts: of concurrent values of one
 /// key, the last type shows.
@@ -64,7 +64,7 @@ pub enum Change {
         seen: Vec<SeenAt>,
     },
     Live(Time),
-    String(CellChange<Bytes>),
+    String(CellChange<Text>),
     Hash(Bytes, CellChange<Bytes>),
     Set(Bytes, CellChange<()>),
     SortedSet(Bytes, CellChange<f64>),

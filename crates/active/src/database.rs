@@ -13,7 +13,7 @@ use crate::plain::{Plain, Plains};
 use crate::rules::Rules;
 use crate::stamp::Stamp;
 use crate::value::Value;
-use crate::{Bytes, Name};
+use crate::{Name, Text};
 
 /// The keys of a database. Each is either in `plain` or in `others`.
 #[derive(Clone, Debug, Default)]
@@ -261,7 +261,7 @@ impl Database {
     /// Writes a string to a key that does not exist, or has a plain string that the write
     /// replaces: the fast path of [`Database::change`]. Returns false, and changes nothing, in
     /// any other case.
-    pub fn write_plain(&mut self, at: &At, name: &[u8], change: &CellChange<Bytes>) -> bool {
+    pub fn write_plain(&mut self, at: &At, name: &[u8], change: &CellChange<Text>) -> bool {
         let CellChange::Put { value, time, seen } = change else { return false };
         let plain = Plain { stamp: at.stamp, time: *time, value };
         let is_usual =
@@ -279,6 +279,19 @@ impl Database {
 
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.plain.iter().map(|(name, _)| name).chain(self.others.iter().map(|(name, _)| name))
+    }
+
+    /// The names of strings longer than `len`, which are never plain.
+    pub fn long_strings(&self, len: usize) -> impl Iterator<Item = &[u8]> {
+        let long = move |(name, key): (_, &Key)| (key.text()?.len() > len).then_some(name);
+        self.others.iter().filter_map(long)
+    }
+
+    /// Takes over `text` in place of the equal string of a key.
+    pub fn share(&mut self, name: &[u8], text: &Text) {
+        if let Some(key) = self.others.get_mut(name) {
+            key.share(text);
+        }
     }
 
     pub fn len(&self) -> usize {

@@ -12,6 +12,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::Name;
+use crate::cell::CellChange;
 use crate::change::{Change, SeenAt};
 use crate::libraries::LIBRARIES;
 use crate::stamp::{Region, Stamp};
@@ -104,6 +105,15 @@ impl Unit {
             *next = next.plus(effect.stamps());
             Some((stamp, effect))
         })
+    }
+
+    /// The keys of strings longer than `len` that the unit writes: database, name.
+    pub fn long_strings(&self, len: usize) -> impl Iterator<Item = (u32, &Name)> {
+        let is_long = move |effect: &&Effect| match effect {
+            Effect::Key { change: Change::String(CellChange::Put { value, .. }), .. } => value.len() > len,
+            _ => false,
+        };
+        self.effects.iter().filter(is_long).filter_map(Effect::key)
     }
 
     pub fn head(&self) -> Head<'_> {

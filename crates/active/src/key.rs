@@ -9,7 +9,7 @@
 
 use smallvec::SmallVec;
 
-use crate::Bytes;
+use crate::Text;
 use crate::cell::{At, Cell, CellChange, Sides, Time, Times};
 use crate::change::{Change, Kind, SeenAt};
 use crate::ended::GivenTime;
@@ -33,7 +33,7 @@ static NO_TIMES: Times = Times::none();
 impl Key {
     /// A key with a string that has been written once.
     pub(crate) fn of_plain(plain: Plain<'_>) -> Key {
-        let cell = Cell::written(plain.stamp, Bytes::from(plain.value));
+        let cell = Cell::written(plain.stamp, Text::from_slice(plain.value));
         let times = plain.time.map(|time| Box::new(Times::given(plain.stamp, time)));
         Key { values: SmallVec::from_buf([Value::String(cell)]), times }
     }
@@ -63,6 +63,21 @@ impl Key {
         if let Some(time) = plain.time {
             plain.stamp.store(out);
             Time::At(time).store(out);
+        }
+    }
+
+    /// The visible string, without its increments.
+    pub(crate) fn text(&self) -> Option<&Text> {
+        match self.value()? {
+            Value::String(cell) => cell.base(),
+            _ => None,
+        }
+    }
+
+    /// Takes over `text` in place of an equal string.
+    pub(crate) fn share(&mut self, text: &Text) {
+        if let [Value::String(cell), ..] = &mut self.values[..] {
+            cell.share(text);
         }
     }
 

@@ -19,7 +19,7 @@ use crate::saving::{MARK, Out, Saving};
 use crate::stamp::Stamp;
 use crate::stored::{Stored, load_len};
 use crate::vector::Seen;
-use crate::{Bytes, Name};
+use crate::{Bytes, Name, Text};
 
 /// Marks of evicted keys sampled per database to find old ones.
 const MARKS_SAMPLED: usize = 4096;
@@ -125,6 +125,19 @@ impl Keys {
         keys.plain.put_at(&place, name, plain);
         self.changes += 1;
         true
+    }
+
+    /// See [`Replica::long_strings`](crate::Replica::long_strings).
+    pub fn long_strings(&self, len: usize) -> impl Iterator<Item = (u32, &[u8])> {
+        let of_clients = self.all.iter().filter(|(database, _)| **database != LIBRARIES);
+        of_clients.flat_map(move |(database, keys)| keys.long_strings(len).map(|name| (*database, name)))
+    }
+
+    /// See [`Replica::share`](crate::Replica::share).
+    pub fn share(&mut self, database: u32, name: &[u8], text: &Text) {
+        if let Some(keys) = self.all.get_mut(&database) {
+            keys.share(name, text);
+        }
     }
 
     /// True if a key is a string that has been written once, so that a write sees all of it.

@@ -79,5 +79,7 @@ pub use vector::Vector;
 
 /// A value or element as the client wrote it.
 pub type Bytes = Box<[u8]>;
+/// The value of a string. Long ones can be shared with the keyspace ([`Replica::share`]).
+pub type Text = braid_base::blob::Blob;
 /// A key's name.
 pub type Name = std::sync::Arc<[u8]>;

@@ -22,7 +22,7 @@ use crate::tally::SeenTally;
 use crate::value::Value;
 use crate::vector::{Run, Seen};
 use crate::view::View;
-use crate::{Bytes, Name};
+use crate::{Bytes, Name, Text};
 
 /// The effects of one command, transaction or script.
 pub struct Transaction<'a> {
@@ -144,7 +144,8 @@ impl Transaction<'_> {
 
     /// SET and every other write of a whole string. `time` is the expiry time in Unix ms, also
     /// one that is kept.
-    pub fn set(&mut self, database: u32, name: &Name, value: Bytes, time: Option<u64>) {
+    pub fn set(&mut self, database: u32, name: &Name, value: impl AsRef<[u8]>, time: Option<u64>) {
+        let value = Text::from_slice(value.as_ref());
         let is_string = || matches!(self.value(database, name).as_deref(), Some(Value::String(_)));
         let seen = if self.replica.is_evicted(database, name) {
             let rest = self.rest(database, name);

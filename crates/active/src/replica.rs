@@ -28,7 +28,7 @@ use crate::stored::Stored;
 use crate::value::Value;
 use crate::vector::{Run, Seen, Vector};
 use crate::view::{View, digest};
-use crate::{Bytes, Name};
+use crate::{Bytes, Name, Text};
 
 /// The maximum number of stamps in a unit; a replica needs as many below its ceiling.
 pub const STAMPS_OF_A_UNIT: u64 = 1 << 24;
@@ -266,10 +266,22 @@ impl Replica {
         })
     }
 
+    /// The keys of strings longer than `len`: database, name. Plain strings are shorter than any
+    /// such `len`, and not visited.
+    pub fn long_strings(&self, len: usize) -> impl Iterator<Item = (u32, &[u8])> {
+        self.state.keys.long_strings(len)
+    }
+
+    /// Takes over `text` in place of equal bytes: then the allocation is shared with its other
+    /// holders.
+    pub fn share(&mut self, database: u32, name: &[u8], text: &Text) {
+        self.state.keys.share(database, name, text);
+    }
+
     /// The code of all libraries, latest first.
     pub fn libraries(&self) -> Vec<Bytes> {
         let code = |key: KeyRef<'_>| match key.value() {
-            Some(Value::String(cell)) => Some((cell.stamp()?, cell.base()?.clone())),
+            Some(Value::String(cell)) => Some((cell.stamp()?, Bytes::from(&**cell.base()?))),
             _ => None,
         };
         let mut all: Vec<(Stamp, Bytes)> = self.state.keys.of_database(LIBRARIES).filter_map(code).collect();

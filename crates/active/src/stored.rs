@@ -88,6 +88,20 @@ pub(crate) fn load_len(from: &mut &[u8]) -> Option<usize> {
     usize::try_from(u64::load(from)?).ok().filter(|len| *len <= from.len())
 }
 
+impl Stored for crate::Text {
+    fn store(&self, out: &mut Vec<u8>) {
+        store_len(self.len(), out);
+        out.extend_from_slice(self);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        let len = load_len(from)?;
+        let (text, rest) = from.split_at_checked(len)?;
+        *from = rest;
+        Some(Self::from_slice(text))
+    }
+}
+
 impl Stored for crate::Name {
     fn store(&self, out: &mut Vec<u8>) {
         store_len(self.len(), out);

@@ -10,14 +10,14 @@ use crate::amount::Amount;
 use crate::cell::Cell;
 
 /// The value as GET returns it.
-pub fn shown(cell: &Cell<Bytes>) -> Option<Bytes> {
-    let Some(amount) = cell.amount() else { return cell.base().cloned() };
+pub fn shown<T: AsRef<[u8]> + Clone>(cell: &Cell<T>) -> Option<Bytes> {
+    let Some(amount) = cell.amount() else { return cell.base().map(|text| text.as_ref().into()) };
     let base = match cell.base() {
         None => Amount::ZERO,
         // Increments of a value that has since become text do not show.
-        Some(text) => match Amount::parse(text) {
+        Some(text) => match Amount::parse(text.as_ref()) {
             Some(base) => base,
-            None => return Some(text.clone()),
+            None => return Some(text.as_ref().into()),
         },
     };
     let mut out = Vec::new();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A value of one type with its marks, and the operations common to all types.
 
-use crate::Bytes;
 use crate::cell::{At, Cell, CellChange, Sides};
 use crate::change::{Change, Kind, SeenAt};
 use crate::ended::{EndedOfKey, GivenTime};
@@ -17,13 +16,14 @@ use crate::stored::Stored;
 use crate::stream::Stream;
 use crate::tally::SeenTally;
 use crate::vector::Seen;
+use crate::{Bytes, Text};
 
 /// A longer text is not a number.
 const NUMBER_MAX: usize = 64;
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
-    String(Cell<Bytes>),
+    String(Cell<Text>),
     HyperLogLog(HyperLogLog),
     List(List),
     Set(Set),

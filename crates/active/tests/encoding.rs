@@ -93,7 +93,7 @@ fn a_small_effect_is_small() {
     let mut unit = None;
     for now_ms in [NOW, NOW + 3] {
         unit = replica
-            .execute(now_ms, |transaction| transaction.set(0, &name, vec![b'v'; 32].into(), None))
+            .execute(now_ms, |transaction| transaction.set(0, &name, [b'v'; 32], None))
             .expect("nothing is refused");
     }
     // 44 bytes are the name and the value.

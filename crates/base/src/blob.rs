@@ -202,6 +202,18 @@ impl std::ops::Deref for Blob {
     }
 }
 
+impl AsRef<[u8]> for Blob {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl PartialEq for Blob {
+    fn eq(&self, other: &Blob) -> bool {
+        self.0 == other.0 || **self == **other
+    }
+}
+
 impl Clone for Blob {
     fn clone(&self) -> Blob {
         self.header().count.fetch_add(1, Ordering::Relaxed);
@@ -233,7 +245,10 @@ impl Drop for Blob {
 
 impl std::fmt::Debug for Blob {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Blob({} of {} bytes)", self.len(), self.capacity())
+        match self.len() {
+            0..=64 => write!(f, "Blob(\"{}\")", self.escape_ascii()),
+            len => write!(f, "Blob({len} of {} bytes)", self.capacity()),
+        }
     }
 }
 

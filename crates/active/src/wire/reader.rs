@@ -14,7 +14,7 @@ use crate::stamp::{Region, Stamp};
 use crate::stream::{GroupChange, Id, Pending, StreamChange};
 use crate::tally::SeenTally;
 use crate::vector::{Run, Vector};
-use crate::{Bytes, Name};
+use crate::{Bytes, Name, Text};
 
 type Result<T> = std::result::Result<T, DecodeError>;
 
@@ -290,7 +290,7 @@ impl<'a> Reader<'a> {
             tag::REMOVE => Change::Remove { seen: self.list(6, Self::seen_at)? },
             tag::CLEAR => Change::Clear { kind: self.kind()?, seen: self.list(6, Self::seen_at)? },
             tag::LIVE => Change::Live(self.time()?),
-            tag::STRING => match self.cell(NUMBERS, Self::bytes)? {
+            tag::STRING => match self.cell(NUMBERS, |reader| Ok(Text::from_slice(reader.text()?)))? {
                 // The time of a string belongs to its key.
                 CellChange::Live(_) => return Err(Damaged("an unexpected time")),
                 change => Change::String(change),

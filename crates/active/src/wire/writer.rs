@@ -2,6 +2,7 @@
 //! The encoder. A unit has exactly one encoding.
 
 use super::{VERSION, tag};
+use crate::Name;
 use crate::amount::Amount;
 use crate::cell::{CellChange, Time};
 use crate::change::{Change, SeenAt};
@@ -12,7 +13,6 @@ use crate::stamp::Stamp;
 use crate::stream::{GroupChange, Id, StreamChange};
 use crate::tally::SeenTally;
 use crate::vector::Run;
-use crate::{Bytes, Name};
 
 struct Writer<'o> {
     out: &'o mut Vec<u8>,
@@ -197,7 +197,6 @@ impl Writer<'_> {
     }
 
     fn change(&mut self, change: &Change) {
-        let text = |writer: &mut Self, value: &Bytes| writer.bytes(value);
         match change {
             Change::Remove { seen } => self.all_seen_at(seen),
             Change::Clear { kind, seen } => {
@@ -205,10 +204,10 @@ impl Writer<'_> {
                 self.all_seen_at(seen);
             }
             Change::Live(time) => self.time(*time),
-            Change::String(change) => self.cell(change, text),
+            Change::String(change) => self.cell(change, |writer, value| writer.bytes(value)),
             Change::Hash(field, change) => {
                 self.bytes(field);
-                self.cell(change, text);
+                self.cell(change, |writer, value| writer.bytes(value));
             }
             Change::Set(member, change) => {
                 self.bytes(member);
@@ -227,7 +226,7 @@ impl Writer<'_> {
                 for step in place.steps() {
                     self.out.extend(step.word().to_le_bytes());
                 }
-                self.cell(change, text);
+                self.cell(change, |writer, value| writer.bytes(value));
             }
             Change::Stream(change) => self.stream(change),
             Change::Count(registers) => {

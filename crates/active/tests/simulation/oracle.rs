@@ -201,8 +201,8 @@ fn cell<'a, V: Clone + 'a>(
     Shown { base, amount, until }
 }
 
-fn text(shown: &Shown<Bytes>) -> Option<Bytes> {
-    let base = shown.base.as_ref().map(|(_, text)| text.clone());
+fn text<T: AsRef<[u8]>>(shown: &Shown<T>) -> Option<Bytes> {
+    let base = shown.base.as_ref().map(|(_, text)| Bytes::from(text.as_ref()));
     let Some(amount) = shown.amount else { return base };
     let number = base.as_ref().map_or(Some(Amount::ZERO), |text| Amount::parse(text));
     let Some(number) = number else { return base };

@@ -13,6 +13,7 @@ mod duties;
 mod generation;
 mod merge;
 mod reading;
+mod sharing;
 mod throttle;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -25,7 +26,7 @@ use braid_active::effect::{Effect, Unit};
 use braid_active::replica::Replica;
 use braid_active::translate::Values;
 use braid_active::vector::Run;
-use braid_active::{Stamp, wire};
+use braid_active::{Name, Stamp, wire};
 use braid_base::clock::unix_ms;
 use braid_journal::Reader;
 use braid_persistence::active::{ActiveFiles, ActiveManifest};
@@ -78,6 +79,8 @@ pub(super) struct Thread<'e> {
     all_dirty: bool,
     /// Libraries must be compared with the shadow.
     libraries_dirty: bool,
+    /// Keys of long strings that the shadow may hold in allocations of its own.
+    unshared: Vec<(u32, Name)>,
     pending: Vec<Pending>,
     pending_bytes: Vec<u8>,
     replay: Replay,
@@ -193,6 +196,7 @@ impl<'e> Thread<'e> {
             dirty: BTreeSet::new(),
             all_dirty: false,
             libraries_dirty: false,
+            unshared: Vec::new(),
             pending: Vec::new(),
             pending_bytes: Vec::new(),
             replay: Replay::new(engine, Source::Primary),
@@ -219,6 +223,7 @@ impl<'e> Thread<'e> {
     /// Work before the first client is served.
     fn begin(&mut self, is_known: bool) {
         self.meet_keyspace(is_known);
+        self.note_all_long();
         self.flush();
         self.duties();
         let keys = self.replica.views().count();
@@ -361,6 +366,7 @@ impl<'e> Thread<'e> {
     /// Queues a unit of this server.
     fn keep_own(&mut self, unit: &Unit) {
         self.active.figures.own.fetch_add(1, Relaxed);
+        self.note_long(unit);
         // A library hidden so far may become visible.
         self.libraries_dirty |= unit.effects.iter().any(Effect::is_of_libraries);
         let Some(run) = self.replica.vector().run_of(unit.first) else { return };

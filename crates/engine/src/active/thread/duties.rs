@@ -51,6 +51,7 @@ impl Thread<'_> {
         self.begin_generation_in_time();
         self.begin_log_in_time();
         self.tend_kept_logs();
+        self.share();
         let figures = &self.active.figures;
         figures.type_conflicts.store(self.replica.type_conflicts(), Relaxed);
         for (kind, count) in self.replica.conflicts() {

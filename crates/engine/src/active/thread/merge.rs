@@ -48,14 +48,18 @@ const LOOK: Duration = Duration::from_millis(1);
 const KEYS: usize = 256;
 
 impl Engine {
+    /// True if something but this thread holds changes back.
+    pub(super) fn holds_active_back(&self, holds_writes: bool) -> bool {
+        let is_full = self.attention.get() & (JOURNAL_FULL | SNAPSHOT_FULL) != 0;
+        is_full || self.clients.pause.current(unix_ms()).is_some() && !holds_writes
+    }
+
     /// Stops the world once nothing but this thread holds changes back. During shutdown it does
     /// not wait.
     fn world_of_active(&self, holds_writes: bool) -> World<'_> {
         loop {
             let world = self.keyspace.gate.close(None);
-            let is_full = self.attention.get() & (JOURNAL_FULL | SNAPSHOT_FULL) != 0;
-            let is_held = is_full || self.clients.pause.current(unix_ms()).is_some() && !holds_writes;
-            if !is_held || self.shutdown.is_imminent() {
+            if !self.holds_active_back(holds_writes) || self.shutdown.is_imminent() {
                 return world;
             }
             drop(world);
@@ -83,7 +87,9 @@ impl Thread<'_> {
         let mut worker = self.worker.take().unwrap_or_else(|| engine.worker(0));
         let result = engine.change_in_world(world, &mut worker, 0, NOTHING_EXPIRED, |txn| {
             self.settle_in(txn);
-            work(self, txn)
+            let result = work(self, txn);
+            self.share_in(txn);
+            result
         });
         self.worker = Some(worker);
         result
@@ -279,6 +285,7 @@ impl Thread<'_> {
             Some(applied) => applied,
             None => {
                 let unit = unit.whole().map_err(|error| error.to_string())?;
+                self.note_long(unit);
                 apply_with_difference(&mut self.replica, now_ms, unit, difference).map_err(refused)?
             }
         };
@@ -368,6 +375,7 @@ impl Thread<'_> {
         if touches_libraries {
             self.in_world(Self::bring_libraries);
         }
+        self.note_all_long();
         // No client writes meanwhile; if one has, the keyspace is authoritative.
         self.all_dirty |= self.own_units() != own;
         Ok(())
