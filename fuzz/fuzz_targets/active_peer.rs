@@ -124,7 +124,7 @@ fn execute(replica: &mut Replica, codes: &mut Codes) -> Option<Vec<u8>> {
 /// Applies a unit as the engine does.
 fn take(replica: &mut Replica, bytes: &[u8]) {
     let Ok(unit) = decode(bytes) else {
-        assert!(Write::read(bytes).is_none(), "a plain write is a unit");
+        assert!(Write::read(bytes).is_none(), "a plain write does not decode as a unit");
         return;
     };
     assert_eq!(encode(&unit), bytes);
@@ -211,6 +211,6 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     let saved = save(&mut own).concat();
-    let state = load(&saved).expect("what was saved is read");
+    let state = load(&saved).expect("a saved state can be loaded");
     assert_eq!(server(2, ahead_ms_max, state).digest(), own.digest());
 });

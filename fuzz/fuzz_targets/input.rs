@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The fuzzer's input as a sequence of small choices.
 
-#![allow(dead_code, reason = "each target uses a part")]
+#![allow(dead_code, reason = "no target uses all of it")]
 
 /// The rest of the input.
 pub struct Input<'a>(pub &'a [u8]);

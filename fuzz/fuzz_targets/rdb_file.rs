@@ -23,7 +23,7 @@ fn view<'a>(value: &'a Value<'_>) -> ValueRef<'a> {
 fn copy(bytes: &[u8]) -> Option<(Vec<u8>, usize, bool)> {
     // The checksum is not verified: the fuzzer need not find it.
     let mut reader = FileReader::new(bytes, Some(bytes.len() as u64), false, false).ok()?;
-    let mut writer = FileWriter::new(Vec::new(), 80, true, true).expect("memory takes everything");
+    let mut writer = FileWriter::new(Vec::new(), 80, true, true).expect("cannot fail in memory");
     let (limits, mut keys) = (Limits::default(), 0);
     loop {
         match reader.record() {
@@ -31,7 +31,7 @@ fn copy(bytes: &[u8]) -> Option<(Vec<u8>, usize, bool)> {
                 let (name, decoder) = reader.name_and_value();
                 match read_value(decoder, kind, &limits, i64::MIN) {
                     Ok(value) => {
-                        writer.key(name, view(&value), expire_at, access).expect("memory takes everything");
+                        writer.key(name, view(&value), expire_at, access).expect("cannot fail in memory");
                         keys += 1;
                     }
                     Err(error) if matches!(error.fault, Fault::Empty) => {}

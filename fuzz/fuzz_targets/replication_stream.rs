@@ -102,7 +102,7 @@ fn attempt(choice: u8, bytes: &[u8], pieces: &[u8]) -> Result<Outcome, String> {
     let mut payload = Vec::new();
     match &reply {
         SyncReply::Continue { id } => {
-            assert!(position.is_some(), "nothing was there to continue");
+            assert!(position.is_some(), "a continuation that was not requested");
             assert!(id.as_ref().is_none_or(|id| id.len() == ID.len()));
         }
         SyncReply::Full { id, offset } => {
@@ -116,7 +116,7 @@ fn attempt(choice: u8, bytes: &[u8], pieces: &[u8]) -> Result<Outcome, String> {
     }
     let buffer = peer.take_buffer();
     let stream_at = peer.stream().at - buffer.len();
-    assert_eq!(buffer, bytes[stream_at..peer.stream().at], "what was received and not used");
+    assert_eq!(buffer, bytes[stream_at..peer.stream().at], "the buffer is not the unconsumed input");
     Ok(Outcome { reply, payload, stream_at, stream: follow(&mut peer, buffer) })
 }
 
@@ -130,7 +130,7 @@ fn full_sync(peer: &mut Peer<Sender>, input: &[u8], step: usize) -> Result<Vec<u
         match payload.read(&mut some) {
             Ok(0) => break,
             Ok(count) => received.extend_from_slice(&some[..count]),
-            Err(_) => return Err(payload.failure.take().expect("why it failed")),
+            Err(_) => return Err(payload.failure.take().expect("the reason for the failure")),
         }
     }
     assert!(payload.is_over() && payload.read == received.len() as u64);
@@ -142,7 +142,7 @@ fn full_sync(peer: &mut Peer<Sender>, input: &[u8], step: usize) -> Result<Vec<u
         Frame::Mark(mark) => {
             assert_eq!((&input[end..end + mark.len()], rest), (&mark[..], end + mark.len()));
             let first = input[begin..].windows(mark.len()).position(|bytes| bytes == mark);
-            assert_eq!(first, Some(received.len()), "the first mark ends it");
+            assert_eq!(first, Some(received.len()), "the payload does not end at the first mark");
         }
     }
     Ok(received)
@@ -158,7 +158,7 @@ fn follow(peer: &mut Peer<Sender>, mut buffer: Vec<u8>) -> Applied {
         }
         let (mut end, mut in_transaction) = (0, false);
         for request in units.requests() {
-            assert_eq!(request.bytes.start, end, "no byte is passed over");
+            assert_eq!(request.bytes.start, end, "a byte was skipped");
             end = request.bytes.end;
             let args: Vec<Vec<u8>> = units.args(request, &buffer).map(<[u8]>::to_vec).collect();
             if args.is_empty() {

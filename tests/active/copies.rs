@@ -36,15 +36,15 @@ fn parts_of_a_copy_follow_each_other() {
     let one = server(1, &[]);
     let mut client = one.connect();
     client.ok("SET key value");
-    assert_eq!(client.call("ACTIVE COPY MORE").elements(), Some(&[Value::Integer(-1)][..]), "none has begun");
+    assert_eq!(client.call("ACTIVE COPY MORE").elements(), Some(&[Value::Integer(-1)][..]), "no copy yet");
     let copy = client.call("ACTIVE COPY");
     let parts = copy.elements().expect("a list");
-    assert_eq!(parts[0], Value::Integer(0), "there is no more");
+    assert_eq!(parts[0], Value::Integer(0), "no more parts follow");
     assert!(parts.len() > 1);
     assert_eq!(
         client.call("ACTIVE COPY MORE").elements(),
         Some(&[Value::Integer(-1)][..]),
-        "it was complete"
+        "the copy was complete"
     );
     assert!(matches!(client.call("ACTIVE COPY other"), Value::Error(_)));
     assert!(matches!(client.call("ACTIVE COPY MORE MORE"), Value::Error(_)));
@@ -60,12 +60,12 @@ fn copy_is_abandoned_when_its_client_disconnects() {
     for number in 0..10 {
         client.ok(&format!("SET key:{number} {value}"));
     }
-    wait_for("what was written is in the state", || {
+    wait_for("the writes to become units", || {
         client.info_field("active", "active_own_units").as_deref() == Some("10")
     });
     let mut first = one.connect();
     let copy = first.call("ACTIVE COPY");
-    assert_eq!(copy.elements().expect("a list")[0], Value::Integer(1), "there is more");
+    assert_eq!(copy.elements().expect("a list")[0], Value::Integer(1), "more parts follow");
     drop(first);
     let copy = client.call("ACTIVE COPY");
     assert_eq!(copy.elements().expect("a list")[0], Value::Integer(1));

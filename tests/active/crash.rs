@@ -34,7 +34,7 @@ fn check(more: &[&str], signal: Signal) {
     other.call("DEL key:2");
     other.call("INCRBY counter 1000");
     let mut one = kept(1, &folder, more);
-    assert_eq!(one.connect().call("GET key:199").text(), "199", "it has its data before it hears of others");
+    assert_eq!(one.connect().call("GET key:199").text(), "199", "data is loaded before peers connect");
     link(&one, &[two.port()]);
     link(&two, &[one.port()]);
     one.connect().call("INCR counter");
@@ -50,7 +50,7 @@ fn check(more: &[&str], signal: Signal) {
     link(&one, &[two.port()]);
     link(&two, &[one.port()]);
     one.connect().ok("SET last word");
-    wait_for("the last word arrives", || two.connect().call("GET last").text() == "word");
+    wait_for("the last write to arrive", || two.connect().call("GET last").text() == "word");
     wait_until_equal(&[&one, &two]);
 }
 
@@ -114,7 +114,7 @@ fn acknowledged_writes_outlive_kills() {
         one.signal(Signal::KILL);
         one.wait();
         let acknowledged: Vec<usize> =
-            writers.into_iter().map(|writer| writer.join().expect("it wrote")).collect();
+            writers.into_iter().map(|writer| writer.join().expect("no panic")).collect();
         expected += acknowledged.iter().sum::<usize>() + 1;
         let one = kept(1, &folder, &always);
         let mut client = one.connect();

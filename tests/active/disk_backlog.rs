@@ -108,7 +108,7 @@ fn the_backlog_on_disk_outlives_restarts() {
         end(one, signal);
         one = kept(1, &folder, &FEW);
     }
-    assert!(logs(folder.path()) >= 3, "one of each process that ended in good order, and the present one");
+    assert!(logs(folder.path()) >= 3, "expected a log per clean shutdown and the current one");
     write_much(&two, "two");
     link_all(&[&one, &two]);
     wait_until_equal(&[&one, &two]);
@@ -134,11 +134,11 @@ fn logs_beyond_the_limit_go() {
         assert!(written < 1000, "{written} MB are in {} logs", logs(folder.path()));
     }
     let path = |name: &str| folder.path().join(name);
-    wait_for("the last one counts", || path("active-2.state").exists() && !path("active-1.state").exists());
+    wait_for("the last state", || path("active-2.state").exists() && !path("active-1.state").exists());
     let second = path("active-1.log").metadata().expect("the second log").len();
     assert!(field(&one, "active_backlog_disk_bytes") > second + (64 << 20));
     client.ok(&format!("CONFIG SET active-backlog-disk-size {second}"));
-    wait_for("the first log is gone", || !path("active-0.log").exists());
+    wait_for("the first log to be deleted", || !path("active-0.log").exists());
     assert!(path("active-1.log").exists());
     link_all(&[&one, &two]);
     wait_until_equal(&[&one, &two]);
@@ -186,7 +186,7 @@ fn a_damaged_log_means_a_full_copy() {
     let mut bytes = std::fs::read(&log).expect("the log");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
-    std::fs::write(&log, bytes).expect("damaged");
+    std::fs::write(&log, bytes).expect("the log is writable");
     let one = kept(1, &folder, &FEW);
     link_all(&[&one, &two]);
     wait_until_equal(&[&one, &two]);

@@ -24,7 +24,7 @@ fn evict(server: &TestServer, policy: &str, left: i64) {
     let mut client = server.connect();
     client.ok(&format!("CONFIG SET maxmemory-policy {policy}"));
     client.ok("CONFIG SET maxmemory 1");
-    wait_for("they are evicted", || count(&mut client, "DBSIZE") == left);
+    wait_for("the keys to be evicted", || count(&mut client, "DBSIZE") == left);
     client.ok("CONFIG SET maxmemory 0");
     client.ok("CONFIG SET maxmemory-policy noeviction");
 }
@@ -48,7 +48,7 @@ fn an_eviction_is_no_deletion_elsewhere() {
     all(&two, &lines);
     wait_until_equal(&[&one, &two]);
     evict(&one, "allkeys-lru", 0);
-    wait_for("they are counted", || evicted_keys(&one) == 8);
+    wait_for("evicted keys to be counted", || evicted_keys(&one) == 8);
     let (mut client, mut other) = (one.connect(), two.connect());
 
     // Evicted keys do not exist for a client, so it removes nothing.
@@ -61,7 +61,7 @@ fn an_eviction_is_no_deletion_elsewhere() {
     assert_eq!(count(&mut client, "EXISTS hash list set"), 0);
 
     // A local client sees only its own writes; peers merge them with their values.
-    assert_eq!(count(&mut client, "INCR own"), 1, "as on a server alone");
+    assert_eq!(count(&mut client, "INCR own"), 1, "INCR sees only local writes");
     wait_for("the true sum", || client.call("GET own").text() == "16");
     all(&one, &["HSET hash d 4", "RPUSH list d", "HINCRBY counts f 1"]);
     assert_eq!(texts(&client.call("HGETALL hash")), ["d", "4"]);
@@ -69,7 +69,7 @@ fn an_eviction_is_no_deletion_elsewhere() {
     wait_for("the field", || count(&mut other, "HLEN hash") == 4);
     wait_for("the element", || texts(&other.call("LRANGE list 0 -1")) == ["a", "b", "c", "d"]);
     wait_for("the sum", || other.call("HGET counts f").text() == "61");
-    wait_for("the sum here", || client.call("HGET counts f").text() == "61");
+    wait_for("the sum on the evicting server", || client.call("HGET counts f").text() == "61");
     assert_eq!(other.call("GET own").text(), "16");
 
     // Once they are overwritten or deleted, they are equal again.
@@ -77,11 +77,11 @@ fn an_eviction_is_no_deletion_elsewhere() {
     wait_until_equal(&[&one, &two]);
     assert_eq!(count(&mut other, "EXISTS list hash"), 0);
     assert_eq!(other.call("GET set").text(), "now-a-text");
-    wait_for("nothing is left of it", || evicted_keys(&one) == 0);
+    wait_for("evicted keys to be forgotten", || evicted_keys(&one) == 0);
     evict(&one, "allkeys-random", 0);
     all(&one, &["FLUSHALL"]);
     wait_until_equal(&[&one, &two]);
-    assert_eq!(count(&mut other, "DBSIZE"), 0, "a flush is about everything");
+    assert_eq!(count(&mut other, "DBSIZE"), 0, "FLUSHALL also deletes evicted keys");
 }
 
 /// Writes a batch of keys of one kilobyte each.
@@ -110,14 +110,14 @@ fn a_small_server_stays_below_its_limit_and_a_large_one_keeps_all() {
         // Wait for the peer: the backlog does not keep forever what is evicted here before the
         // peer has received it.
         let all = 2 * 500 * (batch + 1) + 1;
-        wait_for("all has come", || count(&mut other, "DBSIZE") == all);
+        wait_for("all keys to arrive", || count(&mut other, "DBSIZE") == all);
     }
-    wait_for("it is below the limit", || used(&mut client) <= limit + limit / 20);
+    wait_for("memory use to fall below the limit", || used(&mut client) <= limit + limit / 20);
     let left = count(&mut client, "DBSIZE");
     // The shadow takes about half of the memory.
-    assert!(left > 3000, "far too much was evicted: {left} are left");
+    assert!(left > 3000, "too many keys were evicted: {left} remain");
     assert!(left < 500 * BATCHES, "{left}");
-    wait_for("they are counted", || evicted_keys(&one) + left > 500 * BATCHES);
+    wait_for("evicted keys to be counted", || evicted_keys(&one) + left > 500 * BATCHES);
     assert_eq!(count(&mut other, "DBSIZE"), 2 * 500 * BATCHES + 1);
     // Later writes come back, and stay if there is room.
     client.ok(&format!("CONFIG SET maxmemory {}", 2 * limit));
@@ -136,18 +136,18 @@ fn evictions_are_remembered_after_a_restart() {
         cut(&[&one, &two]);
         evict(&one, "allkeys-lru", 0);
         all(&one, &["SET b 1"]);
-        wait_for("they are counted", || evicted_keys(&one) == 3);
+        wait_for("evicted keys to be counted", || evicted_keys(&one) == 3);
         one.signal(signal);
         one.wait();
         drop(one);
         let one = kept(1, &folder, &["--appendonly", "yes"]);
         // After a crash, keys evicted since the last generation are back.
         let left = if signal == Signal::TERM { 1 } else { 4 };
-        wait_for("it is as it was", || count(&mut one.connect(), "DBSIZE") == left);
+        wait_for("the dataset to be loaded", || count(&mut one.connect(), "DBSIZE") == left);
         link_all(&[&one, &two]);
         all(&two, &["SET c 1", "INCR n", "SET a 2"]);
-        wait_for("the last has come", || one.connect().call("GET a").text() == "2");
-        wait_for("its own", || two.connect().call("GET b").text() == "1");
+        wait_for("the last write to arrive", || one.connect().call("GET a").text() == "2");
+        wait_for("the restarted server's own write", || two.connect().call("GET b").text() == "1");
         assert_eq!(one.connect().call("GET n").text(), "7");
         assert_eq!(count(&mut two.connect(), "DBSIZE"), 5);
         all(&one, &["SET hash 1"]);
@@ -165,7 +165,7 @@ fn full_copies_of_a_server_that_has_evicted_remove_nothing() {
     cut(&[&one, &two]);
     all(&one, &["DEL gone"]);
     evict(&one, "allkeys-lru", 0);
-    wait_for("they are counted", || evicted_keys(&one) == 6);
+    wait_for("evicted keys to be counted", || evicted_keys(&one) == 6);
     // Four units, more than is kept for a recently connected peer.
     let own = |server: &TestServer| -> u64 {
         server
@@ -179,7 +179,7 @@ fn full_copies_of_a_server_that_has_evicted_remove_nothing() {
     for (server, name) in [(&one, "one:1:"), (&one, "one:2:"), (&two, "two:1:"), (&two, "two:2:")] {
         all(server, &[&format!("{WRITE}{name}")]);
     }
-    wait_for("what is too much is dropped", || {
+    wait_for("the writes to become units", || {
         [&one, &two].map(own).iter().zip(before).all(|(now, before)| *now >= before + 2)
     });
     link_all(&[&one, &two]);
@@ -202,9 +202,9 @@ fn times_of_evicted_keys_come() {
     all(&one, &["SET short x PX 1500", "SET kept x", "SET n 1 PX 1500", "INCR n"]);
     wait_until_equal(&[&one, &two]);
     evict(&one, "volatile-ttl", 1);
-    wait_for("they are counted", || evicted_keys(&one) == 2);
+    wait_for("evicted keys to be counted", || evicted_keys(&one) == 2);
     // The server that set the expiry removes them everywhere.
-    wait_for("their times", || evicted_keys(&one) == 0);
+    wait_for("evicted keys to expire", || evicted_keys(&one) == 0);
     wait_until_equal(&[&one, &two]);
     assert_eq!(count(&mut two.connect(), "DBSIZE"), 1);
 }

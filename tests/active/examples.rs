@@ -35,7 +35,7 @@ fn examples() -> Vec<Example<'static>> {
         let shown = code(cells[3]);
         assert!(
             !shown.is_empty() && shown.len().is_multiple_of(2),
-            "a command, and what it is answered: {line}"
+            "commands and replies must alternate: {line}"
         );
         found.push(Example {
             line,
@@ -71,7 +71,7 @@ fn wait_until_alike(example: &Example, servers: &[&TestServer]) {
     if !example.line.contains("PFADD") {
         return wait_until_equal(servers);
     }
-    wait_for("the same marks", || {
+    wait_for("equal merge metadata", || {
         let mut shown = servers.iter().map(|server| {
             let mut client = server.connect();
             (client.call("ACTIVE DIGEST"), applied(&mut client))

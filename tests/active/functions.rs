@@ -31,7 +31,7 @@ fn called(server: &TestServer, function: &str) -> String {
 
 #[track_caller]
 fn wait_for_functions(servers: &[&TestServer], expected: &[(&str, &str)]) {
-    wait_for("the functions are the same", || {
+    wait_for("all servers to have the functions", || {
         servers.iter().all(|server| expected.iter().all(|(name, text)| called(server, name) == *text))
     });
     wait_until_equal(servers);
@@ -106,7 +106,7 @@ fn libraries_survive_restarts_and_are_part_of_full_copies() {
     one.signal(Signal::KILL);
     one.wait();
     let one = begin();
-    assert_eq!(called(&one, "f"), "text", "before it hears of others");
+    assert_eq!(called(&one, "f"), "text", "functions are loaded before peers connect");
     link_all(&[&one, &two]);
     wait_for_functions(&[&one, &two], &[("f", "text")]);
 }

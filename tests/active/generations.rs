@@ -163,15 +163,15 @@ fn a_generation_is_cut_short_by_kills() {
                     let there = files(folder.path(), ".state");
                     !there.is_empty() && there.iter().all(|one| !states.contains(one))
                 };
-                assert!(wait_for_within(FILLED, counts), "it does not come to its end: {}", one.log());
+                assert!(wait_for_within(FILLED, counts), "the generation does not complete: {}", one.log());
             }
             one.signal(Signal::KILL);
             cut_short += usize::from(is_written());
             for (number, writer) in here.into_iter().enumerate() {
-                lists.push((list(number), writer.join().expect("it wrote")));
+                lists.push((list(number), writer.join().expect("no panic")));
             }
             ends.store(true, Relaxed);
-            lists.push((list(2), there.join().expect("it wrote")));
+            lists.push((list(2), there.join().expect("no panic")));
         });
         one.wait();
         let one = kept(1, &folder, &always);

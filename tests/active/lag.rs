@@ -25,21 +25,21 @@ fn writes_wait_for_a_peer_that_does_not_keep_up() {
     wait_until_equal(&[&one, &two]);
     // A peer that has only just connected is not waited for.
     let manifest = || std::fs::read_to_string(one.directory().join("active.manifest"));
-    wait_for("it is a member", || manifest().is_ok_and(|text| text.contains("\nmember 2 ")));
-    wait_for("it has taken all", || part(&one, "behind_bytes") == 0 && part(&one, "behind_ms") == 0);
+    wait_for("the peer to be a member", || manifest().is_ok_and(|text| text.contains("\nmember 2 ")));
+    wait_for("the peer to catch up", || part(&one, "behind_bytes") == 0 && part(&one, "behind_ms") == 0);
     // A pause of writes also holds back changes from peers.
     two.connect().ok("CLIENT PAUSE 1000000 WRITE");
     one.connect().ok("SET a 2");
-    wait_for("writes wait", || field(&one, "active_throttled") != "0");
+    wait_for("writes to be throttled", || field(&one, "active_throttled") != "0");
     // This write is answered only once the peer has been silent for so long that it counts as
     // away.
     one.connect().ok("SET a 3");
-    wait_for("it is away", || part(&one, "behind_ms") == -1);
+    wait_for("the peer to count as away", || part(&one, "behind_ms") == -1);
     assert_eq!(two.connect().call("GET a").text(), "1");
     two.connect().ok("CLIENT UNPAUSE");
     wait_until_equal(&[&one, &two]);
     assert_eq!(two.connect().call("GET a").text(), "3");
-    assert_eq!(field(&two, "active_throttled"), "0", "without a bound nobody waits");
+    assert_eq!(field(&two, "active_throttled"), "0", "no client waits without a bound");
 }
 
 #[test]
@@ -76,6 +76,6 @@ fn conflicts_are_counted_by_type() {
         let told = || {
             ["string", "hash", "set", "list"].map(|kind| field(server, &format!("active_conflicts_{kind}")))
         };
-        wait_for("conflicts are told", || told() == ["1", "1", "0", "1"]);
+        wait_for("conflicts to be counted", || told() == ["1", "1", "0", "1"]);
     }
 }

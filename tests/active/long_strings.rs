@@ -22,7 +22,7 @@ fn used(server: &TestServer) -> usize {
 #[track_caller]
 fn wait_until_shared(server: &TestServer, before: usize) {
     let limit = before + 2 * COUNT * LEN * 3 / 2;
-    wait_for("the values are in memory once", || used(server) < limit);
+    wait_for("the values to be in memory only once", || used(server) < limit);
 }
 
 fn write(client: &mut RawClient, name: &str) {

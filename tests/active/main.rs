@@ -25,7 +25,7 @@ mod topologies;
 mod troubles;
 
 #[path = "../replica/proxy.rs"]
-#[allow(dead_code, reason = "what only the replicas' tests need")]
+#[allow(dead_code, reason = "only the replica tests use all of it")]
 mod proxy;
 
 use braid_tests::wait::PATIENCE;
@@ -59,7 +59,7 @@ fn link(server: &TestServer, ports: &[u16]) {
 fn cut(servers: &[&TestServer]) {
     for server in servers {
         link(server, &[]);
-        wait_for("it is alone", || {
+        wait_for("the server to have no peers", || {
             server.connect().info_field("active", "active_peers").as_deref() == Some("0")
         });
     }

@@ -98,10 +98,10 @@ fn hyperloglogs_are_united() {
     link_all(&[&one, &two]);
     for server in [&one, &two] {
         wait_for("the union", || server.connect().call("PFCOUNT counted") == Value::Integer(4));
-        wait_for("the merged one", || server.connect().call("PFCOUNT more") == Value::Integer(3));
+        wait_for("the merged HyperLogLog", || server.connect().call("PFCOUNT more") == Value::Integer(3));
     }
     all(&one, &["PFADD counted e"]);
-    wait_for("one more", || two.connect().call("PFCOUNT counted") == Value::Integer(5));
+    wait_for("the added element", || two.connect().call("PFCOUNT counted") == Value::Integer(5));
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn partitions_heal() {
     wait_until_equal(&[&one, &two]);
     link(&one, &[]);
     link(&two, &[]);
-    wait_for("both are alone", || {
+    wait_for("both servers to have no peers", || {
         [&one, &two]
             .iter()
             .all(|server| server.connect().info_field("active", "active_peers").as_deref() == Some("0"))
@@ -205,8 +205,8 @@ fn partitions_heal() {
     link(&two, &[to_one.port()]);
     wait_until_equal(&[&one, &two]);
     let mut client = one.connect();
-    assert_eq!(client.call("EXISTS deleted"), Value::Integer(0), "a deleted key stays away");
-    assert_eq!(client.call("GET swapped").text(), "of-two", "the later one");
+    assert_eq!(client.call("EXISTS deleted"), Value::Integer(0), "a deleted key came back");
+    assert_eq!(client.call("GET swapped").text(), "of-two", "the later write wins");
     assert_eq!(client.call("GET counter").text(), "22");
     assert_eq!(client.call("LLEN list"), Value::Integer(3));
     assert_eq!(texts(&client.call("SMEMBERS set")).len(), 2, "an addition wins");
@@ -214,7 +214,7 @@ fn partitions_heal() {
     assert_eq!(client.call("ZSCORE board player").text(), "8");
     assert_eq!(client.call("EXISTS only-one only-two"), Value::Integer(2));
     let Value::Integer(left) = client.call("PTTL extended") else { panic!("no time") };
-    assert!(left > 60_000, "the longest time: {left}");
+    assert!(left > 60_000, "the longest expiry wins: {left}");
 }
 
 /// Waits until one server's writes have reached another. HyperLogLogs with equal counts may
@@ -222,7 +222,7 @@ fn partitions_heal() {
 fn hear(from: &TestServer, at: &TestServer) {
     let value = format!("{}-{}", from.port(), now_ms());
     from.connect().ok(&format!("SET heard {value}"));
-    wait_for("the other has heard it", || at.connect().call("GET heard").text() == value);
+    wait_for("the write to arrive", || at.connect().call("GET heard").text() == value);
 }
 
 /// Adding an existing element still counts as an addition: a removal that has not seen it leaves
@@ -263,7 +263,7 @@ fn adding_an_existing_element_protects_it_from_removal() {
     all(&two, &["MULTI", "SADD set tx", "EXEC"]);
     assert_eq!(client.info_field("persistence", "rdb_changes_since_last_save"), changes);
     all_of(&mut watching, &["MULTI", "PING"]);
-    assert!(!watching.call("EXEC").is_null(), "what is watched has not changed");
+    assert!(!watching.call("EXEC").is_null(), "no watched key has changed");
     link_all(&[&one, &two]);
     hear(&one, &two);
     hear(&two, &one);
@@ -307,7 +307,7 @@ fn keydbs_names_and_numbers_by_first_contact() {
     all(&two, &["SET b 2"]);
     wait_until_equal(&[&one, &two]);
     assert_eq!(texts(&two.connect().call("MGET a b")), ["1", "2"]);
-    assert!(one.connect().info("replication").contains("role:master"), "it takes writes");
+    assert!(one.connect().info("replication").contains("role:master"), "the server takes writes");
 }
 
 #[test]
@@ -362,9 +362,9 @@ fn clients_read_while_a_full_copy_is_merged() {
         let copies = || two.connect().info_field("active", "active_full_copies_merged");
         wait_for("the copy is merged", || copies().as_deref() == Some("1"));
         is_merged.store(true, Relaxed);
-        (reader.join().expect("it read"), writer.join().expect("it wrote"))
+        (reader.join().expect("no panic"), writer.join().expect("no panic"))
     });
-    assert!(partly > 0, "nothing was read meanwhile");
+    assert!(partly > 0, "no read saw a partial copy");
     wait_until_equal(&[&one, &two]);
     let mut client = two.connect();
     assert_eq!(client.call("DBSIZE"), Value::Integer(KEYS + 2));
@@ -378,7 +378,7 @@ fn times_end_once_and_for_all() {
     link_all(&[&one, &two]);
     all(&one, &["SET short x PX 300", "HSET hash f 1 g 2", "HPEXPIRE hash 300 FIELDS 1 f", "SET long x"]);
     wait_until_equal(&[&one, &two]);
-    wait_for("what has ended is gone", || {
+    wait_for("expired keys and fields to disappear", || {
         [&one, &two].iter().all(|server| {
             let mut client = server.connect();
             client.call("DBSIZE") == Value::Integer(2) && client.call("HLEN hash") == Value::Integer(1)
@@ -397,9 +397,9 @@ fn replicas_and_append_only_files_contain_peer_writes() {
     all(&one, &["SET b 1", "SADD set a", "ZADD z 1 a", "SINTERSTORE s set set"]);
     wait_until_equal(&[&one, &two]);
     let digest = |server: &TestServer| server.connect().call("DEBUG DIGEST").text().to_string();
-    wait_for("the replica has it all", || digest(&replica) == digest(&one));
+    wait_for("the replica to have all data", || digest(&replica) == digest(&one));
     two.connect().ok("DEBUG LOADAOF");
-    wait_for("the file has it all", || digest(&two) == digest(&one));
+    wait_for("the file to have all data", || digest(&two) == digest(&one));
 }
 
 /// Keys that are written around their expiry, by type: the command that creates a key, and a
@@ -515,11 +515,11 @@ fn keys_of_a_forgotten_region_still_expire() {
             &["SET ends x PX 1", "HSET hash f 1 g 1", "HPEXPIRE hash 1 FIELDS 1 f", "SET later x PX 700"],
         );
         let has_heard = || one.connect().call("EXISTS hash later") == Value::Integer(2);
-        wait_for("it has heard", has_heard);
+        wait_for("the keys to arrive", has_heard);
     }
     link(&one, &[]);
     let mut client = one.connect();
-    wait_for("they are hidden", || client.call("DBSIZE") == Value::Integer(1));
+    wait_for("expired keys to be hidden", || client.call("DBSIZE") == Value::Integer(1));
     wait_for("the region is forgotten", || client.call("ACTIVE FORGET 2").text() == "OK");
     let three = server(3, &[]);
     link_all(&[&one, &three]);
@@ -549,7 +549,7 @@ fn claims_do_not_move_the_last_delivered_id() {
     // Also if the whole value is read from the keyspace.
     client.ok("RENAME s t");
     client.ok("SET renamed 1");
-    wait_for("the peer has heard", || peer.call("EXISTS renamed t") == Value::Integer(2));
+    wait_for("the writes to arrive", || peer.call("EXISTS renamed t") == Value::Integer(2));
     let delivered = |client: &mut RawClient| {
         let groups = client.call("XINFO GROUPS t");
         texts(&groups.elements().expect("groups")[0])[7].clone()
@@ -558,7 +558,7 @@ fn claims_do_not_move_the_last_delivered_id() {
     client.call("XREADGROUP GROUP g c COUNT 2 STREAMS t >");
     client.call("XACK t g 1-1");
     client.call("XGROUP SETID t g 1-1");
-    wait_for("they agree", || {
+    wait_for("both servers to agree", || {
         let show = |client: &mut RawClient| (delivered(client), client.call("XPENDING t g").to_string());
         show(&mut client) == show(&mut peer) && delivered(&mut peer) == "1-1"
     });
@@ -595,7 +595,7 @@ fn list_commands_are_about_the_same_elements_at_the_peer() {
     }
     wait_until_equal(&[&one, &two]);
     let sent = one.connect().info_field("active", "active_sent_as_values");
-    assert_eq!(sent.as_deref(), Some("0"), "none of them is read as a value");
+    assert_eq!(sent.as_deref(), Some("0"), "a list was sent as a whole value");
 }
 
 /// Both push to a list and remove what they have pushed, as fast as they can: in the end no
@@ -620,7 +620,7 @@ fn removed_list_elements_stay_away_under_load() {
     let mut expected: Vec<String> = std::thread::scope(|scope| {
         let writers = [(&one, 0), (&one, 10_000), (&two, 20_000), (&two, 30_000)]
             .map(|(server, first)| scope.spawn(move || write(server, first)));
-        writers.into_iter().flat_map(|writer| writer.join().expect("it has written")).collect()
+        writers.into_iter().flat_map(|writer| writer.join().expect("no panic")).collect()
     });
     wait_until_equal(&[&one, &two]);
     let mut held = texts(&one.connect().call("LRANGE list 0 -1"));

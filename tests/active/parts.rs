@@ -97,14 +97,14 @@ fn changes_of_a_part_name_its_elements() {
             let reply = client.call(line);
             assert!(!matches!(reply, Value::Error(_)), "{line}: {reply:?}");
             client.call("ACTIVE DIGEST");
-            assert_eq!(sent_as_values(&mut client), before, "the whole was compared after {line}");
+            assert_eq!(sent_as_values(&mut client), before, "{line} was sent as a whole value");
         }
         wait_until_equal(&[&one, &two]);
     }
     let digest = |server: &TestServer| server.connect().call("DEBUG DIGEST").text().to_string();
-    wait_for("the replica has it all", || digest(&replica) == digest(&one));
+    wait_for("the replica to have all data", || digest(&replica) == digest(&one));
     two.connect().ok("DEBUG LOADAOF");
-    assert_eq!(digest(&two), digest(&one), "the file has it all");
+    assert_eq!(digest(&two), digest(&one), "the file is incomplete");
 }
 
 /// Both servers add to one stream, part of which a group has read, while they are disconnected.
@@ -135,7 +135,7 @@ fn late_stream_entries_are_inserted_in_id_order() {
     let replica = TestServer::start(&["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"]);
     add_on_both(&one, &two);
     let digest = |server: &TestServer| server.connect().call("DEBUG DIGEST").text().to_string();
-    wait_for("the replica has it all", || digest(&replica) == digest(&one));
+    wait_for("the replica to have all data", || digest(&replica) == digest(&one));
     let mut client = one.connect();
     // Of the sixteen entries the group has read three, and three more were inserted before the
     // last of these.
@@ -147,7 +147,7 @@ fn late_stream_entries_are_inserted_in_id_order() {
     };
     assert_eq!((field("entries-read"), field("lag")), (Value::Integer(6), Value::Integer(10)));
     client.ok("DEBUG LOADAOF");
-    assert_eq!(digest(&one), digest(&two), "the file has it all");
+    assert_eq!(digest(&one), digest(&two), "the file is incomplete");
     // A client's own XADD with an old ID is refused as always.
     assert!(matches!(client.call("XADD x 1-1 f v"), Value::Error(_)));
 }
@@ -165,6 +165,6 @@ fn stock_replicas_receive_out_of_order_stream_entries() {
         });
         add_on_both(&one, &two);
         let entries = one.connect().call("XRANGE x - +");
-        wait_for("the replica has it all", || replica.connect().call("XRANGE x - +") == entries);
+        wait_for("the replica to have all data", || replica.connect().call("XRANGE x - +") == entries);
     }
 }

@@ -26,10 +26,10 @@ fn two_servers_with_one_number_refuse_each_other() {
     one.connect().ok("SET a 1");
     link(&two, &[one.port()]);
     wait_for("the refusal", || two.log().contains("region 5 belongs to another server"));
-    wait_for("the other's line", || one.log().contains("Give each server its own active-region"));
+    wait_for("the other server's log line", || one.log().contains("Give each server its own active-region"));
     assert_eq!(two.connect().call("DBSIZE"), Value::Integer(0));
     link(&one, &[one.port()]);
-    wait_for("itself", || one.log().contains("same server"));
+    wait_for("the server to recognize itself", || one.log().contains("same server"));
 }
 
 /// A peer that introduces itself correctly and then replies to PULL and COPY with these bytes.
@@ -88,7 +88,7 @@ fn peers_that_send_garbage_are_refused() {
         let port = liar(answer, copy);
         link(&one, &[port, good.port()]);
         wait_for("the refusal", || one.log().contains(line));
-        wait_for("what others send", || one.connect().call("EXISTS good") == Value::Integer(1));
+        wait_for("the good peer's data", || one.connect().call("EXISTS good") == Value::Integer(1));
         assert_eq!(one.connect().call("DBSIZE"), Value::Integer(1));
     }
 }

@@ -38,7 +38,7 @@ fn keys_deleted_while_a_server_is_down_stay_deleted() {
     assert_eq!(client.call("DEL s h l"), Value::Integer(3));
     assert_eq!(two.connect().call("DEL set z x"), Value::Integer(3));
     let three = kept(3, folder.path(), &[]);
-    assert_eq!(three.connect().call("DBSIZE"), Value::Integer(7), "it has not heard of it");
+    assert_eq!(three.connect().call("DBSIZE"), Value::Integer(7), "the deletions have not arrived yet");
     link_all(&[&one, &two, &three]);
     wait_until_equal(&[&one, &two, &three]);
     for server in [&one, &two, &three] {
@@ -115,7 +115,7 @@ fn servers_differ_after_a_clock_step() {
     link_all(&[&one, &two]);
     let step_clock = |by: i64| {
         set_clock(&clock, by);
-        wait_for("its clock is set", || (time_of(&one) - time_of(&two) - by).abs() < 300);
+        wait_for("the clock to be set", || (time_of(&one) - time_of(&two) - by).abs() < 300);
     };
     for (step, by) in [0, -3600, 3600, 0, -1800].into_iter().enumerate() {
         step_clock(by);

@@ -26,7 +26,7 @@ fn check(client: &mut RawClient, items: u32) {
     };
     assert_eq!(found(client, "item"), items as usize);
     let wrong = found(client, "other");
-    assert!(wrong < items as usize / 20, "{wrong} of {items} are found by mistake");
+    assert!(wrong < items as usize / 20, "{wrong} of {items} are false positives");
     assert_eq!(client.call("TYPE filter").text(), "MBbloom--");
 }
 

@@ -80,7 +80,7 @@ impl DataFolder {
         command.stdout(log.try_clone().expect("a second handle")).stderr(log);
         let mut server = Killed(command.spawn().expect("it runs"));
         let mut status = None;
-        wait_for("its end", || {
+        wait_for("the server to exit", || {
             status = server.0.try_wait().expect("our own child");
             status.is_some()
         });
@@ -153,7 +153,7 @@ fn loads_transactions_scripts_annotations_and_read_commands() {
     assert_eq!(client.call("FCALL f 0").integer(), Some(7));
     client.ok("SELECT 2");
     assert_eq!(client.call("GET b").text(), "2");
-    assert_eq!(place.read(INCR)[..content.len()], content, "what was loaded is not touched");
+    assert_eq!(place.read(INCR)[..content.len()], content, "loading changed the file");
 }
 
 /// Stock servers replace the requested threshold with the effective one, but leave LIMIT in
@@ -415,11 +415,11 @@ fn nothing_expires_until_all_is_loaded() {
     );
     assert_eq!(client.call("MGET a c f").to_string(), "[\"1\", \"1\", \"1\"]");
     let ttl = client.call("TTL f").integer().expect("a number");
-    assert!((900..=1000).contains(&ttl), "from now on: {ttl}");
+    assert!((900..=1000).contains(&ttl), "EX counts from the load: {ttl}");
     let consumers = client.call("XINFO CONSUMERS x g");
     let idle = consumers.elements().and_then(|all| all[0].elements()?[5].integer()).expect("a number");
-    assert!((0..1_000_000).contains(&idle), "seen now, not in 1970: {idle}");
-    wait_for("keys past their expiry go", || client.call("DBSIZE").integer() == Some(4));
+    assert!((0..1_000_000).contains(&idle), "idle time counts from the load: {idle}");
+    wait_for("expired keys to be removed", || client.call("DBSIZE").integer() == Some(4));
 }
 
 #[test]
@@ -469,7 +469,7 @@ fn clients_get_loading_errors_during_aof_load() {
         client = RawClient::tcp(address).ok();
         client.is_some()
     });
-    let mut client = client.expect("just seen");
+    let mut client = client.expect("just connected");
     let reply = client.call("GET k1").to_string();
     assert!(reply.contains("LOADING Redis is loading the dataset in memory"), "{reply}");
     assert_eq!(client.info_field("persistence", "loading").as_deref(), Some("1"));
@@ -510,7 +510,7 @@ fn a_bit_that_has_changed_ends_the_start() {
     server.signal(rustix::process::Signal::KILL);
     drop(server);
     let good = place.read(INCR);
-    let at = good.windows(8).rposition(|bytes| bytes.starts_with(b"#CRC64:")).expect("a sum");
+    let at = good.windows(8).rposition(|bytes| bytes.starts_with(b"#CRC64:")).expect("a checksum");
     let value = good[..at].windows(4).rposition(|bytes| bytes == b"xxxx").expect("a value");
     let mut damaged = good.clone();
     damaged[value] ^= 1;

@@ -155,7 +155,7 @@ fn listeners_go_when_they_may_listen_no_more() {
     idle.ok("AUTH app x");
     admin.ok("ACL SETUSER app &more");
     admin.ok("ACL SETUSER app resetchannels &news &log:1 &more");
-    assert!(is_closed(&mut pattern), "the pattern is no longer allowed in so many letters");
+    assert!(is_closed(&mut pattern), "the client keeps a pattern subscription that its rules no longer list");
     assert!(is_closed(&mut shard));
     assert_eq!(admin.call("PUBLISH news x"), Value::Integer(1));
     // After the reply for its second channel.

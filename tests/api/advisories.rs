@@ -440,7 +440,7 @@ fn values_near_buffer_sizes_are_stored_intact() {
     });
     // Meanwhile the server serves other clients.
     writer.ok("SET other 1");
-    let mut client = sender.join().expect("all was sent");
+    let mut client = sender.join().expect("the whole pipeline is sent");
     for len in lens {
         assert_eq!(client.read(), Value::ok());
         let value = client.read();
@@ -465,7 +465,7 @@ fn replies_are_nested_no_deeper_than_the_stack_allows() {
     let mut seen = Vec::new();
     while !seen.ends_with(b"$3\r\nend\r\n") {
         let more = client.read_bytes(1);
-        assert_eq!(more.len(), 1, "the connection ended behind {}", String::from_utf8_lossy(&seen));
+        assert_eq!(more.len(), 1, "the connection ended after {}", String::from_utf8_lossy(&seen));
         seen.extend_from_slice(&more);
     }
     assert!(seen.len() < 200_000 && String::from_utf8_lossy(&seen).contains("reached lua stack limit"));
@@ -507,6 +507,6 @@ fn strangers_take_no_memory() {
         .collect();
     let grown = |admin: &mut RawClient| used(admin).saturating_sub(before);
     let bounded = wait_for_within(Duration::from_secs(5), || grown(&mut admin) < 4 << 20);
-    assert!(bounded, "{} clients who have not logged in hold {} bytes", strangers.len(), grown(&mut admin));
+    assert!(bounded, "{} unauthenticated clients hold {} bytes", strangers.len(), grown(&mut admin));
     drop(strangers);
 }

@@ -212,12 +212,12 @@ fn nothing_is_seen_of_a_transaction_before_its_end() {
         }
         let reply = client.call("EXEC");
         let values = reply.elements().expect("three numbers");
-        assert!(values.iter().all(|value| value == &values[0]), "disturbed inside: {reply}");
+        assert!(values.iter().all(|value| value == &values[0]), "another transaction interfered: {reply}");
     };
     let read = |client: &mut RawClient| {
         let reply = client.call("MGET c a b");
         let values = reply.elements().expect("three");
-        assert!(values.iter().all(|value| value == &values[0]), "seen half-way: {reply}");
+        assert!(values.iter().all(|value| value == &values[0]), "half a transaction was visible: {reply}");
     };
     let steps = observe(&server, 1_500, write, read);
     assert_eq!(server.connect().call("GET a"), Value::bulk(steps.to_string()));

@@ -72,7 +72,7 @@ fn a_wait_ends_when_its_time_is_over_and_not_before() {
         late.push(waited.saturating_sub(timeout));
     }
     // A busy machine may delay some of them, but not all.
-    let least = late.iter().min().expect("there are some");
+    let least = late.iter().min().expect("late is not empty");
     assert!(*least < Duration::from_millis(10), "{late:?}");
     // A client that has timed out takes nothing.
     assert_eq!(client.call("RPUSH k x"), Value::Integer(1));

@@ -31,13 +31,13 @@ fn client_list_describes_every_client() {
     let list = one.call("CLIENT LIST").text();
     assert_eq!(list.lines().count(), 2, "{list}");
     let id = one.call("CLIENT ID").integer().expect("a number");
-    let mine = list.lines().find(|line| field(line, "name") == "one").expect("the named one");
+    let mine = list.lines().find(|line| field(line, "name") == "one").expect("the named client");
     assert_eq!(field(mine, "id"), id.to_string());
     assert_eq!(field(mine, "addr"), one.local_address());
     assert_eq!(field(mine, "laddr"), server.address().to_string());
     assert_eq!(field(mine, "cmd"), "client|list");
     assert_eq!(field(mine, "multi"), "-1");
-    let its = list.lines().find(|line| field(line, "name").is_empty()).expect("the other one");
+    let its = list.lines().find(|line| field(line, "name").is_empty()).expect("the other client");
     assert_eq!(field(its, "db"), "3");
     assert_eq!(field(its, "multi"), "1");
     assert_eq!(field(its, "cmd"), "get");
@@ -74,7 +74,7 @@ fn killing_by_id_address_and_type() {
     }
     assert_eq!(judge.call("PING").text(), "PONG");
     assert_eq!(judge.call("CLIENT KILL TYPE normal SKIPME no"), Value::Integer(1));
-    assert!(is_closed(&mut judge), "the judge itself, after the reply");
+    assert!(is_closed(&mut judge), "SKIPME no leaves the judge connected");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_killed_client_in_the_middle_of_a_pipeline_leaves_no_trace() {
             .filter_map(|line| line.strip_prefix(':')?.parse::<i64>().ok())
             .max();
         let now: i64 = judge.call("GET n").text().parse().unwrap_or(0);
-        assert!(last.unwrap_or(0) <= now, "{last:?} was answered, {now} is stored");
+        assert!(last.unwrap_or(0) <= now, "the last reply was {last:?}, but {now} is stored");
     }
     assert_eq!(judge.call("CLIENT LIST").text().lines().count(), 1);
 }
@@ -157,7 +157,7 @@ fn a_pause_of_writes_lets_scripts_pass_that_declare_to_read_only() {
     for (other, (line, _)) in waiting.iter_mut().zip(held) {
         other.send(&words::encode(line));
     }
-    wait_for("all of them to be held", || {
+    wait_for("the pause to hold all commands", || {
         client.info_field("clients", "blocked_clients") == Some(held.len().to_string())
     });
     client.ok("CLIENT UNPAUSE");
@@ -275,7 +275,7 @@ fn the_largest_clients_go_when_all_hold_too_much() {
         let mut judge = server.connect();
         judge.ok("CLIENT NO-EVICT on");
         judge.ok("CLIENT SETNAME judge");
-        wait_for("the connection that found the server up to be gone", || names(&mut judge) == ["judge"]);
+        wait_for("the startup check's connection to close", || names(&mut judge) == ["judge"]);
         let sizes = [("small", 100_000), ("middle", 1_000_000), ("big", 3_000_000), ("huge", 4_000_000)];
         let mut clients: Vec<RawClient> = Vec::new();
         for (name, bytes) in sizes {
@@ -287,7 +287,7 @@ fn the_largest_clients_go_when_all_hold_too_much() {
             fill(&mut client, bytes);
             clients.push(client);
         }
-        wait_for("all that was sent", || {
+        wait_for("all data to arrive", || {
             let list = judge.call("CLIENT LIST").text();
             let held = |name: &str| {
                 let line = list.lines().find(|line| field(line, "name") == name).expect("it is connected");

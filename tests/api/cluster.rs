@@ -197,10 +197,10 @@ fn compare(peer: &Peer, requests: &[&str]) {
             if *request == "CLUSTER NODES" || request.starts_with("CLUSTER S") {
                 let (mine, stock) =
                     (anonymous(&ours, &mut one, request), anonymous(&theirs, &mut other, request));
-                assert_eq!(mine, stock, "{request}, beside {}", peer.version);
+                assert_eq!(mine, stock, "{request}, compared with {}", peer.version);
             } else {
                 let (mine, stock) = (one.call(request), other.call(request));
-                assert_eq!(mine, stock, "{request}, beside {}", peer.version);
+                assert_eq!(mine, stock, "{request}, compared with {}", peer.version);
             }
         }
         one.call("FLUSHALL");
@@ -308,8 +308,8 @@ fn traffic_of_slots_is_that_of_valkey() {
         let mut figures = Vec::new();
         for slot in [12182, 5061, 11298, 0] {
             let reply = client.call(&format!("CLUSTER SLOT-STATS SLOTSRANGE {slot} {slot}")).to_string();
-            let (before, rest) = reply.split_once("cpu-usec").expect("it is counted");
-            let (_, after) = rest.split_once("network-bytes-in").expect("it is counted");
+            let (before, rest) = reply.split_once("cpu-usec").expect("the reply has cpu-usec");
+            let (_, after) = rest.split_once("network-bytes-in").expect("the reply has network-bytes-in");
             figures.push(format!("{before}...{after}"));
         }
         client.ok("CONFIG RESETSTAT");
@@ -354,7 +354,7 @@ fn transactions_scripts_and_waiting_count_once() {
     assert_eq!(figures(5061)[2..], [sent(&["BLPOP {bar} 0.01"]), "*-1\r\n".len() as i64]);
     let mut waiting = server.connect();
     waiting.send(&request("BLPOP {bar} 0"));
-    braid_tests::wait_for("it waits", || client.info("clients").contains("blocked_clients:1"));
+    braid_tests::wait_for("the client to block", || client.info("clients").contains("blocked_clients:1"));
     assert_eq!(client.call("RPUSH {bar} x"), Value::Integer(1));
     assert!(matches!(waiting.read(), Value::Array(_)));
     let requests = sent(&["BLPOP {bar} 0.01", "BLPOP {bar} 0", "RPUSH {bar} x"]);

@@ -49,7 +49,7 @@ fn a_configuration_file_is_read_and_rewritten() {
     let address = (std::net::Ipv4Addr::LOCALHOST, port).into();
     let check = std::panic::catch_unwind(|| {
         let mut client = None;
-        braid_tests::wait_for("the server", || {
+        braid_tests::wait_for("the server to accept connections", || {
             client = braid_tests::RawClient::tcp(address).ok();
             client.is_some()
         });
@@ -202,7 +202,7 @@ fn failed_start(folder: &std::path::Path, file: &str, arguments: &[&str]) -> (St
         let _ = child.kill();
     }
     let output = child.wait_with_output().expect("it has ended");
-    assert!(ended, "{arguments:?}: it serves");
+    assert!(ended, "{arguments:?}: the server kept running");
     assert_eq!(output.status.code(), Some(1), "{arguments:?}");
     let log = std::fs::read_to_string(&log).unwrap_or_default();
     (String::from_utf8_lossy(&output.stderr).into_owned(), log)
@@ -250,7 +250,7 @@ fn every_cause_of_a_failed_start_is_in_the_log() {
         (log, &["--metrics-port", "1", "--metrics-bind", "localhost"], "metrics-bind takes IP addresses"),
     ] {
         let (said, logged) = failed_start(folder.path(), file, arguments);
-        assert!(logged.contains(cause), "{arguments:?}: the log has:\n{logged}\nbut it said:\n{said}");
+        assert!(logged.contains(cause), "{arguments:?}: the log is:\n{logged}\nbut stderr is:\n{said}");
         assert!(!said.trim().is_empty() && !logged.contains("os error"), "{arguments:?}: {logged}");
     }
     // The error is logged once.
@@ -382,7 +382,7 @@ fn newer_fields_of_info() {
     }
     let watched = |client: &mut RawClient| {
         ["watching_clients", "total_watched_keys"]
-            .map(|name| client.info_field("clients", name).expect("a figure"))
+            .map(|name| client.info_field("clients", name).expect("the field"))
             .join(" ")
     };
     assert_eq!(watched(&mut client), "0 0");
@@ -393,10 +393,10 @@ fn newer_fields_of_info() {
     one.ok("UNWATCH");
     assert_eq!(watched(&mut client), "1 1");
     drop(other);
-    wait_for("the other one to have left", || watched(&mut client) == "0 0");
+    wait_for("the other client to disconnect", || watched(&mut client) == "0 0");
     let name = "client_query_buffer_limit_disconnections";
     assert_eq!(client.info_field("stats", name).as_deref(), Some("0"));
     // An endless request.
     let _ = one.try_send(&[&b"*1000000\r\n"[..], &b"$1\r\nx\r\n".repeat(400_000)].concat());
-    wait_for("it to be closed", || client.info_field("stats", name).as_deref() == Some("1"));
+    wait_for("the connection to close", || client.info_field("stats", name).as_deref() == Some("1"));
 }

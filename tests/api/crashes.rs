@@ -38,7 +38,7 @@ fn a_signal_leaves_a_report_and_ends_the_process_as_it_always_does() {
         ] {
             assert!(report.contains(part), "{signal:?}: no {part:?} in:\n{log}");
         }
-        assert!(!report.contains("-of-a-key"), "what belongs to users is nobody's business");
+        assert!(!report.contains("-of-a-key"), "the report contains user data");
     }
 }
 

@@ -28,7 +28,7 @@ fn key_is_present_until_its_expiry_time() {
             } else {
                 assert!(
                     answered - before >= Duration::from_millis(lifetime_ms - 1),
-                    "{lifetime_ms} ms: gone after {:?}",
+                    "{lifetime_ms} ms: expired after {:?}",
                     answered - before
                 );
                 break;
@@ -81,10 +81,10 @@ fn expired_keys_are_removed_without_being_asked_for() {
         assert_eq!(client.read(), Value::ok());
     }
     client.ok("SET keep v");
-    wait_for("all of them to be removed", || client.call("DBSIZE") == Value::Integer(1));
+    wait_for("all expired keys to be removed", || client.call("DBSIZE") == Value::Integer(1));
     // DBSIZE may exclude keys that have expired but are not removed yet.
     let mut expired = || client.info_field("stats", "expired_keys").and_then(|text| text.parse::<u64>().ok());
-    wait_for("all of them to be counted", || expired() >= Some(20_000));
+    wait_for("all expired keys to be counted", || expired() >= Some(20_000));
     assert_eq!(expired(), Some(20_000));
 }
 
@@ -146,7 +146,7 @@ fn imported_keys_do_not_expire_until_import_ends() {
     source.call("HSET hash f v");
     source.call("HPEXPIRE hash 20 FIELDS 1 f");
     let count = |client: &mut RawClient| client.call("DBSIZE").integer();
-    wait_for("all to be past their expiry", || {
+    wait_for("all keys to be past their expiry", || {
         other.call("EXISTS past number").integer() == Some(0)
             && other.call("HGETALL hash").elements().is_some_and(<[Value]>::is_empty)
     });
@@ -191,7 +191,7 @@ fn imported_keys_do_not_expire_until_import_ends() {
     source.ok("CLIENT IMPORT-SOURCE ON");
     source.ok("CONFIG SET import-mode no");
     assert!(source.call("GET past").is_null());
-    wait_for("what has expired to go", || count(&mut other) == Some(1) || count(&mut other) == Some(2));
+    wait_for("expired keys to be removed", || count(&mut other) == Some(1) || count(&mut other) == Some(2));
     assert!(source.call("CLIENT INFO").text().contains(" flags=I "));
     source.call("RESET");
     assert!(source.call("CLIENT INFO").text().contains(" flags=N "));

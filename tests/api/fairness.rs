@@ -158,7 +158,7 @@ fn requests_behind_a_slow_one_run_in_order() {
         assert_eq!(heavy.read(), reply);
     }
     assert!(heavy.read().is_error(), "the protocol error comes last");
-    assert!(heavy.try_read().is_err(), "and the connection is closed");
+    assert!(heavy.try_read().is_err(), "the connection is closed after the error");
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn no_copy_outlives_a_change() {
             reader.call("GET hot");
         }
         if server.is_braid() {
-            assert!(from_copies(&mut writer) > served, "they are read from copies before {what}");
+            assert!(from_copies(&mut writer) > served, "no read came from a copy before {what}");
         }
         for line in *requests {
             let reply = writer.call(line);
@@ -100,7 +100,7 @@ fn cached_copy_expires_with_its_key() {
     client.ok(&format!("SET hot {} PX 300", value(1)));
     let begun = std::time::Instant::now();
     while !client.call("GET hot").is_null() {
-        assert!(begun.elapsed().as_secs() < 5, "it has expired long ago");
+        assert!(begun.elapsed().as_secs() < 5, "the cached copy outlived its key");
     }
     assert_eq!(client.call("EXISTS hot"), Value::Integer(0));
 }
@@ -119,8 +119,8 @@ fn reads_of_a_hot_value_follow_its_writer() {
                     let least = written.load(Ordering::SeqCst);
                     let text = reader.call("GET hot").text();
                     let number: u64 = text[..12].parse().expect("a number");
-                    assert_eq!(text, value(number), "not two values in one");
-                    assert!(number >= least.max(last), "{number} was read after {least} and {last}");
+                    assert_eq!(text, value(number), "a reader got a mix of two values");
+                    assert!(number >= least.max(last), "stale read: {number} after {least} and {last}");
                     last = number;
                 }
             });
@@ -139,6 +139,6 @@ fn reads_of_a_hot_value_follow_its_writer() {
         stop.store(true, Ordering::Relaxed);
     });
     if server.is_braid() {
-        assert!(from_copies(&mut server.connect()) > 0, "copies were read");
+        assert!(from_copies(&mut server.connect()) > 0, "no read came from a copy");
     }
 }

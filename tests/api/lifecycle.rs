@@ -145,22 +145,22 @@ fn in_the_background_the_command_line_means_the_same() {
     let mut input = foreground.stdin.take().expect("its standard input");
     input.write_all(b"maxmemory 123mb\n").expect("it reads");
     drop(input);
-    assert!(foreground.wait().expect("its end").success());
+    assert!(foreground.wait().expect("an exit status").success());
     let read =
         |name: &str| std::fs::read_to_string(folder.path().join("data").join(name)).unwrap_or_default();
     let mut process = Leftover(None);
-    wait_for(&format!("it listens: {}", read("log")), || {
+    wait_for(&format!("the server to listen: {}", read("log")), || {
         process.0 = read("pid").trim().parse().ok().and_then(Pid::from_raw);
         RawClient::tcp(([127, 0, 0, 1], port).into()).is_ok()
     });
     let mut client = RawClient::tcp(([127, 0, 0, 1], port).into()).expect("a connection");
     assert!(client.call("CONFIG GET maxmemory").to_string().contains("128974848"));
     client.ok("CONFIG REWRITE");
-    let rewritten = std::fs::read_to_string(folder.path().join("some.conf")).expect("it is there");
+    let rewritten = std::fs::read_to_string(folder.path().join("some.conf")).expect("the configuration file");
     assert!(rewritten.contains(&port.to_string()), "{rewritten}");
     client.send(&braid_tests::request("SHUTDOWN NOSAVE"));
     assert_eq!(client.read_to_close().expect("it is closed"), b"");
-    wait_for("its end", || read("pid").is_empty());
+    wait_for("the process to end", || read("pid").is_empty());
     process.0 = None;
 }
 

@@ -60,7 +60,7 @@ fn others_are_served(server: &TestServer, command: &str, mut prepare: impl FnMut
             return reply;
         }
     }
-    panic!("nobody is served while {command} runs");
+    panic!("no client is served while {command} runs");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn other_clients_of_the_loop_are_served_meanwhile() {
         assert_eq!(
             client.info_field("memory", "lazyfree_pending_objects").as_deref(),
             Some("0"),
-            "it was waited for"
+            "values are still being freed"
         );
     }
 }
@@ -147,7 +147,7 @@ fn pipelined_requests_run_after_long_commands() {
         client.call_arguments(&["EVAL", "redis.call('FLUSHALL', 'SYNC') return redis.call('DBSIZE')", "0"]),
         Value::Integer(0)
     );
-    assert!(calls(&mut other, "keys") >= 15 && calls(&mut other, "flushall") >= 5, "each is counted");
+    assert!(calls(&mut other, "keys") >= 15 && calls(&mut other, "flushall") >= 5, "calls are not counted");
     assert_eq!(other.info_field("clients", "blocked_clients").as_deref(), Some("0"));
 }
 
@@ -163,7 +163,7 @@ fn client_in_a_long_command_can_be_killed_but_not_unblocked() {
         assert_eq!(client.call(&format!("CLIENT UNBLOCK {id}")), Value::Integer(0));
         client.call(&format!("CLIENT KILL ID {id}"));
     }
-    braid_tests::wait::wait_for("nobody waits", || {
+    braid_tests::wait::wait_for("killed clients to be removed", || {
         client.info_field("clients", "blocked_clients").as_deref() == Some("0")
     });
     assert_eq!(client.call("KEYS key:4"), Value::Array(vec![Value::bulk("key:4")]));
@@ -199,9 +199,9 @@ fn keys_command_returns_stable_keys_exactly_once() {
             for key in reply.elements().expect("keys") {
                 *counts.entry(key.text()).or_insert(0) += 1;
             }
-            assert!(counts.values().all(|&count| count == 1), "round {round}: a key is told twice");
+            assert!(counts.values().all(|&count| count == 1), "round {round}: a key was returned twice");
             let stable = counts.keys().filter(|name| name.starts_with("stable:")).count();
-            assert_eq!(stable, STABLE, "round {round}: a key that was there throughout is missing");
+            assert_eq!(stable, STABLE, "round {round}: a stable key is missing");
         }
     });
 }
@@ -234,7 +234,7 @@ fn flushall_removes_earlier_writes_and_keeps_later_ones() {
             client.ok(["FLUSHALL SYNC", "FLUSHALL", "FLUSHDB"][round % 3]);
             // One write may be in flight now; the next one is sent after the answer.
             let sent: Vec<u64> = acknowledged.iter().map(|count| count.load(Ordering::SeqCst) + 1).collect();
-            braid_tests::wait::wait_for("more is set", || {
+            braid_tests::wait::wait_for("more writes", || {
                 acknowledged.iter().zip(&sent).all(|(count, &sent)| count.load(Ordering::SeqCst) > sent + 2)
             });
             for writer in 0..2 {
@@ -410,11 +410,11 @@ fn background_set_operations_match_results_in_a_transaction() {
     assert_eq!(refused.text(), "ERR One or more scores can't be converted into double");
     // Collections with expiring members are not shared.
     if !client.call("ZPEXPIRE z1 1 FIELDS 1 member:3").is_error() {
-        braid_tests::wait::wait_for("it expires", || client.call("ZSCORE z1 member:3").is_null());
+        braid_tests::wait::wait_for("the member to expire", || client.call("ZSCORE z1 member:3").is_null());
         assert_eq!(client.call("ZUNIONSTORE d 1 z1"), Value::Integer(59_999));
     }
     for field in ["total_watched_keys", "blocked_clients"] {
-        braid_tests::wait::wait_for("nothing is left", || {
+        braid_tests::wait::wait_for("watches and blocked clients to end", || {
             client.info_field("clients", field).as_deref() == Some("0")
         });
     }
@@ -500,7 +500,7 @@ fn a_stored_result_comes_by_the_way_of_all_commands() {
     for _ in 0..20 {
         client.call("DEL d");
         heavy.send(&[request("ZUNIONSTORE d 2 z1 z2"), request("ZCARD d"), request("PING")].concat());
-        braid_tests::wait::wait_for("it waits or is done", || {
+        braid_tests::wait::wait_for("the command to wait or finish", || {
             client.info_field("clients", "blocked_clients").as_deref() == Some("1")
                 || client.call("EXISTS d") == Value::Integer(1)
         });
@@ -509,7 +509,7 @@ fn a_stored_result_comes_by_the_way_of_all_commands() {
             is_paused = true;
             let id = heavy_id(&mut client);
             assert_eq!(client.call(&format!("CLIENT UNBLOCK {id}")), Value::Integer(0));
-            braid_tests::wait::wait_for("it is held back", || {
+            braid_tests::wait::wait_for("the command to be held back", || {
                 let list = client.call("CLIENT LIST").text();
                 list.lines().any(|line| line.contains("cmd=zunionstore") && line.contains("flags=b"))
             });
@@ -525,7 +525,7 @@ fn a_stored_result_comes_by_the_way_of_all_commands() {
             break;
         }
     }
-    assert!(is_paused, "it was never caught");
+    assert!(is_paused, "the command was never paused");
     // MONITOR shows each command once.
     client.call("ECHO end");
     let mut seen = Vec::new();
@@ -545,7 +545,7 @@ fn a_stored_result_comes_by_the_way_of_all_commands() {
     // The stored result serves a client that waits for a member of it.
     let mut waiting = server.connect();
     waiting.send(&request("BZPOPMIN d2 0"));
-    braid_tests::wait::wait_for("it waits", || {
+    braid_tests::wait::wait_for("the client to block", || {
         client.info_field("clients", "blocked_clients").as_deref() == Some("1")
     });
     assert_eq!(client.call("ZUNIONSTORE d2 2 z1 z2"), Value::Integer(300_000));
@@ -561,14 +561,14 @@ fn a_stored_result_comes_by_the_way_of_all_commands() {
         }
     }
     for field in ["total_watched_keys", "blocked_clients"] {
-        braid_tests::wait::wait_for("nothing is left", || {
+        braid_tests::wait::wait_for("watches and blocked clients to end", || {
             client.info_field("clients", field).as_deref() == Some("0")
         });
     }
     assert_eq!(client.call("ZUNIONSTORE d 2 z1 z2"), Value::Integer(300_000));
     // The memory limit applies, but not while replaced values are still to be freed, which would
     // make room.
-    braid_tests::wait::wait_for("what was replaced is freed", || {
+    braid_tests::wait::wait_for("replaced values to be freed", || {
         client.info_field("memory", "lazyfree_pending_objects").as_deref() == Some("0")
     });
     client.ok("CONFIG SET maxmemory 1");
@@ -579,6 +579,6 @@ fn a_stored_result_comes_by_the_way_of_all_commands() {
 /// The ID of the client whose last command is the long one.
 fn heavy_id(client: &mut RawClient) -> String {
     let list = client.call("CLIENT LIST").text();
-    let line = list.lines().find(|line| line.contains("cmd=zunionstore")).expect("it is there");
+    let line = list.lines().find(|line| line.contains("cmd=zunionstore")).expect("the long command's client");
     line.strip_prefix("id=").and_then(|rest| rest.split(' ').next()).expect("an id").to_owned()
 }

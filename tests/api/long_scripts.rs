@@ -28,7 +28,7 @@ const NO_SCRIPT: &str = "NOTBUSY No scripts in execution right now.";
 /// script is running.
 fn kill_from(clients: &mut [RawClient], command: &str) {
     // The run may not have started yet.
-    wait_for("the run to be seen", || {
+    wait_for("a kill to succeed", || {
         let answers: Vec<String> = clients.iter_mut().map(|client| client.call(command).text()).collect();
         answers.iter().any(|answer| answer == "OK")
     });
@@ -47,13 +47,13 @@ fn a_function_is_seen_and_killed_from_every_thread_before_the_threshold() {
     assert_eq!(clients[0].read().text(), "l");
     let mut runner = server.connect();
     runner.send(&request(&["FCALL", "f", "0"]));
-    wait_for("the function to be seen", || clients[0].call("FUNCTION STATS").to_string().contains("FCALL"));
+    wait_for("the function to run", || clients[0].call("FUNCTION STATS").to_string().contains("FCALL"));
     for client in &mut clients {
         let stats = client.call("FUNCTION STATS").to_string();
         assert!(stats.contains("FCALL") && stats.contains("duration_ms"), "{stats}");
     }
     kill_from(&mut clients, "FUNCTION KILL");
-    assert!(runner.read().text().contains("Script killed by user"), "it was killed");
+    assert!(runner.read().text().contains("Script killed by user"), "the function was not killed");
     for client in &mut clients {
         assert_eq!(client.call("FUNCTION KILL").text(), NO_SCRIPT);
         assert_eq!(client.call("PING").text(), "PONG");
@@ -114,7 +114,7 @@ fn a_script_without_commands_leaves_others_alone() {
     let mut clients = connections(&server);
     let mut runner = server.connect();
     runner.send(&request(&["EVAL", "while true do end", "0"]));
-    wait_for("the script to be seen", || clients[0].call("FUNCTION STATS").text().starts_with("BUSY"));
+    wait_for("a BUSY reply", || clients[0].call("FUNCTION STATS").text().starts_with("BUSY"));
     // Clients of the other thread; the runner's own thread holds its clients back.
     let mut served = 0;
     for client in &mut clients {
@@ -122,7 +122,7 @@ fn a_script_without_commands_leaves_others_alone() {
         client.send(&request(&["SET", "x", "1"]));
         served += usize::from(client.try_read().is_ok());
     }
-    assert!(served > 0, "nobody was served beside the script");
+    assert!(served > 0, "no client was served while the script ran");
     server.connect().call("SCRIPT KILL");
     runner.read();
 }
@@ -145,7 +145,7 @@ fn sigterm_ends_a_script_that_never_ends_and_saves() {
         let mut runner = server.connect();
         runner.send(&request(&["EVAL", script, "0"]));
         let mut client = server.connect();
-        wait_for("the script to be seen", || client.call("FUNCTION STATS").text().starts_with("BUSY"));
+        wait_for("a BUSY reply", || client.call("FUNCTION STATS").text().starts_with("BUSY"));
         server.signal(Signal::TERM);
         server.wait();
         assert_eq!(folder.path().join("dump.rdb").exists(), saves, "{script}: {}", server.log());

@@ -346,7 +346,7 @@ fn monitor_shows_a_blocking_command_once_before_it_blocks() {
         monitor.ok("MONITOR");
         let mut waiting = server.connect();
         waiting.send(&request("BLPOP list 0"));
-        wait_for("a client that waits", || {
+        wait_for("the client to block", || {
             client.info_field("clients", "blocked_clients").as_deref() == Some("1")
         });
         client.call(&format!("RPUSH list {round}"));
@@ -361,7 +361,7 @@ fn monitor_shows_a_blocking_command_once_before_it_blocks() {
         // INFO may also have been called before the client was blocked. The QUIT of the other
         // monitor may be shown.
         told.retain(|command| command != "QUIT");
-        let place = |wanted: &str| told.iter().position(|command| command == wanted).expect("it was told of");
+        let place = |wanted: &str| told.iter().position(|command| command == wanted).expect("a MONITOR line");
         let (waits, served) = (place("BLPOP list 0"), place(&format!("RPUSH list {round}")));
         assert!(waits < served && told[waits..served].contains(&"INFO clients".to_owned()), "{told:?}");
         assert_eq!(told.iter().filter(|command| *command != "INFO clients").count(), 3, "{told:?}");
@@ -418,7 +418,7 @@ fn a_monitor_that_does_not_read_is_closed() {
         let line = reading.read_bytes(value.len());
         assert_eq!(line.len(), value.len());
     }
-    wait_for("the one to be closed", || limit(&mut client).as_deref() == Some("1"));
+    wait_for("the deaf monitor to be closed", || limit(&mut client).as_deref() == Some("1"));
     reading.read_bytes(100);
     assert!(client.call("CLIENT LIST").text().contains(&reading.local_address()));
     assert!(server.log().contains("(monitor-output-limit)"), "{}", server.log());
@@ -433,7 +433,7 @@ fn a_monitor_that_does_not_read_is_closed() {
     }
     assert!(client.call("CLIENT LIST").text().contains("cmd=monitor"));
     client.ok("CONFIG SET monitor-output-limit 1mb");
-    wait_for("it to be closed", || {
+    wait_for("the deaf monitor to be closed", || {
         client.ok("SET k v");
         !client
             .call("CLIENT LIST TYPE normal")

@@ -21,7 +21,7 @@ pub fn start(arguments: &[&str]) -> (TestServer, u16) {
 fn ask(port: u16, request: &str) -> (u16, String, String) {
     let mut socket = TcpStream::connect(("127.0.0.1", port)).expect("the port is open");
     socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
-    socket.write_all(request.replace('\n', "\r\n").as_bytes()).expect("it is read");
+    socket.write_all(request.replace('\n', "\r\n").as_bytes()).expect("the request is sent");
     let mut answer = String::new();
     socket.read_to_string(&mut answer).expect("it answers and closes");
     let (header, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no header: {answer}"));
@@ -42,7 +42,7 @@ fn metrics_endpoint_reflects_server_activity() {
         client.call("GET k");
     }
     client.call("INCR k");
-    wait_for("the connection that found the server up to be gone", || {
+    wait_for("the startup probe to disconnect", || {
         client.info_field("clients", "connected_clients").as_deref() == Some("1")
     });
     let (status, header, body) = get(port, "/metrics", "");
@@ -84,7 +84,7 @@ fn metrics_require_the_password_if_one_is_set() {
     let log = client.call("ACL LOG 1").to_string();
     assert!(log.contains("cmd=http") && log.contains("auth"), "{log}");
     let denied = client.info_field("stats", "acl_access_denied_auth");
-    assert_eq!(denied.as_deref(), Some("1"), "a header without name and password is not a wrong one");
+    assert_eq!(denied.as_deref(), Some("1"), "a malformed header was counted as a wrong password");
     // Users need the permission for INFO. Base64 of `a:x` and `b:x`.
     client.ok("ACL SETUSER a on >x +get");
     client.ok("ACL SETUSER b on >x +info");
@@ -164,7 +164,7 @@ fn a_connection_is_kept_for_the_next_scrape() {
     let (_server, port) = start(&[]);
     let mut socket = connect(port);
     for _ in 0..3 {
-        socket.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is read");
+        socket.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("the request is sent");
         let mut answer = Vec::new();
         while !answer.ends_with(b"{\"status\":\"ok\"}\n") {
             let mut bytes = [0; 1024];
@@ -221,7 +221,7 @@ fn a_server_that_loads_is_healthy_but_not_ready() {
     assert_eq!((status, &*body), (503, "{\"status\":\"loading\"}\n"));
     assert_eq!(get(port, "/health", "").0, 200);
     assert!(get(port, "/metrics", "").2.contains("\nbraid_loading 1\n"));
-    wait_for("the load to be over", || get(port, "/ready", "").0 == 200);
+    wait_for("loading to finish", || get(port, "/ready", "").0 == 200);
     assert!(get(port, "/metrics", "").2.contains("\nbraid_keys{db=\"0\"} 300\n"));
     assert!(server.0.try_wait().expect("a child").is_none());
 }
@@ -278,7 +278,7 @@ fn access_denials_are_exported_per_user() {
     has("braid_user_access_denied_total{user=\"app\",reason=\"command\"} 1");
     has("braid_user_access_denied_total{user=\"app\",reason=\"key\"} 2");
     has("braid_access_denied_total{reason=\"auth\"} 2");
-    assert!(!body.contains("nobody"), "a name that anyone can make up is no label");
+    assert!(!body.contains("nobody"), "an unknown user's name became a label");
     client.call("ACL DELUSER app");
     assert!(!get(port, "/metrics", "").2.contains("user=\"app\""));
 }
@@ -298,7 +298,7 @@ fn panels_require_permissions_for_their_commands() {
     let app = "Authorization: Basic YXBwOng=\n";
     assert_eq!(get(port, "/bigkeys", "").0, 401);
     assert_eq!(get(port, "/slowlog", app).0, 200);
-    assert_eq!(get(port, "/bigkeys", app).0, 403, "it may not look at all keys");
+    assert_eq!(get(port, "/bigkeys", app).0, 403, "the user may not access all keys");
     client.ok("AUTH y");
     client.ok("ACL SETUSER app ~* -slowlog");
     assert_eq!((get(port, "/slowlog", app).0, get(port, "/bigkeys", app).0), (403, 200));
@@ -315,7 +315,7 @@ fn replication_links_are_reported_in_both_roles() {
     wait_for("the link to be up", || {
         get(its, "/metrics", "").2.contains(&format!("braid_primary_link_up{{primary=\"{primary}\"}} 1\n"))
     });
-    wait_for("the replica to have all", || {
+    wait_for("the replica to catch up", || {
         let body = get(port, "/metrics", "").2;
         let is_told =
             |name: &str, value: &str| body.contains(&format!("{name}{{replica=\"{address}\"}} {value}\n"));
@@ -367,5 +367,8 @@ fn metrics_include_active_active_peers() {
     }
     let (_plain, port) = start(&[]);
     assert!(get(port, "/replication", "").2.contains("\"active\":null"));
-    assert!(!get(port, "/metrics", "").2.contains("\nbraid_active_"), "only in active mode");
+    assert!(
+        !get(port, "/metrics", "").2.contains("\nbraid_active_"),
+        "active-active metrics outside active mode"
+    );
 }

@@ -162,7 +162,7 @@ fn others_are_served_while_a_target_is_silent() {
     );
     assert_eq!(other.call("APPEND other w"), Value::Integer(1));
     assert_eq!(other.call("EVAL \"return redis.call('DEL', KEYS[1])\" 1 other"), Value::Integer(1));
-    assert!(began.elapsed() < Duration::from_millis(1400), "others have waited");
+    assert!(began.elapsed() < Duration::from_millis(1400), "other clients had to wait");
     // A client that changes the key waits until the outcome of the move is known.
     other.send(b"MULTI\r\nAPPEND k w\r\nEXEC\r\n");
     assert_eq!(client.read().text(), format!("{TO_TARGET} reading to target instance"));
@@ -219,13 +219,13 @@ fn a_move_is_finished_without_its_client() {
     }
     drop(mover);
     if from.is_braid() {
-        wait_for("the client to be gone", || {
+        wait_for("the client to be removed", || {
             client.info_field("clients", "blocked_clients").as_deref() == Some("0")
         });
     }
     to.signal(Signal::CONT);
     wait_for("the key to arrive", || there.call("EXISTS k") == Value::Integer(1));
-    wait_for("the key to be gone", || client.call("EXISTS k") == Value::Integer(0));
+    wait_for("the key to be deleted", || client.call("EXISTS k") == Value::Integer(0));
 }
 
 /// Changes by scripts with undeclared keys are not held back: they reach the target too.
@@ -326,14 +326,14 @@ fn a_big_value_is_moved_while_others_are_served() {
         if is_there == Value::Integer(0) {
             break;
         }
-        assert_eq!(is_there, Value::Integer(2), "both go at once");
+        assert_eq!(is_there, Value::Integer(2), "one key was deleted before the other");
     }
     println!("{turns} looks meanwhile, the longest took {longest:?}");
     assert_eq!(client.read(), Value::ok());
     assert_eq!(there.call("STRLEN big"), Value::Integer(100_000_000));
     assert_eq!(digest, there.call("DEBUG DIGEST-VALUE big list"));
     if from.is_braid() {
-        assert!(turns > 3, "others have waited");
+        assert!(turns > 3, "other clients had to wait");
     }
 }
 

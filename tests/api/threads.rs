@@ -44,8 +44,8 @@ fn change(server: &TestServer, control: &mut RawClient, count: usize) {
     let asked = control.call("CONFIG GET io-threads");
     assert_eq!(asked.elements(), Some(&[name(), Value::bulk(count.to_string())][..]));
     let wanted = count.to_string();
-    wait_for("the threads", || control.info_field("threads", "io_threads").as_ref() == Some(&wanted));
-    wait_for("threads that end", || serving_threads(server) == count);
+    wait_for("the thread count", || control.info_field("threads", "io_threads").as_ref() == Some(&wanted));
+    wait_for("surplus threads to end", || serving_threads(server) == count);
     let lines = control.info("threads").lines().filter(|line| line.starts_with("io_thread_")).count();
     assert_eq!(lines, count);
     for line in control.call("CLIENT LIST").text().lines() {
@@ -142,7 +142,7 @@ fn thread_count_changes_under_load_without_disruption() {
                 change(&server, &mut control, count);
                 let (before, until) =
                     (seen.load(Ordering::Relaxed), Instant::now() + Duration::from_millis(40));
-                wait_for("work in between", || {
+                wait_for("more messages to arrive", || {
                     seen.load(Ordering::Relaxed) > before && Instant::now() > until
                 });
             }
@@ -152,16 +152,16 @@ fn thread_count_changes_under_load_without_disruption() {
             }
             change(&server, &mut control, 2);
             stop.store(true, Ordering::Relaxed);
-            publishing.join().expect("all were heard");
+            publishing.join().expect("every message reached all listeners");
             for (number, worker) in busy.into_iter().enumerate() {
-                let count = worker.join().expect("every reply came once, in its place");
+                let count = worker.join().expect("every reply arrived once, in order");
                 assert_eq!(
                     control.call(&format!("GET busy:{number}")),
                     Value::bulk(count.to_string()),
                     "{model}"
                 );
             }
-            listeners.into_iter().for_each(|listener| listener.join().expect("every message came, in order"));
+            listeners.into_iter().for_each(|listener| listener.join().expect("messages arrived in order"));
         });
     }
 }
@@ -197,7 +197,7 @@ fn clients_continue_mid_operation_on_another_thread() {
         }
         // On a slow machine, four of them may already have timed out.
         let all_wait = Instant::now();
-        wait_for("those who wait", || {
+        wait_for("the clients to block", || {
             let blocked = control.info_field("clients", "blocked_clients");
             let is_late = all_wait.elapsed() > Duration::from_millis(1500);
             blocked.as_deref() == Some(if is_late { "8" } else { "12" })
@@ -261,7 +261,7 @@ fn clients_continue_mid_operation_on_another_thread() {
         }
         // Disconnected clients are removed everywhere.
         drop((waiting, timed, queueing, watching, half, half_big, unread, monitoring, both, paused, named));
-        wait_for("the others to be gone", || {
+        wait_for("the other clients to be removed", || {
             control.info_field("clients", "connected_clients").as_deref() == Some("1")
         });
     }
@@ -337,7 +337,7 @@ fn maximum_number_of_threads_can_be_started_and_stopped() {
     clients.iter_mut().for_each(|client| assert_eq!(client.call("PING").text(), "PONG"));
     let commands: u64 =
         control.info_field("stats", "total_commands_processed").expect("a number").parse().unwrap();
-    assert!(commands > 600, "what ended threads have counted counts: {commands}");
+    assert!(commands > 600, "counts of ended threads are missing: {commands}");
     drop(clients);
     // Their notifiers stay open.
     let left = || braid_tests::process::open_files(server.process_id());

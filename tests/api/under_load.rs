@@ -68,7 +68,7 @@ fn a_busy_thread_hands_connections_over() {
     let mut clients: Vec<(i64, RawClient)> = (0..24)
         .map(|_| {
             let mut client = server.connect();
-            let Value::Integer(id) = client.call("CLIENT ID") else { panic!("an id") };
+            let Value::Integer(id) = client.call("CLIENT ID") else { panic!("not an ID") };
             (id, client)
         })
         .collect();
@@ -101,7 +101,7 @@ fn a_busy_thread_hands_connections_over() {
         (spread, workers.into_iter().map(|worker| worker.join()).collect::<Vec<_>>())
     });
     for (number, count) in counts.into_iter().enumerate() {
-        let count = count.expect("every reply came once, in its place");
+        let count = count.expect("every reply arrived once, in order");
         assert_eq!(control.call(&format!("GET busy:{number}")), Value::Bulk(count.to_string().into_bytes()));
     }
     // In the model handoff, the main thread may be the only busy one; then moving clients gains
@@ -109,7 +109,7 @@ fn a_busy_thread_hands_connections_over() {
     let main_executes = control.info("threads").contains("threading_model:handoff");
     assert!(
         spread || main_executes,
-        "nobody was moved: {:?}\n{}",
+        "no client was moved: {:?}\n{}",
         threads_of(&mut control),
         control.info("threads")
     );
@@ -119,7 +119,7 @@ fn a_busy_thread_hands_connections_over() {
         assert_eq!(control.call(&format!("CLIENT KILL ID {id}")), Value::Integer(1));
         assert!(client.try_read().is_err(), "the connection is closed");
     }
-    wait_for("killed clients to be gone", || {
+    wait_for("killed clients to be removed", || {
         let left = threads_of(&mut control);
         ids.iter().all(|id| !left.contains_key(id))
     });
@@ -139,7 +139,7 @@ fn busy_during(server: &TestServer, meddle: impl FnOnce()) {
             .collect();
         meddle();
         stop.store(true, Ordering::Relaxed);
-        workers.into_iter().map(|worker| worker.join().expect("every reply came")).collect()
+        workers.into_iter().map(|worker| worker.join().expect("every reply arrived")).collect()
     });
     let mut control = server.connect();
     for (number, count) in counts.into_iter().enumerate() {
@@ -171,7 +171,7 @@ fn disconnected_or_killed_clients_affect_no_other_client() {
     busy_during(&server, || {
         for round in 0..200 {
             let mut client = server.connect();
-            let Value::Integer(id) = client.call("CLIENT ID") else { panic!("an id") };
+            let Value::Integer(id) = client.call("CLIENT ID") else { panic!("not an ID") };
             let mut pipeline = Vec::new();
             for _ in 0..100 {
                 pipeline.extend_from_slice(&request("MSET left:1 a left:2 b"));
@@ -186,7 +186,7 @@ fn disconnected_or_killed_clients_affect_no_other_client() {
             }
         }
     });
-    wait_for("all who have left to be gone", || {
+    wait_for("all disconnected clients to be removed", || {
         control.info_field("clients", "connected_clients").as_deref() == Some("1")
     });
 }

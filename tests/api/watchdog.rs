@@ -19,7 +19,7 @@ fn the_log_says_where_a_thread_is_that_takes_long() {
         client.ok("CONFIG SET watchdog-period 0");
         client.ok("CONFIG SET watchdog-period 100");
         client.send(&request(LONG));
-        wait_for("the watchdog", || server.log().contains("--------\n"));
+        wait_for("the watchdog to report", || server.log().contains("--------\n"));
         let log = server.log();
         for part in
             ["--- WATCHDOG TIMER EXPIRED ---\nThread ", " (io_thd_", "engine/src/dispatch.rs:", "debug"]

@@ -46,7 +46,7 @@ fn is_skipped(language: &str, installed: &Path) -> bool {
     if installed.exists() {
         return false;
     }
-    let message = format!("{language}: not installed (tests/clients/install does it)");
+    let message = format!("{language}: not installed; run tests/clients/install");
     assert!(std::env::var_os("CI").is_none(), "{message}");
     println!("skipped, {message}");
     true

@@ -61,7 +61,7 @@ impl Changes {
 /// request more often than libraries allow.
 fn wait_for_work(cluster: &Cluster) {
     let before = increments(cluster);
-    cluster.wait_for("the program goes on", || increments(cluster) >= before + 100);
+    cluster.wait_for("the program to make progress", || increments(cluster) >= before + 100);
 }
 
 /// Number of INCR and INCRBY calls executed on the first two nodes.
@@ -88,7 +88,7 @@ fn join(cluster: &mut Cluster) {
     let port = cluster.nodes[0].port();
     cluster.client(4).ok(&format!("CLUSTER MEET 127.0.0.1 {port}"));
     let id = cluster.id(4);
-    cluster.wait_for("it has joined", || cluster.lines(0).iter().any(|line| line.starts_with(&id)));
+    cluster.wait_for("the new node has joined", || cluster.lines(0).iter().any(|line| line.starts_with(&id)));
     cluster.move_slots(0, 4, "0 999");
 }
 
@@ -97,7 +97,7 @@ fn hand_over(cluster: &Cluster) {
     cluster.wait_for("the replica is in sync", || {
         cluster.client(3).call("CLUSTER FAILOVER") == Value::Simple("OK".into())
     });
-    cluster.wait_for("it leads", || leads(cluster, 3, 4));
+    cluster.wait_for("the replica has taken over", || leads(cluster, 3, 4));
 }
 
 /// The primary of the first shard dies.
@@ -120,7 +120,7 @@ fn run(changes: Changes, language: &str, installed: &str, command: impl FnOnce(&
     command.args([&cluster.nodes[0].port().to_string(), changes.name()]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut program = command.spawn().expect("the program starts");
-    cluster.wait_for("the program works", || count(&cluster) > 0);
+    cluster.wait_for("the program to write", || count(&cluster) > 0);
     changes.make(&mut cluster);
     drop(program.stdin.take());
     judge(language, &program.wait_with_output().expect("it ends"));
@@ -214,7 +214,7 @@ fn rust(changes: Changes) {
     let stopped = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let work = scope.spawn(|| count_with(&client, changes == Changes::Moves, &stopped));
-        cluster.wait_for("the program works", || count(&cluster) > 0);
+        cluster.wait_for("the program to write", || count(&cluster) > 0);
         changes.make(&mut cluster);
         stopped.store(true, Relaxed);
         assert!(work.join().expect("every count is right") > 0);

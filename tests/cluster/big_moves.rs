@@ -71,7 +71,7 @@ fn fill(client: &mut RawClient, tags: &[String], count: usize) {
 /// The primaries of the two shards; the one with the slots comes first.
 fn leaders(cluster: &Cluster) -> (usize, usize) {
     let mut found = (0, 0);
-    cluster.wait_for("both shards are led, and their replicas in sync", || {
+    cluster.wait_for("both shards have a primary and a replica in sync", || {
         let leaders: Vec<usize> = (0..4)
             .filter(|&index| leads(cluster, index))
             .filter(|&index| {
@@ -182,7 +182,7 @@ fn gigabytes_move_under_load_with_faults() {
         });
         changed += seen.keys;
         if fault == Fault::None {
-            usual = took.expect("without a fault it succeeds").0;
+            usual = took.expect("a move without faults succeeds").0;
         }
         if let Some(dead) =
             [(Fault::Source, from), (Fault::Target, to)].iter().find(|(what, _)| *what == fault)

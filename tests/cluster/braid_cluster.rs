@@ -124,7 +124,7 @@ fn a_cluster_grows_and_shrinks() {
     assert!([&a, &b].iter().any(|place| told["joined"]["address"] == **place), "{told}");
     assert!(refused(&format!("drain {c}")).contains("is a replica of"));
     assert!(done(&format!("-p {} remove {c}", cluster.nodes[0].port())).contains("has left the cluster"));
-    cluster.wait_for("it is alone", || cluster.lines(2).len() == 1 && cluster.lines(0).len() == 2);
+    cluster.wait_for("the node has left", || cluster.lines(2).len() == 1 && cluster.lines(0).len() == 2);
     check_keys(&cluster);
     assert_eq!(slot_counts(&b), [8_192, 8_192]);
 }
@@ -163,7 +163,7 @@ fn replicas_are_made_take_over_and_go() {
     let dead = cluster.id(3);
     cluster.nodes[3].signal(rustix::process::Signal::KILL);
     cluster.nodes[3].wait();
-    cluster.wait_for("it is missed", || run(&format!("status {}", places[0])).status.code() == Some(3));
+    cluster.wait_for("n3 is unreachable", || run(&format!("status {}", places[0])).status.code() == Some(3));
     let told = done(&format!("-p {} remove {dead}", cluster.nodes[0].port()));
     assert!(told.contains("is unreachable and was forgotten"), "{told}");
     cluster.nodes.truncate(3);
@@ -202,7 +202,7 @@ fn rebalance_evens_out_slots_by_keys_load_and_memory() {
     let keys = || -> Vec<Value> { (0..2).map(|index| cluster.client(index).call("DBSIZE")).collect() };
     assert_eq!(keys(), [Value::Integer(150), Value::Integer(0)]);
     done(&format!("-p {port} rebalance --by keys"));
-    cluster.wait_for("what has gone is deleted", || keys().iter().all(|keys| *keys != Value::Integer(150)));
+    cluster.wait_for("moved keys are deleted", || keys().iter().all(|keys| *keys != Value::Integer(150)));
     wait_for_keys(&cluster, &[0, 1], 150);
     let status = json(&format!("status {}", address(&cluster, 0)));
     let counts: Vec<u64> =
@@ -228,7 +228,7 @@ fn rebalance_evens_out_slots_by_keys_load_and_memory() {
         let keys = format!("CLUSTER COUNTKEYSINSLOT {slot}");
         (0..2).find(|&index| cluster.client(index).call(&keys) == Value::Integer(1))
     };
-    cluster.wait_for("one of them has gone", || {
+    cluster.wait_for("one of the hot slots has moved", || {
         let owners = [owner(15_495), owner(12_182)];
         owners.iter().all(Option::is_some) && owners[0] != owners[1]
     });
@@ -295,11 +295,11 @@ fn a_drain_goes_through_though_the_source_fails_over() {
     let drain = format!("-p {} drain {}", cluster.nodes[1].port(), address(&cluster, 0));
     std::thread::scope(|scope| {
         let drains = scope.spawn(|| run(&drain));
-        cluster.wait_for("it has begun", || {
+        cluster.wait_for("the drain has begun", || {
             cluster.client(1).call("CLUSTER GETSLOTMIGRATIONS") != Value::Array(vec![])
         });
         cluster.nodes[0].signal(Signal::KILL);
-        let output = drains.join().expect("it ends");
+        let output = drains.join().expect("the drain thread did not panic");
         assert!(output.status.success(), "{}", text(&output));
     });
     cluster.nodes[0].wait();

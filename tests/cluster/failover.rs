@@ -42,10 +42,10 @@ fn epochs_rise_with_a_failover_and_all_nodes_show_the_same() {
     let ids: Vec<String> = (0..5).map(|index| cluster.id(index)).collect();
     cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n3"));
     let before: Vec<u64> = (0..3).map(|index| epoch(&cluster, 1, &ids[index])).collect();
-    assert_eq!(BTreeSet::from_iter(&before).len(), 3, "each shard has its own: {before:?}");
+    assert_eq!(BTreeSet::from_iter(&before).len(), 3, "each shard has its own epoch: {before:?}");
     let current = current_epoch(&cluster, 1);
     assert!(before.iter().all(|&epoch| epoch > 0 && epoch <= current), "{before:?}, {current}");
-    assert_eq!(epoch(&cluster, 1, &ids[3]), before[0], "a replica's is its primary's");
+    assert_eq!(epoch(&cluster, 1, &ids[3]), before[0], "a replica shows its primary's epoch");
     let (first, second) = (cluster.lines(1), cluster.lines(1));
     for (before, after) in first.iter().zip(&second) {
         let heard = |line: &str| line.split(' ').nth(5).and_then(|word| word.parse::<i64>().ok());
@@ -54,7 +54,7 @@ fn epochs_rise_with_a_failover_and_all_nodes_show_the_same() {
     }
     cluster.nodes[0].signal(Signal::KILL);
     cluster.nodes[0].wait();
-    cluster.wait_for("epochs have risen everywhere", || {
+    cluster.wait_for("the epoch has risen on all nodes", || {
         (1..5).all(|index| {
             let risen = epoch(&cluster, index, &ids[3]);
             risen > current && current_epoch(&cluster, index) == risen
@@ -66,15 +66,15 @@ fn epochs_rise_with_a_failover_and_all_nodes_show_the_same() {
         assert_eq!(shown, [risen, before[1], before[2], risen, before[1]], "n{index}");
     }
     let lost = column(&cluster, 1, &ids[0], 5);
-    assert!(lost > 0, "it was heard of before it failed");
+    assert!(lost > 0, "the failed node has no last pong time");
     // Without a failover it stays the same, whatever restarts.
     cluster.restart(0);
-    cluster.wait_for("it is back", || says(&cluster, 1, &ids[0], "connected"));
+    cluster.wait_for("the old primary is connected", || says(&cluster, 1, &ids[0], "connected"));
     cluster.wait_until_ready(3);
     assert!((0..5).all(|index| current_epoch(&cluster, index) == risen), "{}", cluster.logs());
     // A planned failover counts as well.
     cluster.wait_for("the replica is in sync", || cluster.client(0).call("CLUSTER FAILOVER") == Value::ok());
-    cluster.wait_for("it has risen again", || {
+    cluster.wait_for("the epoch has risen again", || {
         (0..5).all(|index| {
             current_epoch(&cluster, index) == risen + 1 && epoch(&cluster, index, &ids[0]) == risen + 1
         })
@@ -97,20 +97,20 @@ fn a_replica_takes_over_and_the_primary_comes_back_as_one() {
     cluster.wait_for("the replica has taken over", || says(&cluster, 1, &ids[2], "master"));
     assert!(says(&cluster, 1, &ids[0], "slave,fail"), "{:?}", cluster.lines(1));
     assert_eq!(cluster.call("GET hello"), Value::Bulk("before".into()));
-    assert_eq!(cluster.call("SET foo after"), Value::Simple("OK".into()), "the other shard is not concerned");
+    assert_eq!(cluster.call("SET foo after"), Value::Simple("OK".into()), "the other shard is unaffected");
     cluster.restart(0);
     cluster.wait_for("the old primary is a replica", || {
         says(&cluster, 0, &ids[0], "myself,slave")
             && cluster.client(0).call("ROLE").to_string().contains("connected")
     });
-    cluster.wait_for("it is in sync, and writes go on", || {
+    cluster.wait_for("the replica is in sync and writes succeed", || {
         cluster.call("SET hello after") == Value::Simple("OK".into())
     });
     // Only clients that opt in may read from a replica.
     let mut reader = cluster.client(0);
     assert!(reader.call("GET hello").to_string().contains("MOVED"));
     reader.ok("READONLY");
-    cluster.wait_for("the replica has it", || reader.call("GET hello") == Value::Bulk("after".into()));
+    cluster.wait_for("the replica has the write", || reader.call("GET hello") == Value::Bulk("after".into()));
     assert!(reader.call("SET hello x").to_string().contains("MOVED"));
 }
 
@@ -119,7 +119,7 @@ fn a_replica_is_named_to_clients_when_it_has_its_data() {
     let Some(cluster) = Cluster::start(2, &["--key-load-delay", "4000"]) else { return };
     let mut primary = cluster.client(0);
     primary.ok("CLUSTER ADDSLOTSRANGE 0 16383");
-    cluster.wait_for("it serves", || cluster.client(0).call("SET {hello}0 x") == Value::ok());
+    cluster.wait_for("the primary serves", || cluster.client(0).call("SET {hello}0 x") == Value::ok());
     (0..1_000).for_each(|number| primary.ok(&format!("SET {{hello}}{number} x")));
     let mut replica = cluster.client(1);
     replica.ok(&format!("CLUSTER MEET 127.0.0.1 {}", cluster.nodes[0].port()));
@@ -127,8 +127,8 @@ fn a_replica_is_named_to_clients_when_it_has_its_data() {
     let id = cluster.id(1);
     let is_named = |index: usize| cluster.client(index).call("CLUSTER SLOTS").to_string().contains(&id);
     let shards = |index: usize| cluster.client(index).call("CLUSTER SHARDS").to_string();
-    cluster.wait_for("it loads", || shards(0).contains("loading") && !is_named(0));
-    cluster.wait_for("it has loaded", || {
+    cluster.wait_for("the replica loads", || shards(0).contains("loading") && !is_named(0));
+    cluster.wait_for("the replica has loaded", || {
         (0..2).all(|index| is_named(index) && !shards(index).contains("loading"))
     });
     replica.ok("READONLY");
@@ -157,9 +157,9 @@ fn a_replica_takes_over_when_asked() {
     cluster.wait_for("the replica is in sync", || {
         cluster.client(2).call("CLUSTER FAILOVER") == Value::Simple("OK".into())
     });
-    cluster.wait_for("it leads", || says(&cluster, 0, &id, "master"));
-    cluster.wait_for("it serves", || cluster.call("GET hello") == Value::Bulk("1".into()));
-    cluster.wait_for("another one is refused", || {
+    cluster.wait_for("the replica leads", || says(&cluster, 0, &id, "master"));
+    cluster.wait_for("the new primary serves", || cluster.call("GET hello") == Value::Bulk("1".into()));
+    cluster.wait_for("a second takeover is refused", || {
         cluster.client(1).call("CLUSTER FAILOVER TAKEOVER").to_string().contains("the primary is alive")
     });
 }
@@ -192,13 +192,13 @@ fn a_replica_that_is_to_stay_one_takes_over_when_asked_alone() {
     let slots = cluster.client(0).call("CLUSTER SLOTS").to_string();
     assert!(slots.contains(&port.to_string()) && slots.contains(&ids[1]), "{slots}");
     assert_eq!(cluster.nodes[2].log().matches("is now the primary of the group").count(), roles);
-    cluster.wait_for("it is told to", || {
+    cluster.wait_for("the forced failover is accepted", || {
         cluster.client(2).call("CLUSTER FAILOVER FORCE") == Value::ok()
             || says(&cluster, 1, &ids[2], "master")
     });
-    cluster.wait_for("it leads", || says(&cluster, 1, &ids[2], "master"));
+    cluster.wait_for("the replica leads", || says(&cluster, 1, &ids[2], "master"));
     cluster.wait_until_ready(2);
-    cluster.wait_for("it serves", || cluster.call("SET hello x") == Value::ok());
+    cluster.wait_for("the new primary serves", || cluster.call("SET hello x") == Value::ok());
 }
 
 /// A script's request right after the primary's machine has failed: the primary's lease has not
@@ -219,8 +219,8 @@ fn a_forced_failover_waits_for_the_end_of_the_dead_primarys_lease() {
         "{plain}"
     );
     cluster.client(1).ok("CLUSTER FAILOVER FORCE");
-    cluster.wait_for("it leads", || says(&cluster, 1, &id, "myself,master"));
-    cluster.wait_for("it serves", || cluster.client(1).call("GET hello") == Value::Bulk("x".into()));
+    cluster.wait_for("the replica leads", || says(&cluster, 1, &id, "myself,master"));
+    cluster.wait_for("the replica serves", || cluster.client(1).call("GET hello") == Value::Bulk("x".into()));
 }
 
 /// The resumed primary receives the request to hand over when its replica already leads: by then
@@ -237,10 +237,10 @@ fn a_primary_that_is_asked_too_late_follows_its_replica() {
     cluster.nodes[0].signal(Signal::CONT);
     cluster.wait_for("the new primary serves", || cluster.client(1).call("SET hello x") == Value::ok());
     let mut client = cluster.client(0);
-    cluster.wait_for("it is a replica", || client.info("replication").contains("role:slave"));
+    cluster.wait_for("the old primary is a replica", || client.info("replication").contains("role:slave"));
     assert!(client.info("replication").contains("master_failover_state:no-failover"));
     client.ok("READONLY");
-    cluster.wait_for("it has what was written", || client.call("GET hello") == Value::Bulk("x".into()));
+    cluster.wait_for("it has the write", || client.call("GET hello") == Value::Bulk("x".into()));
     assert!(client.call("FLUSHALL").to_string().contains("READONLY"));
 }
 
@@ -274,7 +274,7 @@ fn service_survives_an_etcd_outage_and_a_full_cluster_restart() {
     let Some(mut cluster) = Cluster::create(4, 2, &more) else { return };
     let primary =
         (0..2).find(|&index| !cluster.client(index).call("GET hello").to_string().contains("MOVED"));
-    let primary = primary.expect("one has the slot");
+    let primary = primary.expect("one node has the slot");
     cluster.etcd.stop();
     let pause = longest_pause(&mut cluster.client(primary), "hello", Duration::from_secs(6));
     assert!(pause < Duration::from_secs(3), "{pause:?}");
@@ -287,7 +287,7 @@ fn service_survives_an_etcd_outage_and_a_full_cluster_restart() {
         cluster.nodes[index].wait();
         cluster.restart(index);
     }
-    cluster.wait_for("the cluster is back", || cluster.call("GET n:{hello}") == before);
+    cluster.wait_for("the cluster serves again", || cluster.call("GET n:{hello}") == before);
 }
 
 /// A stock node that has become a replica keeps redirecting its clients to the new primary. They
@@ -364,7 +364,7 @@ fn scripts_without_declared_keys_wait_while_a_node_takes_over() {
                 cluster.client(to).call("CLUSTER FAILOVER") == Value::ok()
             });
             let id = cluster.id(to);
-            cluster.wait_for("it leads", || says(&cluster, to, &id, "master"));
+            cluster.wait_for("the replica leads", || says(&cluster, to, &id, "master"));
         }
         stopped.store(true, Relaxed);
     });
@@ -394,13 +394,13 @@ fn loading_replica_answers_cluster_topology_commands() {
     let Some(cluster) = Cluster::start(2, &[]) else { return };
     let mut primary = cluster.client(0);
     primary.ok("CLUSTER ADDSLOTSRANGE 0 16383");
-    cluster.wait_for("it serves", || cluster.client(0).call("SET {hello}0 x") == Value::ok());
+    cluster.wait_for("the primary serves", || cluster.client(0).call("SET {hello}0 x") == Value::ok());
     (0..1_000).for_each(|number| primary.ok(&format!("SET {{hello}}{number} x")));
     let mut replica = cluster.client(1);
     replica.ok("CONFIG SET key-load-delay 4000");
     replica.ok(&format!("CLUSTER MEET 127.0.0.1 {}", cluster.nodes[0].port()));
     replica.ok(&format!("CLUSTER REPLICATE {}", cluster.id(0)));
-    cluster.wait_for("it loads", || replica.call("DBSIZE").to_string().contains("LOADING"));
+    cluster.wait_for("the replica loads", || replica.call("DBSIZE").to_string().contains("LOADING"));
     for request in TELL {
         assert!(!matches!(replica.call(request), Value::Error(_)), "{request}");
     }
@@ -409,7 +409,7 @@ fn loading_replica_answers_cluster_topology_commands() {
         "{:?}",
         cluster.lines(1)
     );
-    assert!(replica.call("DBSIZE").to_string().contains("LOADING"), "it has not ended before");
+    assert!(replica.call("DBSIZE").to_string().contains("LOADING"), "loading ended too early");
 }
 
 /// Data that was in sync only in memory is lost when both servers of a shard restart: neither
@@ -419,7 +419,7 @@ fn shard_fails_if_all_its_servers_lose_their_memory() {
     let Some(mut cluster) = Cluster::create(4, 2, &["--cluster-require-full-coverage", "no"]) else { return };
     let ids: Vec<String> = (0..4).map(|index| cluster.id(index)).collect();
     cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n2"));
-    cluster.wait_for("it serves", || cluster.call("SET hello before") == Value::ok());
+    cluster.wait_for("the primary serves", || cluster.call("SET hello before") == Value::ok());
     for index in [0, 2] {
         cluster.nodes[index].signal(Signal::KILL);
         cluster.nodes[index].wait();
@@ -434,7 +434,7 @@ fn shard_fails_if_all_its_servers_lose_their_memory() {
     let begin = Instant::now();
     let mut has_failed = false;
     cluster.wait_for("the slots have failed for some time", || {
-        assert_eq!(client.call("GET hello"), down, "it has them no more");
+        assert_eq!(client.call("GET hello"), down, "a failed slot was served");
         assert_eq!(reader.call("GET hello"), down);
         let told = (0..4).map(|index| cluster.client(index).call("CLUSTER INFO").text());
         has_failed = told.into_iter().all(|told| told.contains("cluster_slots_fail:8192\r"));
@@ -446,13 +446,13 @@ fn shard_fails_if_all_its_servers_lose_their_memory() {
     assert!(other.call("SET foo x") == Value::ok());
     other.ok("CONFIG SET cluster-require-full-coverage yes");
     assert!(other.call("CLUSTER INFO").text().contains("cluster_state:fail"));
-    cluster.wait_for("an operator decides", || {
+    cluster.wait_for("the takeover is accepted", || {
         cluster.client(2).call("CLUSTER FAILOVER TAKEOVER") == Value::ok()
             || says(&cluster, 1, &ids[2], "master")
     });
-    cluster.wait_for("it leads", || says(&cluster, 1, &ids[2], "master"));
+    cluster.wait_for("the replica leads", || says(&cluster, 1, &ids[2], "master"));
     cluster.wait_until_ready(2);
-    cluster.wait_for("it serves", || cluster.call("SET hello x") == Value::ok());
+    cluster.wait_for("the new primary serves", || cluster.call("SET hello x") == Value::ok());
 }
 
 /// A clean shutdown of a shard's servers loses nothing, although no reply waits for the disk.
@@ -473,7 +473,7 @@ fn cluster_recovers_automatically_after_clean_shutdown() {
     (0..4).for_each(|index| cluster.restart(index));
     cluster.wait_until_ready(2);
     for key in KEYS {
-        cluster.wait_for("it has what was acknowledged", || {
+        cluster.wait_for("the acknowledged write is readable", || {
             cluster.call(&format!("GET {key}")) == Value::Bulk(b"x".to_vec())
         });
     }
@@ -486,10 +486,10 @@ fn etcd_outage_is_logged_once() {
     // A setting that changes the node's record.
     cluster.client(0).ok("CONFIG SET cluster-announce-hostname other.example");
     cluster
-        .wait_for("it has tried", || cluster.nodes[0].log().contains("Cannot publish this server's address"));
+        .wait_for("a try failed", || cluster.nodes[0].log().contains("Cannot publish this server's address"));
     std::thread::sleep(Duration::from_secs(3));
     cluster.etcd.resume();
-    cluster.wait_for("the other knows", || {
+    cluster.wait_for("the other node knows the new hostname", || {
         cluster.client(1).call("CLUSTER NODES").to_string().contains("other.example")
     });
     let log = cluster.nodes[0].log();

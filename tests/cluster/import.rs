@@ -29,7 +29,7 @@ fn call(nodes: &[TestServer], text: &str) -> Value {
             None => return reply,
         }
     }
-    panic!("{text} is redirected without an end");
+    panic!("{text} is redirected endlessly");
 }
 
 /// Keys of all types and sizes, and the commands that read them.
@@ -107,7 +107,7 @@ fn nothing_is_lost_from(program: &Path) {
         stop.store(true, Relaxed);
         // A write that waits there is never executed, as its client finds out.
         nodes.iter().for_each(|node| drop(node.connect().call("CLIENT KILL TYPE normal SKIPME yes")));
-        let loads = threads.into_iter().map(|thread| thread.join().expect("a load")).collect();
+        let loads = threads.into_iter().map(|thread| thread.join().expect("no load panicked")).collect();
         assert!(output.status.success(), "{}\n{}", text(&output), cluster.logs());
         println!("{}", String::from_utf8_lossy(&output.stdout));
         loads
@@ -121,7 +121,7 @@ fn nothing_is_lost_from(program: &Path) {
     let mut client = nodes[0].connect();
     client.set_patience(std::time::Duration::from_millis(300)).expect("a socket");
     client.send(b"*1\r\n$8\r\nFLUSHALL\r\n");
-    assert!(client.try_read().is_err(), "a write is served at the other cluster");
+    assert!(client.try_read().is_err(), "the source cluster still accepts writes");
     // The import is complete. A second one must not silently overwrite keys that exist here.
     let arguments = format!("-p {} import-cluster {}", cluster.nodes[0].port(), nodes[1].address());
     let output = command(&arguments).output().expect("braid-cluster starts");
@@ -172,10 +172,10 @@ fn import_follows_commands_on_all_keys() {
     for request in ["RENAME foo {foo}b", "SADD {foo}c 1 2 3", "SPOP {foo}c 3", "XADD {foo}d * f v"] {
         call(&nodes, request);
     }
-    child.stdin.take().expect("a pipe").write_all(b"\n").expect("it reads");
+    child.stdin.take().expect("a pipe").write_all(b"\n").expect("the tool reads its input");
     let mut told = String::new();
     child.stdout.take().expect("a pipe").read_to_string(&mut told).expect("text");
-    let status = child.wait().expect("it ends");
+    let status = child.wait().expect("the tool ends");
     let rest = rest.join().expect("lines");
     assert!(status.success() && told.contains("all data is here"), "{told}{rest:?}\n{}", cluster.logs());
     assert_eq!(cluster.call("GET hello"), Value::Bulk("2".into()));

@@ -151,7 +151,7 @@ impl Load {
         match self.call(&key, &requests) {
             Some(reply) => {
                 let all = Value::Array(vec![Value::Integer(expected); 3]);
-                assert_eq!(reply, all, "{key}: all three go together");
+                assert_eq!(reply, all, "{key}: every write of the transaction is applied once");
                 self.counters[index] = expected;
             }
             None => loop {
@@ -241,7 +241,7 @@ pub(crate) fn loaded<T>(cluster: &Cluster, tags: Range<usize>, work: impl FnOnce
         stop.store(true, Relaxed);
         let mut all = Seen::default();
         for thread in threads {
-            let seen = thread.join().expect("every reply is right");
+            let seen = thread.join().expect("no client received a wrong reply");
             all.changes += seen.changes;
             if seen.longest.time > all.longest.time {
                 all.longest = seen.longest;
@@ -256,7 +256,7 @@ pub(crate) fn loaded<T>(cluster: &Cluster, tags: Range<usize>, work: impl FnOnce
 /// The same while slots move. Returns the longest time that a client waited.
 pub fn under_load(cluster: &Cluster, clients: usize, work: impl FnOnce()) -> Duration {
     let ((), seen) = loaded(cluster, 0..clients, work);
-    assert!(seen.redirected > 0, "slots have moved");
+    assert!(seen.redirected > 0, "no client was redirected");
     seen.longest.time
 }
 
@@ -279,7 +279,7 @@ pub fn wait_for_keys(cluster: &Cluster, nodes: &[usize], expected: i64) {
         found = keys_of(cluster, nodes);
         found == expected
     });
-    assert!(is_so, "each key is in one place: {found}, not {expected}\n{}", cluster.logs());
+    assert!(is_so, "keys are missing or duplicated: {found}, not {expected}\n{}", cluster.logs());
 }
 
 #[test]
@@ -292,11 +292,11 @@ fn nothing_is_lost_while_slots_go_back_and_forth_under_load() {
         }
         // Requested from the target.
         let id = cluster.client(1).call("CLUSTER MIGRATION IMPORT 0 1000").text();
-        cluster.wait_for("it is done", || {
+        cluster.wait_for("the import is complete", || {
             let status = cluster.client(1).call("CLUSTER MIGRATION STATUS ALL").to_string();
             status.contains("completed") && !status.contains("in_progress")
         });
-        cluster.wait_for("the source says so, too", || {
+        cluster.wait_for("the source reports the move as complete", || {
             let status = cluster.client(0).call(&format!("CLUSTER MIGRATION STATUS ID {id}")).to_string();
             status.contains("migrate") && status.contains("completed")
         });
@@ -321,7 +321,7 @@ fn moved_keys_are_deleted_at_the_pace_of_the_replica() {
         let offset = cluster.client(0).info_field("replication", "master_repl_offset");
         offset.expect("the field").parse().expect("a number")
     };
-    cluster.wait_for("all are in sync", || cluster.client(0).info("group").contains("in_sync:n0,n2"));
+    cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n2"));
     let before = offset();
     cluster.nodes[2].signal(Signal::STOP);
     let began = Instant::now();
@@ -329,14 +329,14 @@ fn moved_keys_are_deleted_at_the_pace_of_the_replica() {
     // Bytes deleted together, and the time after which deletion continues without an
     // acknowledgement from the replica.
     let (chunk, patience) = (500 * (NAME + 10), Duration::from_millis(50));
-    cluster.wait_for("some are deleted", || offset() - before > chunk / 2);
+    cluster.wait_for("some keys are deleted", || offset() - before > chunk / 2);
     while began.elapsed() < Duration::from_secs(1) {
         let gone = offset() - before;
         let chunks = 3 + (began.elapsed().as_millis() / patience.as_millis()) as u64;
         assert!(gone < chunks * chunk, "{gone} bytes in {:?}", began.elapsed());
     }
     cluster.nodes[2].signal(Signal::CONT);
-    cluster.wait_for("all are deleted", || offset() - before > COUNT * NAME);
+    cluster.wait_for("all keys are deleted", || offset() - before > COUNT * NAME);
 }
 
 #[test]
@@ -408,7 +408,7 @@ fn slot_move_can_be_cancelled_and_restarted() {
     // The target does not reply.
     cluster.nodes[1].signal(Signal::STOP);
     let id =
-        cluster.lines(0).iter().find(|line| !line.contains("myself")).expect("the other")[..40].to_owned();
+        cluster.lines(0).iter().find(|line| !line.contains("myself")).expect("another node")[..40].to_owned();
     let request = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 0 4000 NODE {id}");
     assert_eq!(cluster.client(0).call(&request), ok());
     let again = cluster.client(0).call(&request).to_string();
@@ -416,11 +416,11 @@ fn slot_move_can_be_cancelled_and_restarted() {
     assert_eq!(cluster.client(0).call("CLUSTER CANCELSLOTMIGRATIONS"), ok());
     cluster.nodes[1].signal(Signal::CONT);
     wait_for_state(&cluster, 0, "cancelled");
-    cluster.wait_for("the target forgets", || newest(&cluster, 1).is_none_or(|(state, _)| state == "failed"));
+    cluster.wait_for("the target gave up", || newest(&cluster, 1).is_none_or(|(state, _)| state == "failed"));
     let nothing = cluster.client(0).call("CLUSTER CANCELSLOTMIGRATIONS").to_string();
     assert!(nothing.contains("No migrations ongoing"), "{nothing}");
     assert_eq!(keys_of(&cluster, &[0]), before);
-    cluster.wait_for("the nodes are well", || {
+    cluster.wait_for("the cluster state is ok", || {
         cluster.client(0).call("CLUSTER INFO").text().contains("cluster_state:ok")
     });
     cluster.move_slots(0, 1, "0 4000");
@@ -458,7 +458,7 @@ fn no_writes_are_lost_when_a_primary_dies_during_slot_moves() {
         cluster.restart(victim);
         cluster.wait_until_ready(2);
         // The current primary continues the move.
-        cluster.wait_for("nothing is on its way", || (0..4).all(|index| !is_moving(&cluster, index)));
+        cluster.wait_for("no slots are moving", || (0..4).all(|index| !is_moving(&cluster, index)));
     }
     let leaders: Vec<usize> = (0..4).filter(|&index| leads(&cluster, index)).collect();
     wait_for_keys(&cluster, &leaders, keys);
@@ -532,11 +532,11 @@ fn slot_move_is_completed_by_the_new_primaries() {
         cluster.wait_for("the successor of the target has the slots", || {
             told(&cluster, 3, "state") == Some(Value::Bulk("completed".into()))
         });
-        cluster.wait_for("the successor of the source says so, too", || {
+        cluster.wait_for("the successor of the source reports the move as complete", || {
             told(&cluster, 2, "state") == Some(Value::Bulk("completed".into()))
         });
         for index in [2, 3] {
-            assert_eq!(told(&cluster, index, "id"), name, "it is the same move");
+            assert_eq!(told(&cluster, index, "id"), name, "the move keeps its ID");
             let sides = ["source", "dest"].map(|side| told(&cluster, index, side));
             assert_eq!(sides, [&ids[2], &ids[3]].map(|id| Some(Value::Bulk(id.as_str().into()))));
         }
@@ -545,9 +545,9 @@ fn slot_move_is_completed_by_the_new_primaries() {
     cluster.restart(0);
     cluster.wait_until_ready(2);
     wait_for_keys(&cluster, &[2, 3], seen.keys as i64);
-    let owner = cluster.lines(2).into_iter().find(|line| line.contains(" 0-4095")).expect("one owner");
+    let owner = cluster.lines(2).into_iter().find(|line| line.contains(" 0-4095")).expect("the owner");
     assert!(owner.starts_with(&ids[3]), "{owner}");
-    cluster.wait_for("nothing is on its way", || (0..4).all(|index| !is_moving(&cluster, index)));
+    cluster.wait_for("no slots are moving", || (0..4).all(|index| !is_moving(&cluster, index)));
 }
 
 /// A target that is away for a long time: the move waits, reports why, and can be cancelled;
@@ -565,7 +565,7 @@ fn a_move_waits_for_its_target_until_it_is_cancelled() {
         assert_eq!(order(&cluster, 0, &ids[1], "0 4000"), ok());
         cluster.nodes[1].signal(Signal::KILL);
         cluster.nodes[1].wait();
-        cluster.wait_for("it was interrupted, and is not over", || {
+        cluster.wait_for("the move is interrupted but not over", || {
             let message = newest(&cluster, 0)
                 .is_some_and(|(state, message)| state == "connecting" && !message.is_empty());
             message && is_moving(&cluster, 0)
@@ -577,8 +577,8 @@ fn a_move_waits_for_its_target_until_it_is_cancelled() {
         cluster.restart(1);
         cluster.wait_until_ready(2);
         if is_cancelled {
-            assert_eq!(keys_of(&cluster, &[0]), before, "the slots have stayed");
-            assert_eq!(newest(&cluster, 1), None, "the target knows of nothing");
+            assert_eq!(keys_of(&cluster, &[0]), before, "keys left the source");
+            assert_eq!(newest(&cluster, 1), None, "the target still reports a move");
         } else {
             wait_for_state(&cluster, 0, "success");
             assert!(matches!(told(&cluster, 0, "retries"), Some(Value::Integer(1..))));
@@ -594,7 +594,7 @@ pub(crate) fn leads(cluster: &Cluster, index: usize) -> bool {
 /// The first half of a primary's first slot range, as arguments.
 fn own_slots(cluster: &Cluster, index: usize) -> String {
     let lines = cluster.lines(index);
-    let line = lines.iter().find(|line| line.contains("myself")).expect("itself");
+    let line = lines.iter().find(|line| line.contains("myself")).expect("its own line");
     let range = line.split_whitespace().nth(8).expect("slots");
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     let (first, last): (u16, u16) = (first.parse().expect("a slot"), last.parse().expect("a slot"));
@@ -622,7 +622,7 @@ fn etcd_may_be_away_while_slots_move() {
         std::thread::sleep(Duration::from_secs(3));
         cluster.etcd.resume();
         wait_for_state(&cluster, 0, "success");
-        cluster.wait_for("there is one owner", || {
+        cluster.wait_for("both nodes agree on the owner", || {
             let owners = |index: usize| cluster.client(index).call("CLUSTER SLOTS").to_string();
             owners(0) == owners(1) && owners(0).contains("1999") == owners(1).contains("1999")
         });

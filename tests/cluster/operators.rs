@@ -24,13 +24,13 @@ fn invalid_cluster_commands_get_specific_errors() {
     cluster.client(0).ok("CLUSTER ADDSLOTSRANGE 0 16383");
     let (own, other) = (cluster.id(0), cluster.id(1));
     assert_eq!(error(&cluster, 1, "CLUSTER ADDSLOTS 5"), "ERR Slot 5 is already busy");
-    assert_eq!(cluster.lines(1).len(), 1, "what was refused has not made it join");
+    assert_eq!(cluster.lines(1).len(), 1, "a refused command made the node join");
     assert!(error(&cluster, 0, "CLUSTER MEET 127.0.0.1 1").contains("cannot meet"));
     assert!(error(&cluster, 0, "CLUSTER MEET 127.0.0.1 x").contains("Invalid base port"));
     cluster.client(0).ok(&format!("CLUSTER MEET 127.0.0.1 {}", cluster.nodes[1].port()));
     // The node that replied already sees the other one; the other one follows a moment later.
     assert_eq!(cluster.lines(0).len(), 2);
-    wait_for("the other sees it", || cluster.lines(1).len() == 2);
+    wait_for("the other node sees it", || cluster.lines(1).len() == 2);
     let unknown = "0123456789012345678901234567890123456789";
     for (index, request, expected) in [
         (0, format!("CLUSTER REPLICATE {unknown}"), format!("ERR Unknown node {unknown}")),
@@ -60,7 +60,7 @@ fn invalid_cluster_commands_get_specific_errors() {
     assert!(client.call("EXEC").to_string().contains("not allowed in a transaction"));
     // A node leaves, and tools that do not know that send FORGET as well.
     cluster.client(1).ok("CLUSTER RESET SOFT");
-    wait_for("it is alone", || cluster.lines(0).len() == 1 && cluster.lines(1).len() == 1);
+    wait_for("both nodes are alone", || cluster.lines(0).len() == 1 && cluster.lines(1).len() == 1);
     cluster.client(0).ok(&format!("CLUSTER FORGET {other}"));
 }
 
@@ -69,14 +69,14 @@ fn all_nodes_tell_the_ports_that_one_announces() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     cluster.client(0).ok("CONFIG SET cluster-announce-port 7100 cluster-announce-bus-port 7200");
     for index in 0..2 {
-        cluster.wait_for(&format!("n{index} tells them"), || {
+        cluster.wait_for(&format!("n{index} reports the announced ports"), || {
             cluster.lines(index).iter().any(|line| line.contains(":7100@7200 "))
         });
     }
     cluster.client(0).ok("CONFIG SET cluster-announce-port 0 cluster-announce-bus-port 0");
     let port = cluster.nodes[0].port();
     let usual = format!(":{port}@{} ", port + 10_000);
-    cluster.wait_for("they are as usual", || cluster.lines(1).iter().any(|line| line.contains(&usual)));
+    cluster.wait_for("n1 reports the defaults", || cluster.lines(1).iter().any(|line| line.contains(&usual)));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_node_that_is_reset_hard_is_another_one() {
     let before = cluster.client(2).call("CLUSTER MYID").text();
     assert_eq!(cluster.call("SET k v"), Value::Simple("OK".into()));
     let with_keys = (0..2).find(|&index| cluster.client(index).call("DBSIZE") == Value::Integer(1));
-    let refused = error(&cluster, with_keys.expect("one of them has the key"), "CLUSTER RESET HARD");
+    let refused = error(&cluster, with_keys.expect("one primary has the key"), "CLUSTER RESET HARD");
     assert!(refused.contains("master nodes containing keys"), "{refused}");
     // After the reset, a replica is a primary without keys.
     cluster.client(2).ok("CLUSTER RESET HARD");
@@ -97,17 +97,17 @@ fn a_node_that_is_reset_hard_is_another_one() {
         "{lines:?}"
     );
     assert_eq!(cluster.client(2).call("DBSIZE"), Value::Integer(0));
-    wait_for("the others forget it", || (0..2).all(|index| cluster.lines(index).len() == 2));
+    wait_for("the other nodes forget it", || (0..2).all(|index| cluster.lines(index).len() == 2));
     // The node joins like a new one, and keeps its ID across a restart.
     let port = cluster.nodes[2].port();
     cluster.client(0).ok(&format!("CLUSTER MEET 127.0.0.1 {port}"));
-    wait_for("it is known by its new id", || {
+    wait_for("the node is known by its new ID", || {
         cluster.lines(1).iter().any(|line| line.starts_with(&after)) && cluster.lines(1).len() == 3
     });
     cluster.nodes[2].signal(Signal::TERM);
     cluster.nodes[2].wait();
     cluster.restart(2);
-    wait_for("it is there again", || cluster.lines(2).len() == 3);
+    wait_for("the restarted node sees all nodes", || cluster.lines(2).len() == 3);
     assert_eq!(cluster.client(2).call("CLUSTER MYID").text(), after);
 }
 
@@ -118,7 +118,7 @@ fn damaged_and_foreign_records_do_no_harm() {
     cluster.put_record("known/n8", r#"{"id":"short","shard":"short"}"#);
     cluster.put_record("slots/0123456789012345678901234567890123456789", r#"{"slots":"0-99999"}"#);
     cluster.put_record("something/else", "x");
-    wait_for("the log tells", || cluster.nodes[0].log().contains("invalid records of the group"));
+    wait_for("the log reports them", || cluster.nodes[0].log().contains("invalid records of the group"));
     assert_eq!(cluster.call("SET k v"), Value::Simple("OK".into()));
     assert_eq!(cluster.call("GET k"), Value::Bulk("v".into()));
     assert_eq!(cluster.lines(1).len(), 2);
@@ -143,7 +143,7 @@ fn a_replica_that_is_reset_leaves_its_primary_the_slots() {
     assert!(0 < before[1] && before[1] < before[0], "the current epoch is the other shard's: {before:?}");
     // A replica has no slots to give up.
     client.ok("CLUSTER RESET");
-    cluster.wait_for("it has left", || (0..2).all(|index| cluster.lines(index).len() == 2));
+    cluster.wait_for("the replica has left", || (0..2).all(|index| cluster.lines(index).len() == 2));
     let info = cluster.client(1).call("CLUSTER INFO").text();
     assert!(info.contains("cluster_state:ok") && info.contains("cluster_slots_assigned:16384"), "{info}");
     assert_eq!(cluster.call("GET hello"), Value::Bulk("x".into()));
@@ -169,7 +169,7 @@ fn records_that_are_lost_do_not_stop_the_nodes() {
     assert_eq!(cluster.call("SET k v"), Value::Simple("OK".into()));
     cluster.etcd.post("/v3/kv/deleterange", r#"{"key":"L2JyYWlkLw==","range_end":"L2JyYWlkMA=="}"#);
     for index in 0..2 {
-        cluster.wait_for("the log tells", || cluster.nodes[index].log().contains("(epoch 0) are older"));
+        cluster.wait_for("the log reports it", || cluster.nodes[index].log().contains("(epoch 0) are older"));
     }
     assert_eq!(cluster.call("GET k"), Value::Bulk("v".into()));
     assert!(error(&cluster, 0, "CLUSTER BUMPEPOCH").contains("older than this node's state"));
@@ -194,7 +194,7 @@ fn a_node_refuses_nothing_while_it_gets_its_first_slots() {
         cluster.client(0).ok("CLUSTER ADDSLOTSRANGE 0 16383");
         cluster.wait_until_ready(1);
         is_over.store(true, Relaxed);
-        askers.into_iter().for_each(|asker| asker.join().expect("nothing was refused"));
+        askers.into_iter().for_each(|asker| asker.join().expect("no request was refused"));
     });
 }
 
@@ -208,7 +208,7 @@ fn node_without_slots_accepts_shutdown_safe() {
     assert_eq!(cluster.nodes[2].wait().code(), Some(0));
     // A primary that has given its slots away.
     cluster.move_slots(1, 0, "8192 16383");
-    cluster.wait_for("the node to know it", || {
+    cluster.wait_for("the node knows the new owner", || {
         cluster.lines(1).iter().any(|line| line.ends_with(" 0-16383") && !line.contains("myself"))
     });
     assert!(cluster.client(1).try_send(&request("SHUTDOWN NOSAVE SAFE")).is_ok());

@@ -104,7 +104,7 @@ fn clients_are_sent_where_stock_nodes_send_them() {
         let nodes = stock_cluster(&peer.program, 3);
         for ((index, requests), own) in REQUESTS.iter().zip(&own) {
             let stock = replies(&nodes, *index, requests);
-            assert_eq!(*own, stock, "beside {}", peer.version);
+            assert_eq!(*own, stock, "compared with {}", peer.version);
         }
     }
 }
@@ -115,18 +115,18 @@ fn unassigned_slots_stop_the_cluster_as_configured() {
     cluster.client(0).ok("CLUSTER ADDSLOTSRANGE 0 8000");
     cluster.client(1).ok("CLUSTER ADDSLOTSRANGE 8001 16000");
     let mut client = cluster.client(0);
-    wait_for("both are seen", || {
+    wait_for("both nodes are seen", || {
         cluster.lines(0).len() == 2 && cluster.client(0).call("ROLE").to_string().contains("master")
     });
     let down = "CLUSTERDOWN The cluster is down";
     let text = |client: &mut RawClient, request: &str| client.call(request).to_string();
     assert!(text(&mut client, "SET hello 1").ends_with(down));
-    assert!(text(&mut client, "GET {06S}").contains("CLUSTERDOWN"), "another's slot");
+    assert!(text(&mut client, "GET {06S}").contains("CLUSTERDOWN"), "reads are refused too");
     client.ok("CONFIG SET cluster-allow-reads-when-down yes");
     assert_eq!(client.call("GET hello"), Value::NullBulk);
     assert!(text(&mut client, "SET hello 1").contains("only accepts read commands"));
     client.ok("CONFIG SET cluster-require-full-coverage no");
-    wait_for("it serves what it has", || client.call("SET hello 1") == Value::Simple("OK".into()));
+    wait_for("the node serves its own slots", || client.call("SET hello 1") == Value::Simple("OK".into()));
     assert_eq!(client.call("CLUSTER INFO").text().lines().next(), Some("cluster_state:ok"));
     // And back, after an update of the slot map.
     assert!(client.call("CLUSTER BUMPEPOCH").text().starts_with("BUMPED"));

@@ -23,25 +23,25 @@ fn replicas(cluster: &Cluster, index: usize) -> Vec<u16> {
 fn a_primary_that_has_lost_its_replicas_gets_one_that_takes_over_from_it() {
     let Some(mut cluster) = Cluster::create(5, 2, &[]) else { return };
     cluster
-        .wait_for("each has its replicas", || [0, 1].map(|index| replicas(&cluster, index).len()) == [2, 1]);
+        .wait_for("replicas are connected", || [0, 1].map(|index| replicas(&cluster, index).len()) == [2, 1]);
     assert_eq!(cluster.call(&format!("SET {KEY} value")), Value::ok());
     cluster.nodes[3].signal(Signal::KILL);
     cluster.nodes[3].wait();
-    cluster.wait_for("one has gone there", || [0, 1].map(|index| replicas(&cluster, index).len()) == [1, 1]);
+    cluster.wait_for("a replica migrated", || [0, 1].map(|index| replicas(&cluster, index).len()) == [1, 1]);
     let spare = replicas(&cluster, 1)[0];
     let index = [2, 4].into_iter().find(|&index| cluster.nodes[index].port() == spare).expect("one of two");
     assert!(cluster.nodes[index].log().contains("Migrating to orphaned master"), "{}", cluster.logs());
-    cluster.wait_for("it is in sync", || {
+    cluster.wait_for("the migrated replica is in sync", || {
         cluster.client(1).info("group").contains(&format!("in_sync:n1,n{index}"))
     });
     cluster.nodes[1].signal(Signal::KILL);
     cluster.nodes[1].wait();
-    cluster.wait_for("it has taken over", || {
+    cluster.wait_for("the migrated replica has taken over", || {
         cluster.client(index).call(&format!("GET {KEY}")) == Value::Bulk("value".into())
     });
     // The last replica stays: the other primary has no further one.
     cluster.restart(3);
-    cluster.wait_for("the first replica is back", || replicas(&cluster, index).len() == 1);
+    cluster.wait_for("the restarted replica is connected", || replicas(&cluster, index).len() == 1);
     assert_eq!(replicas(&cluster, 0).len(), 1);
 }
 
@@ -49,7 +49,7 @@ fn a_primary_that_has_lost_its_replicas_gets_one_that_takes_over_from_it() {
 fn wait_for_replicas(cluster: &Cluster, primary: usize, wanted: &[usize]) {
     let mut wanted: Vec<u16> = wanted.iter().map(|&index| cluster.nodes[index].port()).collect();
     wanted.sort_unstable();
-    cluster.wait_for(&format!("{primary} has its replicas"), || {
+    cluster.wait_for(&format!("n{primary} has its replicas"), || {
         let mut found = replicas(cluster, primary);
         found.sort_unstable();
         found == wanted
@@ -59,7 +59,7 @@ fn wait_for_replicas(cluster: &Cluster, primary: usize, wanted: &[usize]) {
         cluster.client(index).call("DEBUG DIGEST").text()
     };
     let own = cluster.nodes[primary].port();
-    cluster.wait_for("they have everything", || wanted.iter().all(|&port| digest(port) == digest(own)));
+    cluster.wait_for("the replicas have all data", || wanted.iter().all(|&port| digest(port) == digest(own)));
 }
 
 fn is_primary(cluster: &Cluster, index: usize) -> bool {
@@ -93,7 +93,7 @@ fn a_shard_joins_the_one_that_has_taken_its_last_slot() {
     // Clients of its servers are redirected throughout, over their existing connections.
     let mut clients = [0, 2].map(|index| cluster.client(index));
     cluster.move_slots(0, 1, "5001 8191");
-    cluster.wait_for("all are replicas", || {
+    cluster.wait_for("all other nodes are replicas", || {
         for client in &mut clients {
             let reply = client.call("GET bar").to_string();
             assert!(reply.contains("MOVED"), "{reply}\n{}", cluster.logs());
@@ -103,18 +103,22 @@ fn a_shard_joins_the_one_that_has_taken_its_last_slot() {
     wait_for_replicas(&cluster, 1, &[0, 2, 3]);
     assert_eq!(newest(&cluster, 0).map(|(state, _)| state), Some("success".into()));
     assert_eq!(cluster.client(1).call("DBSIZE"), Value::Integer(KEYS as i64));
-    assert_eq!(cluster.client(0).call("FUNCTION LIST"), Value::Array(vec![]), "as its primary has none");
+    assert_eq!(
+        cluster.client(0).call("FUNCTION LIST"),
+        Value::Array(vec![]),
+        "the replica keeps functions that its primary lacks"
+    );
     for index in 0..4 {
         assert_eq!(cluster.client(index).call("CLUSTER MYSHARDID").text(), cluster.id(1));
-        cluster.wait_for("it sees one shard", || {
+        cluster.wait_for("the node sees one shard", || {
             let info = cluster.client(index).call("CLUSTER INFO").text();
             info.contains("cluster_size:1") && info.contains("cluster_known_nodes:4")
         });
         let shards = cluster.client(index).call("CLUSTER SHARDS");
-        assert_eq!(shards.elements().map(<[Value]>::len), Some(1), "nothing is left of the other one");
+        assert_eq!(shards.elements().map(<[Value]>::len), Some(1), "the former shard is still listed");
     }
     // The new replicas are ordinary ones: one from the former other shard takes over.
-    cluster.wait_for("it is in sync", || cluster.client(1).info("group").contains("in_sync:n0,n1,n2,n3"));
+    cluster.wait_for("all are in sync", || cluster.client(1).info("group").contains("in_sync:n0,n1,n2,n3"));
     cluster.client(0).ok("CLUSTER FAILOVER");
     wait_for_replicas(&cluster, 0, &[1, 2, 3]);
     check_keys(&cluster);
@@ -142,7 +146,7 @@ fn a_shard_that_is_not_to_join_another_stays() {
     check_keys(&cluster);
     // The new primary knows that its shard has lost its slots. It may join the other shard, and
     // the dead node follows.
-    cluster.wait_for("it is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n3"));
+    cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n3"));
     cluster.nodes[0].signal(Signal::KILL);
     cluster.nodes[0].wait();
     wait_for_replicas(&cluster, 2, &[1, 3, 4]);
@@ -160,7 +164,7 @@ fn primary_with_keys_of_unassigned_slots_does_not_migrate() {
     assert_eq!(cluster.call("SET b value"), Value::ok());
     cluster.client(0).ok(&format!("CLUSTER DELSLOTS {slot}"));
     cluster.move_slots(0, 1, &format!("0 {} {} 8191", slot - 1, slot + 1));
-    cluster.wait_for("it tells why it stays", || cluster.nodes[0].log().contains("keys of unassigned slots"));
+    cluster.wait_for("the reason is logged", || cluster.nodes[0].log().contains("keys of unassigned slots"));
     assert!(is_primary(&cluster, 0));
     assert_eq!(cluster.client(0).call("DBSIZE"), Value::Integer(1));
     cluster.client(1).ok(&format!("CLUSTER ADDSLOTS {slot}"));
@@ -177,7 +181,7 @@ fn shard_merge_under_load_leaves_no_lost_or_uncertain_writes() {
     }
     under_load(&cluster, 3, || {
         cluster.move_slots(0, 1, "0 8191");
-        cluster.wait_for("all are replicas", || replicas(&cluster, 1).len() == 3);
+        cluster.wait_for("all other nodes are replicas", || replicas(&cluster, 1).len() == 3);
     });
     wait_for_keys(&cluster, &[1], 3 * 3 * TAGS as i64);
     wait_for_replicas(&cluster, 1, &[0, 2, 3]);

@@ -46,11 +46,14 @@ fn a_walk_finds_the_keys_of_all_nodes() {
     let Some(cluster) = Cluster::create(3, 3, &[]) else { return };
     fill(&cluster);
     for index in 0..3 {
-        assert!(matches!(cluster.client(index).call("DBSIZE"), Value::Integer(500..)), "keys are everywhere");
+        assert!(
+            matches!(cluster.client(index).call("DBSIZE"), Value::Integer(500..)),
+            "a node has too few keys"
+        );
     }
     let found = walk(&cluster, "COUNT 100", |_| {});
     assert_eq!(found.len(), KEYS);
-    assert!(found.values().all(|&times| times == 1), "nothing moves: each key is told once");
+    assert!(found.values().all(|&times| times == 1), "a key was returned twice although no slot moved");
     // A slot of the last node, to which the first node redirects.
     let mut in_slot: Vec<String> = (0..20).map(|number| format!("{{a}}:{number}")).collect();
     for key in &in_slot {
@@ -81,5 +84,5 @@ fn cluster_scan_continues_after_slots_move() {
     });
     assert_eq!(found.len(), KEYS, "no key is missed");
     let again = found.values().filter(|&&times| times > 1).count();
-    assert!(again < 100, "{again} keys were told again: only those of the slots that a cursor was in");
+    assert!(again < 100, "{again} keys were returned again, more than the slots under a cursor hold");
 }

@@ -47,7 +47,7 @@ fn check_keys(cluster: &Cluster) {
         other => panic!("{other}"),
     };
     let count: i64 = primaries.map(size).sum();
-    assert_eq!(count, KEYS as i64, "no key is in two places");
+    assert_eq!(count, KEYS as i64, "a key is on two nodes");
 }
 
 #[test]
@@ -79,18 +79,18 @@ fn slots_move_key_by_key_and_nodes_go() {
         cluster.add_node();
         let places: Vec<String> = (0..3).map(|index| address(&cluster, index)).collect();
         run(&program, &["add-node", &places[2], &places[0]]);
-        cluster.wait_for("the others know it", || cluster.lines(0).len() == 3);
+        cluster.wait_for("the cluster knows the new node", || cluster.lines(0).len() == 3);
         let id = cluster.id(2);
         // From slots with keys.
         let moved = ["--cluster-from", "all", "--cluster-to", &id, "--cluster-slots", "60", "--cluster-yes"];
         run(&program, &[&["reshard", &places[0]], &moved[..]].concat());
         cluster.wait_until_ready(3);
         check_keys(&cluster);
-        assert!(cluster.client(2).call("DBSIZE") != Value::Integer(0), "some keys went along");
+        assert!(cluster.client(2).call("DBSIZE") != Value::Integer(0), "no keys moved with the slots");
         // A slot whose migration was abandoned half-way.
         let Value::Integer(slot) = cluster.client(0).call("CLUSTER KEYSLOT key:1") else { panic!("no slot") };
         let has_it = |index: &usize| cluster.client(*index).call("GET key:1") == Value::Bulk("1".into());
-        let from = (0..3).find(has_it).expect("one has it");
+        let from = (0..3).find(has_it).expect("one node has the key");
         let to = (from + 1) % 3;
         cluster.client(to).ok(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", cluster.id(from)));
         cluster.client(from).ok(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", cluster.id(to)));
@@ -114,7 +114,7 @@ fn slots_move_key_by_key_and_nodes_go() {
             ["--cluster-from", &id, "--cluster-to", &target, "--cluster-slots", &count, "--cluster-yes"];
         run(&program, &[&["reshard", &places[0]], &moved[..]].concat());
         run(&program, &["del-node", &places[0], &id]);
-        cluster.wait_for("the node is gone", || cluster.lines(0).len() == 2 && cluster.lines(2).len() == 1);
+        cluster.wait_for("the node has left", || cluster.lines(0).len() == 2 && cluster.lines(2).len() == 1);
         assert_eq!(cluster.client(2).call("DBSIZE"), Value::Integer(0));
         cluster.nodes.truncate(2);
         check_keys(&cluster);

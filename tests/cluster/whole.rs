@@ -39,12 +39,12 @@ fn a_message_reaches_the_subscribers_of_all_nodes() {
         assert_eq!(
             publisher.call(&format!("PUBLISH news {number}")),
             Value::Integer(1),
-            "those of this node"
+            "only subscribers of this node are counted"
         );
     }
     let expected: Vec<u64> = (0..COUNT as u64).collect();
     for listener in &mut listeners {
-        assert_eq!(numbers(listener, COUNT), expected, "once, and in the publisher's order");
+        assert_eq!(numbers(listener, COUNT), expected, "messages arrive once and in order");
     }
     // Also from a replica, to pattern subscribers, and from scripts.
     listeners[0].call("PSUBSCRIBE n?ws");
@@ -74,7 +74,7 @@ fn a_message_reaches_the_subscribers_of_all_nodes() {
     cluster.restart(1);
     let mut back = cluster.client(1);
     back.call("SUBSCRIBE news");
-    cluster.wait_for("messages reach it again", || {
+    cluster.wait_for("messages reach the restarted node", || {
         publisher.call("PUBLISH news 10");
         !back.read_arrived().is_empty()
     });
@@ -95,14 +95,14 @@ fn settings_users_and_functions_apply_cluster_wide() {
         value.contains("\"77\"") && can_log_in
     };
     for index in 0..4 {
-        cluster.wait_for("the node goes by them", || goes_by_them(&cluster, index));
+        cluster.wait_for("the node applies the settings", || goes_by_them(&cluster, index));
     }
     let calls = |cluster: &Cluster, index: usize, what: &str| {
         let mut client = cluster.client(index);
         text(&mut client, "FCALL f 0").contains(what)
     };
     for index in 0..4 {
-        cluster.wait_for("it has the function", || calls(&cluster, index, "one"));
+        cluster.wait_for("the node has the function", || calls(&cluster, index, "one"));
     }
     let mut reader = cluster.client(1);
     reader.ok("AUTH reader secret");
@@ -126,7 +126,7 @@ fn settings_users_and_functions_apply_cluster_wide() {
     // A node's own change stays on that node, until the record changes.
     cluster.client(1).ok("CONFIG SET slowlog-max-len 5");
     client.ok("CONFIG SET slowlog-log-slower-than 123 CLUSTER");
-    cluster.wait_for("the other setting has come", || {
+    cluster.wait_for("the other setting has arrived", || {
         text(&mut cluster.client(1), "CONFIG GET slowlog-log-slower-than").contains("123")
     });
     assert!(text(&mut cluster.client(1), "CONFIG GET slowlog-max-len").contains("\"5\""));
@@ -141,14 +141,14 @@ fn settings_users_and_functions_apply_cluster_wide() {
     client.call(&format!("FUNCTION LOAD REPLACE CLUSTER \"{code}\""));
     client.ok("CONFIG SET slowlog-max-len 78 CLUSTER");
     cluster.restart(1);
-    cluster.wait_for("it goes by the records", || {
+    cluster.wait_for("the node has applied the records", || {
         text(&mut cluster.client(1), "CONFIG GET slowlog-max-len").contains("\"78\"")
             && calls(&cluster, 1, "two")
     });
     assert!(text(&mut cluster.client(1), "AUTH reader secret").contains("WRONGPASS"));
     client.ok("CLUSTER SETTINGS DELETE LIBRARY lib");
     for index in 0..4 {
-        cluster.wait_for("the function is gone", || calls(&cluster, index, "Function not found"));
+        cluster.wait_for("the function is deleted", || calls(&cluster, index, "Function not found"));
     }
     // A record that cannot be applied is reported, and does not hold up others.
     cluster.put_record("setting/nosuch", "{\"value\": \"1\"}");
@@ -156,7 +156,7 @@ fn settings_users_and_functions_apply_cluster_wide() {
     assert_eq!(client.info_field("cluster", "cluster_settings_failed"), Some("1".into()));
     assert!(text(&mut client, "CLUSTER SETTINGS").contains("Unknown option"));
     assert_eq!(client.call("CLUSTER SETTINGS FORGET setting nosuch"), Value::Integer(1));
-    cluster.wait_for("it is forgotten", || {
+    cluster.wait_for("the record is forgotten", || {
         cluster.client(0).info_field("cluster", "cluster_settings_failed") == Some("0".into())
     });
 }

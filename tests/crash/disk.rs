@@ -79,7 +79,7 @@ fn a_full_disk(policy: &str) {
     assert_eq!(client.call("EVAL \"return redis.call('get','before')\" 0").text(), "1");
 
     limit_file_size(&server, None);
-    wait_for("the disk to be used again", || client.call("SET after 1") == Value::ok());
+    wait_for("writes to be accepted again", || client.call("SET after 1") == Value::ok());
     assert_eq!(field(&mut client, "aof_last_write_status").as_deref(), Some("ok"));
     assert!(server.log().contains("AOF write error looks solved."), "{}", server.log());
     assert_eq!(client.call("WAITAOF 1 0 0").elements().and_then(|counts| counts[0].integer()), Some(1));
@@ -131,7 +131,7 @@ fn fill_in_pipelines(server: &TestServer, refused: &str) -> Vec<usize> {
     };
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..4).map(|writer| scope.spawn(move || write(writer))).collect();
-        writers.into_iter().map(|writer| writer.join().expect("refused in the end")).collect()
+        writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
     })
 }
 
@@ -140,7 +140,7 @@ fn check_all_there(client: &mut RawClient, acknowledged: &[usize]) {
     for (writer, &count) in acknowledged.iter().enumerate() {
         let missing = (0..count)
             .filter(|number| client.call(&format!("STRLEN key:{writer}:{number}")).integer() != Some(500));
-        assert_eq!(missing.count(), 0, "of {count} values that client {writer} was told are written");
+        assert_eq!(missing.count(), 0, "client {writer} lost some of {count} acknowledged values");
     }
 }
 
@@ -157,7 +157,7 @@ fn a_full_disk_and_a_kill(folder: &Path, policy: &str, refused: &str, fill: impl
     assert!(acknowledged.iter().sum::<usize>() > 1000, "{acknowledged:?}");
     // The last acknowledged writes may take a few milliseconds to reach the file.
     let mut client = server.connect();
-    wait_for("the file to have all", || {
+    wait_for("the file to have all writes", || {
         client.info_field("persistence", "aof_buffer_length").as_deref() == Some("0")
     });
     server.signal(Signal::KILL);
@@ -205,12 +205,12 @@ fn reserved_space_is_given_back() {
     assert!(data.len() < 1000);
     let file = std::fs::File::create(folder.path().join("other")).expect("a file");
     if rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, 4096).is_ok() {
-        assert!(data.blocks() * 512 >= 1 << 20, "{} blocks are taken", data.blocks());
+        assert!(data.blocks() * 512 >= 1 << 20, "{} blocks are allocated", data.blocks());
     }
     client.send(b"SHUTDOWN NOSAVE\r\n");
     server.wait();
     let data = increment(folder.path()).metadata().expect("the file is there");
-    assert!(data.blocks() * 512 < 64 << 10, "{} blocks are taken", data.blocks());
+    assert!(data.blocks() * 512 < 64 << 10, "{} blocks are allocated", data.blocks());
 }
 
 /// A long reply is sent in pieces while other replies of its batch are made, but not before the

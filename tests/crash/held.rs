@@ -88,7 +88,7 @@ impl Disk {
     /// Waits until the server has waited for the disk `count` times.
     fn wait_for_waits(&self, count: u64) {
         let waits = hold(self.folder.path()).with_extension("waits");
-        wait_for("the disk to be waited for", || waits.metadata().is_ok_and(|file| file.len() >= count));
+        wait_for("a wait for the disk", || waits.metadata().is_ok_and(|file| file.len() >= count));
     }
 
     /// The server's metrics; no other client gets a reply while the server waits for the disk.
@@ -142,7 +142,7 @@ fn served_while_a_reply_waits() {
             let reader = scope.spawn(|| {
                 assert_eq!(waiting.read(), Value::ok());
                 assert_eq!(waiting.read().to_string(), "[\"l\", \"v\"]");
-                assert!(is_on_disk.load(SeqCst), "told what it was served before that was on disk");
+                assert!(is_on_disk.load(SeqCst), "the BLPOP reply was sent before its data was on disk");
             });
             disk.pass();
             disk.wait_for_waits(2);
@@ -157,7 +157,7 @@ fn served_while_a_reply_waits() {
         assert_eq!(pushing.read().integer(), Some(1));
         true
     });
-    assert!(is_possible, "it has never waited");
+    assert!(is_possible, "the client was never blocked");
 }
 
 /// Requests sent while replies wait are executed afterwards, in order; a client that disconnects
@@ -176,11 +176,11 @@ fn sent_while_replies_wait() {
     sending.send(&big);
     sending.send(b"\r\nSTRLEN big\r\n");
     drop(leaving);
-    wait_for("one to have left", || disk.metrics().contains("\nbraid_clients 1\n"));
+    wait_for("one client to disconnect", || disk.metrics().contains("\nbraid_clients 1\n"));
     let mut late = disk.server.connect();
     late.send(b"PING\r\n");
-    wait_for("another one to have come", || disk.metrics().contains("\nbraid_clients 2\n"));
-    assert!(disk.metrics().contains("braid_command_calls_total{command=\"set\"} 2\n"), "the others wait");
+    wait_for("another client to connect", || disk.metrics().contains("\nbraid_clients 2\n"));
+    assert!(disk.metrics().contains("braid_command_calls_total{command=\"set\"} 2\n"), "later requests wait");
     disk.let_go();
     let replies = [(); 4].map(|()| sending.read().to_string());
     assert_eq!(replies, ["+OK", "(integer) 2", "+OK", "(integer) 200000"]);

@@ -196,7 +196,7 @@ fn room_that_failing_bitfields_make_is_there_after_a_load() {
         ("BITFIELD long OVERFLOW FAIL SET u8 40000 256", 5001),
     ] {
         let reply = other.call(command);
-        let answers = reply.elements().expect("an answer for each step");
+        let answers = reply.elements().expect("a reply for each step");
         assert!(answers.iter().all(|answer| *answer == Value::NullBulk), "{command}: {reply}");
         let key = command.split(' ').nth(1).expect("a key");
         assert_eq!(other.call(&format!("STRLEN {key}")), Value::Integer(len));

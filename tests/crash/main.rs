@@ -101,10 +101,10 @@ fn work(server: &TestServer, number: usize, begin: u64) -> Known {
 fn observe(server: &TestServer, seen: &Seen) {
     let Ok(mut client) = RawClient::tcp(server.address()) else { return };
     loop {
-        let known = seen.lock().expect("nobody panics with it").len();
+        let known = seen.lock().expect("no thread panicked while holding it").len();
         client.send(&words::encode(&["LRANGE", "all", &known.to_string(), "-1"]));
         let Ok(Value::Array(items)) = client.try_read() else { return };
-        seen.lock().expect("nobody panics with it").extend(items.iter().map(Value::text));
+        seen.lock().expect("no thread panicked while holding it").extend(items.iter().map(Value::text));
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -130,7 +130,7 @@ fn read(server: &TestServer) -> Found {
     for item in &all {
         let (number, transaction) = item.split_once(':').expect("a client and a number");
         let last = per_client.entry(number.parse().expect("a number")).or_default();
-        assert_eq!(transaction.parse(), Ok(*last + 1), "{item}: each client's own are in order and complete");
+        assert_eq!(transaction.parse(), Ok(*last + 1), "{item}: a transaction is missing or out of order");
         *last += 1;
     }
     let last = (0..CLIENTS).map(|number| per_client.get(&number).copied().unwrap_or(0)).collect::<Vec<_>>();
@@ -192,16 +192,16 @@ fn kill_again_and_again(
             server.signal(Signal::KILL);
             done.store(true, Relaxed);
             let known =
-                workers.into_iter().map(|worker| worker.join().expect("a worker")).collect::<Vec<_>>();
+                workers.into_iter().map(|worker| worker.join().expect("no panic")).collect::<Vec<_>>();
             (known, killed_at)
         });
         drop(server);
         let server = start(folder.path(), more);
         let found = read(&server);
         println!("{test}, round {round}: {} transactions after {life:?}", found.all.len());
-        let seen = seen.into_inner().expect("nobody panics with it");
+        let seen = seen.into_inner().expect("no thread panicked while holding it");
         let common = seen.len().min(found.all.len());
-        assert_eq!(found.all[..common], seen[..common], "what is there is what was there, up to some moment");
+        assert_eq!(found.all[..common], seen[..common], "the loaded list differs from the observed one");
         for (number, known) in known.iter().enumerate() {
             assert!(found.last[number] <= known.sent);
         }
@@ -226,7 +226,7 @@ fn with_fsync_always_nothing_that_was_acknowledged_is_lost() {
     let more = [ON, &["--appendfsync", "always"]].concat();
     kill_again_and_again("always", &more, &["BGREWRITEAOF"], 600, |found, known, _, seen| {
         assert_has(found, known, Instant::now());
-        assert!(found.all.len() >= seen.len(), "what somebody has read is there");
+        assert!(found.all.len() >= seen.len(), "a value that a client had read is missing");
     });
 }
 
@@ -249,6 +249,6 @@ fn aof_with_concurrent_saves_loses_no_acknowledged_write() {
     let turns = ["BGREWRITEAOF", "BGSAVE SCHEDULE", "BGSAVE", "BGREWRITEAOF"];
     kill_again_and_again("mixed", &more, &turns, 900, |found, known, _, seen| {
         assert_has(found, known, Instant::now());
-        assert!(found.all.len() >= seen.len(), "what somebody has read is there");
+        assert!(found.all.len() >= seen.len(), "a value that a client had read is missing");
     });
 }

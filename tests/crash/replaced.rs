@@ -117,7 +117,7 @@ fn reload_during_a_background_save_loads_its_own_file() {
         client.info_field("persistence", "rdb_bgsave_in_progress").as_deref() == Some("0")
     });
     client.ok("DEBUG RELOAD NOSAVE");
-    assert_eq!(client.call("GET k").text(), "new", "what the file has that stays");
+    assert_eq!(client.call("GET k").text(), "new", "the older file replaced the newer one");
 }
 
 /// The same for the append-only file: a rewrite must not remove files that are being loaded.

@@ -74,7 +74,7 @@ fn switched_on_and_off_under_load() {
             }
         }
         done.store(true, Relaxed);
-        writers.into_iter().map(|writer| writer.join().expect("a writer")).collect::<Vec<i64>>()
+        writers.into_iter().map(|writer| writer.join().expect("no panic")).collect::<Vec<i64>>()
     });
     server.signal(Signal::KILL);
     drop(server);
@@ -161,7 +161,7 @@ fn files_and_their_numbers() {
     // The manifest in short form: type and number of each file. Every file in it exists, and no
     // other.
     let check = |step: &str, expected: &str| {
-        wait_for("removed files to be gone", || {
+        wait_for("replaced files to be deleted", || {
             let manifest =
                 std::fs::read_to_string(appendonly.join("appendonly.aof.manifest")).expect("a manifest");
             let lines: Vec<Vec<&str>> =
@@ -202,12 +202,12 @@ fn files_and_their_numbers() {
     client.ok("CONFIG SET aof-disable-auto-gc yes");
     client.ok("SET k 2");
     rewrite(&mut client);
-    check("with what was replaced kept", "b5 h1 h4 i2");
+    check("with replaced files kept", "b5 h1 h4 i2");
     rewrite(&mut client);
     check("once more", "b6 h2 h5 h1 h4 i3");
     client.ok("CONFIG SET aof-disable-auto-gc no");
     rewrite(&mut client);
-    check("not kept any more", "b7 i4");
+    check("with replaced files deleted", "b7 i4");
     client.send(b"SHUTDOWN NOSAVE\r\n");
     assert!(server.wait().success());
     server = start();

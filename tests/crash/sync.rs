@@ -68,7 +68,7 @@ fn a_disk_that_fails(policy: &str) {
             assert_eq!(writer.read().text(), REFUSED);
             writer.read_to_close().expect("the connection ends");
         }
-        _ => assert_eq!(writer.read(), Value::ok(), "acknowledged before it was to be on disk"),
+        _ => assert_eq!(writer.read(), Value::ok(), "acknowledged before the fsync"),
     }
     wait_for("the failure to be seen", || client.call("SET another 1").text() == REFUSED);
     let status = |client: &mut RawClient| client.info_field("persistence", "aof_last_write_status");
@@ -77,7 +77,7 @@ fn a_disk_that_fails(policy: &str) {
     assert_eq!(client.call("EVAL \"return redis.pcall('set','x','1')\" 0").text(), REFUSED);
 
     std::fs::remove_file(folder.path().join("failing")).expect("it is there");
-    wait_for("the file to be written anew", || client.call("SET after 1") == Value::ok());
+    wait_for("writes to be accepted again", || client.call("SET after 1") == Value::ok());
     assert_eq!(status(&mut client).as_deref(), Some("ok"));
     assert!(server.log().contains("AOF write error looks solved."), "{}", server.log());
     assert!(synced(&mut client));

@@ -176,7 +176,7 @@ fn client_continues_after_the_primary_is_killed() {
 
     let mut client = Client::start(&group);
     let killed = port_of(&client.wait_for("primary: "));
-    kill_process(group.pid(killed).expect("it runs"), Signal::KILL).expect("it is killed");
+    kill_process(group.pid(killed).expect("the primary runs"), Signal::KILL).expect("the primary is killed");
     let successor = port_of(&client.wait_for("primary: "));
     assert!(successor != killed && group.ports.contains(&successor));
     client.wait_for("gap: ");

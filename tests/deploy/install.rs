@@ -25,7 +25,7 @@ fn programs(version: &str) -> tempfile::TempDir {
 
 fn script(path: &Path, text: &str) {
     std::fs::write(path, text).expect("a file");
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("the mode is set");
 }
 
 fn text(output: &Output) -> String {
@@ -75,12 +75,12 @@ fn files_are_staged_and_the_server_runs_from_them() {
     let came_up = braid_tests::wait_for_within(braid_tests::wait::PATIENCE, is_up);
     let _ = child.kill();
     let _ = child.wait();
-    assert!(came_up, "the server starts with what is installed");
+    assert!(came_up, "the server did not start with the installed files");
 
     // A second installation keeps the configuration.
     std::fs::write(staged("etc/braid/braid.conf"), "port 7000\n").expect("a file");
     install(&[]);
-    assert_eq!(std::fs::read_to_string(staged("etc/braid/braid.conf")).expect("it is there"), "port 7000\n");
+    assert_eq!(std::fs::read_to_string(staged("etc/braid/braid.conf")).expect("a file"), "port 7000\n");
     install(&["--uninstall"]);
     assert_eq!(std::fs::read_dir(staged("usr/local/bin")).expect("a folder").count(), 0);
     assert!(!staged("etc/systemd/system/braid.service").exists() && staged("etc/braid/braid.conf").is_file());
@@ -89,7 +89,7 @@ fn files_are_staged_and_the_server_runs_from_them() {
 #[test]
 fn a_program_that_is_not_built_and_bad_arguments_are_refused() {
     let (source, staging) = (programs("1"), tempfile::tempdir().expect("a folder"));
-    std::fs::remove_file(source.path().join("braid-check-aof")).expect("it is there");
+    std::fs::remove_file(source.path().join("braid-check-aof")).expect("the program exists");
     let run = |argument: &[&str]| {
         let mut command = Command::new(deploy("install"));
         command.args(argument).env("PROGRAMS", source.path()).env("DESTDIR", staging.path());
@@ -98,7 +98,7 @@ fn a_program_that_is_not_built_and_bad_arguments_are_refused() {
     let output = run(&[]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains("braid-check-aof is not built"), "{}", text(&output));
-    assert_eq!(std::fs::read_dir(staging.path()).expect("a folder").count(), 0, "nothing is half done");
+    assert_eq!(std::fs::read_dir(staging.path()).expect("a folder").count(), 0, "files were left over");
     let output = run(&["--yess"]);
     assert_eq!(output.status.code(), Some(2));
     let help = run(&["--help"]);
@@ -215,7 +215,7 @@ braid.conf
     };
     assert_eq!(told, expected);
     assert!(std::fs::read_to_string(scene.join("threads")).is_ok_and(|line| line.starts_with("io-threads ")));
-    let calls = std::fs::read_to_string(calls).expect("there were calls");
+    let calls = std::fs::read_to_string(calls).expect("systemctl was called");
     let expected = "daemon-reload\nis-active --quiet braid\ndaemon-reload\n\
                     is-active --quiet braid\nrestart braid\ndisable --now braid\ndaemon-reload\n";
     assert_eq!(calls, expected);

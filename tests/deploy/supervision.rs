@@ -81,7 +81,7 @@ fn systemd_is_notified_of_server_state_changes() {
         assert_eq!(lines[1..], ["STATUS=Ready to accept connections", "READY=1"]);
         let mut client = server.connect();
         assert_eq!(client.info_field("server", "process_supervised").as_deref(), Some("systemd"));
-        let process = client.info_field("server", "process_id").expect("it is there");
+        let process = client.info_field("server", "process_id").expect("the field");
         assert_eq!(process, server.process_id().to_string());
         let reply = client.call("CONFIG GET supervised");
         assert_eq!(reply.elements().map(|words| words[1].text()).as_deref(), Some("systemd"));
@@ -187,10 +187,10 @@ fn upstart_sees_the_process_stop_before_it_serves() {
     };
     wait_for("the process to stop", || state() == Some('T'));
     let address = ([127, 0, 0, 1], port).into();
-    assert!(RawClient::tcp(address).is_err(), "it does not listen yet");
+    assert!(RawClient::tcp(address).is_err(), "the server listens before SIGCONT");
     let id = i32::try_from(child.0.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process id");
-    rustix::process::kill_process(id, Signal::CONT).expect("it is there");
-    wait_for("the server", || RawClient::tcp(address).is_ok());
+    rustix::process::kill_process(id, Signal::CONT).expect("the process exists");
+    wait_for("the server to listen", || RawClient::tcp(address).is_ok());
     let mut client = RawClient::tcp(address).expect("it listens");
     client.set_patience(Duration::from_secs(20)).expect("a socket");
     assert_eq!(client.info_field("server", "process_supervised").as_deref(), Some("upstart"));

@@ -120,7 +120,7 @@ fn everything_about_data_works_under_the_unit() {
             let port = server.port().to_string();
             let replica = TestServer::start_program(&peer.program, &["--replicaof", "127.0.0.1", &port]);
             let mut its = replica.connect();
-            wait_for("the replica has its copy", || its.call("GET n").text() == "100");
+            wait_for("the replica is in sync", || its.call("GET n").text() == "100");
         }
     }
     client.ok("CONFIG SET save \"1 1\"");
@@ -226,7 +226,7 @@ fn tls_works_under_the_unit() {
     let connection = rustls::ClientConnection::new(std::sync::Arc::new(config), name).expect("settings");
     let socket = std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     let mut client = rustls::StreamOwned::new(connection, socket);
-    std::io::Write::write_all(&mut client, b"PING\r\n").expect("it is read");
+    std::io::Write::write_all(&mut client, b"PING\r\n").expect("the server reads it");
     let mut reply = [0; 7];
     std::io::Read::read_exact(&mut client, &mut reply).expect("it answers");
     assert_eq!(&reply, b"+PONG\r\n");
@@ -259,7 +259,7 @@ fn systemd_takes_the_unit() {
     let folder = tempfile::tempdir().expect("a folder");
     let unit = folder.path().join("braid.service");
     let text = std::fs::read_to_string(deploy("braid.service")).expect("the unit");
-    assert!(text.contains("\nExecStart=braid-server "), "a program that systemd looks for");
+    assert!(text.contains("\nExecStart=braid-server "), "ExecStart is not braid-server");
     std::fs::write(&unit, text.replace("ExecStart=braid-server", "ExecStart=/bin/true")).expect("a file");
     let output = Command::new("systemd-analyze").arg("verify").arg(&unit).output().expect("it starts");
     let text = [output.stdout, output.stderr].concat();

@@ -145,7 +145,7 @@ fn write(folder: &Path, families: &[&'static Family], more: &[&str]) -> Vec<Stri
         let outcomes: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
         done.store(true, Relaxed);
         let rewritten = rewriter.join();
-        outcomes.into_iter().chain([rewritten]).for_each(|outcome| outcome.expect("a client that is served"));
+        outcomes.into_iter().chain([rewritten]).for_each(|outcome| outcome.expect("no thread panicked"));
     });
     let mut client = server.connect();
     assert_eq!(client.info_field("persistence", "aof_last_bgrewrite_status").as_deref(), Some("ok"));

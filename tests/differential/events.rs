@@ -240,7 +240,7 @@ fn commands_publish_the_same_events_as_stock_servers() {
             let (one, other) = (ours.events(), stock.events());
             seen += one.len();
             if one != other {
-                faults.push(format!("{flags}: {line}\n  here  {one:?}\n  there {other:?}"));
+                faults.push(format!("{flags}: {line}\n  ours  {one:?}\n  stock {other:?}"));
             }
         }
         assert!(seen > 5, "{flags}: {seen}");

@@ -67,7 +67,7 @@ fn entry(block: &str) -> Known {
             "error" => Compare::Error,
             "number" => Compare::Number,
             "shape" => Compare::Shape,
-            other => panic!("known_differences.txt: cannot compare `{other}`"),
+            other => panic!("known_differences.txt: unknown comparison `{other}`"),
         },
         reason: must("reason").into(),
         example: must("example").split(';').map(words).collect(),

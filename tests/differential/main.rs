@@ -164,7 +164,7 @@ fn known_differences_are_still_there() {
         if !has_peer {
             println!("not checked, no such peer: {} ({})", known.command, known.peer);
         } else {
-            assert!(checked.contains(&known.reason), "known difference that no longer is one: {known:?}");
+            assert!(checked.contains(&known.reason), "outdated known difference: {known:?}");
         }
     }
 }

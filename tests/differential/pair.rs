@@ -85,7 +85,7 @@ impl Side {
             self.clients.clear();
             self.server = TestServer::start_with(self.options.clone());
         }
-        panic!("a fresh server does not work; its log:\n{}", self.server.log());
+        panic!("cannot reset a fresh server; its log:\n{}", self.server.log());
     }
 
     fn try_reset(&mut self, protocol: u8) -> Result<(), ReadError> {
@@ -121,7 +121,7 @@ impl Side {
         if protocol == 3 {
             client.try_send(b"HELLO 3\r\n").map_err(|_| closed())?;
             let reply = client.try_read()?;
-            assert!(matches!(reply, Value::Map(_)), "HELLO 3 is answered by a map, not {reply}");
+            assert!(matches!(reply, Value::Map(_)), "the reply to HELLO 3 is not a map: {reply}");
         }
         Ok(client)
     }
@@ -280,7 +280,7 @@ impl Pair {
                             Ok(client) => side.clients[connection] = Some(client),
                             Err(_) => {
                                 return Err(mismatch(
-                                    "  the connection was closed by both, and cannot be opened again".into(),
+                                    "  both servers closed the connection, and it cannot be reopened".into(),
                                 ));
                             }
                         }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 /// The folder of the workspace.
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the workspace")
 }
 
 /// Folders that are not part of the source.
@@ -84,7 +84,7 @@ fn links_and_anchors_resolve() {
             links += 1;
             let (file, anchor) =
                 link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
-            let folder = page.path.parent().expect("a page lies in a folder");
+            let folder = page.path.parent().expect("a page has a parent folder");
             let target = if file.is_empty() { page.path.clone() } else { folder.join(file) };
             if !target.exists() {
                 complaints.push(format!("{}: {link}: no such file", page.name()));

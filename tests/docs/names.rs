@@ -209,7 +209,7 @@ fn variables_and_fields_exist() {
     for page in pages() {
         for (word, _) in words(&page.text, |c| c.is_ascii_uppercase() || c == '_') {
             if word.starts_with("BRAID_") && !sources.contains(word) {
-                complaints.push(format!("{}: no source knows {word}", page.name()));
+                complaints.push(format!("{}: {word} is not in any source", page.name()));
             }
         }
         // INFO fields, counters, functions: names with an underscore in a code span.
@@ -220,7 +220,7 @@ fn variables_and_fields_exist() {
                     && word.starts_with(|c: char| c.is_ascii_lowercase())
                     && !word.chars().any(|c| c.is_ascii_uppercase());
                 if is_name && !FOREIGN.contains(&word) && !sources.contains(word.trim_end_matches('_')) {
-                    complaints.push(format!("{}: no source knows {word}", page.name()));
+                    complaints.push(format!("{}: {word} is not in any source", page.name()));
                 }
             }
         }

@@ -84,7 +84,7 @@ fn command(language: &str, code: &str, folder: &Path) -> Result<Command, String>
             command.arg("-cp").arg(format!("{}/*", libraries.display())).arg("Hello.java");
             Ok(command)
         }
-        _ => panic!("nobody knows how to run {language}"),
+        _ => panic!("no command runs {language}"),
     }
 }
 
@@ -121,7 +121,7 @@ fn runnable_blocks_run() {
             if language == "rust" {
                 let program = include_str!("hello.rs");
                 let program = program.split_once('\n').map_or(program, |(_licence, code)| code);
-                assert_eq!(block.body, program, "{}: tests/docs/hello.rs is another text", page.name());
+                assert_eq!(block.body, program, "{}: tests/docs/hello.rs differs", page.name());
                 continue;
             }
             let output = run(block, language, server.port());

@@ -21,7 +21,7 @@ pub fn split(text: &str) -> (String, Vec<Block>) {
             }
             inside = !inside;
         } else if inside {
-            let block = blocks.last_mut().expect("a fence opened it");
+            let block = blocks.last_mut().expect("a fence opened the block");
             block.body += line;
             block.body.push('\n');
         } else if !line.starts_with("    ") {

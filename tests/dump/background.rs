@@ -113,7 +113,7 @@ fn one_save_at_a_time_and_the_end_of_the_server_does_not_wait_for_it() {
     assert_eq!(client.call("BGSAVE SOON").text(), "ERR syntax error");
     client.ok("SET key:1 other");
     assert_eq!(client.call("GET key:1").text(), "other");
-    wait_for("it is seen to get on", || {
+    wait_for("progress to be reported", || {
         let done = client.info_field("persistence", "current_save_keys_processed").expect("a field");
         done.parse::<u32>().expect("a number") > 0
     });
@@ -215,7 +215,7 @@ fn ending(path: &str, signal: Signal) -> (TestServer, std::path::PathBuf) {
     client.ok("CONFIG SET rdb-key-save-delay 10000");
     server.signal(signal);
     let file = std::path::Path::new(path).join(format!("temp-{}.rdb", server.process_id()));
-    wait_for("the save at the end", || file.exists());
+    wait_for("the save at shutdown", || file.exists());
     (server, file)
 }
 
@@ -241,7 +241,7 @@ fn a_signal_that_is_not_heeded_yet_can_be_taken_back() {
     client.ok("DEBUG PAUSE-CRON 1");
     server.signal(Signal::TERM);
     wait_for("the signal", || server.log().contains("Received SIGTERM scheduling shutdown..."));
-    wait_for("the end to be taken back", || client.call("SHUTDOWN ABORT").text() == "OK");
+    wait_for("the shutdown to be cancelled", || client.call("SHUTDOWN ABORT").text() == "OK");
     client.ok("DEBUG PAUSE-CRON 0");
     client.ok("SET k v");
     let mut server = server;

@@ -93,7 +93,7 @@ fn a_file_of_keydb() {
         let arguments = ["--dir", path, "--io-threads", threads, "--enable-debug-command", "yes"];
         let server = TestServer::start(&arguments);
         let mut client = server.connect();
-        wait_for("what is past to be removed", || client.call("DBSIZE").integer() == Some(5));
+        wait_for("expired keys to be removed", || client.call("DBSIZE").integer() == Some(5));
         // Loaded data is also saved.
         for _ in 0..2 {
             for (line, expected) in [

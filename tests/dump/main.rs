@@ -145,7 +145,7 @@ fn values_travel_between_servers() {
             }
             let filled = own.keys().len();
             let back = move_all(&mut other, &mut own);
-            assert_eq!(back, other.keys().len(), "all that {} dumps is read", other.name);
+            assert_eq!(back, other.keys().len(), "not every payload of {} was restored", other.name);
             side_refill(&mut own, seed);
             let there = move_all(&mut own, &mut other);
             println!("{}: {back} of its values read, {there} of {filled} read by it", other.name);

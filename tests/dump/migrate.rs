@@ -44,7 +44,7 @@ fn move_all(from: &mut Side, to: &mut Side, times: bool) -> usize {
             let label = format!("{route}: {}", String::from_utf8_lossy(key));
             if has_stayed(from, key) {
                 assert!(times && !to_times && content[0] == "hash", "{label}: {reply}");
-                assert!(!has_stayed(to, key), "{label} is in two places");
+                assert!(!has_stayed(to, key), "{label} is on both servers");
                 stayed = true;
                 continue;
             }

@@ -8,7 +8,7 @@ pub struct Payload(Vec<u8>);
 
 impl Payload {
     pub fn new(bytes: &[u8]) -> Payload {
-        assert!(bytes.len() > 10, "a payload has a seal");
+        assert!(bytes.len() > 10, "the payload is too short");
         Payload(bytes.to_vec())
     }
 

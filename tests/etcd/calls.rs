@@ -78,7 +78,7 @@ fn a_lease_that_ends_takes_its_keys_along() {
     assert_eq!(client.keep_alive(lease).unwrap(), Some(2));
     assert!(client.time_to_live(lease).unwrap().is_some());
     wait_for("the lease to end", || client.get(b"k").unwrap().is_none());
-    wait_for("the lease to be gone", || client.time_to_live(lease).unwrap().is_none());
+    wait_for("the lease to be deleted", || client.time_to_live(lease).unwrap().is_none());
     assert_eq!(client.keep_alive(lease).unwrap(), None);
     assert_eq!(client.put(b"k", b"v", Some(lease)), Err(Error::LeaseGone));
     let put = Operation::Put { key: b"k".to_vec(), value: b"v".to_vec(), lease: Some(lease) };

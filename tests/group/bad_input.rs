@@ -22,8 +22,8 @@ fn refused(arguments: &[&str]) -> String {
         .args(arguments)
         .stdin(Stdio::null())
         .output()
-        .expect("it starts");
-    assert!(!output.status.success(), "it came up with {arguments:?}");
+        .expect("the server starts");
+    assert!(!output.status.success(), "the server accepted {arguments:?}");
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
@@ -63,10 +63,10 @@ fn a_server_without_etcd_waits_and_says_so() {
         arguments: arguments(&format!("127.0.0.1:{port}"), 0),
         ..Options::default()
     });
-    wait_for("the log says so", || server.log().contains("the group's roles stay as they are"));
-    wait_for("INFO tells where", || etcd_error(&server).contains(&format!("127.0.0.1:{port}")));
+    wait_for("the log reports the outage", || server.log().contains("the group's roles stay as they are"));
+    wait_for("INFO names the endpoint", || etcd_error(&server).contains(&format!("127.0.0.1:{port}")));
     let mut client = server.connect();
-    assert!(client.call("SET a 1").text().starts_with("READONLY"), "nobody has made it the primary");
+    assert!(client.call("SET a 1").text().starts_with("READONLY"), "a server without a role accepts a write");
     assert_eq!(client.call("PING").text(), "PONG");
 }
 
@@ -77,7 +77,7 @@ fn a_second_server_with_a_name_does_not_split_the_group() {
     let epoch = group.epoch();
     group.servers[primary].connect().ok("SET a 1");
     let second = group.start_server(primary, None);
-    wait_for("it says that the name is taken", || second.log().contains("Another server has the name"));
+    wait_for("the log reports the duplicate name", || second.log().contains("Another server has the name"));
     assert!(!is_primary(&second) && is_primary(&group.servers[primary]));
     assert_eq!(group.epoch(), epoch);
 }
@@ -94,11 +94,11 @@ fn foreign_and_damaged_records_do_no_harm() {
     put("/braid/g/node/stranger", "damaged");
     put("/braid/g/what/is/this", "");
     let server = &group.servers[primary];
-    wait_for("the log tells", || server.log().contains("invalid records of the group"));
+    wait_for("the log reports bad records", || server.log().contains("invalid records of the group"));
     server.connect().ok("SET a 1");
     // The shard's own record: no server acts on an incomplete one.
     put("/braid/g/shard/0", r#"{"epoch":99}"#);
-    wait_for("the log tells", || server.log().contains("cannot parse the record of the shard"));
+    wait_for("the log reports the record", || server.log().contains("cannot parse the record of the shard"));
     server.connect().ok("SET a 2");
     assert_eq!(group.primary(), Some(primary));
     assert!(epoch < 99);
@@ -114,12 +114,12 @@ fn wrong_password_is_reported() {
         TestServer::start_with(Options { arguments, ..Options::default() })
     };
     let wrong = start("wrong");
-    wait_for("the log tells", || wrong.log().contains("the group's roles stay as they are"));
-    wait_for("INFO tells why", || etcd_error(&wrong).contains("invalid user ID or password"));
+    wait_for("the log reports a failure", || wrong.log().contains("the group's roles stay as they are"));
+    wait_for("INFO gives the reason", || etcd_error(&wrong).contains("invalid user ID or password"));
     assert!(!is_primary(&wrong));
     drop(wrong);
     let right = start("secret");
-    wait_for("it is the primary", || is_primary(&right));
+    wait_for("the server is the primary", || is_primary(&right));
 }
 
 #[test]
@@ -140,12 +140,12 @@ fn wrong_certificate_is_reported() {
     // An authority that is not etcd's; a certificate that etcd does not trust.
     for (authority, own) in [(&other, &right), (&right, &other)] {
         let server = start(authority.path(), own.path());
-        wait_for("the log tells", || server.log().contains("the group's roles stay as they are"));
-        wait_for("INFO tells why", || etcd_error(&server).contains("certificate"));
+        wait_for("the log reports a failure", || server.log().contains("the group's roles stay as they are"));
+        wait_for("INFO gives the reason", || etcd_error(&server).contains("certificate"));
         assert!(!is_primary(&server));
     }
     let server = start(right.path(), right.path());
-    wait_for("it is the primary", || is_primary(&server));
+    wait_for("the server is the primary", || is_primary(&server));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn clock_skew_of_two_days_is_logged_and_harmless() {
     group.wait_until_in_sync();
     for (index, told) in ["ahead of etcd's", "behind etcd's"].into_iter().enumerate() {
         let log = || group.servers[index].log();
-        wait_for("the log tells", || log().contains(told));
+        wait_for("the log reports the clock skew", || log().contains(told));
         assert_eq!(log().matches("This server's clock is").count(), 1, "{}", log());
     }
     // Each server leads once, and all acknowledged writes are there.
@@ -177,7 +177,7 @@ fn clock_skew_of_two_days_is_logged_and_harmless() {
     wait_for("some writes", || writer.acknowledged() > begin + 50);
     group.servers[old].signal(Signal::KILL);
     let new = group.wait_for_other(old);
-    wait_for("the writer goes on", || writer.acknowledged() > begin + 100);
+    wait_for("the writer continues", || writer.acknowledged() > begin + 100);
     let seen = writer.stop();
     assert!(!seen.went_back, "{seen:?}");
     assert!(number(&mut group.servers[new].connect(), "n") >= seen.acknowledged);

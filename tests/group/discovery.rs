@@ -84,7 +84,7 @@ fn every_server_reports_the_primary_and_announces_a_change_once() {
     let told = format!("g {} {} {} {}", primary[0], primary[1], now[0], now[1]);
     for index in (0..3).filter(|&index| index != old) {
         let mut client = group.servers[index].connect();
-        wait_for("it knows the new primary", || address(&mut client) == now);
+        wait_for("the server knows the new primary", || address(&mut client) == now);
         let message = words(&listeners[index].read());
         assert_eq!(message, ["message", "+switch-master", &told]);
     }
@@ -92,7 +92,7 @@ fn every_server_reports_the_primary_and_announces_a_change_once() {
     group.restart(old);
     group.wait_until_in_sync();
     for index in (0..3).filter(|&index| index != old) {
-        assert_eq!(words(&listeners[index].call("PING")), ["pong", ""], "nothing was said twice");
+        assert_eq!(words(&listeners[index].call("PING")), ["pong", ""], "the change was announced twice");
     }
     assert_eq!(address(&mut group.servers[old].connect()), now);
 }
@@ -117,7 +117,7 @@ fn clients(language: &str) -> PathBuf {
 fn follows(language: &str, installed: &str, command: impl FnOnce(&Path) -> Command) {
     let folder = clients(language);
     if !folder.join(installed).exists() {
-        let message = format!("{language}: not installed (tests/clients/install does it)");
+        let message = format!("{language}: not installed; run tests/clients/install");
         assert!(std::env::var_os("CI").is_none(), "{message}");
         println!("skipped, {message}");
         return;
@@ -139,7 +139,7 @@ fn follows(language: &str, installed: &str, command: impl FnOnce(&Path) -> Comma
     group.servers[primary].signal(Signal::KILL);
     group.servers[primary].wait();
     let last = lines.next().and_then(Result::ok).unwrap_or_default();
-    let status = client.wait().expect("it ends");
+    let status = client.wait().expect("the program ends");
     assert!(
         status.success() && last.starts_with("followed "),
         "{language}: {status}: {last}\n{}",

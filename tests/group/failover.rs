@@ -15,7 +15,7 @@ const GAP_MAX: Duration = Duration::from_secs(15);
 
 fn wait_for_writes(writer: &Writer, more: i64) {
     let begin = writer.acknowledged();
-    wait_for("the writer goes on", || writer.acknowledged() >= begin + more);
+    wait_for("the writer continues", || writer.acknowledged() >= begin + more);
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn acknowledged_durable_writes_survive_primaries_that_die() {
     assert!(!seen.went_back && seen.gap < GAP_MAX, "{seen:?}");
     for server in &group.servers {
         let mut client = server.connect();
-        wait_for("all have it", || number(&mut client, "n") >= seen.acknowledged);
+        wait_for("the server has all acknowledged writes", || number(&mut client, "n") >= seen.acknowledged);
     }
 }
 
@@ -75,14 +75,14 @@ fn a_primary_that_was_stopped_comes_back_as_a_replica_and_keeps_its_tail_in_a_fi
     let unknown = format!("its address is not known yet: epoch {}", group.epoch());
     let known = format!("This server is a replica of n{new} (");
     let knows = |log: String| log.contains(&unknown) || log.contains(&known);
-    wait_for("it knows of the new one", || knows(group.servers[old].log()));
+    wait_for("the old primary knows of the new one", || knows(group.servers[old].log()));
     group.servers[new].signal(Signal::CONT);
     wait_for("the old primary follows", || !is_primary(&group.servers[old]));
     group.wait_until_in_sync();
     let seen = writer.stop();
     assert!(!seen.went_back, "{seen:?}");
     let mut its = group.servers[old].connect();
-    wait_for("it has the new history", || number(&mut its, "n") >= seen.acknowledged);
+    wait_for("the old primary has the new history", || number(&mut its, "n") >= seen.acknowledged);
     assert_eq!(group.servers[new].connect().call("GET tail"), Value::NullBulk);
     let folder = std::fs::read_dir(group.servers[old].directory()).expect("a folder");
     let kept = folder.flatten().find(|entry| entry.file_name().to_string_lossy().starts_with("divergent-"));
@@ -106,16 +106,16 @@ fn clients_of_a_former_primary_are_served_no_data() {
     // These clients connected to a primary, and would mistake stale data for the newest.
     let refused = reader.call("GET a").text();
     assert!(refused.starts_with("MASTERDOWN This server is no longer the primary"), "{refused}");
-    assert!(reader.try_send(b"PING\r\n").is_err() || reader.try_read().is_err(), "the connection has ended");
+    assert!(reader.try_send(b"PING\r\n").is_err() || reader.try_read().is_err(), "the connection stays open");
     assert!(writer.call("EXEC").text().contains("MASTERDOWN"));
-    assert_eq!(group.servers[old].connect().call("GET a").text(), "1", "a new one knows what it reads from");
-    wait_for("those that ask for nothing are disconnected", || {
+    assert_eq!(group.servers[old].connect().call("GET a").text(), "1", "a new connection may read old data");
+    wait_for("idle clients are disconnected", || {
         idle.try_send(b"PING\r\n").is_err() || idle.try_read().is_err()
     });
     // The next primary serves clients that connected while it was a replica.
     let mut patient = group.servers[old].connect();
     group.servers[1 - old].connect().ok("FAILOVER");
-    wait_for("it leads again", || is_primary(&group.servers[old]));
+    wait_for("the old primary leads again", || is_primary(&group.servers[old]));
     wait_for("it serves", || patient.call("SET a 2").text() == "OK");
 }
 
@@ -129,7 +129,7 @@ fn a_handover_refuses_and_loses_nothing() {
         group.servers[old].connect().ok("FAILOVER");
         group.wait_for_other(old);
         wait_for_writes(&writer, 200);
-        assert_eq!(group.epoch(), epoch + 1, "a handover is one change\n{}", group.logs());
+        assert_eq!(group.epoch(), epoch + 1, "a handover takes one epoch\n{}", group.logs());
         group.wait_until_in_sync();
     }
     let seen = writer.stop();
@@ -145,7 +145,7 @@ fn a_primary_that_ends_in_good_order_leaves_no_lease_behind() {
     let held = group.etcd.post("/v3/kv/range", r#"{"key":"L2JyYWlkL2cvcHJpbWFyeS8w"}"#);
     let node = group.record()["primary"].as_str().map(str::to_owned);
     let is_free = !held.contains("kvs") || node.is_some_and(|node| !node.starts_with(&format!("n{old}/")));
-    assert!(is_free, "the lease is still there: {held}");
+    assert!(is_free, "the lease still exists: {held}");
     group.wait_for_other(old);
 }
 

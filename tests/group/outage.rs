@@ -25,7 +25,7 @@ fn assert_progress_during(writer: &Writer, time: Duration) {
         if count != last.1 {
             last = (Instant::now(), count);
         }
-        assert!(last.0.elapsed() < Duration::from_secs(4), "the writer stands still");
+        assert!(last.0.elapsed() < Duration::from_secs(4), "the writer makes no progress");
         begin.elapsed() >= time
     });
     assert!(passed);
@@ -64,7 +64,7 @@ fn the_record_is_written_again_when_etcd_has_lost_it() {
     let (primary, epoch) = (group.primary().expect("a primary"), group.epoch());
     let keys = group.etcd.post("/v3/kv/deleterange", r#"{"key":"L2JyYWlkLw==","range_end":"L2JyYWlkMA=="}"#);
     assert!(keys.contains("deleted"), "{keys}");
-    wait_for("the primary has written the record again", || group.epoch() > epoch);
+    wait_for("the primary has rewritten the record", || group.epoch() > epoch);
     group.wait_until_in_sync();
     assert_progress_during(&writer, Duration::from_secs(3));
     assert_eq!(group.primary(), Some(primary));
@@ -75,7 +75,7 @@ fn the_record_is_written_again_when_etcd_has_lost_it() {
 /// Asserts that the primary keeps its role and rewrites the record, and that the others are in
 /// sync under it.
 fn assert_record_restored(group: &Group, writer: Writer, primary: usize, epoch: u64) {
-    wait_for("the primary has written the record again", || group.epoch() > epoch);
+    wait_for("the primary has rewritten the record", || group.epoch() > epoch);
     group.wait_until_in_sync();
     assert_progress_during(&writer, Duration::from_secs(3));
     assert_eq!(group.primary(), Some(primary), "{}", group.logs());

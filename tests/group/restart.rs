@@ -53,7 +53,7 @@ impl Lasting {
         // as after a full sync.
         for server in &self.group.servers {
             let mut client = server.connect();
-            wait_for("it may end", || {
+            wait_for("the server can shut down", || {
                 let is_linked =
                     client.info_field("replication", "master_link_status").is_none_or(|is| is == "up");
                 let wants_file = client.call("CONFIG GET appendonly").to_string().contains("yes");
@@ -91,7 +91,7 @@ impl Lasting {
     /// Waits until all servers are members that the record does not name, so that none of them
     /// leads by itself.
     fn wait_until_no_member_may_lead(&self) {
-        wait_for("all of them are new members", || {
+        wait_for("all servers are new members", || {
             let record = self.group.record();
             let set = record["in-sync"].as_array().expect("a set");
             self.members()
@@ -116,7 +116,7 @@ impl Lasting {
 #[test]
 fn disk_synced_group_recovers_after_all_servers_crash() {
     let Some(mut lasting) = Lasting::start(3, &ON_DISK) else { return };
-    wait_for("the record says that all is on disk", || lasting.is_on_disk());
+    wait_for("the record has on-disk set", || lasting.is_on_disk());
     for round in 1..=2 {
         let writer = Writer::start(&lasting.group.servers, true);
         wait_for("some writes", || writer.acknowledged() >= round * 50);
@@ -130,33 +130,33 @@ fn disk_synced_group_recovers_after_all_servers_crash() {
         let leader = record["primary"].as_str().expect("a primary");
         let was_in_set = before.as_array().is_some_and(|set| set.iter().any(|id| id == leader));
         assert!(was_in_set, "round {round}: {leader} was not in {before}");
-        wait_for("it serves", || {
+        wait_for("the primary serves the acknowledged writes", || {
             let mut client = lasting.group.servers[primary].connect();
             client.call("GET n").text().parse().is_ok_and(|count: i64| count >= seen.acknowledged)
         });
         wait_for("all are in sync again", || {
             lasting.group.record()["in-sync"].as_array().is_some_and(|set| set.len() == 3)
         });
-        wait_for("the record says that all is on disk", || lasting.is_on_disk());
+        wait_for("the record has on-disk set", || lasting.is_on_disk());
     }
 }
 
 #[test]
 fn memory_counts_again_only_when_the_record_says_so() {
     let Some(lasting) = Lasting::start(2, &ON_DISK) else { return };
-    wait_for("the record says that all is on disk", || lasting.is_on_disk());
+    wait_for("the record has on-disk set", || lasting.is_on_disk());
     let epoch = lasting.group.epoch();
     for server in &lasting.group.servers {
         assert_eq!(server.connect().call("CONFIG SET sync-level memory").text(), "OK");
     }
-    wait_for("the record says that memory counts", || !lasting.is_on_disk());
-    assert!(lasting.group.epoch() > epoch, "what was said before does not count");
+    wait_for("the record has on-disk cleared", || !lasting.is_on_disk());
+    assert!(lasting.group.epoch() > epoch, "the epoch did not rise");
     let primary = lasting.group.wait_for_primary();
-    wait_for("it serves", || lasting.group.servers[primary].connect().call("SET a 1").text() == "OK");
+    wait_for("a primary serves", || lasting.group.servers[primary].connect().call("SET a 1").text() == "OK");
     for server in &lasting.group.servers {
         assert_eq!(server.connect().call("CONFIG SET sync-level disk").text(), "OK");
     }
-    wait_for("the record says that all is on disk", || lasting.is_on_disk());
+    wait_for("the record has on-disk set", || lasting.is_on_disk());
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_group_that_had_it_in_memory_waits_for_an_operator() {
     lasting.kill_all();
     (0..2).for_each(|index| lasting.start_again(index));
 
-    wait_for("the old primary's lease is gone", || {
+    wait_for("the old primary's lease has expired", || {
         let servers = lasting.group.servers.iter();
         let mut refusals = servers.map(|server| server.connect().call("FAILOVER TAKEOVER").text());
         // The first server asked takes over, if it may.
@@ -183,11 +183,11 @@ fn a_group_that_had_it_in_memory_waits_for_an_operator() {
     let primary = lasting.group.wait_for_primary();
     assert_eq!(primary, 0);
     let mut client = lasting.group.servers[0].connect();
-    wait_for("it serves", || client.call("GET n").text() == "5");
+    wait_for("the new primary serves", || client.call("GET n").text() == "5");
     assert_eq!(number(&mut client, "n"), 5);
     assert!(client.call("FAILOVER TAKEOVER").text().contains("is already the primary"));
     assert!(lasting.group.servers[0].log().contains("acknowledged writes that it lacks are lost"));
-    wait_for("the other one follows", || {
+    wait_for("the other server is in sync", || {
         lasting.group.record()["in-sync"].as_array().is_some_and(|set| set.len() == 2)
     });
     let mut other = lasting.group.servers[1].connect();
@@ -214,14 +214,14 @@ fn in_memory_group_recovers_automatically_after_clean_shutdown() {
             assert_eq!([0, 1].map(|index| lasting.member_lines(index)), [2, 2], "{}", lasting.group.logs());
             let begin = Instant::now();
             (0..2).for_each(|index| lasting.start_again(index));
-            assert_eq!([0, 1].map(|index| lasting.member_lines(index)), [1, 1], "it counts once");
+            assert_eq!([0, 1].map(|index| lasting.member_lines(index)), [1, 1], "the shutdown note remains");
             let primary = lasting.group.wait_for_primary();
             println!("{files:?}: a primary after {:?}", begin.elapsed());
             let record = lasting.group.record();
             let was_in_set = set.as_array().is_some_and(|set| set.contains(&record["primary"]));
             assert!(was_in_set, "round {round}: {} was not in {set}", record["primary"]);
             assert!(!seen.went_back);
-            wait_for("it serves what was acknowledged", || number_at(&lasting, primary) >= seen.acknowledged);
+            wait_for("it serves acknowledged writes", || number_at(&lasting, primary) >= seen.acknowledged);
             wait_for("both are in sync again", || {
                 lasting.group.record()["in-sync"].as_array().is_some_and(|set| set.len() == 2)
             });
@@ -283,8 +283,8 @@ fn a_good_end_counts_only_with_its_files_and_once() {
     (0..2).for_each(|index| lasting.start_again(index));
     wait_for("n1 leads", || lasting.group.primary() == Some(1));
     assert_eq!(lasting.group.record()["primary"].as_str(), before[1].as_deref());
-    wait_for("it serves", || number_at(&lasting, 1) == 6);
-    wait_for("the other one has joined", || {
+    wait_for("n1 serves", || number_at(&lasting, 1) == 6);
+    wait_for("the other server has joined", || {
         lasting.group.record()["in-sync"].as_array().is_some_and(|set| set.len() == 2)
     });
     // Under a newer epoch the same files are a stale copy.
@@ -305,8 +305,8 @@ fn an_end_that_saves_nothing_or_cannot_leaves_no_note() {
     let _ = lasting.group.servers[0].connect().try_send(b"SHUTDOWN NOSAVE NOW\r\n");
     lasting.group.servers[0].wait();
     let dump = lasting.folders[1].path().join("dump.rdb");
-    std::fs::remove_file(&dump).expect("its full sync");
-    std::fs::create_dir(&dump).expect("in the way");
+    std::fs::remove_file(&dump).expect("the dump of its full sync");
+    std::fs::create_dir(&dump).expect("a folder");
     let _ = lasting.group.servers[1].connect().try_send(b"SHUTDOWN NOW FORCE\r\n");
     lasting.group.servers[1].wait();
     assert_eq!([0, 1].map(|index| lasting.member_lines(index)), [1, 1], "{}", lasting.group.logs());

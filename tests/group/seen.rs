@@ -36,7 +36,7 @@ impl Seen {
         // Wait until each of them has read the record.
         for server in &group.servers {
             let all: Vec<String> = (0..count).map(|index| format!("n{index}")).collect();
-            wait_for("all know the set", || field(server, "group_in_sync") == all.join(","));
+            wait_for("the server knows the in-sync set", || field(server, "group_in_sync") == all.join(","));
         }
         Some(Seen { group, ports })
     }
@@ -141,8 +141,8 @@ fn a_primary_that_may_not_serve_says_why() {
     replica.signal(Signal::STOP);
     // A reply held when the lease ends is uncertain, and its connection is closed.
     let get = || primary.connect().call("GET key").to_string();
-    wait_for("the primary serves no more", || get().contains("MASTERDOWN"));
-    wait_for("it is seen", || field(primary, "group_serving") == "0");
+    wait_for("the primary stops serving", || get().contains("MASTERDOWN"));
+    wait_for("INFO shows the change", || field(primary, "group_serving") == "0");
     let why = field(primary, "group_not_serving_reason");
     assert_eq!(why, format!("it holds no valid lease, and n{} did not answer", 1 - leads));
     assert_eq!(field(primary, "group_role"), "primary");
@@ -160,9 +160,9 @@ fn a_primary_that_may_not_serve_says_why() {
     assert_eq!(seen.metric(leads, "braid_group_fenced_refusals_total"), refused + 1.0);
     replica.signal(Signal::CONT);
     wait_for("the primary serves again", || primary.connect().call("GET key") == Value::NullBulk);
-    wait_for("it is seen", || field(primary, "group_serving") == "1");
+    wait_for("INFO shows the change", || field(primary, "group_serving") == "1");
     seen.group.etcd.resume();
-    wait_for("etcd is seen", || seen.metric(leads, "braid_group_etcd_up") == 1.0);
+    wait_for("etcd is reported as up", || seen.metric(leads, "braid_group_etcd_up") == 1.0);
     let log = primary.log();
     for line in [format!("This primary is not serving: {why}"), "This primary serves again".into()] {
         assert_eq!(log.matches(&line).count(), 1, "{line}\n{log}");
@@ -209,7 +209,7 @@ fn each_change_of_a_role_is_one_line_in_each_log() {
                 leader => (epoch, format!("replica of n{leader}")),
             })
             .collect();
-        wait_for("the log tells of the last role", || roles(server).last() == expected.last());
+        wait_for("the log reports the last role", || roles(server).last() == expected.last());
         assert_eq!(roles(server), expected, "n{index}\n{}", server.log());
     }
     let log = seen.group.servers[first].log();

@@ -258,7 +258,7 @@ mod tests {
             ]
         };
         assert!(is_fine(&history(1, 2)));
-        assert!(!is_fine(&history(2, 1)), "executed backwards");
+        assert!(!is_fine(&history(2, 1)), "executed out of order");
     }
 
     #[test]

@@ -234,8 +234,8 @@ impl Run<'_> {
 
     fn line(&self, lines: &[&str], random: &mut fastrand::Rng) -> String {
         let (seconds, millis) =
-            *random.choice([("0.001", "1"), ("0.003", "3"), ("0.02", "20")].iter()).expect("some");
-        let line = random.choice(lines).expect("there are some");
+            *random.choice([("0.001", "1"), ("0.003", "3"), ("0.02", "20")].iter()).expect("not empty");
+        let line = random.choice(lines).expect("not empty");
         line.replace("{t}", seconds).replace("{ms}", millis)
     }
 
@@ -307,7 +307,7 @@ fn every_element_is_delivered_once_and_in_order() {
         let (puts, takes, left) = (history.puts.len(), history.takes.len(), history.left.len());
         println!("{}: {puts} put, {takes} taken, {left} left", kind.name);
         assert_eq!(check(&history, kind.is_queue), Ok(()), "{}", kind.name);
-        assert!(takes > puts / 4, "{}: hardly anything was taken", kind.name);
+        assert!(takes > puts / 4, "{}: too few elements were taken", kind.name);
     }
 }
 

@@ -60,7 +60,7 @@ fn check(workload: &Workload) -> TestServer {
             Verdict::Linearizable => {}
             Verdict::Undecided => undecided += 1,
             Verdict::Violation(part) => panic!(
-                "{}: round {round} has no order that explains the replies of these operations:\n{}",
+                "{}: the operations of round {round} are not linearizable:\n{}",
                 workload.name,
                 history::describe(&part)
             ),

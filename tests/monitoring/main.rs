@@ -101,7 +101,7 @@ impl Member {
         let group = ["--group-name", "g", "--node-name", "n", "--etcd-endpoints", etcd.endpoint()];
         let more = ["--sync-writes", "yes", "--metrics-port", &port.to_string()];
         let server = TestServer::start(&[&group[..], &more].concat());
-        wait_for("the group is served", || metric(port, "braid_group_serving") == Some(1.0));
+        wait_for("the server is serving its group", || metric(port, "braid_group_serving") == Some(1.0));
         Some(Member { port, _server: server, _etcd: etcd })
     }
 }
@@ -150,7 +150,7 @@ fn watched() -> Watched {
     let mut client = server.connect();
     client.ok("ACL SETUSER app on >secret +@all -flushall ~app:*");
     client.ok("SET due 1 EX 1000");
-    wait_for("the first replica has its copy", || {
+    wait_for("the first replica is online", || {
         client.info_field("replication", "slave0").is_some_and(|line| line.contains("state=online"))
     });
     // The sync takes longer than the test.
@@ -267,7 +267,7 @@ fn the_metrics_pass_prometheus_own_check() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("promtool");
-        check.stdin.take().expect("a pipe").write_all(metrics.as_bytes()).expect("it reads");
+        check.stdin.take().expect("a pipe").write_all(metrics.as_bytes()).expect("promtool reads");
         let output = check.wait_with_output().expect("it ends");
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(output.status.success() && text.is_empty(), "{text}");
@@ -286,12 +286,12 @@ fn the_dashboard_has_the_shape_that_grafana_reads() {
     let (mut ids, mut places) = (BTreeSet::new(), BTreeSet::new());
     for panel in dashboard["panels"].as_array().expect("panels") {
         let title = &panel["title"];
-        assert!(ids.insert(panel["id"].as_u64().expect("an id")), "{title}: its id is another panel's");
+        assert!(ids.insert(panel["id"].as_u64().expect("an id")), "{title}: duplicate panel id");
         let at = |name: &str| panel["gridPos"][name].as_u64().unwrap_or_else(|| panic!("{title}: {name}"));
         assert!(at("w") > 0 && at("x") + at("w") <= 24, "{title}: wider than the page");
         for x in at("x")..at("x") + at("w") {
             for y in at("y")..at("y") + at("h") {
-                assert!(places.insert((x, y)), "{title} lies on another panel");
+                assert!(places.insert((x, y)), "{title} overlaps another panel");
             }
         }
         if panel["type"] == "row" {
@@ -355,7 +355,7 @@ fn prometheus_scrapes_and_has_an_answer_to_every_query() {
             }
             !samples.is_empty()
         });
-        assert!(answered, "{title}: nothing for {expression}");
+        assert!(answered, "{title}: no samples for {expression}");
         // Every sample has the labels that the legend names.
         for part in legend.split("{{").skip(1) {
             let label = part.split("}}").next().unwrap_or_default();
@@ -391,7 +391,7 @@ fn prometheus_scrapes_and_has_an_answer_to_every_query() {
     for name in names.filter(|name| can_answer(name)) {
         seen += 1;
         let is_there = |line: &str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
-        assert!(metrics.lines().any(is_there), "a rule names {name}, which is not among the metrics");
+        assert!(metrics.lines().any(is_there), "a rule uses {name}, which is not exported");
     }
     assert!(seen > RULES, "{seen}");
     // A critical alert that fires for a healthy server is wrong.
@@ -446,5 +446,5 @@ fn redis_exporter_exports_the_same_metrics_for_braid_and_redis() {
     let theirs = exported(&exporter, &TestServer::start_program(&stock.program, &arguments));
     assert!(theirs.len() > 120, "{}", theirs.len());
     let missing: Vec<&String> = theirs.difference(&ours).collect();
-    assert!(missing.is_empty(), "of {} it tells, of Braid it does not: {missing:?}", stock.version);
+    assert!(missing.is_empty(), "exported for {} but not for Braid: {missing:?}", stock.version);
 }

@@ -250,7 +250,7 @@ fn round(regions: &mut Regions, random: &mut Rng, number: u64, begin: Instant, t
     if random.bool() {
         // FLUSHALL removes everywhere what all regions have seen.
         let region = random.usize(..SERVERS);
-        ask(regions.machines.address(region).into(), "FLUSHALL").expect("it answers");
+        ask(regions.machines.address(region).into(), "FLUSHALL").expect("a reply");
         regions.wait_until_equal("after FLUSHALL");
         let size = ask(regions.machines.address(0).into(), "DBSIZE");
         assert_eq!(size.as_deref(), Some("0"), "keys have survived FLUSHALL");
@@ -276,5 +276,5 @@ fn active_active_regions_agree() {
         total.unknown,
         total.elements,
     );
-    assert!(total.writes as u64 > 100 * rounds, "too little has happened");
+    assert!(total.writes as u64 > 100 * rounds, "too few writes");
 }

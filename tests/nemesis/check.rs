@@ -84,7 +84,7 @@ fn check_list(key: &str, operations: &[&Operation], left: &[u64], found: &mut Fi
     let places: BTreeMap<u64, usize> = left.iter().enumerate().map(|(at, &value)| (value, at)).collect();
     if places.len() != left.len() {
         found.other += 1;
-        found.note(format!("{key}: an element is there twice"));
+        found.note(format!("{key}: an element is duplicated"));
     }
     // Acknowledged pushes by end time, each with the furthest index up to then.
     let mut pushes: Vec<&&Operation> =
@@ -113,7 +113,7 @@ fn check_list(key: &str, operations: &[&Operation], left: &[u64], found: &mut Fi
             && place < until(&furthest, push.sent)
         {
             found.other += 1;
-            found.note(format!("{key}: {push:?} stands in front of one that had ended"));
+            found.note(format!("{key}: {push:?} precedes a push that had ended before"));
         }
     }
     let mut reads: Vec<(&&Operation, &Vec<u64>)> = operations
@@ -130,7 +130,11 @@ fn check_list(key: &str, operations: &[&Operation], left: &[u64], found: &mut Fi
         let at_least = until(&furthest, one.sent).max(until(&read_lengths, one.sent));
         if !left.starts_with(read) {
             found.stale += 1;
-            found.note(format!("{key}: {} elements read at {} are not what was left", read.len(), one.sent));
+            found.note(format!(
+                "{key}: {} elements read at {} are no prefix of the final list",
+                read.len(),
+                one.sent
+            ));
         } else if read.len() < at_least {
             found.stale += 1;
             found.note(format!("{key}: {} elements read at {}, not {at_least}", read.len(), one.sent));
@@ -167,7 +171,7 @@ fn check_counter(key: &str, operations: &[&Operation], left: u64, found: &mut Fi
         if lost || repeated || went_back {
             found.lost += usize::from(lost || repeated);
             found.other += usize::from(!lost && !repeated);
-            found.note(format!("{key}: counted {count} at {}, {left} is left", one.sent));
+            found.note(format!("{key}: counted {count} at {}, the final count is {left}", one.sent));
         }
         let most = ended.last().map_or(0, |(_, most)| *most);
         ended.push((one.ended, most.max(count)));

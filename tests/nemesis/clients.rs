@@ -58,7 +58,7 @@ impl Workload {
         self.stop.store(true, Relaxed);
         let threads = self.threads.into_iter();
         let operations: Vec<Operation> =
-            threads.flat_map(|thread| thread.join().expect("a client does not panic")).collect();
+            threads.flat_map(|thread| thread.join().expect("no client panics")).collect();
         let mut history = History { operations, ..History::default() };
         let mut primary = None;
         wait_for("a primary answers", || {

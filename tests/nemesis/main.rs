@@ -84,7 +84,7 @@ fn nothing_acknowledged_is_lost() {
     }
     println!("{}", table(&outcomes));
     for Outcome { kind, rounds, found } in &outcomes {
-        assert!(*rounds > 0 && found.acknowledged > 100, "{}: too little has happened", kind.name());
+        assert!(*rounds > 0 && found.acknowledged > 100, "{}: too few rounds or writes", kind.name());
         let must_hold = *kind == SystemKind::Synchronous;
         assert!(!must_hold || found.violations.is_empty(), "{:#?}", found.violations);
     }

@@ -33,7 +33,7 @@ impl SystemKind {
             "sync" => SystemKind::Synchronous,
             "async" => SystemKind::Asynchronous,
             "sentinel" => SystemKind::Sentinel,
-            _ => panic!("there is no system {name}: sync, async or sentinel"),
+            _ => panic!("unknown system {name}: expected sync, async or sentinel"),
         }
     }
 

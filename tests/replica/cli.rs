@@ -41,7 +41,7 @@ fn pair() -> Option<(TestServer, TestServer)> {
 
 fn run(client: &Path, of: &TestServer, arguments: &[&str]) {
     let output = Command::new(client).args(["-p", &of.port().to_string()]).args(arguments).output();
-    let output = output.expect("it starts");
+    let output = output.expect("the client starts");
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{} {arguments:?}: {said}", client.display());
@@ -77,7 +77,7 @@ fn dumps_are_transferred_from_both_roles() {
         }
     }
     // The server is unchanged.
-    wait_for("nobody but the replica is attached", || {
+    wait_for("only the replica is attached", || {
         server.connect().info_field("replication", "connected_slaves").as_deref() == Some("1")
     });
 }

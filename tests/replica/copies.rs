@@ -36,13 +36,13 @@ fn a_copy_is_complete_while_everything_changes() {
             writers.go_on(100);
             let other = replica(&peer, &server, &[]);
             let mut its = other.connect();
-            wait_for("the replica has its copy", || {
+            wait_for("the link is up", || {
                 its.info_field("replication", "master_link_status").as_deref() == Some("up")
             });
             writers.go_on(500);
             writers.stop();
             assert_same(&mut client, &mut its);
-            assert!(its.call("FCALL_RO f 0").text().contains("write"), "the function is there");
+            assert!(its.call("FCALL_RO f 0").text().contains("write"), "the function is missing");
             assert_eq!(figure(&mut client, "stats", "sync_full"), 1);
             assert_eq!(figure(&mut client, "replication", "connected_slaves"), 1);
         }
@@ -66,16 +66,16 @@ fn replicas_share_a_copy() {
         let mut client = server.connect();
         fill_databases(&mut client, &mut source("replicas_share_a_copy"));
         let first = replica(&peer, &server, &[]);
-        wait_for("the first has come", || figure(&mut client, "replication", "connected_slaves") == 1);
+        wait_for("one replica is connected", || figure(&mut client, "replication", "connected_slaves") == 1);
         if arguments == slow {
-            wait_for("its copy is being made", || {
+            wait_for("a full sync is running", || {
                 figure(&mut client, "persistence", "rdb_bgsave_in_progress") == 1
             });
         } else {
             assert_eq!(
                 figure(&mut client, "persistence", "rdb_bgsave_in_progress"),
                 0,
-                "it waits for others"
+                "the full sync did not wait for other replicas"
             );
         }
         let second = replica(&peer, &server, &[]);
@@ -102,11 +102,11 @@ fn a_copy_waits_for_a_save_and_a_rewrite() {
     // Slow enough to be observed.
     client.ok("CONFIG SET rdb-key-save-delay 5000");
     let again = replica(&peer, &server, &[]);
-    wait_for("a copy is being made", || figure(&mut client, "persistence", "rdb_bgsave_in_progress") == 1);
+    wait_for("a full sync is running", || figure(&mut client, "persistence", "rdb_bgsave_in_progress") == 1);
     assert!(client.call("BGREWRITEAOF").text().contains("scheduled"));
     assert!(client.call("BGSAVE").is_error());
     assert_same(&mut client, &mut again.connect());
-    wait_for("it is rewritten", || figure(&mut client, "persistence", "aof_rewrite_scheduled") == 0);
+    wait_for("no rewrite is scheduled", || figure(&mut client, "persistence", "aof_rewrite_scheduled") == 0);
 }
 
 #[test]
@@ -117,11 +117,11 @@ fn a_replica_that_goes_while_it_is_copied_for_leaves_nothing() {
         let mut client = server.connect();
         fill_databases(&mut client, &mut source("a_replica_that_goes"));
         let first = replica(&peer, &server, &[]);
-        wait_for("its copy is being made", || {
+        wait_for("a full sync is running", || {
             figure(&mut client, "persistence", "rdb_bgsave_in_progress") == 1
         });
         drop(first);
-        wait_for("it is gone", || figure(&mut client, "replication", "connected_slaves") == 0);
+        wait_for("the link is closed", || figure(&mut client, "replication", "connected_slaves") == 0);
         client.ok("CONFIG SET rdb-key-save-delay 0");
         let second = replica(&peer, &server, &[]);
         client.ok("SET after 1");
@@ -157,18 +157,15 @@ fn append_only_file_contains_no_replication_link_traffic() {
         client.ok("SET behind ping");
         assert_eq!(client.call("WAIT 1 0").integer(), Some(1));
         assert_same(&mut client, &mut its);
-        wait_for("all is written", || figure(&mut client, "persistence", "aof_rewrite_in_progress") == 0);
+        wait_for("the rewrite ends", || figure(&mut client, "persistence", "aof_rewrite_in_progress") == 0);
         let digest = client.call("DEBUG DIGEST");
         assert!(!client.call("DEBUG LOADAOF").is_error());
         assert_eq!(client.call("DEBUG DIGEST"), digest);
         let folder = server.directory().join("appendonlydir");
-        for file in std::fs::read_dir(folder).expect("the folder of the log") {
+        for file in std::fs::read_dir(folder).expect("the AOF folder") {
             let bytes = std::fs::read(file.expect("a file").path()).expect("a file");
-            assert!(!bytes.windows(6).any(|window| window == b"\nPING\r"), "the log has a PING");
-            assert!(
-                !bytes.windows(6).any(|window| window == b"GETACK"),
-                "the log has a question for replicas"
-            );
+            assert!(!bytes.windows(6).any(|window| window == b"\nPING\r"), "the AOF has a PING");
+            assert!(!bytes.windows(6).any(|window| window == b"GETACK"), "the AOF has a GETACK");
         }
     }
 }

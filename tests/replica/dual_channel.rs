@@ -50,7 +50,7 @@ fn the_stream_comes_while_the_full_sync_does() {
             assert_eq!(figure(&mut client, "stats", "sync_partial_ok"), 1);
             // From now on it is an ordinary replica.
             its.call("CLIENT KILL TYPE master");
-            wait_for("it has come back", || figure(&mut client, "stats", "sync_partial_ok") == 2);
+            wait_for("the replica reconnects", || figure(&mut client, "stats", "sync_partial_ok") == 2);
             client.ok("SET last 1");
             assert_same(&mut client, &mut its);
             assert_eq!(figure(&mut client, "stats", "sync_full"), 1);
@@ -75,7 +75,7 @@ fn the_stream_is_kept_until_it_is_asked_for() {
     let words: Vec<&str> = head.strip_prefix("$ENDOFF:").expect("an offset").split(' ').collect();
     let [offset, id, _db, name] = words[..] else { panic!("{head}") };
     assert!(raw::copy(&mut copy).starts_with(b"REDIS00"));
-    assert_eq!(copy.read_bytes(1), b"", "it is closed behind the full sync");
+    assert_eq!(copy.read_bytes(1), b"", "the connection stays open after the full sync");
     // More than the capacity of the backlog.
     client.ok(&format!("SET b {}", "x".repeat(100_000)));
     assert!(link.call("REPLCONF set-rdb-client-id 0").text().contains("Unrecognized RDB client id 0"));
@@ -86,9 +86,9 @@ fn the_stream_is_kept_until_it_is_asked_for() {
     let stream = link.read_bytes(100);
     assert!(stream.starts_with(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n"), "{stream:?}");
     let state = client.info_field("replication", "slave0").expect("a replica");
-    assert!(state.contains("state=send_bulk"), "it has not loaded the full sync: {state}");
+    assert!(state.contains("state=send_bulk"), "the full sync counts as loaded: {state}");
     link.send(&request("REPLCONF ACK 0"));
-    wait_for("it is online", || {
+    wait_for("the replica is online", || {
         client.info_field("replication", "slave0").expect("a replica").contains("state=online")
     });
 }

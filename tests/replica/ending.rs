@@ -48,22 +48,22 @@ fn replicas_catch_up_before_the_primary_ends() {
         } else {
             Some(shut_down(&server, &mut client, "SHUTDOWN"))
         };
-        wait_for("it waits", || client.info_field("server", "shutdown_in_milliseconds").is_some());
+        wait_for("the shutdown waits", || client.info_field("server", "shutdown_in_milliseconds").is_some());
         assert_eq!(client.call("GET k"), Value::bulk("2"), "reads go on");
         // Writes do not: this one is never executed.
         let mut writer = server.connect();
         writer.send(&braid_tests::request("INCR k"));
         let waiting = 1 + i64::from(asking.is_some());
-        wait_for("it is held back", || figure(&mut client, "clients", "blocked_clients") == waiting);
+        wait_for("the write waits", || figure(&mut client, "clients", "blocked_clients") == waiting);
         assert_eq!(client.call("CLIENT UNPAUSE"), Value::ok());
         // The pause for the shutdown is not a client's to end. UNPAUSE makes the server check all
         // paused clients again.
-        wait_for("it is held back again", || figure(&mut client, "clients", "blocked_clients") == waiting);
+        wait_for("the write waits again", || figure(&mut client, "clients", "blocked_clients") == waiting);
         assert_eq!(client.call("GET k"), Value::bulk("2"));
         other.signal(Signal::CONT);
-        wait_for("the primary has ended", || !server.is_alive());
+        wait_for("the primary has exited", || !server.is_alive());
         assert!(writer.try_read().is_err());
-        wait_for("the replica has it all", || its.call("GET k") == Value::bulk("2"));
+        wait_for("the replica has the last write", || its.call("GET k") == Value::bulk("2"));
         let log = server.log();
         assert!(log.contains("1 of 1 replicas are in sync when shutting down"), "{log}");
         assert!(!log.contains("Lagging replica"), "{log}");
@@ -76,7 +76,7 @@ fn a_replica_that_takes_too_long_is_not_waited_for() {
         let arguments = ["--shutdown-timeout", timeout];
         let Some(Lagging { mut server, other, mut client, .. }) = lagging(&arguments) else { return };
         client.send(&braid_tests::request(request));
-        wait_for("the primary has ended", || !server.is_alive());
+        wait_for("the primary has exited", || !server.is_alive());
         other.signal(Signal::CONT);
         let log = server.log();
         let waited = timeout == "1";
@@ -98,10 +98,10 @@ fn shutdown_caller_gets_an_error_when_shutdown_fails() {
     // Aborted.
     let mut first = shut_down(&server, &mut client, "SHUTDOWN");
     let mut second = shut_down(&server, &mut client, "SHUTDOWN NOW");
-    wait_for("it waits", || client.info_field("server", "shutdown_in_milliseconds").is_some());
+    wait_for("the shutdown waits", || client.info_field("server", "shutdown_in_milliseconds").is_some());
     let mut writer = server.connect();
     writer.send(&braid_tests::request("INCR k"));
-    wait_for("it is held back", || figure(&mut client, "clients", "blocked_clients") == 3);
+    wait_for("the write waits", || figure(&mut client, "clients", "blocked_clients") == 3);
     client.ok("SHUTDOWN ABORT");
     error(&mut first);
     error(&mut second);
@@ -139,5 +139,5 @@ fn a_replica_that_cannot_end_follows_on() {
     std::fs::create_dir_all(dump.join("in-the-way")).expect("a folder");
     assert!(its.call("SHUTDOWN SAVE").text().starts_with("ERR Errors trying to SHUTDOWN"));
     client.ok("SET k after");
-    wait_for("it follows", || its.call("GET k") == Value::bulk("after"));
+    wait_for("the replica applies the write", || its.call("GET k") == Value::bulk("after"));
 }

@@ -47,7 +47,7 @@ fn a_replica_takes_over_with_everything() {
         let reply = writer.call("SET n lost");
         assert!(reply.text().starts_with("READONLY"), "{reply}");
         let waited = began.elapsed();
-        wait_for("it is over", || state(&mut client) == "no-failover");
+        wait_for("the failover is over", || state(&mut client) == "no-failover");
         println!("a write waited for {waited:?}");
         assert!(waited < Duration::from_secs(5), "{waited:?}");
         wait_until_in_sync(&mut its, &mut client);
@@ -85,9 +85,9 @@ fn a_failover_that_cannot_be_is_refused_or_given_up() {
     writer.ok("SET a 3");
     // Forced: the replica becomes the primary, and its missing writes are lost.
     client.ok(&format!("FAILOVER {at} TIMEOUT 200 FORCE"));
-    wait_for("it is asked to take over", || state(&mut client) == "failover-in-progress");
+    wait_for("the replica is asked to take over", || state(&mut client) == "failover-in-progress");
     replica.signal(Signal::CONT);
-    wait_for("it is over", || state(&mut client) == "no-failover");
+    wait_for("the failover is over", || state(&mut client) == "no-failover");
     let mut its = replica.connect();
     wait_until_in_sync(&mut its, &mut client);
     assert_eq!(its.call("ROLE").elements().expect("a list")[0].text(), "master");

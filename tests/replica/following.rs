@@ -96,11 +96,11 @@ fn it_follows_every_server_through_cuts_and_full_syncs() {
             for round in 1..=3 {
                 writers.go_on(100);
                 assert_eq!(its.call("CLIENT KILL TYPE master").to_string(), "(integer) 1");
-                wait_for("it has come back", || figure(&mut client, "stats", "sync_partial_ok") >= round);
+                wait_for("the link is resumed", || figure(&mut client, "stats", "sync_partial_ok") >= round);
             }
             writers.stop();
             assert_same(&mut client, &mut its);
-            assert_eq!(figure(&mut client, "stats", "sync_full"), 1, "the rest was resumed");
+            assert_eq!(figure(&mut client, "stats", "sync_full"), 1, "a reconnect caused a full sync");
             assert!(its.call("SET a 1").text().starts_with("READONLY"));
             assert_eq!(id(&mut client), id(&mut its));
         }
@@ -161,7 +161,7 @@ fn between_braid_servers_everything_may_be_compressed() {
             client.ok("SET last 1");
             assert_same(&mut client, &mut its);
             // The difference is the replies in two handshakes.
-            wait_for("all that was sent has arrived", || {
+            wait_for("the replica has received all sent bytes", || {
                 let received = figure(&mut its, "stats", "total_net_repl_input_bytes");
                 (0..100).contains(&(received - (sent(&mut client) - first)))
             });
@@ -197,7 +197,7 @@ fn a_chain_has_one_stream_and_outlives_its_head() {
         assert_same(&mut of_middle, &mut of_end);
         assert_ne!(id(&mut of_end), old_id);
         assert_eq!(of_end.info_field("replication", "master_replid2"), Some(old_id));
-        assert_eq!(figure(&mut of_middle, "stats", "sync_full"), full_syncs, "the end went on where it was");
+        assert_eq!(figure(&mut of_middle, "stats", "sync_full"), full_syncs, "promotion caused a full sync");
     }
 }
 
@@ -263,7 +263,7 @@ fn replica_resumes_partial_sync_after_restart() {
         assert_eq!(
             figure(&mut client, "stats", "sync_full"),
             full_syncs,
-            "it has the ID and the offset still"
+            "the restarted replica took a full sync"
         );
     }
 }
@@ -286,7 +286,7 @@ fn replica_aof_contains_the_replicated_dataset() {
         client.ok("SET chosen before");
         let writers = Writers::start(&server, 2, &mut random);
         writers.go_on(100);
-        wait_for("the first base is there", || {
+        wait_for("the first base file is written", || {
             its.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
                 && its.info_field("persistence", "aof_rewrite_scheduled").as_deref() == Some("0")
         });
@@ -302,7 +302,7 @@ fn replica_aof_contains_the_replicated_dataset() {
             );
         }
         its.call("DEBUG SLEEP 0");
-        wait_for("all of it is on disk", || {
+        wait_for("the AOF is on disk", || {
             its.info_field("persistence", "aof_pending_bio_fsync").as_deref() == Some("0")
                 && its.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
         });
@@ -353,10 +353,10 @@ fn it_follows_by_tls_with_a_user_and_a_source_address() {
         ];
         let replica = follower_at(&port, &[&own[..], &more].concat());
         let mut its = replica.connect();
-        wait_for("the wrong password is told", || replica.log().contains("Unable to AUTH to MASTER"));
+        wait_for("the AUTH failure is logged", || replica.log().contains("Unable to AUTH to MASTER"));
         its.ok("CONFIG SET masterauth word");
         assert_same(&mut client, &mut its);
-        wait_for("it is online under what it announces", || {
+        wait_for("the replica is online under its announced address", || {
             let line = client.info_field("replication", "slave0");
             line.is_some_and(|line| line.starts_with("ip=10.1.2.3,port=4321,state=online"))
         });
@@ -373,7 +373,7 @@ fn replica_clients_see_the_same_as_on_a_stock_server() {
     let (mut its, mut waiting, mut listening) = (replica.connect(), replica.connect(), replica.connect());
     // Clients that are blocked when the server becomes a replica are notified and unblocked.
     waiting.send(&braid_tests::request("BLPOP list 0"));
-    wait_for("it waits", || its.info_field("clients", "blocked_clients").as_deref() == Some("1"));
+    wait_for("the client waits", || its.info_field("clients", "blocked_clients").as_deref() == Some("1"));
     follow(&mut its, &server);
     assert!(waiting.read().text().starts_with("UNBLOCKED force unblock"));
     wait_until_in_sync(&mut client, &mut its);
@@ -381,7 +381,7 @@ fn replica_clients_see_the_same_as_on_a_stock_server() {
     let mut waiting = replica.connect();
     waiting.send(&braid_tests::request("XREAD BLOCK 0 STREAMS stream $"));
     listening.call("SUBSCRIBE news");
-    wait_for("it waits", || its.info_field("clients", "blocked_clients").as_deref() == Some("1"));
+    wait_for("the client waits", || its.info_field("clients", "blocked_clients").as_deref() == Some("1"));
     client.call("XADD stream 1-1 f v");
     assert!(waiting.read().to_string().contains("1-1"));
     assert_eq!(client.call("PUBLISH news flash").to_string(), "(integer) 0");
@@ -390,11 +390,11 @@ fn replica_clients_see_the_same_as_on_a_stock_server() {
     client.ok("DEBUG SET-ACTIVE-EXPIRE 0");
     client.ok("SET soon gone PX 1");
     wait_until_in_sync(&mut client, &mut its);
-    wait_for("it is hidden", || its.call("GET soon").is_null());
+    wait_for("the expired key is hidden", || its.call("GET soon").is_null());
     assert_eq!(figure(&mut its, "stats", "expired_keys"), 0);
     assert!(its.call("INFO keyspace").text().contains("keys=2"));
     client.call("GET soon");
-    wait_for("the primary has said so", || its.call("INFO keyspace").text().contains("keys=1"));
+    wait_for("the primary's deletion arrives", || its.call("INFO keyspace").text().contains("keys=1"));
     // The state of the link.
     assert!(its.call("CLIENT LIST TYPE master").text().contains("flags=M"));
     assert!(its.call("WAIT 0 1").text().starts_with("ERR WAIT cannot be used with replica instances."));
@@ -478,8 +478,8 @@ fn a_writable_replica_expires_its_own_keys() {
     let before = offset(&mut its);
     its.ok("SET own 1 PX 30");
     its.ok("SET kept 1");
-    wait_for("it has expired", || its.call("DBSIZE").to_string() == "(integer) 1");
-    assert_eq!(offset(&mut its), before, "what is written here goes nowhere");
+    wait_for("the key has expired", || its.call("DBSIZE").to_string() == "(integer) 1");
+    assert_eq!(offset(&mut its), before, "a local write advanced the offset");
     client.ok("SET theirs 1");
     wait_until_in_sync(&mut client, &mut its);
     assert_eq!(its.call("DBSIZE").to_string(), "(integer) 2");

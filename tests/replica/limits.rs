@@ -23,13 +23,13 @@ fn with_too_few_replicas_nothing_is_written() {
     assert!(client.call("EXEC").is_error());
     assert!(client.call(script).text().contains("NOREPLICAS"));
     let other = replica(&peer, &server, &[]);
-    wait_for("it may be written", || client.call("SET k v") == Value::ok());
+    wait_for("writes are allowed", || client.call("SET k v") == Value::ok());
     assert_eq!(figure(&mut client, "replication", "min_slaves_good_slaves"), 1);
     assert!(!client.call(script).is_error());
     other.signal(Signal::STOP);
-    wait_for("it is too late", || client.call("SET k v").text() == refusal);
+    wait_for("writes are refused", || client.call("SET k v").text() == refusal);
     other.signal(Signal::CONT);
-    wait_for("it may be written", || client.call("SET k v") == Value::ok());
+    wait_for("writes are allowed", || client.call("SET k v") == Value::ok());
     client.ok("CONFIG SET min-replicas-to-write 2");
     assert_eq!(client.call("SET k v").text(), refusal);
     client.ok("CONFIG SET min-replicas-to-write 0");
@@ -42,9 +42,9 @@ fn writes_are_allowed_as_soon_as_a_replica_is_online() {
     let server = primary(&["--min-replicas-to-write", "1"]);
     let mut client = server.connect();
     let mut at_once = |_: &usize| {
-        wait_for("nobody is there", || client.call("SET k v").is_error());
+        wait_for("no replica is online", || client.call("SET k v").is_error());
         let (_link, ..) = raw::attached(&server);
-        wait_for("it is online", || client.call("INFO replication").text().contains("state=online"));
+        wait_for("the replica is online", || client.call("INFO replication").text().contains("state=online"));
         client.call("SET k v") == Value::ok()
     };
     // Writes are allowed immediately, not only after the next check of all replicas, which runs
@@ -63,13 +63,13 @@ fn a_replica_that_is_too_far_behind_is_cut_off() {
     other.signal(Signal::STOP);
     let value = "x".repeat(100_000);
     // Data in the sockets' buffers is not counted.
-    wait_for("it is cut off", || {
+    wait_for("the link is closed", || {
         client.ok(&format!("SET k {value}"));
         figure(&mut client, "replication", "connected_slaves") == 0
     });
     client.ok("CONFIG SET client-output-buffer-limit \"replica 0 0 0\"");
     other.signal(Signal::CONT);
-    wait_for("it has come back", || figure(&mut client, "stats", "sync_full") == 2);
+    wait_for("the replica reconnects", || figure(&mut client, "stats", "sync_full") == 2);
     assert_same(&mut client, &mut its);
 }
 
@@ -111,12 +111,12 @@ fn writes_wait_for_a_slow_replica() {
         wait_for("writes to go on", || is_told("Writes no longer wait for replicas"));
         // Once the replica is silent, writes continue, and it is disconnected.
         scope.spawn(write);
-        wait_for("it is cut off", || figure(&mut client, "replication", "connected_slaves") == 0);
+        wait_for("the link is closed", || figure(&mut client, "replication", "connected_slaves") == 0);
     });
     assert_eq!(written.load(SeqCst), 2 * ROUNDS);
     let told = |line: &str| server.log().matches(line).count();
     let ends = told("Writes no longer wait for replicas");
-    assert!(ends > 0 && ends <= told("Writes wait for replica"), "an end is told once");
+    assert!(ends > 0 && ends <= told("Writes wait for replica"), "each pause's end is logged once");
 }
 
 #[test]
@@ -127,9 +127,9 @@ fn a_silent_replica_is_cut_off() {
     let (other, _its) = replica_in_sync(&peer, &server, &mut client);
     other.signal(Signal::STOP);
     // A new connection each time, because idle connections are closed.
-    wait_for("it is cut off", || figure(&mut server.connect(), "replication", "connected_slaves") == 0);
+    wait_for("the link is closed", || figure(&mut server.connect(), "replication", "connected_slaves") == 0);
     other.signal(Signal::CONT);
-    wait_for("it has come back", || figure(&mut server.connect(), "stats", "sync_partial_ok") == 1);
+    wait_for("the replica reconnects", || figure(&mut server.connect(), "stats", "sync_partial_ok") == 1);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn slow_replica_output_buffer_causes_no_eviction() {
         client.send(&change.repeat(30));
         (0..30).for_each(|_| assert!(!client.read().is_error()));
     }
-    wait_for("it is behind", || figure(&mut client, "memory", "mem_clients_slaves") > 10 << 20);
+    wait_for("the replica lags", || figure(&mut client, "memory", "mem_clients_slaves") > 10 << 20);
     assert!(figure(&mut client, "memory", "mem_not_counted_for_evict") > 10 << 20);
     assert_eq!(figure(&mut client, "stats", "evicted_keys"), 0);
     assert_eq!(client.call("DBSIZE").to_string(), "(integer) 50");
@@ -171,7 +171,7 @@ fn a_replica_that_takes_no_full_sync_is_cut_off() {
         link.ok("REPLCONF listening-port 12345 capa psync2 capa eof");
         link.send(&request("PSYNC ? -1"));
         assert!(raw::line(&mut link).starts_with("+FULLRESYNC"));
-        wait_for("it is cut off", || {
+        wait_for("the link is closed", || {
             // The replica is alive, but reads nothing.
             let _ = link.try_send(&request("REPLCONF ACK 1"));
             figure(&mut client, "replication", "connected_slaves") == 0
@@ -192,12 +192,12 @@ fn without_replicas_nothing_is_kept_for_long() {
     wait_until_in_sync(&mut client, &mut other.connect());
     let id = client.info_field("replication", "master_replid");
     drop(other);
-    wait_for("nothing is kept", || figure(&mut client, "replication", "repl_backlog_active") == 0);
+    wait_for("the backlog is freed", || figure(&mut client, "replication", "repl_backlog_active") == 0);
     assert_ne!(client.info_field("replication", "master_replid"), id);
     let offset = figure(&mut client, "replication", "master_repl_offset");
     client.ok("SET k v");
     if server.is_braid() {
-        assert_eq!(figure(&mut client, "replication", "master_repl_offset"), offset, "nothing is journalled");
+        assert_eq!(figure(&mut client, "replication", "master_repl_offset"), offset, "SET was journalled");
     }
     let again = replica(&peer, &server, &[]);
     assert_same(&mut client, &mut again.connect());

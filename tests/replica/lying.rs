@@ -53,7 +53,7 @@ fn introduced(socket: &TcpStream) -> String {
             reader.read_line(&mut len).expect("a length");
             let len = len.trim_start_matches('$').trim().parse::<usize>().expect("a length");
             let mut word = vec![0; len + 2];
-            reader.read_exact(&mut word).expect("a word");
+            reader.read_exact(&mut word).expect("an argument");
             words.push(String::from_utf8_lossy(&word[..len]).into_owned());
         }
         match words.first().map(String::as_str) {
@@ -79,7 +79,7 @@ impl Liar {
 
     /// Accepts the replica's next attempt, up to its request for the stream.
     pub fn next(&self) -> TcpStream {
-        let (socket, _) = self.listener.accept().expect("it comes again");
+        let (socket, _) = self.listener.accept().expect("the replica connects");
         socket.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
         introduced(&socket);
         socket
@@ -122,8 +122,8 @@ fn mend(liar: &Liar, client: &mut RawClient) {
     send(&mut socket, &dump);
     wait_for("the link is up", || is_up(client));
     send(&mut socket, &request("INCR counter"));
-    wait_for("it has come", || client.call("GET counter").text() == "1");
-    assert_eq!(client.call("GET own").to_string(), "(nil)", "the old dataset is gone");
+    wait_for("the increment is applied", || client.call("GET counter").text() == "1");
+    assert_eq!(client.call("GET own").to_string(), "(nil)", "the old dataset survived the full sync");
     assert_eq!(client.call("LLEN list").to_string(), "(integer) 3");
     let end = 100 + request("INCR counter").len();
     assert_eq!(client.info_field("replication", "slave_repl_offset"), Some(end.to_string()));
@@ -154,14 +154,14 @@ fn restart_removes_partial_sync_file_of_a_killed_replica() {
         send(&mut socket, format!("+FULLRESYNC {ID} 100\r\n$1000\r\n").as_bytes());
         send(&mut socket, &dump()[..50]);
         let own = format!("temp-sync-{}.rdb", server.process_id());
-        wait_for("it receives", || files().contains(&own));
+        wait_for("the temporary file exists", || files().contains(&own));
         (server, socket, own)
     };
     let (mut killed, socket, left_over) = begin();
     killed.signal(Signal::KILL);
     killed.wait();
     drop(socket);
-    assert!(files().contains(&left_over), "nobody could remove it");
+    assert!(files().contains(&left_over), "the killed server's file was removed");
     // The files of other running servers stay.
     let (_other, _socket, others) = begin();
     assert_eq!(files(), ["temp-1700000000.999999999.rdb", &others]);
@@ -198,7 +198,7 @@ fn a_replica_answers_while_its_full_sync_stalls() {
         let len = if load == "on-empty-db" { 0 } else { dump.len() / 2 };
         send(&mut socket, &dump[..len]);
         let field = if load == "swapdb" { "async_loading" } else { "loading" };
-        wait_for("it loads", || client.info_field("persistence", field).as_deref() == Some("1"));
+        wait_for("the load starts", || client.info_field("persistence", field).as_deref() == Some("1"));
         let began = Instant::now();
         for _ in 0..10 {
             let answer = client.call("GET key:7").text();
@@ -213,14 +213,14 @@ fn a_replica_answers_while_its_full_sync_stalls() {
             client.ok("CONFIG SET busy-reply-threshold 10");
             let mut running = server.connect();
             running.send(&request("EVAL \"while true do end\" 0"));
-            wait_for("it is busy", || client.call("PING").text().starts_with("BUSY"));
+            wait_for("the server is busy", || client.call("PING").text().starts_with("BUSY"));
             client.ok("SCRIPT KILL");
             assert!(running.read().is_error());
         }
         assert!(began.elapsed() < Duration::from_secs(10), "{load}: {:?}", began.elapsed());
         assert_eq!(client.info_field("persistence", field).as_deref(), Some("1"));
         drop(socket);
-        wait_for("it is given up", || client.info_field("persistence", field).as_deref() == Some("0"));
+        wait_for("the load is aborted", || client.info_field("persistence", field).as_deref() == Some("0"));
     }
 }
 
@@ -244,19 +244,19 @@ fn lies_in_front_of_a_full_sync() {
     for (lie, told) in lies {
         let mut socket = liar.next();
         send(&mut socket, lie);
-        wait_for("it is told", || server.log().contains(told));
+        wait_for("the error is logged", || server.log().contains(told));
         assert!(!is_up(&mut client) && client.call("GET own").text() == "1");
     }
     // An endless line.
     let mut socket = liar.next();
     send(&mut socket, &[b'x'; 200_000]);
-    wait_for("it is told", || server.log().contains("an unterminated line"));
+    wait_for("the error is logged", || server.log().contains("an unterminated line"));
     // Keep-alive bytes, and nothing else.
     let mut socket = liar.next();
     for _ in 0..20 {
         send(&mut socket, b"\n");
     }
-    wait_for("its patience has an end", || server.log().contains("Timeout connecting to the MASTER"));
+    wait_for("the replica times out", || server.log().contains("Timeout connecting to the MASTER"));
     drop(socket);
     mend(&liar, &mut client);
 }
@@ -300,7 +300,7 @@ fn damaged_full_syncs() {
             if hangs_up {
                 drop(socket);
             }
-            wait_for("it has tried", || {
+            wait_for("the full sync has failed", || {
                 let log = server.log();
                 log.matches("Full resync from master").count() > attempts
                     && !is_up(&mut client)
@@ -327,7 +327,7 @@ fn streams_that_make_no_sense() {
     let (mut server, mut client) = victim(&liar, "disabled");
     mend(&liar, &mut client);
     // The first socket was closed by `mend`: the replica tries to resume at its offset.
-    let (socket, _) = liar.listener.accept().expect("it comes again");
+    let (socket, _) = liar.listener.accept().expect("the replica reconnects");
     let asked = introduced(&socket);
     let offset = 100 + request("INCR counter").len() + 1;
     assert_eq!(asked, format!("PSYNC {ID} {offset}"));
@@ -339,10 +339,10 @@ fn streams_that_make_no_sense() {
     send(&mut socket, &request("LPUSH counter x"));
     send(&mut socket, &request("SELECT 99"));
     send(&mut socket, &request("INCR counter"));
-    wait_for("it has come", || client.call("GET counter").text() == "2");
+    wait_for("the increment is applied", || client.call("GET counter").text() == "2");
     let log = server.log();
     for told in ["Unknown command 'NOSUCH'", "WRONGTYPE", "No such database: 99"] {
-        assert!(log.contains(told), "{told} in\n{log}");
+        assert!(log.contains(told), "the log lacks {told}:\n{log}");
     }
     // A transaction without an end is not executed.
     send(&mut socket, &request("MULTI"));
@@ -352,9 +352,9 @@ fn streams_that_make_no_sense() {
     assert_eq!(client.call("GET counter").text(), "2");
     // Garbage: the stream is not resumed after it.
     send(&mut socket, b"+CONTINUE\r\n*1\r\n:5\r\n");
-    wait_for("it is told", || server.log().contains("Protocol error in the stream"));
-    let (socket, _) = liar.listener.accept().expect("it comes again");
-    assert!(!introduced(&socket).contains(ID), "the old history is not to be trusted");
+    wait_for("the error is logged", || server.log().contains("Protocol error in the stream"));
+    let (socket, _) = liar.listener.accept().expect("the replica reconnects");
+    assert!(!introduced(&socket).contains(ID), "the replica asked for the old history");
     drop(socket);
     assert!(server.is_alive());
     mend(&liar, &mut client);
@@ -417,7 +417,7 @@ fn a_stream_is_applied_unit_by_unit_wherever_it_ends() {
         let (stream, whole) = random_stream(&mut random);
         serve(&liar, &stream, &mut random);
         // The replica has applied all complete units, and resumes after them.
-        let (socket, _) = liar.listener.accept().expect("it comes again");
+        let (socket, _) = liar.listener.accept().expect("the replica reconnects");
         assert_eq!(introduced(&socket), format!("PSYNC {ID} {}", 100 + whole + 1));
         let increments = stream[..whole].windows(5).filter(|bytes| bytes == b"whole").count();
         let seen = client.call("GET whole").text().parse().unwrap_or(0);
@@ -442,7 +442,7 @@ fn damaged_streams_do_no_harm() {
         }
         serve(&liar, &stream, &mut random);
         // Depending on the damage, it resumes or starts over.
-        let (socket, _) = liar.listener.accept().expect("it comes again");
+        let (socket, _) = liar.listener.accept().expect("the replica reconnects");
         let asked = introduced(&socket);
         assert!(asked.starts_with("PSYNC "), "{asked}");
         drop(socket);
@@ -467,10 +467,10 @@ fn a_replica_that_is_promoted_after_a_bad_full_sync_writes_its_append_only_file(
     drop(socket);
     wait_for("the full sync has failed", || server.log().contains("Discarding temporary DB"));
     // The server counts as loading until it has cleaned up.
-    wait_for("it is promoted", || client.call("REPLICAOF NO ONE") == Value::ok());
+    wait_for("the replica is promoted", || client.call("REPLICAOF NO ONE") == Value::ok());
     client.ok("SET own 2");
     assert_eq!(client.info_field("persistence", "aof_enabled").as_deref(), Some("1"));
-    wait_for("it has a base", || {
+    wait_for("the base file is written", || {
         let field = |client: &mut RawClient, name: &str| client.info_field("persistence", name);
         field(&mut client, "aof_rewrite_in_progress").as_deref() == Some("0")
             && field(&mut client, "aof_rewrite_scheduled").as_deref() == Some("0")

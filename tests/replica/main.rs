@@ -44,7 +44,7 @@ mod fill;
 
 /// Random commands, drawn as in the differential tests.
 #[path = "../differential"]
-#[allow(dead_code, reason = "what only the differential tests need")]
+#[allow(dead_code, reason = "only the differential tests use all of it")]
 mod differential {
     pub mod families;
     pub mod family;

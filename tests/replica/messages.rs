@@ -88,7 +88,7 @@ fn of_chain(program: &Path) -> Vec<(String, Vec<String>)> {
     for step in STEPS {
         assert!(!client.call(step).is_error(), "{step}");
     }
-    wait_for("it has expired", || client.call("EXISTS gone").to_string() == "(integer) 0");
+    wait_for("the key has expired", || client.call("EXISTS gone").to_string() == "(integer) 0");
     wait_until_in_sync(&mut client, &mut below.connect());
     // A message published on a replica stays there.
     let mut its = replica.connect();

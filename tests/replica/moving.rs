@@ -19,8 +19,8 @@ const DOCUMENT: &str = include_str!("../../docs/replication.md");
 /// The redis-cli commands in the section on moving: first those with CLIENT PAUSE, then the one
 /// with FAILOVER.
 fn commands() -> (Vec<&'static str>, &'static str) {
-    let (_, section) = DOCUMENT.split_once("\n## Move to Braid").expect("the section is there");
-    let section = section.split("\n## ").next().expect("it has an end");
+    let (_, section) = DOCUMENT.split_once("\n## Move to Braid").expect("the document has the section");
+    let section = section.split("\n## ").next().expect("split yields at least one part");
     let lines: Vec<&str> =
         section.lines().map(str::trim).filter(|line| line.starts_with("redis-cli")).collect();
     let begin = lines.iter().position(|line| line.contains("client pause")).expect("a pause");
@@ -96,7 +96,7 @@ impl Writer {
 
     /// Waits until that server has acknowledged a write.
     fn wait_until_it_has_moved(&self) {
-        wait_for("the client writes there", || self.acknowledged_by.load(Relaxed) == self.port.load(Relaxed));
+        wait_for("the client has moved", || self.acknowledged_by.load(Relaxed) == self.port.load(Relaxed));
     }
 
     fn end(self) -> Seen {

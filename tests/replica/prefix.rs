@@ -138,12 +138,12 @@ impl Load<'_> {
                 Manner::Bursts => {
                     its.ok("CLIENT PAUSE 10000 WRITE");
                     let applied = figure(&mut its, "replication", "slave_repl_offset");
-                    wait_for("much is to be applied", || {
+                    wait_for("enough changes are pending", || {
                         self.is_over()
                             || figure(&mut client, "replication", "master_repl_offset") > applied + MUCH
                     });
                     its.ok("CLIENT UNPAUSE");
-                    wait_for("some is applied", || {
+                    wait_for("the pending changes are applied", || {
                         self.is_over()
                             || figure(&mut its, "replication", "slave_repl_offset") > applied + MUCH
                     });
@@ -153,7 +153,7 @@ impl Load<'_> {
                     self.replica.signal(Signal::STOP);
                     let rounds = self.rounds.load(SeqCst);
                     client.call("CLIENT KILL TYPE replica");
-                    wait_for("the backlog ends behind the replica", || {
+                    wait_for("the backlog no longer covers the replica", || {
                         self.rounds.load(SeqCst) > rounds + 30
                     });
                     self.replica.signal(Signal::CONT);
@@ -253,10 +253,10 @@ fn observe(manner: Manner, load: &str, program: Option<PathBuf>) -> Option<Resul
             .collect();
         let disturbed = scope.spawn(move || load.disturb(manner)).join();
         load.stop.store(true, SeqCst);
-        let outcomes = readers.into_iter().map(|reader| reader.join().expect("a reader that is answered"));
+        let outcomes = readers.into_iter().map(|reader| reader.join().expect("the reader did not panic"));
         let outcomes = outcomes.collect();
-        writers.into_iter().for_each(|writer| writer.join().expect("a writer that is answered"));
-        disturbed.expect("what was waited for");
+        writers.into_iter().for_each(|writer| writer.join().expect("the writer did not panic"));
+        disturbed.expect("the disturbing thread did not panic");
         outcomes
     });
     let mut seen = Vec::new();
@@ -272,7 +272,7 @@ fn observe(manner: Manner, load: &str, program: Option<PathBuf>) -> Option<Resul
     }
     for (reads, rounds) in seen {
         println!("{reads} reads, rounds {rounds:?}");
-        assert!(reads > 100 && rounds.iter().all(|&round| round > 5), "nothing was seen");
+        assert!(reads > 100 && rounds.iter().all(|&round| round > 5), "too few reads or rounds");
     }
     Some(Ok(()))
 }

@@ -66,7 +66,7 @@ impl Drop for Proxy {
 
 impl Shared {
     fn cut(&self) {
-        for socket in self.open.lock().expect("no thread panics with it").drain(..) {
+        for socket in self.open.lock().expect("no thread panicked while holding it").drain(..) {
             let _ = socket.shutdown(Shutdown::Both);
         }
     }
@@ -96,7 +96,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let Ok(server) = TcpStream::connect(shared.target) else { continue };
         let ends = [&replica, &server].map(|end| end.try_clone().expect("a second handle"));
         let back = [&server, &replica].map(|end| end.try_clone().expect("a second handle"));
-        shared.open.lock().expect("no thread panics with it").extend([replica, server]);
+        shared.open.lock().expect("no thread panicked while holding it").extend([replica, server]);
         let [from, to] = ends;
         std::thread::spawn(move || copy(from, to, None));
         let [from, to] = back;

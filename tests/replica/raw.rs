@@ -11,7 +11,7 @@ pub fn line(client: &mut RawClient) -> String {
     let mut line = Vec::new();
     while line.last() != Some(&b'\n') {
         let byte = client.read_bytes(1);
-        assert!(!byte.is_empty(), "closed behind {line:?}");
+        assert!(!byte.is_empty(), "closed after {line:?}");
         // Empty lines are keep-alives.
         if byte != b"\n" || !line.is_empty() {
             line.extend(byte);
@@ -28,7 +28,7 @@ pub fn copy(client: &mut RawClient) -> Vec<u8> {
         let mut bytes = Vec::new();
         while !bytes.ends_with(mark.as_bytes()) {
             let more = client.read_bytes(1);
-            assert!(!more.is_empty(), "closed behind {} bytes", bytes.len());
+            assert!(!more.is_empty(), "closed after {} bytes", bytes.len());
             bytes.extend(more);
         }
         bytes.truncate(bytes.len() - mark.len());

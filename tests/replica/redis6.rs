@@ -92,18 +92,18 @@ fn a_redis_6_is_followed_through_full_syncs_and_cuts_until_it_is_replaced() {
         for round in 1..=3 {
             writers.go_on(100);
             its.call("CLIENT KILL TYPE master");
-            wait_for("it has come back", || figure(&mut client, "stats", "sync_partial_ok") >= round);
+            wait_for("the replica reconnects", || figure(&mut client, "stats", "sync_partial_ok") >= round);
         }
         writers.stop();
         assert_same(&mut client, &mut its);
-        assert_eq!(figure(&mut client, "stats", "sync_full"), 1, "the rest was resumed");
+        assert_eq!(figure(&mut client, "stats", "sync_full"), 1, "a reconnect caused a full sync");
         // Redis 6 hands over, and then follows.
         client.ok(&format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 10000", replica.port()));
-        wait_for("it has taken over", || its.call("ROLE").to_string().contains("master"));
+        wait_for("the replica takes over", || its.call("ROLE").to_string().contains("master"));
         let writers = Writers::start(&replica, 2, &mut random);
         writers.go_on(100);
         writers.stop();
         assert_same(&mut its, &mut client);
-        assert_eq!(figure(&mut its, "stats", "sync_full"), 0, "it went on where it was");
+        assert_eq!(figure(&mut its, "stats", "sync_full"), 0, "the old primary took a full sync");
     }
 }

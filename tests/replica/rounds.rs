@@ -200,7 +200,7 @@ impl Set {
         let is_over = wait_for_within(PATIENCE, || {
             self.nodes[head].info("replication", "master_failover_state") == "no-failover"
         });
-        assert!(is_over, "the failover has an end");
+        assert!(is_over, "the failover did not end");
         if self.nodes[head].info("replication", "role") == "slave" {
             // The followers of the old head still follow it.
             (self.follows[head], self.follows[heir]) = (Some(heir), None);

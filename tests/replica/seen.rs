@@ -51,7 +51,7 @@ fn in_all_states(program: &Path) -> Vec<(&'static str, Vec<(String, String)>)> {
     let mut socket = liar.next();
     send(&mut socket, format!("+FULLRESYNC {ID} 100\r\n$1000\r\n").as_bytes());
     send(&mut socket, &dump()[..50]);
-    wait_for("some of it has come", || {
+    wait_for("part of the full sync has arrived", || {
         its.info_field("replication", "master_sync_read_bytes").is_some_and(|read| read != "0")
     });
     states.push(("full sync", fields(&mut its, "replication")));
@@ -83,7 +83,7 @@ fn info_has_the_fields_of_stock_servers_in_their_order() {
 /// field is missing.
 fn down_times(program: &Path) -> Vec<(&'static str, String)> {
     let nobody = format!("127.0.0.1 {}", free_port());
-    let (host, port) = nobody.split_once(' ').expect("two words");
+    let (host, port) = nobody.split_once(' ').expect("a host and a port");
     let replica = TestServer::start_program(program, &["--replicaof", host, port]);
     let mut client = replica.connect();
     let mut states = Vec::new();
@@ -96,7 +96,7 @@ fn down_times(program: &Path) -> Vec<(&'static str, String)> {
         };
         states.push((state, shown.to_owned()));
     };
-    wait_for("it has tried", || replica.log().contains("Error condition on socket for SYNC"));
+    wait_for("a connection attempt fails", || replica.log().contains("Error condition on socket for SYNC"));
     note(&mut client, "never up");
     let head = TestServer::start_program(program, &USUAL);
     client.ok(&format!("REPLICAOF 127.0.0.1 {}", head.port()));
@@ -147,7 +147,7 @@ fn full_sync_progress_is_shown_while_receiving_and_loading() {
     let half = dump.len() / 2;
     send(&mut socket, format!("+FULLRESYNC {ID} 100\r\n${}\r\n", dump.len()).as_bytes());
     send(&mut socket, &dump[..half]);
-    wait_for("half of it has come", || {
+    wait_for("half of the dump has arrived", || {
         of_link(&mut client, "primary", "sync_read_bytes") == Some(half as f64)
     });
     assert_eq!(of_link(&mut client, "primary", "sync_total_bytes"), Some(dump.len() as f64));
@@ -155,15 +155,15 @@ fn full_sync_progress_is_shown_while_receiving_and_loading() {
     assert_eq!(figure(&mut client, "replication", "master_sync_total_bytes"), dump.len() as i64);
     assert_eq!(figure(&mut client, "replication", "master_sync_read_bytes"), half as i64);
     assert_eq!(figure(&mut client, "replication", "master_sync_left_bytes"), (dump.len() - half) as i64);
-    let percent = client.info_field("replication", "master_sync_perc").expect("a share");
+    let percent = client.info_field("replication", "master_sync_perc").expect("a percentage");
     assert!((percent.parse::<f64>().expect("a number") - 50.0).abs() < 0.1, "{percent}");
     assert!(figure(&mut client, "stats", "total_net_repl_input_bytes") > half as i64);
-    wait_for("the rate follows", || {
+    wait_for("the input rate is nonzero", || {
         let rate = client.info_field("stats", "instantaneous_input_repl_kbps").expect("a rate");
         rate.parse::<f64>().expect("a number") > 0.0
     });
     send(&mut socket, &dump[half..]);
-    wait_for("it is being loaded", || {
+    wait_for("the dump is being loaded", || {
         of_link(&mut client, "primary", "sync_loaded_perc").is_some_and(|share| 0.0 < share && share < 100.0)
     });
     wait_for("the link is up", || {
@@ -187,10 +187,10 @@ fn full_sync_progress_is_shown_while_sending() {
         let mut link = server.connect();
         link.ok("REPLCONF listening-port 12345 capa eof capa psync2");
         link.send(&request("PSYNC ? -1"));
-        wait_for("some of it is sent", || {
+        wait_for("part of the full sync is sent", || {
             of_link(&mut client, "replica0", "sync_sent_bytes").is_some_and(|sent| sent > 100_000.0)
         });
-        let share = of_link(&mut client, "replica0", "sync_perc").expect("a share");
+        let share = of_link(&mut client, "replica0", "sync_perc").expect("a percentage");
         assert!(0.0 < share && share < 100.0, "{share}");
         // As in stock servers: a streamed full sync counts as being saved until its end.
         let state = if diskless == "yes" { "state=wait_bgsave" } else { "state=send_bulk" };
@@ -198,11 +198,11 @@ fn full_sync_progress_is_shown_while_sending() {
         assert!(line.contains(state), "repl-diskless-sync {diskless}: {line}");
         assert_eq!(figure(&mut client, "replication", "connected_slaves"), 1);
         client.ok("SET more 1");
-        wait_for("changes wait for it", || {
+        wait_for("the replica lags", || {
             of_link(&mut client, "replica0", "lag_bytes").is_some_and(|behind| behind > 0.0)
         });
         drop(link);
-        wait_for("it is gone", || client.info_field("links", "replica0").is_none());
+        wait_for("the link is closed", || client.info_field("links", "replica0").is_none());
     }
 }
 
@@ -218,20 +218,20 @@ fn a_replica_that_stops_is_behind_in_bytes_and_in_time() {
     let mut its = replica.connect();
     client.ok("SET a 1");
     wait_until_in_sync(&mut client, &mut its);
-    wait_for("it has said so", || of_link(&mut client, "replica0", "lag_bytes") == Some(0.0));
+    wait_for("the change is acknowledged", || of_link(&mut client, "replica0", "lag_bytes") == Some(0.0));
     assert_eq!(of_link(&mut client, "replica0", "lag_ms"), Some(0.0));
     replica.signal(Signal::STOP);
     let value = "x".repeat(1000);
     client.ok(&format!("SET a {value}"));
     let began = std::time::Instant::now();
-    wait_for("it is a second behind", || {
+    wait_for("the replica is a second behind", || {
         of_link(&mut client, "replica0", "lag_ms").is_some_and(|lag| lag > 1000.0)
     });
-    assert!(began.elapsed() > Duration::from_millis(800), "it was behind for {:?}", began.elapsed());
+    assert!(began.elapsed() > Duration::from_millis(800), "lagged a second after {:?}", began.elapsed());
     assert!(of_link(&mut client, "replica0", "lag_bytes").is_some_and(|behind| behind > 1000.0));
     assert!(figure(&mut client, "stats", "total_net_repl_output_bytes") > 1000);
     replica.signal(Signal::CONT);
-    wait_for("it has caught up", || of_link(&mut client, "replica0", "lag_ms") == Some(0.0));
+    wait_for("the replica has caught up", || of_link(&mut client, "replica0", "lag_ms") == Some(0.0));
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn ipv6_addresses_are_reported_unchanged() {
     let mut link = server.connect();
     link.ok("REPLCONF listening-port 12345 ip-address fd00::12 capa psync2");
     link.send(&request("PSYNC ? -1"));
-    wait_for("it is attached", || {
+    wait_for("the replica is attached", || {
         let line = client.info_field("replication", "slave0").unwrap_or_default();
         line.starts_with("ip=fd00::12,port=12345,")
     });

@@ -61,7 +61,7 @@ impl Sentinels {
             client = RawClient::tcp(([127, 0, 0, 1], self.processes[0].1).into()).ok();
             client.is_some()
         });
-        client.expect("it answers")
+        client.expect("a sentinel answered")
     }
 }
 
@@ -131,7 +131,7 @@ fn round(sentinel: &Peer, one: &Peer, other: &Peer, trouble: Trouble) {
     let mut acknowledged = Vec::new();
     let waits = trouble != Trouble::Planned;
     for number in 0..50 {
-        assert!(write(&mut its, number, waits), "nothing is wrong yet");
+        assert!(write(&mut its, number, waits), "a write failed before the fault");
         acknowledged.push(number);
     }
     match trouble {

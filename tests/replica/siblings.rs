@@ -69,12 +69,12 @@ fn the_primary_serves_when_no_sibling_can() {
     assert!(second.log().contains(&format!("Full resync from replica 127.0.0.1:{}", first.port())));
     assert_eq!(syncs(&mut client), (2, 0));
     drop((first, of_first));
-    wait_for("it is gone", || figure(&mut client, "replication", "connected_slaves") == 1);
+    wait_for("the first replica disconnects", || figure(&mut client, "replication", "connected_slaves") == 1);
     // After a sibling's full sync has been loaded, the following stream may no longer be
     // available.
     let (_third, mut of_third) = sibling(&server);
     let value = "x".repeat(100_000);
-    wait_for("it is in sync", || {
+    wait_for("the third replica's link is up", || {
         client.ok(&format!("SET k {value}"));
         of_third.info_field("replication", "master_link_status").as_deref() == Some("up")
     });

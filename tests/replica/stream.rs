@@ -24,7 +24,7 @@ fn replica_resumes_after_a_lost_link() {
         for round in 1..=3 {
             writers.go_on(200);
             assert_eq!(client.call("CLIENT KILL TYPE replica"), Value::Integer(1));
-            wait_for("it has come back", || figure(&mut client, "stats", "sync_partial_ok") == round);
+            wait_for("the replica reconnects", || figure(&mut client, "stats", "sync_partial_ok") == round);
         }
         writers.stop();
         assert_same(&mut client, &mut its);
@@ -62,7 +62,7 @@ fn replica_can_sync_over_tls() {
         let writers = Writers::start(&server, 3, &mut random);
         writers.go_on(300);
         assert_eq!(client.call("CLIENT KILL TYPE replica"), Value::Integer(1));
-        wait_for("it has come back", || figure(&mut client, "stats", "sync_partial_ok") == 1);
+        wait_for("the replica reconnects", || figure(&mut client, "stats", "sync_partial_ok") == 1);
         writers.go_on(100);
         writers.stop();
         assert_same(&mut client, &mut its);
@@ -79,13 +79,13 @@ fn a_replica_that_was_away_too_long_gets_a_copy() {
         assert_eq!(figure(&mut client, "replication", "repl_backlog_active"), 1);
         other.signal(Signal::STOP);
         assert_eq!(client.call("CLIENT KILL TYPE replica"), Value::Integer(1));
-        wait_for("it is gone", || figure(&mut client, "replication", "connected_slaves") == 0);
+        wait_for("the link is closed", || figure(&mut client, "replication", "connected_slaves") == 0);
         for number in 0..100 {
             client.ok(&format!("SET k{number} {}", "x".repeat(1000)));
         }
         assert_eq!(figure(&mut client, "replication", "repl_backlog_histlen"), 16 << 10);
         other.signal(Signal::CONT);
-        wait_for("it has come back", || figure(&mut client, "stats", "sync_full") == 2);
+        wait_for("the replica reconnects", || figure(&mut client, "stats", "sync_full") == 2);
         assert_same(&mut client, &mut its);
         assert_eq!(figure(&mut client, "stats", "sync_partial_ok"), 0);
         assert_eq!(figure(&mut client, "stats", "sync_partial_err"), 1);
@@ -103,10 +103,10 @@ fn expired_and_evicted_keys_are_removed_on_the_replica() {
         client.ok(&format!("SET short:{number} 1 PX 20"));
         client.ok(&format!("SET long:{number} {}", "x".repeat(1000)));
     }
-    wait_for("they have expired", || figure(&mut client, "stats", "expired_keys") == 500);
+    wait_for("the keys have expired", || figure(&mut client, "stats", "expired_keys") == 500);
     assert_same(&mut client, &mut its);
     client.ok("CONFIG SET maxmemory 1");
-    wait_for("some are evicted", || {
+    wait_for("some keys are evicted", || {
         client.call("SET one more");
         figure(&mut client, "stats", "evicted_keys") > 50
     });
@@ -134,6 +134,6 @@ fn replicas_receive_published_messages() {
     client.call("PUBLISH news again");
     client.call("EXEC");
     assert_eq!(listener.read().elements().map(|parts| parts[2].text()), Some("again".to_owned()));
-    assert_eq!(its.call("GET within"), Value::bulk("1"), "what was changed before it is there");
+    assert_eq!(its.call("GET within"), Value::bulk("1"), "the replica lacks the write before the message");
     assert_same(&mut client, &mut its);
 }

@@ -29,7 +29,7 @@ fn wait_returns_the_number_of_acknowledging_replicas() {
         let mut idle = server.connect();
         assert_eq!(idle.call("WAIT 1 0"), Value::Integer(1));
         client.send(&braid_tests::request("WAIT 1 0"));
-        wait_for("it waits", || figure(&mut idle, "clients", "blocked_clients") == 1);
+        wait_for("the client is blocked", || figure(&mut idle, "clients", "blocked_clients") == 1);
         other.signal(Signal::CONT);
         assert_eq!(client.read(), Value::Integer(1));
         client.ok("MULTI");
@@ -50,7 +50,7 @@ fn wait_covers_the_pop_of_a_formerly_blocked_client() {
     let mut its = other.connect();
     wait_until_in_sync(&mut giver, &mut its);
     taker.send(&braid_tests::request("BLPOP list 0"));
-    wait_for("it waits", || figure(&mut giver, "clients", "blocked_clients") == 1);
+    wait_for("the client is blocked", || figure(&mut giver, "clients", "blocked_clients") == 1);
     assert_eq!(giver.call("RPUSH list a b"), Value::Integer(2));
     assert_eq!(taker.read().elements().map(|pair| pair[1].text()), Some("a".into()));
     assert_eq!(taker.call("WAIT 1 0"), Value::Integer(1));
@@ -67,7 +67,7 @@ fn waitaof_returns_the_number_of_synced_files() {
         let other = replica(peer, &server, &arguments);
         let mut its = other.connect();
         wait_until_in_sync(&mut client, &mut its);
-        wait_for("its file is rewritten", || figure(&mut its, "persistence", "aof_rewrite_in_progress") == 0);
+        wait_for("the AOF is rewritten", || figure(&mut its, "persistence", "aof_rewrite_in_progress") == 0);
         for number in 0..5 {
             client.ok(&format!("SET k {number}"));
             assert_eq!(

@@ -44,14 +44,14 @@ impl Writers {
     #[track_caller]
     pub fn go_on(&self, steps: u64) {
         let from = self.done.load(Relaxed);
-        wait_for("writers get on", || self.done.load(Relaxed) >= from + steps);
+        wait_for("the writers make progress", || self.done.load(Relaxed) >= from + steps);
     }
 
     /// Stops the threads.
     #[track_caller]
     pub fn stop(self) {
         self.stop.store(true, Relaxed);
-        self.threads.into_iter().for_each(|thread| thread.join().expect("a writer that found nothing wrong"));
+        self.threads.into_iter().for_each(|thread| thread.join().expect("the writer did not panic"));
     }
 }
 

@@ -148,7 +148,7 @@ impl Browser {
             status = found.as_u64().filter(|status| *status > 0);
             status.is_some()
         });
-        assert!(answered, "{address} was not answered");
+        assert!(answered, "no response from {address}");
         status.unwrap_or_default()
     }
 

@@ -80,7 +80,7 @@ impl RawClient {
     /// Sends bytes as they are; panics if the write fails.
     #[track_caller]
     pub fn send(&mut self, bytes: &[u8]) {
-        self.try_send(bytes).expect("the connection takes the bytes");
+        self.try_send(bytes).expect("the connection accepts the bytes");
     }
 
     /// Sends bytes as they are.

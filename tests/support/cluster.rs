@@ -126,7 +126,7 @@ impl Cluster {
                 };
                 self.nodes[index].log().contains(part)
             };
-            self.wait_for(&format!("node {index} has its part in its group"), has_begun);
+            self.wait_for(&format!("node {index} has taken up its role in its group"), has_begun);
         }
     }
 
@@ -137,7 +137,7 @@ impl Cluster {
     }
 
     pub fn wait_for(&self, what: &str, mut condition: impl FnMut() -> bool) {
-        assert!(wait_for_within(PATIENCE, &mut condition), "{what}\n{}", self.logs());
+        assert!(wait_for_within(PATIENCE, &mut condition), "gave up waiting for: {what}\n{}", self.logs());
     }
 
     pub fn logs(&self) -> String {
@@ -168,7 +168,7 @@ impl Cluster {
     /// to a dead node, since some nodes learn of a death later than others.
     pub fn call(&self, text: &str) -> Value {
         let mut reply = None;
-        self.wait_for(&format!("{text} is answered"), || {
+        self.wait_for(&format!("a reply to {text}"), || {
             reply = self.follow(text);
             reply.is_some()
         });
@@ -188,7 +188,7 @@ impl Cluster {
                 None => return Some(reply),
             }
         }
-        panic!("{text} is redirected without an end");
+        panic!("{text}: too many redirections");
     }
 
     /// Writes a record to etcd, below the cluster's prefix.

@@ -51,7 +51,7 @@ impl Etcd {
     /// A server that speaks only TLS, with `server.pem`, `server.key` and `ca.pem` of the folder
     /// (see [`crate::certificates`]). It requires client certificates if `asks_clients`.
     pub fn start_tls(certificates: &Path, asks_clients: bool) -> Option<Etcd> {
-        let file = |name: &str| certificates.join(name).to_str().expect("a path of ASCII").to_owned();
+        let file = |name: &str| certificates.join(name).to_str().expect("an ASCII path").to_owned();
         let mut more =
             vec!["--cert-file".to_owned(), file("server.pem"), "--key-file".into(), file("server.key")];
         if asks_clients {
@@ -87,7 +87,7 @@ impl Etcd {
         let scheme = scheme.unwrap_or("http");
         let client = format!("{scheme}://127.0.0.1:{port}");
         let peer = format!("http://127.0.0.1:{peer_port}");
-        let data = folder.path().join("data").to_str().expect("a path of ASCII").to_owned();
+        let data = folder.path().join("data").to_str().expect("an ASCII path").to_owned();
         let mut arguments: Vec<String> =
             ["--name", name, "--data-dir", &data, "--logger", "zap"].map(Into::into).into();
         arguments
@@ -116,7 +116,7 @@ impl Etcd {
     }
 
     fn launch(&mut self) {
-        assert!(self.child.is_none(), "etcd runs already");
+        assert!(self.child.is_none(), "etcd is already running");
         let log: File =
             OpenOptions::new().create(true).append(true).open(self.log_file()).expect("a log for etcd");
         let mut command = Command::new(&self.program);
@@ -137,7 +137,7 @@ impl Etcd {
             log.matches("serving client traffic").count() >= self.starts
                 && log.contains("enabled capabilities for version")
         };
-        assert!(wait_for_within(Duration::from_secs(60), is_ready), "etcd does not serve: {}", self.log());
+        assert!(wait_for_within(Duration::from_secs(60), is_ready), "etcd is not ready: {}", self.log());
     }
 
     /// Starts the server again after [`stop`](Etcd::stop) or [`kill`](Etcd::kill), with the same
@@ -184,7 +184,7 @@ impl Etcd {
     /// with a note that the test is skipped.
     pub fn back_up(&self) -> Option<PathBuf> {
         let backup = self.folder.path().join("backup");
-        let file = backup.to_str().expect("a path of ASCII");
+        let file = backup.to_str().expect("an ASCII path");
         self.control(&["--endpoints", &self.endpoint, "snapshot", "save", file]).then_some(backup)
     }
 
@@ -193,13 +193,13 @@ impl Etcd {
     pub fn restore(&mut self, backup: &Path) {
         self.kill();
         std::fs::remove_dir_all(self.data()).expect("its data is deleted");
-        let file = backup.to_str().expect("a path of ASCII");
+        let file = backup.to_str().expect("an ASCII path");
         let mut arguments = vec!["snapshot", "restore", file];
         let kept = ["--name", "--data-dir", "--initial-cluster", "--initial-advertise-peer-urls"];
         for pair in self.arguments.windows(2).filter(|pair| kept.contains(&pair[0].as_str())) {
             arguments.extend([pair[0].as_str(), pair[1].as_str()]);
         }
-        assert!(self.control(&arguments), "etcdctl made the backup");
+        assert!(self.control(&arguments), "etcdctl is missing");
         self.restart();
     }
 
@@ -251,11 +251,11 @@ impl Etcd {
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("etcd listens");
         let length = body.len();
         write!(socket, "POST {path} HTTP/1.0\r\nHost: etcd\r\nContent-Length: {length}\r\n\r\n{body}")
-            .expect("etcd reads");
+            .expect("etcd accepts the request");
         let mut reply = String::new();
         socket.read_to_string(&mut reply).expect("etcd replies");
         assert!(reply.contains(" 200 OK"), "{path}: {reply}");
-        reply.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
+        reply.split_once("\r\n\r\n").expect("a header and a body").1.to_owned()
     }
 
     /// Requires logins from now on: as `root`, with all rights, or as `user`, who may read and

@@ -53,8 +53,8 @@ pub fn shifted_clock(by: &str) -> Option<Vec<(&'static str, OsString)>> {
 /// process that reads a partial line.
 pub fn set_clock(file: &Path, seconds: i64) {
     let new = file.with_extension("new");
-    std::fs::write(&new, format!("{seconds:+}\n")).expect("a clock");
-    std::fs::rename(&new, file).expect("the clock is replaced");
+    std::fs::write(&new, format!("{seconds:+}\n")).expect("the clock file is written");
+    std::fs::rename(&new, file).expect("the clock file is replaced");
 }
 
 /// Number of threads.

@@ -151,7 +151,7 @@ impl TestServer {
     /// Opens a connection of the redis crate.
     #[track_caller]
     pub fn connect_redis(&self) -> redis::Connection {
-        let client = redis::Client::open(self.url()).expect("a proper address");
+        let client = redis::Client::open(self.url()).expect("a valid address");
         client.get_connection().expect("the server accepts connections")
     }
 
@@ -204,7 +204,7 @@ impl TestServer {
             if let Some(status) = self.child.try_wait().expect("our own child") {
                 return status;
             }
-            assert!(start.elapsed() < PATIENCE, "the server does not end; its log:\n{}", self.log());
+            assert!(start.elapsed() < PATIENCE, "the server did not exit; its log:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(2));
         }
     }

@@ -10,7 +10,7 @@ fn a_reply_waits_for_all_members() {
     let (mut group, mut members) = Group::with(&["a/1", "b/1"], &[]);
     let mut client = group.durable();
     send_held(&mut client, "SET k 1");
-    assert_eq!(group.admin.call("GET k").text(), "1", "it has been executed");
+    assert_eq!(group.admin.call("GET k").text(), "1", "the held write was not executed");
     members[0].catch_up(&mut group.admin);
     members[0].acknowledge();
     assert_held(&mut client);
@@ -117,7 +117,7 @@ fn transactions_scripts_and_pipelines_wait() {
     for waiting in [&mut client, &mut script, &mut pipeline, &mut wide] {
         assert_held(waiting);
     }
-    wait_for("all is executed", || group.admin.call("GET many").text() == "200");
+    wait_for("all requests to be executed", || group.admin.call("GET many").text() == "200");
     members[0].catch_up(&mut group.admin);
     members[0].acknowledge();
     assert_eq!(client.read(), Value::Array(vec![integer(1)]));
@@ -133,7 +133,7 @@ fn reply_to_unblocked_client_is_held_until_acknowledged() {
     let (mut group, mut members) = Group::with(&["a/1"], &[]);
     let mut popper = group.durable();
     popper.send(&request("BLPOP list 0"));
-    wait_for("it waits", || group.admin.info_field("clients", "blocked_clients").as_deref() == Some("1"));
+    wait_for("BLPOP waits", || group.admin.info_field("clients", "blocked_clients").as_deref() == Some("1"));
     assert_eq!(group.admin.call("RPUSH list a"), integer(1));
     assert_held(&mut popper);
     members[0].catch_up(&mut group.admin);

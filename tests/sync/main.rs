@@ -85,7 +85,7 @@ pub fn send_held(client: &mut RawClient, text: &str) {
 pub fn assert_held(client: &mut RawClient) {
     client.set_patience(A_WHILE).expect("a time-out");
     if let Ok(early) = client.try_read() {
-        panic!("it is not held: {early:?}");
+        panic!("the reply is not held: {early:?}");
     }
     client.set_patience(LONG).expect("a time-out");
 }

@@ -63,7 +63,7 @@ impl Member {
         let mut stream = Vec::new();
         while !stream.ends_with(text.as_bytes()) {
             let byte = self.link.read_bytes(1);
-            assert!(!byte.is_empty(), "closed behind {}", stream.escape_ascii());
+            assert!(!byte.is_empty(), "closed after {}", stream.escape_ascii());
             stream.extend(byte);
             self.offset += 1;
         }
@@ -75,7 +75,7 @@ fn line(link: &mut RawClient) -> String {
     let mut line = Vec::new();
     while line.last() != Some(&b'\n') {
         let byte = link.read_bytes(1);
-        assert!(!byte.is_empty(), "closed behind {line:?}");
+        assert!(!byte.is_empty(), "closed after {line:?}");
         if byte != b"\n" || !line.is_empty() {
             line.extend(byte);
         }

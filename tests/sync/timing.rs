@@ -12,7 +12,7 @@ fn replies_become_uncertain_after_sync_timeout() {
     send_held(&mut writer, "SET k 1");
     send_held(&mut reader, "GET k");
     pipeline.send(&[request("SET a 1"), request("GET a"), request("PING")].concat());
-    wait_for("both are slow", || {
+    wait_for("both members to be slow", || {
         let slow = group.admin.call("DEBUG IN-SYNC");
         let names: Vec<String> = slow.elements().unwrap_or_default().iter().map(Value::text).collect();
         names == ["a/1", "b/1"]
@@ -31,7 +31,7 @@ fn a_slow_member_alone_is_named_and_leaves_by_the_set_only() {
     client.send(&request("SET k 1"));
     members[0].read_until("$1\r\nk\r\n$1\r\n1\r\n");
     members[0].acknowledge();
-    wait_for("one is slow", || {
+    wait_for("one member to be slow", || {
         let slow = group.admin.call("DEBUG IN-SYNC");
         slow.elements().is_some_and(|slow| slow.len() == 1 && slow[0].text() == "b/1")
     });
@@ -60,7 +60,7 @@ fn former_primary_reports_uncertainty_immediately() {
     let (mut writer, mut listener) = (group.durable(), group.durable());
     send_held(&mut writer, "INCR n");
     listener.send(&request("BLPOP list 0"));
-    wait_for("it waits", || group.admin.info_field("clients", "blocked_clients").as_deref() == Some("1"));
+    wait_for("BLPOP waits", || group.admin.info_field("clients", "blocked_clients").as_deref() == Some("1"));
     group.admin.ok("DEBUG IN-SYNC OFF");
     assert_uncertain(&mut writer);
     // The client was blocked before the change, and cannot know which servers have the element it

@@ -64,7 +64,7 @@ fn values_of_all_sizes_travel() {
         client.write_all(b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n").unwrap();
         let mut answer = vec![0; reply.len()];
         client.read_exact(&mut answer).unwrap();
-        assert!(answer == reply, "a value of {size} bytes comes back as it went");
+        assert!(answer == reply, "a value of {size} bytes was altered");
     }
 }
 
@@ -167,7 +167,7 @@ fn tls_connections_survive_thread_count_changes() {
             while asking.iter().any(|thread| !thread.is_finished()) {
                 for count in [3, 1, 2, 4, 1] {
                     plain.ok(&format!("CONFIG SET io-threads {count}"));
-                    braid_tests::wait_for("the threads", || {
+                    braid_tests::wait_for("the thread count", || {
                         plain.info_field("threads", "io_threads") == Some(count.to_string())
                     });
                 }

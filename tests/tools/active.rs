@@ -53,7 +53,7 @@ fn servers_that_are_kept_apart_are_found_out() {
     let child = bench(&[&words[..], &[addresses[0].as_str(), addresses[1].as_str()]].concat())
         .spawn()
         .expect("it starts");
-    wait_for("it writes", || {
+    wait_for("writes to arrive at both servers", || {
         [&one, &two].iter().all(|server| {
             server.connect().call("KEYS *:string:*").elements().is_some_and(|keys| !keys.is_empty())
         })

@@ -49,12 +49,12 @@ fn table(csv: &str) -> Vec<HashMap<String, String>> {
 
 #[track_caller]
 fn number(row: &HashMap<String, String>, column: &str) -> f64 {
-    row[column].parse().unwrap_or_else(|_| panic!("{column} is no number: {row:?}"))
+    row[column].parse().unwrap_or_else(|_| panic!("{column} is not a number: {row:?}"))
 }
 
 fn info(server: &TestServer, section: &str) -> String {
     let mut client = server.connect_redis();
-    redis::cmd("INFO").arg(section).query(&mut client).expect("INFO answers")
+    redis::cmd("INFO").arg(section).query(&mut client).expect("INFO succeeds")
 }
 
 /// Number of calls of a command.
@@ -65,7 +65,7 @@ fn calls(server: &TestServer, name: &str) -> u64 {
 }
 
 fn keys(server: &TestServer) -> u64 {
-    redis::cmd("DBSIZE").query(&mut server.connect_redis()).expect("DBSIZE answers")
+    redis::cmd("DBSIZE").query(&mut server.connect_redis()).expect("DBSIZE succeeds")
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_cluster_gets_each_request_where_its_key_is() {
     let all = |name: &str| cluster.nodes.iter().map(|node| calls(node, name)).sum::<u64>();
     assert_eq!(all("set") + all("get"), 3_000 + 5_003);
     for node in &cluster.nodes {
-        assert!(!info(node, "errorstats").contains("MOVED"), "nothing is sent to the wrong one");
+        assert!(!info(node, "errorstats").contains("MOVED"), "a request was sent to the wrong node");
         assert!(keys(node) > 1_000 && calls(node, "get") > 1_000);
     }
     // One key for all requests, of a command whose key is not its first argument; then a command
@@ -358,7 +358,7 @@ fn follow_redirections(more: &str) {
     cluster.add_node();
     let new = cluster.nodes[2].port();
     cluster.client(0).ok(&format!("CLUSTER MEET 127.0.0.1 {new}"));
-    cluster.wait_for("all know it", || (0..3).all(|index| cluster.lines(index).len() == 3));
+    cluster.wait_for("all nodes know the new node", || (0..3).all(|index| cluster.lines(index).len() == 3));
     let mut child = command(
         &cluster.nodes[0],
         &format!("--cluster --ratio 1:1 -r 5000 --duration 3600 -c 8 {more} --json"),
@@ -366,10 +366,10 @@ fn follow_redirections(more: &str) {
     .stdout(Stdio::piped())
     .spawn()
     .expect("braid-bench starts");
-    cluster.wait_for("it has begun", || keys(&cluster.nodes[0]) > 1_000);
+    cluster.wait_for("braid-bench to write", || keys(&cluster.nodes[0]) > 1_000);
     cluster.move_slots(0, 1, "0 3000");
     cluster.move_slots(1, 2, "8192 12000");
-    cluster.wait_for("the new node gets its share", || {
+    cluster.wait_for("requests to reach the new node", || {
         calls(&cluster.nodes[2], "set") > 1_000 && calls(&cluster.nodes[2], "get") > 1_000
     });
     let id = Pid::from_raw(child.id().try_into().expect("a pid")).expect("a pid");

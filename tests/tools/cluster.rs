@@ -28,9 +28,9 @@ fn pair() -> (TestServer, TestServer) {
     let replica = TestServer::start(&options);
     replica.connect().ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
     let mut client = replica.connect();
-    wait_for("the link", || info(&mut client).contains("master_link_status:up"));
+    wait_for("the link is up", || info(&mut client).contains("master_link_status:up"));
     let mut client = primary.connect();
-    wait_for("the replica", || info(&mut client).contains("state=online"));
+    wait_for("the replica is online", || info(&mut client).contains("state=online"));
     (primary, replica)
 }
 
@@ -113,7 +113,7 @@ fn a_group_is_shown_and_hands_over() {
     let mut servers = vec![first, start("b")];
     let asked = format!("127.0.0.1:{}", servers[1].port());
     let mut told = String::new();
-    wait_for("the group", || {
+    wait_for("the group to be healthy", || {
         let output = run(&format!("status {asked}"));
         told = text(&output);
         output.status.code() == Some(0)
@@ -138,5 +138,5 @@ fn a_group_is_shown_and_hands_over() {
     let (index, other) = if primary == "a" { (0, 1) } else { (1, 0) };
     let left = format!("127.0.0.1:{}", servers[other].port());
     drop(servers.remove(index));
-    wait_for("it is gone", || text(&run(&format!("status {left}"))).contains("1 of 1 in sync"));
+    wait_for("the member to leave", || text(&run(&format!("status {left}"))).contains("1 of 1 in sync"));
 }

@@ -30,7 +30,7 @@ fn text(output: &Output) -> String {
 fn number(json: &str, name: &str) -> f64 {
     let start = json.find(&format!("\"{name}\": ")).unwrap_or_else(|| panic!("no {name} in {json}"));
     let value = json[start + name.len() + 4..].split([',', '\n']).next().unwrap();
-    value.parse().unwrap_or_else(|_| panic!("{name} is no number: {value}"))
+    value.parse().unwrap_or_else(|_| panic!("{name} is not a number: {value}"))
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn json_output_shows_server_activity() {
     {
         assert!(json.contains(part), "{part} is missing in {json}");
     }
-    assert!(json.contains("GET k"), "the slow log has every command: {json}");
+    assert!(json.contains("GET k"), "GET k is missing from the slow log: {json}");
     if server.is_braid() {
         assert!(
             json.contains("\"threading_model\": \"parallel\"") && json.contains("\"name\": \"io 0\""),
@@ -141,5 +141,5 @@ fn cluster_node_shows_its_slots_and_shard() {
     let server = TestServer::start(&[]);
     let told = text(&run(&server, "--json"));
     assert!(told.contains("\"slots\": null"), "{told}");
-    assert!(!server.connect().info("errorstats").contains("errorstat_"), "no request was refused");
+    assert!(!server.connect().info("errorstats").contains("errorstat_"), "the server refused a request");
 }

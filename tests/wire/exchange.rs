@@ -68,7 +68,7 @@ fn exchange(block: &str) -> Exchange {
             "<" => found.steps.push(Step::Expect(one())),
             "<*" => found.steps.push(Step::ExpectLike(one())),
             "closed" => found.steps.push(Step::Closed),
-            _ => panic!("no such line in an exchange: {line}"),
+            _ => panic!("unknown line in an exchange: {line}"),
         }
     }
     assert!(!found.title.is_empty(), "an exchange without a title:\n{block}");
@@ -134,7 +134,7 @@ impl Exchange {
                 },
                 Step::Closed => match client.read_to_close() {
                     Some(rest) if rest.is_empty() => return Ok(()),
-                    Some(rest) => return Err(format!("before closing came {}", quote(&rest))),
+                    Some(rest) => return Err(format!("unexpected bytes before the close: {}", quote(&rest))),
                     None => return Err("the server does not close the connection".into()),
                 },
             }
@@ -146,8 +146,8 @@ impl Exchange {
                 let _ = raw;
                 Ok(())
             }
-            Ok((_, raw)) => Err(format!("at the end came {}", quote(&raw))),
-            Err(error) => Err(format!("at the end a PING was answered by {error:?}")),
+            Ok((_, raw)) => Err(format!("unexpected bytes at the end: {}", quote(&raw))),
+            Err(error) => Err(format!("the final PING failed: {error:?}")),
         }
     }
 }
@@ -187,7 +187,7 @@ fn check(file: &str) {
     }
     println!("{file}: {} exchanges, {runs} runs", exchanges.len());
     assert!(!exchanges.is_empty(), "no exchanges in {file}");
-    assert!(failures.is_empty(), "{file}: {} of them failed:\n\n{}", failures.len(), failures.join("\n\n"));
+    assert!(failures.is_empty(), "{file}: {} exchanges failed:\n\n{}", failures.len(), failures.join("\n\n"));
 }
 
 #[test]

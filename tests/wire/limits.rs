@@ -60,7 +60,7 @@ fn a_storm_of_connections_is_survived() {
         client.try_send(b"PING\r\n").is_ok() && client.try_read().is_ok_and(|reply| reply.text() == "PONG")
     });
     let mut client = server.connect();
-    wait_for("the connections of the storm to be gone", || {
+    wait_for("the storm's connections to close", || {
         client.info_field("clients", "connected_clients").is_some_and(|count| count == "1")
     });
 }
@@ -75,7 +75,7 @@ fn few_file_descriptors_mean_few_clients_not_a_dead_server() {
     });
     let mut first = server.connect();
     let maxclients = first.call("CONFIG GET maxclients").elements().expect("name and value")[1].text();
-    assert!(maxclients.parse::<u32>().expect("a number") < 1000, "maxclients is lowered, not {maxclients}");
+    assert!(maxclients.parse::<u32>().expect("a number") < 1000, "maxclients was not lowered: {maxclients}");
     let mut opened: Vec<RawClient> = Vec::new();
     for _ in 0..100 {
         if let Ok(client) = RawClient::tcp(server.address()) {
@@ -113,7 +113,7 @@ fn idle_clients_are_closed_after_the_timeout() {
         closed = idle.read_to_close().is_some();
     }
     assert!(closed, "the idle connection is closed");
-    assert!(start.elapsed() >= Duration::from_millis(900), "not before its time: {:?}", start.elapsed());
+    assert!(start.elapsed() >= Duration::from_millis(900), "closed too early: {:?}", start.elapsed());
     assert_eq!(busy.call("PING").text(), "PONG");
 }
 
@@ -134,7 +134,7 @@ fn full_memory_refuses_writes_that_may_grow_and_nothing_else() {
     assert_eq!(client.call("EXPIRE old 1000"), Value::Integer(1));
     client.ok("MULTI");
     assert_eq!(client.call("SET k v"), Value::Error(refused.into()));
-    assert!(client.call("EXEC").text().starts_with("EXECABORT"), "a refused command spoils the transaction");
+    assert!(client.call("EXEC").text().starts_with("EXECABORT"), "a refused command aborts the transaction");
     assert_eq!(client.call("DEL old"), Value::Integer(1));
     client.ok("CONFIG SET maxmemory 0");
     client.ok("SET k v");
@@ -154,7 +154,7 @@ fn noeviction_stops_before_memory_runs_far_over() {
             Value::Simple(_) => stored += 1,
             other => break other,
         }
-        assert!(stored < 20_000, "20 MB in a server of 4 MB");
+        assert!(stored < 20_000, "20 MB were stored despite a limit of 4 MB");
     };
     assert!(refusal.text().starts_with("OOM "), "{refusal}");
     assert!(stored > 1_000, "only {stored} values of 1000 bytes fit into 4 MB");
@@ -237,9 +237,9 @@ fn a_reader_that_does_not_read_is_cut_off_at_the_output_buffer_limit() {
         list.lines().count() == 1
     });
     let after = braid_tests::process::resident_bytes(server.process_id());
-    assert!(after < before + 60_000_000, "200 MB of replies were not kept: {before} to {after} bytes");
+    assert!(after < before + 60_000_000, "unread replies were kept: {before} to {after} bytes");
     let got = lazy.read_to_close().expect("the connection ends");
-    assert!(got.len() < 100_000_000, "{} bytes came through", got.len());
+    assert!(got.len() < 100_000_000, "{} bytes were received", got.len());
     assert_eq!(client.call("STRLEN big"), Value::Integer(1_000_000));
 }
 
@@ -256,7 +256,7 @@ fn a_query_buffer_beyond_its_limit_closes_the_connection() {
             break;
         }
     }
-    assert!(closed || client.read_to_close().is_some(), "three megabytes were taken");
+    assert!(closed || client.read_to_close().is_some(), "the server accepted 3 MB");
     assert_eq!(server.connect().call("PING").text(), "PONG");
 }
 
@@ -335,7 +335,7 @@ fn a_reply_without_end_stops_at_the_output_limit() {
     client.send(&words::encode(&["EXEC"]));
     let sent = client.read_to_close().expect("the connection ends");
     let first = |line: &[u8]| line == b"+OK\r" || line == b"+QUEUED\r" || line.is_empty();
-    assert!(sent.split(|&byte| byte == b'\n').all(first), "nothing of EXEC's reply is sent");
+    assert!(sent.split(|&byte| byte == b'\n').all(first), "part of EXEC's reply was sent");
     let after = braid_tests::process::resident_bytes(server.process_id());
     assert!(after < before + 40_000_000, "replies were kept: {before} to {after} bytes");
     assert_eq!(other.call("SCARD set"), Value::Integer(100));

@@ -135,5 +135,5 @@ fn port_and_addresses_change_while_the_server_runs() {
     assert!(client.call(&format!("CONFIG SET port {taken_port}")).is_error());
     assert_eq!(client.call("CONFIG GET port").elements().expect("a pair")[1], Value::bulk(port.to_string()));
     wait_for("the port to be served again", || at(1, port).as_deref() == Some("PONG"));
-    assert_eq!(client.call("PING").text(), "PONG", "connections stay");
+    assert_eq!(client.call("PING").text(), "PONG", "connections stay open");
 }

@@ -80,7 +80,7 @@ fn half_sent_command_blocks_no_other_client_and_is_dropped_on_close() {
         assert_eq!(other.call("INCR n"), Value::Integer(number + 1));
     }
     drop(halves);
-    wait_for("the half clients to be gone", || {
+    wait_for("the clients with half a command to disconnect", || {
         other.info_field("clients", "connected_clients").is_some_and(|count| count == "1")
     });
     assert_eq!(other.call("EXISTS k"), Value::Integer(0));

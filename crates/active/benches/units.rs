@@ -74,7 +74,7 @@ fn replica(number: u8) -> Replica {
 fn make(replica: &mut Replica, write: &str, number: u64) -> Vec<u8> {
     request(write, number, |args| {
         let unit = translate(replica, &NoValues, NOW, &[Request { database: 0, args }]);
-        wire::encode(&unit.expect("it is translated").expect("an effect"))
+        wire::encode(&unit.expect("the request is translated").expect("an effect"))
     })
 }
 
@@ -82,7 +82,7 @@ fn take(replica: &mut Replica, units: &[Vec<u8>]) -> usize {
     let units: Vec<Unit> = units.iter().map(|bytes| wire::decode(bytes).expect("a unit")).collect();
     let mut difference = Difference::default();
     for unit in &units {
-        apply_with_difference(replica, NOW, unit, &mut difference).expect("it is applied");
+        apply_with_difference(replica, NOW, unit, &mut difference).expect("the unit is applied");
     }
     let mut words = 0;
     difference.finish(replica, |_, args| words += args.len());

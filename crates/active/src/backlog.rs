@@ -214,7 +214,7 @@ mod tests {
         let check = |backlog: &Backlog, from: u64| {
             let lacking = applied_to(2 * from);
             for position in [0, from] {
-                let units = backlog.since_position(&lacking, position).expect("no copy");
+                let units = backlog.since_position(&lacking, position).expect("no full copy is needed");
                 let expected = (from..1_000).map(|number| (number, unit(number), stamp(1 + 2 * number)));
                 assert!(units.map(|(at, bytes, region)| (at, bytes.to_vec(), region)).eq(expected));
             }
@@ -234,6 +234,9 @@ mod tests {
         backlog.trim(0);
         assert_eq!((backlog.bytes(), backlog.end(), backlog.pieces.len()), (0, 1_000, 0));
         backlog.push_of(stamp(2_001), Run { start, last: stamp(2_001) }, b"more");
-        assert_eq!(backlog.since(&applied_to(2_000)).expect("no copy").next(), Some(&b"more"[..]));
+        assert_eq!(
+            backlog.since(&applied_to(2_000)).expect("no full copy is needed").next(),
+            Some(&b"more"[..])
+        );
     }
 }

@@ -329,7 +329,7 @@ mod tests {
         let unseen = Run { start: stamp(100), last: stamp(100) };
         for own in [unseen, runs[1]] {
             keys.flush_evicted(&at(120, own), |_| &[], run);
-            assert!(keys.evicted.has(b"key"), "what the first run wrote is not known to be removed");
+            assert!(keys.evicted.has(b"key"), "the flush does not cover the first run's values");
         }
         keys.flush_evicted(&at(130, runs[0]), |_| &[], run);
         assert!(!keys.evicted.has(b"key"));
@@ -364,6 +364,6 @@ mod tests {
             mine.evicted.has(b"key")
         };
         assert!(merged(&evicted(&[5])));
-        assert!(!merged(&Database::new(&RandomState::new())), "they have seen all of it removed");
+        assert!(!merged(&Database::new(&RandomState::new())), "the peer has seen every value removed");
     }
 }

@@ -614,7 +614,7 @@ mod tests {
             left -= 1;
             left > 0
         });
-        assert!(!is_over, "it has passed over all keys of which nothing is to be written");
+        assert!(!is_over, "the copy did not stop at keys that need no write");
         assert!(pieces.run(&two, |_, args| requests.push(args.join(&b' ')), || true));
         let mut texts: Vec<String> =
             requests.iter().map(|request| String::from_utf8_lossy(request).into_owned()).collect();

@@ -670,7 +670,7 @@ mod tests {
         one.execute(NOW, |transaction| transaction.live(0, &name, Time::At(NOW + 1_000))).unwrap();
         one.execute(NOW, |transaction| transaction.evict(0, &name)).unwrap();
         two.merge(NOW, one.state()).unwrap();
-        let (database, _, view, until) = two.views().next().expect("it is no removal");
+        let (database, _, view, until) = two.views().next().expect("an eviction removes no key");
         assert_eq!((database, view, until), (0, View::String(value()), Some(NOW + 1_000)));
     }
 }

@@ -151,9 +151,9 @@ mod tests {
     #[test]
     fn cursors_are_words_that_no_position_is() {
         for cursor in [at(0, 0), at(7, 123_456), at((1 << 24) - 1, (1 << 38) - 1)] {
-            let word = cursor.word().expect("it fits");
+            let word = cursor.word().expect("the cursor fits in a word");
             assert_eq!(Cursor::of_word(word), Some(cursor));
-            assert!(i64::try_from(word).is_ok(), "a number of the protocol");
+            assert!(i64::try_from(word).is_ok(), "the word exceeds an integer of the protocol");
         }
         assert_eq!((at(1 << 24, 0).word(), at(0, 1 << 38).word()), (None, None));
         assert_eq!(

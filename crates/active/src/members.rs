@@ -477,7 +477,7 @@ mod tests {
             let name = format!("m{:010}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 10_000_000_000);
             members.put(name.as_bytes(), Cell::written(stamp(number + 1), ()));
         }
-        let Blocks::Many(blocks) = &members.blocks else { panic!("one block") };
+        let Blocks::Many(blocks) = &members.blocks else { panic!("all members are in one block") };
         let bytes: usize =
             blocks.values().map(|block| block.capacity() + size_of::<(Bytes, Block)>() * 2).sum();
         assert!(bytes < 100_000 * 36, "{bytes}");

@@ -214,7 +214,7 @@ impl Value {
             (Value::Hash(hash), Change::Hash(field, change)) => hash.apply(at, field, change),
             (Value::SortedSet(set), Change::SortedSet(member, change)) => set.apply(at, member, change),
             (Value::Stream(stream), Change::Stream(change)) => stream.apply(at, change),
-            (value, change) => unreachable!("{change:?} is not for {:?}", value.kind()),
+            (value, change) => unreachable!("{change:?} does not apply to {:?}", value.kind()),
         }
     }
 
@@ -249,7 +249,7 @@ impl Value {
             (Value::Hash(mine), Value::Hash(theirs)) => mine.merge(theirs, sides),
             (Value::SortedSet(mine), Value::SortedSet(theirs)) => mine.merge(theirs, sides),
             (Value::Stream(mine), Value::Stream(theirs)) => mine.merge(theirs, sides),
-            (mine, theirs) => unreachable!("{:?} is not {:?}", mine.kind(), theirs.kind()),
+            (mine, theirs) => unreachable!("{:?} cannot merge {:?}", mine.kind(), theirs.kind()),
         }
     }
 

@@ -48,7 +48,7 @@ fn unit() -> Unit {
         transaction.remove(2, &name("z"));
         transaction.flush(None);
     });
-    unit.expect("nothing is refused").expect("something was done")
+    unit.expect("nothing is refused").expect("the unit has effects")
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn decoding_an_invalid_unit_returns_the_reason() {
     let good = encode(&unit);
     assert_eq!(decode(&good), Ok(unit));
     for len in 0..good.len() {
-        let error = decode(&good[..len]).expect_err("a part is no unit");
+        let error = decode(&good[..len]).expect_err("a truncated unit is invalid");
         assert!(matches!(error, DecodeError::Short | DecodeError::Damaged(_)), "{len}: {error}");
     }
     let mut longer = good.clone();

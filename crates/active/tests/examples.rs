@@ -70,7 +70,11 @@ impl Regions {
                 });
                 assert!(left.len() < count, "units wait for each other");
             }
-            assert_eq!(by_copies.digest(), replica.digest(), "a copy says something else");
+            assert_eq!(
+                by_copies.digest(),
+                replica.digest(),
+                "merging copies and applying units give different states"
+            );
         }
         self.units.clear();
         let digests: Vec<u64> = self.replicas.iter().map(Replica::digest).collect();
@@ -189,7 +193,7 @@ fn list(regions: &Regions) -> String {
             .collect::<Vec<_>>()
             .join(" "),
         None => String::new(),
-        other => panic!("{other:?} is no list"),
+        other => panic!("{other:?} is not a list"),
     }
 }
 
@@ -226,7 +230,7 @@ fn stream_ids_never_collide_and_a_destroyed_group_stays_destroyed() {
     regions.exchange();
     let first = match regions.view() {
         Some(View::Stream { last, .. }) => last,
-        other => panic!("{other:?} is no stream"),
+        other => panic!("{other:?} is not a stream"),
     };
     regions.now_ms -= 1;
     regions.does(1, |region, key| assert!(region.stream_add(0, key, None, fields()).is_some()));
@@ -325,7 +329,7 @@ fn expiry_the_longest_time_wins_and_persist_over_a_time() {
     regions.now_ms = long + 1;
     let end = |region: &mut Transaction, key: &Name| assert!(region.end(0, key, None));
     regions.does(1, end);
-    assert!(regions.units.is_empty(), "it only hides it");
+    assert!(regions.units.is_empty(), "a region other than the time's origin removed the key");
     assert_eq!((regions.replicas[1].view(0, b"key"), time(&regions)), (None, Some(long)));
     regions.does(0, end);
     regions.exchange();
@@ -427,7 +431,7 @@ fn restored_server_continues_with_later_stamps() {
     let write = |replica: &mut Replica, now_ms: u64, value: &str| {
         replica.raise_ceiling(Stamp::at(now_ms + 60_000, replica.region()));
         let unit = replica.execute(now_ms, |transaction| transaction.set(0, &name(), bytes(value), None));
-        unit.expect("nothing is refused").expect("something is written")
+        unit.expect("nothing is refused").expect("the write has an effect")
     };
     let (mut own, mut other) = (replica(0), replica(1));
     let first = write(&mut own, NOW, "first");
@@ -445,12 +449,14 @@ fn restored_server_continues_with_later_stamps() {
     assert_eq!(other.apply(later, &stray), Err(Refusal::Contradiction(own.region())));
     // Started as after a crash, it begins a new run, above everything it has forgotten.
     let above = ceiling_after(ceiling, own.region(), later, 60_000);
-    let (mut own, start) = Replica::restart(settings(0), backup, ceiling, above, later).expect("it starts");
+    let (mut own, start) =
+        Replica::restart(settings(0), backup, ceiling, above, later).expect("the server restarts");
     assert_eq!(other.apply(later, &start.expect("a new run")), Ok(Applied::Now));
     let third = write(&mut own, later + 1, "third");
     assert_eq!(other.apply(later + 1, &third), Ok(Applied::Now));
     assert_eq!(own.apply(later + 1, &second), Ok(Applied::Now));
-    let fourth = decode(&encode(&write(&mut other, later + 2, "fourth"))).expect("its vector is in order");
+    let fourth =
+        decode(&encode(&write(&mut other, later + 2, "fourth"))).expect("the vector's runs are in order");
     assert_eq!(own.apply(later + 2, &fourth), Ok(Applied::Now));
     assert_eq!(own.digest(), other.digest());
 }

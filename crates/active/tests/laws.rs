@@ -99,9 +99,9 @@ impl Regions {
         let mut applied = a.clone();
         for unit in &self.units {
             let outcome = applied.apply(NOW, unit).expect("nothing is refused");
-            assert!(!matches!(outcome, Applied::Early(_)), "units are in the order of their making");
+            assert!(!matches!(outcome, Applied::Early(_)), "units are not in creation order");
         }
-        assert_eq!(show(&left), show(&applied), "effects say something else");
+        assert_eq!(show(&left), show(&applied), "merging states and applying units give different states");
     }
 }
 
@@ -207,7 +207,7 @@ fn any_type(transaction: &mut Transaction, name: &Name, step: &Step) {
     ];
     let index = match transaction.view(0, name) {
         // A command of the key's present type.
-        Some(view) => kinds.iter().position(|is| is(&view)).expect("a type"),
+        Some(view) => kinds.iter().position(|is| is(&view)).expect("a known type"),
         None => step.number.unsigned_abs() as usize % commands.len(),
     };
     commands[index](transaction, name, step);

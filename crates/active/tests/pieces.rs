@@ -14,7 +14,7 @@ use braid_active::{Applied, Name, Region, Replica, Rules, Stamp};
 use fastrand::Rng;
 
 #[path = "simulation/commands.rs"]
-#[allow(dead_code, reason = "what only the simulation needs")]
+#[allow(dead_code, reason = "some items are only for the simulation")]
 mod commands;
 
 const NOW: u64 = 1_800_000_000_000;
@@ -74,8 +74,8 @@ impl History {
             };
             outcome = client.run();
         });
-        outcome.expect("as on a server alone");
-        let unit = unit.expect("there are stamps");
+        outcome.expect("the reply is that of a standalone server");
+        let unit = unit.expect("stamps are available");
         match who {
             0 => self.log.extend(unit),
             _ => self.coming.extend(unit),
@@ -90,7 +90,7 @@ impl History {
         if !there.is_empty() {
             let (database, name) = there.swap_remove(self.random.usize(0..there.len()));
             let unit = self.servers[0].execute(self.now, |transaction| transaction.evict(database, &name));
-            assert_eq!(unit, Ok(None), "nobody hears of it");
+            assert_eq!(unit, Ok(None), "an eviction made a unit");
         }
     }
 
@@ -107,7 +107,7 @@ impl History {
                     self.log.push(unit);
                 }
                 for unit in &self.log[self.sent..] {
-                    self.servers[1].apply(self.now, unit).expect("not too early");
+                    self.servers[1].apply(self.now, unit).expect("nothing is refused");
                 }
                 self.sent = self.log.len();
             }
@@ -121,7 +121,7 @@ impl History {
 
     fn begin(&mut self) -> Saver {
         for unit in self.log.drain(..).skip(self.sent) {
-            self.servers[1].apply(self.now, &unit).expect("not too early");
+            self.servers[1].apply(self.now, &unit).expect("nothing is refused");
         }
         self.sent = 0;
         self.begin = Some(self.servers[0].clone());
@@ -159,7 +159,7 @@ impl History {
             match digester.go_on(&mut self.servers[0], most) {
                 Digesting::More => {}
                 Digesting::Done(digest) if digest == begin => return Ok(()),
-                Digesting::Done(_) => return Err("the digest is not that of the begin".into()),
+                Digesting::Done(_) => return Err("the digest differs from the one at the start".into()),
                 Digesting::Lost => {
                     begin = self.servers[0].digest();
                     digester = Digester::begin(&mut self.servers[0]);
@@ -181,7 +181,7 @@ impl History {
         let mut loader = Loader::new();
         loader.feed(&mut &bytes[..]).map_err(|error| error.to_string())?;
         let state = loader.finish().map_err(|error| error.to_string())?;
-        let begin = self.begin.take().expect("it has begun");
+        let begin = self.begin.take().expect("the save has begun");
         let settings = settings(1, self.rules);
         same(&Replica::new(settings, state.clone()), &begin)?;
         let (live, now, last) = (&self.servers[0], self.now, self.ceiling);
@@ -197,7 +197,7 @@ impl History {
         let is_equal = again.digest() == live.digest() && again.views().count() == live.views().count();
         match (is_equal, again.has_forgotten_garbage() || live.has_forgotten_garbage()) {
             (true, false) => Ok(()),
-            (false, _) => Err("the state and what followed it are not the live one".into()),
+            (false, _) => Err("the saved state with the later units differs from the live state".into()),
             (true, true) => Err("garbage is forgotten".into()),
         }
     }
@@ -210,21 +210,21 @@ fn same(one: &Replica, other: &Replica) -> Result<(), String> {
     };
     let evicted = |replica: &Replica| -> BTreeSet<(u32, Name)> { replica.evicted_names().collect() };
     if evicted(one) != evicted(other) {
-        return Err("other evicted keys than there were".into());
+        return Err("the evicted keys differ".into());
     }
     let all = names(one);
     if all != names(other) || one.vector() != other.vector() {
-        return Err("other keys than there were".into());
+        return Err("the keys or vectors differ".into());
     }
     // The live index may have stale entries, of garbage that is already gone.
     if one.has_forgotten_garbage() || one.tombstones() > other.tombstones() {
-        return Err("other garbage than there was".into());
+        return Err("the garbage differs".into());
     }
     let is_equal = |(database, name): &&(u32, Vec<u8>)| {
         one.key(*database, name).as_deref() == other.key(*database, name).as_deref()
     };
     match all.iter().find(|key| !is_equal(key)) {
-        Some(key) => Err(format!("{key:?} is not as it was")),
+        Some(key) => Err(format!("{key:?} differs")),
         None => Ok(()),
     }
 }

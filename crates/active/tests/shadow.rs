@@ -44,7 +44,7 @@ fn replica(region: u8) -> Replica {
     let region = Region::new(region).expect("a number");
     let settings = Settings { region, members: 0b110, ahead_ms_max: 60_000, rules: Default::default() };
     let mut replica = Replica::new(settings, State::default());
-    replica.raise_ceiling(Stamp::of(region, (1 << 57) - 1).expect("a place"));
+    replica.raise_ceiling(Stamp::of(region, (1 << 57) - 1).expect("a valid position"));
     replica
 }
 
@@ -102,8 +102,9 @@ impl Server {
     /// Runs a request of the keyspace in both the keyspace and the shadow.
     fn repeat(&mut self, now: u64, args: &[&[u8]]) {
         let request = [Request { database: 0, args }];
-        translate(&mut self.keyspace, &NoValues, now, &request).expect("fitting");
-        let unit = translate(&mut self.shadow, &NoValues, now, &request).expect("the same");
+        translate(&mut self.keyspace, &NoValues, now, &request).expect("the request fits the key's value");
+        let unit =
+            translate(&mut self.shadow, &NoValues, now, &request).expect("the shadow accepts the request");
         self.units.extend(unit);
         self.check(&String::from_utf8_lossy(args[0]));
     }
@@ -115,7 +116,8 @@ impl Server {
         if translate(&mut self.keyspace, &NoValues, now, &request).is_err() {
             return;
         }
-        let unit = translate(&mut self.shadow, &NoValues, now, &request).expect("the same");
+        let unit =
+            translate(&mut self.shadow, &NoValues, now, &request).expect("the shadow accepts the request");
         self.units.extend(unit);
         self.check(line);
     }
@@ -126,8 +128,8 @@ impl Server {
         let there = View::List(values.iter().map(bytes).collect());
         let there = (!values.is_empty()).then_some((there, None));
         let keys = [(0, Name::from(name), there)];
-        agree(&mut self.keyspace, now, &keys).expect("stamps are there");
-        self.units.extend(agree(&mut self.shadow, now, &keys).expect("stamps are there"));
+        agree(&mut self.keyspace, now, &keys).expect("stamps are available");
+        self.units.extend(agree(&mut self.shadow, now, &keys).expect("stamps are available"));
         self.check("a value");
     }
 
@@ -297,9 +299,9 @@ fn check_copies(server: &Server, random: &mut fastrand::Rng, seed: u64) {
     let bytes: Vec<u8> = save(&mut server.shadow.clone()).into_iter().flatten().collect();
     let mut loader = Loader::new();
     for piece in bytes.chunks(1 + random.usize(0..500)) {
-        loader.feed(&mut &piece[..]).expect("whole pieces");
+        loader.feed(&mut &piece[..]).expect("the state is valid");
     }
-    let state = loader.finish().expect("what was saved");
+    let state = loader.finish().expect("the state is complete");
     let mut third = Server::new(3);
     let mut difference = Difference::default();
     merge_with_difference(&mut third.shadow, NOW + 100, &state, &mut difference).expect("merged");
@@ -308,7 +310,8 @@ fn check_copies(server: &Server, random: &mut fastrand::Rng, seed: u64) {
     let mut empty = replica(4);
     for request in whole(&third.shadow) {
         let args: Vec<&[u8]> = request.args.iter().map(|arg| &arg[..]).collect();
-        translate(&mut empty, &NoValues, NOW, &[Request { database: 0, args: &args }]).expect("plain");
+        translate(&mut empty, &NoValues, NOW, &[Request { database: 0, args: &args }])
+            .expect("a plain request");
     }
     assert_eq!(empty.digest(), third.shadow.digest(), "seed {seed}");
 }
@@ -437,7 +440,7 @@ fn alone(values: &mut Vec<String>, words: &[&str]) {
             });
         }
         "LMOVE" => {
-            let value = if words[3] == "LEFT" { values.remove(0) } else { values.pop().expect("one") };
+            let value = if words[3] == "LEFT" { values.remove(0) } else { values.pop().expect("an element") };
             let index = if words[4] == "LEFT" { 0 } else { values.len() };
             values.insert(index, value);
         }
@@ -566,7 +569,7 @@ fn removed_elements_of_lists_stay_away() {
         let held = list_of(&servers[0].keyspace, b"list");
         assert_eq!(held, list_of(&servers[1].keyspace, b"list"), "seed {seed}");
         let once: BTreeSet<String> = held.iter().cloned().collect();
-        assert_eq!(once.len(), held.len(), "something is there twice, seed {seed}: {held:?}");
+        assert_eq!(once.len(), held.len(), "an element is duplicated, seed {seed}: {held:?}");
         let back: Vec<&String> = once.intersection(&gone).collect();
         assert!(back.is_empty(), "{back:?} came back, seed {seed}");
         let lost: Vec<&String> =
@@ -592,7 +595,7 @@ fn shadow_adopts_the_keyspace_contents() {
         let names: BTreeSet<Name> = shadow.names().into_iter().chain(other.names()).collect();
         let keys: Vec<_> =
             names.iter().map(|name| (0, name.clone(), shown(&other.keyspace, 0, name))).collect();
-        agree(&mut shadow.shadow, NOW + 100, &keys).expect("stamps are there");
+        agree(&mut shadow.shadow, NOW + 100, &keys).expect("stamps are available");
         for (_, name, there) in keys {
             assert_eq!(shown(&shadow.shadow, 0, &name), there, "{name:?}");
         }
@@ -641,7 +644,7 @@ fn states_of_the_version_before_are_read() {
     old.extend(braid_base::crc::crc64(0, &content).to_le_bytes());
     let mut loader = Loader::new();
     assert_eq!(loader.feed(&mut &old[..]), Ok(true));
-    let state = loader.finish().expect("it is read");
+    let state = loader.finish().expect("the old version is supported");
     let settings =
         Settings { region: Region::new(1).unwrap(), members: 2, ahead_ms_max: 1, rules: Default::default() };
     assert_eq!(Replica::new(settings, state).digest(), server.shadow.digest());

@@ -38,7 +38,7 @@ fn replica(region: u8) -> Replica {
     let region = Region::new(region).expect("a number");
     let settings = Settings { region, members: 0b110, ahead_ms_max: 60_000, rules: Default::default() };
     let mut replica = Replica::new(settings, State::default());
-    replica.raise_ceiling(Stamp::of(region, (1 << 57) - 1).expect("a place"));
+    replica.raise_ceiling(Stamp::of(region, (1 << 57) - 1).expect("a valid position"));
     replica
 }
 
@@ -71,7 +71,7 @@ impl Pair {
                 Some(bytes)
             }
             None => {
-                assert!(bytes.is_empty(), "what is left to the general way has changed nothing");
+                assert!(bytes.is_empty(), "the fast path wrote bytes before it declined");
                 let unit = match translate(&mut self.short, &NoValues, now, &requests) {
                     Ok(unit) => unit,
                     Err(error) => error.unit.map(|unit| *unit),
@@ -152,7 +152,7 @@ fn fast_path_writes_match_the_general_path() {
         pairs.iter().for_each(Pair::check);
         writes += pairs.iter().map(|pair| pair.writes).sum::<usize>();
     }
-    assert!(writes > 5_000, "the way is taken: {writes}");
+    assert!(writes > 5_000, "too few writes take the fast path: {writes}");
 }
 
 /// Truncated bytes of a plain write are not a plain write, and bytes that read as one are a valid
@@ -162,9 +162,9 @@ fn plain_writes_are_units() {
     let mut one = replica(1);
     let mut bytes = Vec::new();
     let set = [Request { database: 3, args: &[b"SET", b"first", b"value"] }];
-    translate(&mut one, &NoValues, NOW, &set).expect("it is translated");
+    translate(&mut one, &NoValues, NOW, &set).expect("the request is translated");
     let key = Hashed { database: 3, hash: one.hash(b"name"), name: b"name" };
-    one.write(NOW, key, b"value", &mut bytes).expect("it is a plain one");
+    one.write(NOW, key, b"value", &mut bytes).expect("the fast path accepts a plain write");
     assert!(Write::read(&bytes).is_some_and(|write| write.name(&bytes) == b"name" && write.database() == 3));
     for len in 0..bytes.len() {
         assert!(Write::read(&bytes[..len]).is_none());

@@ -37,7 +37,7 @@ thread_local! {
 /// Gives the calling thread counter `index` (1..[`COUNTERS`]); the caller ensures that no two live
 /// threads share a counter.
 pub fn register_thread(index: usize) {
-    assert!((1..COUNTERS).contains(&index), "a counter of its own");
+    assert!((1..COUNTERS).contains(&index), "the index is not that of an owned counter");
     COUNTER.set(index);
 }
 

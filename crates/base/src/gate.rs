@@ -373,9 +373,12 @@ mod tests {
             }
             for _ in 0..50 {
                 gate.set_threads(3);
-                scope.spawn(|| gate.enter(2)).join().expect("it came in");
+                scope.spawn(|| gate.enter(2)).join().expect("the thread entered");
                 let epoch = gate.epoch();
-                assert!(gate.try_advance() <= epoch + 1 && gate.try_advance() <= epoch + 1, "slot 2 counts");
+                assert!(
+                    gate.try_advance() <= epoch + 1 && gate.try_advance() <= epoch + 1,
+                    "slot 2 holds back the epoch"
+                );
                 gate.leave(2);
                 gate.set_threads(1);
                 assert!(gate.is_solo());

@@ -70,7 +70,7 @@ impl ShardLock {
     pub fn unlock_exclusive(&self) {
         let step = if planted(Fault::VersionStays) { 0 } else { VERSION };
         let before = self.0.fetch_add(step.wrapping_sub(WRITER), Ordering::Release);
-        debug_assert!(before & WRITER != 0, "unlocked by its holder");
+        debug_assert!(before & WRITER != 0, "the lock is not held exclusively");
         if before & PARKED != 0 {
             self.wake();
         }
@@ -92,7 +92,7 @@ impl ShardLock {
     #[inline]
     pub fn unlock_shared(&self) {
         let before = self.0.fetch_sub(READER, Ordering::Release);
-        debug_assert!(before & READERS != 0, "unlocked by a holder");
+        debug_assert!(before & READERS != 0, "the lock is not held shared");
         if before & PARKED != 0 && before & READERS == READER {
             self.wake();
         }
@@ -267,9 +267,9 @@ mod tests {
     #[test]
     fn a_version_is_void_during_and_after_an_exclusive_section() {
         let shard = ShardLock::default();
-        let version = shard.begin().expect("nobody writes");
+        let version = shard.begin().expect("no writer holds the lock");
         shard.lock_shared();
-        assert!(shard.unchanged(version), "readers do not disturb");
+        assert!(shard.unchanged(version), "readers do not invalidate a version");
         shard.unlock_shared();
         shard.lock_exclusive();
         assert!(shard.begin().is_none() && !shard.unchanged(version));

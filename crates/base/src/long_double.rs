@@ -104,7 +104,7 @@ impl LongDouble {
     }
 
     /// The sum, rounded to nearest, ties to even. Infinities of opposite signs give NaN.
-    #[expect(clippy::should_implement_trait, reason = "rounding belongs in sight: a call, not an operator")]
+    #[expect(clippy::should_implement_trait, reason = "rounding should be visible: a call, not an operator")]
     pub fn add(self, other: LongDouble) -> LongDouble {
         let ((left, left_exponent), (right, right_exponent)) = match (self.kind, other.kind) {
             (

@@ -67,7 +67,7 @@ impl<T> Index<usize> for Slots<T> {
 
     #[inline]
     fn index(&self, slot: usize) -> &T {
-        self.places[slot].get().expect("made before a thread got the slot")
+        self.places[slot].get().expect("the value is made before a thread gets the slot")
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
         let slots = Slots::new(8);
         assert_eq!((slots.made(), slots.iter().count()), (0, 0));
         slots.grow(2, |slot| slot * 10);
-        slots.grow(1, |_| unreachable!("that is there"));
+        slots.grow(1, |_| unreachable!("the slot is already filled"));
         assert_eq!(slots.try_grow(5, |slot| if slot < 3 { Ok(slot) } else { Err(slot) }), Err(3));
         assert_eq!((slots.made(), slots.iter().copied().collect::<Vec<_>>()), (3, vec![0, 10, 2]));
         assert_eq!((slots[1], slots.get(2), slots.get(3), slots.get(99)), (10, Some(&2), None, None));

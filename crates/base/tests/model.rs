@@ -41,15 +41,23 @@ fn readers_and_writers() {
             for _ in 0..2 {
                 if writes {
                     lock.lock_exclusive();
-                    assert_eq!(inside.fetch_add(1 << 16, SeqCst), 0, "a writer is alone");
+                    assert_eq!(
+                        inside.fetch_add(1 << 16, SeqCst),
+                        0,
+                        "a writer entered beside another thread"
+                    );
                     thread::yield_now();
-                    assert_eq!(inside.fetch_sub(1 << 16, SeqCst), 1 << 16, "and stays alone");
+                    assert_eq!(
+                        inside.fetch_sub(1 << 16, SeqCst),
+                        1 << 16,
+                        "another thread entered beside a writer"
+                    );
                     lock.unlock_exclusive();
                 } else {
                     lock.lock_shared();
-                    assert!(inside.fetch_add(1, SeqCst) < 1 << 16, "no writer beside a reader");
+                    assert!(inside.fetch_add(1, SeqCst) < 1 << 16, "a reader entered beside a writer");
                     thread::yield_now();
-                    assert!(inside.fetch_sub(1, SeqCst) < 1 << 16, "nor does one come");
+                    assert!(inside.fetch_sub(1, SeqCst) < 1 << 16, "a writer entered beside a reader");
                     lock.unlock_shared();
                 }
             }
@@ -120,10 +128,10 @@ fn stopping_the_world() {
     let closers = Arc::new(AtomicU32::new(0));
     let stop = |gate: &Gate, slot, inside: &AtomicU32, closers: &AtomicU32| {
         let world = gate.close(slot);
-        assert_eq!(closers.fetch_add(1, SeqCst), 0, "one closer at a time");
-        assert_eq!(inside.load(SeqCst), 0, "somebody is inside a stopped world");
+        assert_eq!(closers.fetch_add(1, SeqCst), 0, "two threads hold the world stopped");
+        assert_eq!(inside.load(SeqCst), 0, "a thread is inside a stopped world");
         thread::yield_now();
-        assert_eq!(inside.load(SeqCst), 0, "somebody came into a stopped world");
+        assert_eq!(inside.load(SeqCst), 0, "a thread entered a stopped world");
         closers.fetch_sub(1, SeqCst);
         drop(world);
     };
@@ -138,7 +146,7 @@ fn stopping_the_world() {
                 inside.fetch_sub(1, SeqCst);
                 if slot > 0 {
                     stop(&gate, Some(slot), &inside, &closers);
-                    assert!(gate.is_inside(slot), "a closer from inside is inside again");
+                    assert!(gate.is_inside(slot), "a closer that was inside is not inside again");
                     inside.fetch_add(1, SeqCst);
                     thread::yield_now();
                     inside.fetch_sub(1, SeqCst);
@@ -188,7 +196,7 @@ fn reclamation(wait: u64) {
                 memory.gate.enter(slot);
                 let node = memory.current.load(SeqCst);
                 thread::yield_now();
-                assert!(!memory.freed[node].load(SeqCst), "freed while a reader looks at it");
+                assert!(!memory.freed[node].load(SeqCst), "freed while a reader uses it");
                 memory.gate.leave(slot);
                 memory.gate.try_advance();
             }
@@ -211,7 +219,7 @@ fn reclamation(wait: u64) {
     run(threads);
     assert!(
         (0..NODES).all(|node| memory.freed[node].load(SeqCst) == (node != NODES - 1)),
-        "all is freed in the end"
+        "a replaced node is not freed, or the current one is"
     );
 }
 
@@ -241,5 +249,5 @@ fn nothing_is_freed_while_a_reader_may_see_it() {
 #[test]
 fn one_epoch_less_would_not_do() {
     let outcome = catch_unwind(|| explore(SCHEDULES, || reclamation(EPOCHS - 1)));
-    assert!(outcome.is_err(), "the model does not notice an epoch too few");
+    assert!(outcome.is_err(), "the model does not notice a missing epoch");
 }

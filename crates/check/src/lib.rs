@@ -189,7 +189,7 @@ mod tests {
         for at in 0..good.len() {
             let mut bytes = good.clone();
             bytes[at] ^= 0x40;
-            assert!(!check(&bytes).is_good, "byte {at}: the checksum tells");
+            assert!(!check(&bytes).is_good, "byte {at}: the checksum misses a change");
         }
     }
 

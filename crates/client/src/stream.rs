@@ -33,7 +33,7 @@ impl Stream {
     }
 
     fn read_tls(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let tls = self.tls.as_mut().expect("the caller has looked");
+        let tls = self.tls.as_mut().expect("the caller has checked");
         loop {
             match tls.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

@@ -174,7 +174,7 @@ mod tests {
         for one in moves {
             assert!(one.from != one.to && !one.slots.is_empty() && one.slots.is_sorted(), "{one:?}");
             for slot in &one.slots {
-                assert!(owned[one.from].binary_search(slot).is_ok(), "{slot} is not its source's");
+                assert!(owned[one.from].binary_search(slot).is_ok(), "{slot} does not belong to its source");
                 assert!(seen.insert(*slot), "{slot} moves twice");
             }
         }

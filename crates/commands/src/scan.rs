@@ -199,10 +199,10 @@ mod tests {
                 if next == 0 {
                     return Ok(());
                 }
-                prop_assert!(next > cursor, "{next} behind {cursor}");
+                prop_assert!(next > cursor, "cursor {next} after {cursor}");
                 cursor = next;
             }
-            prop_assert!(false, "no end");
+            prop_assert!(false, "the scan does not end");
         }
     }
 }

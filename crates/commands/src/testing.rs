@@ -147,7 +147,7 @@ impl Tester {
                 Some(ending) => self.give_up(at, ending),
                 None => {
                     let (session, reply) = &mut self.clients[at];
-                    let blocked = session.blocked.take().expect("only who waits is served");
+                    let blocked = session.blocked.take().expect("only a waiting client is served");
                     blocked.answer(&self.engine, 0, session, reply, served);
                 }
             }
@@ -169,7 +169,7 @@ impl Tester {
 
     fn give_up(&mut self, client: usize, ending: WaitEnd) {
         let (session, reply) = &mut self.clients[client];
-        let blocked = session.blocked.take().expect("a client that waits");
+        let blocked = session.blocked.take().expect("a waiting client");
         blocked.leave(&self.engine, &mut self.worker);
         blocked.give_up(&self.engine, &self.worker, session, reply, ending);
     }

@@ -267,7 +267,7 @@ mod tests {
             ["GET k", "SET x 1", "DEL nosuch", "SWAPDB 2 3", "PERSIST k", "EXPIRE k 10 XX", "FLUSHDB"]
         {
             let prepare: &[&str] = if change == "FLUSHDB" { &[] } else { &["SET k v"] };
-            assert!(runs_after(prepare, change), "{change} is none");
+            assert!(runs_after(prepare, change), "{change} is no change");
         }
     }
 

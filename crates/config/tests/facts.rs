@@ -17,7 +17,7 @@ fn start(arguments: &[&str]) -> Result<Config, String> {
 
 fn start_with_input(arguments: &[&str], mut input: &[u8]) -> Result<(Config, Loaded), String> {
     let Request::Start(arguments) = Request::parse(arguments.iter().map(OsString::from)) else {
-        panic!("not a start");
+        panic!("not a request to start");
     };
     let config = Config::new();
     let loaded = config.load(&arguments, &mut input).map_err(|error| error.to_string())?;
@@ -653,10 +653,10 @@ fn after_an_error_the_log_is_known() {
         fs::write(&file, text).unwrap();
         let arguments = [&[file.to_str().unwrap()], options].concat();
         let Request::Start(arguments) = Request::parse(arguments.iter().map(OsString::from)) else {
-            panic!("not a start");
+            panic!("not a request to start");
         };
         let config = Config::new();
-        config.load(&arguments, &mut std::io::empty()).expect_err("a fault");
+        config.load(&arguments, &mut std::io::empty()).expect_err("an error");
         config
     };
     let here = folder.path().display();
@@ -796,5 +796,5 @@ fn patterns_list_no_second_spellings() {
         names,
         ["aof_rewrite_cpulist", "bgsave_cpulist", "bio_cpulist", "server_cpulist", "io-threads"]
     );
-    assert_eq!(config.get(&["server-threads"]).len(), 1, "by name they are found");
+    assert_eq!(config.get(&["server-threads"]).len(), 1, "a second spelling is found by its name");
 }

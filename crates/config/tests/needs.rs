@@ -17,7 +17,7 @@ fn directives_missing_a_prerequisite_are_named() {
     assert_eq!(
         warnings("cluster-announce-ip 10.0.0.1\ncluster-databases 2\nactive-backlog-size 1mb").len(),
         3,
-        "each names another directive that is missing"
+        "one warning per missing directive"
     );
     for text in [
         "metrics-bind ::1\nmetrics-port 1",

@@ -624,7 +624,7 @@ mod tests {
         let mut dense = vec![0xff; DENSE_LEN];
         dense[..HEADER].copy_from_slice(&create()[..HEADER]);
         dense[4] = 0;
-        assert_eq!(count(&dense), Ok(1 << 63), "as the cached count this is out of date at once");
+        assert_eq!(count(&dense), Ok(1 << 63), "as a cached count, this is always stale");
     }
 
     proptest! {

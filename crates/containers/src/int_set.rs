@@ -323,7 +323,7 @@ mod tests {
             (8, Some(i64::MIN), Some(40_000), 40)
         );
         assert!(!set.remove(6) && set.remove(i64::MIN));
-        assert_eq!(set.width(), 8, "never back to a smaller width");
+        assert_eq!(set.width(), 8, "the width never shrinks");
     }
 
     #[test]

@@ -203,7 +203,7 @@ mod tests {
         let packed = compress(&input, input.len()).unwrap();
         assert!(packed.len() < 1200, "{}", packed.len());
         assert_eq!(decompress(&packed, input.len()).unwrap(), input);
-        assert_eq!(compress(&input, packed.len()), None, "not shorter than that");
+        assert_eq!(compress(&input, packed.len()), None, "the result is not shorter than the limit");
         // Lengths around the comparisons' word size, up to the longest copy and beyond.
         for length in (4..40).chain(255..290) {
             let input = [&vec![b'x'; length][..], b"end"].concat();

@@ -45,7 +45,7 @@ unsafe impl Send for ThinBlock {}
 unsafe impl Sync for ThinBlock {}
 
 fn layout(capacity: usize) -> Layout {
-    assert!(capacity <= MAX_CAPACITY, "a block of at most 2 GiB");
+    assert!(capacity <= MAX_CAPACITY, "a block exceeds 2 GiB");
     Layout::from_size_align(capacity + HEADER, align_of::<Header>())
         .expect("a size that fits the address space")
 }
@@ -220,7 +220,7 @@ mod tests {
         block.bytes_mut()[299] = 9;
         block.resize(2);
         block.resize(300);
-        assert!(block.bytes()[2..].iter().all(|&byte| byte == 0), "no stale byte comes back");
+        assert!(block.bytes()[2..].iter().all(|&byte| byte == 0), "a stale byte reappears");
         assert_eq!((block.word(), block.capacity(), block.allocation_bytes()), (7, 300, 308));
         assert_eq!(block.clone().bytes(), block.bytes());
     }
@@ -244,7 +244,7 @@ mod tests {
             assert_eq!(block.address(), place);
         }
         let (shared, copy) = (block.cow(), block.cow());
-        assert_ne!(copy.address(), shared.address(), "a third one gets a copy");
+        assert_ne!(copy.address(), shared.address(), "a third owner gets a copy");
         drop(block);
         assert_eq!((shared.bytes(), shared.capacity()), (copy.bytes(), 100));
     }

@@ -182,9 +182,9 @@ mod tests {
         ] {
             let found = Supervisor::of(mode, socket, is_upstart_job);
             match expected {
-                Ok(name) => assert_eq!(found.expect("it is there").name(), name),
+                Ok(name) => assert_eq!(found.expect("a supervisor is found").name(), name),
                 Err(reason) => {
-                    let error = found.expect_err("it is not there");
+                    let error = found.expect_err("no supervisor is found");
                     assert!(error.contains(reason), "{error}");
                 }
             }

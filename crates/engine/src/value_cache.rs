@@ -143,7 +143,7 @@ mod tests {
             let mut txn = Txn::lock(&keyspace, &mut context, 0, 1000, &keys);
             txn.set(b"k", Value::Blob(value.clone()), Expiry::Clear);
             drop(txn);
-            match keyspace.read_optimistic(&context, 0, 1000, &key, |_| unreachable!("it is long")) {
+            match keyspace.read_optimistic(&context, 0, 1000, &key, |_| unreachable!("the value is long")) {
                 Optimistic::Large(state) => state,
                 other => panic!("{other:?}"),
             }
@@ -169,7 +169,7 @@ mod tests {
         assert!(!matches!(cache.find(0, &collides, before), Lookup::Hit(_)), "another key of the same hash");
         while !matches!(cache.find(0, &key, before), Lookup::Fill) {}
         cache.fill(0, &key, before, &value);
-        assert!(!matches!(cache.find(0, &key, after), Lookup::Hit(_)), "it has changed");
+        assert!(!matches!(cache.find(0, &key, after), Lookup::Hit(_)), "the value has changed");
         assert_eq!(cache.bytes, 0);
     }
 

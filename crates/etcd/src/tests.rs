@@ -132,7 +132,7 @@ fn codes_tell_refusals_from_failures() {
     for code in [1, 2, 4, 8, 10, 13, 14, 15, 99] {
         assert!(matches!(refused(code, 429), Error::Unknown(_)), "{code}");
     }
-    assert!(matches!(refused(3, 500), Error::Unknown(_)), "a failure of the server is one in any case");
+    assert!(matches!(refused(3, 500), Error::Unknown(_)), "a server error is not a refusal");
     for body in ["", "bad gateway"] {
         assert!(matches!(error_of(502, body), Error::Unknown(_)));
         assert!(matches!(error_of(401, body), Error::Refused(_)));

@@ -617,11 +617,11 @@ mod tests {
         };
         let ended = |run: &str, epoch| Some(Ended { run: run.into(), epoch });
         assert_eq!(resumed(ended("1", 3), None).as_deref(), Some("1"));
-        assert_eq!(resumed(ended("1", 3), Some("1")), None, "it may live");
+        assert_eq!(resumed(ended("1", 3), Some("1")), None, "the run may still be alive");
         assert_eq!(resumed(ended("1", 3), Some("other")).as_deref(), Some("1"));
-        assert_eq!(resumed(ended("1", 2), None).as_deref(), Some("2"), "others have led since");
+        assert_eq!(resumed(ended("1", 2), None).as_deref(), Some("2"), "another member has led since");
         assert_eq!(resumed(ended("1", 4), None).as_deref(), Some("2"), "the record is older");
-        assert_eq!(resumed(ended("0", 3), None).as_deref(), Some("2"), "it was in no set");
+        assert_eq!(resumed(ended("0", 3), None).as_deref(), Some("2"), "the run was not in the in-sync set");
         assert_eq!(resumed(None, None).as_deref(), Some("2"));
     }
 
@@ -644,7 +644,7 @@ mod tests {
                 break;
             }
         }
-        let (now, transaction) = promoted.expect("it takes over");
+        let (now, transaction) = promoted.expect("the candidate takes over");
         assert!((100 + 2 * LEASE..=100 + 2 * LEASE + LEASE / 4).contains(&now), "{now}");
         assert!(transaction.needs_no_holder);
         assert_eq!(transaction.shard.map(|shard| (shard.epoch, shard.in_sync)), Some((2, [id("a")].into())));

@@ -522,7 +522,7 @@ mod tests {
         ];
         let (snapshot, strange) = keys
             .read(records.iter().map(|(key, value, at)| record(key, value, *at)), 9)
-            .expect("the shard's record is right");
+            .expect("the shard's record is valid");
         assert_eq!((snapshot.revision, snapshot.shard.map(|shard| shard.revision)), (9, Some(5)));
         assert_eq!((snapshot.nodes.len(), strange.len()), (1, 3), "{strange:?}");
         assert_eq!(snapshot.nodes["a"].priority, 100);

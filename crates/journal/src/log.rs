@@ -92,7 +92,7 @@ impl Chunk {
 
     /// # Safety
     /// The range belongs to the calling thread, which has no other view of it.
-    #[expect(clippy::mut_from_ref, reason = "as of a cell: the range is the caller's alone")]
+    #[expect(clippy::mut_from_ref, reason = "as with a cell: the range belongs to the caller alone")]
     unsafe fn room(&self, at: usize, len: usize) -> &mut [u8] {
         let room = &self.0[at..at + len];
         // SAFETY: in bounds (checked by the slice) and initialised; no other access to the range

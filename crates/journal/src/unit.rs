@@ -69,7 +69,7 @@ impl Unit {
     /// ([`Journal::append_aside`](crate::Journal::append_aside)), after the unit's changes have
     /// been applied there. The unit must not be empty.
     pub fn push_aside(&mut self, args: &[&[u8]]) {
-        debug_assert!(self.requests > 0, "asides of nothing are appended at once");
+        debug_assert!(self.requests > 0, "asides without a change are appended directly");
         request::push(&mut self.asides, args);
     }
 

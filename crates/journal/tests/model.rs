@@ -68,8 +68,8 @@ fn appenders_and_a_reader() {
         reader.wait(&journal, seen, Duration::MAX, || false);
         thread::yield_now();
     }
-    appenders.into_iter().for_each(|appender| appender.join().expect("an appender"));
-    let log = String::from_utf8(log).expect("nothing but what was appended");
+    appenders.into_iter().for_each(|appender| appender.join().expect("no appender panicked"));
+    let log = String::from_utf8(log).expect("the log is text");
     assert!(log.ends_with("\r\n"), "{log:?}");
     let mut left = log.as_str();
     let (mut db, mut next) = (None, [0; APPENDERS]);
@@ -77,12 +77,12 @@ fn appenders_and_a_reader() {
         let words: usize = request.parse().expect("a number of words");
         let mut lines = rest.splitn(2 * words + 1, "\r\n");
         let texts: Vec<&str> = (0..words).map(|_| lines.nth(1).expect("a word")).collect();
-        left = lines.next().expect("what comes then");
+        left = lines.next().expect("the rest");
         if let ["SELECT", number] = texts[..] {
             db = number.parse().ok();
             continue;
         }
-        let slot = db.expect("a database was chosen");
+        let slot = db.expect("a database was selected");
         assert_eq!(texts, [name(slot, next[slot])], "{log:?}");
         next[slot] += 1;
     }
@@ -102,7 +102,7 @@ fn appenders_and_a_bell() {
         *lock(&rung.0) = true;
         rung.1.notify_one();
     });
-    let mut reader = journal.reader_from(0).expect("all is kept");
+    let mut reader = journal.reader_from(0).expect("the whole log is kept");
     let appenders: Vec<_> = (0..APPENDERS)
         .map(|slot| {
             let journal = Arc::clone(&journal);
@@ -124,17 +124,17 @@ fn appenders_and_a_bell() {
         }
         if late.is_none() && !log.is_empty() {
             let offset = reader.position() / 2;
-            late = Some((offset, journal.reader_from(offset).expect("all is kept")));
+            late = Some((offset, journal.reader_from(offset).expect("the whole log is kept")));
         }
         if !journal.wants_bell(seen) {
             let mut rung = lock(&bell.0);
             while !std::mem::take(&mut *rung) {
-                rung = bell.1.wait(rung).expect("nobody panics");
+                rung = bell.1.wait(rung).expect("no thread panicked while holding it");
             }
         }
         thread::yield_now();
     }
-    appenders.into_iter().for_each(|appender| appender.join().expect("an appender"));
+    appenders.into_iter().for_each(|appender| appender.join().expect("no appender panicked"));
     if let Some((offset, mut late)) = late {
         let mut seen = Vec::new();
         read(&journal, &mut late, journal.complete(), &mut seen);
@@ -168,7 +168,7 @@ fn a_call_and_a_reader() {
         reader.wait(&journal, 0, Duration::MAX, || *lock(&is_called));
         thread::yield_now();
     }
-    caller.join().expect("the caller");
+    caller.join().expect("the caller did not panic");
 }
 
 #[test]

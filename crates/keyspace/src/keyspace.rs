@@ -58,7 +58,7 @@ impl Shard {
 
     #[cold]
     fn staged_table(&self, db: u32) -> &Table {
-        let staged = self.staged.get().expect("only a staged database has such a number");
+        let staged = self.staged.get().expect("only a staged database has a number this high");
         &staged[db as usize - 1 - self.others.len()]
     }
 

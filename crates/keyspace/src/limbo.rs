@@ -131,7 +131,7 @@ impl Limbo {
         while let Some((since, _)) = self.waiting.front()
             && since + EPOCHS <= epoch
         {
-            match self.waiting.pop_front().expect("looked at it").1 {
+            match self.waiting.pop_front().expect("the front was just checked").1 {
                 // SAFETY: enough epochs have passed since it was unlinked, so no reader is left
                 // (see `Gate`).
                 Retired::Entry(address) => unsafe { Entry::from_address(address).release() },

@@ -315,7 +315,7 @@ impl Object {
     /// # Safety
     /// `raw` came from `into_raw` of an object of this type and is taken back once.
     pub unsafe fn from_raw(kind: Type, raw: NonNull<u8>) -> Object {
-        let descriptor = kind.descriptor().expect("a type that has values is registered");
+        let descriptor = kind.descriptor().expect("a type with values is registered");
         Object { descriptor, word: raw }
     }
 }
@@ -366,7 +366,7 @@ impl<'a> ObjectRef<'a> {
 
     /// The descriptor of the collection's type.
     pub fn descriptor(self) -> &'static Descriptor {
-        self.kind.descriptor().expect("a type that has values is registered")
+        self.kind.descriptor().expect("a type with values is registered")
     }
 
     /// The operations common to all collections.

@@ -85,7 +85,7 @@ mod tests {
         for number in 0..100 {
             add(&keyspace, &mut context, first + 2, format!("new{number}").as_bytes());
         }
-        assert_eq!((keyspace.len(0).0, keyspace.len(2).0), (1, 0), "the present one is as it was");
+        assert_eq!((keyspace.len(0).0, keyspace.len(2).0), (1, 0), "the current dataset is unchanged");
         let old = keyspace.publish_staged(&keyspace.gate.close(None));
         assert_eq!(old.keys, 1);
         assert_eq!((keyspace.len(0).0, keyspace.len(2).0), (0, 100));
@@ -97,7 +97,11 @@ mod tests {
             let mut txn = Txn::lock(&keyspace, &mut context, first, NOTHING_EXPIRED, &keys);
             assert!(txn.add(b"due", crate::entry::Value::Integer(1), Some(5), None));
         }
-        assert_eq!(expire_due(&keyspace, &mut context, (0, 1), 10, 100).removed, 0, "not yet");
+        assert_eq!(
+            expire_due(&keyspace, &mut context, (0, 1), 10, 100).removed,
+            0,
+            "staged keys do not expire"
+        );
         keyspace.publish_staged(&keyspace.gate.close(None));
         assert_eq!(expire_due(&keyspace, &mut context, (0, 1), 10, 100).removed, 1);
         add(&keyspace, &mut context, first, b"half");

@@ -50,7 +50,7 @@ fn check(keyspace: &Keyspace) {
             if cursor == 0 {
                 break;
             }
-            assert!(cursor < 1 << 53, "a cursor that floating-point numbers hold: {cursor:x}");
+            assert!(cursor < 1 << 53, "a double cannot hold the cursor {cursor:x}");
         }
         let mut by_slot = BTreeSet::new();
         for slot in 0..16384u16 {

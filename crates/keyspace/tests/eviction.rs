@@ -83,7 +83,7 @@ fn eviction_removes_old_keys_and_keeps_the_newest() {
         for (shards, seed) in [(1024, 1), (1024, 2), (16, 3), (1, 4)] {
             let (kept, lost) = quality(policy, shards, seed);
             println!("{policy:?}, {shards} shards: {kept:.1} % kept, lost from the newest on: {lost:?}");
-            assert!(kept < 9.0, "{policy:?}, {shards} shards: {kept:.1} % of what should have gone stays");
+            assert!(kept < 9.0, "{policy:?}, {shards} shards: {kept:.1} % of the keys to evict were kept");
             assert_eq!(lost[..3], [0; 3], "{policy:?}, {shards} shards: newest keys are lost");
         }
     }
@@ -108,7 +108,7 @@ fn candidates_that_were_used_or_removed_since_they_were_sampled_are_passed_over(
     let (before, _) = keyspace.len(0);
     for n in 1..=500 {
         let victim = evict(&keyspace, &mut context);
-        assert!(victim % 2 == 1 && victim >= KEYS / 2, "{victim} was used, or is no more");
+        assert!(victim % 2 == 1 && victim >= KEYS / 2, "{victim} was used or removed");
         assert_eq!(keyspace.len(0).0, before - n, "each call evicts one key");
     }
     assert_eq!(keyspace.total(|counters| counters.evicted.get()), 501);
@@ -117,7 +117,8 @@ fn candidates_that_were_used_or_removed_since_they_were_sampled_are_passed_over(
 #[test]
 fn a_key_past_its_expiry_makes_room_as_an_expired_one() {
     let (keyspace, mut context) = ranked(Policy::VolatileTtl, 16, 6);
-    let evicted = eviction::evict_one(&keyspace, &mut context, NOW + 2_000_000).expect("all are past it");
+    let evicted = eviction::evict_one(&keyspace, &mut context, NOW + 2_000_000)
+        .expect("all keys are past their expiry");
     assert!(evicted.bytes > 0);
     assert_eq!(keyspace.len(0).0 as u32, KEYS - 1);
     let counts = |counter: fn(&braid_keyspace::Counters) -> u64| keyspace.total(counter);

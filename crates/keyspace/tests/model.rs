@@ -173,7 +173,7 @@ impl Store {
         for key in &keys {
             let awaited = txn.next_waiter(&self.queues, key, 0).is_some();
             while let Some(element) = self.take(&mut txn, key, || true) {
-                assert!(!awaited, "somebody waits for a key that has an element");
+                assert!(!awaited, "a client waits for a key that has an element");
                 elements.push(element);
             }
         }
@@ -192,9 +192,9 @@ impl Store {
             }
         }
         elements.sort();
-        assert_eq!(elements, [b"1", b"2"], "each element is somewhere, once");
+        assert_eq!(elements, [b"1", b"2"], "an element was lost or duplicated");
         drop(txn);
-        assert_eq!(self.keyspace.awaited_keys(), (0, 0), "somebody was left in a queue");
+        assert_eq!(self.keyspace.awaited_keys(), (0, 0), "a client was left in a queue");
     }
 }
 

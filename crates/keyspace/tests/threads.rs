@@ -46,8 +46,8 @@ fn assert_entry_not_torn(entry: Entry<'_>) {
     match entry.value() {
         ValueRef::Bytes(bytes) => assert_not_torn(bytes),
         ValueRef::Blob(blob) => assert_not_torn(blob),
-        ValueRef::Integer(number) => assert_eq!(number % 1_000_003, 0, "an integer that nobody wrote"),
-        ValueRef::Object(_) => panic!("nobody makes collections here"),
+        ValueRef::Integer(number) => assert_eq!(number % 1_000_003, 0, "an integer that was never written"),
+        ValueRef::Object(_) => panic!("no thread creates collections"),
     }
 }
 
@@ -228,7 +228,7 @@ fn values_are_never_torn_and_memory_is_neither_lost_nor_freed_early() {
         let after = settled();
         if threads > 1 {
             let least = 1_000 / u64::from(SHORTENING);
-            assert!(confirmed > least, "optimistic reads were exercised: {confirmed}");
+            assert!(confirmed > least, "too few optimistic reads: {confirmed}");
         }
         println!("{threads} threads, {shards} shards: {confirmed} optimistic reads, {failures} repeated");
         assert!(after <= before + 4096, "{} bytes leaked by {threads} threads", after - before);

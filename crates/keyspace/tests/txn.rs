@@ -172,9 +172,13 @@ fn expired_keys_are_hidden_from_readers_and_removed_by_writers() {
         let txn = Txn::lock(&rig.keyspace, &mut rig.context, 0, NOW, &keys);
         assert!(txn.peek(b"k").is_none() && txn.read(b"k").is_none() && txn.peek_expired(b"k").is_some());
         drop(txn);
-        assert_eq!(rig.optimistic("k", &mut []), Optimistic::Failed, "left to a reader under the lock");
+        assert_eq!(
+            rig.optimistic("k", &mut []),
+            Optimistic::Failed,
+            "an expired key needs a read under the lock"
+        );
         assert_eq!(rig.keyspace.len(0), (1, 1), "readers remove nothing");
-        assert!(!rig.run(&["k"], |txn| txn.delete(b"k")), "it was not there for the client");
+        assert!(!rig.run(&["k"], |txn| txn.delete(b"k")), "the client does not see the key");
         assert_eq!(rig.keyspace.len(0), (0, 0), "a writer removes it");
         assert_eq!(rig.keyspace.total(|counters| counters.expired.get()), 1);
         // A key is still alive at the very millisecond of its expiry.
@@ -274,7 +278,7 @@ fn editing_grows_a_string_through_its_shapes() {
         assert_eq!((rig.get("k"), rig.encoding("k")), (Some(format!("!!{}", &half[2..])), "raw"));
         // A shared blob (a reply being sent) is not changed.
         rig.set("k", &"b".repeat(4000), Expiry::Clear);
-        let held = rig.run(&["k"], |txn| match txn.peek(b"k").expect("there").value() {
+        let held = rig.run(&["k"], |txn| match txn.peek(b"k").expect("the key").value() {
             ValueRef::Blob(blob) => blob.clone(),
             _ => panic!("4000 bytes are a blob"),
         });
@@ -370,10 +374,10 @@ fn flushing_and_swapping_tell_watchers_and_move_everything() {
         let flushed = rig.keyspace.flush(&world, Some(1));
         assert!(flushed.keys == 500 && flushed.is_large());
         let (told, freed) = std::sync::mpsc::channel();
-        let tell = Box::new(move || told.send(()).expect("it is waited for"));
+        let tell = Box::new(move || told.send(()).expect("the receiver is waiting"));
         flushed.free_in_background(&rig.keyspace.lazy_free, Some(tell));
-        freed.recv().expect("it tells");
-        assert_eq!(rig.keyspace.lazy_free.pending(), 0, "it tells when all is freed");
+        freed.recv().expect("the callback runs");
+        assert_eq!(rig.keyspace.lazy_free.pending(), 0, "the callback runs after everything is freed");
         assert!(txn::is_raised(&there) && !txn::is_raised(&gone) && !txn::is_raised(&other));
         let flushed = rig.keyspace.flush(&world, None);
         assert!(flushed.keys == 1 && !flushed.is_large());
@@ -414,7 +418,11 @@ fn optimistic_reads_answer_short_strings_and_fail_otherwise() {
         assert_eq!(outcome, Optimistic::Failed);
         assert_eq!(rig.keyspace.total(|counters| counters.hits.get()), hits, "a failed read counts nothing");
         lock.lock_shared();
-        assert_eq!(rig.optimistic("short", &mut out), Optimistic::Copied, "readers do not disturb");
+        assert_eq!(
+            rig.optimistic("short", &mut out),
+            Optimistic::Copied,
+            "readers do not invalidate an optimistic read"
+        );
         lock.unlock_shared();
     }
 }
@@ -457,12 +465,12 @@ fn each_policy_evicts_the_right_keys() {
             if name.starts_with("fixed") { fixed += 1 } else { volatile += 1 }
         }
         assert_eq!(rig.keyspace.total(|counters| counters.evicted.get()), 100);
-        assert_eq!(policy.is_volatile(), fixed == 0, "{policy:?} took {fixed} of the others");
+        assert_eq!(policy.is_volatile(), fixed == 0, "{policy:?} evicted {fixed} keys without an expiry");
         assert!(volatile > 20);
         match policy {
             // With samples of 5 or more, a used key goes only if the whole sample was used.
             AllKeysLru | AllKeysLfu | VolatileLru | VolatileLfu => assert!(used < 25, "{policy:?}: {used}"),
-            VolatileTtl => assert!(used > 65, "those due first go first: {used}"),
+            VolatileTtl => assert!(used > 65, "too few of the keys due first were evicted: {used}"),
             _ => assert!((25..75).contains(&used), "{policy:?}: {used}"),
         }
         let mut left = 300;
@@ -472,7 +480,7 @@ fn each_policy_evicts_the_right_keys() {
         assert_eq!(
             left,
             if policy.is_volatile() { 200 } else { 0 },
-            "{policy:?} finds the last key, and stops there"
+            "{policy:?} evicts every candidate, then stops"
         );
         assert_eq!(rig.keyspace.len(0).1, 0);
     }
@@ -489,7 +497,7 @@ fn the_frequency_clock_does_not_jump_when_the_recency_clock_wraps() {
     rig.keyspace.tick(wrap - 1);
     rig.set("k", "v", Expiry::Clear);
     let counter = |rig: &mut Rig| {
-        let clock = rig.run(&["k"], |txn| txn.peek(b"k").expect("there").clock());
+        let clock = rig.run(&["k"], |txn| txn.peek(b"k").expect("the key").clock());
         eviction::lfu_counter(&rig.keyspace, clock)
     };
     assert_eq!(counter(&mut rig), 5);
@@ -511,7 +519,7 @@ fn active_expiry_keeps_to_its_budget_and_its_shards() {
     let (mut removed, mut passes) = (pass.removed, 0);
     loop {
         let pass = expiry::expire_due(&rig.keyspace, &mut rig.context, (0, 1), NOW, 50);
-        assert!(pass.removed <= 50 + 441, "a budget and one segment");
+        assert!(pass.removed <= 50 + 441, "more than the budget and one segment");
         removed += pass.removed;
         passes += 1;
         if pass.complete {
@@ -615,7 +623,7 @@ fn a_scan_of_the_keyspace_meets_every_key_once_while_nothing_changes() {
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen.len(), keys);
-        let nowhere = scan::scan(&rig.keyspace, 0, u64::MAX, count, |_| panic!("no such place"));
+        let nowhere = scan::scan(&rig.keyspace, 0, u64::MAX, count, |_| panic!("no key is at this cursor"));
         assert_eq!(nowhere, 0);
     }
 }

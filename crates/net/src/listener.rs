@@ -160,11 +160,11 @@ mod tests {
         let path = folder.path().join("socket");
         let socket = bind_unix(&path, 0o600).expect("a socket");
         assert_eq!(std::fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o600);
-        let refusal = UnixStream::connect(&path).expect_err("it does not listen");
+        let refusal = UnixStream::connect(&path).expect_err("the socket does not listen yet");
         assert_eq!(refusal.kind(), io::ErrorKind::ConnectionRefused);
         drop(socket);
         let _listener = Listener::unix(&path, 0o700, 10).expect("a socket");
         assert_eq!(std::fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o700);
-        UnixStream::connect(&path).expect("it listens");
+        UnixStream::connect(&path).expect("the socket listens");
     }
 }

@@ -192,6 +192,6 @@ mod tests {
         let hangup = connection.hangup().expect("a handle");
         let reader = std::thread::spawn(move || connection.read(&mut [0; 8]));
         hangup.hang_up();
-        assert_eq!(reader.join().expect("no panic").expect("the end"), 0);
+        assert_eq!(reader.join().expect("no panic").expect("end of stream"), 0);
     }
 }

@@ -170,7 +170,7 @@ mod tests {
 
     fn arrives(peer: &mut impl Read, expected: &[u8]) {
         let mut bytes = vec![0; expected.len()];
-        peer.read_exact(&mut bytes).expect("they arrive");
+        peer.read_exact(&mut bytes).expect("the bytes arrive");
         assert_eq!(bytes, expected);
     }
 
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(stream.send_with_more_to_come(b"mno"), Ok(3));
         drop(stream);
         arrives(&mut peer, b"mno");
-        assert_eq!(peer.read(&mut [0]).expect("the end"), 0);
+        assert_eq!(peer.read(&mut [0]).expect("end of stream"), 0);
     }
 
     #[test]

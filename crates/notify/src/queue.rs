@@ -36,7 +36,7 @@ impl Listeners {
     }
 
     /// Number of clients.
-    #[expect(clippy::len_without_is_empty, reason = "nobody keeps an empty list")]
+    #[expect(clippy::len_without_is_empty, reason = "no empty list is kept")]
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -507,7 +507,7 @@ mod tests {
         let (mut again, found) = ActiveFiles::open(folder.path()).expect("there");
         assert_eq!(found, Some(manifest));
         assert_eq!(again.state(0).expect("readable").as_deref(), Some(&b"everything"[..]));
-        assert_eq!(again.state(1).expect("not there"), None);
+        assert_eq!(again.state(1).expect("a missing file is no error"), None);
         assert_eq!(records(&mut again, 0), (vec![b"one".to_vec(), Vec::new()], 0));
         again.append(b"two");
         again.flush().expect("written");
@@ -541,7 +541,7 @@ mod tests {
         let mut expected = Vec::new();
         let mut write = |files: &mut ActiveFiles, record: &[u8]| {
             files.append(record);
-            assert!(files.begin().is_err(), "a record would come into the wrong log");
+            assert!(files.begin().is_err(), "a pending record would end up in the wrong log");
             files.flush().expect("written");
             expected.push(record.to_vec());
             expected.clone()
@@ -588,7 +588,7 @@ mod tests {
             files.flush().expect("written");
         };
         files.append(b"one");
-        assert!(files.begin_with(copy()).is_err(), "a record would come behind the copy");
+        assert!(files.begin_with(copy()).is_err(), "a pending record would end up after the copy");
         files.flush().expect("written");
         assert_eq!(files.begin_with(copy()).expect("begun"), 1);
         write(&mut files, b"two");

@@ -35,7 +35,7 @@ impl Form {
             Form::Requests(_) => {
                 let mut out = Vec::new();
                 push_key(&mut out, entry.key(), entry.value(), entry.expiry())
-                    .expect("memory takes everything");
+                    .expect("a write to memory cannot fail");
                 out
             }
         }

@@ -116,12 +116,12 @@ mod tests {
         reader.fill();
         assert!(!reader.is_low());
         let mut bytes = vec![0; FULL - 5];
-        (&reader).read_exact(&mut bytes).expect("they are there");
+        (&reader).read_exact(&mut bytes).expect("the bytes are available");
         assert!(reader.is_low() && bytes.iter().all(|byte| *byte == 7));
         reader.fill();
-        assert!(!reader.is_low(), "there is no more");
+        assert!(!reader.is_low(), "the source has no more data");
         let mut rest = Vec::new();
-        let error = (&reader).read_to_end(&mut rest).expect_err("it fails then");
+        let error = (&reader).read_to_end(&mut rest).expect_err("the source fails at its end");
         assert_eq!((rest.len(), error.to_string().as_str()), (15, "cut"));
     }
 
@@ -129,7 +129,7 @@ mod tests {
     fn without_being_filled_it_reads_through() {
         let reader = PrefetchReader::new(&b"abcdef"[..]);
         let mut bytes = [0; 4];
-        (&reader).read_exact(&mut bytes).expect("they are there");
+        (&reader).read_exact(&mut bytes).expect("the bytes are available");
         assert_eq!((&bytes, reader.is_low()), (b"abcd", true));
         reader.fill();
         assert_eq!(reader.into_source().1, 2);

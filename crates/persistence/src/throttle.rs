@@ -259,7 +259,7 @@ mod tests {
         assert!(demand.note(7, QUIET / 2), "the snapshot has just begun");
         assert!(!demand.note(7, QUIET / 2));
         assert!(!demand.note(7, SLICE));
-        assert!(demand.note(8, 2 * QUIET), "a request has come");
+        assert!(demand.note(8, 2 * QUIET), "a request has arrived");
         assert!(demand.note(8, QUIET / 2));
         assert!(!demand.note(8, QUIET / 2));
     }

@@ -128,7 +128,7 @@ mod tests {
         let texts = vec![b"abcdefgh".repeat(60); 100];
         let compressed: Vec<bool> =
             texts.iter().map(|text| compressor.compress(text, text.len() - 3).is_some()).collect();
-        let first = compressed.iter().position(|done| *done).expect("it comes back");
+        let first = compressed.iter().position(|done| *done).expect("compression resumes");
         assert!(first < EVERY_MAX as usize && compressed[first..].iter().all(|done| *done), "{first}");
     }
 

@@ -34,7 +34,7 @@ pub fn dump(value: ValueRef<'_>, format: Format, compress: bool) -> Vec<u8> {
     };
     let mut encoder = Encoder::new(Vec::with_capacity(room), compress).with_format(format);
     let written = encoder.kind(format.kind(value)).and_then(|()| encoder.value(value));
-    debug_assert!(written.is_ok(), "memory takes everything");
+    debug_assert!(written.is_ok(), "writing to memory cannot fail");
     let mut payload = encoder.into_inner();
     seal(&mut payload, format.version_of(value));
     payload

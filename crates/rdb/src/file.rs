@@ -307,7 +307,7 @@ pub fn encode_key(
     access: Option<Access>,
 ) -> Vec<u8> {
     let mut encoder = Encoder::new(Vec::with_capacity(name.len() + 32), false).with_format(format);
-    encoder.key(name, value, expire_at, access).expect("memory takes everything");
+    encoder.key(name, value, expire_at, access).expect("writing to memory cannot fail");
     encoder.into_inner()
 }
 

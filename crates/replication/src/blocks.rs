@@ -130,7 +130,7 @@ mod tests {
             unpacker.input().extend_from_slice(piece);
             unpacker.unpack_onto(&mut contents)?;
         }
-        assert!(unpacker.input().len() < CONTENT_MAX + HEAD, "nothing is kept but a part of a block");
+        assert!(unpacker.input().len() < CONTENT_MAX + HEAD, "only a partial block is kept");
         Ok(contents)
     }
 
@@ -158,7 +158,7 @@ mod tests {
         }
         let mut packed = pack(&b"abcdefgh".repeat(100));
         packed[HEAD] ^= 1;
-        assert_eq!(unpack(&packed, 9), Err(BadBlock), "another length of the content");
+        assert_eq!(unpack(&packed, 9), Err(BadBlock), "the content's length does not match");
     }
 
     proptest! {

@@ -110,10 +110,10 @@ mod tests {
     #[test]
     fn aborted_failover_does_not_continue() {
         let failover = Failover::default();
-        let first = failover.begin().expect("none is under way");
+        let first = failover.begin().expect("no failover is under way");
         assert!(failover.begin().is_none() && failover.waits(first));
         assert_eq!(failover.end(), FailoverPhase::WaitingForSync);
-        let second = failover.begin().expect("the first is over");
+        let second = failover.begin().expect("the first failover has ended");
         assert!(!failover.proceed(first) && !failover.waits(first) && failover.proceed(second));
         assert!(!failover.waits(second) && failover.phase().name() == "failover-in-progress");
         assert_eq!(failover.end(), FailoverPhase::InProgress);

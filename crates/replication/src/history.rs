@@ -104,10 +104,10 @@ mod tests {
         history.branch(1010);
         assert_eq!(history.earlier(), Some((&*primary, 1010)));
         assert!(history.contains(primary.as_bytes(), 1010));
-        assert!(!history.contains(primary.as_bytes(), 1011), "the old primary went another way");
+        assert!(!history.contains(primary.as_bytes(), 1011), "the old primary's stream diverged");
         assert!(history.contains(history.id().to_ascii_uppercase().as_bytes(), 5000));
         assert!(!history.contains(b"?", 0));
-        assert_eq!(history.offset(50), 1010, "offsets go on");
+        assert_eq!(history.offset(50), 1010, "offsets continue");
     }
 
     #[test]
@@ -115,6 +115,6 @@ mod tests {
         let mut history = History::default();
         history.adopt(random_id(), 10, 500);
         assert_eq!((history.offset(500), history.journal_offset(12)), (10, Some(502)));
-        assert_eq!(history.offset(3), 0, "before the stream's begin");
+        assert_eq!(history.offset(3), 0, "before the start of the stream");
     }
 }

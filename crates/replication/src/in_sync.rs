@@ -408,7 +408,7 @@ mod tests {
             (acknowledged(&set, Memory), set.covers(Memory, 50), set.covers(Memory, 51)),
             (50, true, false)
         );
-        assert!(!set.covers(Disk, 0), "the other one has nothing on disk");
+        assert!(!set.covers(Disk, 0), "the other member has nothing on disk");
         set.note(&a, 3, 100, Some(100));
         assert_eq!(acknowledged(&set, Disk), 20);
         // Offsets never go back.
@@ -475,7 +475,7 @@ mod tests {
         let (set, a) = (InSync::default(), member("a/1"));
         set.set(1, vec![a.clone()], 2);
         set.want(10);
-        assert!(set.must_ask(Memory, 0) && !set.must_ask(Memory, 0), "one thread asks");
+        assert!(set.must_ask(Memory, 0) && !set.must_ask(Memory, 0), "only one thread asks");
         set.asked(47, 0);
         assert_eq!((set.without_question(47), set.without_question(50)), (10, 50));
         set.want(60);
@@ -483,7 +483,7 @@ mod tests {
         assert!(set.must_ask(Memory, ASK_AGAIN_NANOS), "the answer may be lost");
         set.not_asked();
         set.note(&a, 1, 47, None);
-        assert!(set.must_ask(Memory, 1), "what has come meanwhile");
+        assert!(set.must_ask(Memory, 1), "a reply waits for more than was requested");
         set.asked(97, 1);
         set.note(&a, 1, 97, Some(20));
         assert!(!set.must_ask(Memory, 2) && !set.must_ask(Disk, 2));

@@ -65,5 +65,5 @@ fn copy_patched(from: &Path, to: &Path) {
         }
         fs::write(target, text).expect("the build folder can be written");
     }
-    assert_eq!(used, patches::PATCHES.len(), "a change names a file that is not there");
+    assert_eq!(used, patches::PATCHES.len(), "a patch names a missing file");
 }

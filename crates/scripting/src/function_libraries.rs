@@ -153,7 +153,7 @@ impl Libraries {
         let mut encoder = Encoder::new(Vec::new(), true);
         for library in &self.libraries {
             let written = encoder.byte(FUNCTION).and_then(|()| encoder.string(&library.code));
-            debug_assert!(written.is_ok(), "memory takes everything");
+            debug_assert!(written.is_ok(), "a write to memory cannot fail");
         }
         let mut payload = encoder.into_inner();
         braid_rdb::seal(&mut payload, braid_rdb::VERSION);

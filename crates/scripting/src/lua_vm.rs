@@ -77,7 +77,7 @@ impl LuaVm {
         let shared = NonNull::from(Box::leak(shared));
         // SAFETY: the memory lives in the shared part, which outlives the state.
         let state = unsafe { sys::lua_newstate(memory::allocate, Rc::as_ptr(&memory).cast_mut().cast()) };
-        assert!(!state.is_null(), "there is memory for a Lua state");
+        assert!(!state.is_null(), "no memory for a Lua state");
         let mut vm = LuaVm {
             state,
             shared,

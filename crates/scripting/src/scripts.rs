@@ -125,7 +125,7 @@ fn waiting_script_lets_another_thread_use_its_vm_slot() {
     let scripts = Scripts::new(1);
     let by_another = || {
         let load = || scripts.load_libraries(0, &Config::default(), &[code()], PresentLibraries::Kept);
-        std::thread::scope(|scope| scope.spawn(load).join().expect("its outcome"))
+        std::thread::scope(|scope| scope.spawn(load).join().expect("no panic"))
     };
     let within = scripts.with_vms(0, |_| (scripts.with_vms(0, |_| ()).is_err(), by_another()));
     assert_eq!(within.ok(), Some((true, Ok(()))));

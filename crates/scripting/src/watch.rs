@@ -157,10 +157,10 @@ mod tests {
         let watch = Watch::default();
         assert!(!watch.look());
         watch.run.store(1, Ordering::Relaxed);
-        assert!(watch.look() && !watch.take(), "it has just begun");
+        assert!(watch.look() && !watch.take(), "the run has just begun");
         watch.run.store(2, Ordering::Relaxed);
-        assert!(watch.look() && !watch.take(), "another one");
-        assert!(watch.look() && watch.take() && !watch.take(), "the same");
+        assert!(watch.look() && !watch.take(), "another run");
+        assert!(watch.look() && watch.take() && !watch.take(), "the same run");
         watch.look();
         watch.end();
         assert!(!watch.take() && !watch.look());

@@ -234,7 +234,7 @@ mod tests {
                     return report;
                 }
             }
-            panic!("no pass comes to its end");
+            panic!("the pass does not end");
         }
     }
 
@@ -272,7 +272,7 @@ mod tests {
         let mut rig = Rig::new();
         rig.set(0, &"k".repeat(1000), 100);
         rig.big.step(&rig.keyspace, NOW);
-        assert_eq!(rig.big.walk.lock().passes, 0, "nobody has asked");
+        assert_eq!(rig.big.walk.lock().passes, 0, "no report was requested");
         let report = rig.pass(NOW);
         assert_eq!((report.keys[0].name.len(), report.keys[0].name_cut), (NAME_LEN_MAX, 1000 - NAME_LEN_MAX));
         // A short rest, a longer one without requests, and finally all results are dropped.

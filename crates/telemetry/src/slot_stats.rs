@@ -96,7 +96,7 @@ mod tests {
     fn the_costs_of_all_threads_add_up() {
         let stats = SlotStats::default();
         let cost = SlotCost { nanos: 5, bytes_in: 7, bytes_out: 11 };
-        assert_eq!(stats.of(3), SlotCost::default(), "nothing is there before something is counted");
+        assert_eq!(stats.of(3), SlotCost::default(), "an uncounted slot has no cost");
         stats.add(2, 3, cost);
         stats.add(0, 3, cost);
         stats.add(0, HASH_SLOTS - 1, cost);

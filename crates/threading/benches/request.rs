@@ -109,7 +109,7 @@ impl Runner {
             self.spans.clear();
             let Step::Request { consumed } = self.parser.next(&pipeline[at..], &limits, &mut self.spans)
             else {
-                panic!("a whole request");
+                panic!("incomplete request");
             };
             let args: SmallVec<[&[u8]; 4]> =
                 self.spans.iter().map(|span| &pipeline[at..][span.range()]).collect();
@@ -159,7 +159,7 @@ fn filled(threads: usize) -> Arc<Engine> {
 
 /// Nanoseconds of processor time of the calling thread so far (Linux).
 fn processor_nanos() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells it");
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux provides schedstat");
     text.split(' ').next().and_then(|word| word.parse().ok()).expect("a number")
 }
 
@@ -191,7 +191,7 @@ fn measure_sampling(sample: u32) -> (f64, f64) {
         let nanos = (processor_nanos() - start) as f64 / commands as f64;
         best[usize::from(is_on)] = best[usize::from(is_on)].min(nanos);
         if is_on {
-            let report = engine.telemetry.hot_keys.report(&engine.telemetry.threads).expect("it was sampled");
+            let report = engine.telemetry.hot_keys.report(&engine.telemetry.threads).expect("sampled");
             assert!(!report.by_cpu.is_empty() && engine.telemetry.hot_keys.stop(&engine.telemetry.threads));
         }
     }
@@ -226,7 +226,7 @@ fn measure(threads: usize, work: Work) -> f64 {
                 })
             })
             .collect();
-        handles.into_iter().map(|handle| handle.join().expect("a thread that ends well")).collect()
+        handles.into_iter().map(|handle| handle.join().expect("no panic")).collect()
     });
     (0..ROUNDS).map(|round| rounds.iter().map(|rates| rates[round]).sum::<f64>()).fold(0.0, f64::max)
 }

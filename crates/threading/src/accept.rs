@@ -229,7 +229,7 @@ mod tests {
     fn accepted_connections_per_cycle_are_limited() {
         let tcp = |settings: &str, is_tls: bool| {
             let listener = Listener::tcp("127.0.0.1", 0, 100).expect("a port").with_tls(is_tls);
-            let port = listener.port().expect("its number");
+            let port = listener.port().expect("a port number");
             let streams = Mutex::new(Vec::new());
             // A connection is established once it is in the listener's queue.
             takes(settings, listener, || {

@@ -76,9 +76,9 @@ mod tests {
         }
         assert_eq!(skipped, [1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 1023, 1023]);
         way.note(true, true);
-        assert_eq!(way.skip, SKIPPED_MAX, "nor who finds somebody who does not come to an end");
+        assert_eq!(way.skip, SKIPPED_MAX, "offers stay rare if a thread keeps the processor");
         way.note(true, false);
-        assert_eq!(way.skip, 0, "until somebody else wants to run");
+        assert_eq!(way.skip, 0, "a successful offer is repeated immediately");
     }
 
     #[test]

@@ -152,7 +152,7 @@ pub struct ClientSet {
     /// Clients to migrate with their packed requests, for another thread to execute.
     pub to_migrate: Vec<u32>,
     /// Kept for the next migrating clients.
-    #[expect(clippy::vec_box, reason = "a client takes the box along")]
+    #[expect(clippy::vec_box, reason = "the box moves with its client")]
     pub(crate) spare_inputs: Vec<Box<ParsedInput>>,
     /// Memory of all clients of the server that counts towards `maxmemory-clients`.
     pub client_bytes: Arc<AtomicI64>,

@@ -333,7 +333,7 @@ mod tests {
         let mut rig = at_rest(now);
         rig.set(200, now + 10);
         rig.cron.note_activity(&rig.engine);
-        assert!(rig.cron.wait_ms(clock::unix_ms()) <= 100, "the turn comes at its usual time");
+        assert!(rig.cron.wait_ms(clock::unix_ms()) <= 100, "the next turn is due at its usual time");
         assert!(!rig.engine.telemetry.threads[0].resting.load(Relaxed));
         // The other loop has been resting since before the keys were set: its share is expired as
         // well.
@@ -348,7 +348,7 @@ mod tests {
         rig.set(200, now + 350);
         rig.run(now + 200);
         assert!(rig.cron.resting);
-        assert_eq!(rig.cron.wait_ms(now + 200), 150, "until the keys are due, not to the end of the rest");
+        assert_eq!(rig.cron.wait_ms(now + 200), 150, "the wait ends when keys are due, before the rest");
         rig.run(now + 351);
         assert_eq!(rig.engine.keyspace.len(0), (0, 0));
     }
@@ -387,6 +387,6 @@ mod tests {
         rig.set(200, now + 10);
         rig.run(now + 200);
         let (left, _) = rig.engine.keyspace.len(0);
-        assert!((1..200).contains(&left), "{left} keys are the other loop's");
+        assert!((1..200).contains(&left), "{left} keys left for the other loop");
     }
 }

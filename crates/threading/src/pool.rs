@@ -200,12 +200,12 @@ mod tests {
         let starter = Box::new(move |slot| {
             if slot == 0 {
                 // As a client accepted at once may do.
-                config.set(&[("io-threads", "3")]).expect("there can be three");
+                config.set(&[("io-threads", "3")]).expect("three threads are allowed");
             }
             Ok(std::thread::spawn(|| ()))
         });
         let pool = Pool::new(&engine, loads, starter).expect("threads");
         assert_eq!((engine.clients.mailboxes.thread_count(), pool.state.lock().threads.len()), (3, 3));
-        pool.join().expect("all have ended");
+        pool.join().expect("no thread panicked");
     }
 }

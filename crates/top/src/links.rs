@@ -169,10 +169,10 @@ mod tests {
              replica0:ip=h,port=7,state=send_bulk,lag_bytes=50,lag_ms=70,sync_sent_bytes=500,\
              sync_total_bytes=-1,sync_perc=25.00\n\
              replica1:ip=h,port=9,state=online,lag_bytes=1,lag_ms=1\n");
-        let sync = rows[0].sync.as_ref().expect("it gets a full sync");
+        let sync = rows[0].sync.as_ref().expect("a full sync is under way");
         assert_eq!(sync.text(), "sending [|||||               ] 25 %  500 B");
         assert_eq!((rows[0].lag_bytes, rows[0].lag_ms), (Some(50.0), Some(70.0)));
-        assert_eq!(rows[1].lag_bytes, Some(10.0), "another one had gone in between");
+        assert_eq!(rows[1].lag_bytes, Some(10.0), "the extended row describes another replica");
     }
 
     #[test]

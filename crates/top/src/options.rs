@@ -102,7 +102,7 @@ mod tests {
     fn command_lines_are_read() {
         let parsed = |line: &str| parse(&mut Arguments::from_words(line.split_whitespace()));
         let Ok(Request::Run(options)) = parsed("-p 7000 --once --json --interval 0.5") else {
-            panic!("it is valid")
+            panic!("the options are valid")
         };
         assert_eq!(
             (options.target.port, options.once, options.interval),

@@ -280,7 +280,7 @@ mod tests {
         let flat = || vec![bulk("tracking-active"), Value::Integer(1), bulk("by-cpu-time-us"), list()];
         assert_eq!(hot_key_report(Value::Array(flat())), hot);
         let both = [flat(), vec![bulk("by-net-bytes"), Value::Array(vec![])]].concat();
-        assert_eq!(hot_key_report(Value::Array(both)), hot, "time first");
+        assert_eq!(hot_key_report(Value::Array(both)), hot, "processor time takes precedence");
         let map = vec![(bulk("sample-ratio"), Value::Integer(5)), (bulk("by-net-bytes"), list())];
         assert_eq!(hot_key_report(Value::Map(map.clone())), hot);
         assert_eq!(hot_key_report(Value::Array(vec![Value::Map(map)])), hot);

@@ -141,7 +141,7 @@ mod tests {
         let at = |slot, micros| SlotFigures { slot, cpu_micros: Some(micros), ..SlotFigures::default() };
         let rows = between(&[at(1, 5e5), at(2, 9e6)], &[at(1, 1.5e6), at(2, 1e6), at(3, 1.0)], 2.0);
         let shares: Vec<_> = rows.iter().map(|row| row.share).collect();
-        assert_eq!(shares, [Some(0.5), Some(0.5), None], "counted anew; unknown");
+        assert_eq!(shares, [Some(0.5), Some(0.5), None], "slot 2's counter restarted; slot 3 is new");
         assert_eq!((rows[0].cpu_seconds, rows[0].keys), (Some(1.5), None));
     }
 }

@@ -141,7 +141,7 @@ fn main() {
         }
         if groups {
             let mut group = Group::new(StreamId::MIN, None);
-            let consumers = [0, 1, 2, 3].map(|name| group.create_consumer(&[name], 1).expect("a new one"));
+            let consumers = [0, 1, 2, 3].map(|name| group.create_consumer(&[name], 1).expect("a consumer"));
             (0..MEMBERS).for_each(|number| group.deliver(id(number), consumers[number as usize % 4], 1));
             stream.split_mut().1.create(b"group", group);
         }

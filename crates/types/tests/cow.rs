@@ -84,16 +84,16 @@ fn check<T: Send, C: PartialEq + Send>(
             }
             let after = content(&one);
             let (seen, shared) = reader.join().unwrap();
-            assert!(seen == before, "what was shared is as it was");
+            assert!(seen == before, "the shared copy is unchanged");
             if let Some(shared) = shared {
-                assert!(content(&shared) == before, "and stays so");
+                assert!(content(&shared) == before, "the shared copy stays unchanged");
                 if round == 2 {
                     drop(one);
-                    assert!(content(&shared) == before, "when the owner goes, too");
+                    assert!(content(&shared) == before, "the shared copy outlives its owner unchanged");
                     return make();
                 }
             }
-            assert!(content(&one) == after, "the owner's is not touched by the end of the copy");
+            assert!(content(&one) == after, "dropping the copy leaves the owner unchanged");
             one
         });
     }

@@ -333,7 +333,7 @@ fn written_types_match_target_server_support() {
             assert_eq!(format.times_left_out(value, false), left_out);
             assert_eq!(format.times_left_out(value, true), if target == KeyDb { 0 } else { left_out });
             let later = Format { target, now_ms: 6_000 };
-            assert!(!later.is_void(value), "b is there");
+            assert!(!later.is_void(value), "b has not expired");
         }
     }
     // All members have expired.

@@ -45,7 +45,7 @@ fn unauthenticated_protocol_errors_lock_out_no_client() {
     });
     let mut client = server.connect();
     client.ok("AUTH secret");
-    wait_for("all of them to be forgotten", || {
+    wait_for("all other connections to close", || {
         client.info_field("clients", "connected_clients").as_deref() == Some("1")
     });
 }
@@ -167,7 +167,7 @@ fn blocked_clients_evicted_while_being_served_lose_no_elements() {
             };
             client.send(&words::encode(line));
         }
-        wait_for("all of them to wait", || {
+        wait_for("all clients to block", || {
             admin.info_field("clients", "blocked_clients") == Some(CLIENTS.to_string())
         });
         let mut pipeline = request("CONFIG SET maxmemory-clients 1mb");

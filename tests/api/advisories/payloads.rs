@@ -25,7 +25,7 @@ fn forged_streams_are_refused_or_harmless() {
     let second = id(2);
     let places: Vec<usize> =
         (0..payload.len() - 16).filter(|&at| payload[at..at + 16] == second[..]).collect();
-    assert_eq!(places.len(), 2, "in the group's list and in its consumer's");
+    assert_eq!(places.len(), 2, "expected one ID in the group's pending list and one in its consumer's");
     let restore = |client: &mut braid_tests::RawClient, payload: &[u8]| {
         client.call_arguments(&[&b"RESTORE"[..], b"copy", b"0", payload, b"REPLACE"])
     };

@@ -63,7 +63,7 @@ impl Clients {
     pub fn stop(self) -> Vec<Operation> {
         self.stop.store(true, Relaxed);
         let threads = self.threads.into_iter();
-        threads.flat_map(|thread| thread.join().expect("a client does not panic")).collect()
+        threads.flat_map(|thread| thread.join().expect("no client panics")).collect()
     }
 }
 
@@ -152,7 +152,7 @@ impl Client {
             ElementKind::List => format!("RPUSH {key} {element}"),
             ElementKind::Stream => format!("XADD {key} * e {element}"),
             ElementKind::Key => format!("SET {key} {element}"),
-            ElementKind::Counter => unreachable!("it has no elements"),
+            ElementKind::Counter => unreachable!("counters have no elements"),
         };
         if let Some(reply) = self.note(kind, &key, What::Add(element), &line) {
             self.known.push(Known { kind, key, element, id: reply.text() });

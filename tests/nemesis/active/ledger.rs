@@ -146,7 +146,7 @@ fn held(kind: ElementKind, key: &str, server: IpAddr) -> Vec<u64> {
         ElementKind::Stream => format!("XRANGE {key} - +"),
         ElementKind::Key | ElementKind::Counter => format!("MGET {key}"),
     };
-    let reply = reply(server, &line).unwrap_or_else(|| panic!("no answer to {line}"));
+    let reply = reply(server, &line).unwrap_or_else(|| panic!("no reply to {line}"));
     let elements = reply.elements().unwrap_or_default();
     if kind != ElementKind::Stream {
         return numbers(elements);
@@ -162,7 +162,7 @@ fn sum(key: &str, server: IpAddr) -> u64 {
         Some("scores") => format!("ZSCORE {key} f"),
         _ => format!("GET {key}"),
     };
-    let reply = reply(server, &line).unwrap_or_else(|| panic!("no answer to {line}"));
+    let reply = reply(server, &line).unwrap_or_else(|| panic!("no reply to {line}"));
     reply.text().parse().unwrap_or(0)
 }
 
@@ -195,10 +195,10 @@ fn compare(found: &mut Findings, key: &str, expected: &Expected, held: &[u64]) {
         found.violations.push(format!("{key}: {element} is lost"));
     }
     for element in expected.gone.intersection(&once) {
-        found.violations.push(format!("{key}: {element} has come back"));
+        found.violations.push(format!("{key}: {element} has reappeared"));
     }
     if once.len() < held.len() {
-        found.violations.push(format!("{key} holds something twice"));
+        found.violations.push(format!("{key} has duplicate elements"));
     }
 }
 

@@ -83,10 +83,10 @@ fn a_change_without_an_earlier_one_is_noticed() {
     assert!(!judge(&[&[("k5", 3)], &[("k0", 2)]]), "k0 is written first");
     assert!(!judge(&[&[("k0", 3)], &[("k5", 1)]]), "round 2 was over");
     assert!(judge(&[&[("k0", 3)], &[("k5", 2)]]));
-    assert!(!judge(&[&[("k0", 3)], &[("k0", 2)]]), "it went back");
+    assert!(!judge(&[&[("k0", 3)], &[("k0", 2)]]), "k0 went back");
     // Values read at the same moment.
     assert!(judge(&[&[("k0", 3), ("k1", 3), ("multi0", 2), ("multi1", 2), ("k5", 2)]]));
-    assert!(!judge(&[&[("multi0", 3), ("multi1", 2)]]), "a transaction by half");
+    assert!(!judge(&[&[("multi0", 3), ("multi1", 2)]]), "half a transaction");
     assert!(!judge(&[&[("k0", 2), ("k1", 3)]]), "out of order");
     assert!(!judge(&[&[("k0", 4), ("k1", 2)]]), "a round is missing");
     assert!(judge(&[&[("k0", 0)], &[("k0", 1), ("k1", 0)]]));

@@ -57,7 +57,7 @@ impl Clients {
     /// Waits until this many more batches are completed.
     pub fn go_on(&self, batches: u64) {
         let from = self.shared.done.load(SeqCst);
-        wait_for("clients get on", || self.shared.done.load(SeqCst) >= from + batches);
+        wait_for("the clients make progress", || self.shared.done.load(SeqCst) >= from + batches);
     }
 
     /// Sends many writes together. Gives up on the replies if the server is slow.
@@ -79,7 +79,7 @@ impl Clients {
     /// Stops the threads.
     pub fn stop(self) {
         self.shared.stop.store(true, SeqCst);
-        self.threads.into_iter().for_each(|thread| thread.join().expect("a client that gets on"));
+        self.threads.into_iter().for_each(|thread| thread.join().expect("the client did not panic"));
     }
 }
 

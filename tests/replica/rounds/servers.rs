@@ -140,7 +140,7 @@ impl Node {
 
     /// Repeats a request while it is refused because the dataset is being loaded.
     pub fn ok(&mut self, request: &str) {
-        wait_for("it has loaded its dataset", || {
+        wait_for("the server has loaded its dataset", || {
             let reply = self.call(request).text();
             assert!(
                 reply.starts_with("OK") || reply.starts_with("LOADING"),

@@ -29,8 +29,8 @@ pub fn parse(text: &str) -> Result<Counts, String> {
     let mut counts = Counts::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [rule, place, number] = words.as_slice() else { return Err(format!("not understood: {line}")) };
-        let number = number.parse().map_err(|_| format!("no number: {line}"))?;
+        let [rule, place, number] = words.as_slice() else { return Err(format!("malformed line: {line}")) };
+        let number = number.parse().map_err(|_| format!("the count is not a number: {line}"))?;
         counts.insert(((*rule).to_owned(), (*place).to_owned()), number);
     }
     Ok(counts)

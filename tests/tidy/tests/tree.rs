@@ -11,7 +11,7 @@ use braid_tidy::{Tree, allowed, check};
 #[test]
 fn the_tree_is_tidy() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = here.ancestors().nth(2).expect("tests/tidy lies in the workspace");
+    let root = here.ancestors().nth(2).expect("tests/tidy is in the workspace");
     let tree = Tree::read(root).expect("the sources can be read");
     assert!(tree.rust().count() > 300, "the sources were not found");
     let violations = check(&tree);

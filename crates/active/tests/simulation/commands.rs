@@ -88,7 +88,10 @@ impl Client<'_, '_> {
         if shown == expected || !self.knows_all {
             return Ok(());
         }
-        Err(format!("after {what} of {} a client sees {shown:?} and not {expected:?}", name.escape_ascii()))
+        Err(format!(
+            "after {what} of {} a client sees {shown:?} instead of {expected:?}",
+            name.escape_ascii()
+        ))
     }
 
     fn pick(&mut self, count: usize) -> usize {

@@ -97,8 +97,8 @@ fn no_history_violates() {
     assert_eq!(violation, None);
     // The histories are not trivial.
     assert!(sum.units as u64 > count * 30, "too few units");
-    assert!(sum.crashes as u64 > count && sum.copies as u64 > count, "too little goes wrong");
-    assert!(sum.keys as u64 > count, "too little is left");
+    assert!(sum.crashes as u64 > count && sum.copies as u64 > count, "too few crashes or full copies");
+    assert!(sum.keys as u64 > count, "too few keys are left");
     assert!(sum.evictions as u64 > count, "too few evictions");
 }
 

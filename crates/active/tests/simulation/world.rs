@@ -248,7 +248,7 @@ impl World {
         server.raise_ceiling(now_ms);
         let unit = server.replica.execute(now_ms, |transaction| transaction.evict(database, &name));
         if server.replica.view(database, &name).is_some() {
-            return Err("what was evicted is there".into());
+            return Err("an evicted key is visible".into());
         }
         if self.evictions == Evictions::Forgotten && self.random.u8(0..8) == 0 {
             server.replica.limit_marks(1);
@@ -256,7 +256,7 @@ impl World {
         match unit {
             Ok(Some(unit)) => {
                 self.made(index, unit)?;
-                self.history.last_mut().expect("it was made").is_eviction = true;
+                self.history.last_mut().expect("the unit was just added").is_eviction = true;
                 Ok(())
             }
             Ok(None) => Ok(()),
@@ -282,7 +282,7 @@ impl World {
                     let (one, other) = (expected.get(id), shown.get(id));
                     let name = id.1.escape_ascii();
                     return Err(format!(
-                        "not evicted: {name} of database {} is {other:?} at server {index} and not {one:?}",
+                        "not evicted: {name} of database {} is {other:?} at server {index}, not {one:?}",
                         id.0
                     ));
                 }
@@ -320,7 +320,7 @@ impl World {
     fn made(&mut self, by: usize, unit: Unit) -> Result<(), String> {
         let bytes = wire::encode(&unit);
         if wire::decode(&bytes).as_ref() != Ok(&unit) {
-            return Err(format!("{unit:?} is not what comes back from its bytes"));
+            return Err(format!("{unit:?} changes when encoded and decoded"));
         }
         self.trace(|| format!("{by} makes {:?}: {:?}", unit.first, unit.effects));
         let number = self.history.len();
@@ -455,7 +455,7 @@ impl World {
             Message::Units(units) => {
                 for bytes in units {
                     if let Some(first) = server.take(now_ms, &bytes)? {
-                        let number = self.numbers.get(&first).copied().ok_or("a unit that nobody made")?;
+                        let number = self.numbers.get(&first).copied().ok_or("a unit of unknown origin")?;
                         server.units.add(number);
                         if self.traces {
                             println!("{}: {to} applies {first:?}", self.event);
@@ -502,7 +502,7 @@ impl World {
                 return Ok(());
             }
         }
-        Err("the servers do not come to have applied the same".into())
+        Err("the servers do not converge".into())
     }
 
     fn send_all(&mut self, from: usize, to: usize) -> Result<(), String> {
@@ -538,7 +538,7 @@ impl World {
         shown.sort();
         let codes = libraries(&expected);
         if shown != codes {
-            return Err(format!("libraries are {shown:?} and not {codes:?}"));
+            return Err(format!("libraries are {shown:?} instead of {codes:?}"));
         }
         expected.retain(|(database, _), _| *database != LIBRARIES);
         Ok(expected)
@@ -560,7 +560,7 @@ impl World {
         let shown = self.views(0);
         self.summary.keys = shown.len();
         if shown != expected {
-            return Err(format!("not as it should be: {}", difference(&expected, &shown, 0)));
+            return Err(format!("the keys are wrong: {}", difference(&expected, &shown, 0)));
         }
         self.collect()?;
         self.end_times()
@@ -588,7 +588,7 @@ impl World {
                 return Err(format!("{} keys still hold garbage", server.replica.tombstones()));
             }
             if server.replica.digest() != digest {
-                return Err("garbage did show".into());
+                return Err("collecting garbage changed the digest".into());
             }
         }
         Ok(())
@@ -611,7 +611,7 @@ impl World {
             for effect in self.history[made..].iter().flat_map(|made| &made.unit.effects) {
                 let Effect::Key { database, name, change } = effect else { continue };
                 if !ended.insert(format!("{database} {name:?} {change:?}")) {
-                    return Err(format!("two regions end {}", name.escape_ascii()));
+                    return Err(format!("two regions removed the expired key {}", name.escape_ascii()));
                 }
             }
             self.exchange()?;
@@ -619,12 +619,12 @@ impl World {
         }
         let now_ms = self.servers[0].now(self.now_ms);
         if self.views(0).values().any(|(_, time)| time.is_some_and(|time| time <= now_ms)) {
-            return Err("times are left".into());
+            return Err("expired keys are left".into());
         }
         let expected = self.expected(&self.servers[0].units)?;
         let shown = self.views(0);
         if shown != expected {
-            return Err(format!("after all times: {}", difference(&expected, &shown, 0)));
+            return Err(format!("after all expiries: {}", difference(&expected, &shown, 0)));
         }
         Ok(())
     }
@@ -658,7 +658,7 @@ fn difference(expected: &Expected, shown: &Expected, index: usize) -> String {
     let all = expected.keys().chain(shown.keys());
     match all.filter(differs).min() {
         Some(id) => format!(
-            "{} of database {} is {:?} at server {index} and not {:?}",
+            "{} of database {} is {:?} at server {index} instead of {:?}",
             id.1.escape_ascii(),
             id.0,
             shown.get(id),

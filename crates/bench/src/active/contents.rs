@@ -181,7 +181,7 @@ mod tests {
             assert_eq!(difference("k", &[one, other]).as_deref(), told);
         }
         let long = string(&"x".repeat(100));
-        let told = difference("k", &[long, string("b")]).expect("they differ");
+        let told = difference("k", &[long, string("b")]).expect("the values differ");
         assert!(told.len() < 60, "{told}");
     }
 

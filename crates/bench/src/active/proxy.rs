@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn links_are_closed_silenced_and_healed() {
         let proxy = Proxy::new("127.0.0.1", &echo()).expect("a proxy");
-        let connect = || TcpStream::connect(("127.0.0.1", proxy.port())).expect("it listens");
+        let connect = || TcpStream::connect(("127.0.0.1", proxy.port())).expect("the proxy listens");
         let mut socket = connect();
         assert_eq!(ask(&mut socket, 1), Some(1));
         proxy.set(Link::Closed);
@@ -253,13 +253,13 @@ mod tests {
         let mut socket = connect();
         assert_eq!(ask(&mut socket, 4), Some(4));
         proxy.set(Link::Silent);
-        socket.write_all(&[5]).expect("it is open");
+        socket.write_all(&[5]).expect("the connection is open");
         socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
         let mut answer = [0];
         assert!(socket.read_exact(&mut answer).is_err(), "nothing passes");
         proxy.set(Link::Open);
         socket.set_read_timeout(None).expect("a timeout");
-        socket.read_exact(&mut answer).expect("what was sent arrives");
+        socket.read_exact(&mut answer).expect("the byte sent before arrives");
         assert_eq!(answer, [5]);
     }
 

@@ -40,7 +40,7 @@ impl Folder {
         let mut child = child?;
         // The program may end without reading its input.
         let _ = child.stdin.take().expect("a pipe").write_all(answer.as_bytes());
-        let output = child.wait_with_output().expect("it ends");
+        let output = child.wait_with_output().expect("the program ends");
         let text = String::from_utf8_lossy(&output.stdout).replace(&path, "DIR/");
         Some((output.status.code().expect("a code") as u8, text))
     }
@@ -53,7 +53,7 @@ fn check(content: &str, code: u8, lines: &[&str]) {
     let expected: String = lines.iter().map(|line| format!("{line}\n")).collect();
     assert_eq!(folder.run(&["DIR/x"], ""), (code, format!("Start checking Old-Style AOF\n{expected}")));
     if let Some(stock) = folder.run_stock(&["DIR/x"], "") {
-        assert_eq!(folder.run(&["DIR/x"], ""), stock, "the stock program");
+        assert_eq!(folder.run(&["DIR/x"], ""), stock, "the stock program's result differs");
     }
 }
 
@@ -171,7 +171,7 @@ fn truncating_to_a_time() {
         let arguments = ["--truncate-to-timestamp", time, "DIR/x"];
         let (found, said) = folder.run(&arguments, "");
         assert!(found == code && said.ends_with(end), "{said}");
-        assert_eq!(std::fs::metadata(&path).expect("it is there").len(), left);
+        assert_eq!(std::fs::metadata(&path).expect("the file").len(), left);
         folder.write("x", &content);
         if let Some(stock) = folder.run_stock(&arguments, "") {
             assert_eq!(stock, (found, said));
@@ -196,10 +196,11 @@ fn dump() -> Vec<u8> {
 }
 
 fn dump_with(checksum: bool) -> Vec<u8> {
-    let mut writer = braid_rdb::FileWriter::new(Vec::new(), 10, true, checksum).expect("memory");
-    writer.database(0, 1, 0).expect("memory");
-    writer.key(b"k", braid_rdb::ValueRef::Text(b"v"), None, None).expect("memory");
-    writer.finish().expect("memory")
+    let mut writer =
+        braid_rdb::FileWriter::new(Vec::new(), 10, true, checksum).expect("writing to memory cannot fail");
+    writer.database(0, 1, 0).expect("writing to memory cannot fail");
+    writer.key(b"k", braid_rdb::ValueRef::Text(b"v"), None, None).expect("writing to memory cannot fail");
+    writer.finish().expect("writing to memory cannot fail")
 }
 
 #[test]
@@ -253,7 +254,7 @@ fn several_files() {
     folder.write("a.1.base.rdb", bad);
     let (code, said) = folder.run(&["DIR/a.manifest"], "");
     assert!(code == 1 && said.ends_with("RDB preamble of AOF file is not sane, aborting.\n"), "{said}");
-    std::fs::remove_file(&last).expect("it was there");
+    std::fs::remove_file(&last).expect("the file");
     folder.write("a.manifest", "file a.2.incr.aof seq 1 type i\n");
     let (code, said) = folder.run(&["DIR/a.manifest"], "");
     assert!(
@@ -281,14 +282,14 @@ fn damaged_files_give_the_same_result_as_the_stock_program() {
         for _ in 0..random.usize(0..3) {
             let at = random.usize(0..content.len());
             match random.u8(0..3) {
-                0 => content[at] = random.choice(*b"*$#\r\n0123xX\x80").expect("some"),
+                0 => content[at] = random.choice(*b"*$#\r\n0123xX\x80").expect("a byte"),
                 1 => drop(content.remove(at)),
                 _ => content.truncate(at.max(1)),
             }
         }
         folder.write("x", &content);
         let (own, stock) =
-            (folder.run(&["DIR/x"], ""), folder.run_stock(&["DIR/x"], "").expect("it is there"));
+            (folder.run(&["DIR/x"], ""), folder.run_stock(&["DIR/x"], "").expect("the stock program"));
         if own.1.contains("at least one argument") {
             continue;
         }

@@ -121,7 +121,7 @@ fn renamed_commands_answer_to_their_new_names_only() {
     assert_eq!(called(&long.to_uppercase()), Some("config"));
     assert_eq!((called("foo["), called("foo{"), called("GET")), (Some("get"), Some("set"), Some("ping")));
     assert_eq!((called("config"), called("debug"), called("set"), called("ping")), (None, None, None, None));
-    assert_eq!(table.top_level().len(), count - 1, "one was taken away");
+    assert_eq!(table.top_level().len(), count - 1, "one command was removed");
     assert!(table.available().all(|command| command.full_name != "debug"));
     assert!(table.available().any(|command| command.full_name == "config|get"));
     assert_eq!(table.rename("debug", "x"), Err("No such command in rename-command"));

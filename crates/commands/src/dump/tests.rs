@@ -164,7 +164,7 @@ fn times_and_access_clocks() {
     assert_eq!(
         tester.run_args(0, &[b"RESTORE", b"k", b"1000", &payload, b"REPLACE", b"ABSTTL"]),
         b"+OK\r\n",
-        "long past"
+        "an expiry in the past"
     );
     tester.check(&[("EXISTS k", ":0\r\n")]);
     let mut tester = Tester::with("maxmemory-policy allkeys-lfu\nlfu-decay-time 0");

@@ -66,7 +66,7 @@ fn looking_does_not_count_as_use_but_touching_does() {
     }
     tester.run("CLIENT NO-TOUCH ON");
     tester.run("GET k");
-    assert_eq!(idle(&mut tester), ":100\r\n", "a client that does not touch");
+    assert_eq!(idle(&mut tester), ":100\r\n", "a read by a NO-TOUCH client");
     assert_eq!(tester.run("TOUCH k nosuch k"), ":2\r\n");
     assert_eq!(idle(&mut tester), ":0\r\n");
 }

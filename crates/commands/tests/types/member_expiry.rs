@@ -243,9 +243,9 @@ fn expired_members_are_removed_without_being_accessed() {
         ("ZRANGE moved 0 -1", "*1\r\n$1\r\nb\r\n"),
         ("GET replaced", "$1\r\nv\r\n"),
     ]);
-    assert_eq!(tester.engine.keyspace.expiring_collections(0), 1, "what is left of the sorted set");
+    assert_eq!(tester.engine.keyspace.expiring_collections(0), 1, "only the sorted set is left");
     tester.run_as(watcher, "MULTI");
-    assert_eq!(tester.run_as(watcher, "EXEC"), "*-1\r\n", "the watcher is told");
+    assert_eq!(tester.run_as(watcher, "EXEC"), "*-1\r\n", "the expiry aborts the watcher's transaction");
     assert_eq!(tester.engine.keyspace.total(|counters| counters.expired_members.get()), 5);
     assert_eq!(pass(&mut tester, now + 12_000, 1000).members, 1);
     assert_eq!(tester.run("EXISTS moved"), ":0\r\n");

@@ -181,7 +181,7 @@ fn a_change_of_a_shared_map_copies_a_path() {
     map.remove(&100_000);
     let moved =
         leaf_places(&map).iter().zip(leaf_places(&shared)).filter(|(one, other)| **one != *other).count();
-    assert_eq!(moved, 1, "one leaf of thousands");
+    assert_eq!(moved, 1, "only one leaf of thousands is copied");
     // A node that is no longer shared is changed in place.
     drop(shared);
     let before = leaf_places(&map);

@@ -239,7 +239,7 @@ mod tests {
             assert_eq!(block.start(), start);
             assert!(
                 block.bytes()[start..].iter().all(|&byte| byte == 0xff),
-                "{start}: only what is in front"
+                "{start}: bytes of the list changed"
             );
             assert_eq!((block.clone().start(), block.room()), (start, 114_687));
             block.resize(200_000);

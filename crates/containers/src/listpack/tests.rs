@@ -26,8 +26,8 @@ fn wire_format_of_a_small_list() {
     assert_eq!(list.bytes(), [13, 0, 0, 0, 2, 0, 5, 1, 0x82, b'h', b'i', 3, 255]);
     assert_eq!(list.get_index(-1), Some(Element::Bytes(b"hi")));
     assert_eq!(list.find(b"hi", 0, 0), Some(8));
-    assert_eq!(list.find(b"hi", 0, 1), None, "only fields are looked at");
-    assert_eq!(list.get(0), None, "the header is no entry");
+    assert_eq!(list.find(b"hi", 0, 1), None, "only fields are compared");
+    assert_eq!(list.get(0), None, "the header is not an entry");
 }
 
 #[test]
@@ -42,12 +42,12 @@ fn pushing_and_popping_at_the_front_does_not_move_the_list() {
         assert!(list.remove(HEADER));
     }
     assert_eq!((list.len(), list.memory_bytes()), (1500, memory));
-    assert!(list.start() > 5000, "popped from the front without a move");
+    assert!(list.start() > 5000, "popping from the front moved the list");
     assert!(list.push_front(b"again") && list.start() > 5000);
     for _ in 0..1490 {
         list.remove(list.last().unwrap());
     }
-    assert!(list.memory_bytes() < 500, "memory is given back");
+    assert!(list.memory_bytes() < 500, "memory is released");
 }
 
 #[test]

@@ -229,7 +229,7 @@ impl<const VALUES: bool> Table<VALUES> {
     pub(super) fn check(&self) {
         let mut len = 0;
         for (number, segment) in self.segments.iter().enumerate() {
-            assert!(segment.count() <= self.count_bound, "the bound holds");
+            assert!(segment.count() <= self.count_bound, "a segment exceeds the count bound");
             len += segment.count();
             for slot in 0..segment.count() {
                 let member = self.member_at(number, slot).unwrap();

@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(outside.get(indices[5]), (&b"k"[..], &b"other"[..]));
         assert_eq!(outside.get(99_999), (&b""[..], &b""[..]));
         indices.into_iter().for_each(|index| outside.remove(index));
-        assert_eq!(outside.memory_bytes(), 0, "nothing is kept when all are gone");
+        assert_eq!(outside.memory_bytes(), 0, "memory is kept after all contents were removed");
     }
 
     const CASES: u32 = if cfg!(miri) { 2 } else { 100 };

@@ -117,7 +117,7 @@ fn a_scan_sees_everything_that_stays_once() {
         for number in 0..low.min(before) {
             assert_eq!(seen.get(&key(number)), Some(&1), "{before} to {after}: {number}");
         }
-        assert!(most < 60, "a count of 10 gave {most} at once");
+        assert!(most < 60, "a count of 10 returned {most} members");
         table.check();
     }
 }
@@ -136,7 +136,7 @@ fn any_cursor_is_harmless() {
         }
         assert_eq!(cursor, 0);
     }
-    assert_eq!(Table::<true>::new().scan(0, 10, |_| panic!("nothing is there")), 0);
+    assert_eq!(Table::<true>::new().scan(0, 10, |_| panic!("the table is empty")), 0);
 }
 
 #[test]

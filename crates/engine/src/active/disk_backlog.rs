@@ -127,7 +127,7 @@ mod tests {
             for bytes_max in [1, 500, 1 << 20] {
                 let (mut got, mut question) = (Vec::new(), question(has, bytes_max));
                 loop {
-                    let place = disk.place_for(&question).expect("it is reached");
+                    let place = disk.place_for(&question).expect("the logs reach back far enough");
                     let (units, next) = read(&disk.folder, place, &question).expect("readable");
                     if units.is_empty() {
                         break;

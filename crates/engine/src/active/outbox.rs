@@ -405,7 +405,7 @@ mod tests {
     fn lagging_and_returning_peers_are_distinguished() {
         let mut outbox = outbox();
         let lag = |outbox: &mut Outbox, ms| outbox.lag_ms(100, NOON + ms);
-        assert_eq!(lag(&mut outbox, 0), None, "nobody asks");
+        assert_eq!(lag(&mut outbox, 0), None, "no peer has asked");
         push(&mut outbox, 0);
         // The peer returns and is far behind: no client waits for it.
         ask(&mut outbox, 0, 1_000);
@@ -421,7 +421,7 @@ mod tests {
         assert_eq!(lag(&mut outbox, 1_000 + SILENCE_MS), None);
         assert_eq!(outbox.behind(region(2), NOON + 1_000 + SILENCE_MS), None);
         ask(&mut outbox, 1, 20_000);
-        assert_eq!(lag(&mut outbox, 20_000), None, "it comes back");
+        assert_eq!(lag(&mut outbox, 20_000), None, "a returning peer is not waited for");
     }
 
     #[test]
@@ -446,7 +446,7 @@ mod tests {
         };
         push_many(&mut outbox, 0, 100);
         let (late, begin) = trim(&mut outbox, 100);
-        assert!(late.is_empty() && begin > 50, "nobody is here: {begin}");
+        assert!(late.is_empty() && begin > 50, "no peer is present: {begin}");
         // It is not yet a member and has no data.
         let question = Question {
             applied: Vector::default(),
@@ -458,7 +458,7 @@ mod tests {
         outbox.note_taker(&question, NOON + 100);
         assert!(matches!(outbox.share(&question), Some(Share::Copy)));
         outbox.note_copy(region(2), NOON + 100);
-        assert_eq!(outbox.lag_ms(20, NOON + 101), None, "nobody waits for it");
+        assert_eq!(outbox.lag_ms(20, NOON + 101), None, "no client waits for a peer that takes a copy");
         push_many(&mut outbox, 100, 200);
         assert_eq!(trim(&mut outbox, 9_000), (Vec::new(), 100));
         // It has merged the copy and continues from there.
@@ -508,7 +508,7 @@ mod tests {
         assert_eq!(outbox.behind(region(2), NOON + 100).map(|behind| behind.bytes), Some(5_000));
         (100..200).for_each(|ms| push(&mut outbox, ms));
         assert!(outbox.trim(1_000, NOON + 200).is_empty());
-        assert!(outbox.backlog.begin() > 150, "more is kept for it");
+        assert!(outbox.backlog.begin() > 150, "more units are kept for the peer");
         assert_eq!(outbox.lag_ms(1_000, NOON + 200), None);
         // It continues and reaches the units in memory.
         question.cursor = Some(Cursor { number: 0, offset: 3_000 });

@@ -110,7 +110,7 @@ fn each_node_gets_every_message_once_and_in_order() {
     assert_eq!(names, ["b", "c"]);
     assert!(links.iter().all(|link| link.connected_ms > 0 && link.bytes == 0));
     for (_, told) in &nodes {
-        assert!(told.try_recv().is_err(), "nothing comes twice");
+        assert!(told.try_recv().is_err(), "a message arrived twice");
     }
 }
 
@@ -171,7 +171,7 @@ fn messages_queued_for_an_unreachable_node_count_as_lost() {
     }
     publish(&engine, "again");
     assert_eq!(next(&told).1[3], "again");
-    wait_until("it is trusted again", || {
+    wait_until("the node is trusted again", || {
         let queue = back.queue.lock();
         !queue.has_trouble && queue.pause.is_zero() && queue.alone_until.is_none()
     });
@@ -187,14 +187,14 @@ fn slow_node_has_a_bounded_queue_and_a_removed_one_none() {
     peer.queue.lock().is_served = true;
     let message = "x".repeat(QUEUE_BYTES / 4);
     (0..5).for_each(|_| publish(&engine, &message));
-    assert_eq!(figures(&engine), (3, 2), "with its head a message has more than a fourth");
+    assert_eq!(figures(&engine), (3, 2), "with its header, a message exceeds a fourth of the queue");
     publish(&engine, "short");
-    assert_eq!(figures(&engine), (4, 2), "what is small still fits");
-    let taken = peer.take(&engine).expect("they wait");
+    assert_eq!(figures(&engine), (4, 2), "a small message still fits");
+    let taken = peer.take(&engine).expect("queued messages");
     assert_eq!((taken.len(), peer.queue.lock().bytes), (4, 0));
     peer.queue.lock().is_gone = true;
     publish(&engine, "late");
     assert_eq!(figures(&engine), (4, 3));
-    assert!(peer.take(&engine).is_none(), "its thread ends");
+    assert!(peer.take(&engine).is_none(), "the removed node's thread ends");
     assert!(!peer.queue.lock().is_served);
 }

@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn events_bring_it_up_to_date_and_old_ones_do_not_set_it_back() {
         let mut mirror = Mirror { records: BTreeMap::new(), revision: 5 };
-        assert!(!mirror.apply(&[put("a", "old", 5)]), "it was among what was read");
+        assert!(!mirror.apply(&[put("a", "old", 5)]), "the initial read included the event");
         // One transaction changed both.
         assert!(mirror.apply(&[put("a", "1", 6), put("b", "2", 6)]));
         assert!(!mirror.apply(&[put("a", "old", 4)]));

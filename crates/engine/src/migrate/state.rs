@@ -263,7 +263,7 @@ mod tests {
             let shared = Arc::clone(&shared);
             move || {
                 let second = shared.0.claim(0, &keys(&["b", "c"]), &shared.1, &shared.2);
-                done.send(second.is_moved(0, b"b")).expect("told");
+                done.send(second.is_moved(0, b"b")).expect("sent");
             }
         });
         assert!(waits.recv_timeout(Duration::from_millis(50)).is_err());
@@ -280,7 +280,7 @@ mod tests {
         let pool = Arc::new(Migrations::default());
         let seat = pool.seat().expect("a thread");
         let (done, waits) = channel();
-        seat.give(move || done.send(()).expect("told"));
+        seat.give(move || done.send(()).expect("sent"));
         assert_eq!(waits.recv_timeout(Duration::from_secs(10)), Ok(()));
         let state = pool.state.lock();
         assert_eq!((state.threads, state.promised), (1, 0));

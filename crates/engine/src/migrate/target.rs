@@ -187,7 +187,7 @@ mod tests {
         let length = expected.len();
         let reader = std::thread::spawn(move || {
             let mut received = vec![0; length];
-            peer.read_exact(&mut received).expect("all of it");
+            peer.read_exact(&mut received).expect("both requests");
             peer.write_all(b"+OK\r\n-ERR some").expect("sent");
             (received, peer)
         });

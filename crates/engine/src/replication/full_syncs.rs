@@ -230,17 +230,17 @@ mod tests {
         assert_eq!(plan(&replicas, 5999, true, 5000, 0), None);
         let streamed = Some(Plan { filter: all, streamed: true, needs_offset: true });
         assert_eq!(plan(&replicas, 6000, true, 5000, 0), streamed);
-        assert_eq!(plan(&replicas, 3000, true, 5000, 2), streamed, "there are enough");
+        assert_eq!(plan(&replicas, 3000, true, 5000, 2), streamed, "enough replicas are waiting");
         let file = Some(Plan { filter: all, streamed: false, needs_offset: true });
         assert_eq!(
             plan(&replicas, 3000, false, 5000, 0),
             file,
-            "a file need not be shared from its begin on"
+            "a full sync to a file waits for no other replica"
         );
         replicas.push(replica(3, 5000, ReplicaOptions { filter: none, ..ReplicaOptions::default() }));
-        assert_eq!(plan(&replicas, 6000, true, 5000, 0), streamed, "the other one waits for another copy");
+        assert_eq!(plan(&replicas, 6000, true, 5000, 0), streamed, "replica 3 has another filter");
         replicas.push(replica(4, 5000, ReplicaOptions::default()));
-        assert_eq!(plan(&replicas, 6000, true, 5000, 0), file, "one cannot find the end of a stream");
+        assert_eq!(plan(&replicas, 6000, true, 5000, 0), file, "a replica cannot detect the stream's end");
         replicas[0].set_stage(Stage::Copying);
         replicas[1].set_stage(Stage::Online);
         replicas[3].set_stage(Stage::Gone);

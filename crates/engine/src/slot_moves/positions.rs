@@ -271,7 +271,7 @@ mod tests {
     fn a_unit_goes_to_the_target_once() {
         let key = |slot: u16| vec![name((slot, 1))];
         let mut positions = Positions::new(1..3);
-        assert!(!positions.needs(5, &key(1), true), "it is copied later");
+        assert!(!positions.needs(5, &key(1), true), "the key is copied later");
         positions.begin(1);
         assert!(
             !positions.needs(6, &key(1), true) && positions.wanted(9).is_none(),
@@ -280,10 +280,10 @@ mod tests {
         positions.end(1, 10);
         assert_eq!(positions.wanted(9), Some((1, vec![(0, Box::from([1u8]))])));
         positions.copied_again(1, (0, Box::from([1u8])), 12);
-        assert!(!positions.needs(11, &key(1), true), "it is in the second copy");
+        assert!(!positions.needs(11, &key(1), true), "the second copy contains the change");
         assert!(positions.needs(12, &key(1), true));
         assert!(!positions.needs(13, &[key(1), key(2)].concat(), true), "the other key is copied later");
         assert!(positions.wanted(9).is_some());
-        assert!(!positions.needs(14, &key(1), true), "it waits for its copy");
+        assert!(!positions.needs(14, &key(1), true), "the key waits for its copy");
     }
 }

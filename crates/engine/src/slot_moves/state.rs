@@ -407,30 +407,30 @@ mod tests {
     #[test]
     fn a_slot_moves_once_at_a_time() {
         let moves = SlotMoves::default();
-        let first = moves.add(moving("m", true, "1-5,9"), 2).expect("the first one");
+        let first = moves.add(moving("m", true, "1-5,9"), 2).expect("the first move");
         assert_eq!(moves.add(moving("n", true, "9-10"), 2).err(), Some(9));
-        assert_eq!(moves.all().len(), 1, "all or nothing");
-        assert!(!moves.is_coming(1), "it goes");
+        assert_eq!(moves.all().len(), 1, "the refused move was added");
+        assert!(!moves.is_coming(1), "the slot is being exported");
         assert!(!moves.may_begin("m") && moves.may_begin("n"));
         moves.cancel(&["m".into()]);
         first.fail("stopped");
         assert_eq!(first.progress().state, MoveState::Cancelled);
         first.enter(MoveState::Streaming);
-        assert_eq!(first.progress().state, MoveState::Cancelled, "over is over");
+        assert_eq!(first.progress().state, MoveState::Cancelled, "an ended move stays ended");
         for name in ["a", "b", "c", "d"] {
-            let one = moves.add(moving(name, false, "1"), 2).expect("the other is over");
+            let one = moves.add(moving(name, false, "1"), 2).expect("the previous move has ended");
             assert!(moves.is_coming(1) && !moves.is_coming(2));
             one.fail("");
         }
-        assert_eq!(moves.all().len(), 3, "the one that had not ended when it was added, and two");
+        assert_eq!(moves.all().len(), 3, "the last move, and two that had ended before it");
     }
 
     #[test]
     fn a_move_that_was_interrupted_is_one_move() {
         let moves = SlotMoves::default();
-        moves.add(moving("m", true, "1"), 2).expect("the first one").fail("it died");
-        assert!(!moves.may_begin("m"), "not at once");
-        let again = moves.add(moving("m", true, "1"), 2).expect("it is over");
+        moves.add(moving("m", true, "1"), 2).expect("the first move").fail("it died");
+        assert!(!moves.may_begin("m"), "a retry must wait");
+        let again = moves.add(moving("m", true, "1"), 2).expect("the first attempt has ended");
         assert_eq!((again.retries, again.progress().message.as_str()), (1, "it died"));
         again.succeed();
         assert_eq!((moves.all().len(), again.progress().message.as_str()), (1, ""));
@@ -440,9 +440,9 @@ mod tests {
     fn one_thread_handles_all_requests() {
         let work = OneThread::default();
         assert!(work.ask(), "a thread is started");
-        assert!(!work.ask() && !work.ask(), "it is there");
-        assert!(work.goes_on(), "once more for both");
-        assert!(!work.goes_on() && work.ask(), "then it has ended");
+        assert!(!work.ask() && !work.ask(), "the thread is running");
+        assert!(work.goes_on(), "one more run serves both requests");
+        assert!(!work.goes_on() && work.ask(), "the thread ends, and the next request starts one");
     }
 
     #[test]

@@ -146,7 +146,7 @@ fn run(
 ) -> Result<(), String> {
     let (map, keys, me) = (store.map(), keys(), me(index));
     let change = request(&Operator { map: &map, keys: &keys, me: &me }).map_err(|refusal| refusal.0)?;
-    assert!(store.commit(&change), "nothing has happened in between");
+    assert!(store.commit(&change), "a concurrent change was made");
     Ok(())
 }
 
@@ -227,13 +227,13 @@ fn a_cluster_is_made_and_grows() {
     run(&mut store, 3, |operator| operator.replicate(&id(1), true)).expect("it is empty");
     let map = store.map();
     assert_eq!(map.members(&id(1)).count(), 2);
-    assert!(!map.shards.contains_key(&*id(3)), "its own shard is gone");
+    assert!(!map.shards.contains_key(&*id(3)), "its own shard still exists");
     assert!(
         refused(run(&mut store, 0, |operator| operator.replicate(&id(3), true)))
             .contains("only replicate a master")
     );
     // The node leaves again.
-    run(&mut store, 0, |operator| operator.forget(&id(3))).expect("a replica");
+    run(&mut store, 0, |operator| operator.forget(&id(3))).expect("a replica can be forgotten");
     assert_eq!(store.map().members(&id(1)).count(), 1);
     assert!(refused(run(&mut store, 0, |operator| operator.forget(&id(1)))).contains("assigned slots"));
 }
@@ -248,15 +248,16 @@ fn a_slot_moves_key_by_key() {
         .expect("migrating");
     assert_eq!(store.map().shards[&*id(0)].slots.migrating.len(), 1);
     let with_keys = run(&mut store, 0, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), true));
-    assert!(with_keys.expect_err("keys are there").contains("still hold keys"));
+    assert!(with_keys.expect_err("the slot still has keys").contains("still hold keys"));
     run(&mut store, 1, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), true))
-        .expect("the new owner says so");
+        .expect("the new owner confirms the move");
     let map = store.map();
     assert_eq!(map.owner(4).map(|id| &**id), Some(id(1).as_str()));
     assert!(map.shards[&*id(0)].slots.migrating.is_empty() && map.shards[&*id(1)].slots.importing.is_empty());
     assert!(map.shards[&*id(1)].slots.config_epoch > map.shards[&*id(0)].slots.config_epoch);
     // Other shards receive the command as well and have nothing to do.
-    run(&mut store, 0, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), false)).expect("it is so");
+    run(&mut store, 0, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), false))
+        .expect("the slot has moved");
 }
 
 #[test]
@@ -284,7 +285,7 @@ fn the_epoch_of_a_shard_rises_with_its_primary() {
     take_lead(&mut store, 2).expect("it leads");
     let now = epochs(&store);
     assert_eq!((now[1], store.map().epoch), (epoch + 1, epoch + 1));
-    assert_eq!((now[0], now[3]), (before[0], before[3]), "other shards are not concerned");
+    assert_eq!((now[0], now[3]), (before[0], before[3]), "the epochs of other shards changed");
     // A former primary comes too late.
     let keys = keys();
     store.promote(1, &id(1));
@@ -341,7 +342,7 @@ fn slots_are_lost_when_no_replica_can_be_promoted() {
     assert!(store.map().nodes[&*id(2)].stays_replica());
     assert_eq!((lost(&store), store.map().is_complete()), (8192, false));
     store.promote(2, &id(0));
-    assert_eq!(lost(&store), 0, "it was told to");
+    assert_eq!(lost(&store), 0, "a replica with priority 0 was promoted");
     stop(&mut store, 2);
     assert_eq!(lost(&store), 8192);
     // Both restart: their memory is lost.
@@ -355,9 +356,9 @@ fn slots_are_lost_when_no_replica_can_be_promoted() {
     let offer = |epoch: u64| Offer { run: "anew".into(), epoch, offset: 1, priority: 100 }.to_json();
     let key = Keys::of_shard("c", &id(0)).offer(&name(0));
     store.put(key.clone(), offer(0));
-    assert_eq!(lost(&store), 8192, "that was of an earlier epoch");
+    assert_eq!(lost(&store), 8192, "the offer is of an earlier epoch");
     store.put(key, offer(1));
-    assert_eq!(lost(&store), 0, "it will take over");
+    assert_eq!(lost(&store), 0, "the server with the offer will take over");
 }
 
 #[derive(Clone, Debug)]
@@ -466,21 +467,29 @@ proptest! {
                 continue;
             }
             let (before, now) = (maps.last().expect("a map").epoch, store.map());
-            prop_assert!(now.epoch > before, "{} then {}", before, now.epoch);
+            prop_assert!(now.epoch > before, "epoch {} then {}", before, now.epoch);
             let owned: usize = now.shards.values().map(|shard| shard.slots.slots.len()).sum();
             prop_assert_eq!(owned, now.covered().len(), "after {:?} of {}", request, index);
             let ordered = || now.orders().flat_map(|(from, _, order)| order.slots.iter().map(move |slot| (from, slot)));
             prop_assert!(ordered().all(|(from, slot)| now.owner(slot) == Some(from)), "after {:?}", request);
             let distinct: BTreeSet<u16> = ordered().map(|(_, slot)| slot).collect();
-            prop_assert_eq!(distinct.len(), ordered().count(), "a slot is ordered once, after {:?}", request);
+            prop_assert_eq!(distinct.len(), ordered().count(), "a slot is in two orders after {:?}", request);
             let epochs: Vec<u64> = now.shards.values().map(|shard| shard.slots.config_epoch).collect();
             let distinct: BTreeSet<u64> = epochs.iter().copied().filter(|&epoch| epoch > 0).collect();
             prop_assert_eq!(distinct.len(), epochs.len(), "{:?} after {:?} of {}", epochs, request, index);
             for (id, shard) in &now.shards {
                 let is_taken = shard.slots.taken_by.is_some();
-                prop_assert!(!is_taken || shard.slots.slots.is_empty(), "taken after {:?}", request);
+                prop_assert!(
+                    !is_taken || shard.slots.slots.is_empty(),
+                    "a taken shard has slots after {:?}",
+                    request
+                );
                 let has_owner = now.members(id).next().is_some();
-                prop_assert!(has_owner || shard.slots.slots.is_empty(), "slots of nobody after {:?}", request);
+                prop_assert!(
+                    has_owner || shard.slots.slots.is_empty(),
+                    "a shard without members has slots after {:?}",
+                    request
+                );
             }
             // A founder leads its shard until the shard has a record.
             for node in now.nodes.values().filter(|node| node.known.shard == node.known.id) {
@@ -508,15 +517,15 @@ fn several_slots_move_atomically() {
     assert!([(1, 0), (0, 0), (0, 7)].iter().all(|&(from, to)| order(&mut store, from, to).is_err()));
     let before = store.map();
     let without = Operator { map: &before, keys: &keys(), me: &me(0) }.move_slots(&name, &moved, &id(1));
-    assert!(without.is_err(), "nobody has ordered it");
-    order(&mut store, 0, 1).expect("it may");
+    assert!(without.is_err(), "the move was not ordered");
+    order(&mut store, 0, 1).expect("the order is accepted");
     assert_eq!(order(&mut store, 0, 1), Err("ERR Slot 0 is already being moved.".into()));
     let (map, all) = (store.map(), keys());
     let change = |index: usize, to: usize| {
         Operator { map: &map, keys: &all, me: &me(index) }.move_slots(&name, &moved, &id(to))
     };
     assert!(change(1, 0).is_err() && change(0, 0).is_err() && change(0, 7).is_err());
-    let wanted = change(0, 1).expect("it may");
+    let wanted = change(0, 1).expect("the move is accepted");
     // A failover on either side, or any change to the cluster, invalidates it.
     for spoil in [
         |store: &mut Store| store.lead(0),
@@ -535,7 +544,7 @@ fn several_slots_move_atomically() {
     assert!(moved.iter().all(|slot| now.owner(slot).is_some_and(|shard| **shard == id(1))));
     assert_eq!(now.epoch, map.epoch + 1);
     assert_eq!(now.covered().len(), map.covered().len());
-    assert_eq!(now.orders().count(), 0, "it is done");
+    assert_eq!(now.orders().count(), 0, "the order is done");
 }
 
 /// The part of the move protocol that is left out.
@@ -558,7 +567,7 @@ fn moves_well(seed: u64, fault: Option<Fault>) -> bool {
     (0..2).for_each(|index| store.lead(index));
     let (keys, slots) = (keys(), "8".parse::<SlotSet>().expect("a slot"));
     let wanted = [(move_name(0), slots.clone(), Arc::from(id(1)))];
-    run(&mut store, 0, |operator| operator.order_moves(&wanted, 7)).expect("it may");
+    run(&mut store, 0, |operator| operator.order_moves(&wanted, 7)).expect("the order is accepted");
     let key = keys.named("slots", &id(1));
     let is_targets = |store: &Store| {
         let record = store.records.get(&key).map(|(text, _)| ShardSlots::from_json(text));
@@ -582,7 +591,7 @@ fn moves_well(seed: u64, fault: Option<Fault>) -> bool {
             }
             0..3 if !asked => asked = is_connected && !gives_up && has_keys,
             0..3 if !sent => {
-                let map = read.as_ref().expect("read before");
+                let map = read.as_ref().expect("the map was read before");
                 let change = Operator { map, keys: &keys, me: &me(0) };
                 let change = change.move_slots(&move_name(0), &slots, &id(1));
                 sent = true;
@@ -636,6 +645,6 @@ fn slot_move_leaves_keys_with_the_owner_under_any_schedule() {
     for fault in [Fault::DeletesAtOnce, Fault::ReadsLate, Fault::TakesUnknownForFailure] {
         let found = (0..SCHEDULES).find(|&seed| !moves_well(seed, Some(fault)));
         println!("{fault:?}: found by schedule {found:?}");
-        assert!(found.is_some(), "{fault:?} does no harm");
+        assert!(found.is_some(), "no schedule exposes {fault:?}");
     }
 }

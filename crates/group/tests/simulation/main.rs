@@ -79,7 +79,10 @@ fn no_schedule_violates() {
     );
     assert_eq!(violation, None);
     // Make sure that the schedules exercise the group.
-    assert!(sum.acknowledged as u64 > count * 5 && sum.reads as u64 > count * 5, "too little is served");
+    assert!(
+        sum.acknowledged as u64 > count * 5 && sum.reads as u64 > count * 5,
+        "too few writes or reads are served"
+    );
     assert!(sum.promotions * 2 > count * 3, "too few promotions");
 }
 
@@ -90,7 +93,7 @@ fn no_schedule_with_good_ends_violates() {
     let (violation, sum) = explore(setting("BRAID_SEED", 1), count, faults);
     println!("{count} schedules: {} processes went on as their former ones", sum.resumed);
     assert_eq!(violation, None);
-    assert!(sum.resumed as u64 > count / 4, "too few go on: {}", sum.resumed);
+    assert!(sum.resumed as u64 > count / 4, "too few processes resume their run: {}", sum.resumed);
 }
 
 // `from`: the seed at which the search starts, just below one that finds the fault, given where the

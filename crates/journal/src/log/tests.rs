@@ -180,7 +180,7 @@ fn asides_are_for_some_readers_only() {
     journal.append_request(0, &mut writer, 0, &[b"A"]);
     journal.append_aside(0, &mut writer, &[b"PING"]);
     journal.append_aside(0, &mut writer, &[b"PING"]);
-    assert_eq!(writer.end, journal.end() - 28, "an aside is no change of the thread's");
+    assert_eq!(writer.end, journal.end() - 28, "an aside is not one of the thread's changes");
     journal.append_request(0, &mut writer, 0, &[b"B"]);
     journal.append_aside(0, &mut writer, &[b"PING"]);
     assert_eq!(text(&all(&journal, &mut file)), "*2 $6 SELECT $1 0 *1 $1 A *1 $1 B ");
@@ -217,7 +217,7 @@ fn asides_follow_their_unit() {
     writer.unit.push(0, &[b"B"]);
     writer.unit.push_aside(&[b"Q"]);
     journal.append(0, &mut writer);
-    assert_eq!(writer.end, journal.end() - 22, "an aside is no change of the thread's");
+    assert_eq!(writer.end, journal.end() - 22, "an aside is not one of the thread's changes");
     writer.unit.push(0, &[b"C"]);
     journal.append(0, &mut writer);
     let unit = "*1 $5 MULTI *2 $6 SELECT $1 0 *1 $1 A *1 $1 B *1 $4 EXEC ";
@@ -248,7 +248,7 @@ fn a_reader_begins_anywhere_in_the_backlog() {
             journal.resize_backlog(random.u64(1..2 * SIZE));
         }
         log.extend(all(&journal, &mut first));
-        let kept = journal.backlog().expect("there is one");
+        let kept = journal.backlog().expect("the backlog");
         assert_eq!(kept.first + kept.len, journal.end());
         for offset in [kept.first, random.u64(kept.first..=journal.end()), journal.end()] {
             let mut reader = journal.reader_from(offset).expect("kept");
@@ -269,10 +269,10 @@ fn a_backlog_without_readers_does_not_grow() {
         append_numbers(&journal, &mut writer, 0..if cfg!(miri) { 5 } else { 200 });
         assert!(journal.memory_bytes() < (4 + SPARE_CHUNKS) * CHUNK, "{}", journal.memory_bytes());
     }
-    let kept = journal.backlog().expect("there is one");
+    let kept = journal.backlog().expect("the backlog");
     assert_eq!(kept.len, 2 * CHUNK as u64);
     journal.resize_backlog(10 * CHUNK as u64);
-    assert_eq!(journal.backlog(), Some(kept), "what is gone does not come back");
+    assert_eq!(journal.backlog(), Some(kept), "dropped bytes do not return");
     journal.end_backlog();
     assert!(journal.memory_bytes() <= (1 + SPARE_CHUNKS) * CHUNK);
 }
@@ -292,5 +292,5 @@ fn the_bell_is_rung_once_for_each_time_that_it_is_wanted() {
     journal.wake();
     journal.wake();
     assert_eq!(rung.load(Relaxed), 1);
-    assert!(journal.wants_bell(seen), "there is news already");
+    assert!(journal.wants_bell(seen), "data has arrived already");
 }

@@ -255,7 +255,7 @@ pub(super) fn class_for(len: usize) -> u16 {
 
 /// The class with half the buckets, for oversized segments at the greatest depth.
 pub(super) fn halved_class(buckets: usize) -> u16 {
-    u16::try_from(buckets / 2 + 1).expect("half of a number of buckets")
+    u16::try_from(buckets / 2 + 1).expect("half a bucket count fits in 16 bits")
 }
 
 #[inline]

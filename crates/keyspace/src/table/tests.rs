@@ -154,7 +154,7 @@ impl Rig {
             let tags = bucket.tags.load(Relaxed);
             for slot in 0..SLOTS {
                 let (tag, word) = ((tags >> (8 * slot)) as u8, bucket.slots[slot].load(Relaxed));
-                assert_eq!(tag == 0, word == 0, "a tag for each entry and no other");
+                assert_eq!(tag == 0, word == 0, "a slot has a tag if and only if it has an entry");
                 if word == 0 {
                     continue;
                 }
@@ -166,7 +166,7 @@ impl Rig {
                 assert_eq!(
                     below.checked_shr(64 - depth).unwrap_or(0),
                     prefix,
-                    "in the segment of its prefix"
+                    "an entry is in the wrong segment"
                 );
                 let mut on_the_way = home_of(position_of(hash), buckets);
                 while on_the_way != at {
@@ -182,7 +182,7 @@ impl Rig {
             let counted = (segment.bucket(at).tags.load(Relaxed) >> 56) as usize;
             assert!(
                 counted == 255 || counted == passed,
-                "bucket {at} counts {counted} of {passed} that passed"
+                "bucket {at} counts {counted} passing entries, there are {passed}"
             );
         }
         assert_eq!(segment.len(), len);
@@ -193,7 +193,7 @@ impl Rig {
 }
 
 fn value_of(entry: Entry<'_>) -> (i64, Option<i64>) {
-    let ValueRef::Integer(value) = entry.value() else { panic!("an integer was put in") };
+    let ValueRef::Integer(value) = entry.value() else { panic!("the value is not an integer") };
     (value, entry.expiry())
 }
 
@@ -277,9 +277,9 @@ proptest! {
             let before = seen.len();
             let next = rig.scan(cursor, count, &mut seen);
             let Some(next) = next else { break };
-            prop_assert!(seen.len() - before >= count, "at least as many as asked for");
+            prop_assert!(seen.len() - before >= count, "fewer keys than requested");
             let ((prefix, _, position), (old_prefix, _, old_position)) = (next.parts(), cursor.parts());
-            prop_assert!((prefix, position) > (old_prefix, old_position), "a scan moves on");
+            prop_assert!((prefix, position) > (old_prefix, old_position), "the cursor did not advance");
             cursor = TableCursor::from_bits(next.bits());
             if random.u32(0..6) == 0 {
                 growing = !growing;
@@ -295,7 +295,7 @@ proptest! {
         }
         let seen: HashSet<_> = seen.into_iter().collect();
         for n in 0..stay {
-            prop_assert!(seen.contains(&key(n)), "key {} was there throughout and not returned", n);
+            prop_assert!(seen.contains(&key(n)), "key {} was present throughout but not returned", n);
         }
     }
 
@@ -352,8 +352,8 @@ fn growth_goes_through_all_classes_and_back() {
             rig.verify();
         }
     }
-    assert_eq!(classes, HashSet::from(CLASSES), "a lone segment was of every class");
-    assert!(deepest >= 6, "20000 keys need 64 segments or so: depth {deepest}");
+    assert_eq!(classes, HashSet::from(CLASSES), "a lone segment did not go through every class");
+    assert!(deepest >= 6, "20000 keys need about 64 segments: depth {deepest}");
     let (_, slots) = rig.table.shape();
     assert!(slots < 20_000 * 2, "segments are half full or more: {slots} slots");
     for n in 0..20_000 {
@@ -407,7 +407,7 @@ fn thousands_of_equal_hashes_only_cost_time() {
     assert_eq!(
         rig.table.structure_bytes(),
         0,
-        "nothing is left, though all but one segment never held a key"
+        "all memory is freed, though all but one segment never held a key"
     );
 }
 
@@ -428,7 +428,7 @@ fn expiry_stops_at_its_budget_and_resumes_later() {
         rig.verify();
         assert!(
             complete || rig.table.next_expiry().is_some_and(|at| at <= 10),
-            "what is left keeps the bound down"
+            "the remaining keys keep the bound down"
         );
         if complete {
             break;

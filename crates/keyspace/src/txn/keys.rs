@@ -151,7 +151,7 @@ impl<'a> Txn<'a> {
         let keyspace = self.keyspace;
         let db = self.db;
         for shard in keyspace.shards().iter().filter(|shard| !shard.watchers.is_empty()) {
-            debug_assert!(matches!(self.held, HeldLocks::World(_)), "everything changes at once");
+            debug_assert!(matches!(self.held, HeldLocks::World(_)), "a swap needs a stopped world");
             // SAFETY: the world is stopped.
             for key in unsafe { shard.watchers.keys_of([one, other]) } {
                 let hash = keyspace.hash(&key);

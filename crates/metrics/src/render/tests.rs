@@ -30,7 +30,7 @@ fn parse(text: &str) -> (BTreeMap<String, String>, Vec<Sample>) {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap();
             assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
-            assert!(kinds.insert(name.to_owned(), kind.to_owned()).is_none(), "twice: {line}");
+            assert!(kinds.insert(name.to_owned(), kind.to_owned()).is_none(), "duplicate: {line}");
             continue;
         }
         if line.starts_with("# HELP ") {
@@ -61,13 +61,13 @@ fn parse(text: &str) -> (BTreeMap<String, String>, Vec<Sample>) {
             }
             rest = &rest[1..];
         }
-        assert!(seen.insert(line[..line.rfind(' ').unwrap()].to_owned()), "twice: {line}");
+        assert!(seen.insert(line[..line.rfind(' ').unwrap()].to_owned()), "duplicate: {line}");
         let value: f64 = rest.trim().parse().unwrap_or_else(|_| panic!("no number: {line}"));
         let family = ["_bucket", "_sum", "_count"]
             .iter()
             .find_map(|end| name.strip_suffix(end).filter(|name| kinds.contains_key(*name)))
             .unwrap_or(name);
-        let kind = kinds.get(family).unwrap_or_else(|| panic!("no type before: {line}"));
+        let kind = kinds.get(family).unwrap_or_else(|| panic!("no TYPE line before: {line}"));
         assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
         samples.push((name.to_owned(), labels, value));
     }
@@ -117,7 +117,7 @@ fn rendered_metrics_match_executed_commands() {
     engine.keyspace.gate.leave(1);
     let (kinds, samples) = parse(&render(&engine));
     assert!(kinds.len() > 100, "{}", kinds.len());
-    assert!(!kinds.contains_key("braid_hot_keys_tracking"), "nobody has asked");
+    assert!(!kinds.contains_key("braid_hot_keys_tracking"), "tracking was not requested");
     let get = &[("command", "get")];
     assert_eq!(value(&samples, "braid_command_calls_total", get), 2.0);
     assert_eq!(value(&samples, "braid_command_rejected_total", get), 1.0);
@@ -184,7 +184,7 @@ fn names_and_help_follow_the_conventions() {
     let mut names = BTreeSet::new();
     for metric in METRICS {
         let Metric { name, help, kind, .. } = metric;
-        assert!(names.insert(name), "twice: {name}");
+        assert!(names.insert(name), "duplicate: {name}");
         assert!(name.starts_with("braid_") || name.starts_with("process_"), "{name}");
         assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
         assert_eq!(*kind == MetricKind::Counter, name.ends_with("_total"), "{name}");

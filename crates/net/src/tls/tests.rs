@@ -212,7 +212,7 @@ fn plaintext_peer_gets_a_tls_alert_and_is_closed() {
     let mut stream = Stream::new(here.into(), Some(server));
     there.write_all(b"*1\r\n$4\r\nPING\r\n").unwrap();
     assert_eq!(stream.recv(&mut [0; 100]), Err(Errno::PROTO));
-    assert_eq!(stream.recv(&mut [0; 100]), Ok(0), "it stays ended");
+    assert_eq!(stream.recv(&mut [0; 100]), Ok(0), "the stream stays closed");
     drop(stream);
     let mut alert = Vec::new();
     there.read_to_end(&mut alert).unwrap();

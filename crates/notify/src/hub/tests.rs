@@ -64,7 +64,11 @@ fn patterns_and_channels_count_together_and_deliver_both() {
     let mut client = listener(7, 0);
     assert_eq!(hub.subscribe(&mut client, SubscriptionKind::Pattern, b"c*"), 1);
     assert_eq!(hub.subscribe(&mut client, SubscriptionKind::Channel, b"cc"), 2);
-    assert_eq!(hub.subscribe(&mut client, SubscriptionKind::Channel, b"cc"), 2, "twice is once");
+    assert_eq!(
+        hub.subscribe(&mut client, SubscriptionKind::Channel, b"cc"),
+        2,
+        "a repeated subscription counts once"
+    );
     assert_eq!(hub.subscribe(&mut client, SubscriptionKind::ShardChannel, b"cc"), 1);
     assert!(client.record.has(client_flags::PUBSUB));
     assert_eq!(hub.publish(0, b"cc", b"m", None), 2);
@@ -92,7 +96,7 @@ fn claimed_pushes_are_not_delivered_twice() {
     let mut taken = Vec::new();
     hub.take_pushes(0, &mut taken);
     let left: Vec<u64> = taken.iter().map(|push| push.number).filter(|&n| n >= client.pushes_seen).collect();
-    assert_eq!(left, [1], "the first was claimed, the second is still to come");
+    assert_eq!(left, [1], "only the first push was claimed");
     hub.claim(&mut client, &mut reply);
     assert!(reply.is_empty());
 }
@@ -160,7 +164,7 @@ fn relocated_client_gets_later_messages_on_its_new_loop() {
     assert_eq!(hub.publish_shard(1, b"s", b"3", None), 2);
     clients[1].record.with_owner(|owner| assert_eq!(owner, 2));
     let ids = |owner| handed_out(&hub, owner).into_iter().map(|(id, _)| id).collect::<Vec<_>>();
-    assert_eq!(ids(0), [0, 1, 0, 1, 0, 0, 0], "both first, then the one that stays");
+    assert_eq!(ids(0), [0, 1, 0, 1, 0, 0, 0], "both clients first, then the one that stays");
     assert_eq!(ids(2), [1, 1, 1]);
     assert_eq!(hub.unsubscribe(&mut clients[1], SubscriptionKind::Channel, b"c"), 1);
     assert_eq!(hub.listener_count(SubscriptionKind::Channel, b"c"), 1);

@@ -189,7 +189,7 @@ impl Writing {
 
     /// Switches to another file.
     fn switch_to_file(&mut self, file: File) {
-        debug_assert_eq!(self.increment.pending(), 0, "the file before is complete");
+        debug_assert_eq!(self.increment.pending(), 0, "the previous file is complete");
         self.give_up_for(file);
     }
 

@@ -306,7 +306,7 @@ mod tests {
         let (dir, folder) = folder();
         let old = dir.path().join("a.aof");
         let mut manifest = Manifest::default();
-        assert!(!folder.adopt_old_file(&mut manifest).unwrap(), "none there");
+        assert!(!folder.adopt_old_file(&mut manifest).unwrap(), "there is no old file");
         fs::write(&old, "old").unwrap();
         assert!(folder.adopt_old_file(&mut manifest).unwrap());
         assert_eq!(fs::read_to_string(folder.path(OsStr::new("a.aof"))).unwrap(), "old");

@@ -208,7 +208,7 @@ mod tests {
             assert_eq!(written.is_ok(), room == usize::MAX);
             assert!(writer.passed_on > 2 * BUFFER as u64);
             // A request has a few kilobytes.
-            assert!(writer.out.largest < BUFFER + 10_000, "{} at once", writer.out.largest);
+            assert!(writer.out.largest < BUFFER + 10_000, "{} bytes in one write", writer.out.largest);
             assert!(writer.buffer.len() < BUFFER + 10_000);
         }
     }

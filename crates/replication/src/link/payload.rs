@@ -172,7 +172,7 @@ mod tests {
             let sized = format!("${}\r\n{body}*1\r\n", body.len());
             let (bytes, rest) = receive(sized.as_bytes(), piece).expect("received");
             assert_eq!(bytes, body.as_bytes(), "in pieces of {piece}");
-            assert!(b"*1\r\n".starts_with(&rest[..]), "the stream stays");
+            assert!(b"*1\r\n".starts_with(&rest[..]), "only the stream is left");
         }
         let (bytes, _) = receive(b"$0\r\n", 9).expect("received");
         assert!(bytes.is_empty());

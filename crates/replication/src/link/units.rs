@@ -121,7 +121,7 @@ mod tests {
                     let words: Vec<_> = units.args(request, &buffer).map(String::from_utf8_lossy).collect();
                     seen.push((words.join(" "), request.ends_unit));
                 }
-                assert!(seen.last().is_none_or(|(_, ends)| *ends), "no unit by half");
+                assert!(seen.last().is_none_or(|(_, ends)| *ends), "a unit was split");
                 let used = units.forget();
                 buffer.drain(..used);
             }

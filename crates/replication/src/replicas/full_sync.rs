@@ -323,17 +323,17 @@ mod tests {
         let full_sync = new_sync();
         assert!(full_sync.join(1) && full_sync.join(2));
         let mut writer = FullSyncWriter(Arc::clone(&full_sync));
-        writer.write_all(b"abcdef").expect("somebody takes it");
+        writer.write_all(b"abcdef").expect("the writer accepts it");
         assert_eq!(take(&full_sync, 1, 4), b"abcdef");
-        assert!(full_sync.join(3), "the slower one keeps the begin");
+        assert!(full_sync.join(3), "the slower replica keeps the first byte");
         assert_eq!(full_sync.behind(2), 6);
         assert_eq!(take(&full_sync, 2, 1), b"abcdef");
-        writer.write_all(b"gh").expect("somebody takes it");
+        writer.write_all(b"gh").expect("the writer accepts it");
         full_sync.end(true);
         assert_eq!([take(&full_sync, 1, 9), take(&full_sync, 2, 9)], [b"gh", b"gh"]);
         assert_eq!(take(&full_sync, 3, 9), b"abcdefgh");
         assert!(matches!(full_sync.next(1, 0), Next::End) && full_sync.behind(3) == 0);
-        assert!(!full_sync.join(4), "it is over");
+        assert!(!full_sync.join(4), "the full sync has ended");
     }
 
     #[test]
@@ -344,10 +344,10 @@ mod tests {
         assert_eq!(full_sync.stalled_since_ms(1), None);
         let mut writer = FullSyncWriter(Arc::clone(&full_sync));
         full_sync.content.lock().takers[0].moved_ms = 1;
-        writer.write_all(b"abc").expect("somebody takes it");
-        assert!(full_sync.stalled_since_ms(1) >= Some(now_ms), "it had everything until now");
+        writer.write_all(b"abc").expect("the writer accepts it");
+        assert!(full_sync.stalled_since_ms(1) >= Some(now_ms), "the replica had everything until now");
         full_sync.content.lock().takers[0].moved_ms = 1;
-        writer.write_all(b"def").expect("somebody takes it");
+        writer.write_all(b"def").expect("the writer accepts it");
         full_sync.end(true);
         assert_eq!(full_sync.stalled_since_ms(1), Some(1));
         full_sync.took(1, 6);
@@ -374,10 +374,10 @@ mod tests {
         let full_sync = new_sync();
         assert!(full_sync.join(1));
         let mut writer = FullSyncWriter(Arc::clone(&full_sync));
-        writer.write_all(b"abc").expect("somebody takes it");
+        writer.write_all(b"abc").expect("the writer accepts it");
         full_sync.leave(1);
         assert!(writer.write_all(b"def").is_err());
-        assert!(!full_sync.join(2), "its begin is gone");
+        assert!(!full_sync.join(2), "the first byte is no longer kept");
         assert!(matches!(full_sync.next(1, 0), Next::Failed));
     }
 }

@@ -59,15 +59,15 @@ mod tests {
     #[test]
     fn replica_lag_is_the_age_of_its_first_missing_byte() {
         let mut times = StreamTimes::default();
-        assert_eq!(times.lag_ms(0, 5, 1000), 0, "nothing is known yet");
+        assert_eq!(times.lag_ms(0, 5, 1000), 0, "no time is known yet");
         for (at, end) in [(1000, 10), (1100, 10), (1200, 20), (1300, 30), (1400, 30)] {
             times.note(at, end);
         }
         assert_eq!(times.lag_ms(30, 30, 1500), 0);
-        assert_eq!(times.lag_ms(30, 35, 1450), 50, "it has come since the last note");
+        assert_eq!(times.lag_ms(30, 35, 1450), 50, "the bytes arrived after the last note");
         assert_eq!(times.lag_ms(20, 30, 1500), 300);
         assert_eq!(times.lag_ms(15, 30, 1500), 400, "the stream had ten bytes until 1100");
-        assert_eq!(times.lag_ms(3, 30, 1500), 400, "as far back as is known");
+        assert_eq!(times.lag_ms(3, 30, 1500), 400, "the oldest note limits the lag");
     }
 
     #[test]
@@ -78,10 +78,10 @@ mod tests {
         for second in 0..100_000 {
             times.note(second * 1000, second as u64 * 10);
             assert!(times.notes.len() <= NOTES_MAX);
-            assert_eq!(times.notes.capacity(), room, "it takes more and more memory");
+            assert_eq!(times.notes.capacity(), room, "the notes take more and more memory");
         }
         let lag_s = |second: u64| times.lag_ms(second * 10, 1_000_000, 99_999_000) / 1000;
-        assert_eq!(lag_s(99_990), 9, "what is new is exact");
+        assert_eq!(lag_s(99_990), 9, "recent times are exact");
         assert!((lag_s(99_000) - 999).abs() < 300, "{}", lag_s(99_000));
     }
 }

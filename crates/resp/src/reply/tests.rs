@@ -182,7 +182,7 @@ fn buffers_can_be_pooled() {
     reply.reuse(spare);
     assert!(reply.is_empty() && reply.memory_bytes() >= 5000);
     reply.ok();
-    assert_eq!(wire(&reply), b"+OK\r\n", "what another client was told does not come back");
+    assert_eq!(wire(&reply), b"+OK\r\n", "a reused buffer contains another client's reply");
     reply.consume(5);
     reply.raw(&[0; 5000]);
     let mark = reply.mark();

@@ -246,12 +246,12 @@ mod tests {
 
     fn session(of: &mut EventLoop<Plain>, id: u64) -> &mut Session {
         let place = of.by_id[&id];
-        &mut of.clients.slab.get(place).expect("it is here").session
+        &mut of.clients.slab.get(place).expect("the client is on this loop").session
     }
 
     fn replies(of: &mut EventLoop<Plain>, id: u64) -> String {
         let place = of.by_id[&id];
-        let reply = of.clients.slab.get(place).expect("it is here").reply.take_vec();
+        let reply = of.clients.slab.get(place).expect("the client is on this loop").reply.take_vec();
         String::from_utf8(reply).expect("ASCII").replace("\r\n", " ")
     }
 
@@ -269,7 +269,7 @@ mod tests {
         second.follow_thread_count();
         assert!(second.is_draining);
         second.drain();
-        assert!(second.by_id.is_empty() && second.stopping, "both have gone, and nobody can come");
+        assert!(second.by_id.is_empty() && second.stopping, "both clients have left, and no more can arrive");
         engine.hub.publish(1, b"a", b"3", None);
         // The new loop looks for pushes before it has seen the client arrive, and keeps them.
         first.deliver();
@@ -292,12 +292,8 @@ mod tests {
         second.follow_thread_count();
         second.drain();
         first.read_mail(true);
-        assert_eq!(
-            first.clients.to_drop,
-            [first.by_id[&1]],
-            "it is told of the kill, and the other one is not"
-        );
-        engine.clients.registry.get(2).expect("it is connected").send(Message::Kill(2));
+        assert_eq!(first.clients.to_drop, [first.by_id[&1]], "only the first client is killed");
+        engine.clients.registry.get(2).expect("the client is connected").send(Message::Kill(2));
         first.read_mail(true);
         assert_eq!(first.clients.to_drop.len(), 2);
     }

@@ -156,7 +156,7 @@ mod tests {
         rig.pass(499);
         assert!(!rig.must_push());
         rig.pass(1);
-        assert!(rig.must_push(), "though nothing is changed");
+        assert!(rig.must_push(), "held bytes must be pushed even without changes");
         assert!(!rig.turns(1, 0));
     }
 
@@ -168,7 +168,7 @@ mod tests {
         // One large change does not make the stream fast, and neither do many after a pause.
         rig.pass(1_000_000);
         assert!(!rig.turns(1, FAST * 1000));
-        assert!((0..30).any(|_| rig.turns(1, FAST)), "but some are held once many were made");
+        assert!((0..30).any(|_| rig.turns(1, FAST)), "some turns are held after many changes");
     }
 
     #[test]

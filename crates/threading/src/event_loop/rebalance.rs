@@ -237,15 +237,15 @@ mod tests {
     #[test]
     fn only_a_busy_and_much_busier_loop_hands_clients_over() {
         assert_eq!(imbalance(0, &[90, 10], 0..2), Some(Imbalance { to: 1, own: 90, other: 10 }));
-        assert_eq!(imbalance(1, &[90, 10], 0..2), None, "not the idle one");
-        assert_eq!(imbalance(0, &[90, 85], 0..2), None, "both are busy");
-        assert_eq!(imbalance(0, &[12, 0], 0..2), None, "it has time left");
+        assert_eq!(imbalance(1, &[90, 10], 0..2), None, "the idle loop hands nothing over");
+        assert_eq!(imbalance(0, &[90, 85], 0..2), None, "both loops are busy");
+        assert_eq!(imbalance(0, &[12, 0], 0..2), None, "the loop has time left");
         assert_eq!(
             imbalance(2, &[0, 50, 90, 20], 1..4),
             Some(Imbalance { to: 3, own: 90, other: 20 }),
-            "not to 0"
+            "loop 0 does not serve"
         );
-        assert_eq!(imbalance(0, &[90], 0..1), None, "there is no other");
+        assert_eq!(imbalance(0, &[90], 0..1), None, "there is no other loop");
     }
 
     #[test]
@@ -253,8 +253,8 @@ mod tests {
         let all = Imbalance { to: 1, own: 100, other: 0 };
         assert_eq!(choose(vec![(1, 100), (2, 100), (3, 100), (4, 100)], all).len(), 2);
         assert_eq!(choose(vec![(1, 100), (2, 98)], all).len(), 1);
-        assert!(choose(vec![(1, 100)], all).is_empty(), "it would only be the other one's trouble");
-        assert_eq!(choose(vec![(1, 1000), (2, 10), (3, 10)], all), [2, 3], "what fits");
+        assert!(choose(vec![(1, 100)], all).is_empty(), "moving a single busy client only moves the load");
+        assert_eq!(choose(vec![(1, 1000), (2, 10), (3, 10)], all), [2, 3], "only clients that fit");
         assert!(choose(vec![(1, 0), (2, 0)], all).is_empty(), "nothing is gained by moving idle clients");
         let some = Imbalance { to: 1, own: 100, other: 50 };
         assert_eq!(choose(vec![(1, 100), (2, 100), (3, 100), (4, 100)], some).len(), 1);

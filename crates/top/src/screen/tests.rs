@@ -170,7 +170,7 @@ fn hot_slots_of_a_node_of_a_cluster() {
     take(&mut app, 2.0, slots(2.0, true));
     check("hot-slots", &screen(&app, 140, 14));
     press(&mut app, &[KeyCode::Right, KeyCode::Char('r')]);
-    assert_eq!(app.sheet().rows[0][0].text, "5", "by slot");
+    assert_eq!(app.sheet().rows[0][0].text, "5", "rows are sorted by slot");
     take(&mut app, 3.0, slots(1.0, false));
     let shown = screen(&app, 100, 14);
     assert!(shown.contains("only keys are counted") && !shown.contains("cpu s"), "{shown}");

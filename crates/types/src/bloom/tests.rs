@@ -33,7 +33,7 @@ fn a_shared_filter_stays_as_it_was() {
     assert_eq!(header(&shared), before);
     assert!((0..3000).all(|item| bloom.contains(format!("{item}").as_bytes())));
     let there = (1000..3000).filter(|item| shared.contains(format!("{item}").as_bytes())).count();
-    assert!(there < 100, "{there} items that were added later");
+    assert!(there < 100, "{there} later items found in the shared filter");
 }
 
 proptest! {

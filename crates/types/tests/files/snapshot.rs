@@ -127,7 +127,7 @@ fn changes_before_the_walk_do_not_show() {
         with(&one, remove_expired);
         let before = content(&one);
         let taken = make_cut(&one, &forms).expect("no other snapshot");
-        assert!(make_cut(&one, &forms).is_none(), "one at a time");
+        assert!(make_cut(&one, &forms).is_none(), "only one snapshot at a time");
         (0..5000 * round).for_each(|_| change(&one, &mut context, &mut random, round > 1));
         let kept = forms.bytes();
         assert_eq!(kept > 0, round > 0);
@@ -184,7 +184,7 @@ fn changes_by_several_threads_during_the_walk_do_not_show() {
                 let world = txn.stopped_world().expect("stopped");
                 (
                     content_in(&shared, world),
-                    cut(&shared, world, &forms, LIMIT, Form::default()).expect("no other"),
+                    cut(&shared, world, &forms, LIMIT, Form::default()).expect("no other snapshot"),
                 )
             };
             write_to(&shared, taken, &path, &SnapshotProgress::default()).unwrap();
@@ -361,7 +361,7 @@ fn large_collections_that_are_changed_or_deleted_meanwhile_are_in_it_as_they_wer
                 let mut context = Context::new(one, 0);
                 if round % 2 == 0 {
                     (0..500).for_each(|_| change_large_collections(one, &mut context, &mut random));
-                    assert!(forms.bytes() > 0, "what was shared and changed counts");
+                    assert!(forms.bytes() > 0, "changed shared parts count");
                 }
                 scope.spawn(move || {
                     while !stop.load(Relaxed) {
@@ -449,7 +449,7 @@ fn long_strings_times_and_pending_entries_are_shared() {
             let kept = forms.bytes();
             assert!(
                 (300_000..600_000).contains(&kept),
-                "the string once, and what was copied of the others: {kept}"
+                "the string once, and the copied parts of the others: {kept}"
             );
         }
         if round > 1 {

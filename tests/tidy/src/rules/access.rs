@@ -20,7 +20,7 @@ pub fn files(tree: &Tree) -> Vec<Violation> {
     for (path, facts) in others(tree, &FILE_ACCESS) {
         for one in facts.paths.iter().filter(|one| !one.test) {
             if one.segments.starts_with(&["std".to_owned(), "fs".to_owned()]) {
-                let message = format!("{} outside of the crates that know files", one.segments.join("::"));
+                let message = format!("{} outside of the crates that may use it", one.segments.join("::"));
                 found.push(violation(FILES, path, one.line, message));
             }
         }

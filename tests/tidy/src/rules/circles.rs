@@ -35,5 +35,5 @@ fn describe(file: &str, circle: &BTreeSet<String>, edges: &Edges) -> String {
         .filter(|((from, to), _)| from == file && circle.contains(to))
         .map(|((_, to), name)| format!("{name} of {to}"))
         .collect();
-    format!("{file} is in a circle of {} files; it imports {}", circle.len(), imports.join(", "))
+    format!("{file} is in an import cycle of {} files; it imports {}", circle.len(), imports.join(", "))
 }

@@ -73,7 +73,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     };
     for (name, (path, dependencies)) in &all {
         let Some(own) = floor(name) else {
-            let message = format!("crate {name} stands on no floor of tests/tidy/src/house.rs");
+            let message = format!("crate {name} is on no floor in tests/tidy/src/house.rs");
             found.push(violation(NAME, path, 0, message));
             continue;
         };
@@ -87,7 +87,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
                 if floor(one.name).is_none_or(|other| other < own) {
                     continue;
                 }
-                format!("{name} depends on {}, which does not stand below it", one.name)
+                format!("{name} depends on {}, which is not below it", one.name)
             };
             found.push(violation(NAME, path, one.line, message));
         }

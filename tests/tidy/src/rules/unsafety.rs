@@ -34,12 +34,12 @@ pub fn unlisted(tree: &Tree) -> Vec<Violation> {
         let Some(line) = facts.unsafe_lines.first() else { continue };
         needed.extend(places.iter().filter(|place| is_below(path, &[place])));
         if !is_below(path, &places) && !tree.is_test(path) {
-            let message = format!("unsafe in a file that {LIST} does not list");
+            let message = format!("unsafe code in a file that {LIST} does not list");
             found.push(violation(UNLISTED, path, *line, message));
         }
     }
     for (line, place) in listed.iter().filter(|(_, place)| !needed.contains(place)) {
-        found.push(violation(UNLISTED, LIST, *line, format!("{place} has no unsafe")));
+        found.push(violation(UNLISTED, LIST, *line, format!("{place} has no unsafe code")));
     }
     found
 }

@@ -42,7 +42,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
             let mut sources =
                 tree.files().filter(|(file, _)| file.starts_with(folder) && file.ends_with(".rs"));
             if !sources.any(|(_, text)| has_word(text, &word)) {
-                found.push(violation(NAME, path, line, format!("nothing uses {name}")));
+                found.push(violation(NAME, path, line, format!("{name} is unused")));
             }
         }
     }

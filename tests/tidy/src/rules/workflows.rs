@@ -67,7 +67,7 @@ fn complaints(tree: &Tree, call: &str, matrix: &[&str]) -> Vec<String> {
     // Words after `-p` are for `cargo test`.
     let own = words.iter().take_while(|word| **word != "-p");
     for word in own.filter(|word| is_plain(word) && !knows(script, word)) {
-        messages.push(format!("{path} does not know {word}"));
+        messages.push(format!("{path} has no stage or option {word}"));
     }
     messages
 }

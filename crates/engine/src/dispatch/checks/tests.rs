@@ -24,7 +24,7 @@ const ARGS: &[&[u8]] = &[b"SWEEP", b"key"];
 
 /// Publishes a cluster of one node, which leads a shard with these slots.
 fn show(engine: &Engine, slots: &str) {
-    let map = engine.cluster.as_ref().and_then(|node| node.map.as_ref()).expect("a cluster of several");
+    let map = engine.cluster.as_ref().and_then(|node| node.map.as_ref()).expect("a cluster of several nodes");
     let id = map.id();
     let keys = Keys::of_shard("test", &id);
     let member = MemberId::new("a", "r");
@@ -83,7 +83,7 @@ fn waiting_command_is_rechecked_when_its_slot_moves() {
     assert!(check(&mut request, command, attention).is_ok());
     assert!(!Asked::of(&request, command).is_outdated());
     show(&engine, "0-100");
-    assert!(Asked::of(&request, command).is_outdated(), "the slot is another node's");
+    assert!(Asked::of(&request, command).is_outdated(), "the slot belongs to another node");
     assert!(check(&mut request, command, attention).is_err());
     show(&engine, "0-16383");
     engine.attention.set(LOADING, true);

@@ -10,15 +10,15 @@ fn move_orders_end_when_their_slots_are_gone_or_cancelled() {
     create(&mut store, 2);
     let order = |store: &mut Store, number: usize, slots: &str| {
         let wanted = [(move_name(number), slots.parse().expect("slots"), Arc::from(id(1)))];
-        run(store, 0, |operator| operator.order_moves(&wanted, 7)).expect("it may");
+        run(store, 0, |operator| operator.order_moves(&wanted, 7)).expect("the order is accepted");
     };
     order(&mut store, 0, "0,2");
     order(&mut store, 1, "4");
     let left = |store: &Store| -> Vec<String> {
         store.map().orders().map(|(_, _, order)| order.slots.to_string()).collect()
     };
-    run(&mut store, 0, |operator| operator.delete_slots(&[2, 4])).expect("its own");
-    assert_eq!(left(&store), ["0"], "slots that are nobody's do not move");
+    run(&mut store, 0, |operator| operator.delete_slots(&[2, 4])).expect("its own slots");
+    assert_eq!(left(&store), ["0"], "unassigned slots are still in an order");
     order(&mut store, 2, "6");
     // A server that does not lead cannot withdraw the order.
     run(&mut store, 1, |operator| Ok(operator.give_up_move(&move_name(2)))).expect("nothing to do");
@@ -26,7 +26,7 @@ fn move_orders_end_when_their_slots_are_gone_or_cancelled() {
     let (map, keys) = (store.map(), keys());
     let late = Operator { map: &map, keys: &keys, me: &me(0) }.give_up_move(&move_name(2));
     store.promote(1, &id(0));
-    assert!(!store.commit(&late), "it has been replaced");
+    assert!(!store.commit(&late), "a former primary withdrew the order");
     store.promote(0, &id(0));
     run(&mut store, 0, |operator| Ok(operator.give_up_move(&move_name(2)))).expect("it leads");
     // Any node may cancel.
@@ -94,7 +94,7 @@ impl World {
             run(&mut store, index, |operator| operator.replicate(&id(shard), true)).expect("it is empty");
         }
         let wanted = [(move_name(0), [SLOT].into_iter().collect(), Arc::from(id(1)))];
-        run(&mut store, 0, |operator| operator.order_moves(&wanted, 7)).expect("it may");
+        run(&mut store, 0, |operator| operator.order_moves(&wanted, 7)).expect("the order is accepted");
         World {
             random: fastrand::Rng::with_seed(seed),
             fault,
@@ -124,7 +124,7 @@ impl World {
     fn change(&mut self, index: usize, work: impl FnOnce(&Operator<'_>) -> Change) -> bool {
         let map = self.store.map();
         let change = work(&Operator { map: &map, keys: &self.keys, me: &me(index) });
-        assert!(self.store.commit(&change), "nothing has happened in between");
+        assert!(self.store.commit(&change), "a concurrent change was made");
         !change.writes.is_empty()
     }
 
@@ -270,6 +270,6 @@ fn move_order_is_completed_despite_any_crash() {
     {
         let found = (0..4 * SCHEDULES).find(|&seed| !is_carried_out(seed, Some(fault)));
         println!("{fault:?}: found by schedule {found:?}");
-        assert!(found.is_some(), "{fault:?} does no harm");
+        assert!(found.is_some(), "no schedule exposes {fault:?}");
     }
 }

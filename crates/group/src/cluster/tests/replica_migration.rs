@@ -18,7 +18,7 @@ fn cluster() -> Store {
 }
 
 fn stop(store: &mut Store, index: usize) {
-    assert!(store.records.remove(&keys().node(&name(index))).is_some(), "it was alive");
+    assert!(store.records.remove(&keys().node(&name(index))).is_some(), "the node was alive");
 }
 
 /// The nodes that migrate, and their new primaries.
@@ -31,11 +31,11 @@ fn goals(store: &Store, kept: usize) -> Vec<(usize, String)> {
 #[test]
 fn one_of_the_most_goes_where_all_have_failed() {
     let mut store = cluster();
-    assert_eq!(goals(&store, 1), [], "each has some");
+    assert_eq!(goals(&store, 1), [], "each primary has a replica");
     stop(&mut store, 8);
     assert_eq!(goals(&store, 1), [(3, id(2))]);
     assert_eq!(goals(&store, 2), [(3, id(2))]);
-    assert_eq!(goals(&store, 3), [], "three stay");
+    assert_eq!(goals(&store, 3), [], "three replicas stay");
     // After it has gone, the next replica needed comes from the shard that now has the most.
     run(&mut store, 3, |operator| operator.replicate(&id(2), false)).expect("a replica");
     assert_eq!(goals(&store, 1), []);
@@ -45,7 +45,7 @@ fn one_of_the_most_goes_where_all_have_failed() {
     assert_eq!(goals(&store, 1), [(6, id(2))]);
     assert_eq!(goals(&store, 2), []);
     store.start(8);
-    assert_eq!(goals(&store, 1), [], "it is back");
+    assert_eq!(goals(&store, 1), [], "the replica is back");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn replicas_leave_no_headless_shard_and_join_no_empty_one() {
     let mut store = cluster();
     stop(&mut store, 8);
     stop(&mut store, 0);
-    assert_eq!(goals(&store, 1), [], "one of them is about to take over");
+    assert_eq!(goals(&store, 1), [], "a replica is about to take over");
     store.start(0);
     run(&mut store, 2, |operator| operator.flush_slots()).expect("it leads");
     assert_eq!(goals(&store, 1), []);
@@ -73,8 +73,9 @@ fn replicas_leave_no_headless_shard_and_join_no_empty_one() {
 /// Moves slots of a shard atomically, on behalf of the leading nodes.
 fn give(store: &mut Store, from: usize, to: usize, slots: &SlotSet) {
     let wanted = [(move_name(0), slots.clone(), Arc::from(id(to)))];
-    run(store, from, |operator| operator.order_moves(&wanted, 7)).expect("it may");
-    run(store, from, |operator| operator.move_slots(&move_name(0), slots, &id(to))).expect("it may");
+    run(store, from, |operator| operator.order_moves(&wanted, 7)).expect("the order is accepted");
+    run(store, from, |operator| operator.move_slots(&move_name(0), slots, &id(to)))
+        .expect("the move is accepted");
 }
 
 fn give_all(store: &mut Store, from: usize, to: usize) {
@@ -97,7 +98,7 @@ fn members(store: &Store, shard: usize) -> Vec<usize> {
 }
 
 fn join(store: &mut Store, index: usize) {
-    run(store, index, |operator| operator.join_taker()).expect("it may");
+    run(store, index, |operator| operator.join_taker()).expect("the node joins");
 }
 
 #[test]
@@ -106,33 +107,33 @@ fn a_shard_without_slots_joins_the_one_that_has_taken_the_last() {
     assert_eq!(takers(&store), []);
     let slots: SlotSet = "0,3".parse().expect("slots");
     give(&mut store, 0, 2, &slots);
-    assert_eq!(takers(&store), [], "it has others");
+    assert_eq!(takers(&store), [], "the shard has other slots");
     // A shard that never had slots stays alone.
     store.start(9);
     run(&mut store, 9, |operator| operator.meet(&id(0), "h")).expect("both are known");
     assert_eq!(taker(&store.map(), &id(9)), None);
     give_all(&mut store, 0, 1);
-    assert_eq!(takers(&store), [(0, id(1))], "its primary acts, and goes to where the last one is");
+    assert_eq!(takers(&store), [(0, id(1))], "the primary joins the shard that took the last slot");
     // A replica that has taken over also acts, and finds the other shard's new primary.
     store.promote(4, &id(0));
     store.promote(7, &id(1));
     run(&mut store, 4, |operator| Ok(operator.take_lead())).expect("it leads");
     assert_eq!(takers(&store), [(4, id(7))]);
     stop(&mut store, 7);
-    assert_eq!(takers(&store), [], "nobody knows who will lead that");
+    assert_eq!(takers(&store), [], "the target's next primary is unknown");
     store.start(7);
     // Nodes that are down at the time join as well.
     stop(&mut store, 5);
     let (map, all) = (store.map(), keys());
-    let late = Operator { map: &map, keys: &all, me: &me(4) }.join_taker().expect("it may");
+    let late = Operator { map: &map, keys: &all, me: &me(4) }.join_taker().expect("the shard may join");
     join(&mut store, 0);
-    assert_eq!(members(&store, 0), [0, 3, 4, 5], "it does not lead");
+    assert_eq!(members(&store, 0), [0, 3, 4, 5], "a node that no longer leads moved its shard");
     join(&mut store, 4);
     assert_eq!((members(&store, 0), members(&store, 1)), (vec![], vec![0, 1, 3, 4, 5, 6, 7]));
     let map = store.map();
-    assert!(!map.shards.contains_key(&*id(0)), "nothing is left of it");
+    assert!(!map.shards.contains_key(&*id(0)), "the shard still exists");
     assert_eq!((map.size(), map.covered().len()), (2, usize::from(HASH_SLOTS)));
-    assert!(!store.commit(&late), "it is done");
+    assert!(!store.commit(&late), "the same join was committed twice");
 }
 
 #[test]
@@ -141,10 +142,10 @@ fn shard_does_not_join_another_if_it_regains_slots() {
     give_all(&mut store, 0, 1);
     let spoil = |store: &Store, request: &dyn Fn(&mut Store)| {
         let (map, all) = (store.map(), keys());
-        let change = Operator { map: &map, keys: &all, me: &me(0) }.join_taker().expect("it may");
+        let change = Operator { map: &map, keys: &all, me: &me(0) }.join_taker().expect("the shard may join");
         let mut other = Store { records: store.records.clone(), revision: store.revision };
         request(&mut other);
-        assert!(!other.commit(&change), "it is based on what was before");
+        assert!(!other.commit(&change), "a change based on an outdated map was committed");
         other
     };
     let slots: SlotSet = "6".parse().expect("a slot");
@@ -154,16 +155,18 @@ fn shard_does_not_join_another_if_it_regains_slots() {
             let wanted = [(move_name(1), "2".parse().expect("a slot"), Arc::from(id(0)))];
             operator.order_moves(&wanted, 7)
         })
-        .expect("it may");
+        .expect("the order is accepted");
     });
     assert_eq!(takers(&ordered), []);
     let importing = spoil(&store, &|store| {
-        run(store, 0, |operator| operator.set_slot(4, &SlotChange::Importing(id(1)), false)).expect("it may");
+        run(store, 0, |operator| operator.set_slot(4, &SlotChange::Importing(id(1)), false))
+            .expect("the import is accepted");
     });
     assert_eq!(takers(&importing), []);
     let given = spoil(&store, &|store| {
-        run(store, 1, |operator| operator.order_moves(&wanted, 7)).expect("it may");
-        run(store, 1, |operator| operator.move_slots(&move_name(1), &wanted[0].1, &id(0))).expect("it may");
+        run(store, 1, |operator| operator.order_moves(&wanted, 7)).expect("the order is accepted");
+        run(store, 1, |operator| operator.move_slots(&move_name(1), &wanted[0].1, &id(0)))
+            .expect("the move is accepted");
     });
     assert_eq!(takers(&given), []);
     // `taken_by` is cleared once the shard has slots. Without them it is then like a new shard.
@@ -187,9 +190,9 @@ fn replicas_follow_slots_moved_singly_and_through_shards() {
         store.map().slots_of(&id(0)).expect("its shard").slots.iter().filter(|&slot| slot != 3).collect();
     give(&mut store, 0, 2, &rest);
     run(&mut store, 1, |operator| operator.set_slot(3, &SlotChange::Importing(id(0)), false))
-        .expect("it may");
+        .expect("the import is accepted");
     run(&mut store, 0, |operator| operator.set_slot(3, &SlotChange::Migrating(id(1)), false))
-        .expect("it may");
+        .expect("the migration is accepted");
     assert_eq!(takers(&store), []);
     run(&mut store, 1, |operator| operator.set_slot(3, &SlotChange::Node(id(1)), true))
         .expect("the new owner");
@@ -198,11 +201,12 @@ fn replicas_follow_slots_moved_singly_and_through_shards() {
     give_all(&mut store, 1, 2);
     assert_eq!(takers(&store), [(0, id(1)), (1, id(2))]);
     join(&mut store, 1);
-    assert_eq!(takers(&store), [(0, id(2))], "it goes where that one has gone");
+    assert_eq!(takers(&store), [(0, id(2))], "the shard follows the one that took its slots");
     join(&mut store, 0);
     assert_eq!(members(&store, 2), (0..9).collect::<Vec<_>>());
     // redis-cli continues to notify former primaries of slot changes.
-    run(&mut store, 0, |operator| operator.set_slot(3, &SlotChange::Node(id(2)), false)).expect("it is so");
+    run(&mut store, 0, |operator| operator.set_slot(3, &SlotChange::Node(id(2)), false))
+        .expect("the slot has moved");
     let refused = run(&mut store, 0, |operator| operator.set_slot(3, &SlotChange::Importing(id(2)), false));
     assert_eq!(refused, Err("ERR Please use SETSLOT only with masters.".into()));
     assert!(last.iter().all(|slot| store.map().owner(slot).is_some_and(|shard| **shard == id(2))));

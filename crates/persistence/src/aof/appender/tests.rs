@@ -72,13 +72,13 @@ impl Rig {
 
     fn end(&mut self) {
         self.appender.end(&self.journal);
-        self.thread.take().expect("it runs").join().expect("it ends well");
+        self.thread.take().expect("the thread is running").join().expect("the thread did not panic");
     }
 
     /// The commands in a file, one per line, without timestamps.
     fn lines(&self, name: &str) -> Vec<String> {
-        let mut file = File::open(self.folder.path().join(name)).expect("the file is there");
-        let len = data_len(&mut file).expect("it is read");
+        let mut file = File::open(self.folder.path().join(name)).expect("the file exists");
+        let len = data_len(&mut file).expect("the file is readable");
         let mut reader = CommandReader::new(io::Read::take(file, len), Some(len));
         let mut lines = Vec::new();
         while let Some(record) = reader.read().expect("a good file") {
@@ -91,7 +91,7 @@ impl Rig {
     }
 
     fn len(&self, name: &str) -> u64 {
-        self.folder.path().join(name).metadata().expect("the file is there").len()
+        self.folder.path().join(name).metadata().expect("the file exists").len()
     }
 }
 
@@ -119,7 +119,7 @@ fn synced_records_are_in_the_file() {
     assert_eq!(rig.len("one"), AHEAD);
     let size = rig.appender.size();
     rig.end();
-    assert_eq!(rig.len("one"), size, "what was written ahead is cut off");
+    assert_eq!(rig.len("one"), size, "zeros written ahead are cut off");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn lines_that_tell_the_time() {
     rig.appender.set_timestamps(true);
     let offset = rig.append(&[b"SET", b"a", b"1"]);
     assert!(rig.appender.wait_until_synced(offset));
-    let text = std::fs::read(rig.folder.path().join("one")).expect("the file is there");
+    let text = std::fs::read(rig.folder.path().join("one")).expect("the file exists");
     assert!(text.starts_with(b"#TS:"));
     assert_eq!(rig.lines("one"), ["SELECT 0", "SET a 1"]);
 }
@@ -268,16 +268,16 @@ fn sums_are_written_and_fit() {
             }
         }
         rig.end();
-        let file = std::fs::read(rig.folder.path().join("one")).expect("the file is there");
+        let file = std::fs::read(rig.folder.path().join("one")).expect("the file exists");
         let mut reader = CommandReader::new(&file[..], None);
         let (mut commands, mut sums) = (0, 0);
-        while let Some(record) = reader.read().expect("sums that fit") {
+        while let Some(record) = reader.read().expect("checksums that match") {
             commands += usize::from(record == AofRecord::Command);
             sums += usize::from(record == AofRecord::Checked);
         }
         assert!(commands > (round + 1) * 200 && sums > round * 3, "{commands} {sums}");
         let file =
-            std::fs::OpenOptions::new().write(true).open(rig.folder.path().join("one")).expect("to write on");
+            std::fs::OpenOptions::new().write(true).open(rig.folder.path().join("one")).expect("writable");
         rig.journal.forget_database();
         rig.run(file);
     }
@@ -289,11 +289,11 @@ fn sums_are_written_and_fit() {
 fn write_failure_is_reported_to_waiting_clients() {
     let mut rig = Rig::new(Policy::Always);
     rig.end();
-    let file = File::open(rig.folder.path().join("one")).expect("to read only");
+    let file = File::open(rig.folder.path().join("one")).expect("a read-only file");
     rig.run(file);
     let offset = rig.append(&[b"SET", b"a", b"1"]);
     assert!(!rig.appender.wait_until_synced(offset));
-    let failure = rig.appender.failure().expect("it has failed");
+    let failure = rig.appender.failure().expect("the write has failed");
     assert_eq!((&*failure.text, failure.needs_rewrite), ("Bad file descriptor", false));
     assert_eq!(rig.failures.load(Relaxed), 1);
     assert!(rig.appender.synced() < offset);
@@ -305,7 +305,7 @@ fn write_failure_is_reported_to_waiting_clients() {
 fn data_in_a_new_base_need_not_be_written_to_the_log() {
     let mut rig = Rig::new(Policy::Always);
     rig.end();
-    let file = File::open(rig.folder.path().join("one")).expect("to read only");
+    let file = File::open(rig.folder.path().join("one")).expect("a read-only file");
     rig.run(file);
     rig.journal.forget_database();
     let offset = rig.append(&[b"SET", b"a", b"1"]);

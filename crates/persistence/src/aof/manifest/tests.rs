@@ -119,7 +119,7 @@ fn the_way_of_a_rewrite() {
     // If no append-only file is being written, no increment is kept.
     manifest.retire_incrs(0);
     assert_eq!(manifest.history[0], info("a.3.incr.aof", 3));
-    assert_eq!(manifest.begin_incr("a"), info("a.4.incr.aof", 4), "not one that is about to be removed");
+    assert_eq!(manifest.begin_incr("a"), info("a.4.incr.aof", 4), "a retired number is not reused");
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn read(bytes: &[u8], step: usize, len_known: bool) -> (Vec<Command>, Result<(),
         }
     };
     assert!(reader.usable() <= reader.whole() && reader.whole() <= bytes.len() as u64);
-    assert!(reader.buffer.len() <= BUFFER.max(2 * bytes.len()), "no more than comes");
+    assert!(reader.buffer.len() <= BUFFER.max(2 * bytes.len()), "the buffer outgrew its input");
     (commands, outcome, reader.whole(), reader.usable())
 }
 

@@ -307,7 +307,7 @@ mod tests {
                     }
                     let slot = helpers.len() + 1;
                     let before: Option<std::thread::ScopedJoinHandle<'_, ()>> = ending.take();
-                    before.into_iter().for_each(|thread| thread.join().expect("it has ended"));
+                    before.into_iter().for_each(|thread| thread.join().expect("no panic"));
                     let link = HelperLink::new(Settings::of(&engine));
                     let (engine, at) = (&engine, Arc::clone(&link));
                     let thread = scope.spawn(move || help(engine, slot, &at));

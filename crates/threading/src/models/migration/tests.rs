@@ -45,9 +45,9 @@ fn sender_is_notified_when_full_ring_has_room() {
     let engine = engine(2);
     let routes = Routes::new(2, ArrayQueue::new(1));
     assert!(routes.send(1, client(&engine, 1).0).is_ok());
-    let refused = routes.send(1, client(&engine, 2).0).expect_err("one has room");
-    assert_eq!(refused.session.id(), 2, "it comes back");
-    routes.to_main.pop().expect("the first one");
+    let refused = routes.send(1, client(&engine, 2).0).expect_err("the ring has room for one client");
+    assert_eq!(refused.session.id(), 2, "the refused client is returned");
+    routes.to_main.pop().expect("the first client");
     routes.notify_room(&engine);
     assert!(hears(&engine, 1));
     assert!(routes.send(1, refused).is_ok());
@@ -71,7 +71,7 @@ fn no_wake_up_is_lost_on_a_full_ring() {
                             Err(client) => {
                                 assert!(
                                     hears(engine, slot),
-                                    "parsed_input {parsed_input}: nobody said that there is room"
+                                    "parsed_input {parsed_input}: no notification of room"
                                 );
                                 next = Some(client);
                             }
@@ -82,7 +82,7 @@ fn no_wake_up_is_lost_on_a_full_ring() {
                         if traveller.is_none() {
                             assert!(
                                 hears(engine, slot),
-                                "parsed_input {parsed_input}: nobody said that it is back"
+                                "parsed_input {parsed_input}: no notification of the return"
                             );
                         }
                     }
@@ -91,7 +91,7 @@ fn no_wake_up_is_lost_on_a_full_ring() {
         }
         let mut trips = 0;
         while trips < 2 * TRIPS {
-            assert!(hears(&engine, MAIN), "{trips} trips: nobody said that somebody came");
+            assert!(hears(&engine, MAIN), "{trips} trips: no notification of an arrival");
             while let Some(client) = routes.to_main.pop() {
                 let slot = client.session.id() as usize;
                 routes.notify_room(&engine);
@@ -139,7 +139,7 @@ fn migrating_client_keeps_its_unprocessed_input() {
     clients.read(&engine, second);
     let (requests, traveller) = carried(&engine, clients.slab.take_out(place).expect("the client"));
     assert_eq!(requests, ["PING", "GET a", "ECHO b c", "DEL x"]);
-    assert_eq!(traveller.query, b"*2\r\n$3\r\nGE", "what is not complete stays with it");
+    assert_eq!(traveller.query, b"*2\r\n$3\r\nGE", "the incomplete request stays with the client");
     assert!(!traveller.in_batch);
 }
 
@@ -175,7 +175,7 @@ fn unexecuted_requests_move_with_a_migrated_client() {
             clients.end(&engine, run, 0);
             assert_eq!(clients.to_migrate, [place]);
             let traveller = clients.slab.take_out(place).expect("the client");
-            assert!(traveller.in_batch, "nothing more is read from it meanwhile");
+            assert!(traveller.in_batch, "no more is read from the client meanwhile");
             let (requests, traveller) = carried(&engine, traveller);
             assert_eq!(requests, ["PING", "GET a", "ECHO b c", "DEL x"][first..]);
             assert_eq!(traveller.query, b"*2\r\n$3\r\nGE");

@@ -77,7 +77,7 @@ fn expired_fields_are_hidden_and_can_be_set_as_new() {
     assert_eq!((hash.len(), hash.live_len(NOW + 6), hash.iter(NOW + 6).count()), (3, 2, 2));
     assert!(!hash.set(b"b", b"6", Expiry::Keep, NOW, &limits));
     assert_eq!(hash.expiry(b"b", NOW), Some(Some(NOW + 9)));
-    assert!(hash.set(b"a", b"7", Expiry::Keep, NOW + 6, &limits), "expired, so new");
+    assert!(hash.set(b"a", b"7", Expiry::Keep, NOW + 6, &limits), "an expired field is new");
     assert_eq!(hash.expiry(b"a", NOW + 6), Some(None));
     assert!(!hash.remove(b"b", NOW + 10));
     assert!(hash.set(b"d", b"1", Expiry::At(NOW + 1), NOW, &limits));

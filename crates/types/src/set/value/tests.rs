@@ -80,7 +80,7 @@ fn expired_members_are_hidden_and_can_be_added_as_new() {
     for _ in 0..50 {
         assert_eq!(set.random(NOW + 100, &mut random), Some(Element::Bytes(b"3")));
     }
-    assert!(set.add(b"1", NOW + 6, &limits), "new again");
+    assert!(set.add(b"1", NOW + 6, &limits), "an expired member is new");
     assert_eq!(set.expiry(b"1", NOW + 6), Some(None));
     assert!(!set.remove(b"2", NOW + 7));
     assert_eq!((set.len(), set.next_expiry()), (2, None));

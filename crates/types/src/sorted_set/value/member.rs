@@ -183,7 +183,7 @@ mod tests {
             assert_eq!(
                 (handle.score(), handle.bytes()),
                 (f64::INFINITY, &bytes[..]),
-                "the score lies beside the bytes"
+                "a new score leaves the bytes unchanged"
             );
             // SAFETY: not used again.
             unsafe { handle.free() };

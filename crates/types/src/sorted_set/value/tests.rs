@@ -362,7 +362,7 @@ fn scan_returns_stable_members_while_the_set_is_resized() {
                 seen.insert(member.to_vec());
             });
             calls += 1;
-            assert!(calls < 20_000, "a walk ends");
+            assert!(calls < 20_000, "the walk does not end");
             if cursor == 0 {
                 break;
             }
@@ -375,7 +375,7 @@ fn scan_returns_stable_members_while_the_set_is_resized() {
                 next += 1;
             }
         }
-        assert!(calls > 5, "several calls with changes between them");
+        assert!(calls > 5, "too few calls with changes between them");
         assert!(stable.iter().all(|member| seen.contains(&member[..])));
         check(&set);
         let Form::Big(big) = &set.form else { panic!("big") };
@@ -448,12 +448,12 @@ fn expiry_follows_the_member() {
         set.memory_bytes()
     };
     set.set_expiry(b"m", Some(10));
-    assert!(set.memory_bytes() > without, "only members with an expiry pay for it");
+    assert!(set.memory_bytes() > without, "only members with an expiry take memory for it");
     assert_eq!(set.view(0).expiry(b"m"), Some(Some(10)));
     set.add(b"m", 1.0, AddRule { increment: true, ..AddRule::default() }, &LIMITS);
     set.add(b"m", 9.0, AddRule { only_new: true, ..AddRule::default() }, &LIMITS);
     set.add(b"m", 0.0, AddRule { only_greater: true, ..AddRule::default() }, &LIMITS);
-    assert_eq!(set.view(0).expiry(b"m"), Some(Some(10)), "adding to it or refusing keeps it");
+    assert_eq!(set.view(0).expiry(b"m"), Some(Some(10)), "an increment or a refused change keeps the expiry");
     assert_eq!(set.clone().next_expiry(), Some(10));
     assert_eq!((set.view(10).score(b"m"), set.view(11).score(b"m")), (Some(2.0), None));
     set.add(b"m", 5.0, AddRule::default(), &LIMITS);

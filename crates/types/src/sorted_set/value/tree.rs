@@ -173,7 +173,7 @@ impl Tree {
                 }
                 Node::Branch(branch) => {
                     let children = branch.children.len();
-                    assert!(children > usize::from(is_root), "a root with one child is that child");
+                    assert!(children > usize::from(is_root), "a root with one child is replaced by it");
                     assert_eq!(
                         [branch.scores.len(), branch.members.len(), branch.counts.len()],
                         [children; 3]

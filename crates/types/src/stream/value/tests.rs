@@ -290,7 +290,7 @@ fn ids_for_new_entries() {
     let of = |request, now| StreamId::for_entry(request, last, now);
     assert_eq!(of(IdRequest::Auto, 11), Ok(id(11, 0)));
     assert_eq!(of(IdRequest::Auto, 10), Ok(id(10, 8)));
-    assert_eq!(of(IdRequest::Auto, 3), Ok(id(10, 8)), "time never goes back");
+    assert_eq!(of(IdRequest::Auto, 3), Ok(id(10, 8)), "IDs never go back");
     assert_eq!(of(IdRequest::Partial(10), 0), Ok(id(10, 8)));
     assert_eq!(of(IdRequest::Partial(12), 0), Ok(id(12, 0)));
     assert_eq!(of(IdRequest::Partial(9), 0), Err(IdError::NotGreater));
@@ -400,13 +400,13 @@ fn lag_follows_the_rules_of_redis() {
     stream.log_mut().delete(id(1, 0));
     assert_eq!(lag(&stream), Some(2), "a deletion behind the group does not matter");
     stream.log_mut().delete(id(5, 0));
-    assert_eq!(lag(&stream), None, "one ahead of it does");
+    assert_eq!(lag(&stream), None, "a deletion ahead of the group makes the lag unknown");
     let advance = |stream: &mut Stream, to| {
         let (log, groups) = stream.split_mut();
         groups.get_mut(b"g").unwrap().advance(log, to);
         groups.get(b"g").unwrap().entries_read
     };
-    assert_eq!(advance(&mut stream, id(6, 0)), Some(6), "at the end all is known again");
+    assert_eq!(advance(&mut stream, id(6, 0)), Some(6), "the count is known again at the end");
     assert_eq!(lag(&stream), Some(0));
     stream.log_mut().trim(Trim::MaxLen(0), false, 0);
     assert_eq!(lag(&stream), Some(0));
