@@ -201,7 +201,7 @@ const ADVISORIES: &[Advisory] = &[
         ],
     },
     Advisory {
-        name: "CVE-2022-24834, what cjson and cmsgpack write grows beyond what it was taken for",
+        name: "CVE-2022-24834, cjson and cmsgpack output longer than estimated",
         requests: &[
             // Each byte becomes six.
             ("EVAL \"return #cjson.encode(string.rep('\\\\1', 4000000))\" 0", Reply("24000002")),
@@ -260,7 +260,7 @@ const ADVISORIES: &[Advisory] = &[
         requests: &[("MSETNX twice 1 twice 2", Reply("1")), ("GET twice", Reply("2"))],
     },
     Advisory {
-        name: "CVE-2023-28856, HINCRBYFLOAT by what is no number",
+        name: "CVE-2023-28856, HINCRBYFLOAT by a non-number",
         requests: &[
             ("HINCRBYFLOAT fresh f nan", Error("ERR value is")),
             ("HINCRBYFLOAT fresh f inf", Error("ERR value is")),

@@ -196,7 +196,7 @@ fn names_and_libraries() {
 fn clients_are_spread_over_the_threads() {
     let server = TestServer::start(&["--io-threads", "4"]);
     if !server.is_braid() {
-        println!("skipped: only Braid tells which thread serves a client");
+        println!("skipped: only Braid reports the thread of a client");
         return;
     }
     let mut clients: Vec<RawClient> = (0..40).map(|_| server.connect()).collect();

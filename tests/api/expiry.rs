@@ -129,7 +129,7 @@ fn imported_keys_do_not_expire_until_import_ends() {
     let server = TestServer::start(&[]);
     let (mut source, mut other) = (server.connect(), server.connect());
     if source.call("CONFIG SET import-mode yes").is_error() {
-        println!("a server without import mode: nothing to be seen");
+        println!("skipped: the server under test has no import mode");
         return;
     }
     source.ok("CONFIG SET import-mode no");
@@ -202,7 +202,7 @@ fn nothing_is_evicted_while_data_is_imported() {
     let server = TestServer::start(&["--maxmemory-policy", "allkeys-lru"]);
     let mut client = server.connect();
     if client.call("CONFIG SET import-mode yes").is_error() {
-        println!("a server without import mode: nothing to be seen");
+        println!("skipped: the server under test has no import mode");
         return;
     }
     let value = "x".repeat(10_000);

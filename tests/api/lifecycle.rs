@@ -234,7 +234,7 @@ fn waiting_for_a_paused_server_does_not_spin() {
 fn the_number_of_threads_is_as_asked() {
     let server = TestServer::start(&["--io-threads", "4"]);
     if !server.is_braid() {
-        println!("skipped: stock servers start their threads in another way");
+        println!("skipped: stock servers start other threads");
         return;
     }
     let count = threads(server.process_id());

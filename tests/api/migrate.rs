@@ -22,7 +22,7 @@ fn start(arguments: &[&str]) -> (TestServer, RawClient) {
 fn targets() -> Vec<Option<Peer>> {
     let peers: Vec<Peer> = stock().into_iter().chain(newer_peers()).collect();
     if peers.is_empty() {
-        println!("no stock server found: only targets of the same kind");
+        println!("skipped, stock targets: no stock server");
     }
     [None].into_iter().chain(peers.into_iter().map(Some)).collect()
 }
@@ -146,7 +146,7 @@ fn silent() -> (u16, std::thread::JoinHandle<()>) {
 fn others_are_served_while_a_target_is_silent() {
     let (from, mut client) = start(&["--io-threads", "1"]);
     if !from.is_braid() {
-        println!("skipped: stock servers stand still");
+        println!("skipped: stock servers block during MIGRATE");
         return;
     }
     let (port, thread) = silent();
@@ -233,7 +233,7 @@ fn a_move_is_finished_without_its_client() {
 fn keys_changed_during_migrate_are_resent() {
     let (from, mut client) = start(&[]);
     if !from.is_braid() {
-        println!("skipped: nothing happens meanwhile on stock servers");
+        println!("skipped: stock servers block during MIGRATE");
         return;
     }
     let (to, mut there) = start(&[]);

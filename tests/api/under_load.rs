@@ -57,12 +57,12 @@ fn threads_of(control: &mut RawClient) -> BTreeMap<i64, String> {
 fn a_busy_thread_hands_connections_over() {
     let server = TestServer::start(&["--io-threads", "3"]);
     if !server.is_braid() {
-        println!("skipped: only Braid tells which thread serves a client");
+        println!("skipped: only Braid reports the thread of a client");
         return;
     }
     let mut control = server.connect();
     if control.info("threads").contains("threading_model:fanout") {
-        println!("skipped: in the model fanout all clients are polled by one thread");
+        println!("skipped: in the model fanout one thread polls all clients");
         return;
     }
     let mut clients: Vec<(i64, RawClient)> = (0..24)

@@ -171,7 +171,7 @@ fn a_full_disk_and_a_kill_lose_nothing_that_was_acknowledged() {
     let full = "MISCONF Errors writing to the AOF file: No space left on device";
     for policy in ["everysec", "no"] {
         let Some(disk) = SmallDisk::mount("24m") else {
-            println!("no right to mount a disk: nothing to be seen");
+            println!("skipped: mounting a disk needs root");
             return;
         };
         a_full_disk_and_a_kill(disk.path(), policy, full, |_| ());

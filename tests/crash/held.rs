@@ -51,7 +51,7 @@ impl Disk {
     fn start() -> Option<Disk> {
         let folder = tempfile::tempdir().expect("a folder");
         let Some(library) = library(folder.path(), LIBRARY).filter(|_| is_braid()) else {
-            println!("no C compiler, or another server: nothing to be seen");
+            println!("skipped: needs Braid under test and a C compiler");
             return None;
         };
         let (path, metrics_port) = (folder.path().to_str().expect("a readable path"), free_port());

@@ -84,7 +84,7 @@ int open(const char *path, int flags, ...) {
 /// `None` without a C compiler, or for a server other than Braid.
 fn start(folder: &Path, read: &str, more: &[&str]) -> Option<TestServer> {
     let Some(library) = library(folder, LIBRARY).filter(|_| is_braid()) else {
-        println!("no C compiler, or another server: nothing to be seen");
+        println!("skipped: needs Braid under test and a C compiler");
         return None;
     };
     let path = folder.to_str().expect("a readable path");

@@ -17,7 +17,7 @@ fn clients() -> Vec<PathBuf> {
     };
     let found: Vec<PathBuf> = peers().iter().map(beside).filter(|program| program.is_file()).collect();
     if found.is_empty() {
-        println!("no redis-cli is there: skipped");
+        println!("skipped: no redis-cli on PATH");
     }
     found
 }

@@ -65,7 +65,7 @@ use differential::{families, family, generator, grammar, payloads, slots};
 fn peers() -> Vec<Peer> {
     let peers: Vec<Peer> = stock().into_iter().chain(newer_peers()).collect();
     if peers.is_empty() {
-        println!("no stock server is there: skipped");
+        println!("skipped: no stock server");
     }
     peers
 }

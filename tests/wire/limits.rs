@@ -269,7 +269,7 @@ fn idle_connections_cost_little_memory_and_no_time() {
     const COUNT: u64 = 400;
     let server = TestServer::start(&[]);
     if !server.is_braid() {
-        println!("skipped: what an idle connection costs is each server's own affair");
+        println!("skipped: the memory of an idle connection is specific to Braid");
         return;
     }
     let process = server.process_id();

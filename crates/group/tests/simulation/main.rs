@@ -91,7 +91,7 @@ fn no_schedule_with_good_ends_violates() {
     let count = setting("BRAID_SCHEDULES", SCHEDULES);
     let faults = Faults { has_good_ends: true, ..Faults::default() };
     let (violation, sum) = explore(setting("BRAID_SEED", 1), count, faults);
-    println!("{count} schedules: {} processes went on as their former ones", sum.resumed);
+    println!("{count} schedules: {} processes resumed as members", sum.resumed);
     assert_eq!(violation, None);
     assert!(sum.resumed as u64 > count / 4, "too few processes resume their run: {}", sum.resumed);
 }
