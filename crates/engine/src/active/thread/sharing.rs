@@ -15,9 +15,8 @@ use braid_keyspace::txn::KeyRef;
 
 use super::Thread;
 
-/// How long the world stays stopped for sharing, checked after each [`KEYS`] keys.
+/// How long the world stays stopped for sharing, checked after each key.
 const SHARE: Duration = Duration::from_millis(1);
-const KEYS: usize = 16;
 /// Maximum number of stops in one go.
 const STOPS: usize = 10;
 
@@ -49,22 +48,21 @@ impl Thread<'_> {
     /// Shares as many noted strings as fit in [`SHARE`].
     pub(super) fn share_in(&mut self, txn: &mut Txn<'_>) {
         let start = Instant::now();
-        while !self.unshared.is_empty() && start.elapsed() < SHARE {
-            let rest = self.unshared.len().saturating_sub(KEYS);
-            for (database, name) in self.unshared.drain(rest..) {
-                if database >= txn.keyspace().databases() {
-                    continue;
-                }
-                txn.set_db(database);
-                let keys = [KeyRef { key: &name, hash: txn.keyspace().hash(&name), write: false }];
-                txn.with_keys(&keys, |txn| {
-                    if let Some(entry) = txn.peek(&name)
-                        && let ValueRef::Blob(text) = entry.value()
-                    {
-                        self.replica.share(database, &name, text);
-                    }
-                });
+        while start.elapsed() < SHARE
+            && let Some((database, name)) = self.unshared.pop()
+        {
+            if database >= txn.keyspace().databases() {
+                continue;
             }
+            txn.set_db(database);
+            let keys = [KeyRef { key: &name, hash: txn.keyspace().hash(&name), write: false }];
+            txn.with_keys(&keys, |txn| {
+                if let Some(entry) = txn.peek(&name)
+                    && let ValueRef::Blob(text) = entry.value()
+                {
+                    self.replica.share(database, &name, text);
+                }
+            });
         }
         if self.unshared.is_empty() {
             self.unshared = Vec::new();
