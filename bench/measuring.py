@@ -61,7 +61,7 @@ class Server:
         self.line = line
         for _ in range(400):
             if self.process.poll() is not None:
-                sys.exit(f"{line}: ended at start with status {self.process.returncode}")
+                sys.exit(f"{line}: exited at startup with status {self.process.returncode}")
             try:
                 self.link = self.connect()
                 break
@@ -89,7 +89,7 @@ class Server:
         for _ in range(count):
             line = self.replies.readline()
             if line[:1] not in b"+:":
-                sys.exit(f"{self.line}: the server answered {line!r}")
+                sys.exit(f"{self.line}: unexpected reply {line!r}")
 
     def seconds(self):
         """User and system time of the process so far."""
@@ -122,7 +122,7 @@ class Listeners:
         for key, _ in self.selector.select(timeout):
             got = key.fileobj.recv(1 << 18)
             if not got:
-                sys.exit("a listener was dropped")
+                sys.exit("a listener was disconnected")
             self.received[key.fileobj] += len(got)
 
     def wait_for(self, bytes_each):

@@ -14,7 +14,7 @@ export function check(got, expected, what) {
 export async function until(what, condition) {
   const end = Date.now() + 30_000;
   while (!(await condition())) {
-    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
+    if (Date.now() > end) throw new Error(`timed out waiting for ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

@@ -23,8 +23,8 @@ async function everyJobIsDoneOnce() {
   const jobs = await queue.addBulk(Array.from({ length: 300 }, (_, number) => ({ name: "double", data: { number } })));
   const results = await Promise.all(jobs.map((job) => job.waitUntilFinished(events, 30_000)));
   check(results, jobs.map((_, number) => number * 2), "results of 300 jobs");
-  check([...done.values()].every((count) => count === 1), true, "each done once");
-  check(done.size, 300, "none forgotten");
+  check([...done.values()].every((count) => count === 1), true, "each job runs once");
+  check(done.size, 300, "no job is skipped");
   const counts = await queue.getJobCounts("completed", "failed", "waiting", "active");
   check(counts, { completed: 300, failed: 0, waiting: 0, active: 0, paused: 0 }, "counts");
   check((await queue.getJob(jobs[7].id)).progress, 50, "progress");
@@ -77,14 +77,14 @@ async function ordersAreKept() {
   const order = [];
   const worker = new Worker("orders", async (job) => void order.push(job.name), { connection });
   await worker.waitUntilReady();
-  check(order, [], "nothing while paused");
+  check(order, [], "no job runs while paused");
   await queue.resume();
   await until("all jobs but the late one", () => order.length === 6);
-  check(order, ["d", "c", "same", "b", "e", "a"], "last in first out, first in first out, priorities");
-  check(await delayed.getState(), "delayed", "it is not its time");
+  check(order, ["d", "c", "same", "b", "e", "a"], "LIFO, FIFO and priorities");
+  check(await delayed.getState(), "delayed", "still delayed");
   await delayed.changeDelay(50);
   await until("the late job", () => order.length === 7);
-  check(order.at(-1), "late", "a delay that is over");
+  check(order.at(-1), "late", "an expired delay");
   await worker.close();
   await queue.close();
 }
@@ -105,7 +105,7 @@ async function flowsWaitForTheirChildren() {
     children: [1, 2, 3].map((value) => ({ name: "child", queueName: "children", data: { value } })),
   });
   check(await tree.job.waitUntilFinished(events, 30_000), [1, 2, 3], "the children's results");
-  check(order.at(-1), "parent", "the parent comes last");
+  check(order.at(-1), "parent", "the parent runs last");
   await Promise.all(workers.map((worker) => worker.close()));
   await events.close();
   await flow.close();

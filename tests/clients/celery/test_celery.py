@@ -79,7 +79,7 @@ def until(what, condition):
     end = time.time() + 60
     while not condition():
         if time.time() > end:
-            raise AssertionError(f"waited in vain for {what}")
+            raise AssertionError(f"timed out waiting for {what}")
         time.sleep(0.05)
 
 
@@ -98,10 +98,10 @@ def scenario(workers, folder):
         raise AssertionError("the task must fail")
     except ValueError as error:
         check(str(error), "on purpose", "the error")
-    check(failed.state, "FAILURE", "its state")
+    check(failed.state, "FAILURE", "state of the failed task")
     start = time.time()
-    check(add.apply_async((1, 1), countdown=0.5).get(timeout=30), 2, "a task for later")
-    check(time.time() - start >= 0.5, True, "not before its time")
+    check(add.apply_async((1, 1), countdown=0.5).get(timeout=30), 2, "a delayed task")
+    check(time.time() - start >= 0.5, True, "the delay is kept")
     revoked = add.apply_async((1, 1), countdown=3600)
     app.control.revoke(revoked.id)
     until("a revoked task", lambda: any(revoked.id in ids for ids in (app.control.inspect().revoked() or {}).values()))
@@ -110,14 +110,14 @@ def scenario(workers, folder):
     # worker that starts after their visibility timeout.
     began = app.backend.client
     taken = [slow.delay("begun") for _ in range(4)]
-    until("four tasks under way", lambda: int(began.get("begun") or 0) >= 4)
+    until("four running tasks", lambda: int(began.get("begun") or 0) >= 4)
     os.killpg(workers[1].pid, signal.SIGKILL)
     workers[1].wait()
     killed = time.time()
-    until("the time of invisibility", lambda: time.time() - killed > app.conf.broker_transport_options["visibility_timeout"] + 0.5)
+    until("the visibility timeout", lambda: time.time() - killed > app.conf.broker_transport_options["visibility_timeout"] + 0.5)
     workers.append(start_worker(folder, 2))
-    check([result.get(timeout=60) for result in taken], ["finished"] * 4, "nothing is lost with a worker")
-    check(int(began.get("begun")) >= 6, True, "two tasks were begun again")
+    check([result.get(timeout=60) for result in taken], ["finished"] * 4, "no task is lost with a killed worker")
+    check(int(began.get("begun")) >= 6, True, "at least two tasks are started again")
 
 
 def main():

@@ -44,7 +44,7 @@ func stringsWork(client *redis.Client) {
 	check(must(client.Get(ctx, "s").Result()), "value", "GET")
 	ttl := must(client.TTL(ctx, "s").Result())
 	check(ttl > 98*time.Second && ttl <= 100*time.Second, true, "TTL")
-	check(must(client.SetNX(ctx, "s", "other", 0).Result()), false, "SETNX on a key that is there")
+	check(must(client.SetNX(ctx, "s", "other", 0).Result()), false, "SETNX on an existing key")
 	check(must(client.SetArgs(ctx, "s", "new", redis.SetArgs{Get: true}).Result()), "value", "SET GET")
 	check(must(client.MSet(ctx, "a", "1", "b", "2").Result()), "OK", "MSET")
 	check(must(client.MGet(ctx, "a", "nosuch", "b").Result()), []any{"1", nil, "2"}, "MGET")

@@ -25,12 +25,12 @@ func suiteCalls(open func() *redis.Client) {
 	refused(client, "No failover in progress", "FAILOVER", "ABORT")
 	check(must(client.SlaveOf(ctx, "NO", "ONE").Result()), "OK", "SLAVEOF NO ONE")
 	info := must(client.Info(ctx, "server").Result())
-	check(regexp.MustCompile(`redis_version:(\d+)`).FindStringSubmatch(info)[1], "8", "what the suite goes by")
+	check(regexp.MustCompile(`redis_version:(\d+)`).FindStringSubmatch(info)[1], "8", "major version in redis_version")
 	set := "return server.call('SET', KEYS[1], ARGV[1])"
 	check(must(client.Eval(ctx, set, []string{"own"}, "v").Result()), "OK", "server.call")
 	twin := "#!lua name=twin\nserver.register_function('twin', function(keys) return server.call('GET', keys[1]) end)"
 	check(must(client.FunctionLoadReplace(ctx, twin).Result()), "twin", "server.register_function")
-	check(must(client.FCall(ctx, "twin", []string{"own"}).Result()), "v", "its function")
+	check(must(client.FCall(ctx, "twin", []string{"own"}).Result()), "v", "the registered function")
 	sha := must(client.ScriptLoad(ctx, "return 7").Result())
 	check(must(client.Do(ctx, "SCRIPT", "SHOW", sha).Result()), "return 7", "SCRIPT SHOW")
 	must(client.Set(ctx, "bits", "foobar", 0).Result())

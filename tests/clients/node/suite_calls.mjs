@@ -41,10 +41,10 @@ async function kills(open) {
       const running = await open();
       const ended = running.call(...words).then(() => "", (error) => error.message);
       if (kind === "FUNCTION") {
-        await until("the function is seen", async () => (await ask("FUNCTION", "STATS"))[1] !== null);
+        await until("the function to be visible", async () => (await ask("FUNCTION", "STATS"))[1] !== null);
         check(await ask(kind, "KILL"), "OK", `${kind} KILL`);
       } else {
-        await until("the script is killed", () => ask(kind, "KILL").then(() => true, () => false));
+        await until("the script to be killed", () => ask(kind, "KILL").then(() => true, () => false));
       }
       check(/kill/i.test(await ended), true, `${words[0]} ends`);
       running.close();
@@ -65,12 +65,12 @@ async function others(open) {
   }
   check(await call("REPLICAOF", "NO", "ONE"), "OK", "REPLICAOF NO ONE");
   await assert.rejects(call("FAILOVER", "ABORT"), /No failover in progress/);
-  check((await call("INFO", "server")).includes("redis_version:8.0.6\r\n"), true, "what clients go by");
+  check((await call("INFO", "server")).includes("redis_version:8.0.6\r\n"), true, "redis_version");
   check(await call("EVAL", "return server.call('SET', KEYS[1], ARGV[1])", "1", "own", "v"), "OK", "server.call");
-  check(await call("EVAL", "return server.call('GET', KEYS[1])", "1", "own"), "v", "what it has set");
+  check(await call("EVAL", "return server.call('GET', KEYS[1])", "1", "own"), "v", "the value set by server.call");
   const twin = "#!lua name=twin\nserver.register_function('twin', function(keys) return server.call('GET', keys[1]) end)";
   check(await call("FUNCTION", "LOAD", "REPLACE", twin), "twin", "server.register_function");
-  check(await call("FCALL", "twin", "1", "own"), "v", "its function");
+  check(await call("FCALL", "twin", "1", "own"), "v", "the registered function");
   check(await call("SCRIPT", "SHOW", await call("SCRIPT", "LOAD", "return 7")), "return 7", "SCRIPT SHOW");
   await call("SET", "bits", "foobar");
   check(await call("BITCOUNT", "bits", "1"), 22, "BITCOUNT from a start to the end");

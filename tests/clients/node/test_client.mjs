@@ -14,7 +14,7 @@ await client.flushall();
 check(await client.set("s", "value", "EX", 100), "OK", "SET EX");
 check(await client.get("s"), "value", "GET");
 check((await client.ttl("s")) > 98, true, "TTL");
-check(await client.set("s", "other", "NX"), null, "SET NX on a key that is there");
+check(await client.set("s", "other", "NX"), null, "SET NX on an existing key");
 check(await client.mset({ a: "1", b: "2" }), "OK", "MSET");
 check(await client.mget("a", "nosuch", "b"), ["1", null, "2"], "MGET");
 check(await client.incrby("a", 41), 42, "INCRBY");

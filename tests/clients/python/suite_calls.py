@@ -100,8 +100,8 @@ def cluster(client):
 
 def versions(client):
     info = client.info("server")
-    check(info["redis_version"], "8.0.6", "what clients go by")
-    check("braid_version" in info, True, "what it is")
+    check(info["redis_version"], "8.0.6", "redis_version")
+    check("braid_version" in info, True, "braid_version in INFO")
     hello = client.execute_command("HELLO")
     if isinstance(hello, list):
         hello = dict(zip(hello[::2], hello[1::2]))
@@ -113,12 +113,12 @@ def scripts(client):
     check(client.eval("return server.call('SET', KEYS[1], ARGV[1])", 1, "own", "v"), b"OK", "server.call")
     check(client.eval("return server.pcall('INCR', KEYS[1]).err ~= nil", 1, "own"), 1, "server.pcall")
     check(client.eval("return server.sha1hex('')", 0), b"da39a3ee5e6b4b0d3255bfef95601890afd80709", "server.sha1hex")
-    check(client.eval("return server == redis or server.LOG_WARNING == redis.LOG_WARNING", 0), 1, "levels")
+    check(client.eval("return server == redis or server.LOG_WARNING == redis.LOG_WARNING", 0), 1, "log levels")
     refused(client.eval, "server.call = 1", 0, text="readonly")
     refused(client.eval, "return server.error_reply('MY own')", 0, text="MY own")
     library = "#!lua name=twin\nserver.register_function('twin', function(keys) return server.call('GET', keys[1]) end)"
     check(client.function_load(library, replace=True), b"twin", "server.register_function")
-    check(client.fcall("twin", 1, "own"), b"v", "its function")
+    check(client.fcall("twin", 1, "own"), b"v", "the registered function")
     sha = client.script_load("return 7")
     check(client.execute_command("SCRIPT SHOW", sha), b"return 7", "SCRIPT SHOW")
     refused(client.execute_command, "SCRIPT SHOW", "0" * 40, text="No matching script")
@@ -127,7 +127,7 @@ def scripts(client):
 def small_ones(client):
     # As in Redis 7.2 and 8.0; Valkey 9 returns an error.
     cursor, found = client.execute_command("SCAN", 0, "TYPE", "nosuch", "COUNT", 10_000)
-    check((int(cursor), found), (0, []), "SCAN with a type that is none")
+    check((int(cursor), found), (0, []), "SCAN with an unknown type")
     client.set("bits", "foobar")
     check(client.execute_command("BITCOUNT", "bits", 1), 22, "BITCOUNT from a start to the end")
     for part in ["redirect", "handle-error"]:

@@ -23,7 +23,7 @@ def strings(client):
     check(client.set("s", "value", ex=100), True, "SET EX")
     check(client.get("s"), b"value", "GET")
     check(99 <= client.ttl("s") <= 100, True, "TTL")
-    check(client.set("s", "other", nx=True), None, "SET NX on a key that is there")
+    check(client.set("s", "other", nx=True), None, "SET NX on an existing key")
     check(client.set("s", "new", get=True), b"value", "SET GET")
     check(client.mset({"a": "1", "b": "2"}), True, "MSET")
     check(client.mget("a", "nosuch", "b"), [b"1", None, b"2"], "MGET")
@@ -96,20 +96,20 @@ def locks(client):
     first, second = client.lock("lock", timeout=10), client.lock("lock", timeout=10, blocking_timeout=0.05)
     check(first.acquire(), True, "a free lock")
     check(second.acquire(), False, "a taken lock")
-    check((first.owned(), second.owned()), (True, False), "whose it is")
-    check(first.extend(20), True, "more time")
-    check(10 < client.ttl("lock") <= 30, True, "its time")
-    check(first.reacquire(), True, "time begins anew")
+    check((first.owned(), second.owned()), (True, False), "the owner")
+    check(first.extend(20), True, "extending the lock")
+    check(10 < client.ttl("lock") <= 30, True, "time to live of the extended lock")
+    check(first.reacquire(), True, "reacquiring the lock")
     first.release()
-    check(client.exists("lock"), 0, "given back")
+    check(client.exists("lock"), 0, "a released lock")
     short = client.lock("lock", timeout=0.05)
     short.acquire()
-    check(client.lock("lock", timeout=10, sleep=0.005).acquire(), True, "a lock whose time is over")
+    check(client.lock("lock", timeout=10, sleep=0.005).acquire(), True, "an expired lock")
     try:
         short.release()
-        raise AssertionError("a lost lock must not be given back")
+        raise AssertionError("releasing a lost lock must fail")
     except redis.exceptions.LockNotOwnedError:
-        check(client.exists("lock"), 1, "it is another one's")
+        check(client.exists("lock"), 1, "the new owner keeps the lock")
     client.delete("lock")
     client.set("locked", 0)
 
@@ -124,7 +124,7 @@ def locks(client):
         thread.start()
     for thread in threads:
         thread.join()
-    check(client.get("locked"), b"150", "one at a time")
+    check(client.get("locked"), b"150", "one lock holder at a time")
 
 
 def server(client):

@@ -68,7 +68,7 @@ end
 def await(what)
   finish = Time.now + 60
   until yield
-    raise "waited in vain for #{what}" if Time.now > finish
+    raise "timed out waiting for #{what}" if Time.now > finish
     sleep 0.05
   end
 end
@@ -87,32 +87,32 @@ def scenario(folder)
   Sidekiq.redis(&:flushall)
   workers = start_workers(folder)
   await("the workers") { Sidekiq::ProcessSet.new.size == 1 }
-  check(Sidekiq::ProcessSet.new.first["concurrency"], 5, "concurrency as the process tells it")
+  check(Sidekiq::ProcessSet.new.first["concurrency"], 5, "concurrency that the process reports")
 
   300.times { |at| Count.perform_async("sum", at) }
   await("300 jobs") { number("sum") == 299 * 300 / 2 }
   Sidekiq::Client.push_bulk("class" => Count, "queue" => "urgent", "args" => Array.new(500) { ["bulk", 1] })
   await("500 jobs") { number("bulk") == 500 }
-  check(number("bulk"), 500, "each done once")
+  check(number("bulk"), 500, "each job runs once")
   await("empty queues") { Sidekiq::Stats.new.enqueued.zero? }
   await("statistics") { Sidekiq::Stats.new.processed == 800 }
   check(Sidekiq::Stats.new.failed, 0, "no failures")
 
   Count.perform_in(3600, "later", 1)
-  check([Sidekiq::ScheduledSet.new.size, number("later")], [1, 0], "a job for later")
+  check([Sidekiq::ScheduledSet.new.size, number("later")], [1, 0], "a scheduled job")
   Sidekiq::ScheduledSet.new.first.reschedule(Time.now + 0.5)
-  await("a job for later") { number("later") == 1 }
-  check(Sidekiq::ScheduledSet.new.size, 0, "nothing is scheduled any more")
+  await("the rescheduled job") { number("later") == 1 }
+  check(Sidekiq::ScheduledSet.new.size, 0, "no job is scheduled")
 
   FailsTwice.perform_async("tries")
   await("the third try") { number("tries") == 3 }
-  await("no more tries") { Sidekiq::RetrySet.new.size.zero? }
+  await("an empty retry set") { Sidekiq::RetrySet.new.size.zero? }
   check(number("tries"), 3, "tries")
   Hopeless.perform_async
   await("a dead job") { Sidekiq::DeadSet.new.size == 1 }
-  check(Sidekiq::DeadSet.new.first["error_message"], "never", "why it died")
+  check(Sidekiq::DeadSet.new.first["error_message"], "never", "error of the dead job")
   Sidekiq::DeadSet.new.clear
-  check(Sidekiq::DeadSet.new.size, 0, "buried")
+  check(Sidekiq::DeadSet.new.size, 0, "no dead jobs")
   await("the count of failures") { Sidekiq::Stats.new.failed == 3 }
 
   # A process that is told to stop requeues its unfinished jobs. First it waits for longer than its idle
@@ -121,13 +121,13 @@ def scenario(folder)
   await("two long jobs") { number("slow") == 2 }
   Process.kill("TERM", workers)
   Process.wait(workers)
-  check(Sidekiq::Queue.new("default").size, 2, "both are in the queue again")
+  check(Sidekiq::Queue.new("default").size, 2, "both jobs are requeued")
   Sidekiq.redis { |redis| redis.set("hurry", 1) }
   workers = start_workers(folder)
-  await("both to be done") { number("slow:done") == 2 }
-  check(number("slow"), 4, "begun again")
+  await("both jobs to finish") { number("slow:done") == 2 }
+  check(number("slow"), 4, "both jobs are started again")
   Sidekiq::Queue.new("default").clear
-  check(Sidekiq::Queue.all.sum(&:size), 0, "empty in the end")
+  check(Sidekiq::Queue.all.sum(&:size), 0, "queues are empty")
 ensure
   if workers
     begin

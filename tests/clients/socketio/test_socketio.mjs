@@ -52,25 +52,25 @@ async function scenario(name, makeAdapter, listening) {
   await until(`${name}: all nodes to listen`, () => listening(link));
   link.disconnect();
   clients[0].emit("say", "room", "hello");
-  await until(`${name}: a word in the room`, () => heard[2].length === 1 && heard[4].length === 1);
-  check([heard[0], heard[2], heard[4]], [[], ["hello"], ["hello"]], `${name}: the room but its speaker`);
+  await until(`${name}: a message in the room`, () => heard[2].length === 1 && heard[4].length === 1);
+  check([heard[0], heard[2], heard[4]], [[], ["hello"], ["hello"]], `${name}: everyone in the room except the sender`);
 
   nodes[1].server.emit("said", "to everybody");
-  await until(`${name}: a word to all`, () => heard.every((words) => words.at(-1) === "to everybody"));
-  check(heard.map((words) => words.length), [1, 1, 2, 1, 2, 1], `${name}: all of them once`);
+  await until(`${name}: a message to all`, () => heard.every((words) => words.at(-1) === "to everybody"));
+  check(heard.map((words) => words.length), [1, 1, 2, 1, 2, 1], `${name}: each client once`);
 
   for (let number = 0; number < 500; number += 1) nodes[number % 3].server.to("room").emit("said", number);
   // The first client does not receive its own message.
-  await until(`${name}: many words`, () => [501, 502, 502].every((count, at) => heard[2 * at].length >= count));
+  await until(`${name}: many messages`, () => [501, 502, 502].every((count, at) => heard[2 * at].length >= count));
   const ofNode = (words, node) => words.filter((word) => typeof word === "number" && word % 3 === node);
   for (const node of [0, 1, 2]) {
     const sent = Array.from({ length: 500 }, (_, number) => number).filter((number) => number % 3 === node);
     check([0, 2, 4].map((at) => ofNode(heard[at], node)), [sent, sent, sent], `${name}: order of node ${node}`);
   }
-  check([1, 3, 5].map((at) => heard[at].length), [1, 1, 1], `${name}: nobody else`);
+  check([1, 3, 5].map((at) => heard[at].length), [1, 1, 1], `${name}: no other client`);
 
   const rooms = await nodes[2].server.in("room").fetchSockets();
-  check(rooms.map((socket) => socket.id).sort(), [0, 2, 4].map((at) => clients[at].id).sort(), `${name}: who is there`);
+  check(rooms.map((socket) => socket.id).sort(), [0, 2, 4].map((at) => clients[at].id).sort(), `${name}: sockets in the room`);
   check((await nodes[0].server.serverSideEmitWithAck("sum", 10, 20)).sort(), [32, 33], `${name}: the other servers' answers`);
   const answers = await nodes[0].server.in("room").timeout(10_000).emitWithAck("said", "answer").catch(() => "none");
   check(answers, "none", `${name}: clients that do not answer`);
@@ -79,7 +79,7 @@ async function scenario(name, makeAdapter, listening) {
   await until(`${name}: a remote join`, async () => (await nodes[1].server.in("room").fetchSockets()).length === 4);
   nodes[0].server.in("room").disconnectSockets(true);
   await until(`${name}: a remote disconnection`, () => [0, 2, 4, 5].every((at) => !clients[at].connected));
-  check(all(0).filter((at) => clients[at].connected), [1, 3], `${name}: who is left`);
+  check(all(0).filter((at) => clients[at].connected), [1, 3], `${name}: remaining clients`);
   clients.forEach((client) => client.disconnect());
   await Promise.all(nodes.map((node) => node.close()));
 }

@@ -40,7 +40,7 @@ public class ClientTest {
         check(client.set("s", "value", SetParams.setParams().ex(100)), "OK", "SET EX");
         check(client.get("s"), "value", "GET");
         check(client.ttl("s") > 98, true, "TTL");
-        check(client.set("s", "other", SetParams.setParams().nx()), null, "SET NX on a key that is there");
+        check(client.set("s", "other", SetParams.setParams().nx()), null, "SET NX on an existing key");
         check(client.mset("a", "1", "b", "2"), "OK", "MSET");
         check(client.mget("a", "nosuch", "b"), Arrays.asList("1", null, "2"), "MGET");
         check(client.incrBy("a", 41), 42L, "INCRBY");

@@ -92,11 +92,11 @@ public class SuiteCalls {
         refused(client, disabled, "ASKING");
         refused(client, "No failover in progress", "FAILOVER", "ABORT");
         check(client.replicaofNoOne(), "OK", "REPLICAOF NO ONE");
-        check(client.info("server").contains("redis_version:8.0.6"), true, "what the suite goes by");
+        check(client.info("server").contains("redis_version:8.0.6"), true, "redis_version");
         check(client.eval("return server.call('SET', KEYS[1], ARGV[1])", 1, "own", "v"), "OK", "server.call");
         check(client.functionLoadReplace("#!lua name=twin\nserver.register_function('twin', "
             + "function(keys) return server.call('GET', keys[1]) end)"), "twin", "server.register_function");
-        check(client.fcall("twin", List.of("own"), List.of()), "v", "its function");
+        check(client.fcall("twin", List.of("own"), List.of()), "v", "the registered function");
         check(call(client, "SCRIPT", "SHOW", client.scriptLoad("return 7")), "return 7", "SCRIPT SHOW");
         client.set("bits", "foobar");
         check(call(client, "BITCOUNT", "bits", "1"), 22L, "BITCOUNT from a start to the end");
