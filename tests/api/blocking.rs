@@ -244,6 +244,30 @@ fn timeouts_and_pushes_at_the_same_time() {
     println!("{served} served, {timed_out} timed out");
 }
 
+/// The clients may be on different threads.
+#[test]
+fn client_unblock_counts_the_command_before_it_replies() {
+    let server = TestServer::start(&[]);
+    for round in 0..100 {
+        let (mut waiting, mut client) = (server.connect(), server.connect());
+        let Value::Integer(id) = waiting.call("CLIENT ID") else { panic!("CLIENT ID returns a number") };
+        client.ok("CONFIG RESETSTAT");
+        waiting.send(&request("BLPOP nothing 0"));
+        wait_for("the client to block", || client.info("clients").contains("blocked_clients:1\r\n"));
+        let (reason, failed) = [("TIMEOUT", 0), ("ERROR", 1)][round % 2];
+        assert_eq!(client.call(&format!("CLIENT UNBLOCK {id} {reason}")), Value::Integer(1));
+        let stats = client.info_field("commandstats", "cmdstat_blpop").unwrap_or_default();
+        assert!(stats.starts_with("calls=1,"), "{stats}");
+        // Stock servers' versions differ in how they count the failure.
+        if server.is_braid() {
+            assert!(stats.ends_with(&format!("failed_calls={failed}")), "{stats}");
+            let errors = client.info_field("errorstats", "errorstat_UNBLOCKED");
+            assert_eq!(errors.as_deref(), (failed > 0).then_some("count=1"));
+        }
+        waiting.read();
+    }
+}
+
 #[test]
 fn key_expired_by_end_of_transaction_serves_no_blocked_client() {
     let server = TestServer::start(&["--enable-debug-command", "yes"]);

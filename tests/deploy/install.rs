@@ -182,22 +182,22 @@ fn an_operator_installs_upgrades_and_removes() {
     let told = text(&output);
     assert!(output.status.success(), "{told}");
     let expected = "\
-The kernel refuses memory that it may have; a server that gets none ends.
-Transparent huge pages are forced upon all programs: they cost memory and now and then a pause.
+The kernel may refuse memory although some is free; a server that is refused memory exits.
+Transparent huge pages are enabled for all programs: they cost memory and cause occasional pauses.
 Installed. Start it with: systemctl enable --now braid
 braid-check-aof 1
 braid 750 /etc/braid
 braid 640 /etc/braid/braid.conf
 braid 750 /var/lib/braid
-The kernel refuses memory that it may have; a server that gets none ends.
-Transparent huge pages are forced upon all programs: they cost memory and now and then a pause.
+The kernel may refuse memory although some is free; a server that is refused memory exits.
+Transparent huge pages are enabled for all programs: they cost memory and cause occasional pauses.
 Installed; the service has been restarted.
 braid-server 2
 port 7000
 vm.overcommit_memory = 1
 1
 madvise
-Removed. What is left: /etc/braid, /var/lib/braid and the user braid; and, if they were set, /etc/sysctl.d/60-braid.conf and
+Removed. Left in place: /etc/braid, /var/lib/braid and the user braid; and, if they were set, /etc/sysctl.d/60-braid.conf and
 /etc/tmpfiles.d/braid.conf.
 /etc/braid:
 braid.conf
@@ -209,8 +209,9 @@ braid.conf
     let told = if Path::new("/sys/kernel/mm/transparent_hugepage/enabled").exists() {
         told
     } else {
-        let sentence = "Transparent huge pages are forced upon all programs: they cost memory and now and then a pause.\n";
-        let rest = "The kernel refuses memory that it may have; a server that gets none ends.\n";
+        let sentence = "Transparent huge pages are enabled for all programs: they cost memory and cause occasional pauses.\n";
+        let rest =
+            "The kernel may refuse memory although some is free; a server that is refused memory exits.\n";
         told.replace(rest, &format!("{rest}{sentence}"))
     };
     assert_eq!(told, expected);

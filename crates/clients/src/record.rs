@@ -353,8 +353,9 @@ impl ClientRecord {
     }
 
     /// As [`ClientRecord::end_wait`], except for a wait that must get its reply (CLIENT UNBLOCK).
-    pub fn unblock(&self) -> bool {
-        let waiting = self.waiting.lock().clone().filter(|waiting| waiting.can_be_ended);
-        waiting.is_some_and(|waiting| self.claim(&waiting.waiter))
+    /// Returns the ended wait.
+    pub fn unblock(&self) -> Option<Arc<AnyWaiter>> {
+        let waiting = self.waiting.lock().clone().filter(|waiting| waiting.can_be_ended)?;
+        self.claim(&waiting.waiter).then_some(waiting.waiter)
     }
 }

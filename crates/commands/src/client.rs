@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
 use braid_clients::pause::PauseMode;
-use braid_clients::{ClientRecord, Message, Unblocking, client_flags, describe, pause};
+use braid_clients::{ClientRecord, Unblocking, client_flags, describe, pause};
 use braid_engine::session::ReplyMode;
 use braid_engine::sync_writes::NO_GROUP;
 use braid_engine::{Call, Handler, Row};
@@ -358,8 +358,8 @@ fn unblock(call: &mut Call) -> CommandResult {
     };
     let id = call.integer_arg(2)?;
     let target = u64::try_from(id).ok().and_then(|id| call.engine.clients.registry.get(id));
-    let unblocked =
-        target.is_some_and(|record| record.unblock() && record.send(Message::Unblock { id: record.id, how }));
+    let slot = call.keyspace.context.slot;
+    let unblocked = target.is_some_and(|record| call.engine.unblock(slot, &record, how));
     call.reply.integer(i64::from(unblocked));
     Ok(())
 }

@@ -47,7 +47,7 @@ use braid_acl as acl;
 use braid_acl::Denied;
 use braid_acl::log::Origin;
 use braid_clients::record::Waiting;
-use braid_clients::{Message, Unblocking, client_flags};
+use braid_clients::{ClientRecord, Message, Unblocking, client_flags};
 use braid_spec::{Command, CommandError, CommandResult, keys};
 use braid_telemetry::Cost;
 pub use state::{Blocked, Precomputed, Refusal, TimeoutReply, Wait};
@@ -411,12 +411,34 @@ fn leave_queues(engine: &Engine, worker: &mut Worker, waiter: &Waiter) {
         .stop_waiting(&engine.wait_queues, waiter);
 }
 
+/// The error of a client whose wait CLIENT UNBLOCK ... ERROR has ended.
+const UNBLOCKED: &[u8] = b"UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
+impl Engine {
+    /// CLIENT UNBLOCK: ends a client's wait and counts its command, so that the statistics are
+    /// complete once CLIENT UNBLOCK has replied. False if the client does not wait.
+    pub fn unblock(&self, slot: usize, record: &ClientRecord, how: Unblocking) -> bool {
+        let Some(waiter) = record.unblock() else { return false };
+        if let Some(request) = waiter.request.downcast_ref::<Request>() {
+            let (command, nanos) = (self.commands.get(request.command), request.nanos.load(Relaxed));
+            let failed = how == Unblocking::Error;
+            if failed {
+                self.telemetry.threads[slot].count_error(UNBLOCKED);
+            }
+            report::count(self, slot, command, nanos, failed);
+        }
+        record.send(Message::Unblock { id: record.id, how })
+    }
+}
+
 /// How a wait ends without being served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WaitEnd {
-    /// The timeout has passed, or CLIENT UNBLOCK was called.
+    /// The timeout has passed.
     Timeout,
-    /// CLIENT UNBLOCK ... ERROR.
+    /// CLIENT UNBLOCK, which has counted the command.
+    Unblocked,
+    /// CLIENT UNBLOCK ... ERROR, which has counted the command.
     Error,
     /// This server has become a replica; the connection is closed, too.
     RoleChange,
@@ -427,7 +449,7 @@ pub enum WaitEnd {
 impl From<Unblocking> for WaitEnd {
     fn from(how: Unblocking) -> WaitEnd {
         match how {
-            Unblocking::Timeout => WaitEnd::Timeout,
+            Unblocking::Timeout => WaitEnd::Unblocked,
             Unblocking::Error => WaitEnd::Error,
             Unblocking::RoleChange => WaitEnd::RoleChange,
             Unblocking::Redirect => WaitEnd::Redirect,
@@ -511,7 +533,7 @@ impl Blocked {
         let slot = worker.context.slot;
         let (mark, reply_start) = (reply.mark(), reply.len());
         match end {
-            WaitEnd::Timeout => match request.timeout {
+            WaitEnd::Timeout | WaitEnd::Unblocked => match request.timeout {
                 TimeoutReply::NullArray => reply.null_array(),
                 TimeoutReply::Acknowledgements(acks) => acks.reply(engine, reply),
                 TimeoutReply::ShutdownFailed => reply.error(SHUTDOWN_FAILED),
@@ -526,10 +548,12 @@ impl Blocked {
                     WaitEnd::RoleChange | WaitEnd::Redirect => {
                         b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
                     }
-                    _ => b"UNBLOCKED client unblocked via CLIENT UNBLOCK",
+                    _ => UNBLOCKED,
                 };
                 reply.error_bytes(line);
-                engine.telemetry.threads[slot].count_error(line);
+                if end != WaitEnd::Error {
+                    engine.telemetry.threads[slot].count_error(line);
+                }
             }
         }
         let bytes = reply.len().saturating_sub(reply_start);
@@ -537,7 +561,12 @@ impl Blocked {
             reply.truncate(mark);
         }
         let nanos = request.nanos.load(Relaxed);
-        account(engine, slot, session, command, &request.args(), nanos, end != WaitEnd::Timeout);
+        match end {
+            WaitEnd::Unblocked | WaitEnd::Error => {
+                report::log(engine, session, command, &request.args(), Cost { nanos, reply_bytes: 0 });
+            }
+            _ => account(engine, slot, session, command, &request.args(), nanos, end != WaitEnd::Timeout),
+        }
         slot_stats::count_later(engine, slot, command, &request.args(), nanos, bytes);
     }
 

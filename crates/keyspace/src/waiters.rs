@@ -14,6 +14,7 @@
 //! Changed keys with waiters are collected in the changing thread's context and served by the
 //! dispatcher.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -45,8 +46,8 @@ pub struct Waiter<R: ?Sized> {
     pub request: R,
 }
 
-/// A waiter with any type of request; it can be claimed.
-pub type AnyWaiter = Waiter<dyn Send + Sync>;
+/// A waiter with any type of request.
+pub type AnyWaiter = Waiter<dyn Any + Send + Sync>;
 
 impl<R> Waiter<R> {
     /// A waiter for the first of `keys` (of database `db`) that holds a value of type `kind`. The

@@ -165,7 +165,7 @@ impl Engine {
                 }
                 _ => Unblocking::RoleChange,
             };
-            if record.unblock() {
+            if record.unblock().is_some() {
                 record.send(Message::Unblock { id: record.id, how });
             }
         }
