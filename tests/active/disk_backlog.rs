@@ -125,16 +125,16 @@ fn logs_beyond_the_limit_go() {
     meet_and_part(&one, &two);
     let mut client = one.connect();
     let value = "v".repeat(1 << 20);
-    // Two new generations are enough, because the state stays small.
-    for written in 1.. {
-        client.ok(&format!("SET key {value}"));
-        if logs(folder.path()) == 3 {
-            break;
-        }
-        assert!(written < 1000, "{written} MB are in {} logs", logs(folder.path()));
-    }
     let path = |name: &str| folder.path().join(name);
-    wait_for("the last state", || path("active-2.state").exists() && !path("active-1.state").exists());
+    // Two new generations are enough, because the state stays small. Each begins when 64 MB have
+    // been written.
+    for number in 1..=2 {
+        for _ in 0..80 {
+            client.ok(&format!("SET key {value}"));
+        }
+        let (new, old) = (format!("active-{number}.state"), format!("active-{}.state", number - 1));
+        wait_for("the next state", || path(&new).exists() && !path(&old).exists());
+    }
     let second = path("active-1.log").metadata().expect("the second log").len();
     assert!(field(&one, "active_backlog_disk_bytes") > second + (64 << 20));
     client.ok(&format!("CONFIG SET active-backlog-disk-size {second}"));

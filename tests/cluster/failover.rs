@@ -372,9 +372,10 @@ fn scripts_without_declared_keys_wait_while_a_node_takes_over() {
 
 #[test]
 fn blocked_client_gets_clusterdown_error() {
-    // Because of its append-only file, a killed primary leads its shard again.
+    // A killed primary leads its shard again if everything is on disk.
     let more = ["--appendonly", "yes", "--sync-level", "disk"];
     let Some(mut cluster) = Cluster::create(2, 2, &more) else { return };
+    cluster.wait_for("the record has on-disk set", || cluster.is_on_disk(1));
     let mut waiting = cluster.client(0);
     waiting.send(&request("BLPOP list:{hello} 0"));
     cluster.wait_for("the client waits", || cluster.client(0).info("clients").contains("blocked_clients:1"));

@@ -191,16 +191,29 @@ impl Cluster {
         panic!("{text}: too many redirections");
     }
 
-    /// Writes a record to etcd, below the cluster's prefix.
-    pub fn put_record(&self, key: &str, value: &str) {
+    fn etcd_client(&self) -> braid_etcd::Client {
         let options = braid_etcd::Options {
             endpoints: vec![self.etcd.endpoint().to_owned()],
             connect_timeout: PATIENCE,
             request_timeout: PATIENCE,
             ..braid_etcd::Options::default()
         };
-        let client = braid_etcd::Client::new(&options).expect("a client");
-        client.put(format!("/braid/c/{key}").as_bytes(), value.as_bytes(), None).expect("written");
+        braid_etcd::Client::new(&options).expect("a client")
+    }
+
+    /// Writes a record to etcd, below the cluster's prefix.
+    pub fn put_record(&self, key: &str, value: &str) {
+        let key = format!("/braid/c/{key}");
+        self.etcd_client().put(key.as_bytes(), value.as_bytes(), None).expect("written");
+    }
+
+    /// True if the record of the shard that a node has founded says that the in-sync members have
+    /// everything on disk.
+    pub fn is_on_disk(&self, founder: usize) -> bool {
+        let key = format!("/braid/c/shard/{}", self.id(founder));
+        let found = self.etcd_client().get(key.as_bytes()).expect("an answer").expect("the shard's record");
+        let record: serde_json::Value = serde_json::from_slice(&found.value).expect("a record");
+        record["on-disk"].as_bool() == Some(true)
     }
 }
 
