@@ -25,7 +25,7 @@ impl Transaction<'_> {
         }
         let Some((to, until)) = after else { return self.remove(database, name) };
         if let View::String(text) = to {
-            return self.set(database, name, text.clone(), *until);
+            return self.set(database, name, text, *until);
         }
         let none = || match to {
             View::List(_) => View::List(Vec::new()),

@@ -107,7 +107,7 @@ fn function(transaction: &mut Transaction<'_>, values: &dyn Values, args: &[&[u8
     let Some((subcommand, args)) = args.split_first() else { return Ok(()) };
     let load = |transaction: &mut Transaction<'_>, code: &[u8]| {
         let name = values.library_name(code).ok_or(Reason::Malformed)?;
-        transaction.set(LIBRARIES, &name, boxed(code), None);
+        transaction.set(LIBRARIES, &name, code, None);
         Ok(())
     };
     match (&subcommand.to_ascii_uppercase()[..], args) {
@@ -146,7 +146,7 @@ impl<'a> Call<'_, '_, 'a> {
                     self.transaction.live(self.database, &self.key, Time::At(until));
                 }
             }
-            None => self.transaction.set(self.database, &self.key, boxed(value), until),
+            None => self.transaction.set(self.database, &self.key, value, until),
         }
     }
 

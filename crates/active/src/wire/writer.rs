@@ -196,6 +196,10 @@ impl Writer<'_> {
         }
     }
 
+    fn text_cell<T: AsRef<[u8]>>(&mut self, change: &CellChange<T>) {
+        self.cell(change, |writer, text| writer.bytes(text.as_ref()));
+    }
+
     fn change(&mut self, change: &Change) {
         match change {
             Change::Remove { seen } => self.all_seen_at(seen),
@@ -204,10 +208,10 @@ impl Writer<'_> {
                 self.all_seen_at(seen);
             }
             Change::Live(time) => self.time(*time),
-            Change::String(change) => self.cell(change, |writer, value| writer.bytes(value)),
+            Change::String(change) => self.text_cell(change),
             Change::Hash(field, change) => {
                 self.bytes(field);
-                self.cell(change, |writer, value| writer.bytes(value));
+                self.text_cell(change);
             }
             Change::Set(member, change) => {
                 self.bytes(member);
@@ -226,7 +230,7 @@ impl Writer<'_> {
                 for step in place.steps() {
                     self.out.extend(step.word().to_le_bytes());
                 }
-                self.cell(change, |writer, value| writer.bytes(value));
+                self.text_cell(change);
             }
             Change::Stream(change) => self.stream(change),
             Change::Count(registers) => {

@@ -10,6 +10,7 @@ use braid_active::translate::{Request, Values, shown, translate};
 use braid_active::view::Shown;
 use braid_active::{Region, Stamp};
 use braid_keyspace::Txn;
+use braid_keyspace::entry::Entry;
 use braid_keyspace::txn::KeyRef;
 use braid_persistence::aof::push_key;
 use braid_replication::link::units::{StreamRequest, Units};
@@ -20,17 +21,20 @@ pub(super) type KeyName = (u32, Box<[u8]>);
 /// A request with its arguments.
 pub(super) type Words = Vec<Vec<u8>>;
 
-/// The requests that write a key as it is; empty if the key does not exist. The world is stopped.
-pub(super) fn requests_of(txn: &mut Txn<'_>, (db, key): &KeyName) -> Vec<Words> {
-    txn.set_db(*db);
+/// Runs `work` on the entry of a key, if it exists. The world is stopped.
+pub(super) fn with_entry(txn: &mut Txn<'_>, db: u32, key: &[u8], work: impl FnOnce(Entry<'_>)) {
+    txn.set_db(db);
     let hash = txn.keyspace().hash(key);
     let keys = [KeyRef { key, hash, write: false }];
+    txn.with_keys(&keys, |txn| txn.peek(key).map(work));
+}
+
+/// The requests that write a key as it is; empty if the key does not exist. The world is stopped.
+pub(super) fn requests_of(txn: &mut Txn<'_>, (db, key): &KeyName) -> Vec<Words> {
     let mut bytes = Vec::new();
-    txn.with_keys(&keys, |txn| {
-        if let Some(entry) = txn.peek(key) {
-            // Writing to memory cannot fail.
-            let _ = push_key(&mut bytes, key, entry.value(), entry.expiry());
-        }
+    with_entry(txn, *db, key, |entry| {
+        // Writing to memory cannot fail.
+        let _ = push_key(&mut bytes, key, entry.value(), entry.expiry());
     });
     let mut units = Units::default();
     // Bytes encoded here can be parsed.

@@ -157,7 +157,7 @@ impl Thread<'_> {
         self.execute(|replica, now_ms| {
             replica.execute(now_ms, |transaction| {
                 for (name, code) in &new {
-                    transaction.set(LIBRARIES, name, code.clone(), None);
+                    transaction.set(LIBRARIES, name, code, None);
                 }
             })
         });

@@ -11,9 +11,9 @@ use braid_active::Name;
 use braid_active::effect::Unit;
 use braid_keyspace::Txn;
 use braid_keyspace::entry::{EMBEDDED_MAX, ValueRef};
-use braid_keyspace::txn::KeyRef;
 
 use super::Thread;
+use crate::active::keys::with_entry;
 
 /// How long the world stays stopped for sharing, checked after each key.
 const SHARE: Duration = Duration::from_millis(1);
@@ -54,12 +54,8 @@ impl Thread<'_> {
             if database >= txn.keyspace().databases() {
                 continue;
             }
-            txn.set_db(database);
-            let keys = [KeyRef { key: &name, hash: txn.keyspace().hash(&name), write: false }];
-            txn.with_keys(&keys, |txn| {
-                if let Some(entry) = txn.peek(&name)
-                    && let ValueRef::Blob(text) = entry.value()
-                {
+            with_entry(txn, database, &name, |entry| {
+                if let ValueRef::Blob(text) = entry.value() {
                     self.replica.share(database, &name, text);
                 }
             });
