@@ -302,7 +302,7 @@ impl Attempt<'_> {
         hosted.keyspace.context.unjournalled = false;
         let slot = hosted.keyspace.context.slot;
         if ended != Ended::Abandoned {
-            hosted.run.commit(engine, slot);
+            hosted.run.commit(engine, hosted.session, slot);
             hosted.held_log.iter().for_each(|(level, line)| write_log(*level, line));
         } else if let Some(speculative) = hosted.run.speculative.take() {
             speculative.roll_back(engine, hosted.keyspace.context);
@@ -441,7 +441,7 @@ impl Host for Hosted<'_, '_> {
 
     fn may_call(&mut self, args: &[&[u8]]) -> Option<bool> {
         let command = script::find(self.engine, args)?;
-        Some(self.session.user.check(command, args).is_ok())
+        Some(self.session.user.check(command, args, self.session.db).is_ok())
     }
 
     fn set_replication(&mut self, targets: u8) {

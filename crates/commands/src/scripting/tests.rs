@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! In-process tests of scripts.
 
+use braid_telemetry::command_log::LogKind;
+
 use crate::testing::{Tester, check};
 
 const NOSCRIPT: &str = "-NOSCRIPT No matching script. Please use EVAL.\r\n";
@@ -73,6 +75,27 @@ fn a_script_known_to_one_thread_is_known_to_all() {
     tester.check(&[(&format!("EVALSHA {sha} 0"), ":7\r\n"), ("SCRIPT FLUSH", "+OK\r\n")]);
     std::mem::swap(&mut tester.worker, &mut other);
     tester.check(&[(&format!("EVALSHA {sha} 0"), NOSCRIPT)]);
+}
+
+/// A script's commands are in the slow log before the script, once each, although a first run that
+/// reached an undeclared key was abandoned.
+#[test]
+fn commands_of_scripts_are_in_the_slow_log() {
+    let mut tester = Tester::with("slowlog-log-slower-than 0");
+    let mut logged = |script: &str| {
+        tester.run("SLOWLOG RESET");
+        tester.run(script);
+        let log = tester.engine.telemetry.logs.of(LogKind::Slow).latest(10);
+        let commands = log.iter().rev().map(|entry| String::from_utf8_lossy(&entry.args[0]).to_lowercase());
+        commands.collect::<Vec<_>>().join(" ")
+    };
+    let script = |body: &str| format!("EVAL \"{body}\" 1 k");
+    let reads = script("redis.call('get', KEYS[1]) redis.call('strlen', KEYS[1])");
+    assert_eq!(logged(&reads), "slowlog get strlen eval");
+    let writes = script("redis.call('get', KEYS[1]) redis.call('set', KEYS[1], 1)");
+    assert_eq!(logged(&writes), "slowlog get set eval");
+    let undeclared = script("redis.call('get', KEYS[1]) redis.call('strlen', 'other')");
+    assert_eq!(logged(&undeclared), "slowlog get strlen eval");
 }
 
 #[test]

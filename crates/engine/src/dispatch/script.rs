@@ -62,9 +62,9 @@ pub struct ScriptRun<'k> {
 
 impl ScriptRun<'_> {
     /// Makes a speculative run final. Its locks must still be held.
-    pub fn commit(&mut self, engine: &Engine, slot: usize) {
+    pub fn commit(&mut self, engine: &Engine, session: &Session, slot: usize) {
         if let Some(speculative) = self.speculative.take() {
-            speculative.commit(engine, slot);
+            speculative.commit(engine, session, slot);
         }
     }
 
@@ -331,7 +331,7 @@ fn execute(call: &mut Call<'_, '_>, run: &mut ScriptRun<'_>, keys: &[KeyRef<'_>]
     let slot = keyspace.context.slot;
     if command.spec.flags.has(Flags::WRITE) {
         run.wrote = true;
-        run.commit(engine, slot);
+        run.commit(engine, session, slot);
     }
     let reply_start = reply.len();
     let errors = engine.telemetry.threads[slot].error_replies.get();
@@ -344,10 +344,19 @@ fn execute(call: &mut Call<'_, '_>, run: &mut ScriptRun<'_>, keys: &[KeyRef<'_>]
     run.boundary = end;
     count(engine, slot, command, nanos, failed);
     let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
+    let is_noteworthy = engine.telemetry.logs.is_noteworthy(cost, 0);
     match &mut run.speculative {
-        None => engine.telemetry.hot_keys.note(keyspace.context, command, args, cost),
+        None => {
+            engine.telemetry.hot_keys.note(keyspace.context, command, args, cost);
+            if is_noteworthy {
+                report::log(engine, session, command, args, cost);
+            }
+        }
         Some(speculative) => {
             speculative.note_call(command.id, nanos, failed);
+            if is_noteworthy {
+                speculative.note_logged(command, args, cost);
+            }
             engine.telemetry.hot_keys.note_held(
                 keyspace.context,
                 command,

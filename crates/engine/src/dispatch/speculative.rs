@@ -3,22 +3,36 @@
 //! still be abandoned and restarted with the world stopped. Rolling back makes each command count
 //! once, although two runs have called it.
 //!
-//! Counters are updated immediately, and the increments are recorded here. MONITOR lines and
-//! hot-key samples cannot be undone, so they are held until the run commits. The thread does
+//! Counters are updated immediately, and the increments are recorded here. MONITOR lines, hot-key
+//! samples and entries of the command logs cannot be undone, so they are held until the run
+//! commits. The thread does
 //! nothing else during such a run, so every change of its hit and miss counters belongs to the run.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use braid_keyspace::Context;
 use smallvec::SmallVec;
 
+use super::report;
 use crate::engine::Engine;
+use crate::session::Session;
 use braid_notify::payload::Payload;
-use braid_telemetry::histogram;
+use braid_spec::Command;
 use braid_telemetry::hot_keys::Sample;
+use braid_telemetry::{Cost, histogram};
 
 /// Tallies are merged when this many have been collected.
 const TALLIES_MAX: usize = 1024;
+/// Maximum number of calls held for the command logs; of more, the latest are kept.
+const LOGGED_MAX: usize = 1024;
+
+/// A call for the command logs.
+struct Logged {
+    command: u32,
+    args: Vec<Box<[u8]>>,
+    cost: Cost,
+}
 
 /// Calls of one command that took about the same time.
 #[derive(Clone, Copy)]
@@ -43,6 +57,7 @@ pub struct Speculative {
     errors: Vec<(Box<[u8]>, u64)>,
     pub(super) samples: Vec<Sample>,
     pub(super) lines: Vec<Arc<Payload>>,
+    logged: VecDeque<Logged>,
 }
 
 impl Speculative {
@@ -55,6 +70,7 @@ impl Speculative {
             errors: Vec::new(),
             samples: Vec::new(),
             lines: Vec::new(),
+            logged: VecDeque::new(),
         }
     }
 
@@ -63,6 +79,16 @@ impl Speculative {
     pub(super) fn note_call(&mut self, command: u32, nanos: u64, failed: bool) {
         let cell = histogram::cell_of(nanos) as u32;
         self.push(Tally { command, cell, calls: 1, nanos, failed: u64::from(failed), rejected: 0 });
+    }
+
+    /// Holds a call that the command logs may record.
+    #[cold]
+    pub(super) fn note_logged(&mut self, command: &Command, args: &[&[u8]], cost: Cost) {
+        if self.logged.len() == LOGGED_MAX {
+            self.logged.pop_front();
+        }
+        let args = args.iter().map(|&arg| arg.into()).collect();
+        self.logged.push_back(Logged { command: command.id, args, cost });
     }
 
     /// Records a rejected command.
@@ -104,7 +130,11 @@ impl Speculative {
     }
 
     /// Releases the held output. The run's locks must still be held.
-    pub fn commit(self, engine: &Engine, slot: usize) {
+    pub fn commit(self, engine: &Engine, session: &Session, slot: usize) {
+        for Logged { command, args, cost } in &self.logged {
+            let args: Vec<&[u8]> = args.iter().map(|arg| &**arg).collect();
+            report::log(engine, session, engine.commands.get(*command), &args, *cost);
+        }
         for line in &self.lines {
             engine.hub.tell_monitors(slot, line);
         }
@@ -149,6 +179,7 @@ mod tests {
             errors: Vec::new(),
             samples: Vec::new(),
             lines: Vec::new(),
+            logged: VecDeque::new(),
         };
         for number in 0..100_000_u64 {
             run.note_call((number % 3) as u32, 100 + number % 50, number % 10 == 0);
