@@ -2,7 +2,7 @@
 //! Keyspace events: after each command, the server under test and a stock server have published
 //! the same events in the same order.
 
-use braid_tests::server::stock;
+use braid_tests::server::{Peer, newer_peers, stock};
 use braid_tests::{RawClient, TestServer, Value};
 
 /// One command per line; a line that begins with `#` is a transaction, whose commands are
@@ -192,8 +192,35 @@ DEL s s2
 EXEC
 ";
 
+/// Commands of Redis 8.
+const NEWER: &str = "
+HSET h f1 v1 f2 v2 f3 v3 f4 v4
+HEXPIRE h 1000 FIELDS 2 f1 gone
+HEXPIRE h 1000 XX FIELDS 1 f2
+HPERSIST h FIELDS 2 f1 f2
+HPEXPIREAT h 1 FIELDS 1 f1
+HEXPIRE h 0 FIELDS 2 f2 gone
+HGETEX h EX 1000 FIELDS 1 f3
+HGETEX h PERSIST FIELDS 1 f3
+HGETEX h FIELDS 1 f3
+HGETEX h EXAT 1 FIELDS 1 f3
+HGETDEL h FIELDS 1 f4
+HSETEX h EX 1000 FIELDS 1 f1 v1
+HSETEX h FNX FIELDS 1 f1 v2
+HSETEX h KEEPTTL FIELDS 1 f1 v2
+HSETEX h FIELDS 1 f2 v2
+HSETEX h EXAT 1 FIELDS 1 gone v
+HSETEX h EXAT 1 FIELDS 1 f1 v
+HSETEX h EXAT 1 FIELDS 2 f2 v f3 v
+HSETEX h EXAT 1 FIELDS 1 f v
+HSETEX h FXX EXAT 1 FIELDS 1 f v
+HSET h f v
+HGETDEL h FIELDS 1 f
+";
+
 struct Side {
     _server: TestServer,
+    flags: String,
     client: RawClient,
     listener: RawClient,
 }
@@ -204,7 +231,7 @@ impl Side {
         client.ok(&format!("CONFIG SET notify-keyspace-events {flags}"));
         listener.call("HELLO 3");
         listener.call("PSUBSCRIBE __key*");
-        Side { _server: server, client, listener }
+        Side { _server: server, flags: flags.into(), client, listener }
     }
 
     /// The events published since the last call.
@@ -228,22 +255,8 @@ fn commands_publish_the_same_events_as_stock_servers() {
     };
     let mut faults = Vec::new();
     for flags in ["KEAmn", "KEA", "Kgx", "E$lshzt", "Em"] {
-        let mut ours = Side::start(TestServer::start(&["--io-threads", "3"]), flags);
-        let mut stock = Side::start(TestServer::start_program(&peer.program, &[]), flags);
-        let mut seen = 0;
-        for line in COMMANDS.lines().filter(|line| !line.is_empty()) {
-            let replies = [ours.client.call(line), stock.client.call(line)];
-            // SPOP may take any member.
-            if !line.starts_with("SPOP") {
-                assert_eq!(replies[0], replies[1], "{line}");
-            }
-            let (one, other) = (ours.events(), stock.events());
-            seen += one.len();
-            if one != other {
-                faults.push(format!("{flags}: {line}\n  ours  {one:?}\n  stock {other:?}"));
-            }
-        }
-        assert!(seen > 5, "{flags}: {seen}");
+        let [mut ours, mut stock] = sides(&peer, flags);
+        compare(&mut ours, &mut stock, COMMANDS, &mut faults);
         if flags.contains('x') || flags.contains('A') {
             // The listener's PING may arrive between the messages on the two channels.
             let channels = ['K', 'E'].into_iter().filter(|&kind| flags.contains(kind)).count();
@@ -260,4 +273,39 @@ fn commands_publish_the_same_events_as_stock_servers() {
         }
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn newer_commands_publish_the_same_events_as_redis_8() {
+    let Some(peer) = newer_peers().into_iter().find(|peer| peer.version.starts_with("redis 8")) else {
+        println!("skipped, no Redis 8: run tests/peers/install");
+        return;
+    };
+    let mut faults = Vec::new();
+    let [mut ours, mut stock] = sides(&peer, "KEA");
+    compare(&mut ours, &mut stock, NEWER, &mut faults);
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+fn sides(peer: &Peer, flags: &str) -> [Side; 2] {
+    let ours = TestServer::start(&["--io-threads", "3"]);
+    [ours, TestServer::start_program(&peer.program, &[])].map(|server| Side::start(server, flags))
+}
+
+/// Runs commands on both sides, and adds those that publish different events to `faults`.
+fn compare(ours: &mut Side, stock: &mut Side, commands: &str, faults: &mut Vec<String>) {
+    let mut seen = 0;
+    for line in commands.lines().filter(|line| !line.is_empty()) {
+        let replies = [ours.client.call(line), stock.client.call(line)];
+        // SPOP may take any member.
+        if !line.starts_with("SPOP") {
+            assert_eq!(replies[0], replies[1], "{line}");
+        }
+        let (one, other) = (ours.events(), stock.events());
+        seen += one.len();
+        if one != other {
+            faults.push(format!("{}: {line}\n  ours  {one:?}\n  stock {other:?}", ours.flags));
+        }
+    }
+    assert!(seen > 5, "{}: {seen}", ours.flags);
 }

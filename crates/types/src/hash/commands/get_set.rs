@@ -155,16 +155,24 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
         return Ok(());
     }
     if at.is_some_and(|at| at <= now) {
-        // Already expired when set: the effect is the removal of the existing fields.
-        if let Some(hash) = call.keyspace.write_as::<Hash>(key)? {
-            let expired = purge(hash, now);
-            let removed = pairs().filter(|pair| hash.remove(pair[0], now)).count();
-            let empty = hash.is_empty();
-            call.keyspace.settle_expiring(Event::hash("hdel"), key, removed as u64, expired, empty);
-            if removed > 0 {
-                let fields = pairs().map(|pair| pair[0]);
-                call.keyspace.journal_as(&[b"HDEL", key].into_iter().chain(fields).collect::<Vec<_>>());
-            }
+        // Already expired when set: the effect is the removal of the existing fields. Clients are
+        // notified of both, as in Redis.
+        call.keyspace.notify(Event::hash("hset"), key);
+        let Some(hash) = call.keyspace.write_as::<Hash>(key)? else {
+            call.keyspace.notify(Event::hash("hdel"), key);
+            call.keyspace.notify(Event::generic("del"), key);
+            return Ok(());
+        };
+        let expired = purge(hash, now);
+        let removed = pairs().filter(|pair| hash.remove(pair[0], now)).count();
+        let empty = hash.is_empty();
+        if removed == 0 {
+            call.keyspace.notify(Event::hash("hdel"), key);
+        }
+        call.keyspace.settle_expiring(Event::hash("hdel"), key, removed as u64, expired, empty);
+        if removed > 0 {
+            let fields = pairs().map(|pair| pair[0]);
+            call.keyspace.journal_as(&[b"HDEL", key].into_iter().chain(fields).collect::<Vec<_>>());
         }
         return Ok(());
     }
