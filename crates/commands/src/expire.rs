@@ -183,6 +183,21 @@ mod tests {
     }
 
     #[test]
+    fn times_in_the_past_keep_the_key_during_an_import() {
+        let mut tester = Tester::with("import-mode yes");
+        tester.check(&[
+            ("SET k v", "+OK\r\n"),
+            ("EXPIREAT k 1", ":1\r\n"),
+            ("GET k", "$-1\r\n"),
+            ("DBSIZE", ":1\r\n"),
+            ("CLIENT IMPORT-SOURCE ON", "+OK\r\n"),
+            ("GET k", "$1\r\nv\r\n"),
+            ("PEXPIREAT k 1", ":1\r\n"),
+            ("GET k", "$1\r\nv\r\n"),
+        ]);
+    }
+
+    #[test]
     fn refused_times_and_options() {
         let mut cases: Vec<(String, String)> = Vec::new();
         let mut add = |line: &str, text: &str| cases.push((line.into(), format!("-ERR {text}\r\n")));

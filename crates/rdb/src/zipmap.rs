@@ -4,7 +4,7 @@
 //! ```text
 //! map:     number of pairs or 254 (1), pairs, 255
 //! pair:    length, field, length, number of unused bytes (1), value, unused bytes
-//! length:  1 byte up to 253, or 254 and 4 bytes, least significant first
+//! length:  1 byte up to 253; above, 254 and 4 bytes, least significant first
 //! ```
 
 const LONG: u8 = 254;
@@ -19,7 +19,8 @@ fn length(bytes: &mut &[u8]) -> Option<usize> {
         LONG => {
             let (length, rest) = bytes.split_first_chunk::<4>()?;
             *bytes = rest;
-            Some(u32::from_le_bytes(*length) as usize)
+            let length = u32::from_le_bytes(*length);
+            (length >= LONG.into()).then_some(length as usize)
         }
         short => Some(usize::from(short)),
     }
@@ -52,13 +53,14 @@ mod tests {
 
     #[test]
     fn zipmap_pairs_are_read_and_malformed_input_is_refused() {
-        let good = b"\x02\x03foo\x03\x01bar.\xfe\x05\0\0\0hello\x05\0world\xff";
-        let pairs = [(&b"foo"[..], &b"bar"[..]), (b"hello", b"world")];
-        assert_eq!(read(good).unwrap(), pairs);
+        let name = [b'n'; 254];
+        let good = [&b"\x02\x03foo\x03\x01bar.\xfe\xfe\0\0\0"[..], &name, b"\x05\0world\xff"].concat();
+        let pairs = [(&b"foo"[..], &b"bar"[..]), (&name, b"world")];
+        assert_eq!(read(&good).unwrap(), pairs);
         for length in 0..good.len() {
             assert_eq!(read(&good[..length]), None);
         }
-        for (at, value) in [(0, 1), (1, 255), (1, 200), (5, 200), (6, 9)] {
+        for (at, value) in [(0, 1), (1, 255), (1, 200), (5, 200), (6, 9), (11, 253)] {
             let mut bad = good.to_vec();
             bad[at] = value;
             assert_eq!(read(&bad), None, "byte {at} = {value}");

@@ -128,7 +128,8 @@ impl Condition {
 
 /// Sets the expiry of an existing key, or deletes the key if the time is past.
 pub fn expire_at(call: &mut Call, key: &[u8], at: i64) {
-    if at <= call.now() {
+    // During an import even a past time keeps the key, as in Valkey.
+    if at <= call.now() && !call.engine.config.import_mode() {
         call.keyspace.delete(key);
         call.keyspace.journal_removal(key, Removal::Expired);
     } else {
