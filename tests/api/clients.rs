@@ -116,6 +116,27 @@ fn a_pause_of_writes_holds_writes_and_lets_reads_pass() {
 }
 
 /// A script that may write waits; one that declares that it does not continues.
+/// As in stock servers: nothing is evicted during a pause, and the next command after it evicts.
+#[test]
+fn a_pause_keeps_keys_from_being_evicted() {
+    let server = TestServer::start(&["--io-threads", "3"]);
+    let mut client = server.connect();
+    client.ok("SET k v");
+    client.ok("MULTI");
+    for line in
+        ["CONFIG SET maxmemory-policy allkeys-random", "CONFIG SET maxmemory 1", "CLIENT PAUSE 60000 WRITE"]
+    {
+        assert_eq!(client.call(line).text(), "QUEUED");
+    }
+    client.call("EXEC");
+    for _ in 0..20 {
+        assert_eq!(client.call("GET k").text(), "v");
+        assert_eq!(client.info_field("stats", "evicted_keys").as_deref(), Some("0"));
+    }
+    client.ok("CLIENT UNPAUSE");
+    wait_for("the key to be evicted", || client.info_field("stats", "evicted_keys").as_deref() == Some("1"));
+}
+
 #[test]
 fn a_pause_of_writes_lets_scripts_pass_that_declare_to_read_only() {
     const READS: &str = "#!lua flags=no-writes\nreturn 'read'";

@@ -7,6 +7,7 @@ use braid_keyspace::Keyspace;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::Ticks;
+use braid_clients::attention::PAUSED;
 use braid_keyspace::eviction;
 
 use crate::engine::Engine;
@@ -74,6 +75,10 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
     if is_telling(engine, now_ms) {
         return Room::Coming;
     }
+    if engine.is_paused(now_ms) {
+        // A pause must leave the dataset as it is.
+        return Room::None;
+    }
     if engine.config.import_mode() {
         // Which keys to evict is known only once all are loaded.
         return Room::None;
@@ -131,6 +136,12 @@ fn is_telling(engine: &Engine, now_ms: i64) -> bool {
 }
 
 impl Engine {
+    /// True while commands, or only writes, are paused (CLIENT PAUSE, FAILOVER).
+    #[inline]
+    pub fn is_paused(&self, now_ms: i64) -> bool {
+        self.attention.get() & PAUSED != 0 && self.clients.pause.current(now_ms).is_some()
+    }
+
     /// Records an eviction whose messages are in transit.
     fn note_eviction_messages(&self, now_ms: i64) {
         if self.trackers.clients() > 0 {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::{self, Ticks};
 use braid_base::gate::Entered;
-use braid_clients::attention::{LOADING, MEMORY_LIMIT, PAUSED};
+use braid_clients::attention::{LOADING, MEMORY_LIMIT};
 use braid_clients::client_flags;
 use braid_config::Config;
 use braid_engine::memory::make_room;
@@ -120,10 +120,10 @@ impl Cron {
             return;
         }
         worker.begin_batch();
-        let paused = engine.attention.get() & PAUSED != 0 && engine.clients.pause.current(now_ms).is_some();
         // A dataset must not change while it is being loaded.
         let is_loading = engine.attention.get() & LOADING != 0;
-        if !paused && !is_loading {
+        let is_paused = engine.is_paused(now_ms);
+        if !is_paused && !is_loading {
             self.expire(engine, worker, now_ms);
             if engine.attention.get() & MEMORY_LIMIT != 0 {
                 make_room(engine, worker, now_ms);
@@ -134,7 +134,7 @@ impl Cron {
         }
         if self.slot == 0 {
             engine.ping_replicas(&mut worker.context, now_ms);
-            if !paused && !is_loading && engine.replication.link.is_replica() {
+            if !is_paused && !is_loading && engine.replication.link.is_replica() {
                 engine.keyspace.expire_own(&mut worker.context, now_ms);
             }
             if !is_loading {

@@ -7,7 +7,7 @@
 
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
-use braid_clients::attention::{JOURNAL_FULL, PAUSED, SNAPSHOT_FULL};
+use braid_clients::attention::{JOURNAL_FULL, SNAPSHOT_FULL};
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_replication::link::LinkError;
 use braid_replication::link::units::StreamRequest;
@@ -160,7 +160,7 @@ impl<'b> Batch<'b> {
 impl Engine {
     /// True while the stream is held because writes are paused (CLIENT PAUSE).
     pub(super) fn holds_stream(&self) -> bool {
-        self.attention.get() & PAUSED != 0 && self.clients.pause.current(unix_ms()).is_some()
+        self.is_paused(unix_ms())
     }
 
     /// Waits while the snapshot or append-only file is behind, as every writer does.
