@@ -73,6 +73,8 @@ pub(super) fn check(
     if session.import.as_ref().is_some_and(|seat| fills(&engine.commands, seat, session, command, args)) {
         return Ok(());
     }
+    let asks = session.asks;
+    session.asks &= is_in_transaction_after(session, command);
     let mut slot = OneSlot::default();
     let is_one = match &session.queue {
         // A broken transaction is refused for being broken.
@@ -93,10 +95,6 @@ pub(super) fn check(
     let Some(map) = map.filter(|_| !session.is_replay) else {
         return if is_one { Ok(()) } else { Err(CommandError::text(CROSS_SLOT)) };
     };
-    let asks = session.asks;
-    if session.queue.is_none() || is_exec(command) {
-        session.asks = false;
-    }
     let Some(slot) = slot.0 else { return Ok(()) };
     if is_one && map.serves(slot) {
         session.served = Some(slot);
@@ -111,6 +109,14 @@ pub(super) fn check(
     }
     let asked = Elsewhere { engine, session, command, args, view: &view, slot };
     asked.check(worker, asks || command.spec.flags.has(Flags::ASKING))
+}
+
+/// True if a transaction is open once a command has run: ASKING before MULTI holds until its end.
+fn is_in_transaction_after(session: &Session, command: &Command) -> bool {
+    match session.queue.is_some() {
+        true => !is_exec(command) && !command.behavior.has(Behavior::REPLAY_DROPS_TRANSACTION),
+        false => command.behavior.has(Behavior::REPLAY_OPENS_TRANSACTION),
+    }
 }
 
 /// True if a request reaches only slots that its connection imports.
