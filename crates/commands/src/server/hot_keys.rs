@@ -108,7 +108,10 @@ fn parse(call: &Call) -> Result<Wish, CommandError> {
             b"SAMPLE" => wish.sample = number(at + 1, "SAMPLE", 1_000_000)? as u32,
             b"DURATION" => wish.duration_ms = Some(number(at + 1, "DURATION", 1_000_000_000)? * 1000),
             b"SLOTS" => {
-                return Err(CommandError::text("ERR SLOTS is not supported: all slots are tracked"));
+                return Err(CommandError::text(match call.engine.config.cluster_enabled() {
+                    true => "ERR SLOTS is not supported: all slots are tracked",
+                    false => "ERR SLOTS parameter cannot be used in non-cluster mode",
+                }));
             }
             _ => return Err(CommandError::Syntax),
         }
@@ -121,10 +124,11 @@ fn parse(call: &Call) -> Result<Wish, CommandError> {
 }
 
 fn stop(call: &mut Call) -> CommandResult {
-    if !call.engine.telemetry.hot_keys.stop(&call.engine.telemetry.threads) {
-        return Err(CommandError::text("ERR no hotkeys tracking is in progress"));
+    match call.engine.telemetry.hot_keys.stop(&call.engine.telemetry.threads) {
+        true => call.reply.ok(),
+        // Client libraries expect no error.
+        false => call.reply.null(),
     }
-    call.reply.ok();
     Ok(())
 }
 
@@ -143,6 +147,8 @@ fn get(call: &mut Call) -> CommandResult {
     };
     let Report { wish, totals, .. } = &report;
     let reply = &mut *call.reply;
+    // Client libraries expect a list, as of several nodes' results.
+    reply.array(1);
     let fields = reply.begin_map();
     let mut count = 0;
     let mut field = |reply: &mut braid_resp::reply::ReplyBuffer, name: &str, value: u128| {
@@ -205,7 +211,7 @@ mod tests {
     fn words() {
         check(&[
             ("HOTKEYS GET", "$-1\r\n"),
-            ("HOTKEYS STOP", "-ERR no hotkeys tracking is in progress\r\n"),
+            ("HOTKEYS STOP", "$-1\r\n"),
             ("HOTKEYS RESET", "+OK\r\n"),
             ("HOTKEYS START", "-ERR METRICS is required, with a count and CPU, NET or both\r\n"),
             ("HOTKEYS START METRICS 3 CPU NET CPU", "-ERR METRICS count must be a number from 1 to 2\r\n"),
@@ -216,7 +222,7 @@ mod tests {
             ("HOTKEYS START METRICS 1 CPU SAMPLE", "-ERR SAMPLE must be a number from 1 to 1000000\r\n"),
             (
                 "HOTKEYS START METRICS 1 CPU SLOTS 1 3",
-                "-ERR SLOTS is not supported: all slots are tracked\r\n",
+                "-ERR SLOTS parameter cannot be used in non-cluster mode\r\n",
             ),
             ("HOTKEYS start metrics 2 net cpu count 3 sample 10 duration 100", "+OK\r\n"),
             (
@@ -266,7 +272,7 @@ mod tests {
         tester.run("HOTKEYS STOP");
         tester.run("GET hot");
         let reply = tester.run("HOTKEYS GET");
-        assert!(reply.starts_with("*24\r\n$15\r\ntracking-active\r\n:0\r\n$12\r\nsample-ratio\r\n:1\r\n$14\r\nselected-slots\r\n*0\r\n"), "{reply}");
+        assert!(reply.starts_with("*1\r\n*24\r\n$15\r\ntracking-active\r\n:0\r\n$12\r\nsample-ratio\r\n:1\r\n$14\r\nselected-slots\r\n*0\r\n"), "{reply}");
         let (by_cpu, by_net) = (list(&reply, "by-cpu-time-us"), list(&reply, "by-net-bytes"));
         assert_eq!((by_cpu.len(), by_net.len()), (16, 16), "{reply}");
         assert_eq!(by_net[0].0, "big");
@@ -278,7 +284,7 @@ mod tests {
         assert!(by_cpu.is_sorted_by_key(|(_, nanos)| std::cmp::Reverse(*nanos)), "{by_cpu:?}");
         // A map where the protocol has maps.
         tester.speak(0, Protocol::Resp3);
-        assert!(tester.run("HOTKEYS GET").starts_with("%12\r\n"));
+        assert!(tester.run("HOTKEYS GET").starts_with("*1\r\n%12\r\n"));
     }
 
     #[test]
