@@ -76,6 +76,8 @@ pub const CHOICES: &[Choice] = &[
         words: &["200", "100", "3000", "0", "-1", "1.5", "99999", "abc"],
     },
     Choice { slot: "unit", kind: SlotKind::Plain, words: &["m", "km", "ft", "mi", "KM", "yards"] },
+    // Never spoiled: Valkey 9 refuses hexadecimal coordinates, which GEOADD accepts as in Redis.
+    Choice { slot: "place", kind: SlotKind::Fixed, words: &["m1", "m2", "m3", "m4", "Palermo", "5"] },
     Choice { slot: "badnumber", kind: SlotKind::Fixed, words: &["-1", "abc", "1x", ""] },
     Choice { slot: "script", kind: SlotKind::Fixed, words: SCRIPTS },
     Choice { slot: "library", kind: SlotKind::Fixed, words: LIBRARIES },

@@ -86,8 +86,19 @@ impl Position {
 
     /// Great-circle distance in metres (haversine formula).
     pub fn distance(self, other: Position) -> f64 {
+        self.haversine(other, 0.0)
+    }
+
+    /// The distance as Valkey 9 measures it: it rounds differently if the longitudes differ by a
+    /// few nanometres.
+    fn distance_in_valkey(self, other: Position) -> f64 {
+        self.haversine(other, 1e-15)
+    }
+
+    /// Two longitudes count as equal if the sine of half their difference is at most `negligible`.
+    fn haversine(self, other: Position, negligible: f64) -> f64 {
         let half_sine = ((radians(other.longitude) - radians(self.longitude)) / 2.0).sin();
-        if half_sine == 0.0 {
+        if half_sine.abs() <= negligible {
             return self.latitude_distance(other);
         }
         let (latitude, other_latitude) = (radians(self.latitude), radians(other.latitude));
@@ -337,8 +348,7 @@ impl Search {
             y += latitude.cos() * longitude.sin();
             z += latitude.sin();
         }
-        let number = vertices.len() as f64;
-        let (x, y, z) = (x / number, y / number, z / number);
+        // The direction of the sum is that of the mean; Valkey does not divide either.
         let centre =
             Position { longitude: degrees(y.atan2(x)), latitude: degrees(z.atan2((x * x + y * y).sqrt())) };
         Some(Search { centre, shape: Shape::Polygon { vertices }, metres_per_unit, screen: None })
@@ -379,7 +389,7 @@ impl Search {
                 (!too_far).then(|| self.centre.distance(position))
             }
             Shape::Polygon { vertices } => {
-                is_inside(vertices, position).then(|| self.centre.distance(position))
+                is_inside(vertices, position).then(|| self.centre.distance_in_valkey(position))
             }
         };
         metres.map(|metres| metres / self.metres_per_unit)
@@ -387,8 +397,13 @@ impl Search {
 
     /// At most nine ranges of scores that contain all members of the shape, in the order in which
     /// Redis scans them (the order of unsorted results). If a range occurs twice, its members may
-    /// be returned twice, as in Redis.
+    /// be returned twice, as in Redis. Of a polygon that spans much of the globe Valkey may miss
+    /// members.
     pub fn ranges(&self) -> Vec<Range<f64>> {
+        // No cell contains a centre near a pole. (Valkey then reads uninitialized memory.)
+        if self.centre.latitude.abs() > LATITUDE_MAX {
+            return vec![f64::NEG_INFINITY..f64::INFINITY];
+        }
         let bounds = self.bounds();
         let mut step = step_for_radius(self.radius_metres(&bounds), self.centre.latitude);
         let mut cell = Cell::around(self.centre, step, LATITUDE_MAX);
@@ -466,7 +481,8 @@ impl Search {
                 (width * width + height * height).sqrt() * self.metres_per_unit
             }
             Shape::Polygon { .. } => {
-                let corner = |longitude, latitude| self.centre.distance(Position { longitude, latitude });
+                let corner =
+                    |longitude, latitude| self.centre.distance_in_valkey(Position { longitude, latitude });
                 corner(bounds.west, bounds.south)
                     .max(corner(bounds.west, bounds.north))
                     .max(corner(bounds.east, bounds.south))
@@ -589,6 +605,29 @@ mod tests {
         assert_eq!(text(search.distance_if_inside(stored(PALERMO)).unwrap()), "56987.4933");
         assert_eq!(text(search.distance_if_inside(stored(CATANIA)).unwrap()), "111411.0839");
         assert_eq!(search.distance_if_inside(corner(17.241510, 38.788135)), None);
+        assert_eq!(search.distance_if_inside(stored(PALERMO)), Some(56987.49327453733));
+        assert_eq!(search.distance_if_inside(stored(CATANIA)), Some(111411.08391561486));
+    }
+
+    #[test]
+    fn polygons_without_area_contain_nothing() {
+        let search = Search::polygon(vec![stored(PALERMO); 3], 1.0).unwrap();
+        assert_eq!(search.distance_if_inside(stored(PALERMO)), None);
+        assert!(search.ranges().iter().any(|range| range.contains(&PALERMO.score())));
+        let line = [12.0, 14.0, 16.0].map(|east| Position { longitude: east, latitude: east + 25.0 });
+        let search = Search::polygon(line.to_vec(), 1.0).unwrap();
+        assert_eq!(search.distance_if_inside(PALERMO), None);
+        assert_eq!(search.distance_if_inside(line[1]), None);
+    }
+
+    #[test]
+    fn polygons_around_a_pole_are_searched_everywhere() {
+        let corners = [-150.0, -30.0, 90.0].map(|longitude| Position { longitude, latitude: 84.0 });
+        let search = Search::polygon([corners[0], corners[1], corners[2], PALERMO].to_vec(), 1.0).unwrap();
+        assert!(search.centre().latitude < LATITUDE_MAX);
+        let search = Search::polygon(corners.to_vec(), 1.0).unwrap();
+        assert!(search.centre().latitude > LATITUDE_MAX);
+        assert!(search.ranges().iter().any(|range| range.contains(&CATANIA.score())));
     }
 
     fn position() -> impl Strategy<Value = Position> {

@@ -13,6 +13,8 @@ pub const VALKEY: Family = Family {
     templates: VALKEY_TEMPLATES,
 };
 
+/// No polygon has its centre within five degrees of a pole: there Valkey's replies depend on
+/// uninitialized memory.
 const VALKEY_TEMPLATES: &str = r"
 4x SET {key} {value}
 4x SET {key} {text} %([IFEQ {text}] [GET] [EX {seconds} | PX {ms} | KEEPTTL])
@@ -25,6 +27,16 @@ TTL {key}
 SET {key} {text}
 GET {key}
 CLIENT CAPA (redirect | {field})+
+3x GEOADD (z1 | z2) ({longitude} {latitude} {place})+
+4x GEOSEARCH (z1 | z2) %((BYPOLYGON 4 12 37 12 39 16 39 16 37 | BYPOLYGON 5 -130 -60 -130 80 0 10 150 80 \
+    150 -60 | BYPOLYGON 5 80 0 70 -20 {longitude} {latitude} {longitude} {latitude} {longitude} {latitude}) \
+    [ASC | DESC] [COUNT {positive} [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH])
+2x GEOSEARCHSTORE z3 (z1 | z2) %((BYPOLYGON 4 12 37 12 39 16 39 16 37 | BYPOLYGON 3 -130 -60 0 80 150 \
+    -60) [ASC | DESC] [COUNT {positive} [ANY]] [STOREDIST])
+GEOSEARCH (z1 | z2) BYPOLYGON {int} ({longitude} {latitude})+ (FROMLONLAT {longitude} {latitude} | \
+    BYRADIUS {radius} {unit})
+ZRANGE (z1 | z2 | z3) 0 -1 WITHSCORES
+DEL (z1 | z2 | z3)
 ";
 
 /// Options and commands introduced by Redis 8.

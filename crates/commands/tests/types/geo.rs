@@ -85,15 +85,93 @@ fn polygons() {
             "GEOSEARCH s BYPOLYGON 4 12 37 12 39 16 39 16 37 ASC WITHDIST",
             "*2\r\n*2\r\n$7\r\nPalermo\r\n$10\r\n56987.4933\r\n*2\r\n$7\r\nCatania\r\n$11\r\n111411.0839\r\n",
         ),
-        ("GEOSEARCHSTORE to s BYPOLYGON 4 12 37 12 39 14 39 14 37", ":1\r\n"),
-        ("GEOSEARCH s BYPOLYGON 2 12 37 12 39", "-ERR GEOSEARCH BYPOLYGON must have at least 3 vertices\r\n"),
-        ("GEOSEARCH s BYPOLYGON x 12 37 12 39", "-ERR invalid number of vertices\r\n"),
-        ("GEOSEARCH s BYPOLYGON 3 12 37 12 39 1", "-ERR syntax error\r\n"),
-        ("GEOSEARCH s FROMLONLAT 1 1 BYPOLYGON 3 12 37 12 39 16 39", "-ERR syntax error\r\n"),
-        ("GEOSEARCH s BYPOLYGON 3 12 37 12 39 16 39 BYRADIUS 1 m", "-ERR syntax error\r\n"),
         (
-            "GEOSEARCH s BYPOLYGON 3 12 37 12 39 12 99",
+            "GEOSEARCH s DESC COUNT 1 WITHHASH WITHDIST WITHCOORD BYPOLYGON 4 12 37 12 39 16 39 16 37",
+            "*1\r\n*4\r\n$7\r\nCatania\r\n$11\r\n111411.0839\r\n:3479447370796909\r\n*2\r\n\
+             $20\r\n15.08726745843887329\r\n$20\r\n37.50266842333162032\r\n",
+        ),
+        ("GEOSEARCH s BYPOLYGON 4 12 37 12 39 16 39 16 37 COUNT 1 ANY", "*1\r\n$7\r\nPalermo\r\n"),
+        ("GEOSEARCHSTORE to s BYPOLYGON 4 12 37 12 39 14 39 14 37", ":1\r\n"),
+        ("ZSCORE to Palermo", "$16\r\n3479099956230698\r\n"),
+        ("GEOSEARCHSTORE to s BYPOLYGON 4 12 37 12 39 16 39 16 37 STOREDIST", ":2\r\n"),
+        ("ZSCORE to Palermo", "$20\r\n5.698749327453733e+4\r\n"),
+        ("ZSCORE to Catania", "$21\r\n1.1141108391561486e+5\r\n"),
+        ("GEOSEARCH s BYPOLYGON 3 12 37 14 38 16 39", "*0\r\n"),
+        ("GEOSEARCH s BYPOLYGON 3 13 38 13 38 13 38", "*0\r\n"),
+        ("GEOSEARCHSTORE to none BYPOLYGON 3 12 37 12 39 16 39", ":0\r\n"),
+        ("EXISTS to", ":0\r\n"),
+        // The last of several polygons counts.
+        ("GEOSEARCH s BYPOLYGON 3 1 1 1 2 2 2 BYPOLYGON 3 12 37 12 39 16 39", "*1\r\n$7\r\nPalermo\r\n"),
+    ]);
+}
+
+/// An edge goes from -170 to 170 degrees by way of 0. Valkey nevertheless takes 180 degrees for the
+/// centre, and looks for members only around it.
+#[test]
+fn polygons_around_the_globe() {
+    check(&[
+        (SICILY, ":2\r\n"),
+        ("GEOADD s 175 40 east -175 40 west", ":2\r\n"),
+        (
+            "GEOSEARCH s BYPOLYGON 4 -170 30 -170 45 170 45 170 30 ASC",
+            "*2\r\n$7\r\nPalermo\r\n$7\r\nCatania\r\n",
+        ),
+        (
+            "GEOSEARCH s BYPOLYGON 5 -170 30 0 30 170 30 170 45 -170 45 ASC",
+            "*2\r\n$7\r\nPalermo\r\n$7\r\nCatania\r\n",
+        ),
+        // The centre is the north pole; there the reply of Valkey depends on uninitialized memory.
+        ("GEOSEARCH s BYPOLYGON 6 -180 85 -167 30 -154 85 0 85 13 30 26 85", "*1\r\n$7\r\nPalermo\r\n"),
+    ]);
+}
+
+#[test]
+fn refused_polygons() {
+    let few = "-ERR GEOSEARCH BYPOLYGON must have at least 3 vertices\r\n";
+    let number = "-ERR invalid number of vertices\r\n";
+    let float = "-ERR value is not a valid float\r\n";
+    let syntax = "-ERR syntax error\r\n";
+    let with = "is not compatible with WITHDIST, WITHHASH and WITHCOORD options";
+    let mut tester = Tester::new();
+    tester.run(SICILY);
+    tester.check(&[
+        ("GEOSEARCH s BYPOLYGON 2 12 37 12 39", few),
+        ("GEOSEARCH s BYPOLYGON -1 12 37 12 39", few),
+        ("GEOSEARCH s BYPOLYGON 3 12 37 12 39 1", few),
+        ("GEOSEARCH s BYPOLYGON 4 12 37 12 39 16 39 ASC", few),
+        ("GEOSEARCH s BYPOLYGON 2147483647 12 37 12 39 16 39", few),
+        ("GEOSEARCH s BYPOLYGON 2147483648 12 37 12 39 16 39", number),
+        ("GEOSEARCH s BYPOLYGON 9223372036854775807 12 37 12 39 16 39", number),
+        ("GEOSEARCH s BYPOLYGON x 12 37 12 39", number),
+        ("GEOSEARCH s BYPOLYGON 3.0 12 37 12 39 16 39", number),
+        ("GEOSEARCH s ASC ASC ASC BYPOLYGON x", syntax),
+        ("GEOSEARCH s ASC ASC ASC BYPOLYGON x 12", number),
+        ("GEOSEARCH s BYPOLYGON 3 12 37 12 39 x 39", float),
+        ("GEOSEARCH s BYPOLYGON 3 12 37 12 39 nan 39", float),
+        ("GEOSEARCH s BYPOLYGON 3 12 37 12 39 0x10 39", float),
+        (
+            "GEOSEARCH s BYPOLYGON 3 12 37 12 99 x 39",
             "-ERR invalid longitude,latitude pair 12.000000,99.000000\r\n",
+        ),
+        (
+            "GEOSEARCH s BYPOLYGON 3 12 37 12 39 -inf 39",
+            "-ERR invalid longitude,latitude pair -inf,39.000000\r\n",
+        ),
+        ("GEOSEARCH s BYPOLYGON 3 12 37 12 39 16 39 7", syntax),
+        ("GEOSEARCH s FROMLONLAT 1 1 BYPOLYGON 3 12 37 12 39 16 39", syntax),
+        ("GEOSEARCH s FROMMEMBER Palermo BYPOLYGON 3 12 37 12 39 16 39", syntax),
+        ("GEOSEARCH s BYPOLYGON 3 12 37 12 39 16 39 FROMMEMBER none", syntax),
+        ("GEOSEARCH s BYPOLYGON 3 12 37 12 39 16 39 BYRADIUS 1 m", syntax),
+        ("GEOSEARCH s BYBOX 1 1 m BYPOLYGON 3 12 37 12 39 16 39", syntax),
+        ("GEOSEARCH s BYPOLYGON 3 12 37 12 39 16 39 STOREDIST", syntax),
+        ("GEOSEARCH s BYPOLYGON 3 12 37 12 39 16 39 COUNT 0", "-ERR COUNT must be > 0\r\n"),
+        (
+            "GEOSEARCH none BYPOLYGON 3 12 37 12 39 16 39 ANY",
+            "-ERR the ANY argument requires COUNT argument\r\n",
+        ),
+        (
+            "GEOSEARCHSTORE d s BYPOLYGON 3 12 37 12 39 16 39 WITHDIST",
+            &format!("-ERR GEOSEARCHSTORE {with}\r\n"),
         ),
     ]);
 }

@@ -9,6 +9,9 @@ use super::{place, radius, search};
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, READ)];
 
+const SEARCH_HISTORY: &[(&str, &str)] =
+    &[("7.0.0", "Units in capitals."), ("9.0.0", "New option `BYPOLYGON`.")];
+
 /// Rows of the GEO commands.
 pub const COMMANDS: &[Row] = &[
     Row::new("geoadd", Group::Geo, place::geoadd)
@@ -150,13 +153,14 @@ pub const COMMANDS: &[Row] = &[
              the shape provided as the filter and M is the number of items inside the shape",
         )
         .syntax(
-            "key:key#0 from:(FROMMEMBER member:string|FROMLONLAT fromlonlat:{longitude:double \
-             latitude:double}) by:(circle:{BYRADIUS radius:double \
+            "key:key#0 [from:(FROMMEMBER member:string|FROMLONLAT fromlonlat:{longitude:double \
+             latitude:double})] by:(circle:{BYRADIUS radius:double \
              unit:(m=m|km=km|ft=ft|mi=mi)}|box:{BYBOX width:double height:double \
-             unit:(m=m|km=km|ft=ft|mi=mi)}) [order:(ASC|DESC)] [count-block:{COUNT count:integer [ANY]}] \
-             [WITHCOORD] [WITHDIST] [WITHHASH]",
+             unit:(m=m|km=km|ft=ft|mi=mi)}|polygon:{BYPOLYGON num-vertices:integer \
+             vertices:{longitude:double latitude:double}...}@9.0.0) [order:(ASC|DESC)] \
+             [count-block:{COUNT count:integer [ANY]}] [WITHCOORD] [WITHDIST] [WITHHASH]",
         )
-        .history(&[("7.0.0", "Units in capitals.")]),
+        .history(SEARCH_HISTORY),
     Row::new("geosearchstore", Group::Geo, search::geosearchstore)
         .at_least(8)
         .flags(Flags::WRITE.and(Flags::DENYOOM))
@@ -171,13 +175,14 @@ pub const COMMANDS: &[Row] = &[
              the shape provided as the filter and M is the number of items inside the shape",
         )
         .syntax(
-            "destination:key#0 source:key#1 from:(FROMMEMBER member:string|FROMLONLAT \
-             fromlonlat:{longitude:double latitude:double}) by:(circle:{BYRADIUS radius:double \
+            "destination:key#0 source:key#1 [from:(FROMMEMBER member:string|FROMLONLAT \
+             fromlonlat:{longitude:double latitude:double})] by:(circle:{BYRADIUS radius:double \
              unit:(m=m|km=km|ft=ft|mi=mi)}|box:{BYBOX width:double height:double \
-             unit:(m=m|km=km|ft=ft|mi=mi)}) [order:(ASC|DESC)] [count-block:{COUNT count:integer [ANY]}] \
-             [STOREDIST]",
+             unit:(m=m|km=km|ft=ft|mi=mi)}|polygon:{BYPOLYGON num-vertices:integer \
+             vertices:{longitude:double latitude:double}...}@9.0.0) [order:(ASC|DESC)] \
+             [count-block:{COUNT count:integer [ANY]}] [STOREDIST]",
         )
-        .history(&[("7.0.0", "Units in capitals.")]),
+        .history(SEARCH_HISTORY),
 ];
 
 const fn reads(name: &'static str, handler: Handler) -> Row {

@@ -89,7 +89,9 @@ impl<'a> Request<'a> {
                     request.shape = Some(rectangle(width, height, unit)?);
                     after
                 }
-                [count, after @ ..] if is("BYPOLYGON") && !has_centre && request.shape.is_none() => {
+                [count, after @ ..]
+                    if is("BYPOLYGON") && !after.is_empty() && !has_centre && request.shape.is_none() =>
+                {
                     let (vertices, after) = polygon(count, after)?;
                     request.polygon = Some(vertices);
                     after
@@ -115,16 +117,27 @@ fn polygon<'s, 'a>(
     count: &[u8],
     rest: &'s [&'a [u8]],
 ) -> Result<(Vec<Position>, &'s [&'a [u8]]), CommandError> {
-    let count = number::parse_i64(count).ok_or(CommandError::text("ERR invalid number of vertices"))?;
-    if count < 3 {
-        return Err(CommandError::text("ERR GEOSEARCH BYPOLYGON must have at least 3 vertices"));
-    }
-    let coordinates = usize::try_from(count).ok().and_then(|count| count.checked_mul(2));
-    let (vertices, rest) =
-        coordinates.and_then(|count| rest.split_at_checked(count)).ok_or(CommandError::Syntax)?;
+    let count = number::parse_i64(count)
+        .and_then(|count| i32::try_from(count).ok())
+        .ok_or(CommandError::text("ERR invalid number of vertices"))?;
+    // Missing coordinates get the same text as too few vertices.
+    let count = usize::try_from(count)
+        .ok()
+        .filter(|count| (3..=rest.len() / 2).contains(count))
+        .ok_or(CommandError::text("ERR GEOSEARCH BYPOLYGON must have at least 3 vertices"))?;
+    let (vertices, rest) = rest.split_at(count * 2);
     let vertices: Result<Vec<Position>, _> =
-        vertices.chunks_exact(2).map(|vertex| position(vertex[0], vertex[1])).collect();
+        vertices.chunks_exact(2).map(|pair| vertex(pair[0], pair[1])).collect();
     Ok((vertices?, rest))
+}
+
+/// Parses a vertex: a position, but as in Valkey not in hexadecimal digits.
+fn vertex(longitude: &[u8], latitude: &[u8]) -> Result<Position, CommandError> {
+    let is_hexadecimal = |text: &[u8]| text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'x'));
+    if is_hexadecimal(longitude) || is_hexadecimal(latitude) {
+        return Err(CommandError::NotAFloat);
+    }
+    position(longitude, latitude)
 }
 
 fn search<'a>(
