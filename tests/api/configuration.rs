@@ -291,8 +291,8 @@ fn settings_without_effect_say_so() {
     if !braid_tests::server::is_braid() {
         return;
     }
-    let warning = "Directives that are set but have no effect in this version: dynamic-hz, syslog-ident\n";
-    let server = TestServer::start(&["--dynamic-hz", "no", "--hz", "20", "--syslog-ident", "a"]);
+    let warning = "Directives that are set but have no effect in this version: dynamic-hz, ignore-warnings\n";
+    let server = TestServer::start(&["--dynamic-hz", "no", "--hz", "20", "--ignore-warnings", "a"]);
     assert_eq!(server.log().matches("no effect").count(), 1, "{}", server.log());
     assert!(server.log().contains(warning), "{}", server.log());
     let server = TestServer::start(&["--min-sync-replicas", "1"]);

@@ -20,6 +20,7 @@ mod fairness;
 mod hot_values;
 mod keys;
 mod lifecycle;
+mod logging;
 mod long_commands;
 mod long_scripts;
 mod messages;

@@ -117,8 +117,17 @@ impl Config {
     }
 }
 
-/// Directives that determine the log's file and level.
-const LOG_DIRECTIVES: &[&str] = &["dir", "logfile", "loglevel"];
+/// Directives that determine where and how a failed start is logged.
+const LOG_DIRECTIVES: &[&str] = &[
+    "dir",
+    "logfile",
+    "loglevel",
+    "log-format",
+    "log-timestamp-format",
+    "syslog-enabled",
+    "syslog-ident",
+    "syslog-facility",
+];
 
 /// Collects the texts named by the command line. After an error `texts` has those read before it.
 fn read_arguments(

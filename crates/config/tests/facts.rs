@@ -672,13 +672,13 @@ fn after_an_error_the_log_is_known() {
 fn ineffective_directives_are_named_once() {
     let loaded = Config::new()
         .load_text(
-            "io-threads 2\nsyslog-ident a\nsyslog-ident b\ndynamic-hz yes\nactivedefrag no\nreplica-priority 100\n\
+            "io-threads 2\nlocale-collate a\nlocale-collate b\ndynamic-hz yes\nactivedefrag no\nreplica-priority 100\n\
              list-max-ziplist-value 5",
         )
         .unwrap();
     assert_eq!(
         loaded.warnings,
-        ["WARNING: Directives that are set but have no effect in this version: syslog-ident, dynamic-hz, \
+        ["WARNING: Directives that are set but have no effect in this version: locale-collate, dynamic-hz, \
           list-max-ziplist-value"]
     );
     assert!(Config::new().load_text("maxmemory 1\nsave 1 1").unwrap().warnings.is_empty());

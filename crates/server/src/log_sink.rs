@@ -1,25 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The log: lines in Redis's format, written to the log file or standard output.
-//!
-//! `pid:role time level message`. The levels are debug (`trace!`), verbose (`debug!`), notice
-//! (`info!`) and warning (`warn!` and `error!`).
+//! The log: lines ([`crate::log_line`]), written to the log file or standard output, and to the
+//! system's log ([`crate::syslog`]) as well if configured.
 
+use std::cell::Cell;
 use std::fmt::{self, Display};
 use std::io::Write;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use braid_base::date::Date;
 use braid_base::system_text::reason;
-use braid_config::{Config, LogLevel};
+use braid_config::{Config, LogLevel, LogTimestampFormat};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use parking_lot::Mutex;
+
+use crate::log_line::{self, Line};
+use crate::syslog::Syslog;
+
+/// Maximum capacity of a thread's buffer between two lines.
+const BUFFER_BYTES_MAX: usize = 4096;
+
+thread_local! {
+    /// Holds one line at a time, so that lines need no allocation.
+    static BUFFER: Cell<String> = const { Cell::new(String::new()) };
+}
 
 struct Sink {
     config: Arc<Config>,
     /// None means standard output.
     file: Option<Mutex<std::fs::File>>,
+    syslog: Option<Syslog>,
 }
 
 /// Installs the logger as configured. Returns the descriptor of the log, which stays open. Fails
@@ -41,7 +50,8 @@ pub fn install(config: &Arc<Config>) -> Result<RawFd, String> {
         Some(file) => file.lock().as_raw_fd(),
         None => std::io::stdout().as_raw_fd(),
     };
-    log::set_boxed_logger(Box::new(Sink { config: Arc::clone(config), file }))
+    let syslog = Syslog::new(config);
+    log::set_boxed_logger(Box::new(Sink { config: Arc::clone(config), file, syslog }))
         .map_err(|error| error.to_string())?;
     log::set_max_level(LevelFilter::Trace);
     Ok(descriptor)
@@ -57,12 +67,34 @@ pub fn is_stdout_same_as_stderr() -> bool {
     }
 }
 
-fn mark(level: Level) -> char {
-    match level {
-        Level::Error | Level::Warn => '#',
-        Level::Info => '*',
-        Level::Debug => '-',
-        Level::Trace => '.',
+impl Sink {
+    fn write(&self, level: Level, message: fmt::Arguments<'_>) {
+        // A message that logs while it is formatted gets another buffer, as does a thread that is
+        // ending.
+        let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();
+        buffer.clear();
+        let line = Line {
+            process: std::process::id(),
+            is_replica: self.config.replicaof().is_some(),
+            time: log_line::now(),
+            level,
+            message,
+        };
+        line.append_to(&mut buffer, self.config.log_format(), self.config.log_timestamp_format());
+        // A log that cannot be written has nowhere to report that.
+        let _ = match &self.file {
+            Some(file) => file.lock().write_all(buffer.as_bytes()),
+            None => std::io::stdout().lock().write_all(buffer.as_bytes()),
+        };
+        if let Some(syslog) = &self.syslog
+            && let Some(error) = syslog.send(level, message, &mut buffer)
+        {
+            let (path, reason) = (syslog.path().display(), reason(&error));
+            self.write(Level::Warn, format_args!("Can't log to syslog at {path}: {reason}"));
+        }
+        if buffer.capacity() <= BUFFER_BYTES_MAX {
+            let _ = BUFFER.try_with(|kept| kept.set(buffer));
+        }
     }
 }
 
@@ -79,31 +111,15 @@ impl Log for Sink {
     }
 
     fn log(&self, record: &Record<'_>) {
-        if !self.enabled(record.metadata()) {
-            return;
+        if self.enabled(record.metadata()) {
+            self.write(record.level(), *record.args());
         }
-        let time = local_time();
-        let role = if self.config.replicaof().is_some() { 'S' } else { 'M' };
-        let line =
-            format!("{}:{role} {time} {} {}\n", std::process::id(), mark(record.level()), record.args());
-        // A log that cannot be written has nowhere to report that.
-        let _ = match &self.file {
-            Some(file) => file.lock().write_all(line.as_bytes()),
-            None => std::io::stdout().lock().write_all(line.as_bytes()),
-        };
     }
 
     fn flush(&self) {}
 }
 
-/// `21 Nov 2026 05:44:12.123`, in UTC. Neither reading nor formatting the time allocates.
+/// The time as in a line of the default format. Neither reading nor formatting it allocates.
 pub fn local_time() -> impl Display {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    fmt::from_fn(move |out| {
-        let Date { year, month, day, hour, minute, second } = Date::from_unix(since.as_secs() as i64);
-        const MONTHS: [&str; 12] =
-            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-        let (month, ms) = (MONTHS[usize::from(month) - 1], since.subsec_millis());
-        write!(out, "{day:02} {month} {year} {hour:02}:{minute:02}:{second:02}.{ms:03}")
-    })
+    log_line::formatted(log_line::now(), LogTimestampFormat::Legacy)
 }

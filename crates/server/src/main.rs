@@ -3,8 +3,10 @@
 
 mod crash;
 mod listeners;
+mod log_line;
 mod log_sink;
 mod process;
+mod syslog;
 mod system;
 mod title;
 mod watchdog;
@@ -74,7 +76,7 @@ fn main() -> ExitCode {
 /// and under a supervisor, the log may be all that the operator sees.
 fn report_failure(config: &Arc<Config>, error: &str) {
     eprintln!("{error}");
-    if !config.logfile().is_empty() {
+    if !config.logfile().is_empty() || config.syslog_enabled() {
         // Unless logging has already started. A log that cannot be opened has nowhere to report
         // that.
         let _ = log_sink::install(config);
@@ -141,7 +143,8 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         Some(_) => log::warn!("Configuration loaded"),
         None => log::warn!("Warning: no config file specified, using the default config."),
     }
-    if config.always_show_logo() || std::io::IsTerminal::is_terminal(&std::io::stdout()) {
+    let is_interactive = std::io::IsTerminal::is_terminal(&std::io::stdout()) && !config.syslog_enabled();
+    if config.always_show_logo() || is_interactive {
         process::banner(config, VERSION);
     }
     process::write_pid_file(config);
