@@ -398,6 +398,7 @@ fn help(call: &mut Call) -> CommandResult {
         "    * LIB-NAME <name>",
         "    * LIB-VER <version>",
         "    * FLAGS <letters>, as LIST shows them",
+        "    * CAPA <letters>: r for clients that understand redirections",
         "    * DB <number>",
         "    * MAXAGE <seconds>: minimum age",
         "    * IDLE <seconds>: minimum time without a request",

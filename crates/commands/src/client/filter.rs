@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Filters of CLIENT LIST and CLIENT KILL.
 //!
-//! Each filter may be given once (a later one replaces an earlier one of the same kind), and most
-//! can be negated; a client must pass all of them.
+//! Most filters can be negated; a client must pass all of them. A later filter replaces an earlier
+//! one of the same kind; IDs add up.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -65,6 +65,8 @@ enum Test<'a> {
     LibraryName(&'a [u8]),
     LibraryVersion(&'a [u8]),
     Flags(&'a [u8]),
+    /// Letters of CLIENT CAPA's capabilities.
+    Capabilities(&'a [u8]),
     Database(u32),
     /// Connected for at least this many seconds.
     Age(i64),
@@ -85,6 +87,7 @@ impl Test<'_> {
             Test::LibraryName(name) => record.texts.lock().lib_name == *name,
             Test::LibraryVersion(version) => record.texts.lock().lib_ver == *version,
             Test::Flags(wanted) => wanted.iter().all(|letter| letters(record).any(|shown| shown == *letter)),
+            Test::Capabilities(wanted) => wanted.is_empty() || record.knows_redirect.load(Relaxed),
             Test::Database(db) => record.db.load(Relaxed) == *db,
             Test::Age(seconds) => seconds_since(now_ms, record.created_ms) >= *seconds,
             Test::Idle(seconds) => idle_seconds(now_ms, record) >= *seconds,
@@ -149,10 +152,14 @@ impl<'a> Filters<'a> {
         Ok(filters)
     }
 
-    fn put(&mut self, test: Test<'a>, negated: bool) {
+    fn put(&mut self, mut test: Test<'a>, negated: bool) {
         let kind = std::mem::discriminant(&test);
         self.tests.retain(|(other, other_negated)| {
-            std::mem::discriminant(other) != kind || *other_negated != negated
+            let is_same = std::mem::discriminant(other) == kind && *other_negated == negated;
+            if is_same && let (Test::Ids(ids), Test::Ids(before)) = (&mut test, other) {
+                ids.insert_from_slice(0, before);
+            }
+            !is_same
         });
         self.tests.push((test, negated));
     }
@@ -240,6 +247,10 @@ fn parse_test<'a>(call: &Call, name: &[u8], value: &'a [u8]) -> Result<Option<Te
                 ));
             }
             Test::Flags(value)
+        }
+        b"capa" if value.iter().all(|letter| *letter == b'r') => Test::Capabilities(value),
+        b"capa" => {
+            return Err(CommandError::quoting("ERR Unknown capa found in the provided filter: ", value, ""));
         }
         b"db" => Test::Database(parse_database(call, value)?),
         b"maxage" => Test::Age(parse_seconds("maxage", value)?),
