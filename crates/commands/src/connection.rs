@@ -11,7 +11,7 @@ use braid_clients::client_flags;
 use braid_engine::session::ReplyMode;
 use braid_engine::{Call, Row, dispatch};
 use braid_resp::reply::Protocol;
-use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group, Scope};
+use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group, Scope, UsedDatabases};
 
 use crate::keys::{database, has_one_database_of_cluster, small_integer_arg};
 
@@ -73,6 +73,7 @@ pub const COMMANDS: &[Row] = &[
         .scope(Scope::Walk)
         .docs("6.2.0", "Resets the connection to its initial state.", "O(1)"),
     Row::new("select", Group::Connection, select)
+        .databases(UsedDatabases::Named(|_| vec![1]))
         .behavior(Behavior::REPLAY_SELECTS)
         .exactly(2)
         .flags(QUICK)
@@ -243,9 +244,11 @@ fn hello(call: &mut Call) -> CommandResult {
     }
     let version = version_of(call.reply.protocol);
     let mode = if call.engine.config.cluster_enabled() { "cluster" } else { "standalone" };
+    let role = if call.engine.replication.link.is_replica() { "replica" } else { "master" };
+    let zone = call.engine.config.availability_zone();
     let id = i64::try_from(call.session.id()).unwrap_or(i64::MAX);
     let reply = &mut *call.reply;
-    reply.map(7);
+    reply.map(if zone.is_empty() { 7 } else { 8 });
     let mut text = |name: &str, value: &str| {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
@@ -261,9 +264,13 @@ fn hello(call: &mut Call) -> CommandResult {
         reply.bulk(value.as_bytes());
     };
     text("mode", mode);
-    text("role", "master");
+    text("role", role);
     reply.bulk(b"modules");
     reply.array(0);
+    if !zone.is_empty() {
+        reply.bulk(b"availability_zone");
+        reply.bulk(zone.as_bytes());
+    }
     Ok(())
 }
 

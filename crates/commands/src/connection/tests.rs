@@ -94,6 +94,20 @@ fn without_a_password_only_the_full_form_is_accepted() {
 }
 
 #[test]
+fn greeting_names_the_zone_and_the_role() {
+    let mut tester = Tester::new();
+    tester.run("CONFIG SET availability-zone east-1");
+    let zone = "$17\r\navailability_zone\r\n$6\r\neast-1\r\n";
+    let greeting = tester.run("HELLO 3");
+    assert!(greeting.starts_with("%8\r\n") && greeting.ends_with(zone), "{greeting}");
+    assert!(tester.run("INFO server").contains("availability_zone:east-1\r\n"));
+    assert!(greeting.contains("$4\r\nrole\r\n$6\r\nmaster\r\n"), "{greeting}");
+    tester.run("REPLICAOF 127.0.0.1 1");
+    let greeting = tester.run("HELLO");
+    assert!(greeting.contains("$4\r\nrole\r\n$7\r\nreplica\r\n"), "{greeting}");
+}
+
+#[test]
 fn greeting() {
     let fields = |id: &str, proto: &str| {
         format!(

@@ -62,7 +62,9 @@ impl ClientSet {
     /// Adds a push to a client's replies.
     pub fn push(&mut self, engine: &Engine, slot: usize, place: u32, push: &Push, now_ms: i64) -> Pushed {
         let Some(client) = self.slab.get(place) else { return Pushed::Later };
-        if client.broken || client.session.close_after_reply {
+        // A killed client hears nothing after the reply to the command that killed it.
+        let is_killed = client.session.record.has(client_flags::CLOSE_NOW);
+        if client.broken || client.session.close_after_reply || is_killed {
             return Pushed::Gone;
         }
         if client.session.blocked.as_ref().is_some_and(|blocked| blocked.is_over()) {
