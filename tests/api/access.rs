@@ -116,8 +116,37 @@ fn users_are_kept_in_a_file_of_their_own() {
     assert_eq!(admin.call("ACL DRYRUN eve SET e 1"), Value::ok());
     std::fs::write(&file, saved).expect("a file");
     admin.ok("ACL LOAD");
-    assert!(is_closed(&mut alice));
     assert!(admin.call("ACL DRYRUN eve SET e 1").text().contains("no permissions"));
+    alice.ok("SET still here");
+}
+
+/// As in Redis 8 and Valkey, ACL LOAD closes only connections that lose something.
+#[test]
+fn loading_the_file_closes_connections_of_removed_users_and_lost_channels() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("users.acl");
+    let write = |text: &str| std::fs::write(&file, text).expect("a file");
+    write("user same on nopass +@all &a*\nuser fewer on nopass +@all &*\nuser gone on nopass +@all\n");
+    let server = TestServer::start(&["--aclfile", file.to_str().expect("a path")]);
+    let connect = |name: &str| {
+        let mut client = server.connect();
+        client.ok(&format!("AUTH {name} x"));
+        client
+    };
+    let listen = |name: &str| {
+        let mut client = connect(name);
+        client.call("SUBSCRIBE a1");
+        client
+    };
+    let (mut same, mut fewer) = (listen("same"), listen("fewer"));
+    let (mut gone, mut silent) = (connect("gone"), connect("fewer"));
+    write("user same on nopass +@all &a*\nuser fewer on nopass -@all +ping &b*\n");
+    server.connect().ok("ACL LOAD");
+    assert!(is_closed(&mut gone) && is_closed(&mut fewer));
+    assert_eq!(silent.call("PING"), Value::Simple("PONG".into()));
+    assert!(silent.call("GET k").is_error(), "the new rules apply to old connections");
+    server.connect().call("PUBLISH a1 text");
+    assert!(same.read().to_string().contains("text"));
 }
 
 #[test]
@@ -166,6 +195,24 @@ fn listeners_go_when_they_may_listen_no_more() {
     admin.ok("ACL SETUSER app allchannels");
     admin.ok("ACL SETUSER app resetchannels");
     assert!(is_closed(&mut stays));
+}
+
+/// A message published after the reply to the command that took the right away does not arrive.
+#[test]
+fn listeners_that_must_go_hear_nothing_more() {
+    let server = TestServer::start(&["--io-threads", "3"]);
+    let mut admin = server.connect();
+    for round in 0..50 {
+        admin.ok("ACL SETUSER app on nopass +@pubsub +auth allchannels");
+        let mut client = server.connect();
+        client.ok("AUTH app x");
+        client.call("SUBSCRIBE news");
+        admin.ok("ACL SETUSER app resetchannels");
+        admin.call("PUBLISH news secret");
+        client.set_patience(Duration::from_secs(5)).expect("a socket");
+        let rest = client.read_to_close().expect("the connection is closed");
+        assert!(!String::from_utf8_lossy(&rest).contains("secret"), "round {round}");
+    }
 }
 
 /// On every thread, with other clients active: a user who may read one key and write another

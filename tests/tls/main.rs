@@ -2,6 +2,8 @@
 //! TLS as clients see it: handshakes, pipelines of all sizes, certificates replaced while clients
 //! are connected.
 
+mod certificate_users;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;

@@ -33,8 +33,12 @@ impl<'a> Server<'a> {
     /// The current context of rules.
     pub fn terms(self) -> Terms<'a> {
         let all_channels = self.config.acl_pubsub_default() == AclPubsubDefault::AllChannels;
-        Terms { commands: self.commands, all_channels }
+        Terms { commands: self.commands, databases: databases(self.config), all_channels }
     }
+}
+
+fn databases(config: &Config) -> u32 {
+    if config.cluster_enabled() { config.cluster_databases() } else { config.databases() }
 }
 
 /// All users.
@@ -51,7 +55,8 @@ pub struct Acl {
 impl Acl {
     /// An ACL with only the default user, who has the configured password.
     pub fn new(config: &Config, commands: &CommandTable) -> Acl {
-        let mut user = User::default_user(Terms { commands, all_channels: true });
+        let terms = Terms { commands, databases: databases(config), all_channels: true };
+        let mut user = User::default_user(terms);
         user.set_password(config.requirepass().as_bytes());
         Acl {
             users: RwLock::new(BTreeMap::from([(DEFAULT_USER.into(), Arc::new(user))])),
@@ -214,24 +219,28 @@ impl Acl {
         deleted.len()
     }
 
-    /// Replaces all users; the default user keeps its identity. Closes the connections of all
-    /// other users, except the asking one. The caller holds `changing`.
+    /// Replaces all users. Users that existed before keep their identity, so their connections
+    /// continue with the new rules; those of other users are closed, except the asking one, and so
+    /// are subscriptions to channels that are no longer allowed. The caller holds `changing`.
     pub(crate) fn replace_users(
         &self,
         server: Server<'_>,
         mut users: BTreeMap<Box<[u8]>, Arc<User>>,
         asking: u64,
     ) {
-        let mut default = match users.remove(DEFAULT_USER) {
-            Some(user) => (*user).clone(),
-            None => User::default_user(server.terms()),
-        };
-        default.identity = Arc::clone(&self.default_user().identity);
-        users.insert(DEFAULT_USER.into(), Arc::new(default));
-        let old = std::mem::replace(&mut *self.users.write(), users);
+        users.entry(DEFAULT_USER.into()).or_insert_with(|| Arc::new(User::default_user(server.terms())));
+        let mut gone = Vec::new();
+        for old in self.users() {
+            match users.get_mut(old.name()) {
+                Some(new) => Arc::make_mut(new).identity = Arc::clone(&old.identity),
+                None => gone.push(old),
+            }
+        }
+        let names: Vec<Box<[u8]>> = users.keys().cloned().collect();
+        *self.users.write() = users;
         server.attention.next_generation();
-        let gone: Vec<Arc<User>> = old.into_values().filter(|user| user.name() != DEFAULT_USER).collect();
         disconnect_users(server, &gone, asking);
+        names.iter().for_each(|name| self.disconnect_listeners(server, name));
     }
 }
 

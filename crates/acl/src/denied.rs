@@ -7,6 +7,8 @@ use braid_spec::{Command, CommandError};
 /// argument.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Denied {
+    /// The argument that names the database; 0 if none does.
+    Database(usize),
     Command,
     Key(usize),
     Channel(usize),
@@ -20,6 +22,7 @@ impl Denied {
                 let name = command.full_name.as_bytes();
                 [b"User ", user, b" has no permissions to run the '", name, b"' command"].concat()
             }
+            Denied::Database(_) => b"No permissions to access database".to_vec(),
             Denied::Key(_) => b"No permissions to access a key".to_vec(),
             Denied::Channel(_) => b"No permissions to access a channel".to_vec(),
         }
@@ -28,6 +31,9 @@ impl Denied {
     /// Like [`Denied::text`], for clients that may see the key or channel.
     pub fn detailed_text(self, user: &[u8], command: &Command, args: &[&[u8]]) -> Vec<u8> {
         let (index, kind) = match self {
+            Denied::Database(index) => {
+                return [b"User ", user, b" has no permissions to access database ", args[index]].concat();
+            }
             Denied::Command => return self.text(user, command),
             Denied::Key(index) => (index, &b"' key"[..]),
             Denied::Channel(index) => (index, &b"' channel"[..]),
@@ -44,6 +50,7 @@ pub fn refusal(denied: Denied, user: &[u8], command: &Command) -> CommandError {
 /// The error for a queued command whose permission was revoked.
 pub fn refusal_in_transaction(denied: Denied) -> CommandError {
     let reason = match denied {
+        Denied::Database(_) => "no permission",
         Denied::Command => "no permission to execute the command or subcommand",
         Denied::Key(_) => "no permission to touch the specified keys",
         Denied::Channel(_) => "no permission to access one of the channels used as arguments",

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod acl;
+mod databases;
 mod denied;
 pub mod file;
 pub mod log;

@@ -30,6 +30,7 @@ impl Origin {
 impl From<Denied> for Reason {
     fn from(denied: Denied) -> Reason {
         match denied {
+            Denied::Database(_) => Reason::Database,
             Denied::Command => Reason::Command,
             Denied::Key(_) => Reason::Key,
             Denied::Channel(_) => Reason::Channel,
@@ -42,7 +43,7 @@ impl From<Denied> for Reason {
 pub struct Event {
     pub reason: Reason,
     pub origin: Origin,
-    /// The command, key or channel.
+    /// The command, key, channel or database.
     pub object: Vec<u8>,
     pub user: Vec<u8>,
     /// Description of the client, as in CLIENT LIST.

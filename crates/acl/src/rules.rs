@@ -3,9 +3,11 @@
 //!
 //! Rules are applied to a copy, which [`Acl`](crate::Acl) activates if all of them are valid.
 
+use braid_base::number::parse_i64;
 use braid_resp::inline::split_words;
 use braid_spec::{Category, Command, CommandTable};
 
+use crate::databases::Databases;
 use crate::selector::{Access, KeyPattern, Selector};
 use crate::terms::Terms;
 use crate::user::{Password, User};
@@ -38,6 +40,8 @@ pub enum RuleError {
     NoHash,
     #[error("Duplicate user found. A user can only be defined once in config files")]
     Duplicate,
+    #[error("The provided database ID is out of range")]
+    DatabaseRange,
     #[error("Allowing first-arg of a subcommand is not supported")]
     ArgumentOfSubcommand,
 }
@@ -157,6 +161,9 @@ impl Selector {
                 self.all_channels = false;
                 self.channels.clear();
             }
+            b"alldbs" => self.databases = Databases::All,
+            b"resetdbs" => self.databases = Databases::only(Vec::new()),
+            [b'd', b'b', b'=', list @ ..] => self.databases = parse_databases(list)?,
             b"allcommands" | b"+@all" => self.set_all_commands(true),
             b"nocommands" | b"-@all" => self.set_all_commands(false),
             _ => match rule {
@@ -262,6 +269,19 @@ fn parse_access(text: &[u8]) -> Result<(Access, &[u8]), RuleError> {
         access = access.and(added);
     }
     if access == Access::NONE { Err(RuleError::Syntax) } else { Ok((access, b"")) }
+}
+
+/// The list of a `db=` rule.
+fn parse_databases(list: &[u8]) -> Result<Databases, RuleError> {
+    let number = |text: &[u8]| {
+        let digits = text.strip_prefix(b"-").unwrap_or(text);
+        if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+            return Err(RuleError::Syntax);
+        }
+        let number = parse_i64(text).and_then(|number| i32::try_from(number).ok());
+        number.and_then(|number| u32::try_from(number).ok()).ok_or(RuleError::DatabaseRange)
+    };
+    list.split(|&byte| byte == b',').map(number).collect::<Result<_, _>>().map(Databases::only)
 }
 
 /// Finds a command or subcommand by its original name: renaming does not change permissions.

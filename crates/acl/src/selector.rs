@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Selector: permitted commands, keys and channels. A user has a root selector and optionally
-//! others; a command must be permitted by a single one of them.
+//! Selector: permitted commands, keys, channels and databases. A user has a root selector and
+//! optionally others; a command must be permitted by a single one of them.
 
 use braid_base::glob::{literal_prefix, matches};
 use braid_spec::keys::{self, KeyList};
 use braid_spec::{Category, ChannelAccess, Command, CommandTable, Flags, KeyFlags};
 
+use crate::databases::{Databases, Place};
 use crate::denied::Denied;
 use crate::terms::Terms;
 
@@ -89,7 +90,7 @@ impl KeyPattern {
     }
 }
 
-/// Permissions on commands, keys and channels.
+/// Permissions on commands, keys, channels and databases.
 #[derive(Clone, Debug)]
 pub struct Selector {
     /// All commands are allowed.
@@ -106,6 +107,7 @@ pub struct Selector {
     pub(crate) patterns: Vec<KeyPattern>,
     pub(crate) all_channels: bool,
     pub(crate) channels: Vec<Box<[u8]>>,
+    pub(crate) databases: Databases,
 }
 
 /// The keys of a request, computed once for several selectors.
@@ -119,7 +121,8 @@ impl FoundKeys {
 }
 
 impl Selector {
-    /// A selector without permissions, except for channels if the defaults allow them.
+    /// A selector without permissions, except for databases, and for channels if the defaults
+    /// allow them.
     pub(crate) fn new(terms: Terms<'_>) -> Selector {
         Selector {
             all_commands: false,
@@ -131,12 +134,13 @@ impl Selector {
             patterns: Vec::new(),
             all_channels: terms.all_channels,
             channels: Vec::new(),
+            databases: Databases::All,
         }
     }
 
     /// True if everything is allowed.
     pub fn is_unrestricted(&self) -> bool {
-        self.all_commands && self.all_keys && self.all_channels
+        self.all_commands && self.all_keys && self.all_channels && self.databases == Databases::All
     }
 
     /// True if all keys may be read.
@@ -204,9 +208,9 @@ impl Selector {
 
     /// True if a command on this key is certainly allowed, by a quick check.
     #[inline]
-    pub(crate) fn allows_key(&self, command: &Command, key: &[u8], needed: Access) -> bool {
+    pub(crate) fn allows_key(&self, command: &Command, key: &[u8], needed: Access, database: u32) -> bool {
         let bit = self.commands[command.id as usize / 64] >> (command.id % 64) & 1;
-        bit == 1 && (self.all_keys || self.may_touch(key, needed))
+        bit == 1 && (self.all_keys || self.may_touch(key, needed)) && self.databases.allow(database)
     }
 
     fn may_run(&self, command: &Command, args: &[&[u8]]) -> bool {
@@ -237,8 +241,10 @@ impl Selector {
         &self,
         command: &Command,
         args: &[&[u8]],
+        place: Place,
         found: &mut FoundKeys,
     ) -> Result<(), Denied> {
+        self.databases.check(command, args, place).map_err(Denied::Database)?;
         if !self.may_run(command, args) {
             return Err(Denied::Command);
         }
@@ -294,6 +300,11 @@ impl Selector {
         rules.join(&b' ')
     }
 
+    /// The database rule, as in ACL GETUSER.
+    pub fn database_rule(&self) -> Vec<u8> {
+        self.databases.rule().into_bytes()
+    }
+
     /// All rules, relative to a new selector.
     pub fn describe(&self) -> Vec<u8> {
         let (keys, channels) = (self.key_rules(), self.channel_rules());
@@ -306,6 +317,11 @@ impl Selector {
         }
         if !channels.is_empty() {
             parts.push(channels);
+        }
+        match self.databases.rule() {
+            _ if self.databases == Databases::All => {}
+            rule if rule.is_empty() => parts.push(b"resetdbs".to_vec()),
+            rule => parts.push(rule.into_bytes()),
         }
         parts.push(self.command_rules());
         parts.join(&b' ')

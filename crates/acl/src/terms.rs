@@ -7,6 +7,8 @@ use braid_spec::CommandTable;
 #[derive(Clone, Copy)]
 pub struct Terms<'a> {
     pub commands: &'a CommandTable,
+    /// Number of databases.
+    pub databases: u32,
     /// New users and selectors may use all channels (`acl-pubsub-default`).
     pub all_channels: bool,
 }

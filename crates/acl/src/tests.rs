@@ -160,8 +160,11 @@ fn acl_file_is_loaded_atomically() {
     assert!(saved.contains(
         "\nuser b on sanitize-payload #148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940 "
     ));
-    // A reloaded user is a new one, except for the default user.
-    assert!(engine.acl.current(&a.identity).is_none());
+    // A user that the file still has stays the same one, with the file's rules.
+    let b = engine.acl.user(b"b").unwrap();
+    load("user a on +select").unwrap();
+    assert_eq!(engine.acl.current(&a.identity).unwrap().root().command_rules(), b"-@all +select");
+    assert!(engine.acl.current(&b.identity).is_none());
     assert!(engine.acl.current(&engine.acl.default_user().identity).is_some());
 }
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use braid_base::digest::{constant_time_eq, sha256_hex};
 
 use braid_clients::identity::DEFAULT_USER;
-use braid_spec::Command;
+use braid_spec::{Command, UsedDatabases};
 
+use crate::databases::Place;
 use crate::denied::Denied;
 use crate::selector::{Access, FoundKeys, Selector};
 use crate::terms::Terms;
@@ -33,6 +34,8 @@ pub struct User {
     pub(crate) selectors: Vec<Selector>,
     /// Everything is allowed.
     unrestricted: bool,
+    /// Number of databases.
+    databases: u32,
 }
 
 impl User {
@@ -46,6 +49,7 @@ impl User {
             passwords: Vec::new(),
             selectors: vec![Selector::new(terms)],
             unrestricted: false,
+            databases: terms.databases,
         }
     }
 
@@ -128,16 +132,20 @@ impl User {
         all.into_iter().filter(|(is, _)| *is).map(|(_, word)| word)
     }
 
-    /// Checks a request of valid arity. With several selectors, the error is the one that occurs
-    /// latest in the order of checks.
-    pub fn check(&self, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
+    fn place(&self, database: u32) -> Place {
+        Place { current: database, count: self.databases }
+    }
+
+    /// Checks a request of valid arity in a database. With several selectors, the error is the one
+    /// that occurs latest in the order of checks.
+    pub fn check(&self, command: &Command, args: &[&[u8]], database: u32) -> Result<(), Denied> {
         if self.unrestricted {
             return Ok(());
         }
         let mut found = FoundKeys::default();
-        let mut reason = Denied::Command;
+        let mut reason = Denied::Database(0);
         for selector in &self.selectors {
-            match selector.check(command, args, &mut found) {
+            match selector.check(command, args, self.place(database), &mut found) {
                 Ok(()) => return Ok(()),
                 Err(denied) => reason = reason.max(denied),
             }
@@ -147,22 +155,24 @@ impl User {
 
     /// True if the request has a single key and is certainly allowed, by a quick check.
     #[inline]
-    pub fn allows_quickly(&self, command: &Command, args: &[&[u8]]) -> bool {
+    pub fn allows_quickly(&self, command: &Command, args: &[&[u8]], database: u32) -> bool {
         let spec = command.spec;
-        if !command.simple_keys.is_single() || spec.exact_key_flags.is_some() {
+        let is_current = matches!(spec.databases, UsedDatabases::Current);
+        if !command.simple_keys.is_single() || spec.exact_key_flags.is_some() || !is_current {
             return false;
         }
         let (key, needed) = (args[1], Access::needed(spec.keys[0].flags));
-        self.selectors.iter().any(|selector| selector.allows_key(command, key, needed))
+        self.selectors.iter().any(|selector| selector.allows_key(command, key, needed, database))
     }
 
     /// Checks a request whose keys are not known in advance: a selector must allow reading all
     /// keys.
-    pub fn check_reading_all(&self, command: &Command, args: &[&[u8]]) -> bool {
+    pub fn check_reading_all(&self, command: &Command, args: &[&[u8]], database: u32) -> bool {
         let mut found = FoundKeys::default();
         self.unrestricted
             || self.selectors.iter().any(|selector| {
-                selector.reads_all_keys() && selector.check(command, args, &mut found).is_ok()
+                selector.reads_all_keys()
+                    && selector.check(command, args, self.place(database), &mut found).is_ok()
             })
     }
 

@@ -13,12 +13,22 @@ pub enum Reason {
     Command,
     Key,
     Channel,
+    Database,
     Authentication,
+    /// The certificate of a TLS client names no user.
+    Certificate,
 }
 
 impl Reason {
     /// All kinds, by number.
-    pub const ALL: [Reason; 4] = [Reason::Command, Reason::Key, Reason::Channel, Reason::Authentication];
+    pub const ALL: [Reason; 6] = [
+        Reason::Command,
+        Reason::Key,
+        Reason::Channel,
+        Reason::Database,
+        Reason::Authentication,
+        Reason::Certificate,
+    ];
 
     /// Name in ACL LOG.
     pub const fn name(self) -> &'static str {
@@ -26,7 +36,9 @@ impl Reason {
             Reason::Command => "command",
             Reason::Key => "key",
             Reason::Channel => "channel",
+            Reason::Database => "database",
             Reason::Authentication => "auth",
+            Reason::Certificate => "tls-cert",
         }
     }
 }

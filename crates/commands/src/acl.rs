@@ -32,6 +32,7 @@ const SUBCOMMANDS: &[Row] = &[
         .syntax("[category:string]"),
     admin("deluser", delete_users)
         .at_least(3)
+        .secrets(|_, index| index > 1)
         .docs(
             "6.0.0",
             "Deletes users and closes their connections.",
@@ -51,6 +52,7 @@ const SUBCOMMANDS: &[Row] = &[
         .syntax("[bits:integer]"),
     admin("getuser", get_user)
         .exactly(3)
+        .secrets(|_, index| index > 1)
         .docs(
             "6.0.0",
             "Returns a user's rules.",
@@ -60,6 +62,7 @@ const SUBCOMMANDS: &[Row] = &[
         .history(&[
             ("6.2.0", "Channels."),
             ("7.0.0", "Selectors; keys and channels in the form of rules instead of lists."),
+            ("9.1.0", "Databases."),
         ]),
     Row::new("help", Group::Server, help)
         .exactly(2)
@@ -144,7 +147,7 @@ fn get_user(call: &mut Call) -> CommandResult {
         call.reply.null();
         return Ok(());
     };
-    call.reply.map(6);
+    call.reply.map(7);
     call.reply.bulk(b"flags");
     call.reply.set(user.flags().count());
     user.flags().for_each(|flag| call.reply.bulk(flag.as_bytes()));
@@ -155,7 +158,7 @@ fn get_user(call: &mut Call) -> CommandResult {
     call.reply.bulk(b"selectors");
     call.reply.array(user.selectors().len() - 1);
     for selector in &user.selectors()[1..] {
-        call.reply.map(3);
+        call.reply.map(4);
         reply_selector(call, selector);
     }
     Ok(())
@@ -166,6 +169,7 @@ fn reply_selector(call: &mut Call, selector: &Selector) {
         (&b"commands"[..], selector.command_rules()),
         (b"keys", selector.key_rules()),
         (b"channels", selector.channel_rules()),
+        (b"databases", selector.database_rule()),
     ];
     for (name, rules) in fields {
         call.reply.bulk(name);
@@ -338,7 +342,7 @@ fn dry_run(call: &mut Call) -> CommandResult {
     if !command.spec.arity.allows(request.len()) {
         return Err(CommandError::WrongArity(command.full_name.clone().into()));
     }
-    match user.check(command, request) {
+    match user.check(command, request, call.session.db) {
         Ok(()) => call.reply.ok(),
         Err(denied) => call.reply.bulk(&denied.detailed_text(user.name(), command, request)),
     }
@@ -376,6 +380,8 @@ fn help(call: &mut Call) -> CommandResult {
 
 #[cfg(test)]
 mod bypass_tests;
+#[cfg(test)]
+mod database_tests;
 #[cfg(test)]
 mod direction_tests;
 #[cfg(test)]

@@ -15,7 +15,9 @@ use braid_keyspace::Keyspace;
 use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Entry, Txn, eviction, scan};
-use braid_spec::{Behavior, Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope};
+use braid_spec::{
+    Behavior, Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope, UsedDatabases,
+};
 use braid_types::sorted_set::SortedSet;
 
 use braid_types::collection::MANY_MEMBERS;
@@ -47,6 +49,7 @@ pub const COMMANDS: &[Row] = &[
             "Copies a key's value to another key.",
             "O(N) worst case for collections, where N is the number of nested items. O(1) for string values.",
         )
+        .databases(UsedDatabases::Named(copy_databases))
         .syntax("source:key#0 destination:key#1 [DB destination-db:integer] [REPLACE]"),
     Row::new("dbsize", Group::Server, dbsize)
         .exactly(1)
@@ -83,6 +86,7 @@ pub const COMMANDS: &[Row] = &[
         .tips(SUM_OF_SHARDS),
     Row::new("flushall", Group::Server, flushall)
         .at_least(1)
+        .databases(UsedDatabases::All)
         .flags(Flags::WRITE)
         .categories(DATABASE_WIDE)
         .scope(Scope::World)
@@ -125,6 +129,7 @@ pub const COMMANDS: &[Row] = &[
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(&[KeySpec::at(1, MOVED.and(KeyFlags::UPDATE))])
         .docs("1.0.0", "Moves a key to another database, unless the key exists there.", "O(1)")
+        .databases(UsedDatabases::Named(|_| vec![2]))
         .syntax("key:key#0 db:integer"),
     Row::container("object", Group::Generic, OBJECT).docs(
         "2.2.3",
@@ -166,6 +171,7 @@ pub const COMMANDS: &[Row] = &[
             "Swaps the contents of two databases.",
             "O(N) where N is the count of clients watching or blocking on keys from both databases.",
         )
+        .databases(UsedDatabases::Named(|_| vec![1, 2]))
         .syntax("index1:integer index2:integer"),
     Row::new("touch", Group::Generic, touch)
         .behavior(Behavior::TOUCHES_ALWAYS)
@@ -362,6 +368,21 @@ fn move_key(call: &mut Call) -> CommandResult {
     let moved = !is_in(call, target, key) && call.keyspace.rename(key, target, key);
     call.reply.integer(i64::from(moved));
     Ok(())
+}
+
+/// The arguments of COPY that name databases; none if its syntax is wrong.
+fn copy_databases(args: &[&[u8]]) -> Vec<usize> {
+    let (mut found, mut at) = (Vec::new(), 3);
+    while at < args.len() {
+        if args[at].eq_ignore_ascii_case(b"db") && at + 1 < args.len() {
+            at += 1;
+            found.push(at);
+        } else if !args[at].eq_ignore_ascii_case(b"replace") {
+            return Vec::new();
+        }
+        at += 1;
+    }
+    found
 }
 
 fn copy(call: &mut Call) -> CommandResult {

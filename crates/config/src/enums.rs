@@ -84,6 +84,8 @@ config_enums! {
         FlushBeforeLoad = "flush-before-load" }
     /// Whether TLS clients must present a certificate.
     TlsAuthClients { No = "no", Yes = "yes", Optional = "optional" }
+    /// The field of a TLS client's certificate that names its user.
+    TlsAuthClientsUser { Cn = "CN", Uri = "URI", Off = "off" }
     /// How the process adjusts its OOM score.
     OomScoreAdj { No = "no", Relative = "yes" | "relative", Absolute = "absolute" }
     /// The channels that a new ACL user may use.

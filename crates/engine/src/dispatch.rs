@@ -165,7 +165,7 @@ fn is_quickly_allowed(request: &Request<'_>, command: &Command, hash: u64, atten
     attention == session.calm
         || (attention == session.generation
             && session.authenticated
-            && session.user.allows_quickly(command, args))
+            && session.user.allows_quickly(command, args, session.db))
 }
 
 /// Runs a request that needs more than the ordinary checks.
@@ -192,6 +192,9 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
             let session = &mut *request.session;
             if let Some(queue) = &mut session.queue {
                 queue.push(Queued::new(command.id, args));
+                if command.behavior.has(Behavior::REPLAY_SELECTS) {
+                    queue.note_selected(args, engine.keyspace.databases());
+                }
                 session.record.last_command.store(command.id + 1, Relaxed);
                 session.record.multi_count.store(queue.commands.len() as i64, Relaxed);
                 session.record.multi_bytes.store(queue.memory_bytes, Relaxed);

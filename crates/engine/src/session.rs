@@ -251,7 +251,11 @@ impl Session {
     /// Checks a request; logs nothing.
     #[inline]
     pub(crate) fn allows(&self, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
-        if self.user.is_unrestricted() { Ok(()) } else { self.user.check(command, args) }
+        if self.user.is_unrestricted() {
+            return Ok(());
+        }
+        let selected = self.queue.as_ref().and_then(|queue| queue.selected);
+        self.user.check(command, args, selected.unwrap_or(self.db))
     }
 
     /// Sets the reply mode.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Queue of a MULTI transaction. The dispatcher executes it (`dispatch/transaction.rs`).
 
+use braid_base::number::parse_i64;
+
 /// A queued command with its arguments, copied out of the read buffer.
 pub struct Queued {
     pub command: u32,
@@ -45,6 +47,8 @@ pub struct Queue {
     pub commands: Vec<Queued>,
     /// A command was refused while queueing, so EXEC will fail.
     pub broken: bool,
+    /// The database that the commands so far will have selected.
+    pub selected: Option<u32>,
     pub memory_bytes: usize,
 }
 
@@ -53,5 +57,12 @@ impl Queue {
     pub fn push(&mut self, queued: Queued) {
         self.memory_bytes += queued.memory_bytes();
         self.commands.push(queued);
+    }
+
+    /// Records the database that a queued SELECT will select.
+    pub fn note_selected(&mut self, args: &[&[u8]], databases: u32) {
+        let number = args.get(1).and_then(|number| parse_i64(number));
+        let number = number.and_then(|number| u32::try_from(number).ok());
+        self.selected = number.filter(|number| *number < databases).or(self.selected);
     }
 }

@@ -67,12 +67,16 @@ pub fn check(engine: &Engine, resource: Resource, authorization: Option<&[u8]>, 
 
 impl Resource {
     fn is_open_to(self, engine: &Engine, user: &User) -> bool {
+        // They show all databases.
+        let databases = || 0..engine.keyspace.databases();
         let allows = |name: &[u8], args: &[&[u8]]| {
-            engine.commands.find_full(name).is_some_and(|command| user.check(command, args).is_ok())
+            let command = engine.commands.find_full(name);
+            command.is_some_and(|command| databases().all(|one| user.check(command, args, one).is_ok()))
         };
         let measures_all = || {
             let command = engine.commands.find_full(b"memory|usage");
-            command.is_some_and(|command| user.check_reading_all(command, &[b"MEMORY", b"USAGE", b""]))
+            let args: [&[u8]; 3] = [b"MEMORY", b"USAGE", b""];
+            command.is_some_and(|command| databases().all(|one| user.check_reading_all(command, &args, one)))
         };
         match self {
             Resource::Metrics => allows(b"info", &[b"INFO"]),

@@ -373,6 +373,8 @@ fn refused_by_reason(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
         ("command", scrape.total(|thread| thread.denied_commands.get())),
         ("key", scrape.total(|thread| thread.denied_keys.get())),
         ("channel", scrape.total(|thread| thread.denied_channels.get())),
+        ("database", scrape.total(|thread| thread.denied_databases.get())),
+        ("tls-cert", scrape.total(|thread| thread.denied_certificates.get())),
     ];
     for (reason, count) in reasons {
         samples.add(&[("reason", reason)], count);

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
-use crate::tls::TlsConnection;
+use crate::tls::{CertificateDer, TlsConnection};
 
 /// The byte stream of one connection, in both directions. Never blocks.
 pub struct Stream {
@@ -69,6 +69,17 @@ impl Stream {
                 Ok(count)
             }
         }
+    }
+
+    /// True once, after the receive that completed the TLS handshake.
+    #[inline]
+    pub fn take_handshake_completion(&mut self) -> bool {
+        self.tls.as_mut().is_some_and(|tls| tls.take_completion())
+    }
+
+    /// The certificate with which the peer has authenticated itself by TLS.
+    pub fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.tls.as_ref()?.peer_certificate()
     }
 
     /// True if received bytes are available that polling the socket does not report.

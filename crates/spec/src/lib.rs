@@ -17,6 +17,6 @@ pub mod table;
 pub use error::{CommandError, CommandResult};
 pub use spec::{
     Arity, Begin, Behavior, Category, ChannelAccess, ChannelSpec, Find, Flags, Group, KeyFlags, KeySpec,
-    Scope, Spec,
+    Scope, Spec, UsedDatabases,
 };
 pub use table::{Command, CommandTable, Reach};

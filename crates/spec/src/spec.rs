@@ -324,6 +324,17 @@ pub type KeyFlagsFinder = fn(&[&[u8]]) -> KeyFlags;
 /// True if the argument with this index is a secret.
 pub type SecretFinder = fn(&[&[u8]], usize) -> bool;
 
+/// The databases that a command uses.
+#[derive(Clone, Copy, Debug)]
+pub enum UsedDatabases {
+    /// The selected one, if the command uses any.
+    Current,
+    All,
+    /// Those named by the arguments at the returned indexes, and the selected one if the command
+    /// has keys.
+    Named(fn(&[&[u8]]) -> Vec<usize>),
+}
+
 /// Computes the scope of a request.
 pub type ScopeFinder = fn(&[&[u8]]) -> Scope;
 
@@ -374,6 +385,8 @@ pub struct Spec {
     pub exact_key_flags: Option<KeyFlagsFinder>,
     /// Identifies secret arguments, which are hidden from logs.
     pub secrets: Option<SecretFinder>,
+    /// The databases that requests use, for permission checks.
+    pub databases: UsedDatabases,
     /// Channel arguments, for permission checks.
     pub channels: Option<ChannelSpec>,
     pub scope: Scope,
@@ -415,6 +428,7 @@ impl Spec {
             key_finder: None,
             exact_key_flags: None,
             secrets: None,
+            databases: UsedDatabases::Current,
             channels: None,
             locks_exclusively: None,
             scope: Scope::Keys,
@@ -488,6 +502,12 @@ impl Spec {
     /// See [`Spec::secrets`].
     pub const fn secrets(mut self, finder: SecretFinder) -> Spec {
         self.secrets = Some(finder);
+        self
+    }
+
+    /// See [`Spec::databases`].
+    pub const fn databases(mut self, databases: UsedDatabases) -> Spec {
+        self.databases = databases;
         self
     }
 

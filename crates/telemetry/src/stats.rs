@@ -120,8 +120,11 @@ thread_counters! {
     denied_commands,
     denied_keys,
     denied_channels,
+    denied_databases,
     /// Failed log-ins.
     denied_logins,
+    /// TLS clients whose certificate named no enabled user.
+    denied_certificates,
     /// Clients closed by `maxmemory-clients`.
     evicted_clients,
     /// Clients closed for exceeding the query buffer limit.

@@ -262,6 +262,8 @@ fn secrets_are_in_no_log() {
         "ACL SETUSER u on >secret",
         "CONFIG SET maxmemory 0 requirepass secret",
         "ACL DRYRUN default AUTH u secret",
+        "ACL GETUSER secret",
+        "ACL DELUSER secret other-secret",
     ] {
         tester.run(line);
     }

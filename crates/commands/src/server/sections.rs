@@ -179,6 +179,7 @@ fn server(fields: &mut Fields<'_>) {
     fields.field("config_file", file.display());
     let active = engine.telemetry.io_threads_active.load(Relaxed);
     fields.field("io_threads_active", u8::from(engine.clients.mailboxes.thread_count() > 1 && active));
+    fields.field("availability_zone", &*config.availability_zone());
     if let Some(left) = engine.shutdown.left_ms(now_us / 1000) {
         fields.field("shutdown_in_milliseconds", left);
     }
@@ -465,6 +466,8 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("acl_access_denied_cmd", fields.total(|thread| thread.denied_commands.get()));
     fields.field("acl_access_denied_key", fields.total(|thread| thread.denied_keys.get()));
     fields.field("acl_access_denied_channel", fields.total(|thread| thread.denied_channels.get()));
+    fields.field("acl_access_denied_tls_cert", fields.total(|thread| thread.denied_certificates.get()));
+    fields.field("acl_access_denied_db", fields.total(|thread| thread.denied_databases.get()));
 }
 
 fn cpu(fields: &mut Fields<'_>) {

@@ -36,27 +36,27 @@ super::directives! {
     /// Log file; empty means standard output.
     logfile: text => text("logfile", "").immutable();
 
-    /// Format of log lines.
-    log_format: LogFormat => choice("log-format", LogFormat::Legacy.raw(), LogFormat::WORDS).no_effect_yet();
+    /// Format of log lines: legacy (as in Redis), logfmt or json. Crash reports have their own.
+    log_format: LogFormat => choice("log-format", LogFormat::Legacy.raw(), LogFormat::WORDS);
 
-    /// Format of timestamps in the log.
+    /// Format of times in the log: legacy, iso8601 or milliseconds (since the Unix epoch). The
+    /// first two are in UTC.
     log_timestamp_format: LogTimestampFormat =>
-        choice("log-timestamp-format", LogTimestampFormat::Legacy.raw(), LogTimestampFormat::WORDS)
-            .no_effect_yet();
+        choice("log-timestamp-format", LogTimestampFormat::Legacy.raw(), LogTimestampFormat::WORDS);
 
-    /// Omit keys and values from the log and from crash reports.
-    hide_user_data_from_log: bool => switch("hide-user-data-from-log", true).no_effect_yet();
+    /// Omit names of users from log lines about TLS certificates.
+    hide_user_data_from_log: bool => switch("hide-user-data-from-log", true);
 
-    /// Also log to syslog.
-    syslog_enabled: bool => switch("syslog-enabled", false).immutable().no_effect_yet();
+    /// Also log to the system's log, through `/dev/log`. It is not waited for: lines that it does
+    /// not take at once are lost, and it is told how many.
+    syslog_enabled: bool => switch("syslog-enabled", false).immutable();
 
-    /// Name of this server in syslog.
-    syslog_ident: text => text("syslog-ident", "redis").immutable().no_effect_yet();
+    /// Name of this server in the system's log.
+    syslog_ident: text => text("syslog-ident", "redis").immutable();
 
-    /// Facility of syslog messages.
+    /// Facility of this server's lines in the system's log.
     syslog_facility: SyslogFacility =>
-        choice("syslog-facility", SyslogFacility::Local0.raw(), SyslogFacility::WORDS).immutable()
-            .no_effect_yet();
+        choice("syslog-facility", SyslogFacility::Local0.raw(), SyslogFacility::WORDS).immutable();
 
     /// Log a report when the server crashes.
     crash_log_enabled: bool => switch("crash-log-enabled", true);
@@ -127,8 +127,8 @@ super::directives! {
     /// Report a stock server's name to clients that require it.
     extended_redis_compatibility: bool => switch("extended-redis-compatibility", false).no_effect_yet();
 
-    /// Location of this server; clients can query it to prefer nearby servers.
-    availability_zone: text => text("availability-zone", "").no_effect_yet();
+    /// Location of this server, reported by HELLO and INFO; some clients prefer nearby servers.
+    availability_zone: text => text("availability-zone", "");
 }
 
 /// Position of `dir`.

@@ -2,7 +2,7 @@
 //! Directives about TLS.
 
 use crate::directive::Unit;
-use crate::enums::{ConfigEnum, TlsAuthClients};
+use crate::enums::{ConfigEnum, TlsAuthClients, TlsAuthClientsUser};
 use crate::rows::INT_MAX;
 
 super::directives! {
@@ -41,6 +41,11 @@ super::directives! {
     /// Require a valid client certificate: yes, no, or optional (verify it if presented).
     tls_auth_clients: TlsAuthClients =>
         choice("tls-auth-clients", TlsAuthClients::Yes.raw(), TlsAuthClients::WORDS);
+
+    /// Log clients in as the user that their certificate names: by the Common Name (CN) of its
+    /// subject, or by the first of its URIs (subject alternative names) that an enabled user has.
+    tls_auth_clients_user: TlsAuthClientsUser =>
+        choice("tls-auth-clients-user", TlsAuthClientsUser::Off.raw(), TlsAuthClientsUser::WORDS);
 
     /// Use TLS for connections to the primary and to active-active peers.
     tls_replication: bool => switch("tls-replication", false);

@@ -7,6 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_acl::Denied;
 use braid_acl::log::{Event, Origin, Reason};
 use braid_clients::describe::describe;
+use braid_config::TlsAuthClientsUser;
+use braid_net::tls::{CertificateDer, identity};
 use braid_spec::{Command, CommandError};
 
 use crate::engine::Engine;
@@ -41,10 +43,42 @@ impl Engine {
             None => {
                 let origin = if session.in_multi() { Origin::Transaction } else { Origin::TopLevel };
                 let object = current.1.first().map_or(&b""[..], |arg| arg).to_vec();
-                self.note_refusal(session, current, origin, Reason::Authentication, object, name.to_vec());
+                let name = name.to_vec();
+                self.note_refusal(session, Some(current), origin, Reason::Authentication, object, name);
                 Err(CommandError::text("WRONGPASS invalid username-password pair or user is disabled."))
             }
         }
+    }
+
+    /// Logs a new session in as the user that its TLS certificate names (`tls-auth-clients-user`).
+    /// If there is no such user, the session remains as it is, and this is logged.
+    pub fn log_in_by_certificate(&self, session: &mut Session, certificate: &CertificateDer<'_>) {
+        let names: Vec<Vec<u8>> = match self.config.tls_auth_clients_user() {
+            TlsAuthClientsUser::Off => return,
+            TlsAuthClientsUser::Cn => identity::common_name(certificate).into_iter().collect(),
+            TlsAuthClientsUser::Uri => {
+                identity::uris(certificate).into_iter().map(String::into_bytes).collect()
+            }
+        };
+        let id = session.id();
+        let shown = |name: &[u8]| match self.config.hide_user_data_from_log() {
+            true => "(redacted)".to_owned(),
+            false => name.escape_ascii().to_string(),
+        };
+        let generation = self.attention.generation();
+        let mut users = names.iter().filter_map(|name| self.acl.user(name));
+        if let Some(user) = users.find(|user| user.enabled) {
+            log::debug!("The TLS certificate of client {id} logs it in as {}", shown(user.name()));
+            session.take_user(user, true, generation);
+            return;
+        }
+        // The ACL log has one name, the last.
+        let Some(name) = names.into_iter().next_back() else {
+            log::debug!("The TLS certificate of client {id} has no name for a log-in");
+            return;
+        };
+        log::debug!("The TLS certificate of client {id} names no enabled user: {}", shown(&name));
+        self.note_refusal(session, None, Origin::TopLevel, Reason::Certificate, Vec::new(), name);
     }
 
     /// Checks a session's request and logs a denial. `current` is the command that the client sent:
@@ -75,19 +109,19 @@ impl Engine {
         denied: Denied,
     ) {
         let object = match denied {
-            Denied::Command => command.full_name.clone().into_bytes(),
-            Denied::Key(index) | Denied::Channel(index) => args[index].to_vec(),
+            Denied::Command | Denied::Database(0) => command.full_name.clone().into_bytes(),
+            Denied::Key(index) | Denied::Channel(index) | Denied::Database(index) => args[index].to_vec(),
         };
         let name = session.user.name().to_vec();
-        self.note_refusal(session, current, origin, Reason::from(denied), object, name);
+        self.note_refusal(session, Some(current), origin, Reason::from(denied), object, name);
     }
 
-    /// Counts and logs a refusal.
+    /// Counts and logs a refusal. There is no current command while a connection begins.
     #[cold]
     fn note_refusal(
         &self,
         session: &Session,
-        current: (&Command, &[&[u8]]),
+        current: Option<(&Command, &[&[u8]])>,
         origin: Origin,
         reason: Reason,
         object: Vec<u8>,
@@ -98,16 +132,18 @@ impl Engine {
             Reason::Command => stats.denied_commands.add(1),
             Reason::Key => stats.denied_keys.add(1),
             Reason::Channel => stats.denied_channels.add(1),
+            Reason::Database => stats.denied_databases.add(1),
             Reason::Authentication => stats.denied_logins.add(1),
+            Reason::Certificate => stats.denied_certificates.add(1),
         }
-        if reason != Reason::Authentication {
+        if !matches!(reason, Reason::Authentication | Reason::Certificate) {
             session.user.identity.count_denied(reason);
         } else if let Some(user) = self.acl.user(&user) {
             user.identity.count_denied(reason);
         }
         let now = braid_base::clock::unix_ms();
         let mut client = Vec::with_capacity(256);
-        describe(&mut client, &self.commands, &session.record, now, Some(current));
+        describe(&mut client, &self.commands, &session.record, now, current);
         client.truncate(client.trim_ascii_end().len());
         let event = Event { reason, origin, object, user, client };
         self.acl.log.push(event, now, self.config.acllog_max_len());

@@ -7,7 +7,7 @@
 use braid_keyspace::txn::KeyRef;
 use braid_spec::spec::{
     Behavior, Category, ChannelSpec, Flags, Group, KeyFinder, KeyFlagsFinder, KeySpec, RequestTest, Scope,
-    ScopeFinder, SecretFinder, Spec,
+    ScopeFinder, SecretFinder, Spec, UsedDatabases,
 };
 use braid_spec::{Command, CommandResult, CommandTable, table};
 
@@ -114,6 +114,7 @@ impl Row {
         find_keys(finder: KeyFinder);
         exact_key_flags(finder: KeyFlagsFinder);
         secrets(finder: SecretFinder);
+        databases(databases: UsedDatabases);
         channels(channels: ChannelSpec);
         locks_exclusively(locks: RequestTest);
         scope(scope: Scope);

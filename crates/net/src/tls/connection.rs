@@ -12,6 +12,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
@@ -47,6 +48,15 @@ pub struct TlsConnection {
     ended: bool,
     /// The protocol was violated: the library must not be called again.
     failed: bool,
+    handshake: Handshake,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Handshake {
+    Begun,
+    /// Completed, and [`TlsConnection::take_completion`] has not told it yet.
+    Completed,
+    Told,
 }
 
 impl TlsConnection {
@@ -62,6 +72,7 @@ impl TlsConnection {
             sent: 0,
             ended: false,
             failed: false,
+            handshake: Handshake::Begun,
         })
     }
 
@@ -75,6 +86,21 @@ impl TlsConnection {
     #[inline]
     pub fn has_unsent(&self) -> bool {
         self.sent < self.outgoing.len()
+    }
+
+    /// True once, after the receive that completed the handshake.
+    #[inline]
+    pub fn take_completion(&mut self) -> bool {
+        let completed = self.handshake == Handshake::Completed;
+        if completed {
+            self.handshake = Handshake::Told;
+        }
+        completed
+    }
+
+    /// The peer's verified certificate, after the handshake, if it has presented one.
+    pub fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.tls.peer_certificates()?.first()
     }
 
     /// Memory held beyond the protocol state, in bytes.
@@ -198,6 +224,9 @@ impl TlsConnection {
                 break Ok(filled);
             }
         };
+        if self.handshake == Handshake::Begun && !self.tls.is_handshaking() {
+            self.handshake = Handshake::Completed;
+        }
         if start < bytes.len() {
             self.incoming = bytes[start..].to_vec();
         }

@@ -86,6 +86,11 @@ impl ClientSet {
             let room = &mut self.shared[self.shared_used..self.shared_used + READ_CHUNK];
             client.socket.recv(room)
         };
+        if client.socket.take_handshake_completion()
+            && let Some(certificate) = client.socket.peer_certificate()
+        {
+            engine.log_in_by_certificate(&mut client.session, certificate);
+        }
         let Some(received) = self.received(place, received) else { return 0 };
         let Some(client) = self.slab.get(place) else { return received };
         if client.query_bytes() > self.settings.query_bytes_max {
