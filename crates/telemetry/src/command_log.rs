@@ -141,6 +141,17 @@ impl CommandLogs {
         weight >= self.floor.load(Relaxed)
     }
 
+    /// True if [`CommandLogs::note`] would record something.
+    #[cold]
+    pub fn would_note(config: &Config, args: &[&[u8]], cost: Cost) -> bool {
+        let (micros, larger_than) = (cost.nanos / 1000, config.commandlog_request_larger_than());
+        let threshold = config.latency_monitor_threshold_milliseconds();
+        threshold > 0 && micros >= threshold * 1000
+            || exceeds(micros, config.slowlog_log_slower_than_microseconds())
+            || exceeds(cost.reply_bytes as u64, config.commandlog_reply_larger_than())
+            || larger_than >= 0 && exceeds(request_bytes(args) as u64, larger_than)
+    }
+
     /// Records a command in the logs and the latency monitor, wherever it exceeds the threshold.
     #[cold]
     pub fn note(
@@ -163,8 +174,6 @@ impl CommandLogs {
         if command.spec.flags.has(Flags::SKIP_SLOWLOG) || command.behavior.has(Behavior::EXECUTES_QUEUE) {
             return;
         }
-        let exceeds =
-            |amount: u64, threshold: i64| u64::try_from(threshold).is_ok_and(|least| amount >= least);
         let log = |kind: LogKind, amount: u64, len_max: usize| {
             let name = record.texts.lock().name.clone();
             let time = braid_base::clock::unix_ms() / 1000;
@@ -204,6 +213,11 @@ impl CommandLogs {
             || takes_small(config.commandlog_reply_larger_than());
         self.floor.store(if takes_all { 0 } else { NANOS_MIN }, Relaxed);
     }
+}
+
+/// True if an amount reaches a threshold; a negative threshold is none.
+fn exceeds(amount: u64, threshold: i64) -> bool {
+    u64::try_from(threshold).is_ok_and(|least| amount >= least)
 }
 
 /// Limits the size of the logs: long arguments and long commands are truncated, with a note of

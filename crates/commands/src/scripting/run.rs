@@ -450,7 +450,8 @@ impl Host for Hosted<'_, '_> {
     }
 
     fn interrupt(&mut self) -> Verdict {
-        let elapsed = Duration::from_nanos(Ticks::now().nanos_since(self.started));
+        self.run.boundary = Ticks::now();
+        let elapsed = Duration::from_nanos(self.run.boundary.nanos_since(self.started));
         if elapsed < VISIBLE_AFTER {
             return Verdict::Continue;
         }

@@ -82,7 +82,7 @@ fn a_script_known_to_one_thread_is_known_to_all() {
 #[test]
 fn commands_of_scripts_are_in_the_slow_log() {
     let mut tester = Tester::with("slowlog-log-slower-than 0");
-    let mut logged = |script: &str| {
+    let logged = |tester: &mut Tester, script: &str| {
         tester.run("SLOWLOG RESET");
         tester.run(script);
         let log = tester.engine.telemetry.logs.of(LogKind::Slow).latest(10);
@@ -91,11 +91,17 @@ fn commands_of_scripts_are_in_the_slow_log() {
     };
     let script = |body: &str| format!("EVAL \"{body}\" 1 k");
     let reads = script("redis.call('get', KEYS[1]) redis.call('strlen', KEYS[1])");
-    assert_eq!(logged(&reads), "slowlog get strlen eval");
+    assert_eq!(logged(&mut tester, &reads), "slowlog get strlen eval");
     let writes = script("redis.call('get', KEYS[1]) redis.call('set', KEYS[1], 1)");
-    assert_eq!(logged(&writes), "slowlog get set eval");
+    assert_eq!(logged(&mut tester, &writes), "slowlog get set eval");
     let undeclared = script("redis.call('get', KEYS[1]) redis.call('strlen', 'other')");
-    assert_eq!(logged(&undeclared), "slowlog get strlen eval");
+    assert_eq!(logged(&mut tester, &undeclared), "slowlog get strlen eval");
+    // Only the script is slow here: its own work does not count as its next command's.
+    tester.run("CONFIG SET slowlog-log-slower-than 60000");
+    tester.run("SLOWLOG RESET");
+    tester.run(&script("for i = 1, 5e7 do end redis.call('get', KEYS[1])"));
+    let log = tester.run("SLOWLOG GET");
+    assert!(log.contains("$4\r\nEVAL\r\n") && log.starts_with("*1\r\n"), "{log}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ use crate::session::Session;
 use braid_acl::log::Origin;
 use braid_clients::attention::{MONITORS, STALE};
 use braid_spec::{Command, Flags, Scope, keys};
-use braid_telemetry::{Cost, monitor};
+use braid_telemetry::{CommandLogs, Cost, monitor};
 
 /// State of a script's run in the dispatcher.
 pub struct ScriptRun<'k> {
@@ -54,7 +54,8 @@ pub struct ScriptRun<'k> {
     pub used_undeclared: bool,
     /// The command that runs the script, and its arguments.
     pub current: (&'k Command, &'k [&'k [u8]]),
-    /// End of the last command, or the start of the run.
+    /// End of the last command, or the script's latest interruption: of the script's own time, less
+    /// than a millisecond counts as its next command's.
     pub boundary: Ticks,
     /// Statistics of a speculative run, until it is committed or rolled back.
     pub speculative: Option<Speculative>,
@@ -354,7 +355,7 @@ fn execute(call: &mut Call<'_, '_>, run: &mut ScriptRun<'_>, keys: &[KeyRef<'_>]
         }
         Some(speculative) => {
             speculative.note_call(command.id, nanos, failed);
-            if is_noteworthy {
+            if is_noteworthy && CommandLogs::would_note(&engine.config, args, cost) {
                 speculative.note_logged(command, args, cost);
             }
             engine.telemetry.hot_keys.note_held(
