@@ -215,6 +215,7 @@ fn every_cause_of_a_failed_start_is_in_the_log() {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let here = folder.path().display().to_string();
+    let socket = format!("{here}/socket");
     std::fs::write(folder.path().join("bad.rdb"), b"REDIS0011\xfanonsense").expect("written");
     let occupied = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let occupied_port = occupied.local_addr().expect("an address").port().to_string();
@@ -232,6 +233,7 @@ fn every_cause_of_a_failed_start_is_in_the_log() {
             "replicaof directive not allowed in cluster mode",
         ),
         (log, &["--unixsocket", "/no/such/place/socket"], "Failed opening Unix socket"),
+        (log, &["--unixsocket", &socket, "--unixsocketgroup", "no-such-group"], "not in /etc/group"),
         (log, &["--user", "a", "+nosuch"], "Unknown command or category name in ACL"),
         (log, &["--aclfile", "/no/such/file"], "/no/such/file"),
         (log, &["--rename-command", "nosuch", "x"], "No such command in rename-command"),

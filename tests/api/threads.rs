@@ -343,3 +343,35 @@ fn maximum_number_of_threads_can_be_started_and_stopped() {
     let left = || braid_tests::process::open_files(server.process_id());
     assert!(wait_for_within(Duration::from_secs(10), || left() <= files + 256), "{} of {files}", left());
 }
+
+/// Background threads start from loops, each of which may be bound to one processor.
+#[test]
+fn background_threads_have_processors_of_their_own() {
+    let list_of = |status: &str| {
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        list.map(|list| list.trim().to_owned()).expect("a list")
+    };
+    let all = list_of(&std::fs::read_to_string("/proc/self/status").expect("this process"));
+    let first = all.split(['-', ',']).next().expect("a processor").to_owned();
+    let mut arguments = vec!["--io-threads", "2", "--server-thread-affinity", "yes"];
+    arguments.extend(["--bgsave_cpulist", &first, "--rdb-key-save-delay", "1000000"]);
+    let server = TestServer::start(&arguments);
+    if !server.is_braid() {
+        return;
+    }
+    let list_of_thread = |name: &str| {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.process_id())).expect("it runs");
+        let named = |task: &std::fs::DirEntry| {
+            std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim_end() == name)
+        };
+        let task = tasks.flatten().find(named)?;
+        Some(list_of(&std::fs::read_to_string(task.path().join("status")).ok()?))
+    };
+    assert!(!list_of_thread("io_thd_1").expect("a loop").contains(['-', ',']), "the loop is bound");
+    let mut client = server.connect();
+    client.call("MSET a 1 b 2");
+    client.call("BGSAVE");
+    wait_for("the snapshot's thread", || list_of_thread("bgsave").as_ref() == Some(&first));
+    client.ok("CONFIG SET rdb-key-save-delay 0 appendonly yes");
+    wait_for("the append-only file's thread", || list_of_thread("aof").as_ref() == Some(&all));
+}

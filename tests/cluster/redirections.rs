@@ -91,7 +91,6 @@ const REQUESTS: &[(usize, &[&str])] = &[
     (0, &["ASKING", "SET {foo}x 2", "ASKING", "GET {foo}x", "GET {foo}x", "ASKING", "MGET {foo}x {foo}y"]),
     (0, &["ASKING", "MULTI", "SET {foo}t 1", "GET {foo}t", "EXEC", "GET {foo}t"]),
     (0, &["ASKING", "MULTI", "GET {foo}t", "DISCARD", "GET {foo}t"]),
-    (0, &["ASKING", "MULTI", "MGET {foo}x {foo}y", "EXEC", "GET {foo}x"]),
     (0, &["ASKING", "MULTI", "GET hello", "EXEC", "GET {foo}x", "MULTI", "GET {foo}x", "EXEC"]),
     (0, &["CLUSTER SETSLOT 12182 NODE @0", "GET {foo}x", "CLUSTER COUNTKEYSINSLOT 12182"]),
 ];

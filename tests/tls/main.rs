@@ -125,6 +125,30 @@ fn certificates_are_exchanged_under_connected_clients() {
 }
 
 #[test]
+fn changed_certificate_files_are_reloaded() {
+    let (folder, other) = (certificates(), certificates());
+    let (server, port) = start(folder.path(), &["--tls-auth-clients", "no"]);
+    let config = |authority: &Path| client_config(authority, None);
+    let (old, new) = (config(folder.path()), config(other.path()));
+    let mut connected = connect(port, &old);
+    ask(&mut connected, b"PING\r\n", b"+PONG\r\n").unwrap();
+    server.connect().ok("CONFIG SET tls-auto-reload-interval 1");
+    let replace =
+        |name: &str| std::fs::copy(other.path().join(name), folder.path().join(name)).expect("a copy");
+    // A certificate without its key is reported, and the former one stays in use.
+    replace("server.pem");
+    let is_reported = || server.log().contains("Changed TLS certificates cannot be used yet");
+    braid_tests::wait_for("the report", is_reported);
+    ask(&mut connect(port, &old), b"PING\r\n", b"+PONG\r\n").unwrap();
+    replace("server.key");
+    braid_tests::wait_for("the new certificate", || {
+        ask(&mut connect(port, &new), b"PING\r\n", b"+PONG\r\n").is_ok()
+    });
+    assert!(ask(&mut connect(port, &old), b"PING\r\n", b"+PONG\r\n").is_err());
+    ask(&mut connected, b"PING\r\n", b"+PONG\r\n").unwrap();
+}
+
+#[test]
 fn invalid_tls_handshakes_affect_no_other_client() {
     let folder = certificates();
     let (server, port) = start(folder.path(), &["--tls-auth-clients", "no"]);

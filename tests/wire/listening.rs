@@ -3,7 +3,7 @@
 //! accepts.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use braid_tests::server::Options;
 use braid_tests::{RawClient, TestServer, Value, wait_for};
@@ -31,6 +31,21 @@ fn a_unix_socket_serves_like_tcp() {
     assert_eq!(client.call("GET big"), Value::Bulk(value));
     let list = client.call("CLIENT LIST").text();
     assert!(list.contains(&format!("addr={text}:0")), "{list}");
+}
+
+#[test]
+fn a_unix_socket_belongs_to_the_group_that_is_set() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("socket");
+    let text = path.to_str().expect("a plain path");
+    // Only the administrator may choose a group without being in it.
+    let own = std::fs::metadata(folder.path()).expect("the folder").gid();
+    let is_root = std::fs::metadata(folder.path()).expect("the folder").uid() == 0;
+    let group = if is_root { own + 1 } else { own };
+    let server = TestServer::start(&["--unixsocket", text, "--unixsocketgroup", &group.to_string()]);
+    if server.is_braid() {
+        assert_eq!(std::fs::metadata(&path).expect("the socket").gid(), group);
+    }
 }
 
 #[test]

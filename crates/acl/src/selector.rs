@@ -143,6 +143,11 @@ impl Selector {
         self.all_commands && self.all_keys && self.all_channels && self.databases == Databases::All
     }
 
+    /// True if some databases are not allowed.
+    pub fn is_confined(&self) -> bool {
+        self.databases != Databases::All
+    }
+
     /// True if all keys may be read.
     pub fn reads_all_keys(&self) -> bool {
         self.all_keys

@@ -147,33 +147,35 @@ fn get_user(call: &mut Call) -> CommandResult {
         call.reply.null();
         return Ok(());
     };
-    call.reply.map(7);
+    // Only where it says something: Redis has no such field.
+    let has_databases = user.selectors().iter().any(Selector::is_confined);
+    call.reply.map(6 + usize::from(has_databases));
     call.reply.bulk(b"flags");
     call.reply.set(user.flags().count());
     user.flags().for_each(|flag| call.reply.bulk(flag.as_bytes()));
     call.reply.bulk(b"passwords");
     call.reply.array(user.passwords().len());
     user.passwords().for_each(|password| call.reply.bulk(password));
-    reply_selector(call, user.root());
+    reply_selector(call, user.root(), has_databases);
     call.reply.bulk(b"selectors");
     call.reply.array(user.selectors().len() - 1);
     for selector in &user.selectors()[1..] {
-        call.reply.map(4);
-        reply_selector(call, selector);
+        call.reply.map(3 + usize::from(has_databases));
+        reply_selector(call, selector, has_databases);
     }
     Ok(())
 }
 
-fn reply_selector(call: &mut Call, selector: &Selector) {
+fn reply_selector(call: &mut Call, selector: &Selector, has_databases: bool) {
     let fields = [
         (&b"commands"[..], selector.command_rules()),
         (b"keys", selector.key_rules()),
         (b"channels", selector.channel_rules()),
         (b"databases", selector.database_rule()),
     ];
-    for (name, rules) in fields {
+    for (name, rules) in &fields[..3 + usize::from(has_databases)] {
         call.reply.bulk(name);
-        call.reply.bulk(&rules);
+        call.reply.bulk(rules);
     }
 }
 

@@ -98,18 +98,6 @@ const SUBCOMMANDS: &[Row] = &[
         .flags(CHANGES)
         .docs("3.0.0", "Makes a replica take its primary's place.", "O(1)")
         .syntax("[options:(FORCE|TAKEOVER)]"),
-    row("flushslot", slots::flush_slot)
-        .at_least(3)
-        .flags(Flags::ADMIN.and(Flags::WRITE).and(Flags::NO_ASYNC_LOADING))
-        .categories(Category::KEYSPACE)
-        .scope(Scope::World)
-        .databases(UsedDatabases::All)
-        .docs(
-            "9.0.0",
-            "Removes all keys of a hash slot.",
-            "O(N) where N is the number of keys in the slot",
-        )
-        .syntax("slot:integer [flush-type:(ASYNC|SYNC)]"),
     row("flushslots", operators::flush_slots)
         .exactly(2).flags(CHANGES).docs("3.0.0", "Takes all hash slots from this node.", "O(1)"),
     row("forget", operators::forget)
@@ -410,8 +398,6 @@ fn help(call: &mut Call) -> CommandResult {
         "    Save the node's configuration file.",
         "ADDSLOTS <slot> ... | ADDSLOTSRANGE <start> <end> ...",
         "    Assign unowned slots to this node.",
-        "FLUSHSLOT <slot> [ASYNC|SYNC]",
-        "    Remove all keys of a slot.",
         "DELSLOTS <slot> ... | DELSLOTSRANGE <start> <end> ... | FLUSHSLOTS",
         "    Take slots from this node.",
         "MEET <ip> <port>",

@@ -27,6 +27,7 @@ use braid_persistence::files::File;
 use crate::aof_load::{AofLoaded, append_only_folder};
 use crate::background_save::old_forms_limit;
 use crate::engine::Engine;
+use crate::processors::Work;
 use crate::replication::FOR_FILE;
 use crate::saving::Settings;
 use crate::sync_writes::state::WAITS_FOR_DISK;
@@ -112,6 +113,7 @@ impl Engine {
         appender.begin(&reader);
         let writer = std::thread::Builder::new().name("aof".into()).spawn(move || {
             if let Some(engine) = engine.upgrade() {
+                engine.bind_thread(Work::Background);
                 appender.run(&engine.keyspace.journal, reader, file);
             }
         })?;
@@ -226,6 +228,7 @@ impl Engine {
         let engine = self.this.clone();
         let thread = std::thread::Builder::new().name("bgrewriteaof".into()).spawn(move || {
             if let Some(engine) = engine.upgrade() {
+                engine.bind_thread(Work::Rewrite);
                 engine.rewrite_in_background();
             }
         });

@@ -35,6 +35,7 @@ use crate::blocking::state::{Discard, Waiter};
 use crate::blocking::{self, TimeoutReply, Wait};
 use crate::engine::Engine;
 use crate::engine::call::Call;
+use crate::processors::Work;
 use crate::session::session_attention;
 use braid_spec::{CommandError, CommandResult};
 pub use threads::Background;
@@ -129,7 +130,11 @@ impl Engine {
             for _ in 0..self.clients.mailboxes.thread_count().div_ceil(2) {
                 let receiver = Arc::clone(&receiver);
                 let next = move || receiver.lock().recv();
+                let engine = self.this.clone();
                 let run = move || {
+                    if let Some(engine) = engine.upgrade() {
+                        engine.bind_thread(Work::Background);
+                    }
                     while let Ok(job) = next() {
                         job();
                     }

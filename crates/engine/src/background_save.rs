@@ -13,6 +13,7 @@ use braid_base::plural::plural;
 use braid_persistence::Cut;
 
 use crate::engine::Engine;
+use crate::processors::Work;
 use crate::saving::Settings;
 use braid_clients::attention::WRITES_REFUSED;
 pub use state::BackgroundSave;
@@ -53,6 +54,7 @@ impl Engine {
         // The thread comes first, because a cut must be walked.
         let thread = std::thread::Builder::new().name("bgsave".into()).spawn(move || {
             if let (Ok(cut), Some(engine)) = (receiver.recv(), engine.upgrade()) {
+                engine.bind_thread(Work::Save);
                 engine.write_in_background(cut, &settings, dirty);
             }
         })?;

@@ -35,6 +35,7 @@ pub mod memory;
 pub mod migrate;
 pub mod over_limit;
 pub mod process;
+mod processors;
 pub mod replication;
 pub mod saving;
 pub mod session;

@@ -30,6 +30,8 @@ pub struct Process {
     pub executable: String,
     /// The service manager that started the server.
     pub supervisor: Supervisor,
+    /// The processors that the process had at its start.
+    pub processors: Vec<usize>,
 }
 
 impl Process {
@@ -43,6 +45,7 @@ impl Process {
             config_file: start.config_file,
             executable: start.executable,
             supervisor: start.supervisor,
+            processors: braid_net::affinity::allowed(),
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Binding threads to processors.
 
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Parses a list of processors such as `0-3,8:12:2`, as in the configuration: ranges, with an
 /// optional step after a colon (`0-6:2`).
@@ -26,9 +26,24 @@ pub fn bind_thread(processors: &[usize]) -> bool {
     sched_setaffinity(None, &set).is_ok()
 }
 
+/// The processors that the calling thread may use; empty if the system does not tell.
+pub fn allowed() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::parse_list;
+    use super::{allowed, bind_thread, parse_list};
+
+    #[test]
+    fn a_bound_thread_may_use_only_its_processors() {
+        let all = allowed();
+        let bound = std::thread::spawn(move || (bind_thread(&all[..1]), allowed(), all));
+        let (is_bound, now, all) = bound.join().expect("no panic");
+        assert!(is_bound);
+        assert_eq!(now, all[..1]);
+    }
 
     #[test]
     fn lists_have_ranges_and_steps() {

@@ -39,6 +39,11 @@ pub fn open(config: &Config) -> Result<Arc<Listeners>, String> {
     if !path.is_empty() {
         let listener = Listener::unix(Path::new(&*path), config.unixsocketperm(), config.tcp_backlog())
             .map_err(|error| format!("Failed opening Unix socket: bind: {path}: {}", reason(&error)))?;
+        let group = config.unixsocketgroup();
+        if !group.is_empty() {
+            set_group(Path::new(&*path), &group)
+                .map_err(|why| format!("Failed opening Unix socket: group '{group}': {why}"))?;
+        }
         listeners.add(listener);
     }
     if !listeners.any(|_| true) {
@@ -47,6 +52,22 @@ pub fn open(config: &Config) -> Result<Arc<Listeners>, String> {
         );
     }
     Ok(listeners)
+}
+
+fn set_group(path: &Path, group: &str) -> Result<(), String> {
+    const GROUPS: &str = "/etc/group";
+    let groups = std::fs::read_to_string(GROUPS).map_err(|error| format!("{GROUPS}: {}", reason(&error)))?;
+    let id = group_id(&groups, group).ok_or_else(|| format!("not in {GROUPS}"))?;
+    std::os::unix::fs::chown(path, None, Some(id)).map_err(|error| reason(&error))
+}
+
+/// The number of a group in lines of `name:password:number:members`.
+fn group_id(groups: &str, name: &str) -> Option<u32> {
+    let named = groups.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    match named {
+        Some(rest) => rest.split(':').nth(1)?.parse().ok(),
+        None => name.parse().ok(),
+    }
 }
 
 /// Closes TCP listeners that are no longer configured and opens new ones. The error states
@@ -160,5 +181,27 @@ pub fn announce(config: &Config) {
     }
     if !config.unixsocket().is_empty() {
         log::info!("Ready to accept connections unix");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_names_or_numbers() {
+        let groups = "root:x:0:\nusers:x:100:ann,ben\nusers2::101:\nbroken\nodd:x:y:\n";
+        for (name, id) in [
+            ("root", Some(0)),
+            ("users", Some(100)),
+            ("users2", Some(101)),
+            ("100", Some(100)),
+            ("user", None),
+            ("broken", None),
+            ("odd", None),
+            ("ann", None),
+        ] {
+            assert_eq!(group_id(groups, name), id, "{name}");
+        }
     }
 }

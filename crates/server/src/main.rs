@@ -9,6 +9,7 @@ mod process;
 mod syslog;
 mod system;
 mod title;
+mod tls_reload;
 mod watchdog;
 
 use std::process::ExitCode;
@@ -154,6 +155,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     watchdog::follow(&engine)?;
     stop_loops_on_shutdown(&engine, &listeners);
     listeners::follow(&engine, &listeners);
+    tls_reload::follow(config, &listeners)?;
     process::follow_client_limit(config);
     if let Some(title) = title {
         title.show_and_follow(config);

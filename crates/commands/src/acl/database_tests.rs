@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Permissions on databases (`db=`, `alldbs`, `resetdbs`), as in Valkey 9.1.
 
+use super::tests::{self, check};
 use crate::testing::Tester;
 
 const DENIED: &str = "-NOPERM No permissions to access database\r\n";
 
-/// A tester whose client 1 is user `u` with these rules.
+/// A tester whose client 1 is user `u`, who may do everything but for these rules.
 fn with_user(rules: &str) -> Tester {
-    let mut tester = Tester::new();
-    tester.client();
-    assert_eq!(tester.run(&format!("ACL SETUSER u on nopass +@all ~* {rules}")), "+OK\r\n");
-    assert_eq!(tester.run_as(1, "AUTH u x"), "+OK\r\n");
-    tester
+    tests::with_user(&format!("+@all ~* {rules}"))
 }
 
-#[track_caller]
-fn check(tester: &mut Tester, exchanges: &[(&str, &str)]) {
-    for (line, expected) in exchanges {
-        assert_eq!(tester.run_as(1, line), *expected, "{line}");
-    }
-}
-
-/// The text after a field's name in ACL GETUSER.
+/// The text after a field's name in ACL GETUSER; empty without the field.
 fn shown(tester: &mut Tester, field: &str) -> String {
     let reply = tester.run("ACL GETUSER u");
     let mut lines = reply.split("\r\n").skip_while(|line| *line != field);
@@ -32,13 +22,15 @@ fn shown(tester: &mut Tester, field: &str) -> String {
 fn rules_as_given_and_as_shown() {
     let mut tester = with_user("");
     for (rules, shown_rule, listed) in [
-        ("alldbs", "alldbs", "+@all"),
+        ("alldbs", "", "+@all"),
         ("db=2,0,2", "db=0,2", "db=0,2 +@all"),
         ("DB=1 db=3", "db=3", "db=3 +@all"),
         ("resetdbs", "", "resetdbs +@all"),
-        ("db=7 alldbs", "alldbs", "+@all"),
+        ("db=7 alldbs", "", "+@all"),
         ("db=2147483647", "db=2147483647", "db=2147483647 +@all"),
-        ("db=1 reset +@all", "alldbs", "+@all"),
+        ("db=1 reset +@all", "", "+@all"),
+        ("(db=1 +get)", "alldbs", "+@all (resetchannels db=1 -@all +get)"),
+        ("clearselectors", "", "+@all"),
     ] {
         assert_eq!(tester.run(&format!("ACL SETUSER u {rules}")), "+OK\r\n", "{rules}");
         assert_eq!(shown(&mut tester, "databases"), shown_rule, "{rules}");

@@ -6,7 +6,7 @@ use crate::testing::Tester;
 const NO_KEY: &str = "-NOPERM No permissions to access a key\r\n";
 
 /// A tester whose client 1 is user `u` with these rules.
-fn with_user(rules: &str) -> Tester {
+pub(super) fn with_user(rules: &str) -> Tester {
     let mut tester = Tester::new();
     tester.client();
     assert_eq!(tester.run(&format!("ACL SETUSER u on nopass {rules}")), "+OK\r\n");
@@ -15,7 +15,7 @@ fn with_user(rules: &str) -> Tester {
 }
 
 #[track_caller]
-fn check(tester: &mut Tester, exchanges: &[(&str, &str)]) {
+pub(super) fn check(tester: &mut Tester, exchanges: &[(&str, &str)]) {
     for (line, expected) in exchanges {
         assert_eq!(tester.run_as(1, line), *expected, "{line}");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CLUSTER KEYSLOT, COUNTKEYSINSLOT, GETKEYSINSLOT and FLUSHSLOT. Each slot has its own tables
+//! CLUSTER KEYSLOT, COUNTKEYSINSLOT and GETKEYSINSLOT. Each slot has its own tables
 //! (`braid_keyspace`), so none of these commands visits keys of other slots.
 
 use braid_base::crc::{HASH_SLOTS, key_hash_slot};
@@ -8,7 +8,6 @@ use braid_keyspace::scan;
 use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
-use super::operators::slot_arg;
 
 pub(super) fn key_slot(call: &mut Call) -> CommandResult {
     node_of(call)?;
@@ -44,36 +43,5 @@ pub(super) fn get_keys(call: &mut Call) -> CommandResult {
         count += 1;
     });
     reply.end_array(header, count);
-    Ok(())
-}
-
-/// FLUSHSLOT: removes a slot's keys from all databases. Large values are always freed in the
-/// background.
-pub(super) fn flush_slot(call: &mut Call) -> CommandResult {
-    node_of(call)?;
-    if call.args.len() > 4 {
-        return Err(call.unknown_subcommand());
-    }
-    if call.args.len() == 4 && !call.arg_is(3, "async") && !call.arg_is(3, "sync") {
-        return Err(CommandError::Syntax);
-    }
-    let slot = slot_arg(call, 2)?;
-    let keyspace = &call.engine.keyspace;
-    // A hidden slot's keys are being moved here.
-    let databases = if keyspace.is_hidden(slot.into()) { 0 } else { keyspace.databases() };
-    let selected = call.keyspace.db();
-    for db in 0..databases {
-        let mut keys: Vec<Box<[u8]>> = Vec::new();
-        scan::visit_slot(keyspace, slot, db, usize::MAX, |entry| keys.push(entry.key().into()));
-        call.keyspace.set_db(db);
-        for key in keys {
-            call.keyspace.delete(&key);
-        }
-    }
-    call.keyspace.set_db(selected);
-    // Even if there were no keys here: a replica may have some.
-    let args = call.args;
-    call.keyspace.journal_as(args);
-    call.reply.ok();
     Ok(())
 }

@@ -112,27 +112,6 @@ fn a_transaction_is_of_one_slot() {
 }
 
 #[test]
-fn flushing_a_slot_removes_its_keys_from_all_databases() {
-    let (mut tester, _folder) = cluster("cluster-databases 3");
-    let range = "-ERR Invalid or out of range slot\r\n";
-    tester.check(&[
-        ("MSET {foo}1 1 {foo}2 2", "+OK\r\n"),
-        ("SET bar 1", "+OK\r\n"),
-        ("SELECT 2", "+OK\r\n"),
-        ("SET foo 3", "+OK\r\n"),
-        ("CLUSTER FLUSHSLOT 16384", range),
-        ("CLUSTER FLUSHSLOT x", range),
-        ("CLUSTER FLUSHSLOT 12182 NOW", "-ERR syntax error\r\n"),
-        ("CLUSTER FLUSHSLOT 1", "+OK\r\n"),
-        ("DBSIZE", ":1\r\n"),
-        ("CLUSTER FLUSHSLOT 12182 ASYNC", "+OK\r\n"),
-        ("DBSIZE", ":0\r\n"),
-        ("SELECT 0", "+OK\r\n"),
-        ("KEYS *", "*1\r\n$3\r\nbar\r\n"),
-    ]);
-}
-
-#[test]
 fn scripts_keep_to_their_slot() {
     let (mut tester, _folder) = cluster("redis-version 8.0.0");
     let eval = |tester: &mut Tester, script: &str, keys: &str| {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use braid_spec::spec::Spec;
-use braid_spec::{Begin, Command, Find, KeySpec, syntax};
+use braid_spec::{Begin, Command, Find, Flags, KeySpec, syntax};
 
 use super::describe::{Positions, command_flags};
 use crate::rows;
@@ -238,4 +238,24 @@ fn compatibility_page_is_up_to_date() {
         present == page,
         "docs/compatibility.md differs from the rows; renew it: BLESS=1 cargo test -p braid-commands compatibility"
     );
+}
+
+/// Replies of containers with a subcommand that reads or writes data wait for synchronous replicas
+/// (`dispatch/data.rs`). Those of CLUSTER must not: they are needed when members are missing.
+#[test]
+fn no_cluster_subcommand_reads_or_writes_data() {
+    let tester = crate::testing::Tester::new();
+    let data = Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE;
+    let touches = |command: &&Command| command.spec.flags.any(data);
+    let of_cluster = |command: &&Command| command.full_name.starts_with("cluster|");
+    let found: Vec<&str> = tester
+        .engine
+        .commands
+        .all()
+        .iter()
+        .filter(of_cluster)
+        .filter(touches)
+        .map(|command| &*command.full_name)
+        .collect();
+    assert!(found.is_empty(), "{found:?}");
 }

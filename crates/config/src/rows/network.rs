@@ -23,8 +23,8 @@ super::directives! {
     /// Path of a Unix domain socket to listen on.
     unixsocket: text => optional_text("unixsocket").immutable();
 
-    /// Group of the Unix domain socket.
-    unixsocketgroup: text => optional_text("unixsocketgroup").immutable().beyond_redis().no_effect_yet();
+    /// Group of the Unix domain socket: a name in /etc/group, or a number.
+    unixsocketgroup: text => optional_text("unixsocketgroup").immutable().beyond_redis();
 
     /// Permissions of the Unix domain socket, in octal; 0 leaves them to the umask.
     unixsocketperm: u32 =>

@@ -52,14 +52,16 @@ super::directives! {
     server_cpulist: text =>
         optional_text("server_cpulist").unlisted_aliases(&["server-cpulist"]).immutable();
 
-    /// CPUs of the background threads.
-    bio_cpulist: text => optional_text("bio_cpulist").unlisted_aliases(&["bio-cpulist"]).immutable().no_effect_yet();
+    /// CPUs of the threads that write the append-only file, execute long commands, follow a primary
+    /// and move slots. If it is empty, they use all CPUs of the process.
+    bio_cpulist: text => optional_text("bio_cpulist").unlisted_aliases(&["bio-cpulist"]).immutable();
 
-    /// CPUs for rewriting the append-only file.
+    /// CPUs for rewriting the append-only file. If it is empty, all CPUs of the process are used.
     aof_rewrite_cpulist: text =>
-        optional_text("aof_rewrite_cpulist").unlisted_aliases(&["aof-rewrite-cpulist"]).immutable().no_effect_yet();
+        optional_text("aof_rewrite_cpulist").unlisted_aliases(&["aof-rewrite-cpulist"]).immutable();
 
-    /// CPUs for writing snapshots.
+    /// CPUs for writing snapshots and sending full syncs. If it is empty, all CPUs of the process
+    /// are used.
     bgsave_cpulist: text =>
-        optional_text("bgsave_cpulist").unlisted_aliases(&["bgsave-cpulist"]).immutable().no_effect_yet();
+        optional_text("bgsave_cpulist").unlisted_aliases(&["bgsave-cpulist"]).immutable();
 }

@@ -77,7 +77,8 @@ super::directives! {
     tls_session_cache_timeout_seconds: u32 =>
         integer("tls-session-cache-timeout", || 300, 0, INT_MAX, Unit::Seconds);
 
-    /// Seconds between checks for changed certificate files; 0 disables them.
+    /// Seconds between checks for changed certificate files, which are then reloaded; 0 disables
+    /// the checks.
     tls_auto_reload_interval_seconds: u32 =>
-        integer("tls-auto-reload-interval", || 0, 0, INT_MAX, Unit::Seconds).no_effect_yet();
+        integer("tls-auto-reload-interval", || 0, 0, INT_MAX, Unit::Seconds);
 }

@@ -221,6 +221,9 @@ impl Elsewhere<'_> {
             }
             _ => add(command, args),
         }
+        // A key may occur several times, for example in a transaction.
+        keys.sort_unstable();
+        keys.dedup();
         let hash = |key: &Vec<u8>| engine.keyspace.hash(key);
         let refs: Vec<KeyRef<'_>> =
             keys.iter().map(|key| KeyRef { key, hash: hash(key), write: false }).collect();

@@ -22,6 +22,7 @@ use braid_replication::{Filter, FullSync, Replica, Stage};
 
 use crate::background_save::old_forms_limit;
 use crate::engine::Engine;
+use crate::processors::Work;
 use crate::saving::Settings;
 
 /// Delay, in ms, of the next full sync after a failed one.
@@ -76,6 +77,7 @@ impl Engine {
         let engine = self.this.clone();
         let thread = std::thread::Builder::new().name("full-copy".into()).spawn(move || {
             if let Some(engine) = engine.upgrade() {
+                engine.bind_thread(Work::Save);
                 if let Err(error) = engine.run_full_sync(plan) {
                     log::warn!("A full copy for replicas has failed: {error}");
                     engine.replication.state.lock().not_before_ms = unix_ms() + RETRY_MS;

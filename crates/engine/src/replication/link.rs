@@ -31,6 +31,7 @@ use super::apply::Applier;
 use super::crew::Received;
 use super::dataset::{Beside, Incoming};
 use crate::engine::Engine;
+use crate::processors::Work;
 
 /// Read timeout, so that the thread checks the clock regularly.
 const TICK: Duration = Duration::from_millis(100);
@@ -60,6 +61,7 @@ impl Engine {
         let engine = self.this.clone();
         let thread = std::thread::Builder::new().name("replica-link".into()).spawn(move || {
             if let Some(engine) = engine.upgrade() {
+                engine.bind_thread(Work::Background);
                 run(&engine);
             }
         });

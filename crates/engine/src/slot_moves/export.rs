@@ -33,6 +33,7 @@ use crate::dispatch::replay::command_of;
 use crate::engine::Engine;
 use crate::group::changes::ChangeError;
 use crate::migrate::target::Connection;
+use crate::processors::Work;
 use crate::replication::FOR_MOVES;
 
 /// Limit of what is copied under a slot's lock at a time: an entry counts once, and once more for
@@ -70,6 +71,7 @@ impl Engine {
         let (engine, known) = (self.this.clone(), Arc::clone(&job));
         let run = move || {
             if let Some(engine) = engine.upgrade() {
+                engine.bind_thread(Work::Background);
                 run(&engine, &known);
             }
         };

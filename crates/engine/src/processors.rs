@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The processors of background threads: `bio_cpulist`, `bgsave_cpulist`, `aof_rewrite_cpulist`.
+//!
+//! A thread begins with the processors of the thread that starts it, and loops may be bound
+//! (`server_cpulist`, `server-thread-affinity`). So a thread that works for long binds itself
+//! first.
+
+use braid_net::affinity;
+
+use crate::engine::Engine;
+
+/// The work of a background thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    /// Writing the append-only file, and long commands.
+    Background,
+    /// Snapshots and full syncs.
+    Save,
+    /// Rewriting the append-only file.
+    Rewrite,
+}
+
+impl Engine {
+    /// Binds the calling thread to the processors configured for its work, or else to all that the
+    /// process had at its start.
+    pub(crate) fn bind_thread(&self, work: Work) {
+        let (name, list) = match work {
+            Work::Background => ("bio_cpulist", self.config.bio_cpulist()),
+            Work::Save => ("bgsave_cpulist", self.config.bgsave_cpulist()),
+            Work::Rewrite => ("aof_rewrite_cpulist", self.config.aof_rewrite_cpulist()),
+        };
+        let listed = affinity::parse_list(&list).filter(|processors| !processors.is_empty());
+        if listed.is_none() && !list.is_empty() {
+            log::warn!("{name} '{list}' is not a list of processors, and has no effect");
+        }
+        let processors = listed.as_deref().unwrap_or(&self.process.processors);
+        if !processors.is_empty() && !affinity::bind_thread(processors) {
+            log::warn!("Cannot bind a background thread to processors {processors:?}");
+        }
+    }
+}
