@@ -11,6 +11,8 @@ use braid_engine::{Engine, tls};
 use braid_net::listener::Listener;
 use braid_threading::accept::Listeners;
 
+use crate::tls_reload;
+
 /// Opens all listeners. The error names the one that cannot be opened.
 pub fn open(config: &Config) -> Result<Arc<Listeners>, String> {
     let listeners = Arc::new(Listeners::default());
@@ -128,8 +130,9 @@ const TLS_DIRECTIVES: [&str; 13] = [
     "tls-session-cache-timeout",
 ];
 
-/// Adapts the listeners to CONFIG SET. Connections of a closed listener stay open.
-pub fn follow(engine: &Engine, listeners: &Arc<Listeners>) {
+/// Adapts the listeners to CONFIG SET and to changed certificate files. Connections of a closed
+/// listener stay open.
+pub fn follow(engine: &Engine, listeners: &Arc<Listeners>) -> Result<(), String> {
     let reload = |listeners: &Listeners, config: &Config| {
         if config.tls_port() == 0 {
             return Ok(());
@@ -163,6 +166,7 @@ pub fn follow(engine: &Engine, listeners: &Arc<Listeners>) {
             opened.map_err(|_| failure.to_owned())
         });
     }
+    tls_reload::follow(&engine.config, listeners)
 }
 
 fn is_unavailable(error: &std::io::Error) -> bool {

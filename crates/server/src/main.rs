@@ -154,8 +154,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     crash::install(&engine, log)?;
     watchdog::follow(&engine)?;
     stop_loops_on_shutdown(&engine, &listeners);
-    listeners::follow(&engine, &listeners);
-    tls_reload::follow(config, &listeners)?;
+    listeners::follow(&engine, &listeners)?;
     process::follow_client_limit(config);
     if let Some(title) = title {
         title.show_and_follow(config);
