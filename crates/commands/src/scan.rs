@@ -85,7 +85,7 @@ impl FoundKeys {
 pub(crate) fn expire_found(call: &mut Call, expired: &[Vec<u8>]) {
     let (keyspace, db, now) = (call.keyspace.keyspace(), call.keyspace.db(), call.now());
     // Nothing expires while clients are paused.
-    if call.engine.clients.pause.current(now).is_none() {
+    if !call.engine.is_paused(now) {
         for key in expired {
             keyspace.expire_key(call.keyspace.context, db, now, key);
         }

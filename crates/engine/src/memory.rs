@@ -46,8 +46,9 @@ fn slice_nanos(tenacity: u32) -> u64 {
     }
 }
 
-/// Evicts keys until memory is below the limit or the time slice is over. No lock may be held.
-pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
+/// Evicts keys until memory is below the limit or the time slice is over; without `may_evict`, only
+/// tells whether it is. No lock may be held.
+pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64, may_evict: bool) -> Room {
     let limit = engine.config.maxmemory() as usize;
     let mut counted = engine.memory.counted_bytes();
     if limit > 0 && counted > limit {
@@ -75,12 +76,8 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
     if is_telling(engine, now_ms) {
         return Room::Coming;
     }
-    if engine.is_paused(now_ms) {
-        // A pause must leave the dataset as it is.
-        return Room::None;
-    }
-    if engine.config.import_mode() {
-        // Which keys to evict is known only once all are loaded.
+    if !may_evict || engine.config.import_mode() {
+        // During an import, which keys to evict is known only once all are loaded.
         return Room::None;
     }
     let slice = slice_nanos(engine.config.maxmemory_eviction_tenacity());

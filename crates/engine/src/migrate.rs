@@ -337,8 +337,7 @@ impl Engine {
             if self.replication.link.is_replica() && self.config.replica_read_only() {
                 return Err(Failure::ReadOnly);
             }
-            let is_paused = self.clients.pause.current(unix_ms()).is_some();
-            if !is_paused && state & (JOURNAL_FULL | SNAPSHOT_FULL) == 0 {
+            if !self.is_paused(unix_ms()) && state & (JOURNAL_FULL | SNAPSHOT_FULL) == 0 {
                 return Ok(world);
             }
             drop(world);

@@ -29,10 +29,7 @@ impl Engine {
             Work::Save => ("bgsave_cpulist", self.config.bgsave_cpulist()),
             Work::Rewrite => ("aof_rewrite_cpulist", self.config.aof_rewrite_cpulist()),
         };
-        let listed = affinity::parse_list(&list).filter(|processors| !processors.is_empty());
-        if listed.is_none() && !list.is_empty() {
-            log::warn!("{name} '{list}' is not a list of processors, and has no effect");
-        }
+        let listed = affinity::listed(name, &list);
         let processors = listed.as_deref().unwrap_or(&self.process.processors);
         if !processors.is_empty() && !affinity::bind_thread(processors) {
             log::warn!("Cannot bind a background thread to processors {processors:?}");

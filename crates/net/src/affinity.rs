@@ -19,6 +19,15 @@ pub fn parse_list(text: &str) -> Option<Vec<usize>> {
     Some(processors)
 }
 
+/// The processors that a directive lists; `None`, and a warning, if they are not a list.
+pub fn listed(directive: &str, list: &str) -> Option<Vec<usize>> {
+    let processors = parse_list(list).filter(|processors| !processors.is_empty());
+    if processors.is_none() && !list.is_empty() {
+        log::warn!("{directive} '{list}' is not a list of processors, and has no effect");
+    }
+    processors
+}
+
 /// Binds the calling thread to these processors. False if the system refuses.
 pub fn bind_thread(processors: &[usize]) -> bool {
     let mut set = CpuSet::new();

@@ -11,6 +11,7 @@ use braid_config::Config;
 use braid_spec::Command;
 use braid_spec::spec::{Behavior, Flags};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use crate::latency::LatencyMonitor;
 use crate::{Cost, without_secrets};
@@ -144,12 +145,7 @@ impl CommandLogs {
     /// True if [`CommandLogs::note`] would record something.
     #[cold]
     pub fn would_note(config: &Config, args: &[&[u8]], cost: Cost) -> bool {
-        let (micros, larger_than) = (cost.nanos / 1000, config.commandlog_request_larger_than());
-        let threshold = config.latency_monitor_threshold_milliseconds();
-        threshold > 0 && micros >= threshold * 1000
-            || exceeds(micros, config.slowlog_log_slower_than_microseconds())
-            || exceeds(cost.reply_bytes as u64, config.commandlog_reply_larger_than())
-            || larger_than >= 0 && exceeds(request_bytes(args) as u64, larger_than)
+        is_latency_event(config, cost) || !excesses(config, args, cost).is_empty()
     }
 
     /// Records a command in the logs and the latency monitor, wherever it exceeds the threshold.
@@ -163,36 +159,21 @@ impl CommandLogs {
         args: &[&[u8]],
         cost: Cost,
     ) {
-        let micros = cost.nanos / 1000;
-        let threshold = config.latency_monitor_threshold_milliseconds();
-        if threshold > 0 && micros >= threshold * 1000 {
+        if is_latency_event(config, cost) {
             let event = if command.spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
             let seconds = braid_base::clock::unix_ms() / 1000;
-            latency.add(event, seconds, u32::try_from(micros / 1000).unwrap_or(u32::MAX));
+            latency.add(event, seconds, u32::try_from(cost.nanos / 1_000_000).unwrap_or(u32::MAX));
         }
         // A transaction's commands are logged individually; EXEC itself does not count as slow.
         if command.spec.flags.has(Flags::SKIP_SLOWLOG) || command.behavior.has(Behavior::EXECUTES_QUEUE) {
             return;
         }
-        let log = |kind: LogKind, amount: u64, len_max: usize| {
+        for (kind, amount) in excesses(config, args, cost) {
             let name = record.texts.lock().name.clone();
             let time = braid_base::clock::unix_ms() / 1000;
             let args = without_secrets(command, args);
-            self.of(kind).push(Entry::new(time, amount, &args, record.address.to_string(), name), len_max);
-        };
-        if exceeds(micros, config.slowlog_log_slower_than_microseconds()) {
-            log(LogKind::Slow, micros, config.slowlog_max_len());
-        }
-        let larger_than = config.commandlog_request_larger_than();
-        if larger_than >= 0 {
-            let bytes = request_bytes(args) as u64;
-            if exceeds(bytes, larger_than) {
-                log(LogKind::LargeRequest, bytes, config.commandlog_large_request_max_len());
-            }
-        }
-        let bytes = cost.reply_bytes as u64;
-        if exceeds(bytes, config.commandlog_reply_larger_than()) {
-            log(LogKind::LargeReply, bytes, config.commandlog_large_reply_max_len());
+            let entry = Entry::new(time, amount, &args, record.address.to_string(), name);
+            self.of(kind).push(entry, len_max(config, kind));
         }
     }
 
@@ -215,9 +196,36 @@ impl CommandLogs {
     }
 }
 
-/// True if an amount reaches a threshold; a negative threshold is none.
-fn exceeds(amount: u64, threshold: i64) -> bool {
-    u64::try_from(threshold).is_ok_and(|least| amount >= least)
+fn is_latency_event(config: &Config, cost: Cost) -> bool {
+    let threshold = config.latency_monitor_threshold_milliseconds();
+    threshold > 0 && cost.nanos / 1000 >= threshold * 1000
+}
+
+/// The logs whose thresholds a command reaches, with the amount; a negative threshold is none.
+fn excesses(config: &Config, args: &[&[u8]], cost: Cost) -> SmallVec<[(LogKind, u64); 3]> {
+    let mut found = SmallVec::new();
+    let mut check = |kind: LogKind, threshold: i64, amount: &dyn Fn() -> u64| {
+        if let Ok(least) = u64::try_from(threshold)
+            && let amount = amount()
+            && amount >= least
+        {
+            found.push((kind, amount));
+        }
+    };
+    let larger_than = config.commandlog_request_larger_than();
+    check(LogKind::Slow, config.slowlog_log_slower_than_microseconds(), &|| cost.nanos / 1000);
+    check(LogKind::LargeRequest, larger_than, &|| request_bytes(args) as u64);
+    check(LogKind::LargeReply, config.commandlog_reply_larger_than(), &|| cost.reply_bytes as u64);
+    found
+}
+
+/// Maximum number of entries of a log.
+fn len_max(config: &Config, kind: LogKind) -> usize {
+    match kind {
+        LogKind::Slow => config.slowlog_max_len(),
+        LogKind::LargeRequest => config.commandlog_large_request_max_len(),
+        LogKind::LargeReply => config.commandlog_large_reply_max_len(),
+    }
 }
 
 /// Limits the size of the logs: long arguments and long commands are truncated, with a note of

@@ -126,7 +126,7 @@ impl Cron {
         if !is_paused && !is_loading {
             self.expire(engine, worker, now_ms);
             if engine.attention.get() & MEMORY_LIMIT != 0 {
-                make_room(engine, worker, now_ms);
+                make_room(engine, worker, now_ms, true);
             }
         }
         if std::mem::take(&mut worker.context.outside) {

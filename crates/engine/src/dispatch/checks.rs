@@ -251,7 +251,9 @@ pub(super) fn check(
     }
     if attention & MEMORY_LIMIT != 0 {
         // Every command gives eviction a slice, so that reads help to get below the limit, too.
-        let room = make_room(engine, worker, worker.now_ms);
+        // A pause must leave the dataset as it is.
+        let may_evict = !engine.is_paused(worker.now_ms);
+        let room = make_room(engine, worker, worker.now_ms, may_evict);
         if worker.context.outside {
             return Err(busy(engine));
         }

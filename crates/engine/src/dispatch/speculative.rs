@@ -5,8 +5,8 @@
 //!
 //! Counters are updated immediately, and the increments are recorded here. MONITOR lines, hot-key
 //! samples and entries of the command logs cannot be undone, so they are held until the run
-//! commits. The thread does
-//! nothing else during such a run, so every change of its hit and miss counters belongs to the run.
+//! commits. The thread does nothing else during such a run, so every change of its hit and miss
+//! counters belongs to the run.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

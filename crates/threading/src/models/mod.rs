@@ -143,13 +143,8 @@ impl Drop for AbortOnPanic {
 fn bind(config: &Config, slot: usize) {
     let list = config.server_cpulist();
     let processors = if !list.is_empty() {
-        match affinity::parse_list(&list) {
-            Some(processors) if !processors.is_empty() => processors,
-            _ => {
-                log::warn!("server_cpulist '{list}' is not a list of processors; threads are not bound");
-                return;
-            }
-        }
+        let Some(listed) = affinity::listed("server_cpulist", &list) else { return };
+        listed
     } else if config.server_thread_affinity() {
         let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         vec![slot % count]

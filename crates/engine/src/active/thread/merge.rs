@@ -51,7 +51,7 @@ impl Engine {
     /// True if something but this thread holds changes back.
     pub(super) fn holds_active_back(&self, holds_writes: bool) -> bool {
         let is_full = self.attention.get() & (JOURNAL_FULL | SNAPSHOT_FULL) != 0;
-        is_full || self.clients.pause.current(unix_ms()).is_some() && !holds_writes
+        is_full || self.is_paused(unix_ms()) && !holds_writes
     }
 
     /// Stops the world once nothing but this thread holds changes back. During shutdown it does
@@ -146,7 +146,7 @@ impl Thread<'_> {
         }
         let _world = engine.keyspace.gate.close(None);
         let mut worker = self.worker.take().unwrap_or_else(|| engine.worker(0));
-        memory::make_room(engine, &mut worker, unix_ms());
+        memory::make_room(engine, &mut worker, unix_ms(), true);
         self.worker = Some(worker);
         engine.keyspace.journal.wake();
     }
