@@ -28,6 +28,7 @@ mod metrics;
 mod migrate;
 mod page;
 mod scanning;
+mod script_debugger;
 mod strings;
 mod threads;
 mod under_load;

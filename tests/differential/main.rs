@@ -20,6 +20,7 @@
 
 mod append_only;
 mod compare;
+mod debugger;
 mod events;
 mod families;
 mod family;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use braid_tests::certificates::{certificates, client_config};
 use braid_tests::server::TestServer;
+use braid_tests::words::encode;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
@@ -245,6 +246,28 @@ fn server_survives_killing_busy_tls_connections() {
 
 /// With `tls-cluster`, MIGRATE uses TLS and presents the client certificate that the target
 /// requires.
+/// The connection leaves its loop, with the state of TLS.
+#[test]
+fn scripts_are_debugged_over_tls() {
+    let folder = certificates();
+    let (_server, port) = start(folder.path(), &["--tls-auth-clients", "no"]);
+    for mode in ["yes", "sync"] {
+        let mut client = connect(port, &client_config(folder.path(), None));
+        let debug = encode(&["SCRIPT", "DEBUG", mode]);
+        ask(&mut client, &debug, b"+OK\r\n").unwrap();
+        let script = encode(&["EVAL", "local a = ARGV[1]\nreturn a", "0", &"x".repeat(100_000)]);
+        let stopped = b"*2\r\n+* Stopped at 1, stop reason = step over\r\n+-> 1   local a = ARGV[1]\r\n";
+        ask(&mut client, &script, stopped).unwrap();
+        let unlimited = b"*1\r\n+<value> replies are unlimited.\r\n";
+        ask(&mut client, &encode(&["maxlen", "0"]), unlimited).unwrap();
+        let value = format!("*1\r\n+<value> {{\"{}\"}}\r\n", "x".repeat(100_000));
+        ask(&mut client, &encode(&["print", "ARGV"]), value.as_bytes()).unwrap();
+        let reply = format!("*1\r\n+<endsession>\r\n$100000\r\n{}\r\n", "x".repeat(100_000));
+        ask(&mut client, &encode(&["continue"]), reply.as_bytes()).unwrap();
+        assert_eq!(client.read(&mut [0; 16]).unwrap(), 0, "the connection is closed");
+    }
+}
+
 #[test]
 fn keys_are_moved_over_tls() {
     let folder = certificates();

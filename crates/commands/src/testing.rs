@@ -115,9 +115,7 @@ impl Tester {
         if outcome == Outcome::Postponed {
             assert!(reply.is_empty(), "a postponed request has not replied");
         }
-        let mut slices = Vec::new();
-        reply.io_slices(&mut slices, usize::MAX);
-        let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+        let bytes = reply.to_bytes().into_owned();
         reply.clear();
         bytes
     }
@@ -153,9 +151,7 @@ impl Tester {
             }
         }
         let reply = &mut self.clients[client].1;
-        let mut slices = Vec::new();
-        reply.io_slices(&mut slices, usize::MAX);
-        let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+        let bytes = reply.to_bytes().into_owned();
         reply.clear();
         String::from_utf8_lossy(&bytes).into_owned()
     }

@@ -332,9 +332,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     let nanos = request.nanos.load(Relaxed) + Ticks::now().nanos_since(start);
     account(engine, slot, &session, command, &args, nanos, failed);
     slot_stats::count_later(engine, slot, command, &args, nanos, reply.len());
-    let mut slices = Vec::new();
-    reply.io_slices(&mut slices, usize::MAX);
-    let reply = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+    let reply = reply.to_bytes().into_owned();
     request.client.send(Message::Served { id: request.client.id, reply, written_to });
     true
 }

@@ -191,6 +191,11 @@ impl Engine {
         self.clients.mailboxes.set_thread_count(threads);
     }
 
+    /// The engine, for a thread that uses it on its own. `None` while it is being dropped.
+    pub fn shared(&self) -> Option<Arc<Engine>> {
+        self.this.upgrade()
+    }
+
     /// The worker of the thread with slot `slot`; each slot has one thread.
     pub fn worker(&self, slot: usize) -> Worker {
         Worker::new(Context::new(&self.keyspace, slot), Arc::clone(&self.telemetry.hot_keys))

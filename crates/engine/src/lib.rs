@@ -38,6 +38,7 @@ pub mod process;
 mod processors;
 pub mod replication;
 pub mod saving;
+pub mod script_debugger;
 pub mod session;
 pub mod shard_channels;
 pub mod shutdown;

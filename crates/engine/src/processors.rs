@@ -21,6 +21,11 @@ pub(crate) enum Work {
 }
 
 impl Engine {
+    /// [`Engine::bind_thread`] for a thread that does a client's work.
+    pub fn bind_background_thread(&self) {
+        self.bind_thread(Work::Background);
+    }
+
     /// Binds the calling thread to the processors configured for its work, or else to all that the
     /// process had at its start.
     pub(crate) fn bind_thread(&self, work: Work) {

@@ -11,8 +11,8 @@ use braid_base::gate::World;
 use braid_base::plural::plural;
 use braid_base::system_text::reason;
 use braid_config::{Config, RdbTarget, RdbVersionCheck};
-use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
+use braid_keyspace::{Entry, Txn};
 use braid_persistence::{
     ExpiredKeys, Folder, Form, LoadError, LoadOptions, Loaded, Manifest, ReplicationNote, RequestCount,
     SaveError, SaveOptions, Slices,
@@ -44,6 +44,12 @@ impl LoadFailure {
     pub fn is_damage(&self) -> bool {
         matches!(self, LoadFailure::Load(error) if error.is_damage())
     }
+}
+
+/// A value for RESTORE on a server of this version. `None` if all of its members have expired.
+pub(crate) fn payload(entry: Entry<'_>, now_ms: i64) -> Option<Vec<u8>> {
+    let (value, format) = (braid_persistence::to_rdb(entry), Format { target: Target::Own, now_ms });
+    (!format.is_void(value)).then(|| braid_rdb::dump(value, format, false))
 }
 
 /// How a dump file is combined with the keyspace.

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::blocking::state::{Blocked, Later, Precomputed, Serving};
+use crate::script_debugger::state::{Debugging, Departure};
 use crate::slot_moves::state::ImportSeat;
 use crate::transaction::Queue;
 use braid_acl::user::User;
@@ -103,6 +104,11 @@ pub struct Session {
     pub import: Option<Arc<ImportSeat>>,
     /// A script of this client is running.
     pub in_script: bool,
+    /// SCRIPT DEBUG.
+    pub debugging: Option<Box<Debugging>>,
+    /// Takes over the connection once pending replies are sent; the client is then forgotten. Set
+    /// together with [`Session::close`].
+    pub departure: Option<Departure>,
     /// Effects of a script that need other locks than the run's.
     pub(crate) later: Option<Box<Later>>,
     /// When the current command was checked, memory was above the limit and nothing could be
@@ -141,7 +147,7 @@ impl Session {
         session
     }
 
-    fn of_user(record: Arc<ClientRecord>, user: Arc<User>) -> Session {
+    pub(crate) fn of_user(record: Arc<ClientRecord>, user: Arc<User>) -> Session {
         Session {
             listener: Listener::new(Arc::clone(&record)),
             record,
@@ -167,6 +173,8 @@ impl Session {
             served: None,
             import: None,
             in_script: false,
+            debugging: None,
+            departure: None,
             later: None,
             out_of_memory: false,
             close_after_reply: false,

@@ -16,6 +16,7 @@ use crate::error::ProtocolError;
 use crate::pending::Pending;
 use braid_base::blob::Blob;
 use braid_base::number::DoubleText;
+use std::borrow::Cow;
 use std::io::IoSlice;
 
 pub use crate::pending::Mark;
@@ -435,6 +436,16 @@ impl ReplyBuffer {
     /// Appends the pending slices to `out`, in order, until `out` has `max` slices.
     pub fn io_slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>, max: usize) {
         self.pending.io_slices(out, max);
+    }
+
+    /// All pending bytes.
+    pub fn to_bytes(&self) -> Cow<'_, [u8]> {
+        if let Some(bytes) = self.as_contiguous() {
+            return Cow::Borrowed(bytes);
+        }
+        let mut slices = Vec::new();
+        self.io_slices(&mut slices, usize::MAX);
+        Cow::Owned(slices.iter().flat_map(|slice| slice.iter().copied()).collect())
     }
 
     /// All pending bytes, if no value is attached.

@@ -9,8 +9,9 @@ use sha1::{Digest, Sha1};
 use smallvec::SmallVec;
 
 use crate::convert::{self, push_error, push_error_line, push_field, push_reply};
+use crate::debugger::push_value;
 use crate::host::{Called, Level, Verdict};
-use crate::lua::{GLOBALS, Lua, Raise, function, lua_State};
+use crate::lua::{GLOBALS, Lua, LuaType, Raise, function, lua_State};
 use crate::shared::Shared;
 use crate::{base, interrupt, register};
 
@@ -147,29 +148,19 @@ fn run_command(lua: Lua<'_>, shared: &mut Shared) -> Result<bool, Raise> {
         return Err(Raise::Unwind);
     }
     if lua.top() == 0 {
-        push_error(lua, "Please specify at least one argument for this redis lib call");
-        return Ok(true);
+        return Ok(misused(lua, shared, "Please specify at least one argument for this redis lib call"));
     }
     let mut numbers = std::mem::take(&mut shared.numbers);
     let outcome = match arguments(lua, &mut numbers) {
         None => None,
-        Some(args) => {
-            let mut reply = std::mem::take(&mut shared.reply);
-            reply.clear();
-            // A reply must not exceed the script's remaining memory; bodies with large replies
-            // check this limit.
-            reply.set_limit(shared.memory.room().map_or(0, |room| room.max(1)));
-            let outcome = shared.host().map(|host| host.call(&args, &mut reply));
-            shared.reply = reply;
-            Some(outcome)
-        }
+        Some(args) if shared.debugger.is_some() => Some(call_shown(shared, &args)),
+        Some(args) => Some(call_host(shared, &args)),
     };
     shared.numbers = numbers;
     match outcome {
         None => {
             lua.set_top(0);
-            push_error(lua, "Lua redis lib command arguments must be strings or integers");
-            Ok(true)
+            Ok(misused(lua, shared, "Lua redis lib command arguments must be strings or integers"))
         }
         Some(None) => Err(Raise::text("commands can only be called while a script runs")),
         Some(Some(Called::Abandoned)) => {
@@ -192,6 +183,58 @@ fn run_command(lua: Lua<'_>, shared: &mut Shared) -> Result<bool, Raise> {
             pushed
         }
     }
+}
+
+/// Runs a command; its reply is in `shared.reply`. `None` if no script runs.
+fn call_host(shared: &mut Shared, args: &[&[u8]]) -> Option<Called> {
+    let mut reply = std::mem::take(&mut shared.reply);
+    reply.clear();
+    // A reply must not exceed the script's remaining memory; bodies with large replies check this
+    // limit.
+    reply.set_limit(shared.memory.room().map_or(0, |room| room.max(1)));
+    let outcome = shared.host().map(|host| host.call(args, &mut reply));
+    shared.reply = reply;
+    outcome
+}
+
+/// [`call_host`] that shows the command and its reply to the developer, if commands are shown.
+#[cold]
+pub(crate) fn call_shown(shared: &mut Shared, args: &[&[u8]]) -> Option<Called> {
+    if let Some(debugger) = shared.debugger.as_mut().filter(|debugger| debugger.shows_commands()) {
+        debugger.show_command(args);
+    }
+    let called = call_host(shared, args);
+    if let Some(debugger) = shared.debugger.as_mut().filter(|debugger| debugger.shows_commands()) {
+        let reply = shared.reply.to_bytes();
+        match called {
+            Some(Called::Replied) => debugger.show_reply(&reply),
+            Some(Called::Refused) => debugger.show_refusal(&reply),
+            Some(Called::Abandoned) | None => {}
+        }
+    }
+    called
+}
+
+/// Pushes the error of a wrong call; true.
+#[cold]
+fn misused(lua: Lua<'_>, shared: &mut Shared, text: &str) -> bool {
+    if let Some(debugger) = shared.debugger.as_mut().filter(|debugger| debugger.shows_commands()) {
+        debugger.show_error(text.as_bytes());
+    }
+    push_error(lua, text);
+    true
+}
+
+/// The text of the error on top of the stack.
+pub(crate) fn error_line(lua: Lua<'_>) -> Vec<u8> {
+    if lua.kind(-1) == LuaType::Table && lua.has_room(2) {
+        let table = lua.top();
+        lua.raw_get_field(table, "err");
+        let text = lua.text(-1).unwrap_or_default().to_vec();
+        lua.pop(1);
+        return text;
+    }
+    lua.text(-1).unwrap_or_default().to_vec()
 }
 
 /// A larger reply buffer is freed instead of being kept for the next command.
@@ -308,13 +351,25 @@ fn set_protocol(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
     Ok(0)
 }
 
-/// There is no debugger, so execution does not stop.
-fn breakpoint(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
-    lua.push_boolean(false);
+/// Stops before the next line, and returns true, if there is a debugger.
+fn breakpoint(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
+    if let Some(debugger) = &mut shared.debugger {
+        debugger.break_at_next_line();
+    }
+    lua.push_boolean(shared.debugger.is_some());
     Ok(1)
 }
 
-fn debug(_: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
+/// Shows its arguments to the developer.
+fn debug(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
+    let Some(debugger) = &mut shared.debugger else { return Ok(0) };
+    let shown = |index| {
+        let mut text = Vec::new();
+        push_value(&mut text, lua, index);
+        text
+    };
+    let values: Vec<Vec<u8>> = (1..=lua.top()).map(shown).collect();
+    debugger.show_values(&values);
     Ok(0)
 }
 

@@ -39,15 +39,7 @@ impl<'a> Input<'a> {
 /// Pushes the value of the reply in `buffer`. True if it is an error. A value that exceeds the
 /// run's memory is pushed only in part.
 pub(crate) fn push_reply(lua: Lua<'_>, buffer: &ReplyBuffer) -> Result<bool, Raise> {
-    match buffer.as_contiguous() {
-        Some(bytes) => push_bytes(lua, bytes),
-        None => {
-            let mut slices = Vec::new();
-            buffer.io_slices(&mut slices, usize::MAX);
-            let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-            push_bytes(lua, &bytes)
-        }
-    }
+    push_bytes(lua, &buffer.to_bytes())
 }
 
 fn push_bytes(lua: Lua<'_>, bytes: &[u8]) -> Result<bool, Raise> {

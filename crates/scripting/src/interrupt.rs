@@ -15,9 +15,11 @@ use crate::lua::{Lua, REGISTRY, Raise, braid_lua_unwind, lua_State};
 use crate::shared::Shared;
 
 /// Instructions between two calls of the host.
-const INSTRUCTIONS: c_int = 100_000;
+pub(crate) const INSTRUCTIONS: c_int = 100_000;
 /// Registry key of the pointer to the shared part; Lua's own references start at 1.
 const SHARED_AT: c_int = -1;
+/// The error of a script that was killed.
+pub(crate) const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
 
 /// Makes the shared part available to the hook.
 ///
@@ -42,20 +44,34 @@ pub(crate) unsafe fn set_hook(lua: Lua<'_>) {
 
 /// Asks the host whether to continue, and ends the script if it must not.
 unsafe extern "C-unwind" fn count_hook(state: *mut lua_State, _: *mut sys::lua_Debug) {
-    // SAFETY: called by Lua between two instructions; the registry has held the pointer since
-    // `register`.
-    let shared = unsafe {
-        sys::lua_rawgeti_(state, REGISTRY, SHARED_AT);
-        let shared = sys::lua_touserdata(state, -1).cast::<Shared>();
-        sys::lua_settop(state, -2);
-        &mut *shared
-    };
-    shared.memory.watch.take();
-    if ends(state, shared) {
+    // SAFETY: called by Lua between two instructions, so no function borrows the shared part.
+    let shared = unsafe { &mut *shared_of(state) };
+    if is_over(state, shared) {
         // SAFETY: no value with a destructor is in this frame; the error is on top. No handler
         // runs: hooks are disabled during this one, so a looping handler could never be ended.
         unsafe { braid_lua_unwind(state) };
     }
+}
+
+/// The shared part.
+///
+/// # Safety
+/// The state is running, and [`register`] has been called for it.
+pub(crate) unsafe fn shared_of(state: *mut lua_State) -> *mut Shared {
+    // SAFETY: the registry has held the pointer since `register`.
+    unsafe {
+        sys::lua_rawgeti_(state, REGISTRY, SHARED_AT);
+        let shared = sys::lua_touserdata(state, -1).cast::<Shared>();
+        sys::lua_settop(state, -2);
+        shared
+    }
+}
+
+/// Asks the host whether to continue. True if the script must end; the error is then on top of the
+/// stack.
+pub(crate) fn is_over(state: *mut lua_State, shared: &mut Shared) -> bool {
+    shared.memory.watch.take();
+    ends(state, shared)
 }
 
 /// Asks the host if a call is due, and ends the run if it must not continue. For native functions
@@ -69,7 +85,7 @@ pub(crate) fn poll(lua: Lua<'_>, shared: &mut Shared) -> Result<(), Raise> {
 fn ends(state: *mut lua_State, shared: &mut Shared) -> bool {
     if shared.verdict == Verdict::Continue {
         let limit = shared.memory.lift();
-        let late = shared.load_deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let late = shared.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         shared.verdict = match shared.host() {
             _ if late => Verdict::Kill,
             Some(host) => host.interrupt(),
@@ -80,6 +96,12 @@ fn ends(state: *mut lua_State, shared: &mut Shared) -> bool {
     if shared.verdict == Verdict::Continue {
         return false;
     }
+    end_run(state, shared)
+}
+
+/// [`end_run`] for another reason than the host's verdict.
+pub(crate) fn end_run_with(state: *mut lua_State, shared: &mut Shared, error: &'static str) -> bool {
+    (shared.verdict, shared.ended_by) = (Verdict::Kill, Some(error));
     end_run(state, shared)
 }
 
@@ -96,13 +118,10 @@ pub(crate) fn end_run(state: *mut lua_State, shared: &mut Shared) -> bool {
     if !lua.has_room(6) {
         lua.set_top(0);
     }
-    let text: &[u8] = if shared.load_deadline.is_some() {
-        b"ERR FUNCTION LOAD timeout"
-    } else {
-        b"ERR Script killed by user with SCRIPT KILL..."
-    };
+    let timeout = shared.deadline.map(|_| "ERR FUNCTION LOAD timeout");
+    let text = shared.ended_by.or(timeout).unwrap_or(KILLED);
     lua.push_table(0, 3);
-    lua.push_string(text);
+    lua.push_string(text.as_bytes());
     lua.raw_set_field(-3, "err");
     if let Some(place) =
         lua.position(0).and_then(|place| if place.is_native { lua.position(1) } else { Some(place) })

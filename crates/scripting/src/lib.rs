@@ -11,13 +11,16 @@
 //! libraries (`function_libraries.rs`), the key analysis (`key_analysis.rs`), and each thread's
 //! VMs (`thread_vms.rs`).
 //!
-//! Only `lua.rs`, `lua_vm.rs` and `interrupt.rs` (and `pcall` in `base.rs`) call Lua's C
-//! interface; the rest is safe code.
+//! A script can be run under a [`Debugger`].
+//!
+//! Only `lua.rs`, `lua_vm.rs`, `interrupt.rs` and `debugger/hook.rs` (and `pcall` in `base.rs`)
+//! call Lua's C interface.
 
 mod api;
 mod base;
 pub mod cache;
 mod convert;
+mod debugger;
 mod flags;
 mod function;
 pub mod function_libraries;
@@ -40,6 +43,7 @@ mod tests;
 pub mod thread_vms;
 mod watch;
 
+pub use debugger::{Console, Debugger, Received};
 pub use flags::{Library, ScriptFlags, parse_library, parse_shebang};
 pub use function::{Function, Registered};
 pub use host::{Called, Host, Level, Verdict};

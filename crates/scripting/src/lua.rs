@@ -292,10 +292,29 @@ impl<'l> Lua<'l> {
             sys::lua_getinfo(self.0, c"nSl".as_ptr(), &mut debug);
             Some(Position {
                 is_native: *debug.what.cast::<u8>() == b'C',
+                name: (!debug.name.is_null()).then(|| CStr::from_ptr(debug.name).to_bytes()),
                 source: CStr::from_ptr(debug.source).to_bytes(),
                 line: debug.currentline,
             })
         })
+    }
+
+    /// Pushes local variable `index` (from 1) of the Lua function `level` calls up, and returns its
+    /// name.
+    pub(crate) fn push_local(self, level: c_int, index: c_int) -> Option<&'l [u8]> {
+        raw!({
+            let mut debug = std::mem::zeroed::<sys::lua_Debug>();
+            if sys::lua_getstack(self.0, level, &mut debug) == 0 {
+                return None;
+            }
+            let name = sys::lua_getlocal(self.0, &debug, index);
+            (!name.is_null()).then(|| CStr::from_ptr(name).to_bytes())
+        })
+    }
+
+    /// The address of a table, function or the like.
+    pub(crate) fn address(self, index: c_int) -> *const c_void {
+        raw!(sys::lua_topointer(self.0, index))
     }
 
     /// An argument that must be a number.
@@ -322,8 +341,17 @@ impl<'l> Lua<'l> {
 /// See [`Lua::position`].
 pub(crate) struct Position<'l> {
     pub is_native: bool,
+    /// The function's name at its call, if there is one.
+    pub name: Option<&'l [u8]>,
     pub source: &'l [u8],
     pub line: c_int,
+}
+
+impl Position<'_> {
+    /// True in a script's own code.
+    pub(crate) fn is_script(&self) -> bool {
+        self.source == b"@user_script"
+    }
 }
 
 /// Why a function for Lua raises an error.

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use mlua_sys as sys;
 
+use crate::debugger::{self, Debugger};
 use crate::function::{Function, Registered};
 use crate::host::{Host, Verdict};
 use crate::libraries::json::settings::Settings;
@@ -290,6 +291,29 @@ impl LuaVm {
         ended
     }
 
+    /// [`LuaVm::run`] under a debugger, which is returned.
+    #[expect(clippy::too_many_arguments, reason = "those of `run`, and the debugger")]
+    pub fn debug(
+        &mut self,
+        debugger: Box<Debugger>,
+        function: Function,
+        name: &str,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+        host: &mut dyn Host,
+        reply: &mut ReplyBuffer,
+    ) -> (Ended, Option<Box<Debugger>>) {
+        self.shared_mut().debugger = Some(debugger);
+        // SAFETY: registered by `set_up`.
+        unsafe { debugger::set_hook(self.lua()) };
+        let ended = self.run(function, name, keys, args, host, reply);
+        // SAFETY: as above.
+        unsafe { interrupt::set_hook(self.lua()) };
+        let shared = self.shared_mut();
+        shared.ended_by = None;
+        (ended, shared.debugger.take())
+    }
+
     /// Lua collects at its own pace while scripts allocate; this prevents garbage from piling up
     /// when each run allocates little.
     fn collect(&mut self) {
@@ -335,7 +359,7 @@ impl LuaVm {
         let run = self.run;
         let shared = self.shared_mut();
         shared.registering = Some(Vec::new());
-        shared.load_deadline = timeout.and_then(|timeout| std::time::Instant::now().checked_add(timeout));
+        shared.deadline = timeout.and_then(|timeout| std::time::Instant::now().checked_add(timeout));
         let memory = Rc::clone(&shared.memory);
         lua.raw_get_index(REGISTRY, function.0);
         memory.begin(memory_max.max(memory.used.get() + MEMORY_MIN));
@@ -345,7 +369,7 @@ impl LuaVm {
         memory.watch.end();
         memory.lift();
         let shared = self.shared_mut();
-        shared.load_deadline = None;
+        shared.deadline = None;
         let verdict = std::mem::replace(&mut shared.verdict, Verdict::Continue);
         let registered = shared.registering.take().unwrap_or_default();
         if verdict != Verdict::Continue {

@@ -56,6 +56,11 @@ impl Memory {
         (limit != usize::MAX).then(|| limit.saturating_sub(self.used.get()))
     }
 
+    /// The limit of the run, also while it is lifted.
+    pub(crate) fn run_limit(&self) -> usize {
+        self.run_limit.get()
+    }
+
     /// Lifts the limit and returns it.
     #[inline]
     pub(crate) fn lift(&self) -> usize {

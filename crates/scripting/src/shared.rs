@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use braid_resp::reply::{Protocol, ReplyBuffer};
 
+use crate::debugger::Debugger;
 use crate::function::Registered;
 use crate::host::{Host, Verdict};
 use crate::libraries::json::settings::Settings;
@@ -27,10 +28,14 @@ pub(crate) struct Shared {
     pub json: Settings,
     /// The run is being ended, for this reason.
     pub verdict: Verdict,
+    /// The error with which a developer has ended the run.
+    pub ended_by: Option<&'static str>,
+    /// The session that debugs the script.
+    pub debugger: Option<Box<Debugger>>,
     /// Functions registered by the library being loaded.
     pub registering: Option<Vec<Registered>>,
-    /// Deadline for loading a library.
-    pub load_deadline: Option<Instant>,
+    /// Deadline for loading a library, or for code that a developer evaluates.
+    pub deadline: Option<Instant>,
 }
 
 impl Shared {
@@ -43,8 +48,10 @@ impl Shared {
             random: Random::new(fastrand::u32(..)),
             json: Settings::default(),
             verdict: Verdict::Continue,
+            ended_by: None,
+            debugger: None,
             registering: None,
-            load_deadline: None,
+            deadline: None,
         }
     }
 

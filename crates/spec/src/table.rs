@@ -40,6 +40,7 @@ pub trait Row: Sized + 'static {
 }
 
 /// A command or subcommand: the specification and the properties derived from it.
+#[derive(Clone)]
 pub struct Command {
     pub spec: &'static Spec,
     /// Name for clients: the specification's, unless renamed; empty if removed.
@@ -70,6 +71,7 @@ pub struct Command {
 }
 
 /// All commands.
+#[derive(Clone)]
 pub struct CommandTable {
     commands: Vec<Command>,
     /// Open addressing by name; index + 1, 0 means empty.

@@ -8,6 +8,7 @@ use braid_scripting::parse_shebang;
 use braid_scripting::thread_vms::ThreadVms;
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group, Scope};
 
+use super::debug;
 use super::run::{self, Program};
 
 const fn subcommand(name: &'static str, handler: braid_engine::Handler) -> Row {
@@ -15,7 +16,7 @@ const fn subcommand(name: &'static str, handler: braid_engine::Handler) -> Row {
 }
 
 pub(super) const SUBCOMMANDS: &[Row] = &[
-    subcommand("debug", debug)
+    subcommand("debug", debug::set)
         .exactly(3)
         .docs("3.2.0", "Sets whether scripts of this connection are debugged.", "O(1)")
         .syntax("mode:(YES|SYNC|NO)"),
@@ -92,6 +93,13 @@ pub(super) fn eval_sha_read_only(call: &mut Call) -> CommandResult {
 }
 
 fn evaluate(call: &mut Call, by: By, read_only: bool) -> CommandResult {
+    match (debug::wanted(call.session), by) {
+        (None, _) => {}
+        (Some(mode), By::Body) => return debug::begin(call, mode),
+        (Some(_), By::Sha) => {
+            return Err(CommandError::text("ERR Please use EVAL instead of EVALSHA for debugging"));
+        }
+    }
     let (keys, args) = run::split_arguments(call, "ERR value is not an integer or out of range")?;
     let (scripts, slot) = (&call.engine.scripts, call.keyspace.context.slot);
     scripts.with_vms(slot, |vms| evaluate_on(call, vms, by, read_only, keys, args))?
@@ -171,19 +179,6 @@ fn kill(call: &mut Call) -> CommandResult {
     call.engine.clients.busy.kill(ScriptKind::Script)?;
     call.reply.ok();
     Ok(())
-}
-
-fn debug(call: &mut Call) -> CommandResult {
-    match () {
-        () if call.arg_is(2, "no") => {
-            call.reply.ok();
-            Ok(())
-        }
-        () if call.arg_is(2, "yes") || call.arg_is(2, "sync") => Err(CommandError::text(
-            "ERR SCRIPT DEBUG is not supported: this server has no debugger for scripts",
-        )),
-        () => Err(CommandError::text("ERR Use SCRIPT DEBUG YES/SYNC/NO")),
-    }
 }
 
 fn help(call: &mut Call) -> CommandResult {

@@ -4,6 +4,7 @@
 //! The language and the caches are in the crate `scripting`. Here are the rows and bodies, and how
 //! a run gets its locks and calls commands (`run.rs`).
 
+mod debug;
 mod eval;
 mod functions;
 #[cfg(test)]

@@ -32,6 +32,7 @@ use braid_engine::dispatch::script::{self, OneSlot, ScriptCall, ScriptRun};
 use braid_engine::dispatch::speculative::Speculative;
 use braid_engine::engine::call::Others;
 use braid_engine::locks::{LockSet, lock};
+use braid_engine::script_debugger::state::{Debugged, Debugging, KeySource};
 use braid_engine::{Call, Engine, Session};
 use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::{KeyRef, Keyspace, Txn};
@@ -283,6 +284,10 @@ impl Attempt<'_> {
             boundary: Ticks::now(),
             speculative: keyspace.stopped_world().is_none().then(|| Speculative::begin(keyspace.context)),
         };
+        let Debugged { debugger, origin } = match session.debugging.as_deref_mut() {
+            Some(Debugging::Running(debugged)) => std::mem::take(debugged),
+            Some(Debugging::Wanted(_)) | None => Debugged::default(),
+        };
         let started = self.started;
         let running = &mut self.running;
         let mut hosted = Hosted {
@@ -296,9 +301,20 @@ impl Attempt<'_> {
             running,
             ends_since: None,
             held_log: Vec::new(),
+            origin,
             others: others.reborrow(),
         };
-        let ended = self.vm.run(program.function, program.name, self.keys, self.args, &mut hosted, reply);
+        let (function, name, keys, args) = (program.function, program.name, self.keys, self.args);
+        let ended = match debugger {
+            None => self.vm.run(function, name, keys, args, &mut hosted, reply),
+            Some(debugger) => {
+                let (ended, debugger) =
+                    self.vm.debug(debugger, function, name, keys, args, &mut hosted, reply);
+                let debugged = Debugged { debugger, origin: None };
+                hosted.session.debugging = Some(Box::new(Debugging::Running(debugged)));
+                ended
+            }
+        };
         hosted.keyspace.context.unjournalled = false;
         let slot = hosted.keyspace.context.slot;
         if ended != Ended::Abandoned {
@@ -349,6 +365,8 @@ struct Hosted<'h, 't> {
     ends_since: Option<Instant>,
     /// Log lines of a run that may still be abandoned.
     held_log: Vec<(Level, Box<[u8]>)>,
+    /// The source of the keys of a script that is debugged in a copy.
+    origin: Option<Box<dyn KeySource>>,
     others: Others<'h>,
 }
 
@@ -407,6 +425,9 @@ impl Hosted<'_, '_> {
 impl Host for Hosted<'_, '_> {
     #[inline]
     fn call(&mut self, args: &[&[u8]], reply: &mut ReplyBuffer) -> Called {
+        if let Some(origin) = &mut self.origin {
+            origin.provide(self.keyspace, self.session.db, args);
+        }
         let called = script::call(self.engine, self.session, self.keyspace, &mut self.run, reply, args);
         if let Some(running) = self.running.as_ref().filter(|_| self.run.wrote) {
             running.note_write();

@@ -12,7 +12,7 @@ use crate::engine::call::Call;
 /// Runs the body and replies with its error, if any; true on error. `is_alone`: the locks are held
 /// for this command only.
 #[inline]
-pub(super) fn run_body(call: &mut Call<'_, '_>, is_alone: bool) -> bool {
+pub(crate) fn run_body(call: &mut Call<'_, '_>, is_alone: bool) -> bool {
     if call.session.no_touch {
         call.keyspace.set_touches(call.command.behavior.has(Behavior::TOUCHES_ALWAYS));
     }

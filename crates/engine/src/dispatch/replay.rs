@@ -336,10 +336,7 @@ impl Replay {
 
     #[cold]
     fn note_refusal(&mut self, command: &Command) {
-        let mut slices = Vec::new();
-        self.reply.io_slices(&mut slices, usize::MAX);
-        let line: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-        let line = String::from_utf8_lossy(line.trim_ascii());
+        let line = String::from_utf8_lossy(self.reply.to_bytes().trim_ascii()).into_owned();
         self.note_error(line.trim_start_matches('-'), &command.full_name);
     }
 

@@ -130,6 +130,7 @@ impl Row {
 }
 
 /// All commands: the table, and the bodies by command id.
+#[derive(Clone)]
 pub struct Rows {
     pub table: CommandTable,
     /// By command id.

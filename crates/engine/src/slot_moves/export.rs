@@ -16,11 +16,9 @@ use braid_base::number::write_i64;
 use braid_group::cluster::changes::Operator;
 use braid_group::cluster::{Change, Map, Refusal, SlotSet};
 use braid_journal::{Reader, push_select};
-use braid_keyspace::Entry;
 use braid_keyspace::cow_entry::CowEntry;
 use braid_keyspace::reader::Found;
 use braid_keyspace::table::TableCursor;
-use braid_rdb::{Format, Target as Version};
 use braid_replication::link::units::{StreamRequest, Units};
 use braid_spec::{Flags, Group as Family, Scope, keys};
 
@@ -35,6 +33,7 @@ use crate::group::changes::ChangeError;
 use crate::migrate::target::Connection;
 use crate::processors::Work;
 use crate::replication::FOR_MOVES;
+use crate::saving::payload;
 
 /// Limit of what is copied under a slot's lock at a time: an entry counts once, and once more for
 /// each [`STEP_BYTES`] bytes.
@@ -699,9 +698,4 @@ fn item(db: u32, found: Found<'_>, now_ms: i64) -> Option<Item> {
         Found::Here(entry) => (entry.key().into(), Content::Payload(payload(entry, now_ms)?, entry.expiry())),
     };
     Some(Item { db, key, content })
-}
-
-fn payload(entry: Entry<'_>, now_ms: i64) -> Option<Vec<u8>> {
-    let (value, format) = (braid_persistence::to_rdb(entry), Format { target: Version::Own, now_ms });
-    (!format.is_void(value)).then(|| braid_rdb::dump(value, format, false))
 }

@@ -18,8 +18,8 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// Closes a client. A client that watches keys or waits for them stays until a long script
-    /// has ended.
+    /// Closes a client, or lets its connection go elsewhere. A client that watches keys or waits
+    /// for them stays until a long script has ended.
     pub(super) fn drop_client(&mut self, place: u32) {
         let Some(client) = self.clients.slab.get(place) else { return };
         let needs_keys = !client.session.watched.is_empty() || client.session.blocked.is_some();
@@ -59,5 +59,8 @@ impl<M: Model> EventLoop<M> {
         let stats = self.stats();
         // Minus one, in wrapping arithmetic.
         stats.clients.add(u64::MAX);
+        if let Some(departure) = client.session.departure.take().filter(|_| !client.broken) {
+            departure(client.socket);
+        }
     }
 }
