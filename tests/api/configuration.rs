@@ -402,3 +402,65 @@ fn newer_fields_of_info() {
     let _ = one.try_send(&[&b"*1000000\r\n"[..], &b"$1\r\nx\r\n".repeat(400_000)].concat());
     wait_for("the connection to close", || client.info_field("stats", name).as_deref() == Some("1"));
 }
+
+fn oom_score(server: &TestServer) -> i32 {
+    let file = format!("/proc/{}/oom_score_adj", server.process_id());
+    std::fs::read_to_string(file).expect("a Linux process").trim().parse().expect("a number")
+}
+
+#[test]
+fn the_kernels_score_follows_mode_and_role() {
+    let server = TestServer::start(&["--oom-score-adj-values", "10 20 30"]);
+    let (mut client, base) = (server.connect(), oom_score(&server));
+    client.ok("CONFIG SET oom-score-adj yes");
+    assert_eq!(oom_score(&server), base + 10);
+    client.ok("REPLICAOF 127.0.0.1 1");
+    assert_eq!(oom_score(&server), base + 20);
+    client.ok("REPLICAOF NO ONE");
+    client.ok("CONFIG SET oom-score-adj-values \"15 20 30\"");
+    assert_eq!(oom_score(&server), base + 15);
+    client.ok("CONFIG SET oom-score-adj absolute oom-score-adj-values \"900 0 0\"");
+    assert_eq!(oom_score(&server), 900);
+    client.ok("CONFIG SET oom-score-adj no");
+    assert_eq!(oom_score(&server), base);
+    let server = TestServer::start(&["--oom-score-adj", "relative", "--oom-score-adj-values", "7 0 0"]);
+    assert_eq!(oom_score(&server), base + 7);
+}
+
+#[test]
+fn the_allocators_thread_can_be_ended() {
+    if !is_braid() {
+        return;
+    }
+    let server = TestServer::start(&[]);
+    let has_thread = || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.process_id())).expect("a process");
+        let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+        tasks.flatten().filter_map(|task| name(task).ok()).any(|name| name.starts_with("jemalloc"))
+    };
+    let mut client = server.connect();
+    wait_for("the allocator's thread", has_thread);
+    client.ok("CONFIG SET jemalloc-bg-thread no");
+    wait_for("the end of the allocator's thread", || !has_thread());
+    client.ok("CONFIG SET jemalloc-bg-thread yes");
+    wait_for("the allocator's thread", has_thread);
+}
+
+#[test]
+fn a_seed_determines_the_order_of_keys() {
+    if !is_braid() {
+        return;
+    }
+    let order = |seed: &[&str]| {
+        let server = TestServer::start(seed);
+        let mut client = server.connect();
+        for number in 0..50 {
+            client.ok(&format!("SET key:{number} x"));
+        }
+        client.call("KEYS *").to_string()
+    };
+    let one = order(&["--hash-seed", "a seed"]);
+    assert_eq!(order(&["--hash-seed", "a seed"]), one);
+    assert_ne!(order(&["--hash-seed", "another seed"]), one);
+    assert_ne!(order(&[]), order(&[]), "without a seed it is random");
+}

@@ -16,6 +16,15 @@ impl KeyHasher {
         KeyHasher::with_key(&seed)
     }
 
+    /// A hasher with a key that depends on a text only.
+    pub fn with_seed(seed: &[u8]) -> KeyHasher {
+        let half = |number: u8| KeyHasher::with_key(&[number; 16]).hash(seed).to_le_bytes();
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&half(1));
+        key[8..].copy_from_slice(&half(2));
+        KeyHasher::with_key(&key)
+    }
+
     /// A hasher with a given key, for reproducible tests.
     pub fn with_key(key: &[u8; 16]) -> KeyHasher {
         KeyHasher(SipHasher13::new_with_key(key))

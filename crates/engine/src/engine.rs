@@ -117,11 +117,15 @@ impl Engine {
         let cluster = crate::cluster_node::of_config(&config).map_err(std::io::Error::other)?;
         let (shards, databases, threads_max) = (config.shards(), config.databases(), THREADS_MAX);
         let shape = Shape { shards, databases, threads, threads_max };
+        let hasher = match config.hash_seed() {
+            seed if seed.is_empty() => KeyHasher::random(),
+            seed => KeyHasher::with_seed(seed.as_bytes()),
+        };
         let keyspace = if cluster.is_some() {
             commands.table.check_slots();
-            Keyspace::by_slot(Shape { databases: config.cluster_databases(), ..shape }, KeyHasher::random())
+            Keyspace::by_slot(Shape { databases: config.cluster_databases(), ..shape }, hasher)
         } else {
-            Keyspace::new(shape, KeyHasher::random())
+            Keyspace::new(shape, hasher)
         };
         let wait_queues = keyspace.wait_queues();
         let process = Process::new(start, &config);
@@ -171,6 +175,8 @@ impl Engine {
         settings::follow_settings(&engine);
         engine.check_sync_writes(&engine.config).map_err(std::io::Error::other)?;
         engine.begin_in_configured_role();
+        // A failure is in the log.
+        let _ = engine.apply_oom_score();
         engine.begin_active();
         Ok(engine)
     }

@@ -33,6 +33,7 @@ pub mod limits;
 pub mod locks;
 pub mod memory;
 pub mod migrate;
+pub mod oom_score;
 pub mod over_limit;
 pub mod process;
 mod processors;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use braid_base::clock::unix_ms;
 use braid_config::Config;
 
+use crate::oom_score::OomScore;
 use crate::supervisor::Supervisor;
 
 /// Process arguments and environment.
@@ -32,6 +33,7 @@ pub struct Process {
     pub supervisor: Supervisor,
     /// The processors that the process had at its start.
     pub processors: Vec<usize>,
+    pub(crate) oom_score: OomScore,
 }
 
 impl Process {
@@ -46,6 +48,7 @@ impl Process {
             executable: start.executable,
             supervisor: start.supervisor,
             processors: braid_net::affinity::allowed(),
+            oom_score: OomScore::default(),
         }
     }
 

@@ -155,7 +155,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     watchdog::follow(&engine)?;
     stop_loops_on_shutdown(&engine, &listeners);
     listeners::follow(&engine, &listeners)?;
-    process::follow_client_limit(config);
+    process::follow_settings(config);
     if let Some(title) = title {
         title.show_and_follow(config);
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use braid_base::crc::HASH_SLOTS;
 use braid_base::system_text::reason;
+use braid_commands::server::allocator;
 use braid_config::{Config, ShutdownFlags};
 use braid_engine::Engine;
 use braid_engine::shutdown::ShutdownOptions;
@@ -89,8 +90,14 @@ pub fn raise_descriptor_limit(config: &Config) {
     }
 }
 
+/// Adapts the process to settings, now and whenever they change.
+pub fn follow_settings(config: &Config) {
+    follow_client_limit(config);
+    follow_allocator(config);
+}
+
 /// Adapts the limit of open files to CONFIG SET maxclients.
-pub fn follow_client_limit(config: &Config) {
+fn follow_client_limit(config: &Config) {
     config.on_change(&["maxclients"], |config| {
         allow_clients(config.maxclients()).map_err(|possible| {
             format!(
@@ -98,6 +105,18 @@ pub fn follow_client_limit(config: &Config) {
             )
         })
     });
+}
+
+/// Lets the allocator return memory on a thread of its own, or not (`jemalloc-bg-thread`).
+fn follow_allocator(config: &Config) {
+    let apply = |config: &Config| match allocator::set_background_thread(config.jemalloc_bg_thread()) {
+        true => Ok(()),
+        false => Err("Failed to change jemalloc bg thread".to_owned()),
+    };
+    if let Err(error) = apply(config) {
+        log::warn!("{error}");
+    }
+    config.on_change(&["jemalloc-bg-thread"], apply);
 }
 
 /// Raises the process's limit of open files for `clients` connections. The error is the number of

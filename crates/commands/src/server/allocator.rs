@@ -69,6 +69,12 @@ pub fn purge() -> bool {
     }
 }
 
+/// Enables or disables the allocator's background thread, which returns memory to the system.
+/// False if the allocator refused.
+pub fn set_background_thread(is_on: bool) -> bool {
+    matches!(mallctl_integer(b"background_thread", Some(is_on.into())), Tuned::Was(_) | Tuned::Set)
+}
+
 /// Distance between the smallest size classes, in bytes. The build requests [`SPACING`]; memory
 /// accounting in `base::alloc` relies on it.
 pub fn size_class_spacing() -> Option<i64> {

@@ -99,14 +99,14 @@ super::directives! {
     shutdown_timeout_seconds: u32 =>
         integer("shutdown-timeout", || 10, 0, INT_MAX, Unit::Seconds);
 
-    /// Adjust the kernel's OOM score of this process: no, yes (relative to the score at start) or
+    /// Adjust the kernel's OOM score of this process: no, yes (relative to the score before) or
     /// absolute.
     oom_score_adj: OomScoreAdj =>
-        choice("oom-score-adj", OomScoreAdj::No.raw(), OomScoreAdj::WORDS).no_effect_yet();
+        choice("oom-score-adj", OomScoreAdj::No.raw(), OomScoreAdj::WORDS);
 
-    /// OOM scores of a primary, a replica and a background process, each from -2000 to 2000.
-    oom_score_adj_values: special =>
-        special("oom-score-adj-values", Special::OomScoreAdjValues).no_effect_yet();
+    /// OOM scores of a primary, a replica and a background process, each from -2000 to 2000. Braid
+    /// has no background process.
+    oom_score_adj_values: special => special("oom-score-adj-values", Special::OomScoreAdjValues);
 
     /// Disable transparent huge pages for this process.
     disable_thp: bool => switch("disable-thp", true).immutable().no_effect_yet();

@@ -68,7 +68,7 @@ super::directives! {
     lazyfree_lazy_user_flush: bool => switch("lazyfree-lazy-user-flush", false);
 
     /// Return free memory to the system from a background thread of the allocator.
-    jemalloc_bg_thread: bool => switch("jemalloc-bg-thread", true).no_effect_yet();
+    jemalloc_bg_thread: bool => switch("jemalloc-bg-thread", true);
 
     /// Move live values to reduce fragmentation. Braid does not support it and refuses `yes`.
     activedefrag: bool =>

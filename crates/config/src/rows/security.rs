@@ -40,6 +40,7 @@ super::directives! {
     sanitize_dump_payload: SanitizeDumpPayload =>
         choice("sanitize-dump-payload", SanitizeDumpPayload::No.raw(), SanitizeDumpPayload::WORDS);
 
-    /// Seed of the key hash, as text; empty means a random seed at each start.
-    hash_seed: text => optional_text("hash-seed").immutable().beyond_redis().secret().no_effect_yet();
+    /// Seed of the hash of keys, as text; empty means a random seed at each start. A seed known to
+    /// clients lets them choose keys that are slow to find.
+    hash_seed: text => optional_text("hash-seed").immutable().beyond_redis().secret();
 }

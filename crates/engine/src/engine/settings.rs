@@ -54,6 +54,13 @@ impl Engine {
         self.apply_refusal();
     }
 
+    /// Tells the kernel how soon to kill this process if memory runs out, by the role.
+    pub(crate) fn apply_oom_score(&self) -> Result<(), String> {
+        let [primary, replica, _] = self.config.oom_score_adj_values();
+        let of_role = if self.replication.link.is_replica() { replica } else { primary };
+        self.process.oom_score.apply(self.config.oom_score_adj(), of_role)
+    }
+
     /// True if slot statistics are enabled.
     pub fn counts_slots(&self) -> bool {
         self.cluster.is_some() && self.config.cluster_slot_stats_enabled()
@@ -129,6 +136,11 @@ pub(super) fn follow_settings(engine: &Arc<Engine>) {
             engine.apply_role();
         }
         Ok(())
+    });
+    let weak = Arc::downgrade(engine);
+    engine.config.on_change(&["oom-score-adj", "oom-score-adj-values"], move |_| match weak.upgrade() {
+        Some(engine) => engine.apply_oom_score(),
+        None => Ok(()),
     });
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["min-replicas-to-write", "min-replicas-max-lag"], move |_| {

@@ -119,6 +119,8 @@ impl Engine {
         self.apply_journal_uses();
         self.apply_settings();
         self.count_good_replicas(braid_base::clock::unix_ms());
+        // A failure is in the log.
+        let _ = self.apply_oom_score();
     }
 
     /// Starts or stops the use of the journal for a purpose. The world is stopped when it starts.
