@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Read and write permissions on keys, by selectors: reading a key needs one, changing it the
-//! other, however the request arrives. The expectations follow from Redis 7.2's key
-//! specifications.
+//! other, however the request arrives. The expectations follow from Redis's key specifications.
 
 use crate::testing::Tester;
 
@@ -22,6 +21,7 @@ const REQUESTS: &[(&str, Needs)] = &[
     ("GET x", Read),
     ("MGET a x", Read),
     ("GETRANGE x 0 1", Read),
+    ("DIGEST x", Read),
     ("SINTERSTORE a x", Read),
     ("SINTERSTORE a a x", Read),
     ("SUNIONSTORE a x", Read),
@@ -71,12 +71,16 @@ const REQUESTS: &[(&str, Needs)] = &[
     ("ZADD x 1 m", Write),
     ("XADD x * f v", Write),
     ("DEL x", Write),
+    ("DELEX x", Write),
     ("EXPIRE x 100", Write),
     ("RESTORE x 0 nothing", Write),
     // Requests that return what they change.
     ("INCR x", Both),
     ("GETSET x 1", Both),
     ("SET x 1 GET", Both),
+    ("SET x 1 EX 10 IFNE 2", Both),
+    ("SET x 1 IFDEQ 0123456789abcdef", Both),
+    ("DELEX x IFEQ 1", Both),
     ("GETDEL x", Both),
     ("LPOP x", Both),
     ("LMOVE x a LEFT LEFT", Both),

@@ -150,6 +150,13 @@ fn watchers_learn_of_changes_only() {
         ("INCR k", true),
         ("DELIFEQ k 9", false),
         ("DELIFEQ k 6", true),
+        ("SET k 6 IFDEQ 2d06800538d394c2", false),
+        ("SET k 6 IFNE 6", true),
+        ("SET k 6 IFNE 6", false),
+        ("DIGEST k", false),
+        ("DELEX k IFNE 6", false),
+        ("DELEX k IFEQ 6", true),
+        ("DELEX k", false),
         ("GETDEL k", false),
         ("SETBIT k 0 0", true),
     ] {

@@ -73,6 +73,106 @@ fn comparisons() {
     ]);
 }
 
+/// As documented for Redis 8.4. The digests are those of its documentation, of a bug report about
+/// leading zeros, and of the empty string in the XXH3 specification.
+#[test]
+fn digests() {
+    const LEADING_ZEROS: &str = "v8lf0c11xh8ymlqztfd3eeq16kfn4sspw7fqmnuuq3k3t75em5wdizgcdw7uc26nnf961u2jkf\
+        zkjytls2kwlj7626sd";
+    let mut tester = Tester::new();
+    tester.check(&[
+        ("DIGEST k", "$-1\r\n"),
+        ("SET k \"Hello world\"", "+OK\r\n"),
+        ("DIGEST k", "$16\r\nb6acb9d84a38ff74\r\n"),
+        ("SET empty \"\"", "+OK\r\n"),
+        ("DIGEST empty", "$16\r\n2d06800538d394c2\r\n"),
+        (&format!("SET zeros {LEADING_ZEROS}"), "+OK\r\n"),
+        ("DIGEST zeros", "$16\r\n00006c38adf31777\r\n"),
+        ("DELEX zeros IFDEQ 00006C38ADF31777", ":1\r\n"),
+        ("DIGEST", "-ERR wrong number of arguments for 'digest' command\r\n"),
+    ]);
+    // An integer has the digest of its text.
+    tester.check(&[("SET n 10", "+OK\r\n"), ("SET s 1", "+OK\r\n"), ("APPEND s 0", ":2\r\n")]);
+    assert_eq!(tester.encoding("n"), "int");
+    assert_ne!(tester.encoding("s"), "int");
+    assert_eq!(tester.run("DIGEST n"), tester.run("DIGEST s"));
+}
+
+#[test]
+fn sets_on_comparisons() {
+    let wrong = "-ERR must be exactly 16 hexadecimal characters\r\n";
+    let digest = "b6acb9d84a38ff74";
+    let mut tester = Tester::new();
+    tester.check(&[
+        ("SET k v IFDEQ 2d06800538d394c2", "$-1\r\n"),
+        ("GET k", "$-1\r\n"),
+        ("SET k v IFNE v", "+OK\r\n"),
+        ("SET k w ifne v", "$-1\r\n"),
+        ("SET k w IFNE x EX 100", "+OK\r\n"),
+        ("SET k y IFNE w GET", "$1\r\nw\r\n"),
+        ("SET k y GET IFNE z KEEPTTL", "$1\r\nw\r\n"),
+        ("GET k", "$1\r\ny\r\n"),
+    ]);
+    assert_ttl(&mut tester, "k", Some(100_000));
+    tester.check(&[
+        ("SET new a IFDNE 2d06800538d394c2 GET", "$-1\r\n"),
+        ("SET new \"Hello world\"", "+OK\r\n"),
+        (&format!("SET new b IFDNE {digest}"), "$-1\r\n"),
+        (&format!("SET new b IFDEQ {}", digest.to_uppercase()), "+OK\r\n"),
+        (&format!("SET new c IFDEQ {digest}"), "$-1\r\n"),
+        (&format!("SET new c IFDNE {digest}"), "+OK\r\n"),
+        ("GET new", "$1\r\nc\r\n"),
+        ("SET new d IFDEQ 6c38adf31777", wrong),
+        ("SET new d IFDNE +6acb9d84a38ff74", wrong),
+        ("SET none d IFDNE \"\"", wrong),
+        ("SET new d IFDNE", SYNTAX),
+        ("SET new d IFNE a NX", SYNTAX),
+        ("SET new d XX IFNE a", SYNTAX),
+        ("SET new d IFNE a IFEQ b", SYNTAX),
+        ("SET new d IFDEQ b6acb9d84a38ff74 IFDNE b6acb9d84a38ff74", SYNTAX),
+        ("SET new d IFXE a", SYNTAX),
+        ("GET new", "$1\r\nc\r\n"),
+        // Options of SET only.
+        ("GETEX new IFNE a", SYNTAX),
+        ("MSETEX 1 new a IFNE b", SYNTAX),
+    ]);
+}
+
+#[test]
+fn deletes_on_comparisons() {
+    let arity = "-ERR wrong number of arguments for 'delex' command\r\n";
+    let mut tester = Tester::new();
+    tester.check(&[
+        ("DELEX k", ":0\r\n"),
+        ("DELEX k IFNE a", ":0\r\n"),
+        ("DELEX k IFDNE 2d06800538d394c2", ":0\r\n"),
+        ("SET k a", "+OK\r\n"),
+        ("DELEX k IFEQ b", ":0\r\n"),
+        ("DELEX k IFNE a", ":0\r\n"),
+        ("DELEX k ifeq a", ":1\r\n"),
+        ("SET k a", "+OK\r\n"),
+        ("DELEX k IFNE b", ":1\r\n"),
+        ("SET k \"Hello world\"", "+OK\r\n"),
+        ("DELEX k IFDEQ 2d06800538d394c2", ":0\r\n"),
+        ("DELEX k IFDNE b6acb9d84a38ff74", ":0\r\n"),
+        ("DELEX k IFDEQ b6acb9d84a38ff74", ":1\r\n"),
+        ("SET k a", "+OK\r\n"),
+        ("DELEX k IFDNE b6acb9d84a38ff74", ":1\r\n"),
+        ("SET k a", "+OK\r\n"),
+        ("DELEX k IFEQ", arity),
+        ("DELEX k IFEQ a IFNE b", arity),
+        ("DELEX k NX a", SYNTAX),
+        ("DELEX k IFDEQ a", "-ERR must be exactly 16 hexadecimal characters\r\n"),
+        ("DELEX", arity),
+        ("GET k", "$1\r\na\r\n"),
+        ("DELEX k", ":1\r\n"),
+        ("EXISTS k", ":0\r\n"),
+    ]);
+    // Without a condition, keys of any type.
+    tester.put_set("other");
+    tester.check(&[("DELEX other", ":1\r\n"), ("EXISTS other", ":0\r\n")]);
+}
+
 #[test]
 fn times() {
     let mut tester = Tester::new();

@@ -3,10 +3,12 @@
 //!
 //! Flow: the dispatcher has checked arity and memory and holds the locks of the shards that
 //! `.keys(..)` names. Bodies read or change values and write the reply. Commands that set whole
-//! values are in `set.rs`, changes in place in `edit.rs`, LCS in `lcs.rs`.
+//! values are in `set.rs`, their conditions in `compare.rs`, changes in place in `edit.rs`, LCS in
+//! `lcs.rs`.
 //!
 //! HOT PATH: GET, SET, INCR, MGET and MSET allocate nothing but the entry that they store.
 
+mod compare;
 mod edit;
 mod lcs;
 mod set;
@@ -63,12 +65,37 @@ pub const COMMANDS: &[Row] = &[
         .keys(CHANGE_ONE)
         .docs("1.0.0", "Subtracts a number from the integer at a key; a missing key counts as 0.", "O(1)")
         .syntax("key:key#0 decrement:integer"),
-    Row::new("delifeq", Group::String, set::delifeq)
+    Row::new("delex", Group::String, compare::delex)
+        .at_least(2)
+        .flags(WRITES_FAST)
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE).and(KeyFlags::VARIABLE_FLAGS))
+            .notes("ACCESS only with a condition, RM without one")])
+        .exact_key_flags(compare::delex_key_flags)
+        .docs(
+            "8.4.0",
+            "Deletes a key, optionally on a condition on its value or digest.",
+            "O(1), or O(N) with IFDEQ or IFDNE where N is the length of the value.",
+        )
+        .syntax(
+            "key:key#0 [condition:(IFEQ ifeq-value:string|IFNE ifne-value:string|\
+             IFDEQ ifdeq-digest:string|IFDNE ifdne-digest:string)]",
+        ),
+    Row::new("delifeq", Group::String, compare::delifeq)
         .exactly(3)
         .flags(WRITES_FAST)
         .keys(&[KeySpec::at(1, KeyFlags::RM.and(KeyFlags::DELETE))])
         .docs("9.0.0", "Deletes a key if its value equals the given string.", "O(1)")
         .syntax(KEY_VALUE),
+    Row::new("digest", Group::String, compare::digest)
+        .exactly(2)
+        .flags(READS_FAST)
+        .keys(READ_ONE)
+        .docs(
+            "8.4.0",
+            "Returns the XXH3 digest of the string at a key.",
+            "O(N) where N is the length of the string value.",
+        )
+        .syntax(KEY),
     Row::new("get", Group::String, get)
         .exactly(2)
         .flags(READS_FAST)
@@ -195,12 +222,13 @@ pub const COMMANDS: &[Row] = &[
         .at_least(3)
         .flags(GROWS)
         .keys(&[KeySpec::at(1, CHANGE.and(KeyFlags::VARIABLE_FLAGS))
-            .notes("RW and ACCESS due to the optional `GET` argument")])
+            .notes("RW and ACCESS due to the optional `GET` argument and comparisons")])
         .exact_key_flags(set::key_flags)
         .docs("1.0.0", "Sets a key, new or not, to a string, whatever it held before.", "O(1)")
         .syntax(
-            "key:key#0 value:string [condition:(NX|XX|IFEQ comparison-value:string)] [GET] \
-             [expiration:(EX seconds:integer|PX milliseconds:integer|EXAT unix-time-seconds:unix-time|\
+            "key:key#0 value:string [condition:(NX|XX|IFEQ ifeq-value:string@8.1.0|\
+             IFNE ifne-value:string@8.4.0|IFDEQ ifdeq-digest:string@8.4.0|\
+             IFDNE ifdne-digest:string@8.4.0)] [GET] [expiration:(EX seconds:integer|PX milliseconds:integer|EXAT unix-time-seconds:unix-time|\
              PXAT unix-time-milliseconds:unix-time|KEEPTTL)]",
         )
         .history(&[
@@ -209,6 +237,7 @@ pub const COMMANDS: &[Row] = &[
             ("6.2.0", "Options `GET`, `EXAT` and `PXAT`."),
             ("7.0.0", "`NX` and `GET` may be given together."),
             ("8.1.0", "Option `IFEQ`."),
+            ("8.4.0", "Options `IFNE`, `IFDEQ` and `IFDNE`."),
         ]),
     Row::new("setex", Group::String, set::setex)
         .exactly(4)
@@ -272,11 +301,6 @@ fn reply_value(call: &mut Call) -> Result<bool, CommandError> {
             Ok(false)
         }
     }
-}
-
-/// True if a string value equals this text.
-fn equals(value: StringRef<'_>, text: &[u8]) -> bool {
-    value.bytes(&mut [0; 20]) == text
 }
 
 /// Refuses a string longer than `proto-max-bulk-len`, or than memory could hold.

@@ -6,13 +6,14 @@ use braid_engine::Call;
 use braid_keyspace::{Event, Expiry, journal_as};
 use braid_spec::{CommandError, CommandResult, KeyFlags};
 
-use super::{CHANGE, OVERWRITE, equals, reply_value};
+use super::compare::{Comparison, Word};
+use super::{CHANGE, OVERWRITE, reply_value};
 use crate::lifetime::{Lifetime, Unit, expire_at};
 
-/// SET reads the old value only if it has to return it.
+/// SET reads the old value only if it has to return it or compare it.
 pub(super) fn key_flags(args: &[&[u8]]) -> KeyFlags {
-    let returns = args[3..].iter().any(|arg| arg.eq_ignore_ascii_case(b"get"));
-    if returns { CHANGE } else { OVERWRITE }
+    let reads = |arg: &&[u8]| arg.eq_ignore_ascii_case(b"get") || Word::parse(arg).is_some();
+    if args[3..].iter().any(reads) { CHANGE } else { OVERWRITE }
 }
 
 /// The condition of a SET.
@@ -22,14 +23,14 @@ enum Condition<'a> {
     Always,
     Absent,
     Present,
-    /// The current value equals this string.
-    Equal(&'a [u8]),
+    /// The current value passes this comparison.
+    Compared(Comparison<'a>),
 }
 
 /// The options of a command, in addition to the times, which all commands accept.
 #[derive(Clone, Copy, PartialEq)]
 enum Grammar {
-    /// SET: NX, XX, IFEQ, GET, KEEPTTL.
+    /// SET: NX, XX, IFEQ, IFNE, IFDEQ, IFDNE, GET, KEEPTTL.
     Set,
     /// GETEX: PERSIST.
     GetEx,
@@ -61,10 +62,10 @@ impl<'a> Options<'a> {
                 options.condition = Condition::Present;
             } else if grammar == Grammar::Set && is("GET") {
                 options.get = true;
-            } else if let (Grammar::Set, true, Condition::Always, Some(text)) =
-                (grammar, is("IFEQ"), options.condition, next)
+            } else if let (Grammar::Set, Condition::Always, Some(word), Some(operand)) =
+                (grammar, options.condition, Word::parse(args[index]), next)
             {
-                options.condition = Condition::Equal(text);
+                options.condition = Condition::Compared(Comparison::new(word, operand)?);
                 index += 1;
             } else {
                 let agrees = if sets && is("KEEPTTL") {
@@ -115,7 +116,7 @@ fn set_with_options(call: &mut Call) -> CommandResult {
         Condition::Always => true,
         Condition::Absent => call.keyspace.peek(key).is_none(),
         Condition::Present => call.keyspace.peek(key).is_some(),
-        Condition::Equal(text) => call.keyspace.string(key)?.is_some_and(|value| equals(value, text)),
+        Condition::Compared(comparison) => comparison.holds(call.keyspace.string(key)?),
     };
     if options.get {
         reply_value(call)?;
@@ -129,7 +130,7 @@ fn set_with_options(call: &mut Call) -> CommandResult {
         call.keyspace.set_as(SET, key, value, expiry);
         match (options.condition, options.lifetime) {
             // The condition held, and not every server supports it.
-            (Condition::Equal(_), _) => journal_set(call, key, call.args[2], expiry),
+            (Condition::Compared(_), _) => journal_set(call, key, call.args[2], expiry),
             // The arguments reproduce the change exactly.
             (_, Lifetime::Unsaid | Lifetime::Keep | Lifetime::Until(Unit::UnixMilliseconds, _)) => {}
             _ => journal_set(call, key, call.args[2], expiry),
@@ -206,13 +207,6 @@ pub(super) fn getex(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-pub(super) fn delifeq(call: &mut Call) -> CommandResult {
-    let (key, text) = (call.args[1], call.args[2]);
-    let equal = call.keyspace.string(key)?.is_some_and(|value| equals(value, text));
-    call.reply.integer(i64::from(equal && call.keyspace.delete(key)));
-    Ok(())
-}
-
 pub(super) fn mset(call: &mut Call) -> CommandResult {
     if call.args.len().is_multiple_of(2) {
         return Err(call.wrong_arity());
@@ -252,15 +246,17 @@ pub(super) fn msetex(call: &mut Call) -> CommandResult {
     let set = match options.condition {
         Condition::Absent => !keys.any(|there| there),
         Condition::Present => keys.all(|there| there),
-        Condition::Always | Condition::Equal(_) => true,
+        Condition::Always | Condition::Compared(_) => true,
     };
     if set {
         set_pairs(call, 2, end, expiry);
-        if let Expiry::At(at) = expiry {
-            let mut buffer = itoa::Buffer::new();
-            let mut args: Vec<&[u8]> = call.args[..end].to_vec();
-            args.extend([&b"PXAT"[..], buffer.format(at).as_bytes()]);
+        // In commands of every server: MSETEX is newer than most.
+        let pairs = &call.args[2..end];
+        if expiry == Expiry::Clear {
+            let args: Vec<&[u8]> = [&b"MSET"[..]].into_iter().chain(pairs.iter().copied()).collect();
             call.keyspace.journal_as(&args);
+        } else {
+            pairs.chunks_exact(2).for_each(|pair| journal_set(call, pair[0], pair[1], expiry));
         }
     }
     call.reply.integer(i64::from(set));
