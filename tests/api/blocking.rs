@@ -181,6 +181,56 @@ fn all_blocked_stream_readers_get_new_entries() {
     }
 }
 
+/// XREADGROUP with CLAIM also waits for entries that others do not acknowledge in time. Redis has
+/// the option from 8.4 on.
+#[test]
+fn a_stream_reader_gets_entries_that_become_idle() {
+    let server = start();
+    if !server.is_braid() {
+        return;
+    }
+    let mut other = server.connect();
+    let mut clients: Vec<RawClient> = (0..2).map(|_| server.connect()).collect();
+    let has = |reply: &Value, id: &str| format!("{reply:?}").contains(&format!("{:?}", Value::bulk(id)));
+    other.call("XGROUP CREATE s g 0 MKSTREAM");
+    other.call("XADD s 1 f v");
+    other.call("XREADGROUP GROUP g slow STREAMS s >");
+    // Pending before the wait begins, and delivered to another consumer during the wait.
+    let start = Instant::now();
+    let reply = clients[0].call("XREADGROUP GROUP g a BLOCK 20000 CLAIM 100 STREAMS s >");
+    assert!(has(&reply, "1-0"), "{reply:?}");
+    assert!(start.elapsed() >= Duration::from_millis(80) && start.elapsed() < Duration::from_secs(10));
+    assert_eq!(other.call("XACK s g 1-0"), Value::Integer(1));
+    block(&mut clients[1], "XREADGROUP GROUP g b BLOCK 0 CLAIM 60 STREAMS s >", &mut other, 1);
+    other.call("XGROUP SETID s g 0");
+    other.call("XREADGROUP GROUP g slow STREAMS s >");
+    let reply = clients[1].read();
+    assert!(has(&reply, "1-0"), "{reply:?}");
+    // New entries come at once, and requests sent meanwhile are run afterwards.
+    other.call("XACK s g 1-0");
+    block(&mut clients[0], "XREADGROUP GROUP g a BLOCK 0 CLAIM 5000 STREAMS s >", &mut other, 1);
+    clients[0].send(&request("PING"));
+    other.call("XADD s 2 f v");
+    let reply = clients[0].read();
+    assert!(has(&reply, "2-0"), "{reply:?}");
+    assert_eq!(clients[0].read(), Value::Simple(b"PONG".to_vec()));
+    other.call("XACK s g 2-0");
+    // The wait ends in time, however often the command has looked meanwhile.
+    let start = Instant::now();
+    let reply = clients[0].call("XREADGROUP GROUP g a BLOCK 150 CLAIM 20 STREAMS s >");
+    assert_eq!(reply, Value::NullArray);
+    assert!(start.elapsed() >= Duration::from_millis(149) && start.elapsed() < Duration::from_secs(10));
+    // Another client can end it.
+    let id = id(&mut clients[0]);
+    block(&mut clients[0], "XREADGROUP GROUP g a BLOCK 0 CLAIM 3000 STREAMS s >", &mut other, 1);
+    assert_eq!(other.call(&format!("CLIENT UNBLOCK {id}")), Value::Integer(1));
+    assert_eq!(clients[0].read(), Value::NullArray);
+    // In a transaction it does not wait.
+    clients[0].call("MULTI");
+    clients[0].call("XREADGROUP GROUP g a BLOCK 0 CLAIM 20 STREAMS s >");
+    assert_eq!(clients[0].call("EXEC"), Value::Array(vec![Value::NullArray]));
+}
+
 #[test]
 fn a_chain_of_moves_runs_to_its_end() {
     let server = start();

@@ -504,6 +504,11 @@ impl Blocked {
         self.waiter.request.precomputed.lock().take()
     }
 
+    /// True if the command runs again when its time is over.
+    pub fn runs_again(&self) -> bool {
+        self.waiter.request.timeout == TimeoutReply::RunAgain
+    }
+
     /// The waiting command's request, encoded.
     pub fn request(&self) -> Vec<u8> {
         let mut encoded = Vec::new();
@@ -532,7 +537,7 @@ impl Blocked {
         let (mark, reply_start) = (reply.mark(), reply.len());
         match end {
             WaitEnd::Timeout | WaitEnd::Unblocked => match request.timeout {
-                TimeoutReply::NullArray => reply.null_array(),
+                TimeoutReply::NullArray | TimeoutReply::RunAgain => reply.null_array(),
                 TimeoutReply::Acknowledgements(acks) => acks.reply(engine, reply),
                 TimeoutReply::ShutdownFailed => reply.error(SHUTDOWN_FAILED),
                 TimeoutReply::Never => reply.error("ERR the command was cancelled"),

@@ -70,6 +70,8 @@ const REQUESTS: &[(&str, Needs)] = &[
     ("LPUSH x 1", Write),
     ("ZADD x 1 m", Write),
     ("XADD x * f v", Write),
+    ("XDELEX x IDS 1 1-0", Write),
+    ("XACKDEL x g IDS 1 1-0", Write),
     ("DEL x", Write),
     ("DELEX x", Write),
     ("EXPIRE x 100", Write),

@@ -20,8 +20,19 @@ const STOCK: &str = include_str!("../../testdata/redis-7.2-commands.tsv");
 
 /// Commands that take more arguments than in Redis 7.2, or do more with keys: their arguments,
 /// arity and key specifications differ on purpose.
-const EXTENDED: &[&str] =
-    &["bitcount", "bitop", "failover", "geosearch", "geosearchstore", "hscan", "set", "shutdown"];
+const EXTENDED: &[&str] = &[
+    "bitcount",
+    "bitop",
+    "failover",
+    "geosearch",
+    "geosearchstore",
+    "hscan",
+    "set",
+    "shutdown",
+    "xadd",
+    "xreadgroup",
+    "xtrim",
+];
 
 /// Commands that are answered during loading, as in Valkey 9.
 const ALSO_WHILE_LOADING: &[&str] = &["cluster|info", "cluster|myid", "cluster|myshardid", "cluster|nodes"];

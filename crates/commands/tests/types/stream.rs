@@ -294,3 +294,330 @@ fn reading_the_last_entry() {
         ),
     ]);
 }
+
+/// A stream with entries 1-0 to 5-0 and groups `g` and `h`: bob of `g` has received all and
+/// acknowledged 1-0 and 2-0, eve of `h` has received 1-0 to 3-0 and acknowledged 1-0.
+fn with_two_groups() -> Tester {
+    let mut tester = Tester::new();
+    for id in 1..=5 {
+        tester.run(&format!("XADD s {id} a {id}"));
+    }
+    for line in [
+        "XGROUP CREATE s g 0",
+        "XGROUP CREATE s h 0",
+        "XREADGROUP GROUP g bob STREAMS s >",
+        "XREADGROUP GROUP h eve COUNT 3 STREAMS s >",
+        "XACK s g 1-0 2-0",
+        "XACK s h 1-0",
+    ] {
+        assert!(!tester.run(line).starts_with('-'), "{line}");
+    }
+    tester
+}
+
+/// The IDs of a stream's entries, or of a group's pending ones.
+fn ids(tester: &mut Tester, line: &str) -> Vec<String> {
+    let reply = tester.run(line);
+    reply.lines().filter(|line| line.ends_with("-0") && line.len() == 3).map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn assert_left(tester: &mut Tester, entries: &[&str], of_g: &[&str], of_h: &[&str]) {
+    assert_eq!(ids(tester, "XRANGE s - +"), entries);
+    assert_eq!(ids(tester, "XPENDING s g - + 10"), of_g);
+    assert_eq!(ids(tester, "XPENDING s h - + 10"), of_h);
+}
+
+#[test]
+fn deleting_with_references() {
+    let mut tester = with_two_groups();
+    tester.check(&[
+        ("XDELEX s IDS 2 3-0 9-0", "*2\r\n:1\r\n:-1\r\n"),
+        ("XDELEX s keepref ids 2 4 4", "*2\r\n:1\r\n:-1\r\n"),
+    ]);
+    assert_left(&mut tester, &["1-0", "2-0", "5-0"], &["3-0", "4-0", "5-0"], &["2-0", "3-0"]);
+    // References to entries that no longer exist go as well.
+    tester.check(&[("XDELEX s DELREF IDS 3 2-0 3-0 4-0", "*3\r\n:1\r\n:-1\r\n:-1\r\n")]);
+    assert_left(&mut tester, &["1-0", "5-0"], &["5-0"], &[]);
+
+    let mut tester = with_two_groups();
+    tester.check(&[
+        // Acknowledged by both, pending in one, in both, not received by one, missing.
+        ("XDELEX s ACKED IDS 5 1-0 2-0 3-0 4-0 9-0", "*5\r\n:1\r\n:2\r\n:2\r\n:2\r\n:-1\r\n"),
+        ("XACK s h 2-0", ":1\r\n"),
+        ("XDELEX s IDS 1 2-0 ACKED", "*1\r\n:1\r\n"),
+    ]);
+    assert_left(&mut tester, &["3-0", "4-0", "5-0"], &["3-0", "4-0", "5-0"], &["3-0"]);
+    // Without groups nothing is needed.
+    tester.check(&[
+        ("XADD t 1 a 1", "$3\r\n1-0\r\n"),
+        ("XDELEX t ACKED IDS 1 1", "*1\r\n:1\r\n"),
+        ("XDELEX none ACKED IDS 2 1 2", "*2\r\n:-1\r\n:-1\r\n"),
+        ("EXISTS none", ":0\r\n"),
+    ]);
+}
+
+#[test]
+fn acknowledging_and_deleting() {
+    let mut tester = with_two_groups();
+    tester.check(&[
+        // Not pending in the group: the entry stays.
+        ("XACKDEL s g IDS 2 1-0 9-0", "*2\r\n:-1\r\n:-1\r\n"),
+        ("XACKDEL s g IDS 2 3-0 3-0", "*2\r\n:1\r\n:-1\r\n"),
+    ]);
+    assert_left(&mut tester, &["1-0", "2-0", "4-0", "5-0"], &["4-0", "5-0"], &["2-0", "3-0"]);
+    tester.check(&[
+        ("XACKDEL s h DELREF IDS 1 2-0", "*1\r\n:1\r\n"),
+        // Pending elsewhere, its entry gone.
+        ("XACKDEL s g DELREF IDS 1 3-0", "*1\r\n:-1\r\n"),
+    ]);
+    assert_left(&mut tester, &["1-0", "4-0", "5-0"], &["4-0", "5-0"], &[]);
+
+    let mut tester = with_two_groups();
+    // The other group has it pending, or has not received it.
+    tester.check(&[("XACKDEL s g ACKED IDS 2 3-0 4-0", "*2\r\n:2\r\n:2\r\n")]);
+    assert_left(&mut tester, &["1-0", "2-0", "3-0", "4-0", "5-0"], &["5-0"], &["2-0", "3-0"]);
+    tester.check(&[
+        ("XACKDEL s h ACKED IDS 2 2-0 3-0", "*2\r\n:1\r\n:1\r\n"),
+        // Deleted while pending: acknowledged, and nothing is left to delete.
+        ("XDEL s 5-0", ":1\r\n"),
+        ("XACKDEL s g IDS 1 5-0", "*1\r\n:-1\r\n"),
+    ]);
+    assert_left(&mut tester, &["1-0", "4-0"], &[], &[]);
+    tester.check(&[
+        ("XACKDEL s nosuch IDS 1 1-0", "*1\r\n:-1\r\n"),
+        ("XACKDEL none g IDS 2 1 2", "*2\r\n:-1\r\n:-1\r\n"),
+        ("EXISTS none", ":0\r\n"),
+    ]);
+}
+
+#[test]
+fn wrong_lists_of_ids() {
+    let count = "-ERR Number of IDs must be a positive integer\r\n";
+    let mismatch = "-ERR The `numids` parameter must match the number of arguments\r\n";
+    let syntax = "-ERR syntax error\r\n";
+    let id = "-ERR Invalid stream ID specified as stream command argument\r\n";
+    let mut tester = with_two_groups();
+    for head in ["XDELEX s", "XACKDEL s g"] {
+        for (rest, expected) in [
+            ("IDS 0 1-0", count),
+            ("IDS -1 1-0", count),
+            ("IDS x 1-0", count),
+            ("IDS 99999999999999999999 1-0", count),
+            ("IDS 9223372036854775807 1-0", mismatch),
+            ("IDS 2 1-0", mismatch),
+            ("IDS 1 1-0 2-0", syntax),
+            ("IDS 1 1-0 IDS 1 2-0", syntax),
+            ("KEEPREF ACKED IDS 1 1-0", syntax),
+            ("NOREF IDS 1 1-0", syntax),
+            ("KEEPREF DELREF ACKED", syntax),
+            ("1-0 2-0 3-0", syntax),
+            ("IDS 2 1-0 x", id),
+        ] {
+            let line = format!("{head} {rest}");
+            assert_eq!(tester.run(&line), expected, "{line}");
+        }
+    }
+    tester.check(&[
+        ("XDELEX s IDS 1", "-ERR wrong number of arguments for 'xdelex' command\r\n"),
+        ("XACKDEL s g IDS 1", "-ERR wrong number of arguments for 'xackdel' command\r\n"),
+        ("SET t v", "+OK\r\n"),
+        ("XDELEX t IDS 1 1-0", WRONG),
+        ("XACKDEL t g IDS 1 1-0", WRONG),
+    ]);
+    assert_left(&mut tester, &["1-0", "2-0", "3-0", "4-0", "5-0"], &["3-0", "4-0", "5-0"], &["2-0", "3-0"]);
+}
+
+#[test]
+fn trimming_with_references() {
+    let mut tester = with_two_groups();
+    tester.check(&[("XTRIM s MAXLEN 3 KEEPREF", ":2\r\n")]);
+    assert_left(&mut tester, &["3-0", "4-0", "5-0"], &["3-0", "4-0", "5-0"], &["2-0", "3-0"]);
+    // 2-0 was removed earlier, so its reference stays.
+    tester.check(&[("XTRIM s DELREF MINID 5", ":2\r\n")]);
+    assert_left(&mut tester, &["5-0"], &["5-0"], &["2-0"]);
+
+    let mut tester = with_two_groups();
+    tester.check(&[
+        ("XTRIM s MAXLEN 0 ACKED", ":1\r\n"),
+        ("XACK s g 3-0", ":1\r\n"),
+        ("XACK s h 3-0", ":1\r\n"),
+        // From between others; 2-0 is pending in one group.
+        ("XTRIM s MINID = 5 ACKED", ":1\r\n"),
+        ("XTRIM s MAXLEN 0 ACKED DELREF", "-ERR syntax error\r\n"),
+        (
+            "XTRIM s ACKED LIMIT 3",
+            "-ERR syntax error, LIMIT cannot be used without specifying a trimming strategy\r\n",
+        ),
+        ("XTRIM s ACKED x", "-ERR syntax error\r\n"),
+    ]);
+    assert_left(&mut tester, &["2-0", "4-0", "5-0"], &["4-0", "5-0"], &["2-0"]);
+    tester.check(&[
+        // Stops at the length, although another entry could go.
+        ("XACK s h 2-0", ":1\r\n"),
+        ("XTRIM s MAXLEN 3 ACKED", ":0\r\n"),
+        ("XADD s ACKED MAXLEN 3 6 a 6", "$3\r\n6-0\r\n"),
+    ]);
+    assert_left(&mut tester, &["4-0", "5-0", "6-0"], &["4-0", "5-0"], &[]);
+    tester.check(&[("XADD s DELREF MAXLEN 1 7 a 7", "$3\r\n7-0\r\n")]);
+    assert_left(&mut tester, &["7-0"], &[], &[]);
+    // Without groups, the options have no effect.
+    tester.check(&[
+        ("XADD t 1 a 1", "$3\r\n1-0\r\n"),
+        ("XADD t ACKED MAXLEN 1 2 a 1", "$3\r\n2-0\r\n"),
+        ("XTRIM t MAXLEN 0 ACKED", ":1\r\n"),
+        ("XADD t NOMKSTREAM DELREF 3 a 1", "$3\r\n3-0\r\n"),
+    ]);
+}
+
+/// By whole blocks with `~`, and at most as many as LIMIT allows.
+#[test]
+fn approximate_trimming_with_references() {
+    for (policy, pending) in [("DELREF", ":3"), ("KEEPREF", ":10")] {
+        let mut tester = Tester::with("stream-node-max-entries 4");
+        (1..=10).for_each(|id| drop(tester.run(&format!("XADD s {id} a {id}"))));
+        tester.check(&[("XGROUP CREATE s g 0", "+OK\r\n")]);
+        tester.run("XREADGROUP GROUP g bob STREAMS s >");
+        tester.check(&[
+            ("XTRIM s MAXLEN ~ 5 LIMIT 3", ":0\r\n"),
+            (&format!("XTRIM s MAXLEN ~ 5 {policy}"), ":4\r\n"),
+            (&format!("XTRIM s MAXLEN = 3 {policy}"), ":3\r\n"),
+        ]);
+        let summary = tester.run("XPENDING s g");
+        assert!(summary.starts_with(&format!("*4\r\n{pending}\r\n")), "{policy}: {summary}");
+    }
+    let mut tester = Tester::new();
+    (1..=10).for_each(|id| drop(tester.run(&format!("XADD s {id} a {id}"))));
+    tester.check(&[("XGROUP CREATE s g 10", "+OK\r\n"), ("XTRIM s MAXLEN ~ 0 LIMIT 4 ACKED", ":4\r\n")]);
+}
+
+/// An entry in XREADGROUP's reply with CLAIM; the idle time is compared separately.
+fn delivery(id: u32, idle: &str, deliveries: u32) -> String {
+    let digits = id.to_string();
+    format!(
+        "*4\r\n${}\r\n{id}-0\r\n*2\r\n$1\r\na\r\n${}\r\n{id}\r\n:{idle}\r\n:{deliveries}\r\n",
+        digits.len() + 2,
+        digits.len()
+    )
+}
+
+/// Replaces the idle times, the third elements, by `*` if they are near the expected one.
+fn without_idle_times(reply: &str, idle: &[i64]) -> String {
+    let mut numbers = 0;
+    let lines = reply.split_inclusive("\r\n").map(|line| {
+        let Some(number) = line.strip_prefix(':') else { return line.to_owned() };
+        numbers += 1;
+        if numbers % 2 == 0 {
+            return line.to_owned();
+        }
+        let number: i64 = number.trim_end().parse().expect("a number");
+        let expected = idle[numbers / 2];
+        let near = (expected..expected + 5000).contains(&number) && (expected > 0 || number == 0);
+        if near { ":*\r\n".to_owned() } else { line.to_owned() }
+    });
+    lines.collect()
+}
+
+#[test]
+fn reading_idle_entries() {
+    let mut tester = Tester::new();
+    for id in 1..=5 {
+        tester.run(&format!("XADD s {id} a {id}"));
+    }
+    tester.run("XGROUP CREATE s g 0");
+    tester.run("XREADGROUP GROUP g bob COUNT 3 STREAMS s >");
+    // 2-0 has been idle for longer than 1-0; 3-0 has just been delivered.
+    tester.run("XCLAIM s g bob 0 1-0 IDLE 20000 RETRYCOUNT 4 JUSTID");
+    tester.run("XCLAIM s g bob 0 2-0 IDLE 30000 RETRYCOUNT 6 JUSTID");
+    let reply = tester.run("XREADGROUP GROUP g eve CLAIM 15000 COUNT 3 STREAMS s >");
+    let entries = [delivery(2, "*", 6), delivery(1, "*", 4), delivery(4, "*", 0)].concat();
+    assert_eq!(
+        without_idle_times(&reply, &[30_000, 20_000, 0]),
+        format!("*1\r\n*2\r\n$1\r\ns\r\n*3\r\n{entries}")
+    );
+    // They now belong to eve, as delivered once more.
+    let pending = tester.run("XPENDING s g - + 10 eve");
+    for (id, count) in [(1, 5), (2, 7), (4, 1)] {
+        assert!(pending.contains(&format!("{id}-0\r\n$3\r\neve\r\n:")), "{pending}");
+        assert!(pending.contains(&format!(":{count}\r\n")), "{pending}");
+    }
+    // Nothing has been idle for long; new entries come, without becoming pending.
+    let reply = tester.run("XREADGROUP GROUP g bob NOACK CLAIM 15000 STREAMS s >");
+    assert_eq!(
+        without_idle_times(&reply, &[0]),
+        format!("*1\r\n*2\r\n$1\r\ns\r\n*1\r\n{}", delivery(5, "*", 0))
+    );
+    assert_eq!(ids(&mut tester, "XPENDING s g - + 10 bob"), ["3-0"]);
+    tester.check(&[("XREADGROUP GROUP g bob CLAIM 15000 STREAMS s >", "*-1\r\n")]);
+    // NOACK does not apply to claimed entries.
+    tester.run("XCLAIM s g bob 0 3-0 IDLE 20000 JUSTID");
+    let reply = tester.run("XREADGROUP GROUP g eve NOACK CLAIM 15000 STREAMS s >");
+    assert!(reply.contains("3-0"), "{reply}");
+    assert_eq!(ids(&mut tester, "XPENDING s g - + 10 eve"), ["1-0", "2-0", "3-0", "4-0"]);
+    // A consumer's own history, in its usual form.
+    let reply = tester.run("XREADGROUP GROUP g eve CLAIM 0 COUNT 1 STREAMS s 0");
+    assert_eq!(reply, "*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\na\r\n$1\r\n1\r\n");
+}
+
+#[test]
+fn idle_entries_that_were_deleted() {
+    let mut tester = Tester::new();
+    tester.check(&[
+        ("XADD s 1 a 1", "$3\r\n1-0\r\n"),
+        ("XADD s 2 a 2", "$3\r\n2-0\r\n"),
+        ("XGROUP CREATE s g 0", "+OK\r\n"),
+    ]);
+    tester.run("XREADGROUP GROUP g bob STREAMS s >");
+    tester.check(&[("XDEL s 1-0", ":1\r\n")]);
+    let reply = tester.run("XREADGROUP GROUP g eve CLAIM 0 COUNT 1 STREAMS s >");
+    assert!(!reply.contains("1-0") && reply.contains("2-0"), "{reply}");
+    assert_eq!(ids(&mut tester, "XPENDING s g - + 10"), ["2-0"]);
+    // The last one: there is nothing to reply, and nothing stays pending.
+    tester.check(&[("XDEL s 2-0", ":1\r\n"), ("XREADGROUP GROUP g bob CLAIM 0 STREAMS s >", "*-1\r\n")]);
+    assert_eq!(ids(&mut tester, "XPENDING s g - + 10"), [""; 0]);
+}
+
+#[test]
+fn refused_idle_times() {
+    let wrong = "-ERR Invalid min-idle-time argument for XREADGROUP\r\n";
+    check(&[
+        ("XGROUP CREATE s g 0 MKSTREAM", "+OK\r\n"),
+        ("XREADGROUP GROUP g bob CLAIM x STREAMS s >", wrong),
+        ("XREADGROUP GROUP g bob CLAIM -1 STREAMS s >", wrong),
+        ("XREADGROUP GROUP g bob CLAIM 9223372036854775807 STREAMS s >", "*-1\r\n"),
+        ("XREADGROUP GROUP g bob STREAMS s > CLAIM", UNBALANCED),
+        ("XREADGROUP GROUP CLAIM CLAIM STREAMS s >", NO_GROUP),
+        (
+            "XREAD CLAIM 1 STREAMS s 0",
+            "-ERR The CLAIM option is only supported by XREADGROUP. You called XREAD instead.\r\n",
+        ),
+        ("COMMAND GETKEYS XREADGROUP GROUP g c CLAIM 5 STREAMS a b > >", "*2\r\n$1\r\na\r\n$1\r\nb\r\n"),
+    ]);
+}
+
+const UNBALANCED: &str = "-ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be \
+                          specified.\r\n";
+const NO_GROUP: &str =
+    "-NOGROUP No such key 's' or consumer group 'CLAIM' in XREADGROUP with GROUP option\r\n";
+
+/// Pending entries are no news to watchers, deleted ones are.
+#[test]
+fn watchers_of_streams() {
+    let mut tester = with_two_groups();
+    for (line, changes) in [
+        ("XDELEX s ACKED IDS 1 3-0", false),
+        ("XDELEX s IDS 1 3-0", true),
+        ("XDELEX s DELREF IDS 1 3-0", false),
+        ("XACKDEL s g ACKED IDS 1 4-0", false),
+        ("XACKDEL s g IDS 1 5-0", true),
+        ("XREADGROUP GROUP h bob CLAIM 0 STREAMS s >", false),
+        ("XTRIM s MAXLEN 0 ACKED", true),
+        ("XTRIM s MAXLEN 0 ACKED", false),
+    ] {
+        let flag = braid_keyspace::txn::new_watch_flag();
+        tester.with_keys(&[b"s"], |txn| txn.watch(b"s", &flag));
+        tester.run(line);
+        tester.with_keys(&[b"s"], |txn| txn.unwatch(b"s", &flag));
+        assert_eq!(braid_keyspace::txn::is_raised(&flag), changes, "{line}");
+    }
+}

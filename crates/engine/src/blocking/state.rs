@@ -41,6 +41,9 @@ pub struct Wait<'k> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimeoutReply {
     NullArray,
+    /// None: the command runs again, with [`Wait::args`]. CLIENT UNBLOCK replies with an empty
+    /// array.
+    RunAgain,
     /// The number of replicas or files that have the client's changes.
     Acknowledgements(Acknowledgements),
     /// The shutdown failed.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use braid_clients::record::Accepted;
 use braid_clients::{Message, client_flags};
 use braid_engine::Session;
+use braid_engine::blocking::Blocked;
 use braid_engine::shard_channels::end_foreign_subscriptions;
 use braid_net::poller::Interest;
 use braid_net::stream::Stream;
@@ -141,16 +142,21 @@ impl<M: Model> EventLoop<M> {
         self.resume_after_wait(place);
     }
 
-    /// Runs a client's waiting command again: its request goes back in front of the client's
-    /// unread input.
+    /// Runs a client's waiting command again.
     fn run_again(&mut self, id: u64) {
         let Some(&place) = self.by_id.get(&id) else { return };
         let Some(client) = self.clients.slab.get(place) else { return };
         let Some(blocked) = client.session.blocked.take() else { return };
-        self.clients.deadlines.remove(&(blocked.deadline_ms, place));
         if let Some(precomputed) = blocked.take_precomputed() {
             client.session.set_precomputed(precomputed);
         }
+        self.run_blocked_again(place, &blocked);
+    }
+
+    /// Puts the request of a client whose wait is over in front of its unread input.
+    pub(super) fn run_blocked_again(&mut self, place: u32, blocked: &Blocked) {
+        self.clients.deadlines.remove(&(blocked.deadline_ms, place));
+        let Some(client) = self.clients.slab.get(place) else { return };
         let mut requests = blocked.request();
         requests.append(&mut client.query);
         client.query = requests;

@@ -73,6 +73,10 @@ impl<M: Model> EventLoop<M> {
             let Some(client) = self.clients.slab.get(place) else { continue };
             let Some(blocked) = client.session.blocked.take() else { continue };
             blocked.leave(&engine, &mut self.worker);
+            if end == WaitEnd::Timeout && blocked.runs_again() {
+                self.run_blocked_again(place, &blocked);
+                continue;
+            }
             blocked.give_up(&engine, &self.worker, &client.session, &mut client.reply, end);
             if end == WaitEnd::RoleChange {
                 client.session.close();

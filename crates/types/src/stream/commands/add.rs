@@ -7,6 +7,7 @@ use braid_keyspace::{Event, Txn};
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
+use super::references::{Policy, Removal};
 use super::{ID_LEN_MAX, invalid_id, reply_id, strict_id};
 use crate::stream::{AppendError, BlockLimits, IdError, IdRequest, Log, Stream, StreamId, Trim};
 
@@ -14,6 +15,7 @@ use crate::stream::{AppendError, BlockLimits, IdError, IdRequest, Log, Stream, S
 #[derive(Default)]
 struct Options {
     keep: Option<Trim>,
+    policy: Option<Policy>,
     /// `~`: trim only as far as is cheap.
     approximate: bool,
     /// Maximum number of entries to remove; 0: no limit.
@@ -62,6 +64,10 @@ impl Options {
                 limit = Some(given.map_err(|_| CommandError::text("ERR The LIMIT argument must be >= 0."))?);
             } else if adds && is("NOMKSTREAM") {
                 options.no_stream = true;
+            } else if let Some(policy) = Policy::parse(option) {
+                if options.policy.replace(policy).is_some() {
+                    return Err(CommandError::Syntax);
+                }
             } else if adds {
                 let id = Some(option).filter(|id| id.len() <= ID_LEN_MAX).and_then(IdRequest::parse);
                 options.id = Some(id.ok_or_else(invalid_id)?);
@@ -102,10 +108,39 @@ impl Options {
         Ok(options)
     }
 
-    /// Trims; returns the number of entries removed.
-    fn trim(&self, stream: &mut Stream) -> u64 {
-        self.keep.map_or(0, |keep| stream.log_mut().trim(keep, self.approximate, self.limit))
+    /// Trims the stream.
+    fn trim(&self, stream: &mut Stream) -> Trimmed {
+        let Some(keep) = self.keep else { return Trimmed::default() };
+        match self.policy.filter(|_| !stream.groups().is_empty()) {
+            None | Some(Policy::Keep) => {
+                let removed = stream.log_mut().trim(keep, self.approximate, self.limit);
+                Trimmed { removed, kept: Some(Kept::of(stream.log())), ..Trimmed::default() }
+            }
+            Some(Policy::Drop) => {
+                let mut ids = Vec::new();
+                let removed = stream.log_mut().trim_into(keep, self.approximate, self.limit, Some(&mut ids));
+                let references = stream.drop_references(&ids);
+                let removal = Removal { references, ..Removal::default() };
+                Trimmed { removed, kept: Some(Kept::of(stream.log())), removal }
+            }
+            Some(Policy::Acknowledged) => {
+                let entries = stream.trim_acknowledged(keep, self.limit);
+                let removed = entries.len() as u64;
+                Trimmed { removed, kept: None, removal: Removal { entries, ..Removal::default() } }
+            }
+        }
     }
+}
+
+/// The result of a trim.
+#[derive(Default)]
+struct Trimmed {
+    /// Number of entries removed.
+    removed: u64,
+    /// The equivalent exact trim, if there is one.
+    kept: Option<Kept>,
+    /// Changes beyond that.
+    removal: Removal,
 }
 
 fn block_limits(engine: &Engine) -> BlockLimits {
@@ -156,12 +191,13 @@ pub fn xadd(call: &mut Call) -> CommandResult {
     };
     match added {
         Ok(id) => {
-            let kept = (options.trim(stream) > 0).then(|| Kept::of(stream.log()));
+            let trimmed = options.trim(stream);
             call.keyspace.changed(Event::stream("xadd"), args[1]);
             if call.keyspace.journals() {
-                journal_add(call, id, kept, fields);
+                journal_add(call, id, trimmed.kept.filter(|_| trimmed.removed > 0), fields);
+                trimmed.removal.journal(call, args[1]);
             }
-            if kept.is_some() {
+            if trimmed.removed > 0 {
                 call.keyspace.notify(Event::stream("xtrim"), args[1]);
             }
             reply_id(call.reply, id);
@@ -247,12 +283,15 @@ pub fn xtrim(call: &mut Call) -> CommandResult {
     let options = Options::parse(call, false)?;
     let mut removed = 0;
     if let Some(stream) = call.keyspace.write_as::<Stream>(args[1])? {
-        removed = options.trim(stream);
-        let kept = Kept::of(stream.log());
+        let trimmed = options.trim(stream);
+        removed = trimmed.removed;
         if removed > 0 {
             call.keyspace.changed(Event::stream("xtrim"), args[1]);
-            let [word, exactly, bound] = kept.words(call.keyspace);
-            call.keyspace.journal_as(&[b"XTRIM", args[1], &word, &exactly, &bound]);
+            if let Some(kept) = trimmed.kept {
+                let [word, exactly, bound] = kept.words(call.keyspace);
+                call.keyspace.journal_as(&[b"XTRIM", args[1], &word, &exactly, &bound]);
+            }
+            trimmed.removal.journal(call, args[1]);
         }
     }
     call.reply.integer(removed as i64);

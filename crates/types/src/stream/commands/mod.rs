@@ -11,6 +11,7 @@ mod info;
 mod pending;
 mod range;
 mod read;
+mod references;
 mod rows;
 
 use std::borrow::Cow;

@@ -6,7 +6,7 @@
 
 use braid_base::number;
 use braid_engine::Call;
-use braid_engine::blocking::{self, Wait};
+use braid_engine::blocking::{self, TimeoutReply, Wait};
 use braid_keyspace::object::ObjectType;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult, KeyFlags};
@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::pending::Given;
 use super::{no_group, reply_entry, reply_fields, reply_id, strict_id};
-use crate::stream::{Group, Log, Stream, StreamId};
+use crate::stream::{Claim, ConsumerId, Group, Log, LogEntry, Stream, StreamId};
 
 /// The key positions of XREAD and XREADGROUP. STREAMS can only be found by parsing the other
 /// options, since a group may have that name.
@@ -41,7 +41,7 @@ fn find_streams(args: &[&[u8]], mut visit: impl FnMut(&[u8])) -> Option<usize> {
         let option = args.get(at)?.to_ascii_uppercase();
         visit(&option);
         at += match option.as_slice() {
-            b"BLOCK" | b"COUNT" => 2,
+            b"BLOCK" | b"CLAIM" | b"COUNT" => 2,
             b"GROUP" => 3,
             b"NOACK" => 1,
             b"STREAMS" => return Some(at),
@@ -56,8 +56,12 @@ struct Options<'a> {
     most: usize,
     group: Option<(&'a [u8], &'a [u8])>,
     no_ack: bool,
+    /// CLAIM: first come entries that have been pending for this long.
+    min_idle: Option<i64>,
     /// Deadline of the wait if the command may block (0: no deadline).
     deadline_ms: Option<i64>,
+    /// The index of BLOCK's argument.
+    block_at: usize,
     /// Keys, followed by the same number of IDs.
     streams: &'a [&'a [u8]],
 }
@@ -65,8 +69,15 @@ struct Options<'a> {
 impl<'a> Options<'a> {
     fn parse(call: &Call<'a, '_>, is_group: bool) -> Result<Options<'a>, CommandError> {
         let args = call.args;
-        let mut options =
-            Options { most: usize::MAX, group: None, no_ack: false, deadline_ms: None, streams: &[] };
+        let mut options = Options {
+            most: usize::MAX,
+            group: None,
+            no_ack: false,
+            min_idle: None,
+            deadline_ms: None,
+            block_at: 0,
+            streams: &[],
+        };
         let mut found = false;
         let mut rest = &args[1..];
         while let [option, after @ ..] = rest {
@@ -85,6 +96,7 @@ impl<'a> Options<'a> {
                         )));
                     }
                     options.deadline_ms = Some(deadline_of(timeout, call.clock_ms())?);
+                    options.block_at = args.len() - after.len() - 1;
                     after
                 }
                 [count, after @ ..] if is("COUNT") => {
@@ -111,6 +123,16 @@ impl<'a> Options<'a> {
                         return Err(group_only("GROUP"));
                     }
                     options.group = Some((group, consumer));
+                    after
+                }
+                [min_idle, after @ ..] if is("CLAIM") => {
+                    if !is_group {
+                        return Err(group_only("CLAIM"));
+                    }
+                    let min_idle = number::parse_i64(min_idle)
+                        .filter(|&min_idle| min_idle >= 0)
+                        .ok_or(CommandError::text("ERR Invalid min-idle-time argument for XREADGROUP"))?;
+                    options.min_idle = Some(min_idle);
                     after
                 }
                 _ if is("NOACK") => {
@@ -247,6 +269,35 @@ fn nothing(call: &mut Call, options: &Options<'_>, behind: &[StreamId]) -> Comma
     call.wait(Wait { heeds_loss, args, ..Wait::new(Stream::TYPE, keys, deadline_ms) })
 }
 
+/// The least time between two looks at entries that others leave pending, in milliseconds.
+const LOOK_INTERVAL_MIN: i64 = 10;
+
+/// No entries for XREADGROUP with CLAIM: waits as [`nothing`] does, but runs again when an entry
+/// may have been pending for long enough: at `due_ms` one that is pending now, after the idle time
+/// one that is delivered to another consumer meanwhile.
+fn nothing_idle(call: &mut Call, options: &Options<'_>, min_idle: i64, due_ms: i64) -> CommandResult {
+    let Some(deadline_ms) = options.deadline_ms else { return nothing(call, options, &[]) };
+    let now = call.clock_ms();
+    let later = now.saturating_add(min_idle.max(LOOK_INTERVAL_MIN));
+    let wake_ms = due_ms.max(now.saturating_add(1)).min(later);
+    if deadline_ms != 0 && wake_ms >= deadline_ms {
+        return nothing(call, options, &[]);
+    }
+    let mut args: Vec<Box<[u8]>> = call.args.iter().map(|&arg| arg.into()).collect();
+    if deadline_ms != 0
+        && let Some(timeout) = args.get_mut(options.block_at)
+    {
+        *timeout = (deadline_ms - wake_ms).to_string().into_bytes().into();
+    }
+    let keys = &options.streams[..options.streams.len() / 2];
+    call.wait(Wait {
+        heeds_loss: true,
+        args: Some(args),
+        timeout: TimeoutReply::RunAgain,
+        ..Wait::new(Stream::TYPE, keys, wake_ms)
+    })
+}
+
 /// The entries that a consumer requests.
 #[derive(Clone, Copy)]
 enum Wanted {
@@ -258,11 +309,14 @@ enum Wanted {
 
 impl Wanted {
     /// True if a reply is due now; a request for pending entries always gets one, even an empty
-    /// one.
-    fn is_there(self, log: &Log, group: &Group) -> bool {
+    /// one. New entries come after those that have been pending for long (CLAIM).
+    fn is_there(self, log: &Log, group: &Group, now: i64, min_idle: Option<i64>) -> bool {
         match self {
             Wanted::Pending(_) => true,
-            Wanted::New => log.last_entry().is_some_and(|entry| entry.id > group.last_id),
+            Wanted::New => {
+                log.last_entry().is_some_and(|entry| entry.id > group.last_id)
+                    || min_idle.is_some_and(|min_idle| group.has_idle(log, now, min_idle))
+            }
         }
     }
 }
@@ -306,12 +360,16 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
     for (key, wanted) in keys.iter().zip(&wanted) {
         let stream = if call.reaches(key) { call.keyspace.peek_as::<Stream>(key)? } else { None };
         let group = stream.and_then(|stream| stream.groups().get(group_name));
-        serves |= group.zip(stream).is_some_and(|(group, stream)| wanted.is_there(stream.log(), group));
+        serves |= group
+            .zip(stream)
+            .is_some_and(|(group, stream)| wanted.is_there(stream.log(), group, now, options.min_idle));
     }
     if serves && !call.claim() {
         return Ok(());
     }
     let mut served = Served { header: None, count: 0 };
+    // When an entry may be claimed next.
+    let mut due_ms = i64::MAX;
     for (key, wanted) in keys.iter().zip(wanted) {
         if !call.reaches(key) {
             continue;
@@ -325,73 +383,106 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
         if let Some(consumer) = group.consumer_mut(consumer) {
             consumer.seen_time = now;
         }
-        let serves = wanted.is_there(log, group);
+        let serves = wanted.is_there(log, group, now, options.min_idle);
         let mut given = Given { is_new, ..Given::default() };
         if serves {
             served.begin_stream(call.reply, key);
-            match wanted {
-                Wanted::New => {
-                    let delivery = Delivery { consumer, now, no_ack: options.no_ack };
-                    given.claimed = deliver(call.reply, log, group, &delivery, options.most);
-                    given.advanced = true;
-                }
-                Wanted::Pending(behind) => {
-                    given.claimed = redeliver(call.reply, log, group, consumer, behind, options.most, now);
-                }
+        }
+        match wanted {
+            Wanted::New => {
+                let delivery = Delivery { consumer, now, no_ack: options.no_ack, min_idle: options.min_idle };
+                deliver(serves.then_some(&mut *call.reply), log, group, &delivery, options.most, &mut given);
+                due_ms = due_ms.min(group.next_idle(options.min_idle.unwrap_or(0)));
+            }
+            Wanted::Pending(behind) => {
+                given.claimed = redeliver(call.reply, log, group, consumer, behind, options.most, now);
             }
         }
         if is_new {
             call.keyspace.notify(super::CONSUMER_CREATED, key);
         }
-        if serves || is_new {
+        if serves || is_new || !given.gone.is_empty() {
             call.keyspace.count_changes(1);
             given.journal(call, key, group_name, consumer_name);
         }
     }
     if served.count == 0 {
-        return nothing(call, &options, &[]);
+        return match options.min_idle {
+            Some(min_idle) => nothing_idle(call, &options, min_idle, due_ms),
+            None => nothing(call, &options, &[]),
+        };
     }
     served.end(call.reply);
     Ok(())
 }
 
 struct Delivery {
-    consumer: crate::stream::ConsumerId,
+    consumer: ConsumerId,
     now: i64,
     no_ack: bool,
+    min_idle: Option<i64>,
 }
 
-/// Replies with entries not yet delivered to the group, and makes them pending. Returns the
-/// entries that are now pending.
+/// Replies with entries that have been pending for long, if they are asked for, and then with
+/// entries not yet delivered to the group, and makes all of them pending for the consumer. Without
+/// a reply there are no such entries, and only deleted ones are dropped.
 fn deliver(
-    reply: &mut ReplyBuffer,
+    reply: Option<&mut ReplyBuffer>,
     log: &Log,
     group: &mut Group,
     delivery: &Delivery,
     most: usize,
-) -> Vec<StreamId> {
-    let mut pending = Vec::new();
+    given: &mut Given,
+) {
+    let &Delivery { consumer, now, no_ack, min_idle } = delivery;
+    let idle = min_idle.map(|min_idle| {
+        let claim =
+            Claim { now, min_idle, delivery_time: now, retry_count: None, just_id: false, force: false };
+        group.claim_idle(log, consumer, most, &claim)
+    });
+    let with_deliveries = idle.is_some();
+    let idle = idle.unwrap_or_default();
+    given.gone = idle.gone;
+    given.claimed = idle.claimed.iter().map(|(id, _)| *id).collect();
+    let Some(reply) = reply else { return };
     let (header, mut count) = (reply.begin_array(), 0);
+    for (id, before) in idle.claimed {
+        let Some(entry) = log.get(id) else { continue };
+        let idle_ms = now.saturating_sub(before.delivery_time).max(0);
+        reply_delivery(reply, entry, with_deliveries.then_some((idle_ms, before.delivery_count)));
+        count += 1;
+    }
+    let mut is_active = false;
     if let Some(start) = group.last_id.next() {
-        for entry in log.range(start, StreamId::MAX).take(most) {
+        for entry in log.range(start, StreamId::MAX).take(most - count) {
             let id = entry.id;
             group.advance(log, id);
-            reply_entry(reply, entry);
+            given.advanced = true;
+            // As if last delivered just now, and never before.
+            reply_delivery(reply, entry, with_deliveries.then_some((0, 0)));
             count += 1;
-            if !delivery.no_ack {
-                group.deliver(id, delivery.consumer, delivery.now);
-                pending.push(id);
+            if !no_ack {
+                group.deliver(id, consumer, now);
+                given.claimed.push(id);
+                is_active = true;
             }
         }
     }
-    if count > 0
-        && !delivery.no_ack
-        && let Some(consumer) = group.consumer_mut(delivery.consumer)
-    {
-        consumer.active_time = delivery.now;
+    if is_active && let Some(consumer) = group.consumer_mut(consumer) {
+        consumer.active_time = now;
     }
     reply.end_array(header, count);
-    pending
+}
+
+/// Replies with an entry; with CLAIM also with the time since its last delivery, and the number of
+/// deliveries.
+fn reply_delivery(reply: &mut ReplyBuffer, entry: LogEntry<'_>, delivery: Option<(i64, u64)>) {
+    let Some((idle_ms, deliveries)) = delivery else { return reply_entry(reply, entry) };
+    reply.array(4);
+    reply_id(reply, entry.id);
+    reply_fields(reply, entry.fields);
+    reply.integer(idle_ms);
+    reply.integer(deliveries as i64);
 }
 
 /// Replies with a consumer's pending entries; deleted ones have no fields.
@@ -399,7 +490,7 @@ fn redeliver(
     reply: &mut ReplyBuffer,
     log: &Log,
     group: &mut Group,
-    consumer: crate::stream::ConsumerId,
+    consumer: ConsumerId,
     behind: StreamId,
     most: usize,
     now: i64,

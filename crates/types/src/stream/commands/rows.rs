@@ -4,7 +4,7 @@
 use braid_engine::Row;
 use braid_spec::{Begin, Find, Flags, Group, KeyFlags, KeySpec};
 
-use super::{add, group, info, pending, range, read};
+use super::{add, group, info, pending, range, read, references};
 
 /// Rows of the stream commands.
 pub const COMMANDS: &[Row] = &[
@@ -18,6 +18,18 @@ pub const COMMANDS: &[Row] = &[
             "O(1) for each message ID processed.",
         )
         .syntax("key:key#0 group:string ID:string..."),
+    Row::new("xackdel", Group::Stream, references::xackdel)
+        .at_least(6)
+        .flags(Flags::WRITE.and(Flags::FAST))
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE).and(KeyFlags::DELETE))])
+        .docs(
+            "8.2.0",
+            "Acknowledges pending entries of a consumer group and deletes them from the stream.",
+            "O(1) for each entry ID processed.",
+        )
+        .syntax(
+            "key:key#0 group:string [condition:(KEEPREF|DELREF|ACKED)] IDS ids:{numids:integer id:string...}",
+        ),
     Row::new("xadd", Group::Stream, add::xadd)
         .at_least(5)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST))
@@ -29,13 +41,14 @@ pub const COMMANDS: &[Row] = &[
              evicted.",
         )
         .syntax(
-            "key:key#0 [NOMKSTREAM@6.2.0] [trim:{strategy:(MAXLEN|MINID@6.2.0) \
+            "key:key#0 [NOMKSTREAM@6.2.0] [condition:(KEEPREF|DELREF|ACKED)@8.2.0] [trim:{strategy:(MAXLEN|MINID@6.2.0) \
              [operator:(equal==|approximately=~)] threshold:string [LIMIT count:integer@6.2.0]}] \
              id-selector:(auto-id=*|id:string) data:{field:string value:string}...",
         )
         .history(&[
             ("6.2.0", "New options `NOMKSTREAM`, `MINID` and `LIMIT`."),
             ("7.0.0", "IDs of the form `<ms>-*`."),
+            ("8.2.0", "Options `KEEPREF`, `DELREF` and `ACKED`."),
         ])
         .tips(&["nondeterministic_output"]),
     Row::new("xautoclaim", Group::Stream, pending::xautoclaim)
@@ -78,6 +91,16 @@ pub const COMMANDS: &[Row] = &[
             "O(1) for each single item to delete in the stream, regardless of the stream size.",
         )
         .syntax("key:key#0 ID:string..."),
+    Row::new("xdelex", Group::Stream, references::xdelex)
+        .at_least(5)
+        .flags(Flags::WRITE.and(Flags::FAST))
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
+        .docs(
+            "8.2.0",
+            "Deletes entries of a stream, with a choice of what becomes of them in consumer groups.",
+            "O(1) for each single item to delete in the stream, regardless of the stream size.",
+        )
+        .syntax("key:key#0 [condition:(KEEPREF|DELREF|ACKED)] IDS ids:{numids:integer id:string...}"),
     Row::container(
         "xgroup",
         Group::Stream,
@@ -243,12 +266,15 @@ pub const COMMANDS: &[Row] = &[
             "For each stream mentioned: O(M) with M being the number of elements returned. If M is \
              constant (e.g. always asking for the first 10 elements with COUNT), you can consider it \
              O(1). On the other side when XREADGROUP blocks, XADD will pay the O(N) time in order to \
-             serve the N clients blocked on the stream getting new data.",
+             serve the N clients blocked on the stream getting new data. CLAIM looks at all pending \
+             entries of the group if one may be idle for long enough.",
         )
         .syntax(
             "GROUP group-block:{group:string consumer:string} [COUNT count:integer] [BLOCK \
-             milliseconds:integer] [NOACK] STREAMS streams:{key:key#0... ID:string...}",
-        ),
+             milliseconds:integer] [CLAIM min-idle-time:integer@8.4.0] [NOACK] STREAMS \
+             streams:{key:key#0... ID:string...}",
+        )
+        .history(&[("8.4.0", "Option `CLAIM`.")]),
     Row::new("xrevrange", Group::Stream, range::xrevrange)
         .at_least(4)
         .flags(Flags::READONLY)
@@ -284,8 +310,11 @@ pub const COMMANDS: &[Row] = &[
         )
         .syntax(
             "key:key#0 trim:{strategy:(MAXLEN|MINID@6.2.0) [operator:(equal==|approximately=~)] \
-             threshold:string [LIMIT count:integer@6.2.0]}",
+             threshold:string [LIMIT count:integer@6.2.0]} [condition:(KEEPREF|DELREF|ACKED)@8.2.0]",
         )
-        .history(&[("6.2.0", "New options `MINID` and `LIMIT`.")])
+        .history(&[
+            ("6.2.0", "New options `MINID` and `LIMIT`."),
+            ("8.2.0", "Options `KEEPREF`, `DELREF` and `ACKED`."),
+        ])
         .tips(&["nondeterministic_output"]),
 ];

@@ -111,6 +111,15 @@ pub struct AutoClaimed {
     pub gone: Vec<(StreamId, Pending)>,
 }
 
+/// The result of [`Group::claim_idle`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IdleClaimed {
+    /// Entries that now belong to the consumer, as they were before.
+    pub claimed: Vec<(StreamId, Pending)>,
+    /// Ids of deleted entries that were pending and no longer are.
+    pub gone: Vec<StreamId>,
+}
+
 /// A consumer group.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
@@ -120,6 +129,8 @@ pub struct Group {
     /// unknown.
     pub entries_read: Option<u64>,
     pending: PendingEntries,
+    /// No pending entry was delivered before this time.
+    delivered_from: i64,
     consumers: Vec<Option<CowBox<Consumer>>>,
     by_name: CowBox<BTreeMap<Box<[u8]>, ConsumerId>>,
 }
@@ -237,6 +248,7 @@ impl Group {
     }
 
     fn give(&mut self, id: StreamId, pending: Pending) {
+        self.delivered_from = self.delivered_from.min(pending.delivery_time);
         let before = self.pending.insert(id, pending).map(|before| before.consumer);
         if before == Some(pending.consumer) {
             return;
@@ -310,6 +322,62 @@ impl Group {
         done
     }
 
+    /// True if the group has received this entry and no longer waits for its acknowledgement.
+    pub fn has_acknowledged(&self, id: StreamId) -> bool {
+        id <= self.last_id && self.pending.get(&id).is_none()
+    }
+
+    /// True if an existing entry has been pending for at least `min_idle` milliseconds.
+    pub fn has_idle(&self, log: &Log, now: i64, min_idle: i64) -> bool {
+        self.may_have_idle(now, min_idle)
+            && self.pending.iter().any(|(id, pending)| is_idle(pending, now, min_idle) && log.contains(*id))
+    }
+
+    /// Claims up to `most` entries for the consumer that have been pending for at least
+    /// `claim.min_idle` milliseconds, the longest idle first (XREADGROUP). Deleted entries met on
+    /// the way are no longer pending afterwards.
+    pub fn claim_idle(&mut self, log: &Log, consumer: ConsumerId, most: usize, claim: &Claim) -> IdleClaimed {
+        let mut done = IdleClaimed::default();
+        if !self.may_have_idle(claim.now, claim.min_idle) {
+            return done;
+        }
+        let mut idle = Vec::new();
+        let mut oldest = i64::MAX;
+        for (id, pending) in self.pending.iter() {
+            if is_idle(pending, claim.now, claim.min_idle) {
+                idle.push((pending.delivery_time, *id));
+            } else {
+                oldest = oldest.min(pending.delivery_time);
+            }
+        }
+        idle.sort_unstable();
+        let mut rest = idle.into_iter();
+        while done.claimed.len() < most
+            && let Some((time, id)) = rest.next()
+        {
+            let Some(before) = self.pending.get(&id).copied() else { continue };
+            match self.claim(log, id, consumer, claim) {
+                Claimed::Yes => done.claimed.push((id, before)),
+                Claimed::Gone(_) => done.gone.push(id),
+                Claimed::No => oldest = oldest.min(time),
+            }
+        }
+        let left = rest.next().map_or(i64::MAX, |(time, _)| time);
+        let claimed = if done.claimed.is_empty() { i64::MAX } else { claim.delivery_time };
+        self.delivered_from = oldest.min(left).min(claimed);
+        done
+    }
+
+    /// When an entry that is pending now will have been so for `min_idle` milliseconds: a lower
+    /// bound, exact after [`Group::claim_idle`].
+    pub fn next_idle(&self, min_idle: i64) -> i64 {
+        if self.pending.is_empty() { i64::MAX } else { self.delivered_from.saturating_add(min_idle) }
+    }
+
+    fn may_have_idle(&self, now: i64, min_idle: i64) -> bool {
+        !self.pending.is_empty() && (min_idle <= 0 || self.next_idle(min_idle) <= now)
+    }
+
     // Progress.
 
     /// Records a delivery to the group if its id is beyond the previous ones; true if so.
@@ -357,6 +425,7 @@ impl Group {
 
     /// Adds a pending entry whose consumer is loaded later; false if the id is already pending.
     pub fn load_pending(&mut self, id: StreamId, delivery_time: i64, delivery_count: u64) -> bool {
+        self.delivered_from = self.delivered_from.min(delivery_time);
         let pending = Pending { delivery_time, delivery_count, consumer: UNOWNED };
         self.pending.insert(id, pending).is_none()
     }

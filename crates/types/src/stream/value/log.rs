@@ -250,6 +250,17 @@ impl Log {
     /// `~`) only whole blocks are removed; `limit` stops before a block that would exceed that
     /// number (0 means no limit).
     pub fn trim(&mut self, keep: Trim, whole_blocks: bool, limit: u64) -> u64 {
+        self.trim_into(keep, whole_blocks, limit, None)
+    }
+
+    /// As [`Log::trim`]; adds the ids of the removed entries to `ids`.
+    pub fn trim_into(
+        &mut self,
+        keep: Trim,
+        whole_blocks: bool,
+        limit: u64,
+        mut ids: Option<&mut Vec<StreamId>>,
+    ) -> u64 {
         let mut removed = 0;
         while let Some((first, list)) = self.blocks().next() {
             if matches!(keep, Trim::MaxLen(most) if self.len <= most) {
@@ -264,13 +275,16 @@ impl Log {
                 Trim::MinId(id) => block::last_id(list, first).is_none_or(|last| last < id),
             };
             if whole {
+                if let Some(ids) = &mut ids {
+                    ids.extend(block::live_entries(list, first).map(|entry| entry.id));
+                }
                 self.remove_block(first);
                 self.len = self.len.saturating_sub(header.live);
                 removed += header.live;
                 continue;
             }
             if !whole_blocks {
-                removed += self.trim_within(first, &header, keep);
+                removed += self.trim_within(first, &header, keep, ids.take());
             }
             break;
         }
@@ -281,7 +295,13 @@ impl Log {
     }
 
     /// Flags entries of one block as deleted, starting from its front.
-    fn trim_within(&mut self, first: StreamId, header: &Header, keep: Trim) -> u64 {
+    fn trim_within(
+        &mut self,
+        first: StreamId,
+        header: &Header,
+        keep: Trim,
+        mut ids: Option<&mut Vec<StreamId>>,
+    ) -> u64 {
         let mut len = self.len;
         let Some(list) = self.block_mut(first) else { return 0 };
         let (mut at, mut flagged) = (header.entries_at, 0);
@@ -298,6 +318,9 @@ impl Log {
             }
             if !deleted {
                 block::mark_deleted(list, at);
+                if let Some(ids) = &mut ids {
+                    ids.push(id);
+                }
                 flagged += 1;
                 len = len.saturating_sub(1);
             }

@@ -20,7 +20,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use block::Fields;
-pub use group::{AutoClaimed, Claim, Claimed, Consumer, ConsumerId, Group, Pending};
+pub use group::{AutoClaimed, Claim, Claimed, Consumer, ConsumerId, Group, IdleClaimed, Pending};
 pub use id::{IdError, IdRequest, StreamId};
 pub use log::{AppendError, BlockLimits, Blocks, InvalidBlock, Log, LogEntry, LogRange, Trim};
 
@@ -30,6 +30,9 @@ use braid_containers::listpack::LARGE_PACKED;
 /// pending entries together.
 const LARGE_BLOCKS: usize = 32;
 const LARGE_GROUPS: usize = 2048;
+
+/// Ids by the name of their group.
+pub type References = Vec<(Box<[u8]>, Vec<StreamId>)>;
 
 /// A stream's groups by name.
 #[derive(Clone, Default)]
@@ -100,6 +103,46 @@ impl Stream {
     #[inline]
     pub fn split_mut(&mut self) -> (&Log, &mut Groups) {
         (&self.log, &mut self.groups)
+    }
+
+    /// True if every group has received this entry and no longer waits for its acknowledgement.
+    pub fn is_acknowledged(&self, id: StreamId) -> bool {
+        self.groups.0.values().all(|group| group.has_acknowledged(id))
+    }
+
+    /// Makes entries no longer pending in any group. Returns them by group.
+    pub fn drop_references(&mut self, ids: &[StreamId]) -> References {
+        let lost = self.groups.0.iter_mut().map(|(name, group)| {
+            let ids: Vec<StreamId> =
+                ids.iter().copied().filter(|id| group.acknowledge(*id).is_some()).collect();
+            (name.clone(), ids)
+        });
+        lost.filter(|(_, ids)| !ids.is_empty()).collect()
+    }
+
+    /// As [`Log::trim`], but leaves entries that a group has not received or acknowledged yet.
+    /// Returns the ids of the removed entries. At most `limit` entries are examined (0 means all).
+    pub fn trim_acknowledged(&mut self, keep: Trim, limit: u64) -> Vec<StreamId> {
+        let mut removed = Vec::new();
+        // No later entry has been received by all groups.
+        let received = self.groups.0.values().map(|group| group.last_id).min().unwrap_or(StreamId::MAX);
+        for (examined, entry) in (0..).zip(self.log.range(StreamId::MIN, received)) {
+            let enough = match keep {
+                Trim::MaxLen(most) => self.log.len() - removed.len() as u64 <= most,
+                Trim::MinId(least) => entry.id >= least,
+            };
+            if enough || (limit > 0 && examined >= limit) {
+                break;
+            }
+            if self.is_acknowledged(entry.id) {
+                removed.push(entry.id);
+            }
+        }
+        // Backwards, so that the first id is only looked for once.
+        for id in removed.iter().rev() {
+            self.log.delete(*id);
+        }
+        removed
     }
 
     /// Bytes allocated, without this struct itself.

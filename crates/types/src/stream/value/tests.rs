@@ -114,7 +114,7 @@ fn apply(stream: &mut Stream, model: &mut Model, step: &Step, limits: &BlockLimi
             None => assert!(!stream.log_mut().delete(model.last.next().unwrap())),
         },
         Step::MaxLen(len, whole, limit) => {
-            let removed = stream.log_mut().trim(Trim::MaxLen(*len), *whole, *limit) as usize;
+            let removed = trim(stream, Trim::MaxLen(*len), *whole, *limit, &model.entries);
             let most = model.entries.len().saturating_sub(*len as usize);
             assert!(removed <= most && (*limit == 0 || removed as u64 <= *limit));
             assert!(*whole || *limit > 0 || removed == most);
@@ -122,7 +122,7 @@ fn apply(stream: &mut Stream, model: &mut Model, step: &Step, limits: &BlockLimi
         }
         Step::MinId(at, whole, limit) => {
             let least = model.entries.get(*at).map_or(model.last, |(id, _)| *id);
-            let removed = stream.log_mut().trim(Trim::MinId(least), *whole, *limit) as usize;
+            let removed = trim(stream, Trim::MinId(least), *whole, *limit, &model.entries);
             let most = model.entries.iter().filter(|(id, _)| *id < least).count();
             assert!(removed <= most && (*limit == 0 || removed as u64 <= *limit));
             assert!(*whole || *limit > 0 || removed == most);
@@ -130,6 +130,14 @@ fn apply(stream: &mut Stream, model: &mut Model, step: &Step, limits: &BlockLimi
         }
         Step::Reload => *stream = reload(stream),
     }
+}
+
+/// Trims a stream with these entries; checks which entries it says are removed.
+fn trim(stream: &mut Stream, keep: Trim, whole: bool, limit: u64, entries: &[(StreamId, Pairs)]) -> usize {
+    let mut ids = Vec::new();
+    let removed = stream.log_mut().trim_into(keep, whole, limit, Some(&mut ids)) as usize;
+    assert!(ids.iter().eq(entries.iter().take(removed).map(|(id, _)| id)), "{ids:?} of {removed}");
+    removed
 }
 
 fn compare(stream: &Stream, model: &Model) {
@@ -389,6 +397,64 @@ fn auto_claim_walks_the_pending_entries() {
     assert_eq!((done.next, &done.claimed[..]), (StreamId::MIN, &[id(4, 0)][..]));
     assert_eq!(group.pending(id(3, 0)).unwrap().consumer, ann, "not idle long enough");
     check_owners(group);
+}
+
+#[test]
+fn the_longest_idle_entries_are_claimed_first() {
+    let (mut stream, ann, bob) = with_group();
+    stream.log_mut().delete(id(2, 0));
+    let (log, groups) = stream.split_mut();
+    let group = groups.get_mut(b"g").unwrap();
+    let claim = Claim { min_idle: 50, ..CLAIM };
+    assert!(group.has_idle(log, 150, 50) && !group.has_idle(log, 149, 50));
+    group.redeliver(id(1, 0), 140);
+    group.redeliver(id(4, 0), 90);
+    group.redeliver(id(3, 0), 160);
+    let before = |time, count| Pending { delivery_time: time, delivery_count: count, consumer: ann };
+    // 4-0 comes first, 2-0 is gone, and 3-0 has not been idle for long enough.
+    let done = group.claim_idle(log, bob, 1, &claim);
+    assert_eq!((done.claimed, done.gone), (vec![(id(4, 0), before(90, 2))], vec![]));
+    assert_eq!(group.next_idle(50), 150, "2-0, delivered at 100, is left");
+    let done = group.claim_idle(log, bob, 9, &claim);
+    assert_eq!((done.claimed, done.gone), (vec![(id(1, 0), before(140, 2))], vec![id(2, 0)]));
+    assert_eq!(group.pending(id(1, 0)).map(|pending| pending.delivery_count), Some(3));
+    assert_eq!(group.consumer(bob).map(|bob| (bob.active_time, bob.pending_len())), Some((200, 2)));
+    // Now 3-0 is next, and only then those of bob.
+    assert_eq!(group.next_idle(50), 210);
+    assert!(!group.has_idle(log, 209, 50) && group.has_idle(log, 210, 50));
+    assert_eq!(group.claim_idle(log, bob, 9, &Claim { now: 209, ..claim }), IdleClaimed::default());
+    let done = group.claim_idle(log, bob, 9, &Claim { now: 210, delivery_time: 210, ..claim });
+    assert_eq!(done.claimed, [(id(3, 0), before(160, 2))]);
+    assert_eq!(group.next_idle(50), 250);
+    check_owners(group);
+    // An entry claimed with an older time counts from that time.
+    group.claim(log, id(3, 0), ann, &Claim { delivery_time: 20, ..CLAIM });
+    assert_eq!(group.next_idle(50), 70);
+    for ms in [1, 3, 4] {
+        group.acknowledge(id(ms, 0));
+    }
+    assert_eq!((group.next_idle(0), group.has_idle(log, i64::MAX, 0)), (i64::MAX, false));
+}
+
+#[test]
+fn acknowledged_entries_are_trimmed() {
+    let trim = |keep, limit| {
+        let (mut stream, ..) = with_group();
+        let (_, groups) = stream.split_mut();
+        let group = groups.get_mut(b"g").unwrap();
+        assert!([1, 3].iter().all(|ms| group.acknowledge(id(*ms, 0)).is_some()));
+        let removed = stream.trim_acknowledged(keep, limit);
+        let left: Vec<u64> =
+            stream.log().range(StreamId::MIN, StreamId::MAX).map(|entry| entry.id.ms).collect();
+        assert_eq!(removed.len() + left.len(), 6);
+        (removed, left, stream.log().first_id().ms)
+    };
+    // 2-0 and 4-0 are pending, 5-0 and 6-0 not received.
+    assert_eq!(trim(Trim::MaxLen(0), 0), (vec![id(1, 0), id(3, 0)], vec![2, 4, 5, 6], 2));
+    assert_eq!(trim(Trim::MaxLen(5), 0), (vec![id(1, 0)], vec![2, 3, 4, 5, 6], 2));
+    assert_eq!(trim(Trim::MaxLen(0), 2).0, [id(1, 0)]);
+    assert_eq!(trim(Trim::MinId(id(3, 0)), 0).0, [id(1, 0)]);
+    assert_eq!(trim(Trim::MinId(id(1, 0)), 0), (vec![], vec![1, 2, 3, 4, 5, 6], 1));
 }
 
 #[test]
