@@ -225,6 +225,11 @@ fn a_stream_reader_gets_entries_that_become_idle() {
     block(&mut clients[0], "XREADGROUP GROUP g a BLOCK 0 CLAIM 3000 STREAMS s >", &mut other, 1);
     assert_eq!(other.call(&format!("CLIENT UNBLOCK {id}")), Value::Integer(1));
     assert_eq!(clients[0].read(), Value::NullArray);
+    // A reply that nobody wants is still dropped after the command has run again.
+    for line in ["CLIENT REPLY SKIP", "XREADGROUP GROUP g a BLOCK 60 CLAIM 20 STREAMS s >", "PING"] {
+        clients[0].send(&request(line));
+    }
+    assert_eq!(clients[0].read(), Value::Simple(b"PONG".to_vec()));
     // In a transaction it does not wait.
     clients[0].call("MULTI");
     clients[0].call("XREADGROUP GROUP g a BLOCK 0 CLAIM 20 STREAMS s >");

@@ -509,6 +509,14 @@ impl Blocked {
         self.waiter.request.timeout == TimeoutReply::RunAgain
     }
 
+    /// Called before the command runs again: its reply is still unwanted if it was (CLIENT REPLY
+    /// SKIP).
+    pub fn keep_silent(&self, session: &mut Session) {
+        if self.silent && session.reply_mode == ReplyMode::On {
+            session.set_reply_mode(ReplyMode::Skip);
+        }
+    }
+
     /// The waiting command's request, encoded.
     pub fn request(&self) -> Vec<u8> {
         let mut encoded = Vec::new();

@@ -157,6 +157,7 @@ impl<M: Model> EventLoop<M> {
     pub(super) fn run_blocked_again(&mut self, place: u32, blocked: &Blocked) {
         self.clients.deadlines.remove(&(blocked.deadline_ms, place));
         let Some(client) = self.clients.slab.get(place) else { return };
+        blocked.keep_silent(&mut client.session);
         let mut requests = blocked.request();
         requests.append(&mut client.query);
         client.query = requests;
