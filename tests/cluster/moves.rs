@@ -430,6 +430,68 @@ fn slot_move_can_be_cancelled_and_restarted() {
     }
 }
 
+/// The connection between source and target is cut again and again. The move continues where it
+/// was: it is one attempt.
+#[test]
+fn a_move_whose_connection_is_lost_is_resumed() {
+    let Some(cluster) = Cluster::create(2, 2, &["--cluster-databases", "3"]) else { return };
+    // Of all sizes, in several databases; slot 866 is the first node's.
+    let (mut client, long) = (cluster.client(0), "x".repeat(300_000));
+    for number in 0..30_000 {
+        let value = match number % 1000 {
+            0 => &long[..],
+            _ => &long[..number % 500],
+        };
+        client.send(&request(&format!("SET {number}:{{hello}} v{value}")));
+        if number % 100 == 99 {
+            (0..100).for_each(|_| assert_eq!(client.read(), ok()));
+        }
+    }
+    client.ok("SELECT 2");
+    (0..500).for_each(|number| client.ok(&format!("SET other:{number}:{{hello}} {number}")));
+    let (mut cuts, mut longest) = (0, Duration::ZERO);
+    for round in 0..4 {
+        let (from, target) = (round % 2, 1 - round % 2);
+        let ((), seen) = loaded(&cluster, 10 * round..10 * round + 2, || {
+            assert_eq!(begin(&cluster, from, target, "0 4095"), ok());
+            let mut killer = cluster.client(target);
+            let mut has_begun = false;
+            cluster.wait_for("the move succeeds", || {
+                let clients = killer.call("CLIENT LIST").text();
+                has_begun |= clients.contains("cmd=restore ");
+                let is_source = |line: &&str| {
+                    ["cmd=restore ", "cmd=cluster|syncslots", "cmd=dbsize", "cmd=client|durable"]
+                        .iter()
+                        .any(|command| line.contains(command))
+                };
+                for line in clients.lines().filter(is_source).filter(|_| has_begun) {
+                    let id = line.split(' ').next().and_then(|id| id.strip_prefix("id=")).expect("an id");
+                    killer.call(&format!("CLIENT KILL ID {id}"));
+                    cuts += 1;
+                }
+                // A handover takes about as long.
+                std::thread::sleep(Duration::from_millis(10));
+                newest(&cluster, from).is_some_and(|(state, _)| state == "success")
+            });
+        });
+        longest = longest.max(seen.longest.time);
+        assert_eq!(told(&cluster, from, "retries"), Some(Value::Integer(0)), "{}", cluster.logs());
+    }
+    println!("{cuts} connections were cut; a client waited {longest:?} at most");
+    assert!(cluster.logs().contains("is resumed"), "no connection was cut in time");
+    wait_for_keys(&cluster, &[0, 1], 30_000 + 4 * 3 * 2 * TAGS as i64);
+    let (mut client, mut other) = (cluster.client(0), cluster.client(0));
+    other.ok("SELECT 2");
+    for number in (0..30_000).step_by(7) {
+        let expected = 1 + if number % 1000 == 0 { long.len() } else { number % 500 };
+        assert_eq!(client.call(&format!("STRLEN {number}:{{hello}}")), Value::Integer(expected as i64));
+    }
+    for number in 0..500 {
+        let found = other.call(&format!("GET other:{number}:{{hello}}"));
+        assert_eq!(found, Value::Bulk(number.to_string().into()));
+    }
+}
+
 #[test]
 fn no_writes_are_lost_when_a_primary_dies_during_slot_moves() {
     let durable = ["--sync-writes", "yes", "--appendonly", "yes"];
@@ -661,9 +723,18 @@ fn migrateslots_errors_match_valkey() {
         assert_eq!(reply, Value::Error(expected.into()), "{arguments}");
     }
     assert_eq!(cluster.client(0).call("CLUSTER GETSLOTMIGRATIONS"), Value::Array(Vec::new()));
-    for garbage in
-        ["APPLY x", "READY", "DONE", "ESTABLISH a b 0-99999", "ESTABLISH a b 0-9", "EXPORT 0-9 x", "x"]
-    {
+    for garbage in [
+        "APPLY x",
+        "APPLY 1 x",
+        "APPLY x 1",
+        "RESUME a b",
+        "READY",
+        "DONE",
+        "ESTABLISH a b 0-99999",
+        "ESTABLISH a b 0-9",
+        "EXPORT 0-9 x",
+        "x",
+    ] {
         let reply = cluster.client(0).call(&format!("CLUSTER SYNCSLOTS {garbage}"));
         assert!(matches!(reply, Value::Error(_)), "{garbage}: {reply}");
     }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use braid_base::number::parse_i64;
+use braid_base::number::{parse_i64, parse_u64};
 use braid_engine::slot_moves::state::{Move, MoveState};
 use braid_engine::{Call, Engine};
 use braid_group::cluster::{MapNode, SlotSet};
@@ -265,10 +265,23 @@ pub(super) fn sync_slots(call: &mut Call) -> CommandResult {
             call.session.import = Some(Arc::clone(&seat));
             in_background(call, map, move |task| task.engine.prepare_import(&seat).map(|()| "OK".into()))
         }
-        4 if call.arg_is(2, "apply") => {
+        5 if call.arg_is(2, "resume") => {
+            let seat = call.engine.resume_import(&id_arg(call, 3), &id_arg(call, 4))?;
+            call.session.import = Some(Arc::clone(&seat));
+            count_in_background(call, map, move |task| {
+                task.engine.resume_from(&seat).map(|number| number as usize)
+            })
+        }
+        5 if call.arg_is(2, "apply") => {
             let seat = call.session.import.clone().ok_or_else(no_move)?;
-            let bytes = call.args[3].to_vec();
-            quietly(call, move |engine| engine.apply_import(&seat, &bytes))
+            let number = parse_u64(call.args[3]).ok_or(CommandError::NotAnInteger)?;
+            if call.args[4].is_empty() {
+                call.engine.note_import(&seat, number)?;
+                call.reply.ok();
+                return Ok(());
+            }
+            let bytes = call.args[4].to_vec();
+            quietly(call, move |engine| engine.apply_import(&seat, number, &bytes))
         }
         3 if call.arg_is(2, "ready") => {
             let seat = call.session.import.as_ref().ok_or_else(no_move)?;

@@ -191,6 +191,7 @@ fn follow_duty(engine: &Engine, group: &Group, duty: &Duty) {
     engine.note_lead(matches!(duty, Duty::Lead { .. }));
     tend_unsettled(engine, group);
     engine.tend_orders();
+    engine.tend_imports();
     engine.tend_former_clients();
 }
 

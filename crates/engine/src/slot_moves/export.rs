@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use braid_base::clock::unix_ms;
 use braid_base::crc::key_hash_slot;
-use braid_base::number::write_i64;
 use braid_group::cluster::changes::Operator;
 use braid_group::cluster::{Change, Map, Refusal, SlotSet};
 use braid_journal::{Reader, push_select};
@@ -23,14 +22,14 @@ use braid_replication::link::units::{StreamRequest, Units};
 use braid_spec::{Flags, Group as Family, Scope, keys};
 
 use super::hold::Hold;
+use super::link::{Link, Request, check};
 use super::positions::{Name, Positions};
 use super::state::{Move, MoveState};
-use super::target_link::{Failure, answer, ask, connect, interrupted, patience, said, wait_for_answer};
+use super::target_link::{Failure, answer, ask, interrupted, said};
 use crate::cluster_map::ClusterView;
 use crate::dispatch::replay::command_of;
 use crate::engine::Engine;
 use crate::group::changes::ChangeError;
-use crate::migrate::target::Connection;
 use crate::processors::Work;
 use crate::replication::FOR_MOVES;
 use crate::saving::payload;
@@ -46,9 +45,6 @@ const TIME_BETWEEN: Duration = Duration::from_millis(20);
 /// Bytes of the journal read at a time, and bytes sent to the target as one batch.
 const READ_BYTES: usize = 1 << 20;
 const BATCH_BYTES: usize = 64 << 10;
-/// Maximum bytes of unanswered requests. The target buffers, and copies, data that arrives behind
-/// a slow request.
-const UNANSWERED_MAX: usize = 1 << 20;
 /// Maximum number of keys copied again under one lock.
 const AGAIN_MAX: usize = 64;
 /// Delay before etcd is asked again if it does not answer.
@@ -57,6 +53,8 @@ const RETRY: Duration = Duration::from_millis(100);
 /// after which they wait for a longer one.
 const SHORT_ROUND: Duration = Duration::from_millis(5);
 const APPROACH: Duration = Duration::from_secs(2);
+/// Attempts to hand the slots over, if the connection is lost meanwhile.
+const HANDOVERS_MAX: usize = 10;
 /// How long the target may take to see the change of the map.
 const FOLLOW: Duration = Duration::from_secs(2);
 
@@ -90,7 +88,7 @@ impl Engine {
 
 fn run(engine: &Engine, job: &Move) {
     log::info!("Moving slots {} to node {}: move {}", job.slots, job.target, job.name);
-    let ended = connect(engine, job).and_then(|connection| Export::begin(engine, job, connection)?.run());
+    let ended = Link::establish(engine, job).and_then(|link| Export::begin(engine, job, link)?.run());
     match ended {
         Ok(()) => {
             job.succeed();
@@ -102,7 +100,7 @@ fn run(engine: &Engine, job: &Move) {
                 progress.pause_ms
             );
         }
-        Err(failure @ (Failure::Broken | Failure::TimedOut | Failure::Interrupted(_))) => {
+        Err(failure) if failure.passes() => {
             job.interrupt(&failure.to_string());
             log::warn!("Move {} was interrupted, the slots stay here for now: {failure}", job.name);
         }
@@ -136,14 +134,7 @@ enum Content {
 struct Export<'e> {
     engine: &'e Engine,
     job: &'e Move,
-    connection: Connection,
-    /// The bytes of each unanswered request, and their total.
-    unanswered: VecDeque<usize>,
-    unanswered_bytes: usize,
-    /// How long to wait for an answer.
-    patience: Duration,
-    /// The database that the connection has selected.
-    selected: Option<u32>,
+    link: Link<'e>,
     positions: Positions,
     /// `None` only while this is dropped.
     journal: Option<Reader>,
@@ -170,20 +161,8 @@ impl Drop for Export<'_> {
 }
 
 impl<'e> Export<'e> {
-    /// Announces the move to the target, and reads the journal from now on.
-    fn begin(engine: &'e Engine, job: &'e Move, mut connection: Connection) -> Result<Export<'e>, Failure> {
-        let slots = job.slots.to_string();
-        let request: [&[u8]; 6] = [
-            b"CLUSTER",
-            b"SYNCSLOTS",
-            b"ESTABLISH",
-            job.name.as_bytes(),
-            job.source.as_bytes(),
-            slots.as_bytes(),
-        ];
-        connection.request(&request)?;
-        connection.flush()?;
-        wait_for_answer(engine, job, &mut connection, patience(engine))?;
+    /// Reads the journal from now on.
+    fn begin(engine: &'e Engine, job: &'e Move, link: Link<'e>) -> Result<Export<'e>, Failure> {
         let keyspace = &engine.keyspace;
         let journal = {
             let _world = keyspace.gate.close(None);
@@ -203,11 +182,7 @@ impl<'e> Export<'e> {
         Ok(Export {
             engine,
             job,
-            connection,
-            unanswered: VecDeque::new(),
-            unanswered_bytes: 0,
-            patience: patience(engine),
-            selected: Some(0),
+            link,
             positions: Positions::new(job.slots.iter()),
             journal: Some(journal),
             buffer: Vec::new(),
@@ -227,18 +202,40 @@ impl<'e> Export<'e> {
             self.copy_slot(slot)?;
         }
         self.job.enter(MoveState::Streaming);
-        let most = self.engine.config.cluster_slot_migration_handoff_max_lag_bytes();
-        loop {
-            let behind = self.follow()?;
-            self.settle()?;
-            if behind <= most && self.positions.wanted(1).is_none() {
-                break;
+        for try_number in 1.. {
+            self.catch_up()?;
+            // Done before commands wait, since etcd may take its time.
+            let records = self.records()?;
+            self.approach()?;
+            self.link.resumes = false;
+            let ended = self.hand_over(records);
+            self.link.resumes = true;
+            match ended {
+                // The slots are still here, and the target still has what it had.
+                Err(lost @ Failure::Broken) if try_number < HANDOVERS_MAX => {
+                    self.job.enter(MoveState::Streaming);
+                    self.link.resume(lost)?;
+                }
+                ended => return ended,
             }
         }
-        // Done before commands wait, since etcd may take its time.
-        let records = self.records()?;
-        self.approach(most)?;
-        self.hand_over(records)
+        Ok(())
+    }
+
+    /// Passes on changes until few are left.
+    fn catch_up(&mut self) -> Result<(), Failure> {
+        let most = self.most_behind();
+        loop {
+            let behind = self.follow()?;
+            self.link.settle()?;
+            if behind <= most && self.positions.wanted(1).is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn most_behind(&self) -> u64 {
+        self.engine.config.cluster_slot_migration_handoff_max_lag_bytes()
     }
 
     /// The records on which the change will be based, as soon as etcd returns them.
@@ -249,17 +246,17 @@ impl<'e> Export<'e> {
                 Err(error) => log::debug!("Move {} waits for etcd: {error}", self.job.name),
             }
             self.follow()?;
-            self.settle()?;
+            self.link.settle()?;
             std::thread::sleep(RETRY);
         }
     }
 
     /// Catches up, together with the target's in-sync members, until a round takes next to no
     /// time: another one takes as long while commands wait.
-    fn approach(&mut self, most: u64) -> Result<(), Failure> {
-        let began = Instant::now();
+    fn approach(&mut self) -> Result<(), Failure> {
+        let (began, most) = (Instant::now(), self.most_behind());
         // From now on its answers wait for the members.
-        self.send(&[b"CLIENT", b"DURABLE", b"ON"])?;
+        self.link.make_durable()?;
         loop {
             let round = Instant::now();
             let behind = self.follow()?;
@@ -274,30 +271,8 @@ impl<'e> Export<'e> {
 
     /// Waits until the target and its in-sync members have everything.
     fn reveal(&mut self) -> Result<(), Failure> {
-        // The reply depends on all keys, so it waits for all changes.
-        self.send(&[b"DBSIZE"])?;
-        self.settle()
-    }
-
-    /// Fails if the move is no longer wanted.
-    fn check(&self) -> Result<(), Failure> {
-        let job = self.job;
-        if job.is_cancelled.load(Relaxed) {
-            return Err(Failure::Cancelled);
-        }
-        if self.engine.shutdown.is_requested() {
-            return Err(interrupted("this server is shutting down"));
-        }
-        let view = self.engine.cluster_view().unwrap_or_default();
-        if !view.leads || self.engine.replication.link.is_replica() {
-            return Err(interrupted("this server is no longer a primary"));
-        }
-        match view.own_slots().and_then(|own| own.ordered.get(&*job.name)) {
-            Some(order) if order.slots == job.slots => Ok(()),
-            Some(_) => Err(interrupted("the slots have moved to another node")),
-            None if job.slots.iter().all(|slot| view.owns(slot)) => Err(Failure::Cancelled),
-            None => Err(said("the slots have moved to another node")),
-        }
+        self.link.send(Request::Reveal)?;
+        self.link.settle()
     }
 
     /// Copies a slot's keys, and reads the journal in between.
@@ -331,54 +306,20 @@ impl<'e> Export<'e> {
         let now = unix_ms();
         let count = items.len() as u64;
         for Item { db, key, content } in items {
-            if self.selected != Some(db) {
-                let mut number = [0; 20];
-                self.send(&[b"SELECT", write_i64(&mut number, db.into())])?;
-                self.selected = Some(db);
-            }
             let (payload, expiry) = match content {
                 Content::Gone => {
-                    self.send(&[b"UNLINK", &key])?;
+                    self.link.send_for(db, Request::Unlink(key))?;
                     continue;
                 }
                 Content::Payload(payload, expiry) => (Some(payload), expiry),
                 Content::Shared(entry) => (payload(entry.entry(), now), entry.entry().expiry()),
             };
             let Some(payload) = payload else { continue };
-            let mut number = [0; 20];
-            let ttl = write_i64(&mut number, expiry.unwrap_or(0));
-            self.send(&[b"RESTORE", &key, ttl, &payload, b"REPLACE", b"ABSTTL"])?;
             self.sent += payload.len();
+            self.link.send_for(db, Request::Restore { key, expiry, payload })?;
         }
         self.job.note(|progress| progress.keys += count);
         Ok(())
-    }
-
-    /// Sends a request; its answer is read later.
-    fn send(&mut self, request: &[&[u8]]) -> Result<(), Failure> {
-        self.connection.request(request)?;
-        let bytes = request.iter().map(|arg| arg.len()).sum();
-        self.unanswered.push_back(bytes);
-        self.unanswered_bytes += bytes;
-        if self.unanswered_bytes >= UNANSWERED_MAX { self.read_answers(UNANSWERED_MAX / 2) } else { Ok(()) }
-    }
-
-    /// Reads answers until the unanswered requests have at most `left` bytes.
-    fn read_answers(&mut self, left: usize) -> Result<(), Failure> {
-        self.connection.flush()?;
-        while self.unanswered_bytes > left
-            && let Some(bytes) = self.unanswered.pop_front()
-        {
-            wait_for_answer(self.engine, self.job, &mut self.connection, self.patience)?;
-            self.unanswered_bytes -= bytes;
-        }
-        self.job.note(|progress| progress.answered_ms = unix_ms());
-        Ok(())
-    }
-
-    /// Waits until all sent requests have been answered.
-    fn settle(&mut self) -> Result<(), Failure> {
-        self.read_answers(0)
     }
 
     /// Reads the journal up to its current end, and copies keys again where necessary. Returns
@@ -415,7 +356,7 @@ impl<'e> Export<'e> {
 
     /// Reads a part of the journal, and passes on what the target needs.
     fn follow_once(&mut self) -> Result<(), Failure> {
-        self.check()?;
+        check(self.engine, self.job)?;
         (self.sent, self.last_read) = (0, Instant::now());
         let journal = &self.engine.keyspace.journal;
         let Some(reader) = &mut self.journal else { return Ok(()) };
@@ -537,17 +478,17 @@ impl<'e> Export<'e> {
     }
 
     fn send_batch(&mut self) -> Result<(), Failure> {
-        if self.batch.is_empty() {
+        if self.batch.is_empty() && !self.link.needs_mark() {
             return Ok(());
         }
         let batch = std::mem::take(&mut self.batch);
         self.batch_db = None;
         self.sent += batch.len();
-        self.send(&[b"CLUSTER", b"SYNCSLOTS", b"APPLY", &batch])
+        self.link.apply(batch)
     }
 
     /// Holds commands back, sends the rest, and hands the slots over.
-    fn hand_over(mut self, records: Map) -> Result<(), Failure> {
+    fn hand_over(&mut self, records: Map) -> Result<(), Failure> {
         let (engine, job) = (self.engine, self.job);
         let began = Instant::now();
         let limit = engine.config.cluster_slot_migration_write_pause_timeout_milliseconds();
@@ -563,11 +504,11 @@ impl<'e> Export<'e> {
         if committed.is_ok() {
             // The slots are the target's: whether it has noticed affects only how often clients
             // are redirected.
-            let _ = self.connection.set_timeout(FOLLOW);
+            let _ = self.link.connection.set_timeout(FOLLOW);
             let _ = match given {
-                Some(_) => answer(&mut self.connection),
+                Some(_) => answer(&mut self.link.connection),
                 // The outcome was determined in another way.
-                None => ask(&mut self.connection, &[b"CLUSTER", b"SYNCSLOTS", b"DONE"]),
+                None => ask(&mut self.link.connection, &[b"CLUSTER", b"SYNCSLOTS", b"DONE"]),
             };
         }
         drop(hold);
@@ -596,8 +537,8 @@ impl<'e> Export<'e> {
             if patience.is_zero() {
                 return Err(said("commands would have to wait too long"));
             }
-            self.patience = patience;
-            self.connection.set_timeout(patience)?;
+            self.link.patience = patience;
+            self.link.connection.set_timeout(patience)?;
             self.follow()?;
             let is_read = self.journal.as_ref().is_none_or(|journal| journal.position() >= end);
             if is_read && self.buffer.is_empty() && self.positions.wanted(1).is_none() {
@@ -613,7 +554,7 @@ impl<'e> Export<'e> {
     fn commit(&mut self, records: Map, deadline: Instant, given: impl FnOnce()) -> Result<(), Failure> {
         let (engine, job) = (self.engine, self.job);
         let me = engine.as_author().ok_or_else(|| interrupted("this server is not in a cluster"))?;
-        let connection = RefCell::new(&mut self.connection);
+        let connection = RefCell::new(&mut self.link.connection);
         let refused = RefCell::new(None);
         let work = |operator: &Operator<'_>| -> Result<Change, Refusal> {
             let refuse = |failure: Failure| {

@@ -5,8 +5,9 @@
 //! It sends keys by RESTORE, and later changes by APPLY: these run as a primary's stream does on
 //! a replica, without expiry, and go unchanged to this server's own replicas and files.
 //!
-//! If the connection ends before the slots are here, the keys are deleted, but only after the
-//! cluster's epoch has been raised: then the source's transaction can no longer be committed.
+//! If the connection ends before the slots are here, the source may continue on another one
+//! (RESUME) for a while. After that the keys are deleted, but only after the cluster's epoch has
+//! been raised: then the source's transaction can no longer be committed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,6 +24,10 @@ use crate::cluster_map::ClusterView;
 use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
 
+/// Why an import may have ended.
+const LOST: &str = "the connection to the source was lost";
+/// How much longer the target waits for a lost source than the source tries to return.
+const GRACE: Duration = Duration::from_secs(5);
 /// How long the target waits for the change of the map.
 const FOLLOW: Duration = Duration::from_secs(2);
 
@@ -62,15 +67,69 @@ impl Engine {
             .slot_moves
             .add(new, self.config.cluster_slot_migration_log_max_len() as usize)
             .map_err(|slot| not_now(format!("slot {slot} is already being moved")))?;
+        log::info!("Receiving slots {} from node {}: move {}", job.slots, job.source, job.name);
+        Ok(self.seat_of(job))
+    }
+
+    /// A connection's right to fill the slots of a move.
+    fn seat_of(&self, job: Arc<Move>) -> Arc<ImportSeat> {
         let engine = self.this.clone();
-        let give_up = move |job: Arc<Move>| {
+        let lost = move |job: Arc<Move>| {
             if let Some(engine) = engine.upgrade() {
-                engine.end_import_early(job, "the connection to the source was lost");
+                log::warn!("Move {}: {LOST}", job.name);
+                job.note(|progress| progress.message = LOST.into());
+                engine.tend_import(job);
             }
         };
-        let seat = Arc::new(ImportSeat::new(Arc::clone(&job), give_up));
-        log::info!("Receiving slots {} from node {}: move {}", job.slots, job.source, job.name);
-        Ok(seat)
+        Arc::new(ImportSeat::new(job, lost))
+    }
+
+    /// RESUME: the source of a move continues on another connection.
+    ///
+    /// # Errors
+    /// This server knows no such move, or no longer.
+    pub fn resume_import(&self, name: &str, source: &str) -> Result<Arc<ImportSeat>, CommandError> {
+        let leads = self.cluster_view().is_some_and(|view| view.leads);
+        let known = |job: &Arc<Move>| job.name == name && *job.source == *source && job.is_wanted();
+        let job = self.slot_moves.imports().into_iter().find(known).filter(|_| leads);
+        job.map(|job| self.seat_of(job)).ok_or_else(|| not_now("this server does not receive such a move"))
+    }
+
+    /// The number of the last APPLY that was executed for a move that is resumed. Blocks until the
+    /// requests of its former connection have ended.
+    ///
+    /// # Errors
+    /// The move is over, or another connection has taken over.
+    pub fn resume_from(&self, seat: &ImportSeat) -> Result<u64, CommandError> {
+        drop(self.keyspace.gate.close(None));
+        if !seat.is_taken() {
+            return Err(not_now("the move is over"));
+        }
+        let job = &seat.job;
+        job.enter(MoveState::Snapshotting);
+        job.note(|progress| progress.message.clear());
+        log::info!("Move {} is resumed", job.name);
+        Ok(job.seat.lock().applied)
+    }
+
+    /// Ends an import whose connection has been lost for too long.
+    fn tend_import(&self, job: Arc<Move>) {
+        let Some(lost) = job.seat.lock().lost.map(|lost| lost.elapsed()) else { return };
+        let view = self.cluster_view().unwrap_or_default();
+        let patience = match is_ordered(&view, &job.name) {
+            _ if !view.leads => Duration::ZERO,
+            true => Duration::from_secs(self.config.repl_timeout_seconds().max(1).into()) + GRACE,
+            // The order may be new.
+            false => GRACE,
+        };
+        if lost >= patience {
+            self.end_import_early(job, LOST);
+        }
+    }
+
+    /// [`Engine::tend_import`] for all. Called often, by the group's thread.
+    pub(crate) fn tend_imports(&self) {
+        self.slot_moves.imports().into_iter().for_each(|job| self.tend_import(job));
     }
 
     /// Makes room for the slots: keys of these slots that are here belong to nobody. Blocks.
@@ -87,14 +146,20 @@ impl Engine {
         check_import(&view, &job.source, &job.slots).map_err(not_now)
     }
 
+    /// APPLY without units: everything before it has been executed.
+    ///
+    /// # Errors
+    /// The move is over, or another connection has taken over.
+    pub fn note_import(&self, seat: &ImportSeat, number: u64) -> Result<(), CommandError> {
+        let is_noted = seat.job.is_wanted() && seat.note_applied(number);
+        is_noted.then_some(()).ok_or_else(|| not_now("the move is over"))
+    }
+
     /// APPLY: applies units of the source's journal. Blocks.
     ///
     /// # Errors
     /// The units cannot be repeated here: then the move has failed.
-    pub fn apply_import(&self, seat: &ImportSeat, bytes: &[u8]) -> Result<(), CommandError> {
-        if !seat.job.is_wanted() {
-            return Err(not_now("the move is over"));
-        }
+    pub fn apply_import(&self, seat: &ImportSeat, number: u64, bytes: &[u8]) -> Result<(), CommandError> {
         let mut units = Units::default();
         units.parse(bytes).map_err(|error| refused(error.to_string()))?;
         if units.requests().last().is_none_or(|request| request.bytes.end != bytes.len()) {
@@ -103,10 +168,8 @@ impl Engine {
         // The batch begins with a SELECT.
         let mut replay = Replay::new(self, Source::Primary);
         let world = self.world_for_changes()?;
-        // The move may have ended before the world was stopped.
-        if !seat.job.is_wanted() {
-            return Err(not_now("the move is over"));
-        }
+        // The move may have ended, or the connection been replaced, before the world was stopped.
+        self.note_import(seat, number)?;
         let mut worker = self.worker(0);
         self.change_in_world(world, &mut worker, 0, NOTHING_EXPIRED, |txn| {
             // Requests that run here are not journalled one by one, but as received.
@@ -137,7 +200,7 @@ impl Engine {
     /// The move is over.
     pub fn ready_import(&self, seat: &ImportSeat) -> Result<(), CommandError> {
         let leads = self.cluster_view().is_some_and(|view| view.leads);
-        if !seat.job.is_wanted() || !leads {
+        if !seat.is_taken() || !leads {
             return Err(not_now("the move is over"));
         }
         seat.job.enter(MoveState::Paused);

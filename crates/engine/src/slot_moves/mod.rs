@@ -16,7 +16,8 @@
 //!
 //! The planned move is in etcd beforehand, as an order in the record of the source's shard
 //! ([`orders`]). The transaction of step 4 removes it. So the shard's leader knows what is left
-//! to do, and an interrupted move is begun again, by another server if need be.
+//! to do, and an interrupted move is begun again, by another server if need be. If only the
+//! connection is lost, the move continues on another one ([`link`]).
 //!
 //! Until that transaction the source has everything and the target nothing, so a move that fails
 //! leaves only keys that the target deletes. It must not do that while the transaction may still
@@ -25,6 +26,7 @@
 mod export;
 mod hold;
 mod import;
+mod link;
 mod orders;
 mod positions;
 pub mod state;

@@ -73,6 +73,17 @@ pub struct MoveProgress {
     pub pause_ms: u64,
 }
 
+/// The source's connection as the target knows it.
+#[derive(Default)]
+pub(super) struct SeatState {
+    /// The number of the connection: each one replaces the one before.
+    pub(super) number: u64,
+    /// The number of the last APPLY that was executed.
+    pub(super) applied: u64,
+    /// When the connection was lost.
+    pub(super) lost: Option<Instant>,
+}
+
 /// A slot move as seen by one of its two sides.
 pub struct Move {
     /// 40 hexadecimal digits.
@@ -91,6 +102,8 @@ pub struct Move {
     pub(super) is_cancelled: AtomicBool,
     /// Nothing more is accepted from its source, and its keys are about to be deleted.
     pub(super) is_ending: AtomicBool,
+    /// The source's connection, if this server is the target.
+    pub(super) seat: Mutex<SeatState>,
     /// A map has contained its order.
     pub(super) was_ordered: AtomicBool,
     /// The attempt has ended, but its order still stood.
@@ -128,6 +141,7 @@ impl Move {
             progress: Mutex::new(progress),
             is_cancelled: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
+            seat: Mutex::default(),
             was_ordered: AtomicBool::new(false),
             is_interrupted: AtomicBool::new(false),
         }
@@ -367,31 +381,65 @@ impl SlotMoves {
     }
 }
 
-/// A connection's right to fill slots that are being moved here. If it is dropped before the
-/// slots are here, the move has failed.
+/// A connection's right to fill slots that are being moved here, until another connection of the
+/// source takes over.
 pub struct ImportSeat {
     pub(super) job: Arc<Move>,
-    give_up: Mutex<Option<GiveUp>>,
+    number: u64,
+    lost: Mutex<Option<Lost>>,
 }
 
-/// Called if the connection has ended too early.
-type GiveUp = Box<dyn FnOnce(Arc<Move>) + Send>;
+/// Called if the connection has ended before the slots are here.
+type Lost = Box<dyn FnOnce(Arc<Move>) + Send>;
 
 impl ImportSeat {
-    pub(super) fn new(job: Arc<Move>, give_up: impl FnOnce(Arc<Move>) + Send + 'static) -> ImportSeat {
-        ImportSeat { job, give_up: Mutex::new(Some(Box::new(give_up))) }
+    /// Takes the seat of a move from any connection that has it. Work of that connection may still
+    /// be under way.
+    pub(super) fn new(job: Arc<Move>, lost: impl FnOnce(Arc<Move>) + Send + 'static) -> ImportSeat {
+        let number = {
+            let mut seat = job.seat.lock();
+            (seat.number, seat.lost) = (seat.number + 1, None);
+            seat.number
+        };
+        ImportSeat { job, number, lost: Mutex::new(Some(Box::new(lost))) }
+    }
+
+    /// True while the connection has the right.
+    pub(super) fn is_taken(&self) -> bool {
+        self.job.is_wanted() && self.job.seat.lock().number == self.number
+    }
+
+    /// Records an APPLY as executed; false if another connection has taken the seat.
+    pub(super) fn note_applied(&self, number: u64) -> bool {
+        let mut seat = self.job.seat.lock();
+        let is_taken = seat.number == self.number;
+        if is_taken {
+            seat.applied = number;
+        }
+        is_taken
     }
 
     /// True if the connection may reach the slot of a key.
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
-        self.job.slots.contains(key_hash_slot(key)) && self.job.is_wanted()
+        self.job.slots.contains(key_hash_slot(key)) && self.is_taken()
     }
 }
 
 impl Drop for ImportSeat {
     fn drop(&mut self) {
-        if let Some(give_up) = self.give_up.lock().take().filter(|_| !self.job.is_over()) {
-            give_up(Arc::clone(&self.job));
+        let lost = self.lost.lock().take().filter(|_| !self.job.is_over());
+        if let Some(lost) = lost {
+            let is_current = {
+                let mut seat = self.job.seat.lock();
+                let is_current = seat.number == self.number;
+                if is_current {
+                    seat.lost = Some(Instant::now());
+                }
+                is_current
+            };
+            if is_current {
+                lost(Arc::clone(&self.job));
+            }
         }
     }
 }

@@ -4,6 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use braid_base::number::parse_u64;
+
 use super::state::Move;
 use crate::engine::Engine;
 use crate::migrate::target::{Broken, Connection, Target};
@@ -34,6 +36,9 @@ pub(super) enum Failure {
     Broken,
     #[error("the target did not answer in time")]
     TimedOut,
+    /// The target does not accept connections.
+    #[error("{0}")]
+    Unreachable(String),
     /// The move is begun again, here or by another primary.
     #[error("{0}")]
     Interrupted(String),
@@ -42,6 +47,13 @@ pub(super) enum Failure {
     Said(String),
     #[error("cancelled")]
     Cancelled,
+}
+
+impl Failure {
+    /// True if another attempt may succeed.
+    pub(super) fn passes(&self) -> bool {
+        !matches!(self, Failure::Said(_) | Failure::Cancelled)
+    }
 }
 
 impl From<Broken> for Failure {
@@ -81,7 +93,7 @@ pub(super) fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure
     let patience = patience(engine);
     let options = crate::tls::connect_options(config, is_tls, patience.min(CONNECT)).map_err(said)?;
     let mut connection = Connection::open(&target, &options)
-        .map_err(|error| interrupted(format!("cannot reach {}:{port}: {error}", target.host)))?;
+        .map_err(|error| Failure::Unreachable(format!("cannot reach {}:{port}: {error}", target.host)))?;
     connection.set_timeouts(LOOK.min(patience), patience)?;
     match connection.log_in(&config.masteruser(), &config.masterauth()) {
         Err(broken) if broken.timed_out && !broken.writing => {
@@ -99,9 +111,30 @@ pub(super) fn wait_for_answer(
     connection: &mut Connection,
     patience: Duration,
 ) -> Result<(), Failure> {
+    wait_for_line(engine, job, connection, patience).map(|_| ())
+}
+
+/// [`wait_for_answer`] for an answer that is a number.
+pub(super) fn wait_for_number(
+    engine: &Engine,
+    job: &Move,
+    connection: &mut Connection,
+    patience: Duration,
+) -> Result<u64, Failure> {
+    let line = wait_for_line(engine, job, connection, patience)?;
+    let number = line.strip_prefix(b":").and_then(parse_u64);
+    number.ok_or_else(|| said("the target sent no number"))
+}
+
+fn wait_for_line(
+    engine: &Engine,
+    job: &Move,
+    connection: &mut Connection,
+    patience: Duration,
+) -> Result<Vec<u8>, Failure> {
     let began = Instant::now();
     loop {
-        match answer(connection) {
+        match line(connection) {
             Err(Failure::TimedOut) if began.elapsed() < patience => {
                 let view = engine.cluster_view().unwrap_or_default();
                 let node = view.map.node(&job.target);
@@ -123,8 +156,13 @@ pub(super) fn ask(connection: &mut Connection, request: &[&[u8]]) -> Result<(), 
 
 /// Reads an answer, which must not be an error.
 pub(super) fn answer(connection: &mut Connection) -> Result<(), Failure> {
-    match connection.line()?.strip_prefix(b"-") {
+    line(connection).map(|_| ())
+}
+
+fn line(connection: &mut Connection) -> Result<Vec<u8>, Failure> {
+    let line = connection.line()?;
+    match line.strip_prefix(b"-") {
         Some(error) => Err(of_target(&String::from_utf8_lossy(error))),
-        None => Ok(()),
+        None => Ok(line),
     }
 }

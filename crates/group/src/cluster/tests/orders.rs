@@ -45,6 +45,8 @@ enum Fault {
     ComparesNoEpoch,
     /// The target keeps accepting data from a former source.
     KeepsFormerSource,
+    /// A source that has lost its connection continues with any target.
+    ResumesWithoutCopy,
 }
 
 /// The slot that moves.
@@ -58,6 +60,8 @@ struct Attempt {
     seat: u64,
     /// The source's version when it was copied.
     copied: Option<u64>,
+    /// The connection was lost.
+    is_cut: bool,
     read: Option<Map>,
     on_the_way: Option<Change>,
 }
@@ -149,6 +153,20 @@ impl World {
         }
     }
 
+    /// Cuts the connection of the current source, or lets the target give it up.
+    fn cut(&mut self) {
+        let Some(attempt) = &mut self.attempts[self.leaders[0]] else { return };
+        if !attempt.is_cut {
+            // A handover that has not been sent to etcd begins again.
+            (attempt.is_cut, attempt.read) = (true, None);
+        } else if self.seat == Some(attempt.seat) && !self.is_targets() {
+            self.raise(self.leaders[1]);
+            if !self.is_targets() {
+                (self.seat, self.copy) = (None, None);
+            }
+        }
+    }
+
     fn cancel(&mut self) {
         let has_some = self.change(1, |operator| operator.cancel_moves(|_, _, _| true));
         self.was_cancelled |= has_some;
@@ -182,6 +200,13 @@ impl World {
                     return;
                 }
             }
+        } else if attempt.is_cut && (is_heard || self.fault == Some(Fault::ResumesWithoutCopy)) {
+            attempt.is_cut = false;
+            if !is_heard {
+                self.seats += 1;
+                self.seat = Some(self.seats);
+                (attempt.target, attempt.seat) = (self.leaders[1], self.seats);
+            }
         } else if !is_heard {
             if self.fault == Some(Fault::EndsWithAnAttempt) {
                 self.change(index, |operator| operator.give_up_move(&move_name(0)));
@@ -190,11 +215,15 @@ impl World {
         } else if attempt.copied.is_none() || attempt.read.is_none() && self.random.bool() {
             // A former primary still has the version it last copied.
             let has = if leads { self.version } else { attempt.copied.unwrap_or(self.version) };
-            (attempt.copied, self.copy) = (Some(has), Some(has));
+            // After the first copy only changes follow.
+            if attempt.copied.is_none() || self.copy.is_some() {
+                self.copy = Some(has);
+            }
+            attempt.copied = Some(has);
         } else if let Some(map) = attempt.read.take() {
             let Some(change) = self.hand_over(index, &map, attempt.target) else { return };
             // The last changes are copied before the handover.
-            if leads {
+            if leads && self.copy.is_some() {
                 (attempt.copied, self.copy) = (Some(self.version), Some(self.version));
             }
             attempt.on_the_way = Some(change);
@@ -243,6 +272,7 @@ fn is_carried_out(seed: u64, fault: Option<Fault>) -> bool {
             0 | 1 => world.fail_over(),
             2 if world.random.u8(0..8) == 0 => world.cancel(),
             2..5 => world.write(),
+            5 => world.cut(),
             _ => {
                 let index = 2 * world.random.usize(0..2);
                 world.act(index);
@@ -265,9 +295,13 @@ fn move_order_is_completed_despite_any_crash() {
     for seed in 0..SCHEDULES {
         assert!(is_carried_out(seed, None), "seed {seed}");
     }
-    for fault in
-        [Fault::IsNotTakenUp, Fault::EndsWithAnAttempt, Fault::ComparesNoEpoch, Fault::KeepsFormerSource]
-    {
+    for fault in [
+        Fault::IsNotTakenUp,
+        Fault::EndsWithAnAttempt,
+        Fault::ComparesNoEpoch,
+        Fault::KeepsFormerSource,
+        Fault::ResumesWithoutCopy,
+    ] {
         let found = (0..4 * SCHEDULES).find(|&seed| !is_carried_out(seed, Some(fault)));
         println!("{fault:?}: found by schedule {found:?}");
         assert!(found.is_some(), "no schedule exposes {fault:?}");
