@@ -282,17 +282,16 @@ fn begin_watched(request: &mut Request<'_>, command: &Command, attention: u64, m
 
 /// Drops the reply if the client has switched replies off.
 fn finish_reply(session: &mut Session, reply: &mut ReplyBuffer, mark: Mark) {
+    if session.reply_mode == ReplyMode::On {
+        return;
+    }
+    if !std::mem::take(&mut session.reply_is_settled) {
+        reply.truncate(mark);
+    }
     match session.reply_mode {
-        ReplyMode::On => {}
-        ReplyMode::Off => reply.truncate(mark),
-        ReplyMode::SkipNext => {
-            reply.truncate(mark);
-            session.set_reply_mode(ReplyMode::Skip);
-        }
-        ReplyMode::Skip => {
-            reply.truncate(mark);
-            session.set_reply_mode(ReplyMode::On);
-        }
+        ReplyMode::On | ReplyMode::Off => {}
+        ReplyMode::SkipNext => session.set_reply_mode(ReplyMode::Skip),
+        ReplyMode::Skip => session.set_reply_mode(ReplyMode::On),
     }
 }
 

@@ -77,6 +77,8 @@ pub struct Session {
     pub attention: u16,
     /// Set with [`Session::set_reply_mode`].
     pub reply_mode: ReplyMode,
+    /// Unwanted parts of the current command's reply have been dropped.
+    pub(crate) reply_is_settled: bool,
     /// Commands queued since MULTI.
     pub queue: Option<Box<Queue>>,
     pub watched: Vec<Watched>,
@@ -158,6 +160,7 @@ impl Session {
             calm: Session::NEVER,
             attention: 0,
             reply_mode: ReplyMode::On,
+            reply_is_settled: false,
             queue: None,
             watched: Vec::new(),
             watch_flag: Arc::new(AtomicBool::new(false)),

@@ -224,6 +224,36 @@ fn replies_are_switched_off_and_on() {
     assert_eq!(tester.session(0).reply_mode, ReplyMode::Off);
 }
 
+/// As in Redis 7 and 8, each part of a transaction's reply follows the mode at its time. Client
+/// libraries switch replies off within transactions.
+#[test]
+fn replies_are_switched_off_and_on_within_transactions() {
+    let transactions: [(&[&str], &str, &str); 6] = [
+        (&["MULTI", "SET a 1", "CLIENT REPLY OFF"], "*2\r\n+OK\r\n", ""),
+        (
+            &["MULTI", "CLIENT REPLY OFF", "SET a 1", "INCR a", "CLIENT REPLY ON"],
+            "*4\r\n+OK\r\n",
+            "+PONG\r\n",
+        ),
+        (&["MULTI", "CLIENT REPLY OFF", "SET a 1", "INCR a"], "*3\r\n", ""),
+        (&["MULTI", "CLIENT REPLY SKIP", "SET a 1", "INCR a"], "*3\r\n+OK\r\n:2\r\n", ""),
+        (
+            &["CLIENT REPLY OFF", "MULTI", "SET a 1", "CLIENT REPLY ON", "INCR a"],
+            "+OK\r\n:2\r\n",
+            "+PONG\r\n",
+        ),
+        (&["CLIENT REPLY OFF", "MULTI", "SET a 1", "INCR a", "CLIENT REPLY ON"], "+OK\r\n", "+PONG\r\n"),
+    ];
+    for (requests, reply, next) in transactions {
+        let mut tester = Tester::new();
+        requests.iter().for_each(|request| drop(tester.run(request)));
+        assert_eq!(tester.run("EXEC"), reply, "{requests:?}");
+        assert_eq!(tester.run("PING"), next, "{requests:?}");
+        assert_eq!(tester.run("CLIENT REPLY ON"), "+OK\r\n");
+        assert_eq!(tester.run("PING"), "+PONG\r\n");
+    }
+}
+
 #[test]
 fn switches() {
     let mut tester = Tester::new();

@@ -471,6 +471,10 @@ impl Host for Hosted<'_, '_> {
     }
 
     fn interrupt(&mut self) -> Verdict {
+        if self.origin.is_some() {
+            // Nobody waits for a script that is debugged in a copy.
+            return Verdict::Continue;
+        }
         self.run.boundary = Ticks::now();
         let elapsed = Duration::from_nanos(self.run.boundary.nanos_since(self.started));
         if elapsed < VISIBLE_AFTER {

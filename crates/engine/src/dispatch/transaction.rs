@@ -14,7 +14,7 @@ use super::{FollowUp, Request, collect_keys, count, finish_held, note_reads, not
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
 use crate::locks::{LockSet, lock};
-use crate::session::{Session, Watched};
+use crate::session::{ReplyMode, Session, Watched};
 use braid_acl as acl;
 use braid_acl::log::Origin;
 use braid_clients::attention::MONITORS;
@@ -97,7 +97,9 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
         reply.null_array();
         return (false, None);
     }
-    reply.array(queued.len());
+    if session.reply_mode != ReplyMode::Off {
+        reply.array(queued.len());
+    }
     let since = txn.context.journal.end;
     session.deny_blocking = true;
     for ((queued, args), bounds) in queued.iter().zip(bounds) {
@@ -115,6 +117,7 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
         };
         run_queued(&mut call, (command, exec_args));
     }
+    session.reply_is_settled = session.reply_mode != ReplyMode::On;
     session.deny_blocking = false;
     note_unit(&mut txn, session, since);
     let held = txn.context.follow_up.get().then(|| {
@@ -134,8 +137,17 @@ fn leave_multi(session: &Session) {
     session.record.set_flag(client_flags::MULTI, false);
 }
 
-/// Runs one command of a transaction. `current`: EXEC.
+/// Runs one command of a transaction. `current`: EXEC. As in Redis, CLIENT REPLY takes effect at
+/// once: each part of EXEC's reply is dropped if replies are off at its time.
 fn run_queued(call: &mut Call<'_, '_>, current: (&Command, &[&[u8]])) {
+    let mark = call.reply.mark();
+    run_if_allowed(call, current);
+    if call.session.reply_mode == ReplyMode::Off {
+        call.reply.truncate(mark);
+    }
+}
+
+fn run_if_allowed(call: &mut Call<'_, '_>, current: (&Command, &[&[u8]])) {
     let (engine, command, args) = (call.engine, call.command, call.args);
     let slot = call.keyspace.context.slot;
     // Permissions may have changed since the command was queued, and even since EXEC was checked.

@@ -81,11 +81,13 @@ impl Engine {
         let client = &group.settings.etcd;
         for _ in 0..TRIES {
             let keys = group.keys();
-            let read = match known.take().filter(|known| known.epoch >= map.view().map.epoch) {
+            // Before the read: this node may see later changes at any time.
+            let seen = map.view().map.epoch;
+            let read = match known.take().filter(|known| known.epoch >= seen) {
                 Some(known) => known,
                 None => self.cluster_records()?,
             };
-            if read.epoch < map.view().map.epoch {
+            if read.epoch < seen {
                 return Err(ChangeError::Older);
             }
             let change = work(&Operator { map: &read, keys: &keys, me })?;

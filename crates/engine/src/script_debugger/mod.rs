@@ -175,18 +175,10 @@ impl Origin {
         let (server, now) = (Arc::clone(&self.server), unix_ms());
         for db in 0..server.keyspace.databases() {
             for shard in 0..server.keyspace.shard_count() as u32 {
-                let mut entries = Vec::new();
-                server.keyspace.reader().visit_shard(shard, db, now, |entry| {
-                    if let Some(payload) = payload(entry, now) {
-                        entries.push((Box::<[u8]>::from(entry.key()), payload, entry.expiry()));
-                    }
-                });
-                for (key, payload, expiry) in entries {
-                    // The script may have changed or deleted a key that it knows.
-                    if !self.known.contains(&(db, key.clone())) {
-                        self.restore(keyspace, db, &key, &payload, expiry);
-                    }
-                }
+                // Long values are shared one by one, without holding up the server.
+                let mut names: Vec<Box<[u8]>> = Vec::new();
+                server.keyspace.reader().visit_shard(shard, db, now, |entry| names.push(entry.key().into()));
+                names.iter().for_each(|name| self.provide_key(keyspace, db, name));
             }
         }
     }
