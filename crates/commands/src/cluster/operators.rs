@@ -374,7 +374,9 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
             (_, AskError::Silent(why)) => {
                 format!("ERR the outcome of the handover is unknown: {why}")
             }
-            (_, AskError::Refused(why)) => format!("ERR the primary refuses to hand over: {why}"),
+            (_, AskError::Refused(why)) => {
+                format!("ERR the primary refuses to hand over: {}", why.trim_start_matches("ERR "))
+            }
         };
         Err(CommandError::text(text))
     })
