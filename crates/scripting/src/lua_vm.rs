@@ -291,27 +291,21 @@ impl LuaVm {
         ended
     }
 
-    /// [`LuaVm::run`] under a debugger, which is returned.
-    #[expect(clippy::too_many_arguments, reason = "those of `run`, and the debugger")]
-    pub fn debug(
-        &mut self,
-        debugger: Box<Debugger>,
-        function: Function,
-        name: &str,
-        keys: &[&[u8]],
-        args: &[&[u8]],
-        host: &mut dyn Host,
-        reply: &mut ReplyBuffer,
-    ) -> (Ended, Option<Box<Debugger>>) {
+    /// Puts the runs that follow under a debugger, until [`LuaVm::detach`].
+    pub fn attach(&mut self, debugger: Box<Debugger>) {
         self.shared_mut().debugger = Some(debugger);
         // SAFETY: registered by `set_up`.
         unsafe { debugger::set_hook(self.lua()) };
-        let ended = self.run(function, name, keys, args, host, reply);
-        // SAFETY: as above.
-        unsafe { interrupt::set_hook(self.lua()) };
+    }
+
+    /// Returns the debugger of [`LuaVm::attach`], if there is one.
+    pub fn detach(&mut self) -> Option<Box<Debugger>> {
         let shared = self.shared_mut();
+        let debugger = shared.debugger.take()?;
         shared.ended_by = None;
-        (ended, shared.debugger.take())
+        // SAFETY: registered by `set_up`.
+        unsafe { interrupt::set_hook(self.lua()) };
+        Some(debugger)
     }
 
     /// Lua collects at its own pace while scripts allocate; this prevents garbage from piling up

@@ -19,7 +19,6 @@ use braid_spec::{CommandError, CommandResult};
 /// Settings of the server that also hold for the copy in which a script is debugged. Those that
 /// decide how values are stored show in OBJECT ENCODING.
 const COPIED_SETTINGS: &[&str] = &[
-    "busy-reply-threshold",
     "hash-max-listpack-entries",
     "hash-max-listpack-value",
     "hll-sparse-max-bytes",
@@ -66,6 +65,8 @@ pub(super) fn wanted(session: &Session) -> Option<DebugMode> {
 
 /// A request whose script is debugged.
 struct Job {
+    /// The command's ID, which is the same in a copy.
+    command: u32,
     args: Vec<Vec<u8>>,
     mode: DebugMode,
     record: Arc<ClientRecord>,
@@ -82,6 +83,7 @@ pub(super) fn begin(call: &mut Call, mode: DebugMode) -> CommandResult {
     let engine = call.engine.shared().ok_or(CommandError::text("ERR the server is shutting down"))?;
     let session = &mut *call.session;
     let job = Job {
+        command: call.command.id,
         args: call.args.iter().map(|arg| arg.to_vec()).collect(),
         mode,
         record: Arc::clone(&session.record),
@@ -125,9 +127,8 @@ fn debug(server: &Arc<Engine>, job: &Job, console: StreamConsole) {
     let mut session = Session::for_debugger(record, Arc::clone(&job.user), job.db, debugged);
     let args: Vec<&[u8]> = job.args.iter().map(Vec::as_slice).collect();
     let mut reply = ReplyBuffer::new(job.protocol);
-    if let Some(command) = engine.commands.find(args[0])
-        && let Err(error) = engine.run_alone(&mut session, command, &args, &mut reply)
-    {
+    let command = engine.commands.get(job.command);
+    if let Err(error) = engine.run_alone(&mut session, command, &args, &mut reply) {
         reply.error_bytes(&error.line());
     }
     log::info!("Debugging session ended");

@@ -305,16 +305,14 @@ impl Attempt<'_> {
             others: others.reborrow(),
         };
         let (function, name, keys, args) = (program.function, program.name, self.keys, self.args);
-        let ended = match debugger {
-            None => self.vm.run(function, name, keys, args, &mut hosted, reply),
-            Some(debugger) => {
-                let (ended, debugger) =
-                    self.vm.debug(debugger, function, name, keys, args, &mut hosted, reply);
-                let debugged = Debugged { debugger, origin: None };
-                hosted.session.debugging = Some(Box::new(Debugging::Running(debugged)));
-                ended
-            }
-        };
+        if let Some(debugger) = debugger {
+            self.vm.attach(debugger);
+        }
+        let ended = self.vm.run(function, name, keys, args, &mut hosted, reply);
+        if let Some(debugger) = self.vm.detach() {
+            let debugged = Debugged { debugger: Some(debugger), origin: None };
+            hosted.session.debugging = Some(Box::new(Debugging::Running(debugged)));
+        }
         hosted.keyspace.context.unjournalled = false;
         let slot = hosted.keyspace.context.slot;
         if ended != Ended::Abandoned {

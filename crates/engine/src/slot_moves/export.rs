@@ -25,7 +25,7 @@ use super::hold::Hold;
 use super::link::{Link, Request, check};
 use super::positions::{Name, Positions};
 use super::state::{Move, MoveState};
-use super::target_link::{Failure, answer, ask, interrupted, said};
+use super::target_connection::{Failure, answer, ask, interrupted, said};
 use crate::cluster_map::ClusterView;
 use crate::dispatch::replay::command_of;
 use crate::engine::Engine;
@@ -202,7 +202,8 @@ impl<'e> Export<'e> {
             self.copy_slot(slot)?;
         }
         self.job.enter(MoveState::Streaming);
-        for try_number in 1.. {
+        let mut handovers = 0;
+        loop {
             self.catch_up()?;
             // Done before commands wait, since etcd may take its time.
             let records = self.records()?;
@@ -210,16 +211,16 @@ impl<'e> Export<'e> {
             self.link.resumes = false;
             let ended = self.hand_over(records);
             self.link.resumes = true;
+            handovers += 1;
             match ended {
                 // The slots are still here, and the target still has what it had.
-                Err(lost @ Failure::Broken) if try_number < HANDOVERS_MAX => {
+                Err(lost @ Failure::Broken) if handovers < HANDOVERS_MAX => {
                     self.job.enter(MoveState::Streaming);
                     self.link.resume(lost)?;
                 }
                 ended => return ended,
             }
         }
-        Ok(())
     }
 
     /// Passes on changes until few are left.

@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use braid_base::number::write_i64;
 
 use super::state::{Move, MoveState};
-use super::target_link::{Failure, connect, interrupted, patience, said, wait_for_answer, wait_for_number};
+use super::target_connection::{
+    Failure, connect, interrupted, patience, said, wait_for_answer, wait_for_number,
+};
 use crate::engine::Engine;
 use crate::migrate::target::Connection;
 

@@ -30,4 +30,4 @@ mod link;
 mod orders;
 mod positions;
 pub mod state;
-mod target_link;
+mod target_connection;
