@@ -201,6 +201,23 @@ fn a_replica_that_is_to_stay_one_takes_over_when_asked_alone() {
     cluster.wait_for("the new primary serves", || cluster.call("SET hello x") == Value::ok());
 }
 
+/// A replica is asked to take over as soon as it is one: the new primary may not hold the shard's
+/// lease yet, and may not see the replica online.
+#[test]
+fn a_failover_follows_another_at_once() {
+    let Some(cluster) = Cluster::create(2, 1, &[]) else { return };
+    cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n1"));
+    for round in 1..=20 {
+        let replica = round % 2;
+        cluster.wait_for("the node is a replica", || {
+            says(&cluster, replica, &cluster.id(replica), "myself,slave")
+        });
+        cluster.client(replica).ok("CLUSTER FAILOVER");
+    }
+    cluster.wait_until_ready(1);
+    assert_eq!(cluster.call("SET a 1"), Value::ok());
+}
+
 /// A script's request right after the primary's machine has failed: the primary's lease has not
 /// expired yet.
 #[test]

@@ -292,14 +292,14 @@ impl Engine {
     /// not seen the cluster's records yet: until then it does not know the owners of slots.
     /// Settings can be changed meanwhile: some come with the records.
     pub fn expect_map(&self) {
-        if self.cluster.as_ref().and_then(|node| node.map.as_ref()).is_some_and(ClusterMap::is_awaited) {
+        if self.cluster_map().is_some_and(ClusterMap::is_awaited) {
             self.attention.set(LOADING, true);
         }
     }
 
     /// The records have been seen, or cannot be read: clients need not wait any more.
     pub(crate) fn stop_expecting_map(&self) {
-        if let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) {
+        if let Some(map) = self.cluster_map() {
             map.stop_waiting(|| {
                 self.attention.set(LOADING, false);
                 self.apply_settings();

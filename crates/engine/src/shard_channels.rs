@@ -10,15 +10,21 @@ use braid_group::cluster::SlotSet;
 use braid_notify::{Hub, SubscriptionKind};
 use braid_resp::reply::ReplyBuffer;
 
-use crate::cluster_map::ClusterView;
+use crate::cluster_map::{ClusterMap, ClusterView};
 use crate::engine::Engine;
 use crate::forwarding::peers::Forwarding;
 use crate::session::Session;
 
 impl Engine {
+    /// The map of the cluster; `None` unless it has several nodes.
+    #[inline]
+    pub fn cluster_map(&self) -> Option<&ClusterMap> {
+        self.cluster.as_ref()?.map.as_ref()
+    }
+
     /// The cluster as this server knows it; `None` unless it has several nodes.
     pub fn cluster_view(&self) -> Option<Arc<ClusterView>> {
-        Some(self.cluster.as_ref()?.map.as_ref()?.view())
+        Some(self.cluster_map()?.view())
     }
 
     /// The forwarder of PUBLISH messages to the cluster's other nodes; `None` unless it has

@@ -8,7 +8,7 @@
 //! error that this is not possible here.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use braid_base::crc::HASH_SLOTS;
 use braid_engine::background::Answer;
@@ -25,6 +25,12 @@ use super::node_of;
 
 /// How long MEET waits for the record of a server that responds.
 const MEET_PATIENCE: Duration = Duration::from_secs(2);
+/// Interval of asking a primary again that has not yet seen its replica online.
+const ONLINE_PAUSE: Duration = Duration::from_millis(20);
+
+/// A node's host and port.
+type NodePlace = (String, u16);
+
 const INVALID_SETSLOT: &str = "ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP";
 
 /// The error for requests that need other nodes or unassigned slots.
@@ -267,8 +273,7 @@ fn introduce(call: &mut Call, map: &ClusterMap) -> CommandResult {
         // A server that has just started, or has a new id after CLUSTER RESET HARD, may not be in
         // etcd yet.
         let is_server = |view: &ClusterView| view.map.servers.values().any(|server| *server.id == *id);
-        let map = task.engine.cluster.as_ref().and_then(|node| node.map.as_ref());
-        if !map.is_some_and(|map| map.wait_until(is_server, MEET_PATIENCE)) {
+        if !task.engine.cluster_map().is_some_and(|map| map.wait_until(is_server, MEET_PATIENCE)) {
             return Err(failed("it does not have this cluster's name, or has just started".into()));
         }
         task.change(|operator| operator.meet(&id, &host))?;
@@ -331,9 +336,9 @@ pub(super) fn fail_over(call: &mut Call) -> CommandResult {
 /// with the data it has.
 fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
     let view = map.view();
-    let Some(own) = view.own().filter(|_| !view.leads) else {
+    if view.own().is_none() || view.leads {
         return Err(CommandError::text("ERR You should send CLUSTER FAILOVER to a replica"));
-    };
+    }
     if call.args.len() == 3 && call.arg_is(2, "takeover") {
         let group = call.engine.group.as_ref();
         let asked = group.map_or(Err("this server is not in a group"), |group| group.ask_takeover());
@@ -341,29 +346,43 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
         call.reply.ok();
         return Ok(());
     }
-    let shard = &own.known.shard;
-    let is_held = view.map.shards.get(shard).is_some_and(|shard| shard.holder.is_some());
-    let primary = view.map.primary(shard).filter(|primary| primary.server.is_some() && is_held);
     let is_forced = call.args.len() == 3;
-    let Some(primary) = primary else {
-        if is_forced && let Some(group) = &call.engine.group {
-            group.ask_candidacy();
-            call.reply.ok();
-            return Ok(());
-        }
-        return Err(CommandError::text("ERR Master is down or failed, please use CLUSTER FAILOVER FORCE"));
-    };
     let is_tls = call.engine.config.tls_cluster();
-    let port = |node: &MapNode| if is_tls { node.tls_port() } else { node.port() };
-    let (at, to) =
-        ((primary.host().to_owned(), port(primary)), (own.host().to_owned(), port(own).to_string()));
+    if is_forced
+        && handover(&view, is_tls).is_none()
+        && let Some(group) = &call.engine.group
+    {
+        group.ask_candidacy();
+        call.reply.ok();
+        return Ok(());
+    }
     in_background(call, map, move |task| {
-        let limit = task.engine.config.cluster_manual_failover_timeout_milliseconds().to_string();
+        let config = &task.engine.config;
+        // Another failover may just be changing the primary.
+        let patience = Duration::from_millis(u64::from(config.lease_time_ms()));
+        let map = task.engine.cluster_map();
+        let found = map.and_then(|map| {
+            map.wait_until(|view| view.leads || handover(view, is_tls).is_some(), patience);
+            handover(&map.view(), is_tls)
+        });
+        let Some((at, to)) = found else {
+            return Err(CommandError::text(
+                "ERR Master is down or failed, please use CLUSTER FAILOVER FORCE",
+            ));
+        };
+        let limit = config.cluster_manual_failover_timeout_milliseconds();
+        let until = Instant::now() + Duration::from_millis(limit.into());
+        let (port, limit) = (to.1.to_string(), limit.to_string());
         let request =
-            [&b"FAILOVER"[..], b"TO", to.0.as_bytes(), to.1.as_bytes(), b"TIMEOUT", limit.as_bytes()];
-        let error = match task.engine.ask_node(&at.0, at.1, &request) {
-            Ok(text) => return Ok(text),
-            Err(error) => error,
+            [&b"FAILOVER"[..], b"TO", to.0.as_bytes(), port.as_bytes(), b"TIMEOUT", limit.as_bytes()];
+        let error = loop {
+            match task.engine.ask_node(&at.0, at.1, &request) {
+                Ok(text) => return Ok(text),
+                Err(AskError::Refused(why)) if is_unseen(&why) && Instant::now() < until => {
+                    std::thread::sleep(ONLINE_PAUSE);
+                }
+                Err(error) => break error,
+            }
         };
         let text = match (&task.engine.group, error) {
             (Some(group), AskError::Silent(_)) if is_forced => {
@@ -380,6 +399,28 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
         };
         Err(CommandError::text(text))
     })
+}
+
+/// The address of the primary of this replica's shard, and this replica's own. `None` if no server
+/// leads the shard, or this one does.
+fn handover(view: &ClusterView, is_tls: bool) -> Option<(NodePlace, NodePlace)> {
+    let own = view.own().filter(|_| !view.leads)?;
+    let shard = &own.known.shard;
+    view.map.shards.get(shard)?.holder.as_ref()?;
+    let primary = view.map.primary(shard).filter(|primary| primary.server.is_some())?;
+    let place = |node: &MapNode| {
+        let port = if is_tls { node.tls_port() } else { node.port() };
+        (node.host().to_owned(), port)
+    };
+    Some((place(primary), place(own)))
+}
+
+/// True if a primary refuses a handover because it does not see this replica online. It learns
+/// later than the replica that a full sync is complete, and that a link is up again.
+fn is_unseen(why: &str) -> bool {
+    ["target replica is not online", "is not a replica", "requires connected replicas"]
+        .iter()
+        .any(|part| why.contains(part))
 }
 
 pub(super) fn reset(call: &mut Call) -> CommandResult {

@@ -263,7 +263,7 @@ fn check_slots(
 /// True if a command names a key that the script has not declared and whose slot this node does
 /// not serve, at all or at present.
 fn reaches_elsewhere(engine: &Engine, run: &ScriptRun<'_>, command: &Command, args: &[&[u8]]) -> bool {
-    let Some(map) = engine.cluster.as_ref().and_then(|cluster| cluster.map.as_ref()) else { return false };
+    let Some(map) = engine.cluster_map() else { return false };
     let found = keys::find_slotted(command.spec, args).unwrap_or_default();
     found.into_iter().any(|at| {
         let key = args[at.index];

@@ -90,7 +90,7 @@ pub(super) fn check(
         _ if command.simple_keys.is_single() => args.get(1).is_none_or(|key| slot.accepts(key)),
         _ => slot.accepts_all(command, args),
     };
-    let map = engine.cluster.as_ref().and_then(|cluster| cluster.map.as_ref());
+    let map = engine.cluster_map();
     // As in Redis, an unserved slot is reported before keys in several slots.
     let Some(map) = map.filter(|_| !session.is_replay) else {
         return if is_one { Ok(()) } else { Err(CommandError::text(CROSS_SLOT)) };
@@ -167,8 +167,7 @@ impl Elsewhere<'_> {
         let owns = view.owns(slot);
         // The primary according to the records was restarted, and its shard's leader is not yet
         // decided. While that takes moments only, commands wait, and MULTI queues them.
-        let is_led =
-            || engine.cluster.as_ref().and_then(|node| node.map.as_ref()).is_some_and(ClusterMap::is_led);
+        let is_led = || engine.cluster_map().is_some_and(ClusterMap::is_led);
         if owns && view.leads && !is_led() && !engine.slot_moves.is_unsettled() {
             return Err(CommandError::text(NOT_SERVED));
         }
@@ -251,14 +250,13 @@ impl Elsewhere<'_> {
 /// True if this node of a cluster of several serves the slot of a key without further checks.
 #[inline]
 pub(super) fn serves_slot_of(engine: &Engine, hash: u64) -> bool {
-    let map = engine.cluster.as_ref().and_then(|cluster| cluster.map.as_ref());
+    let map = engine.cluster_map();
     map.is_some_and(|map| map.serves(engine.keyspace.slot_of(hash)))
 }
 
 /// True if the slot for which a session's command was allowed is no longer served here.
 pub(super) fn has_left(engine: &Engine, session: &Session) -> bool {
-    let map = || engine.cluster.as_ref().and_then(|cluster| cluster.map.as_ref());
-    session.served.is_some_and(|slot| map().is_some_and(|map| !map.serves(slot)))
+    session.served.is_some_and(|slot| engine.cluster_map().is_some_and(|map| !map.serves(slot)))
 }
 
 /// True if a client is connected by TLS: redirections then name TLS ports.

@@ -63,7 +63,7 @@ impl Engine {
     }
 
     fn several_nodes(&self) -> Result<(&Group, &ClusterMap), ChangeError> {
-        let map = self.cluster.as_ref().and_then(|node| node.map.as_ref());
+        let map = self.cluster_map();
         let none = || ChangeError::Store("this server is not in a cluster of several nodes".into());
         Ok((self.group.as_deref().ok_or_else(none)?, map.ok_or_else(none)?))
     }
@@ -120,7 +120,7 @@ impl Engine {
 
     /// This server as the author of automatic changes.
     pub(crate) fn as_author(&self) -> Option<Me> {
-        let id = self.cluster.as_ref()?.map.as_ref()?.id();
+        let id = self.cluster_map()?.id();
         Some(self.group.as_ref()?.as_newcomer(&self.config, &id, &Address::Unknown))
     }
 

@@ -44,7 +44,7 @@ pub(super) struct Node<'e> {
 
 impl<'e> Node<'e> {
     pub fn of(engine: &'e Arc<Engine>, former: Former) -> Option<Node<'e>> {
-        let cluster = engine.cluster.as_ref()?.map.as_ref()?;
+        let cluster = engine.cluster_map()?;
         Some(Node {
             engine,
             cluster,
@@ -159,14 +159,14 @@ impl<'e> Node<'e> {
 impl Engine {
     /// Records whether this process leads its shard.
     pub(super) fn note_lead(&self, leads: bool) {
-        if let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) {
+        if let Some(map) = self.cluster_map() {
             map.set_led(leads, self.config.cluster_require_full_coverage());
         }
     }
 
     /// Applies a newer map of the cluster.
     fn publish_map(&self, view: ClusterView) {
-        let Some(cluster) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) else { return };
+        let Some(cluster) = self.cluster_map() else { return };
         let before = cluster.view();
         let is_same = before.map.epoch == view.map.epoch && before.leads == view.leads;
         let loses = |slot: u16| before.leads && before.owns(slot) && !(view.leads && view.owns(slot));
@@ -247,7 +247,7 @@ impl Engine {
             let (mut foreign, mut is_certain) = (foreign, is_certain);
             loop {
                 if !foreign.is_empty() && (is_certain || engine.raise_epoch()) {
-                    let map = engine.cluster.as_ref().and_then(|node| node.map.as_ref());
+                    let map = engine.cluster_map();
                     let is_foreign = |map: &ClusterMap, slot| engine.is_foreign(&map.view(), slot);
                     engine.delete_slots(&foreign, |slot| map.is_some_and(|map| is_foreign(map, slot)));
                     engine.refresh_hidden_slots();
@@ -266,7 +266,7 @@ impl Engine {
 
     /// Slots that have keys here but belong to other shards, and are not being moved here.
     pub(super) fn foreign_slots(&self) -> SlotSet {
-        let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) else {
+        let Some(map) = self.cluster_map() else {
             return SlotSet::default();
         };
         let view = map.view();

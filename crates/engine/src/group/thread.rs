@@ -42,7 +42,7 @@ impl Engine {
                 run(&engine, &group);
             }
         })?;
-        if let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) {
+        if let Some(map) = self.cluster_map() {
             // Without etcd the server continues as well as it can.
             map.wait_until(|view| view.map.revision > 0, patience);
             self.stop_expecting_map();
@@ -263,7 +263,7 @@ impl Engine {
         let config = &self.config;
         let announced = config.replica_announce_ip();
         let announced_port = config.replica_announce_port();
-        if let Some(map) = self.cluster.as_ref().and_then(|cluster| cluster.map.as_ref()) {
+        if let Some(map) = self.cluster_map() {
             let announced = match config.cluster_announce_ip() {
                 ip if ip.is_empty() => announced,
                 ip => ip,

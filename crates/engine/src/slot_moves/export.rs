@@ -609,7 +609,7 @@ fn is_gone(engine: &Engine, job: &Move) -> Result<bool, Failure> {
 
 /// Waits until this server applies a map.
 fn wait_for(engine: &Engine, is_there: impl Fn(&ClusterView) -> bool) -> Result<(), Failure> {
-    let map = engine.cluster.as_ref().and_then(|node| node.map.as_ref());
+    let map = engine.cluster_map();
     let map = map.ok_or_else(|| interrupted("this server is not in a cluster"))?;
     while !map.wait_until(&is_there, Duration::from_secs(1)) {
         if engine.shutdown.is_requested() {

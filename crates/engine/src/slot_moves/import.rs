@@ -212,7 +212,7 @@ impl Engine {
     /// # Errors
     /// It does not apply that within seconds.
     pub fn end_import(&self, seat: &ImportSeat) -> Result<(), CommandError> {
-        let map = self.cluster.as_ref().and_then(|node| node.map.as_ref());
+        let map = self.cluster_map();
         self.read_records();
         let is_here = map.is_some_and(|map| map.wait_until(|view| owns_all(view, &seat.job.slots), FOLLOW));
         is_here.then_some(()).ok_or_else(|| refused("this node has not seen the change yet"))

@@ -24,7 +24,7 @@ const ARGS: &[&[u8]] = &[b"SWEEP", b"key"];
 
 /// Publishes a cluster of one node, which leads a shard with these slots.
 fn show(engine: &Engine, slots: &str) {
-    let map = engine.cluster.as_ref().and_then(|node| node.map.as_ref()).expect("a cluster of several nodes");
+    let map = engine.cluster_map().expect("a cluster of several nodes");
     let id = map.id();
     let keys = Keys::of_shard("test", &id);
     let member = MemberId::new("a", "r");
