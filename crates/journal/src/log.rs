@@ -299,14 +299,30 @@ impl Journal {
     /// and clears the note.
     #[inline]
     fn take(&self, slot: usize, databases: Option<(u32, u32)>, len: usize) -> Range {
+        let word = self.end.load(Relaxed);
+        // Ends only grow: wherever the range ends up, it does not begin before this.
+        if !planted(Fault::NoteComesLate) {
+            self.notes[slot].store(word >> DB_BITS, Release);
+        }
+        let (start, db) = unpack(word);
+        let (first_db, last_db) = databases.unwrap_or((db, db));
+        if databases.is_none() || (db == first_db && db != NO_DATABASE) {
+            let end = start + len as u64;
+            if self.advance(word, pack(end, last_db)).is_ok() {
+                self.have_taken(slot, start);
+                return Range { start, end, select: Vec::new() };
+            }
+        }
+        self.take_selecting(slot, databases, len)
+    }
+
+    /// [`Journal::take`] if the unit's database must be selected, or another thread was faster. The
+    /// thread's note is in place.
+    #[cold]
+    fn take_selecting(&self, slot: usize, databases: Option<(u32, u32)>, len: usize) -> Range {
         let mut select = Vec::new();
         let mut word = self.end.load(Relaxed);
-        // Ends only grow: wherever the range ends up, it does not begin before this.
-        let note = &self.notes[slot];
-        if !planted(Fault::NoteComesLate) {
-            note.store(word >> DB_BITS, Release);
-        }
-        let (start, end) = loop {
+        loop {
             let (start, db) = unpack(word);
             let (first_db, last_db) = databases.unwrap_or((db, db));
             if databases.is_none() {
@@ -319,23 +335,34 @@ impl Journal {
                 select.clear();
             }
             let end = start + (select.len() + len) as u64;
-            let next = pack(end, last_db);
-            // Releases the note to threads that see the new end; precedes the check in `wake` for
-            // those that do not.
-            match self.end.compare_exchange_weak(word, next, SeqCst, Relaxed) {
-                Ok(_) => break (start, end),
+            match self.advance(word, pack(end, last_db)) {
+                Ok(_) => {
+                    self.have_taken(slot, start);
+                    return Range { start, end, select };
+                }
                 Err(now) => word = now,
             }
-        };
+        }
+    }
+
+    /// Moves the end, unless another thread has. Releases the thread's note to threads that see the
+    /// new end; precedes the check in `wake` for those that do not.
+    #[inline]
+    fn advance(&self, from: u64, to: u64) -> Result<u64, u64> {
+        self.end.compare_exchange_weak(from, to, SeqCst, Relaxed)
+    }
+
+    /// Steps of the model checker after a range has been reserved.
+    #[inline]
+    fn have_taken(&self, slot: usize, start: u64) {
         if cfg!(feature = "model") {
             // To the checker, copying is not a step; this load is one, at which other threads may
             // be scheduled.
             self.end.load(Relaxed);
         }
         if planted(Fault::NoteComesLate) {
-            note.store(start, Release);
+            self.notes[slot].store(start, Release);
         }
-        Range { start, end, select }
     }
 
     #[inline]
