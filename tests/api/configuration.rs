@@ -297,6 +297,9 @@ fn settings_without_effect_say_so() {
     let server = TestServer::start(&["--dynamic-hz", "no", "--hz", "20", "--ignore-warnings", "a"]);
     assert_eq!(server.log().matches("no effect").count(), 1, "{}", server.log());
     assert!(server.log().contains(warning), "{}", server.log());
+    // As in the configuration files that come with Redis.
+    let usual = ["--dynamic-hz", "yes", "--activerehashing", "yes", "--disable-thp", "yes"];
+    assert!(!TestServer::start(&usual).log().contains("no effect"));
     let server = TestServer::start(&["--min-sync-replicas", "1"]);
     let warning =
         "Directives that are set but have no effect without group-name or cluster-name: min-sync-replicas\n";

@@ -121,8 +121,6 @@ for folder in /usr/local/bin /usr/local/share /var/lib /run; do mount -t tmpfs t
 mkdir -p /run/systemd/system
 sed -i '/^braid:/d' /etc/passwd /etc/group /etc/shadow /etc/gshadow
 echo 2 >"$scene/overcommit"; mount --bind "$scene/overcommit" /proc/sys/vm/overcommit_memory
-pages=/sys/kernel/mm/transparent_hugepage/enabled
-if [ -e $pages ]; then echo '[always] madvise never' >"$scene/pages"; mount --bind "$scene/pages" $pages; fi
 export PATH="$scene/bin:$PATH"
 exec "$@"
 "#;
@@ -142,7 +140,6 @@ touch "$scene/active"
 PROGRAMS=$scene/2 "$install" --yes
 braid-server
 cat /etc/braid/braid.conf /etc/sysctl.d/60-braid.conf "$scene/overcommit"
-if [ -e "$scene/pages" ]; then cat "$scene/pages"; else echo madvise; fi
 "$install" --uninstall
 ls /usr/local/bin /usr/local/share/doc /etc/braid
 test ! -e /etc/systemd/system/braid.service
@@ -183,22 +180,18 @@ fn an_operator_installs_upgrades_and_removes() {
     assert!(output.status.success(), "{told}");
     let expected = "\
 The kernel may refuse memory although some is free; a server that is refused memory exits.
-Transparent huge pages are enabled for all programs: they cost memory and cause occasional pauses.
 Installed. Start it with: systemctl enable --now braid
 braid-check-aof 1
 braid 750 /etc/braid
 braid 640 /etc/braid/braid.conf
 braid 750 /var/lib/braid
 The kernel may refuse memory although some is free; a server that is refused memory exits.
-Transparent huge pages are enabled for all programs: they cost memory and cause occasional pauses.
 Installed; the service has been restarted.
 braid-server 2
 port 7000
 vm.overcommit_memory = 1
 1
-madvise
-Removed. Left in place: /etc/braid, /var/lib/braid and the user braid; and, if they were set, /etc/sysctl.d/60-braid.conf and
-/etc/tmpfiles.d/braid.conf.
+Removed. Left in place: /etc/braid, /var/lib/braid, the user braid and, if it exists, /etc/sysctl.d/60-braid.conf.
 /etc/braid:
 braid.conf
 
@@ -206,14 +199,6 @@ braid.conf
 
 /usr/local/share/doc:
 ";
-    let told = if Path::new("/sys/kernel/mm/transparent_hugepage/enabled").exists() {
-        told
-    } else {
-        let sentence = "Transparent huge pages are enabled for all programs: they cost memory and cause occasional pauses.\n";
-        let rest =
-            "The kernel may refuse memory although some is free; a server that is refused memory exits.\n";
-        told.replace(rest, &format!("{rest}{sentence}"))
-    };
     assert_eq!(told, expected);
     assert!(std::fs::read_to_string(scene.join("threads")).is_ok_and(|line| line.starts_with("io-threads ")));
     let calls = std::fs::read_to_string(calls).expect("systemctl was called");

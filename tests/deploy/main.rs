@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Deployments: the server under its systemd unit's restrictions, its notifications to a service
-//! manager, `deploy/install`, the manifests for Kubernetes, the group of `deploy/group` and
-//! `deploy/compose.yaml`.
+//! manager, its adaptation to the kernel, `deploy/install`, the manifests for Kubernetes, the group
+//! of `deploy/group` and `deploy/compose.yaml`.
 //!
 //!   cargo test -p braid-tests --test deploy
 //!
@@ -12,6 +12,7 @@
 mod compose;
 mod group;
 mod install;
+mod kernel;
 mod kubernetes;
 mod supervision;
 mod unit;

@@ -115,6 +115,8 @@ pub struct Directive {
     pub always_applied: bool,
     /// Braid implements it; otherwise it is accepted and stored.
     pub takes_effect: bool,
+    /// Without effect because Braid always does what `yes` requests.
+    pub is_always_on: bool,
     /// It has an effect only if one of these start-time directives is set as well. Empty: no such
     /// condition.
     pub only_with: &'static [&'static str],
@@ -142,6 +144,7 @@ impl Directive {
             secret: false,
             always_applied: false,
             takes_effect: true,
+            is_always_on: false,
             only_with: &[],
             beyond_redis: false,
             of_one_node: false,
@@ -263,6 +266,13 @@ impl Directive {
     /// Marks it as accepted but not yet implemented.
     pub const fn no_effect_yet(mut self) -> Directive {
         self.takes_effect = false;
+        self
+    }
+
+    /// Marks it as accepted without effect: Braid always does what `yes` requests.
+    pub const fn always_on(mut self) -> Directive {
+        self.takes_effect = false;
+        self.is_always_on = true;
         self
     }
 

@@ -89,9 +89,13 @@ fn remarks(directive: &Directive) -> String {
     if remarks.is_empty() { String::new() } else { commented(&format!("[{}]", remarks.join("; "))) }
 }
 
-/// Mark of an unimplemented directive.
+/// Mark of a directive without effect.
 fn effect_mark(directive: &Directive) -> Option<&'static str> {
-    (!directive.takes_effect).then_some("no effect yet")
+    match directive {
+        Directive { takes_effect: true, .. } => None,
+        Directive { is_always_on: true, .. } => Some("always on"),
+        _ => Some("no effect yet"),
+    }
 }
 
 /// True if the doc already lists all accepted words.
@@ -185,9 +189,9 @@ A file may also contain `include file` (wildcards allowed), `user name rules...`
 
 In the tables, *Change* is `live` (CONFIG SET at any time) or `start` (only at start). *no effect yet* marks
 directives that Braid accepts and stores, but does not implement; setting one logs a warning at start. So does
-setting a directive without one that it depends on, such as `metrics-bind` without `metrics-port`. *hidden*
-directives are not listed by `CONFIG GET *`. *protected* directives need `enable-protected-configs`. Names in
-parentheses are aliases.
+turning off one that is *always on*, and setting a directive without one that it depends on, such as
+`metrics-bind` without `metrics-port`. *hidden* directives are not listed by `CONFIG GET *`. *protected*
+directives need `enable-protected-configs`. Names in parentheses are aliases.
 ";
 
 const REFERENCE_TAIL: &str = "

@@ -213,7 +213,9 @@ pub fn parse_version(text: &str) -> Option<[u8; 3]> {
 /// it off, or setting a number to its default, is not reported.
 pub(crate) fn lacks_effect(directive: &Directive, value: &Value) -> bool {
     let is_on = matches!(directive.kind, DirectiveKind::Bool { .. }) && *value == Value::Scalar(1);
-    !directive.takes_effect && (is_on || *value != default_value(directive))
+    let is_changed = *value != default_value(directive);
+    let is_missed = if directive.is_always_on { is_changed && !is_on } else { is_changed || is_on };
+    !directive.takes_effect && is_missed
 }
 
 /// The value as CONFIG GET shows it.

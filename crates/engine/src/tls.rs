@@ -35,7 +35,7 @@ pub fn settings(config: &Config) -> TlsSettings {
 /// Options for connecting to another server: from `bind-source-addr`, and by TLS if `is_tls`.
 pub fn connect_options(config: &Config, is_tls: bool, timeout: Duration) -> Result<ConnectOptions, String> {
     let tls = is_tls.then(|| client_config(config)).transpose()?;
-    Ok(ConnectOptions { source: config.bind_source_addr().to_string(), tls, timeout })
+    Ok(ConnectOptions { source: config.bind_source_addr().to_string(), tls, is_multipath: false, timeout })
 }
 
 /// Configuration of connections to etcd; `None` if no CA file is set.

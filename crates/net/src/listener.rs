@@ -27,9 +27,20 @@ pub struct Connection {
     pub local: Option<SocketAddr>,
 }
 
+/// Options of a TCP listener.
+#[derive(Clone, Copy, Default)]
+pub struct TcpOptions {
+    /// Maximum number of connections that wait to be accepted.
+    pub backlog: u32,
+    /// Offer multipath TCP; clients that do not speak it connect by ordinary TCP.
+    pub is_multipath: bool,
+    /// Mark for packet filters (SO_MARK), also of the accepted connections; 0 sets none.
+    pub mark: u32,
+}
+
 impl Listener {
     /// Listens on an address such as `127.0.0.1`, `::1`, `*` (all IPv4) or `::*` (all IPv6).
-    pub fn tcp(address: &str, port: u16, backlog: u32) -> io::Result<Listener> {
+    pub fn tcp(address: &str, port: u16, options: TcpOptions) -> io::Result<Listener> {
         let asked = Some((address.to_owned(), port));
         let host = match address {
             "*" => "0.0.0.0",
@@ -37,14 +48,19 @@ impl Listener {
             other => other,
         };
         let address = (host, port).to_socket_addrs()?.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        let socket = tcp_socket(address, options.is_multipath)?;
+        if options.mark != 0 {
+            let refused =
+                |error: io::Error| io::Error::new(error.kind(), format!("the mark cannot be set: {error}"));
+            socket.set_mark(options.mark).map_err(refused)?;
+        }
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
         }
         socket.set_reuse_address(true)?;
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
-        socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+        socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
         Ok(Listener { socket, path: None, asked, is_tls: false })
     }
 
@@ -110,6 +126,12 @@ impl Listener {
 
 /// Creates a Unix socket with its file and permissions. It does not listen yet, so no client can
 /// connect before the permissions are set.
+/// A socket for an address of this family, for multipath TCP if requested.
+pub(crate) fn tcp_socket(address: SocketAddr, is_multipath: bool) -> io::Result<Socket> {
+    let protocol = if is_multipath { Protocol::MPTCP } else { Protocol::TCP };
+    Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))
+}
+
 fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -148,10 +170,52 @@ pub fn set_keepalive(socket: &OwnedFd, seconds: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
+    use std::time::Duration;
 
     use super::*;
+    use crate::outgoing::{ConnectOptions, Outgoing};
+
+    #[test]
+    fn multipath_listeners_take_ordinary_clients_too() {
+        let options = TcpOptions { backlog: 10, is_multipath: true, mark: 0 };
+        let listener = match Listener::tcp("127.0.0.1", 0, options) {
+            Ok(listener) => listener,
+            Err(error) => return println!("skipped: no multipath TCP: {error}"),
+        };
+        assert_eq!(listener.socket.protocol().expect("a protocol"), Some(Protocol::MPTCP));
+        let port = listener.port().expect("a port");
+        for is_multipath in [false, true] {
+            let options =
+                ConnectOptions { is_multipath, timeout: Duration::from_secs(5), ..ConnectOptions::default() };
+            let mut client = Outgoing::connect("127.0.0.1", port, &options).expect("a connection");
+            client.write_all(b"hello").expect("sent");
+            listener.socket.set_nonblocking(false).expect("a blocking socket");
+            let (mut accepted, _) = listener.socket.accept().expect("a connection");
+            let mut bytes = [0; 5];
+            accepted.read_exact(&mut bytes).expect("received");
+            assert_eq!(&bytes, b"hello");
+        }
+    }
+
+    #[test]
+    fn accepted_connections_have_the_listeners_mark() {
+        let options = TcpOptions { backlog: 10, is_multipath: false, mark: 7 };
+        let listener = match Listener::tcp("127.0.0.1", 0, options) {
+            Ok(listener) => listener,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return println!("skipped: {error}");
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let _client = TcpStream::connect(("127.0.0.1", listener.port().expect("a port")));
+        listener.socket.set_nonblocking(false).expect("a blocking socket");
+        let (accepted, _) = listener.socket.accept().expect("a connection");
+        assert_eq!((listener.socket.mark().ok(), accepted.mark().ok()), (Some(7), Some(7)));
+    }
 
     /// CVE-2023-45145: a socket that others can connect to before its permissions are set.
     #[test]

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::SockRef;
+
+use crate::listener::tcp_socket;
 
 /// Options of a connection attempt.
 #[derive(Clone, Default)]
@@ -18,6 +20,8 @@ pub struct ConnectOptions {
     pub source: String,
     /// Use TLS with this configuration.
     pub tls: Option<Arc<ClientConfig>>,
+    /// Offer multipath TCP; a peer that does not speak it is connected by ordinary TCP.
+    pub is_multipath: bool,
     /// Timeout for each address of the host.
     pub timeout: Duration,
 }
@@ -112,7 +116,7 @@ impl Outgoing {
 }
 
 fn open(address: SocketAddr, options: &ConnectOptions) -> io::Result<TcpStream> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = tcp_socket(address, options.is_multipath)?;
     if !options.source.is_empty() {
         let source: Vec<SocketAddr> = match options.source.parse::<IpAddr>() {
             Ok(ip) => vec![SocketAddr::new(ip, 0)],

@@ -8,7 +8,7 @@ use braid_base::system_text::reason;
 use braid_clients::Message;
 use braid_config::Config;
 use braid_engine::{Engine, tls};
-use braid_net::listener::Listener;
+use braid_net::listener::{Listener, TcpOptions};
 use braid_threading::accept::Listeners;
 
 use crate::tls_reload;
@@ -94,11 +94,16 @@ fn open_tcp(config: &Config, listeners: &Listeners) -> Result<(), (bool, std::io
         listener.is_unix()
             || wanted.iter().any(|&(address, _, port, is_tls)| listener.is_tcp(address, port, is_tls))
     });
+    let options = TcpOptions {
+        backlog: config.tcp_backlog(),
+        is_multipath: config.mptcp(),
+        mark: config.socket_mark_id(),
+    };
     for (address, optional, port, is_tls) in wanted {
         if listeners.any(|listener| listener.is_tcp(address, port, is_tls)) {
             continue;
         }
-        match Listener::tcp(address, port, config.tcp_backlog()) {
+        match Listener::tcp(address, port, options) {
             Ok(listener) => listeners.add(listener.with_tls(is_tls)),
             Err(error) if optional && is_unavailable(&error) => {}
             Err(error) => {

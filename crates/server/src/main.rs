@@ -130,7 +130,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
             .map_err(|reason| renamed.place.error(reason).to_string())?;
     }
     braid_base::clock::calibrate();
-    process::raise_descriptor_limit(config);
+    process::adapt_to_kernel(config);
     let start = Start { config_file: loaded.file.clone(), executable, supervisor };
     let engine = Engine::new(Arc::clone(config), commands, start).map_err(|error| error.to_string())?;
     define_users(&engine, &loaded)?;

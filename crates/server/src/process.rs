@@ -74,9 +74,29 @@ pub fn daemonize(from: Option<&Path>, input: &Input) -> Result<(), String> {
 /// Descriptors reserved for other uses than clients.
 const RESERVED: u64 = 32;
 
+/// Adapts this process, or the configuration, to the kernel's limits and memory management. Call it
+/// before other threads start.
+pub fn adapt_to_kernel(config: &Config) {
+    raise_descriptor_limit(config);
+    disable_huge_pages(config);
+}
+
+/// Disables transparent huge pages for this process (`disable-thp`), if the kernel would use them
+/// for memory that does not ask for them.
+fn disable_huge_pages(config: &Config) {
+    const MODE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+    let is_always = std::fs::read_to_string(MODE).is_ok_and(|modes| modes.contains("[always]"));
+    if config.disable_thp()
+        && is_always
+        && let Err(error) = rustix::thread::disable_transparent_huge_pages(true)
+    {
+        log::warn!("Cannot disable transparent huge pages: {error}");
+    }
+}
+
 /// Raises the limit of open files for `maxclients` connections, or lowers `maxclients` to fit the
 /// limit.
-pub fn raise_descriptor_limit(config: &Config) {
+fn raise_descriptor_limit(config: &Config) {
     let wanted = config.maxclients();
     if let Err(possible) = allow_clients(wanted) {
         log::warn!(

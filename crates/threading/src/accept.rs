@@ -202,6 +202,7 @@ mod tests {
 
     use braid_config::Config;
     use braid_engine::engine::Start;
+    use braid_net::listener::TcpOptions;
 
     use super::*;
 
@@ -227,8 +228,9 @@ mod tests {
 
     #[test]
     fn accepted_connections_per_cycle_are_limited() {
+        let options = TcpOptions { backlog: 100, ..TcpOptions::default() };
         let tcp = |settings: &str, is_tls: bool| {
-            let listener = Listener::tcp("127.0.0.1", 0, 100).expect("a port").with_tls(is_tls);
+            let listener = Listener::tcp("127.0.0.1", 0, options).expect("a port").with_tls(is_tls);
             let port = listener.port().expect("a port number");
             let streams = Mutex::new(Vec::new());
             // A connection is established once it is in the listener's queue.

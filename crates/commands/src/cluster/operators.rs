@@ -360,12 +360,13 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
         let config = &task.engine.config;
         // Another failover may just be changing the primary.
         let patience = Duration::from_millis(u64::from(config.lease_time_ms()));
-        let map = task.engine.cluster_map();
-        let found = map.and_then(|map| {
-            map.wait_until(|view| view.leads || handover(view, is_tls).is_some(), patience);
-            handover(&map.view(), is_tls)
-        });
-        let Some((at, to)) = found else {
+        let is_settled = |view: &ClusterView| view.leads || handover(view, is_tls).is_some();
+        let map = task.engine.cluster_map().filter(|map| map.wait_until(is_settled, patience));
+        let view = map.map(ClusterMap::view).unwrap_or_default();
+        if view.leads {
+            return Ok("OK".to_owned());
+        }
+        let Some((at, to)) = handover(&view, is_tls) else {
             return Err(CommandError::text(
                 "ERR Master is down or failed, please use CLUSTER FAILOVER FORCE",
             ));

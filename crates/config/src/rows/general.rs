@@ -84,8 +84,9 @@ super::directives! {
     /// Background work cycles per second, clamped to 1 to 500.
     hz: u32 => integer("hz", || 10, 0, INT_MAX, Unit::Plain).integer_check(checks::hz);
 
-    /// Run background work more often when many clients are connected.
-    dynamic_hz: bool => switch("dynamic-hz", true).no_effect_yet();
+    /// Run background work more often when many clients are connected. Accepted for compatibility:
+    /// a cycle visits as many clients as there are to visit.
+    dynamic_hz: bool => switch("dynamic-hz", true).always_on();
 
     /// Shutdown options on SIGINT: default, or any of save, nosave, now, force, safe (refuse on a
     /// cluster primary that owns slots), failover (promote an up-to-date replica first).
@@ -108,8 +109,8 @@ super::directives! {
     /// has no background process.
     oom_score_adj_values: special => special("oom-score-adj-values", Special::OomScoreAdjValues);
 
-    /// Disable transparent huge pages for this process.
-    disable_thp: bool => switch("disable-thp", true).immutable().no_effect_yet();
+    /// Disable transparent huge pages for this process, if the system uses them for all memory.
+    disable_thp: bool => switch("disable-thp", true).immutable();
 
     /// Names of start-up warnings that do not prevent the start.
     ignore_warnings: text => text("ignore-warnings", "").no_effect_yet();
@@ -124,8 +125,9 @@ super::directives! {
     redis_version: text =>
         text("redis-version", "7.2.4").immutable().beyond_redis().text_check(checks::version);
 
-    /// Report a stock server's name to clients that require it.
-    extended_redis_compatibility: bool => switch("extended-redis-compatibility", false).no_effect_yet();
+    /// Report a stock server's name to clients that require it. Accepted for compatibility: HELLO
+    /// always reports `redis`.
+    extended_redis_compatibility: bool => switch("extended-redis-compatibility", false).always_on();
 
     /// Location of this server, reported by HELLO and INFO; some clients prefer nearby servers.
     availability_zone: text => text("availability-zone", "");

@@ -46,7 +46,7 @@ super::directives! {
 
     /// Resize hash tables in the background. Accepted for compatibility: Braid's tables always
     /// grow in small steps.
-    activerehashing: bool => switch("activerehashing", true).no_effect_yet();
+    activerehashing: bool => switch("activerehashing", true).always_on();
 
     /// Propagate evicted keys to replicas and the append-only file as UNLINK instead of DEL.
     /// Freeing does not depend on it: values of more than 64 allocations or 256 KiB are freed in
@@ -62,7 +62,7 @@ super::directives! {
 
     /// Make DEL free in the background, like UNLINK. Accepted for compatibility: DEL and UNLINK
     /// are equivalent, see `lazyfree-lazy-eviction`.
-    lazyfree_lazy_user_del: bool => switch("lazyfree-lazy-user-del", false).no_effect_yet();
+    lazyfree_lazy_user_del: bool => switch("lazyfree-lazy-user-del", false).always_on();
 
     /// Make FLUSHDB and FLUSHALL without SYNC or ASYNC free memory in the background.
     lazyfree_lazy_user_flush: bool => switch("lazyfree-lazy-user-flush", false);

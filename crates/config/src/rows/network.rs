@@ -39,12 +39,12 @@ super::directives! {
     /// Close a client after this many idle seconds; 0 disables it.
     timeout_seconds: u32 => integer("timeout", || 0, 0, INT_MAX, Unit::Seconds);
 
-    /// Accept multipath TCP connections from clients.
-    mptcp: bool => switch("mptcp", false).immutable().beyond_redis().no_effect_yet();
+    /// Accept multipath TCP connections from clients. Needs a kernel with MPTCP.
+    mptcp: bool => switch("mptcp", false).immutable().beyond_redis();
 
-    /// Mark of the listening sockets for packet filters (SO_MARK); 0 sets none.
-    socket_mark_id: u32 =>
-        integer("socket-mark-id", || 0, 0, UINT_MAX, Unit::Plain).immutable().no_effect_yet();
+    /// Mark of the listening sockets for packet filters (SO_MARK); 0 sets none. Needs
+    /// CAP_NET_ADMIN.
+    socket_mark_id: u32 => integer("socket-mark-id", || 0, 0, UINT_MAX, Unit::Plain).immutable();
 
     /// Maximum number of connections accepted per event loop iteration.
     max_new_connections_per_cycle: u32 =>

@@ -60,8 +60,8 @@ super::directives! {
     /// Let the kernel coalesce small packets to the primary: fewer packets, more delay.
     repl_disable_tcp_nodelay: bool => switch("repl-disable-tcp-nodelay", false);
 
-    /// Use multipath TCP for the connection to the primary.
-    repl_mptcp: bool => switch("repl-mptcp", false).immutable().beyond_redis().no_effect_yet();
+    /// Use multipath TCP for the connection to the primary. Needs a kernel with MPTCP.
+    repl_mptcp: bool => switch("repl-mptcp", false).immutable().beyond_redis();
 
     /// Bytes of changes kept so that a briefly disconnected replica needs no full sync; at least
     /// 16kb.

@@ -223,8 +223,9 @@ impl Attempt<'_> {
     fn connect(&self, to: &Primary) -> Result<Peer<Outgoing>, LinkError> {
         let config = &self.engine.config;
         let timeout = self.timeout();
-        let options = crate::tls::connect_options(config, config.tls_replication(), timeout)
+        let mut options = crate::tls::connect_options(config, config.tls_replication(), timeout)
             .map_err(LinkError::Refused)?;
+        options.is_multipath = config.repl_mptcp();
         let Primary { host, port } = to;
         let outgoing = Outgoing::connect(host, *port, &options)
             .map_err(|error| LinkError::Refused(format!("Error condition on socket for SYNC: {error}")))?;
