@@ -30,6 +30,21 @@ fn names_and_defaults_match_stock_servers() {
     assert!(compared > 195, "{compared}");
 }
 
+/// Tools write back all values that CONFIG GET shows, except those that they know to be fixed.
+#[test]
+fn directives_that_redis_lacks_may_be_given_their_own_values() {
+    let known = |name: &str| {
+        let has_name = |line: &str| line.split_once('\t').is_some_and(|(known, _)| known == name);
+        name == "dir" || include_str!("stock_defaults.txt").lines().any(has_name)
+    };
+    let config = Config::new();
+    let own = config.get(&["*"]).into_iter().filter(|(name, _)| !known(name));
+    for (name, value) in own {
+        let set = config.set(&[(name.as_str(), value.as_str())]);
+        assert!(set.is_ok(), "{name}: {:?}", set.err());
+    }
+}
+
 #[test]
 fn own_defaults() {
     let config = Config::new();

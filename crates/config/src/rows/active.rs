@@ -9,7 +9,7 @@ super::directives! {
 
     /// Accept writes concurrently with other servers and merge theirs; `replicaof` then names a
     /// peer.
-    active_replica: bool => switch("active-replica", false).immutable();
+    active_replica: bool => switch("active-replica", false).immutable().beyond_redis();
 
     /// Make REPLICAOF, and each `replicaof` line, add a peer instead of replacing the previous
     /// one.
@@ -20,12 +20,12 @@ super::directives! {
 
     /// Number of this server, 0 to 63, unique among the servers that accept writes. -1 chooses a
     /// free one at the first contact with a peer; it never changes afterwards.
-    active_region: i64 => integer("active-region", || -1, -1, 63, Unit::Plain).immutable();
+    active_region: i64 => integer("active-region", || -1, -1, 63, Unit::Plain).immutable().beyond_redis();
 
     /// Maximum milliseconds that a peer's effects may be ahead of this server's clock; effects
     /// further ahead are refused.
     active_clock_ahead_max_ms: u64 =>
-        integer("active-clock-ahead-max", || 60_000, 1, LONG_MAX, Unit::Milliseconds).immutable()
+        integer("active-clock-ahead-max", || 60_000, 1, LONG_MAX, Unit::Milliseconds).immutable().beyond_redis()
             .only_with(&["active-replica"]);
 
     /// Maximum lag of a connected peer in milliseconds, excluding network delay, before writes
