@@ -209,7 +209,9 @@ fn parse_ids<'s, 'a>(args: &'s [&'a [u8]], purpose: Purpose) -> Result<IdsAndRes
             Ok(id) if id > 0 => ids.push(id),
             // No such client exists, which is an error only for KILL.
             _ if purpose == Purpose::List => {}
-            _ => return Err(invalid_id(purpose)),
+            _ if ids.is_empty() => return Err(invalid_id(purpose)),
+            // In Redis, which takes one ID, a second one is never valid.
+            _ => return Err(CommandError::Syntax),
         }
         rest = after;
     }

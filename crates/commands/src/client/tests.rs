@@ -185,6 +185,7 @@ fn forms_of_kill() {
         ("CLIENT KILL ID 0", "-ERR client-id should be greater than 0\r\n"),
         ("CLIENT KILL ID x", "-ERR client-id should be greater than 0\r\n"),
         ("CLIENT KILL ID 9 foo", "-ERR syntax error\r\n"),
+        ("CLIENT KILL ID 9 0", "-ERR syntax error\r\n"),
         ("CLIENT KILL MAXAGE 0", "-ERR maxage should be greater than 0\r\n"),
         ("CLIENT KILL NOSUCH x", "-ERR syntax error\r\n"),
         ("CLIENT KILL USER nosuch", "-ERR No such user 'nosuch'\r\n"),

@@ -222,7 +222,7 @@ pub const COMMANDS: &[Row] = &[
         .at_least(3)
         .flags(GROWS)
         .keys(&[KeySpec::at(1, CHANGE.and(KeyFlags::VARIABLE_FLAGS))
-            .notes("RW and ACCESS due to the optional `GET` argument and comparisons")])
+            .notes("RW and ACCESS due to the optional `GET` argument")])
         .exact_key_flags(set::key_flags)
         .docs("1.0.0", "Sets a key, new or not, to a string, whatever it held before.", "O(1)")
         .syntax(
