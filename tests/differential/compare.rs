@@ -58,10 +58,8 @@ pub fn rule(command: &[Vec<u8>]) -> Rule {
         ("SCAN" | "SSCAN" | "HSCAN" | "ZSCAN", _) => Rule::Kind,
         ("COMMAND", "COUNT" | "") => Rule::Kind,
         // Without names these list all commands, which depend on the version.
-        ("COMMAND", "INFO" | "LIST") if command.len() == 2 => Rule::Kind,
-        // Each version of Redis words the documentation differently.
-        ("COMMAND", "DOCS") => Rule::Kind,
-        ("COMMAND", "INFO" | "LIST" | "GETKEYSANDFLAGS") => Rule::AnyOrder,
+        ("COMMAND", "INFO" | "DOCS" | "LIST") if command.len() == 2 => Rule::Kind,
+        ("COMMAND", "INFO" | "LIST" | "DOCS" | "GETKEYSANDFLAGS") => Rule::AnyOrder,
         ("PUBSUB" | "CONFIG", _) => Rule::PairsInAnyOrder,
         ("OBJECT", "IDLETIME" | "FREQ" | "HELP") => Rule::Kind,
         ("CLIENT", "ID" | "INFO" | "LIST" | "HELP") => Rule::Kind,

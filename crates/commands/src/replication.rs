@@ -19,6 +19,11 @@ use braid_spec::{Behavior, Category, CommandError, CommandResult, Flags, Group, 
 /// Maximum length of an address announced by a replica.
 const IP_LEN_MAX: usize = 255;
 
+/// Errors of FAILOVER while the primary does not see the replica online.
+pub(crate) const NO_REPLICAS: &str = "ERR FAILOVER requires connected replicas.";
+pub(crate) const NOT_A_REPLICA: &str = "ERR FAILOVER target HOST and PORT is not a replica.";
+pub(crate) const NOT_ONLINE: &str = "ERR FAILOVER target replica is not online.";
+
 const SYNCHRONISES: Flags =
     Flags::NO_ASYNC_LOADING.and(Flags::ADMIN).and(Flags::NO_MULTI).and(Flags::NOSCRIPT);
 
@@ -458,7 +463,7 @@ fn failover(call: &mut Call) -> CommandResult {
         return Err(CommandError::text("ERR FAILOVER FORCE not allowed in a group: it would lose writes."));
     }
     if engine.replication.replicas().is_empty() {
-        return Err(CommandError::text("ERR FAILOVER requires connected replicas."));
+        return Err(CommandError::text(NO_REPLICAS));
     }
     if request.force && (request.timeout_ms == 0 || request.target.is_none()) {
         return Err(CommandError::text(
@@ -467,10 +472,9 @@ fn failover(call: &mut Call) -> CommandResult {
     }
     if let Some(target) = &request.target {
         let replica = engine.replica_at(target);
-        let replica =
-            replica.ok_or(CommandError::text("ERR FAILOVER target HOST and PORT is not a replica."))?;
+        let replica = replica.ok_or(CommandError::text(NOT_A_REPLICA))?;
         if replica.stage() != Stage::Online {
-            return Err(CommandError::text("ERR FAILOVER target replica is not online."));
+            return Err(CommandError::text(NOT_ONLINE));
         }
     }
     engine.begin_failover(world, request).map_err(CommandError::text)?;

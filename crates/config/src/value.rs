@@ -210,7 +210,8 @@ pub fn parse_version(text: &str) -> Option<[u8; 3]> {
 }
 
 /// True if setting this value has no effect. An unimplemented feature counts as off, so turning
-/// it off, or setting a number to its default, is not reported.
+/// it off, or setting a number to its default, is not reported. Of a directive that is always on,
+/// turning it off is.
 pub(crate) fn lacks_effect(directive: &Directive, value: &Value) -> bool {
     let is_on = matches!(directive.kind, DirectiveKind::Bool { .. }) && *value == Value::Scalar(1);
     let is_changed = *value != default_value(directive);

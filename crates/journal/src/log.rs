@@ -177,6 +177,12 @@ fn pack(offset: u64, db: u32) -> u64 {
     offset << DB_BITS | u64::from(db.min(NO_DATABASE))
 }
 
+/// The database that a unit for `databases` must select, if the log's last request is for `db`.
+#[inline]
+fn to_select(databases: Option<(u32, u32)>, db: u32) -> Option<u32> {
+    databases.map(|(first, _)| first).filter(|&first| db != first || db == NO_DATABASE)
+}
+
 impl Journal {
     /// An empty log for up to `threads_max` threads. No thread may append before
     /// [`Journal::make_room_for_threads`].
@@ -305,10 +311,9 @@ impl Journal {
             self.notes[slot].store(word >> DB_BITS, Release);
         }
         let (start, db) = unpack(word);
-        let (first_db, last_db) = databases.unwrap_or((db, db));
-        if databases.is_none() || (db == first_db && db != NO_DATABASE) {
+        if to_select(databases, db).is_none() {
             let end = start + len as u64;
-            if self.advance(word, pack(end, last_db)).is_ok() {
+            if self.advance(word, end, databases).is_ok() {
                 self.have_taken(slot, start);
                 return Range { start, end, select: Vec::new() };
             }
@@ -324,18 +329,13 @@ impl Journal {
         let mut word = self.end.load(Relaxed);
         loop {
             let (start, db) = unpack(word);
-            let (first_db, last_db) = databases.unwrap_or((db, db));
-            if databases.is_none() {
-                // No database is selected.
-            } else if db != first_db || db == NO_DATABASE {
-                if select.is_empty() {
-                    push_select(&mut select, first_db);
-                }
-            } else {
-                select.clear();
+            match to_select(databases, db) {
+                Some(first_db) if select.is_empty() => push_select(&mut select, first_db),
+                Some(_) => {}
+                None => select.clear(),
             }
             let end = start + (select.len() + len) as u64;
-            match self.advance(word, pack(end, last_db)) {
+            match self.advance(word, end, databases) {
                 Ok(_) => {
                     self.have_taken(slot, start);
                     return Range { start, end, select };
@@ -345,11 +345,13 @@ impl Journal {
         }
     }
 
-    /// Moves the end, unless another thread has. Releases the thread's note to threads that see the
-    /// new end; precedes the check in `wake` for those that do not.
+    /// Moves the end to an offset, where the last of the databases is selected, unless another
+    /// thread has moved it. Releases the thread's note to threads that see the new end; precedes
+    /// the check in `wake` for those that do not.
     #[inline]
-    fn advance(&self, from: u64, to: u64) -> Result<u64, u64> {
-        self.end.compare_exchange_weak(from, to, SeqCst, Relaxed)
+    fn advance(&self, word: u64, end: u64, databases: Option<(u32, u32)>) -> Result<u64, u64> {
+        let db = databases.map_or(unpack(word).1, |(_, last)| last);
+        self.end.compare_exchange_weak(word, pack(end, db), SeqCst, Relaxed)
     }
 
     /// Steps of the model checker after a range has been reserved.

@@ -124,14 +124,14 @@ impl Listener {
     }
 }
 
-/// Creates a Unix socket with its file and permissions. It does not listen yet, so no client can
-/// connect before the permissions are set.
 /// A socket for an address of this family, for multipath TCP if requested.
 pub(crate) fn tcp_socket(address: SocketAddr, is_multipath: bool) -> io::Result<Socket> {
     let protocol = if is_multipath { Protocol::MPTCP } else { Protocol::TCP };
     Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))
 }
 
+/// Creates a Unix socket with its file and permissions. It does not listen yet, so no client can
+/// connect before the permissions are set.
 fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;

@@ -165,6 +165,8 @@ impl Write for Outgoing {
 mod tests {
     use std::net::TcpListener;
 
+    use socket2::Protocol;
+
     use super::*;
 
     fn options() -> ConnectOptions {
@@ -186,6 +188,21 @@ mod tests {
         let wrong_kind = ConnectOptions { source: "::1".into(), ..options() };
         let error = Outgoing::connect("127.0.0.1", port, &wrong_kind).err().expect("refused");
         assert!(error.to_string().contains("bind-source-addr"), "{error}");
+    }
+
+    #[test]
+    fn a_connection_offers_multipath_if_requested() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        for (is_multipath, protocol) in [(false, Protocol::TCP), (true, Protocol::MPTCP)] {
+            let connection =
+                match Outgoing::connect("127.0.0.1", port, &ConnectOptions { is_multipath, ..options() }) {
+                    Err(error) if is_multipath => return println!("skipped: no multipath TCP: {error}"),
+                    connected => connected.expect("connected"),
+                };
+            let socket = SockRef::from(connection.socket());
+            assert_eq!(socket.protocol().expect("a protocol"), Some(protocol));
+        }
     }
 
     #[test]

@@ -85,9 +85,9 @@ pub fn adapt_to_kernel(config: &Config) {
 /// for memory that does not ask for them.
 fn disable_huge_pages(config: &Config) {
     const MODE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
-    let is_always = std::fs::read_to_string(MODE).is_ok_and(|modes| modes.contains("[always]"));
+    let is_always = || std::fs::read_to_string(MODE).is_ok_and(|modes| modes.contains("[always]"));
     if config.disable_thp()
-        && is_always
+        && is_always()
         && let Err(error) = rustix::thread::disable_transparent_huge_pages(true)
     {
         log::warn!("Cannot disable transparent huge pages: {error}");

@@ -63,13 +63,14 @@ pub fn check(root: &Path, descriptors: u64, processors: usize) -> Vec<Finding> {
         });
     }
     if let Some(pages) = read(root, "sys/kernel/mm/transparent_hugepage/enabled") {
-        findings.push(if pages.contains("[always]") {
-            let text = "transparent huge pages are forced on programs: the server does without them, unless \
-                        disable-thp is no";
-            Finding::good(text.into())
-        } else {
-            Finding::good("transparent huge pages are not forced on programs".into())
-        });
+        let text = match pages.contains("[always]") {
+            true => {
+                "transparent huge pages are forced on programs: the server does without them, unless \
+                 disable-thp is no"
+            }
+            false => "transparent huge pages are not forced on programs",
+        };
+        findings.push(Finding::good(text.into()));
     }
     findings.push(if descriptors >= DESCRIPTORS {
         Finding::good(format!("the limit of open files is {descriptors}: enough for 10,000 clients"))

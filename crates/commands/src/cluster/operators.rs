@@ -22,6 +22,7 @@ use braid_resp::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
+use crate::replication::{NO_REPLICAS, NOT_A_REPLICA, NOT_ONLINE};
 
 /// How long MEET waits for the record of a server that responds.
 const MEET_PATIENCE: Duration = Duration::from_secs(2);
@@ -419,9 +420,7 @@ fn handover(view: &ClusterView, is_tls: bool) -> Option<(NodePlace, NodePlace)> 
 /// True if a primary refuses a handover because it does not see this replica online. It learns
 /// later than the replica that a full sync is complete, and that a link is up again.
 fn is_unseen(why: &str) -> bool {
-    ["target replica is not online", "is not a replica", "requires connected replicas"]
-        .iter()
-        .any(|part| why.contains(part))
+    [NOT_ONLINE, NOT_A_REPLICA, NO_REPLICAS].contains(&why)
 }
 
 pub(super) fn reset(call: &mut Call) -> CommandResult {

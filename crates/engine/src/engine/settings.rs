@@ -191,8 +191,7 @@ fn follow_cluster_settings(engine: &Arc<Engine>) {
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["cluster-require-full-coverage"], move |config| {
         let engine = weak.upgrade();
-        let node = engine.as_ref().and_then(|engine| engine.cluster.as_ref());
-        if let Some(map) = node.and_then(|node| node.map.as_ref()) {
+        if let Some(map) = engine.as_ref().and_then(|engine| engine.cluster_map()) {
             map.set_coverage(config.cluster_require_full_coverage());
         }
         Ok(())
