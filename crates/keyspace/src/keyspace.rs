@@ -10,6 +10,7 @@ use braid_base::Padded;
 use braid_base::gate::{Gate, World};
 use braid_base::hash::KeyHasher;
 use braid_base::lock::ShardLock;
+use braid_base::prefetch::{CACHE_LINE, prefetch};
 use braid_base::slots::Slots;
 use braid_journal::Journal;
 
@@ -28,20 +29,28 @@ use crate::waiters::{AwaitedKeys, WaitQueues};
 use crate::watch::{Readers, Watchers};
 
 /// One lock and the data under it: the same slice of the hash range in all databases.
-#[repr(align(128))]
+///
+/// What a change of a key of database 0 touches comes first and fills one cache line: the lock, the
+/// table, and the count of watchers. In cluster mode the shards are too many for the processor's
+/// inner caches, so each further line would cost a miss per command, and larger shards more page
+/// table entries. Each shard has a pair of lines, since processors fetch them in pairs.
+#[repr(C, align(128))]
 pub struct Shard {
     /// Guards all fields below.
     pub lock: ShardLock,
     first: Table,
+    /// Watched keys.
+    pub watchers: Watchers,
     /// Set once a database other than 0 has had a key here. Most servers use database 0 only, so
     /// walks of all tables can skip the others.
     others_used: AtomicBool,
     others: Box<[Table]>,
     /// Tables of a dataset being built (`staging.rs`).
     pub(crate) staged: OnceLock<Box<[Table]>>,
-    /// Watched keys.
-    pub watchers: Watchers,
 }
+
+const _: () = assert!(size_of::<Shard>() == 2 * CACHE_LINE);
+const _: () = assert!(std::mem::offset_of!(Shard, watchers) < CACHE_LINE);
 
 impl Shard {
     /// The shard's table of a database.
@@ -250,10 +259,10 @@ impl Keyspace {
         let shard = |_| Shard {
             lock: ShardLock::default(),
             first: Table::default(),
+            watchers: Watchers::default(),
             others_used: AtomicBool::new(false),
             others: (1..shape.databases).map(|_| Table::default()).collect(),
             staged: OnceLock::new(),
-            watchers: Watchers::default(),
         };
         let keyspace = Keyspace {
             shards: (0..shape.shards).map(shard).collect(),
@@ -355,6 +364,12 @@ impl Keyspace {
     /// Sets the access clock to `now_ms`; called a few times a second.
     pub fn tick(&self, now_ms: i64) {
         self.clock.store((now_ms / 1000) as u32, Relaxed);
+    }
+
+    /// Prefetches the lock and the table of a key's hash.
+    #[inline]
+    pub fn prefetch_shard(&self, hash: u64) {
+        prefetch(self.shard(self.shard_of(hash)));
     }
 
     /// Prefetches the bucket of a key's hash.

@@ -117,6 +117,13 @@ impl ClientSet {
             |slab: &mut ClientSlab, request: &Request| slab.get(request.client).map_or(0, |c| c.session.db);
         // A request for the same key as its predecessor needs no prefetch.
         let mut last = 0;
+        if keyspace.is_by_slot() {
+            // A shard for each slot: too many for the inner caches.
+            for request in group.iter().filter(|request| is_other(request, &mut last)) {
+                keyspace.prefetch_shard(request.prepared.hash);
+            }
+            last = 0;
+        }
         for request in group.iter().filter(|request| is_other(request, &mut last)) {
             keyspace.prefetch_bucket(db(&mut self.slab, request), request.prepared.hash);
         }
