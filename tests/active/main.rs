@@ -17,10 +17,10 @@ mod examples;
 mod functions;
 mod generations;
 mod lag;
-mod long_strings;
 mod pair;
 mod parts;
 mod refused;
+mod shared_strings;
 mod topologies;
 mod troubles;
 

@@ -4,12 +4,14 @@
 use std::collections::hash_map::RandomState;
 use std::ops::Deref;
 
+use braid_keyspace::HeldString;
+
 use crate::cell::{At, CellChange, Sides};
 use crate::change::{Change, SeenAt};
 use crate::evicted::{Mark, Marks};
 use crate::key::Key;
 use crate::others::Others;
-use crate::plain::{Plain, Plains};
+use crate::plain::{Plain, Plains, fits_block};
 use crate::rules::Rules;
 use crate::stamp::Stamp;
 use crate::value::Value;
@@ -281,16 +283,28 @@ impl Database {
         self.plain.iter().map(|(name, _)| name).chain(self.others.iter().map(|(name, _)| name))
     }
 
-    /// The names of strings longer than `len`, which are never plain.
-    pub fn long_strings(&self, len: usize) -> impl Iterator<Item = &[u8]> {
-        let long = move |(name, key): (_, &Key)| (key.text()?.len() > len).then_some(name);
-        self.others.iter().filter_map(long)
+    /// The names of strings too long for a block, unless they are held.
+    pub fn long_strings(&self) -> impl Iterator<Item = &[u8]> {
+        let is_long = |name: &[u8], key: &Key| key.text().is_some_and(|text| !fits_block(name, text));
+        self.others.iter().filter(move |(name, key)| is_long(name, key)).map(|(name, _)| name)
     }
 
     /// Takes over `text` in place of the equal string of a key.
     pub fn share(&mut self, name: &[u8], text: &Text) {
         if let Some(key) = self.others.get_mut(name) {
             key.share(text);
+        }
+    }
+
+    /// Holds `string` for the equal string of its key, if that is a plain one.
+    pub fn hold(&mut self, string: HeldString) {
+        let plain = self.others.get(string.key()).and_then(Key::as_plain);
+        match plain.filter(|plain| plain.equals(&string)).map(|plain| plain.stamp) {
+            Some(stamp) => {
+                self.others.remove(string.key());
+                self.plain.hold_new(stamp, string);
+            }
+            None => drop(self.plain.hold(string)),
         }
     }
 

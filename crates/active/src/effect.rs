@@ -15,6 +15,7 @@ use crate::Name;
 use crate::cell::CellChange;
 use crate::change::{Change, SeenAt};
 use crate::libraries::LIBRARIES;
+use crate::plain::fits_block;
 use crate::stamp::{Region, Stamp};
 use crate::vector::{Run, Vector};
 
@@ -107,10 +108,12 @@ impl Unit {
         })
     }
 
-    /// The keys of strings longer than `len` that the unit writes: database, name.
-    pub fn long_strings(&self, len: usize) -> impl Iterator<Item = (u32, &Name)> {
-        let is_long = move |effect: &&Effect| match effect {
-            Effect::Key { change: Change::String(CellChange::Put { value, .. }), .. } => value.len() > len,
+    /// The keys of the strings too long for a block that the unit writes: database, name.
+    pub fn long_strings(&self) -> impl Iterator<Item = (u32, &Name)> {
+        let is_long = |effect: &&Effect| match effect {
+            Effect::Key { change: Change::String(CellChange::Put { value, .. }), name, .. } => {
+                !fits_block(name, value)
+            }
             _ => false,
         };
         self.effects.iter().filter(is_long).filter_map(Effect::key)

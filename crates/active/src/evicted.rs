@@ -109,7 +109,7 @@ impl Stored for Mark {
     }
 }
 
-/// The marks of a database, in blocks like plain strings.
+/// The marks of a database, in buckets like plain strings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Marks(Plains);
 
@@ -156,17 +156,17 @@ impl Marks {
         some.filter_map(|(name, plain)| Some((name, Mark::of(plain)?)))
     }
 
-    pub fn blocks(&self) -> usize {
-        self.0.blocks()
+    pub fn buckets(&self) -> usize {
+        self.0.buckets()
     }
 
-    pub fn block_among(&self, name: &[u8], blocks: usize) -> usize {
-        self.0.block_among(name, blocks)
+    pub fn bucket_among(&self, name: &[u8], buckets: usize) -> usize {
+        self.0.bucket_among(name, buckets)
     }
 
-    /// The present marks of the names that were in `block` when there were `then` blocks.
-    pub fn of_block(&self, block: usize, then: usize) -> impl Iterator<Item = (&[u8], Mark)> {
-        self.0.of_block(block, then).filter_map(|(name, plain)| Some((name, Mark::of(plain)?)))
+    /// The present marks of the names that were in `bucket` when there were `then` buckets.
+    pub fn of_bucket(&self, bucket: usize, then: usize) -> impl Iterator<Item = (&[u8], Mark)> {
+        self.0.of_bucket(bucket, then).filter_map(|(name, plain)| Some((name, Mark::of(plain)?)))
     }
 
     /// Drops marks without a rest whose latest stamp is not after `horizon`.

@@ -6,6 +6,8 @@ use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasher;
 
+use braid_keyspace::HeldString;
+
 use crate::cell::{At, CellChange, Sides};
 use crate::change::{Change, Kind, SeenAt};
 use crate::database::{Database, KeyRef};
@@ -13,7 +15,7 @@ use crate::effect::{Effect, FlushSeen};
 use crate::evicted::Mark;
 use crate::key::Key;
 use crate::libraries::{LIBRARIES, flushes};
-use crate::plain::Plain;
+use crate::plain::{Plain, Plains};
 use crate::rules::Rules;
 use crate::saving::{MARK, Out, Saving};
 use crate::stamp::Stamp;
@@ -92,11 +94,11 @@ impl Keys {
             found.for_each(|(keys, hash)| one(keys, hash));
         };
         each(|keys, hash| {
-            keys.plain.prefetch_block(hash);
+            keys.plain.prefetch_bucket(hash);
             keys.others.prefetch_bucket(hash);
         });
         each(|keys, hash| {
-            keys.plain.prefetch_entries(hash);
+            keys.plain.prefetch_strings(hash);
             keys.others.prefetch_list(hash);
         });
         if self.all.values().any(|keys| keys.others.len() > 0) {
@@ -128,9 +130,9 @@ impl Keys {
     }
 
     /// See [`Replica::long_strings`](crate::Replica::long_strings).
-    pub fn long_strings(&self, len: usize) -> impl Iterator<Item = (u32, &[u8])> {
+    pub fn long_strings(&self) -> impl Iterator<Item = (u32, &[u8])> {
         let of_clients = self.all.iter().filter(|(database, _)| **database != LIBRARIES);
-        of_clients.flat_map(move |(database, keys)| keys.long_strings(len).map(|name| (*database, name)))
+        of_clients.flat_map(|(database, keys)| keys.long_strings().map(|name| (*database, name)))
     }
 
     /// See [`Replica::share`](crate::Replica::share).
@@ -138,6 +140,27 @@ impl Keys {
         if let Some(keys) = self.all.get_mut(&database) {
             keys.share(name, text);
         }
+    }
+
+    /// See [`Replica::hold`](crate::Replica::hold).
+    pub fn hold(&mut self, database: u32, string: HeldString) {
+        let Some(keys) = self.all.get_mut(&database) else { return };
+        if let Some(saving) = &mut self.saving {
+            // The key may move to another table.
+            saving.before(database, keys, string.key());
+        }
+        keys.hold(string);
+    }
+
+    /// The number of held strings.
+    pub fn held(&self) -> usize {
+        self.all.values().map(|keys| keys.plain.held()).sum()
+    }
+
+    /// The first database of clients from `number` on, with its plain strings.
+    pub fn plain_from(&self, number: u32) -> Option<(u32, &Plains)> {
+        let (number, keys) = self.all.range(number..).find(|(number, _)| **number != LIBRARIES)?;
+        Some((*number, &keys.plain))
     }
 
     /// True if a key is a string that has been written once, so that a write sees all of it.

@@ -22,6 +22,7 @@ pub mod cell;
 pub mod change;
 pub mod changes_between;
 pub mod clock;
+pub mod cold;
 pub mod difference;
 pub mod effect;
 pub mod elements;

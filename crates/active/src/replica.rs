@@ -12,9 +12,12 @@
 
 use std::cell::Cell;
 
+use braid_keyspace::HeldString;
+
 use crate::cell::{At, Sides};
 use crate::change::{Change, Kind};
 use crate::clock::{Clock, TooFarAhead};
+use crate::cold::ColdSearch;
 use crate::database::{KeyRef, ValueRef};
 use crate::effect::{Effect, Effects, Head, Unit};
 use crate::ended::Ended;
@@ -266,16 +269,37 @@ impl Replica {
         })
     }
 
-    /// The keys of strings longer than `len`: database, name. Plain strings are shorter than any
-    /// such `len`, and not visited.
-    pub fn long_strings(&self, len: usize) -> impl Iterator<Item = (u32, &[u8])> {
-        self.state.keys.long_strings(len)
+    /// The keys of strings too long for the blocks of short ones: database, name.
+    pub fn long_strings(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.state.keys.long_strings()
     }
 
     /// Takes over `text` in place of equal bytes: then the allocation is shared with its other
     /// holders.
     pub fn share(&mut self, database: u32, name: &[u8], text: &Text) {
         self.state.keys.share(database, name, text);
+    }
+
+    /// Holds the keyspace's entry of a short string in place of a copy of name and value, if they
+    /// are equal and the string has been written once. A write of the key lets go of it.
+    pub fn hold(&mut self, database: u32, string: HeldString) {
+        self.state.keys.hold(database, string);
+    }
+
+    /// The number of strings that are [held](Replica::hold).
+    pub fn held(&self) -> usize {
+        self.state.keys.held()
+    }
+
+    /// The number of changes so far.
+    pub fn changes(&self) -> u64 {
+        self.state.keys.changes
+    }
+
+    /// Continues a search for strings to [hold](Replica::hold) that were last written before
+    /// `before_ms` (Unix time): database, name. Visits a bounded part of all keys.
+    pub fn cold_strings(&self, search: &mut ColdSearch, before_ms: u64) -> Vec<(u32, Name)> {
+        search.advance(&self.state.keys, before_ms)
     }
 
     /// The code of all libraries, latest first.

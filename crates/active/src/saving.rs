@@ -102,8 +102,8 @@ impl Out {
         }
     }
 
-    fn plain_block(&mut self, number: u32, keys: &Database, block: usize, then: usize) {
-        for (name, plain) in keys.plain.of_block(block, then) {
+    fn plain_bucket(&mut self, number: u32, keys: &Database, bucket: usize, then: usize) {
+        for (name, plain) in keys.plain.of_bucket(bucket, then) {
             match self {
                 Out::State { bytes, .. } => {
                     bytes.push(KEY);
@@ -121,9 +121,9 @@ impl Out {
         }
     }
 
-    fn marks(&mut self, number: u32, keys: &Database, block: usize, then: usize) {
+    fn marks(&mut self, number: u32, keys: &Database, bucket: usize, then: usize) {
         let Out::State { bytes, .. } = self else { return };
-        for (name, mark) in keys.evicted.of_block(block, then) {
+        for (name, mark) in keys.evicted.of_bucket(bucket, then) {
             bytes.push(MARK);
             store_name(number, name, bytes);
             mark.store(bytes);
@@ -164,9 +164,9 @@ impl Saving {
             store_len(all.values().map(|keys| keys.len() + keys.evicted.len()).sum(), bytes);
         }
         let begin = |keys: &Database| Progress {
-            plain: Written::new(keys.plain.blocks()),
+            plain: Written::new(keys.plain.buckets()),
             others: Written::new(keys.others.buckets()),
-            evicted: Written::new(keys.evicted.blocks()),
+            evicted: Written::new(keys.evicted.buckets()),
         };
         let databases = all.iter().map(|(number, keys)| (*number, begin(keys))).collect();
         Saving { number, databases, out }
@@ -176,9 +176,9 @@ impl Saving {
     pub fn before(&mut self, number: u32, keys: &Database, name: &[u8]) {
         let Some(Progress { plain, others, evicted }) = self.databases.get_mut(&number) else { return };
         if plain.buckets > 0 {
-            let block = keys.plain.block_among(name, plain.buckets);
-            if plain.take(block) {
-                self.out.plain_block(number, keys, block, plain.buckets);
+            let bucket = keys.plain.bucket_among(name, plain.buckets);
+            if plain.take(bucket) {
+                self.out.plain_bucket(number, keys, bucket, plain.buckets);
             }
         }
         if others.buckets > 0 {
@@ -188,9 +188,9 @@ impl Saving {
             }
         }
         if evicted.buckets > 0 {
-            let block = keys.evicted.block_among(name, evicted.buckets);
-            if evicted.take(block) {
-                self.out.marks(number, keys, block, evicted.buckets);
+            let bucket = keys.evicted.bucket_among(name, evicted.buckets);
+            if evicted.take(bucket) {
+                self.out.marks(number, keys, bucket, evicted.buckets);
             }
         }
     }
@@ -204,12 +204,12 @@ impl Saving {
             };
             let (number, progress) = (*entry.key(), entry.get_mut());
             let keys = all.get(&number).unwrap_or(&none);
-            if let Some(block) = progress.plain.take_next() {
-                self.out.plain_block(number, keys, block, progress.plain.buckets);
+            if let Some(bucket) = progress.plain.take_next() {
+                self.out.plain_bucket(number, keys, bucket, progress.plain.buckets);
             } else if let Some(bucket) = progress.others.take_next() {
                 self.out.bucket(number, keys, bucket, progress.others.buckets);
-            } else if let Some(block) = progress.evicted.take_next() {
-                self.out.marks(number, keys, block, progress.evicted.buckets);
+            } else if let Some(bucket) = progress.evicted.take_next() {
+                self.out.marks(number, keys, bucket, progress.evicted.buckets);
             } else {
                 entry.remove();
             }

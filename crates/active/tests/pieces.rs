@@ -16,6 +16,8 @@ use fastrand::Rng;
 #[path = "simulation/commands.rs"]
 #[allow(dead_code, reason = "some items are only for the simulation")]
 mod commands;
+#[path = "simulation/holding.rs"]
+mod holding;
 
 const NOW: u64 = 1_800_000_000_000;
 
@@ -97,7 +99,7 @@ impl History {
     /// One random event.
     fn step(&mut self) {
         self.now += self.random.u64(0..3);
-        match self.random.u8(0..12) {
+        match self.random.u8(0..13) {
             0..6 => self.command(0),
             6..9 => self.command(1),
             9 | 10 => {
@@ -111,6 +113,7 @@ impl History {
                 }
                 self.sent = self.log.len();
             }
+            11 => holding::hold_strings(&mut self.servers[0], &mut self.random),
             _ => {
                 let vector = self.servers[1].vector().clone();
                 let region = self.servers[1].region();

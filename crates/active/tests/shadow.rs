@@ -18,6 +18,9 @@ use braid_active::translate::{EXPIRED, Request, Values, agree, shown, translate}
 use braid_active::view::{Until, View};
 use braid_active::{Applied, Bytes, Name, Region, Stamp};
 
+#[path = "simulation/holding.rs"]
+mod holding;
+
 const NOW: u64 = 1_800_000_000_000;
 
 struct NoValues;
@@ -243,6 +246,7 @@ fn setting(name: &str, default: u64) -> u64 {
 #[test]
 fn keyspaces_follow_their_shadows() {
     let (first, count) = (setting("BRAID_SEED", 0), setting("BRAID_SHADOWS", 1_000));
+    let mut held = 0;
     for seed in first..first + count {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut servers = [Server::new(1), Server::new(2)];
@@ -258,6 +262,10 @@ fn keyspaces_follow_their_shadows() {
                     servers[1 - who].take(now, &units);
                 }
                 1 => server.end_due(now, |_| true),
+                2 => {
+                    holding::hold_strings(&mut server.shadow, &mut random);
+                    server.check("holding");
+                }
                 _ => {
                     let line = command(&mut random, now + server.skew);
                     let keys: Vec<&str> = line.split(' ').skip(1).collect();
@@ -269,6 +277,7 @@ fn keyspaces_follow_their_shadows() {
             }
         }
         exchange(&mut servers, NOW + 100);
+        held += servers[0].shadow.held();
         assert_eq!(servers[0].shadow.digest(), servers[1].shadow.digest(), "seed {seed}");
         check_copies(&servers[0], &mut random, seed);
         // All times come, earlier at one server than at the other.
@@ -285,6 +294,7 @@ fn keyspaces_follow_their_shadows() {
             }
         }
     }
+    assert!(held > 0, "no string was held");
 }
 
 fn exchange(servers: &mut [Server; 2], now: u64) {

@@ -8,7 +8,7 @@
 //! offset 0   access clock (LRU seconds or LFU minutes and counter), 24 bits used
 //!        4   kind: type (strings: encoding), mark of a snapshot, has-expiry, long-key
 //!        5   key length (long keys: a u32 before the key bytes)
-//!        6   value length of embedded strings
+//!        6   value length of embedded strings; owners (`held.rs`)
 //!        8   [expiry, ms since the Unix epoch]
 //!   8 or 16  payload: embedded bytes | integer | pointer to a blob or an object
 //!   behind   [u32 key length] key bytes
@@ -22,13 +22,16 @@
 //!
 //! Invariants behind the `unsafe` here: an [`Entry`] is made only from a pointer that
 //! [`Entry::allocate`] returned and that has not been released; `release` is called once, when no
-//! thread can reach the entry any more (see `limbo.rs`).
+//! thread can reach the entry through the keyspace any more (see `limbo.rs`).
+//!
+//! An embedded string can have a second owner (`held.rs`). While it has, its value and expiry do
+//! not change either: a change makes a new entry.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
 use braid_base::blob::Blob;
 
@@ -54,6 +57,13 @@ pub(crate) const MARK: u8 = 0x08;
 const HAS_EXPIRY: u8 = 0x40;
 const LONG_KEY: u8 = 0x80;
 
+/// Bits beside the value's length: the entry has a second owner, and the keyspace has given it up.
+/// Whichever owner leaves last frees the entry.
+const HELD: u16 = 0x8000;
+const GIVEN_UP: u16 = 0x4000;
+const VALUE_LEN: u16 = 0x3fff;
+const _: () = assert!(EMBEDDED_MAX <= VALUE_LEN as usize);
+
 /// The bits of an entry's kind that hold a type's number.
 const fn bits_of(kind: Type) -> u8 {
     kind.number() & TYPE | (kind.number() >> 3) << ENCODING_SHIFT
@@ -72,7 +82,8 @@ struct Header {
     clock: AtomicU32,
     kind: AtomicU8,
     key_len: u8,
-    value_len: u16,
+    /// With [`HELD`] and [`GIVEN_UP`].
+    value_len: AtomicU16,
 }
 
 /// A value to be stored in an entry.
@@ -166,7 +177,7 @@ impl<'a> Entry<'a> {
                 clock: AtomicU32::new(clock),
                 kind: AtomicU8::new(kind),
                 key_len: if kind & LONG_KEY != 0 { 0 } else { key.len() as u8 },
-                value_len: value_len as u16,
+                value_len: AtomicU16::new(value_len as u16),
             });
             if let Some(at) = expiry {
                 base.add(8).cast::<i64>().write(at);
@@ -205,11 +216,15 @@ impl<'a> Entry<'a> {
         self.header.as_ptr() as usize as u64
     }
 
-    /// Frees the entry and the value it owns.
+    /// Frees the entry and the value it owns, or leaves it to its second owner.
     ///
     /// # Safety
-    /// No thread can reach the entry any more, and it has not been released before.
+    /// No thread can reach the entry through the keyspace any more, and it has not been released
+    /// before.
     pub unsafe fn release(self) {
+        if self.is_held() && self.give_up() {
+            return;
+        }
         let layout = self.layout();
         // SAFETY: guaranteed by the caller; the payload is owned by the entry and dropped once.
         unsafe {
@@ -247,6 +262,41 @@ impl<'a> Entry<'a> {
         unsafe { self.header.as_ref() }
     }
 
+    /// Length of an embedded value in bytes; 0 for other values.
+    #[inline]
+    fn value_len(self) -> usize {
+        usize::from(self.header().value_len.load(Relaxed) & VALUE_LEN)
+    }
+
+    /// True if the entry has a second owner: value and expiry must not change in place.
+    #[inline]
+    pub(crate) fn is_held(self) -> bool {
+        self.header().value_len.load(Relaxed) & HELD != 0
+    }
+
+    /// Gives the entry a second owner. The world is stopped, and the entry has none.
+    pub(crate) fn hold(self) {
+        let before = self.header().value_len.fetch_or(HELD, Relaxed);
+        debug_assert!(before & (HELD | GIVEN_UP) == 0, "one second owner at a time");
+    }
+
+    /// The second owner leaves, and frees the entry if the keyspace has given it up.
+    ///
+    /// # Safety
+    /// Called once by that owner, which does not use the entry afterwards.
+    pub(crate) unsafe fn let_go(self) {
+        if self.header().value_len.fetch_and(!HELD, AcqRel) & GIVEN_UP != 0 {
+            // SAFETY: both owners have left; the value is embedded.
+            unsafe { dealloc(self.header.as_ptr().cast(), self.layout()) };
+        }
+    }
+
+    /// The keyspace leaves the entry. True if the second owner still has it, and will free it.
+    #[cold]
+    fn give_up(self) -> bool {
+        self.header().value_len.fetch_or(GIVEN_UP, AcqRel) & HELD != 0
+    }
+
     #[inline]
     fn kind(self) -> u8 {
         self.header().kind.load(Relaxed)
@@ -264,7 +314,7 @@ impl<'a> Entry<'a> {
     }
 
     fn layout(self) -> Layout {
-        offsets(self.kind(), self.key().len(), usize::from(self.header().value_len)).2
+        offsets(self.kind(), self.key().len(), self.value_len()).2
     }
 
     /// Bytes of the entry's own allocation (not of a blob or object it points to), before
@@ -279,7 +329,7 @@ impl<'a> Entry<'a> {
         let (header, kind) = (self.header(), self.kind());
         let payload = if kind & HAS_EXPIRY != 0 { 16 } else { 8 };
         let pointer_like = kind & TYPE != 0 || kind & ENCODING >= INTEGER;
-        let after = payload + if pointer_like { 8 } else { usize::from(header.value_len) };
+        let after = payload + if pointer_like { 8 } else { self.value_len() };
         if kind & LONG_KEY == 0 {
             // SAFETY: written by `allocate` at this offset with this length, never changed.
             return unsafe { std::slice::from_raw_parts(self.byte_ptr(after), usize::from(header.key_len)) };
@@ -317,6 +367,7 @@ impl<'a> Entry<'a> {
 
     /// Changes the expiry in place. The entry must have one.
     pub fn set_expiry(self, at: i64) {
+        debug_assert!(!self.is_held(), "a change of an entry with two owners makes a new entry");
         self.expiry_cell().expect("an entry with an expiry").store(at, Relaxed);
     }
 
@@ -367,9 +418,7 @@ impl<'a> Entry<'a> {
             match kind & ENCODING {
                 INTEGER => ValueRef::Integer((*payload.cast::<AtomicI64>()).load(Relaxed)),
                 BLOB => ValueRef::Blob(&*payload.cast::<Blob>()),
-                _ => {
-                    ValueRef::Bytes(std::slice::from_raw_parts(payload, usize::from(self.header().value_len)))
-                }
+                _ => ValueRef::Bytes(std::slice::from_raw_parts(payload, self.value_len())),
             }
         }
     }
@@ -415,7 +464,7 @@ impl<'a> Entry<'a> {
     #[inline]
     pub fn embedded_len(self) -> Option<usize> {
         let kind = self.kind();
-        (kind & TYPE == 0 && kind & ENCODING <= EMBEDDED_RAW).then(|| usize::from(self.header().value_len))
+        (kind & TYPE == 0 && kind & ENCODING <= EMBEDDED_RAW).then(|| self.value_len())
     }
 
     /// Copies an embedded string into `out` (exactly [`Entry::embedded_len`] bytes) while a writer
@@ -440,8 +489,8 @@ impl<'a> Entry<'a> {
     }
 
     /// Overwrites an embedded string with another of the same length, or an integer with an
-    /// integer. False, with nothing changed, if the shapes differ. The encoding stays, so a `raw`
-    /// string accepts only raw values.
+    /// integer. False, with nothing changed, if the shapes differ or the entry has a second owner.
+    /// The encoding stays, so a `raw` string accepts only raw values.
     #[inline]
     pub fn overwrite(self, value: &Value<'_>) -> bool {
         let kind = self.kind();
@@ -449,6 +498,7 @@ impl<'a> Entry<'a> {
             return false;
         }
         let payload = self.payload();
+        let lens = self.header().value_len.load(Relaxed);
         match (value, kind & ENCODING) {
             (Value::Integer(number), INTEGER) => {
                 // SAFETY: an integer payload is one aligned word.
@@ -457,7 +507,8 @@ impl<'a> Entry<'a> {
             }
             (Value::Bytes { bytes, raw: false }, EMBEDDED)
             | (Value::Bytes { bytes, raw: true }, EMBEDDED_RAW)
-                if bytes.len() == usize::from(self.header().value_len) =>
+                // With a second owner a bit is set that no length has.
+                if bytes.len() == usize::from(lens) =>
             {
                 let mut words = bytes.chunks_exact(8);
                 let mut at = 0;
@@ -497,7 +548,7 @@ impl<'a> Entry<'a> {
         }
         match kind & ENCODING {
             INTEGER => "int",
-            EMBEDDED if usize::from(self.header().value_len) <= EMBSTR_MAX => "embstr",
+            EMBEDDED if self.value_len() <= EMBSTR_MAX => "embstr",
             _ => "raw",
         }
     }
@@ -525,11 +576,14 @@ impl<'a> Entry<'a> {
         Entry::allocate(key, value, expiry, self.clock())
     }
 
-    /// Deallocates an entry whose value was moved out.
+    /// Deallocates an entry whose value was moved out, or leaves it to its second owner.
     ///
     /// # Safety
     /// As for `release`, after `move_to`.
     pub unsafe fn release_shell(self) {
+        if self.is_held() && self.give_up() {
+            return;
+        }
         // SAFETY: guaranteed by the caller.
         unsafe { dealloc(self.header.as_ptr().cast(), self.layout()) };
     }

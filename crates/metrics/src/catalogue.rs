@@ -662,6 +662,7 @@ pub const METRICS: &[Metric] = &[
     }),
     counters("braid_active_throttled_total", "Times that writes had to wait for lagging peers.", |s, to| of_active(s, to, |report| report.throttled)),
     gauges("braid_active_evicted_keys", "Keys with parts that were evicted here and not written since.", |s, to| of_active(s, to, |report| report.evicted)),
+    gauges("braid_active_shared_strings", "Short strings that are in memory once, although active-active replication keeps them too.", |s, to| of_active(s, to, |report| report.shared)),
     gauges("braid_active_tombstone_keys", "Keys with tombstones that can be removed once all regions have acknowledged them.", |s, to| of_active(s, to, |report| report.tombstones)),
     gauges("braid_active_backlog_bytes", "Units in memory kept for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_bytes as u64)),
     gauges("braid_active_backlog_disk_bytes", "Units in logs on disk kept for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_disk_bytes)),

@@ -6,8 +6,8 @@
 /// left.
 pub const FLOORS: [&[&str]; 9] = [
     &["base"],
-    &["resp", "containers", "net", "client", "journal", "etcd", "group", "active"],
-    &["config", "rdb", "keyspace"],
+    &["resp", "containers", "net", "client", "journal", "etcd", "group"],
+    &["config", "rdb", "keyspace", "active"],
     &["persistence", "spec", "scripting"],
     &["clients", "notify", "telemetry", "acl", "replication"],
     &["engine"],

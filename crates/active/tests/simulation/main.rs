@@ -11,6 +11,7 @@
 //! one that fails.
 
 mod commands;
+mod holding;
 mod oracle;
 mod server;
 mod world;

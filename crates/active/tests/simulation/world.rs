@@ -14,6 +14,7 @@ use braid_active::{Bytes, Name, Region, Replica, Rules, Stamp, Transaction, Vect
 use fastrand::Rng;
 
 use crate::commands::{Client, NAMES};
+use crate::holding;
 use crate::oracle::{Expected, Made, Units, expected, libraries};
 use crate::server::{Path, Server};
 
@@ -185,7 +186,7 @@ impl World {
                     let delay = self.random.usize(0..20);
                     self.copy(one, other, delay);
                 }
-                _ => {}
+                _ => holding::hold_strings(&mut self.servers[one].replica, &mut self.random),
             }
             if self.evictions != Evictions::None && self.random.u8(0..6) == 0 {
                 self.evict(one)?;

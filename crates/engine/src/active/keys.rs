@@ -22,17 +22,17 @@ pub(super) type KeyName = (u32, Box<[u8]>);
 pub(super) type Words = Vec<Vec<u8>>;
 
 /// Runs `work` on the entry of a key, if it exists. The world is stopped.
-pub(super) fn with_entry(txn: &mut Txn<'_>, db: u32, key: &[u8], work: impl FnOnce(Entry<'_>)) {
+pub(super) fn with_entry(txn: &mut Txn<'_>, db: u32, key: &[u8], work: impl FnOnce(&Txn<'_>, Entry<'_>)) {
     txn.set_db(db);
     let hash = txn.keyspace().hash(key);
     let keys = [KeyRef { key, hash, write: false }];
-    txn.with_keys(&keys, |txn| txn.peek(key).map(work));
+    txn.with_keys(&keys, |txn| txn.peek(key).map(|entry| work(txn, entry)));
 }
 
 /// The requests that write a key as it is; empty if the key does not exist. The world is stopped.
 pub(super) fn requests_of(txn: &mut Txn<'_>, (db, key): &KeyName) -> Vec<Words> {
     let mut bytes = Vec::new();
-    with_entry(txn, *db, key, |entry| {
+    with_entry(txn, *db, key, |_, entry| {
         // Writing to memory cannot fail.
         let _ = push_key(&mut bytes, key, entry.value(), entry.expiry());
     });

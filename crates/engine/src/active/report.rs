@@ -55,6 +55,8 @@ pub struct ActiveReport {
     pub tombstones: u64,
     /// Keys with evicted content that has not been rewritten.
     pub evicted: u64,
+    /// Short strings that are in memory once, in the keyspace.
+    pub shared: u64,
     pub backlog_bytes: usize,
     pub backlog_disk_bytes: u64,
     /// The applied vector.
@@ -113,6 +115,7 @@ impl Engine {
             throttled: figures.throttled.load(Relaxed),
             tombstones: figures.tombstones.load(Relaxed),
             evicted: figures.evicted.load(Relaxed),
+            shared: figures.shared.load(Relaxed),
             backlog_bytes,
             backlog_disk_bytes,
             applied,

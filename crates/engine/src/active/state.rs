@@ -81,6 +81,8 @@ pub(crate) struct Figures {
     pub tombstones: AtomicU64,
     /// Keys with evicted content that has not been rewritten.
     pub evicted: AtomicU64,
+    /// Short strings that are in memory once, in the keyspace.
+    pub shared: AtomicU64,
     pub log_bytes: AtomicU64,
 }
 

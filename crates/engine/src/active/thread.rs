@@ -26,7 +26,7 @@ use braid_active::effect::{Effect, Unit};
 use braid_active::replica::Replica;
 use braid_active::translate::Values;
 use braid_active::vector::Run;
-use braid_active::{Name, Stamp, wire};
+use braid_active::{Stamp, wire};
 use braid_base::clock::unix_ms;
 use braid_journal::Reader;
 use braid_persistence::active::{ActiveFiles, ActiveManifest};
@@ -79,8 +79,7 @@ pub(super) struct Thread<'e> {
     all_dirty: bool,
     /// Libraries must be compared with the shadow.
     libraries_dirty: bool,
-    /// Keys of long strings that the shadow may hold in allocations of its own.
-    unshared: Vec<(u32, Name)>,
+    unshared: sharing::Unshared,
     pending: Vec<Pending>,
     pending_bytes: Vec<u8>,
     replay: Replay,
@@ -196,7 +195,7 @@ impl<'e> Thread<'e> {
             dirty: BTreeSet::new(),
             all_dirty: false,
             libraries_dirty: false,
-            unshared: Vec::new(),
+            unshared: sharing::Unshared::default(),
             pending: Vec::new(),
             pending_bytes: Vec::new(),
             replay: Replay::new(engine, Source::Primary),

@@ -45,7 +45,7 @@ impl<'a> Txn<'a> {
         let Some(entry) = self.find_live(hash, key) else { return false };
         self.before_change(entry);
         match (at, entry.has_expiry()) {
-            (Some(at), true) => self.change_expiry_in_place(hash, entry, at),
+            (Some(at), true) if !entry.is_held() => self.change_expiry_in_place(hash, entry, at),
             (None, false) => return true,
             _ => {
                 // SAFETY: exclusive; the old entry becomes a shell here and is retired as a shell.

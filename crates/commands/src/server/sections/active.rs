@@ -28,6 +28,7 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     fields.field("active_throttled", report.throttled);
     fields.field("active_tombstone_keys", report.tombstones);
     fields.field("active_evicted_keys", report.evicted);
+    fields.field("active_shared_strings", report.shared);
     fields.field("active_backlog_bytes", report.backlog_bytes);
     fields.field("active_backlog_disk_bytes", report.backlog_disk_bytes);
     fields.field("active_applied", &report.applied);

@@ -58,6 +58,7 @@ impl Thread<'_> {
             figures.conflicts[kind as usize].store(count, Relaxed);
         }
         figures.evicted.store(self.replica.evicted() as u64, Relaxed);
+        figures.shared.store(self.replica.held() as u64, Relaxed);
         figures.tombstones.store(self.replica.tombstones() as u64, Relaxed);
         figures.log_bytes.store(self.files.log_bytes(), Relaxed);
     }

@@ -1,67 +1,120 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Long strings are in memory once: the shadow holds them in the keyspace's own allocations.
+//! Strings are in memory once: the shadow holds the keyspace's own allocations.
 //!
-//! A long string reaches the shadow as bytes, from the journal or from a peer. Its key is noted,
-//! and when the world is next stopped the shadow takes over the keyspace's allocation if both
-//! hold the same bytes. Shared bytes never change: the keyspace copies them before it writes.
+//! A string reaches the shadow as bytes, from the journal or from a peer. When the world is next
+//! stopped the shadow takes over the keyspace's allocation if both hold the same bytes. Shared
+//! bytes never change: the keyspace copies them before it writes.
+//!
+//! The keys of strings that are too long for the shadow's blocks are noted as they are written.
+//! Shorter ones are worth sharing only once they have not been written for a while; searches
+//! find them.
 
 use std::time::{Duration, Instant};
 
 use braid_active::Name;
+use braid_active::cold::ColdSearch;
 use braid_active::effect::Unit;
+use braid_base::clock::unix_ms;
 use braid_keyspace::Txn;
-use braid_keyspace::entry::{EMBEDDED_MAX, ValueRef};
+use braid_keyspace::entry::ValueRef;
 
-use super::Thread;
+use super::{BUSY_FOR, Thread};
 use crate::active::keys::with_entry;
 
 /// How long the world stays stopped for sharing, checked after each key.
 const SHARE: Duration = Duration::from_millis(1);
-/// Maximum number of stops in one go.
-const STOPS: usize = 10;
+/// Maximum number of stops in one go: of an idle server, and of one that takes writes.
+const STOPS: usize = 20;
+const STOPS_WHILE_BUSY: usize = 2;
+/// Short strings are shared when they have not been written for this long.
+const COLD_AFTER_MS: u64 = 2000;
+/// Interval between two searches for short strings.
+const SEARCH: Duration = Duration::from_secs(1);
+
+/// Strings that the shadow may hold in allocations of its own.
+#[derive(Default)]
+pub(super) struct Unshared {
+    /// Their keys.
+    keys: Vec<(u32, Name)>,
+    /// The search for short strings in progress.
+    search: Option<ColdSearch>,
+    /// When the last search began, and the number of changes of the shadow then, if it left
+    /// nothing.
+    searched: Option<(Instant, Option<u64>)>,
+}
 
 impl Thread<'_> {
-    /// Notes the long strings that a unit has written to the shadow.
+    /// Notes the strings too long for a block that a unit has written to the shadow.
     pub(super) fn note_long(&mut self, unit: &Unit) {
-        let long = unit.long_strings(EMBEDDED_MAX);
-        self.unshared.extend(long.map(|(database, name)| (database, Name::clone(name))));
+        let long = unit.long_strings();
+        self.unshared.keys.extend(long.map(|(database, name)| (database, Name::clone(name))));
     }
 
-    /// Notes all long strings of the shadow.
+    /// Notes all strings of the shadow that are too long for a block.
     pub(super) fn note_all_long(&mut self) {
-        let long = self.replica.long_strings(EMBEDDED_MAX);
-        self.unshared.extend(long.map(|(database, name)| (database, Name::from(name))));
+        let long = self.replica.long_strings();
+        self.unshared.keys.extend(long.map(|(database, name)| (database, Name::from(name))));
     }
 
-    /// Stops the world to share noted strings; not while changes are held back, which may be for
-    /// long.
+    /// Stops the world to share strings; not while changes are held back, which may be for long.
     pub(super) fn share(&mut self) {
-        for _ in 0..STOPS {
-            let is_held = self.engine.holds_active_back(self.throttled_until_ms > 0);
-            if self.unshared.is_empty() || is_held {
+        let is_busy = self.last_active.elapsed() < BUSY_FOR;
+        for _ in 0..if is_busy { STOPS_WHILE_BUSY } else { STOPS } {
+            if self.engine.holds_active_back(self.throttled_until_ms > 0) {
+                return;
+            }
+            if self.unshared.keys.is_empty() {
+                self.search_cold();
+            }
+            if self.unshared.keys.is_empty() {
                 return;
             }
             self.settle();
         }
     }
 
-    /// Shares as many noted strings as fit in [`SHARE`].
+    /// Continues the search for short strings, or begins one in time.
+    fn search_cold(&mut self) {
+        let Unshared { keys, search, searched } = &mut self.unshared;
+        let changes = self.replica.changes();
+        if search.is_none() {
+            let is_due = searched.is_none_or(|(at, then)| at.elapsed() >= SEARCH && then != Some(changes));
+            if !is_due {
+                return;
+            }
+            *searched = Some((Instant::now(), Some(changes)));
+        }
+        let current = search.get_or_insert_default();
+        let before_ms = (unix_ms() as u64).saturating_sub(COLD_AFTER_MS);
+        *keys = self.replica.cold_strings(current, before_ms);
+        if current.is_done {
+            if current.has_left {
+                *searched = searched.map(|(at, _)| (at, None));
+            }
+            *search = None;
+        }
+    }
+
+    /// Shares as many of the noted strings as fit in [`SHARE`].
     pub(super) fn share_in(&mut self, txn: &mut Txn<'_>) {
         let start = Instant::now();
         while start.elapsed() < SHARE
-            && let Some((database, name)) = self.unshared.pop()
+            && let Some((database, name)) = self.unshared.keys.pop()
         {
             if database >= txn.keyspace().databases() {
                 continue;
             }
-            with_entry(txn, database, &name, |entry| {
-                if let ValueRef::Blob(text) = entry.value() {
-                    self.replica.share(database, &name, text);
+            with_entry(txn, database, &name, |txn, entry| match entry.value() {
+                ValueRef::Blob(text) => self.replica.share(database, &name, text),
+                _ => {
+                    if let Some(string) = txn.hold(&name) {
+                        self.replica.hold(database, string);
+                    }
                 }
             });
         }
-        if self.unshared.is_empty() {
-            self.unshared = Vec::new();
+        if self.unshared.keys.is_empty() {
+            self.unshared.keys = Vec::new();
         }
     }
 }
