@@ -61,10 +61,12 @@ mod linear;
 mod list_difference;
 mod local;
 mod lost;
+mod ordered_block;
 mod others;
 mod packed;
 mod plain;
 mod saving;
+mod short_name;
 mod stability;
 mod stored;
 #[cfg(test)]
