@@ -3,9 +3,8 @@
 //!
 //! Most values and elements have been written once: a name, a stamp and a short text. As separate
 //! allocations in a map they cost several times their contents. In a block an entry has two bytes
-//! of overhead for lengths. Lookup scans the block, so owners of many blocks keep them short:
-//! [`crate::members`] sorts entries and blocks by name, [`crate::plain`] finds blocks by hash and
-//! keeps the entries of a block unordered.
+//! of overhead for lengths. Lookup scans the block, so [`crate::plain`], which finds blocks by
+//! hash, keeps them short. Entries are in no order; [`crate::ordered_block`] is for elements.
 //!
 //! Entry format: length of the name, name, length of the content with a bit for the owner's use,
 //! content. Lengths are varints of seven bits a byte. Blocks are built only here, never read from
@@ -15,9 +14,9 @@ use std::ops::Range;
 
 use braid_base::prefetch::{CACHE_LINE, prefetch};
 
-/// See the module documentation. `ORDERED`: entries are sorted by name.
+/// See the module documentation.
 #[derive(Clone, Default)]
-pub(crate) struct Block<const ORDERED: bool>(Vec<u8>);
+pub(crate) struct Block(Vec<u8>);
 
 /// The place of an entry in a block, or its insertion point. Valid until the block changes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -91,16 +90,7 @@ fn take_entry<'b>(bytes: &mut &'b [u8]) -> Option<Entry<'b>> {
     Some(Entry { name, is_marked: word & 1 == 1, content })
 }
 
-impl<const ORDERED: bool> Block<ORDERED> {
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The size of the entries in bytes.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
+impl Block {
     /// Prefetches its entries.
     pub fn prefetch(&self) {
         self.0.chunks(CACHE_LINE).for_each(|line| prefetch(line.as_ptr()));
@@ -127,22 +117,11 @@ impl<const ORDERED: bool> Block<ORDERED> {
         loop {
             let start = self.0.len() - rest.len();
             let Some(entry) = take_entry(&mut rest) else { return (start..start, None) };
-            if !ORDERED {
-                // Different names mostly differ at the end.
-                if entry.name.last() == name.last() && entry.name == name {
-                    return (start..self.0.len() - rest.len(), Some(entry));
-                }
-            } else if entry.name >= name {
-                return match entry.name == name {
-                    true => (start..self.0.len() - rest.len(), Some(entry)),
-                    false => (start..start, None),
-                };
+            // Different names mostly differ at the end.
+            if entry.name.last() == name.last() && entry.name == name {
+                return (start..self.0.len() - rest.len(), Some(entry));
             }
         }
-    }
-
-    pub fn get(&self, name: &[u8]) -> Option<Entry<'_>> {
-        self.find(name).1
     }
 
     /// Adds an entry, or replaces the one with its name. Returns true if it is new.
@@ -209,32 +188,6 @@ impl<const ORDERED: bool> Block<ORDERED> {
         gone
     }
 
-    /// Splits off the second half of the entries, by bytes; with `at_end`, for names that arrive
-    /// in order, only the last entry, so that blocks filled in order stay full. `None` if there
-    /// is only one entry.
-    pub fn split(&mut self, at_end: bool) -> Option<Block<ORDERED>> {
-        let mut rest = &self.0[..];
-        let (mut place, mut last) = (0, 0);
-        while take_entry(&mut rest).is_some() && !rest.is_empty() {
-            last = self.0.len() - rest.len();
-            if place == 0 && last >= self.0.len() / 2 {
-                place = last;
-            }
-        }
-        let at = if at_end || place == 0 { last } else { place };
-        if at == 0 {
-            return None;
-        }
-        let second = self.0[at..].to_vec();
-        self.0.truncate(at);
-        self.0.shrink_to_fit();
-        Some(Block(second))
-    }
-
-    pub fn first_name(&self) -> Option<&[u8]> {
-        take_entry(&mut &self.0[..]).map(|entry| entry.name)
-    }
-
     /// The allocated size in bytes.
     #[cfg(test)]
     pub fn capacity(&self) -> usize {
@@ -242,7 +195,7 @@ impl<const ORDERED: bool> Block<ORDERED> {
     }
 }
 
-impl<const ORDERED: bool> std::fmt::Debug for Block<ORDERED> {
+impl std::fmt::Debug for Block {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_list().entries(self.iter()).finish()
     }
@@ -256,14 +209,9 @@ mod tests {
     /// Random changes have the same effect on a block as on a map.
     #[test]
     fn a_block_is_a_map() {
-        blocks_are_maps::<true>();
-        blocks_are_maps::<false>();
-    }
-
-    fn blocks_are_maps<const ORDERED: bool>() {
         let mut random = fastrand::Rng::with_seed(7);
-        for _ in 0..150 {
-            let mut block = Block::<ORDERED>::default();
+        for _ in 0..300 {
+            let mut block = Block::default();
             let mut map = BTreeMap::<Vec<u8>, (bool, Vec<u8>)>::new();
             for _ in 0..200 {
                 let name = vec![b'n'; random.usize(0..20)];
@@ -290,19 +238,12 @@ mod tests {
                     content,
                 });
                 let mut there: Vec<Entry<'_>> = block.iter().collect();
-                if !ORDERED {
-                    there.sort_by_key(|entry| entry.name);
-                }
+                there.sort_by_key(|entry| entry.name);
                 assert!(there.into_iter().eq(all.clone()));
                 for entry in all {
-                    assert_eq!(block.get(entry.name), Some(entry));
+                    assert_eq!(block.at(&block.place_of(entry.name)), Some(entry));
                 }
             }
-            let whole: Vec<Vec<u8>> = block.iter().map(|entry| entry.name.to_vec()).collect();
-            let second = block.split(random.bool());
-            assert_eq!(second.is_some(), whole.len() > 1);
-            let names = block.iter().chain(second.iter().flat_map(Block::iter));
-            assert!(names.map(|entry| entry.name.to_vec()).eq(whole));
         }
     }
 }

@@ -16,10 +16,8 @@ use braid_keyspace::HeldString;
 use smallvec::SmallVec;
 
 use crate::linear;
-use crate::packed::{Entry, Place};
+use crate::packed::{Block, Entry, Place};
 use crate::stamp::Stamp;
-
-type Block = crate::packed::Block<false>;
 
 /// Limit for name and value of a plain string in a block, in bytes; longer ones would make blocks
 /// slow to change.
