@@ -20,7 +20,7 @@ use crate::tally::SeenTally;
 use crate::vector::Seen;
 
 /// A block of more than one entry is split when it exceeds this size in bytes.
-const BLOCK_MAX: usize = 1280;
+const BLOCK_MAX: usize = 640;
 
 /// A type of element value.
 pub trait Packed: Stored + Clone + PartialEq {
@@ -492,12 +492,12 @@ mod tests {
         let random = |number: u64| fastrand::Rng::with_seed(number).u128(..).to_le_bytes()[..11].to_vec();
         let value = Bytes::from(&b"8 bytes."[..]);
         for (bytes, bound) in [
-            (bytes_each(digits, ()), 11),
-            (bytes_each(digits, 7.0), 14),
-            (bytes_each(digits, value.clone()), 21),
-            (bytes_each(random, ()), 19),
-            (bytes_each(random, 7.0), 22),
-            (bytes_each(random, value), 29),
+            (bytes_each(digits, ()), 12),
+            (bytes_each(digits, 7.0), 15),
+            (bytes_each(digits, value.clone()), 25),
+            (bytes_each(random, ()), 22),
+            (bytes_each(random, 7.0), 26),
+            (bytes_each(random, value), 33),
         ] {
             assert!(bytes.iter().all(|bytes| *bytes <= bound), "{bytes:?} above {bound}");
         }
