@@ -28,8 +28,11 @@ const STOPS: usize = 20;
 const STOPS_WHILE_BUSY: usize = 2;
 /// Short strings are shared when they have not been written for this long.
 const COLD_AFTER_MS: u64 = 2000;
-/// Interval between two searches for short strings.
+/// Interval between two searches for short strings. It doubles after each search of which less
+/// than half of the strings are shared when the next one is due: some cannot be, and others are
+/// written again.
 const SEARCH: Duration = Duration::from_secs(1);
+const SEARCH_MAX: Duration = Duration::from_secs(256);
 
 /// Strings that the shadow may hold in allocations of its own.
 #[derive(Default)]
@@ -38,9 +41,29 @@ pub(super) struct Unshared {
     keys: Vec<(u32, Name)>,
     /// The search for short strings in progress.
     search: Option<ColdSearch>,
-    /// When the last search began, and the number of changes of the shadow then, if it left
-    /// nothing.
-    searched: Option<(Instant, Option<u64>)>,
+    last: Option<Search>,
+}
+
+/// The last search for short strings that began.
+struct Search {
+    begin: Instant,
+    /// The interval until the next one.
+    rest: Duration,
+    /// The number of changes of the shadow when it began; `None` if it left strings that had been
+    /// written too recently.
+    changes: Option<u64>,
+    /// The number of shared strings when it began.
+    shared: usize,
+    /// The number of strings that it has found.
+    found: usize,
+}
+
+impl Search {
+    /// The interval after this search, now that `shared` strings are shared.
+    fn next_rest(&self, shared: usize) -> Duration {
+        let gained = shared.saturating_sub(self.shared);
+        if 2 * gained < self.found { (2 * self.rest).min(SEARCH_MAX) } else { SEARCH }
+    }
 }
 
 impl Thread<'_> {
@@ -75,22 +98,28 @@ impl Thread<'_> {
 
     /// Continues the search for short strings, or begins one in time.
     fn search_cold(&mut self) {
-        let Unshared { keys, search, searched } = &mut self.unshared;
-        let changes = self.replica.changes();
+        let Unshared { keys, search, last } = &mut self.unshared;
         if search.is_none() {
-            let is_due = searched.is_none_or(|(at, then)| at.elapsed() >= SEARCH && then != Some(changes));
-            if !is_due {
-                return;
+            let (changes, shared) = (self.replica.changes(), self.replica.held());
+            let mut rest = SEARCH;
+            if let Some(last) = last {
+                rest = last.next_rest(shared);
+                if last.begin.elapsed() < rest || last.changes == Some(changes) {
+                    return;
+                }
             }
-            *searched = Some((Instant::now(), Some(changes)));
+            *last = Some(Search { begin: Instant::now(), rest, changes: Some(changes), shared, found: 0 });
         }
-        let current = search.get_or_insert_default();
+        let (current, last) = (search.get_or_insert_default(), last.as_mut());
         let before_ms = (unix_ms() as u64).saturating_sub(COLD_AFTER_MS);
         *keys = self.replica.cold_strings(current, before_ms);
-        if current.is_done {
+        if let Some(last) = last {
+            last.found += keys.len();
             if current.has_left {
-                *searched = searched.map(|(at, _)| (at, None));
+                last.changes = None;
             }
+        }
+        if current.is_done {
             *search = None;
         }
     }
@@ -116,5 +145,26 @@ impl Thread<'_> {
         if self.unshared.keys.is_empty() {
             self.unshared.keys = Vec::new();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn searches_in_vain_become_rare() {
+        let mut search =
+            Search { begin: Instant::now(), rest: SEARCH, changes: None, shared: 50, found: 100 };
+        for rests in [2, 4, 8] {
+            assert_eq!(search.next_rest(99), rests * SEARCH);
+            search.rest = search.next_rest(99);
+        }
+        assert_eq!(search.next_rest(100), SEARCH);
+        assert_eq!(search.next_rest(0), 16 * SEARCH);
+        search.rest = SEARCH_MAX;
+        assert_eq!(search.next_rest(0), SEARCH_MAX);
+        search.found = 0;
+        assert_eq!(search.next_rest(0), SEARCH);
     }
 }
