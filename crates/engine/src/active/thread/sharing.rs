@@ -28,11 +28,11 @@ const STOPS: usize = 20;
 const STOPS_WHILE_BUSY: usize = 2;
 /// Short strings are shared when they have not been written for this long.
 const COLD_AFTER_MS: u64 = 2000;
-/// Interval between two searches for short strings. It doubles after each search of which less
-/// than half of the strings are shared when the next one is due: some cannot be, and others are
-/// written again.
+/// Interval between two searches for short strings. It doubles after each search that finds none,
+/// or of whose strings at most half are shared when the next one is due: some cannot be, and
+/// others are written again.
 const SEARCH: Duration = Duration::from_secs(1);
-const SEARCH_MAX: Duration = Duration::from_secs(256);
+const SEARCH_MAX: Duration = Duration::from_secs(64);
 
 /// Strings that the shadow may hold in allocations of its own.
 #[derive(Default)]
@@ -62,7 +62,7 @@ impl Search {
     /// The interval after this search, now that `shared` strings are shared.
     fn next_rest(&self, shared: usize) -> Duration {
         let gained = shared.saturating_sub(self.shared);
-        if 2 * gained < self.found { (2 * self.rest).min(SEARCH_MAX) } else { SEARCH }
+        if 2 * gained <= self.found { (2 * self.rest).min(SEARCH_MAX) } else { SEARCH }
     }
 }
 
@@ -157,14 +157,14 @@ mod tests {
         let mut search =
             Search { begin: Instant::now(), rest: SEARCH, changes: None, shared: 50, found: 100 };
         for rests in [2, 4, 8] {
-            assert_eq!(search.next_rest(99), rests * SEARCH);
-            search.rest = search.next_rest(99);
+            assert_eq!(search.next_rest(100), rests * SEARCH);
+            search.rest = search.next_rest(100);
         }
-        assert_eq!(search.next_rest(100), SEARCH);
+        assert_eq!(search.next_rest(101), SEARCH);
         assert_eq!(search.next_rest(0), 16 * SEARCH);
         search.rest = SEARCH_MAX;
         assert_eq!(search.next_rest(0), SEARCH_MAX);
-        search.found = 0;
-        assert_eq!(search.next_rest(0), SEARCH);
+        (search.rest, search.found) = (SEARCH, 0);
+        assert_eq!(search.next_rest(50), 2 * SEARCH);
     }
 }
