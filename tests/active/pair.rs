@@ -331,7 +331,7 @@ fn a_full_copy_merges_where_the_backlog_does_not_reach() {
 /// Clients see the copy arrive; their writes wait, and are applied once.
 #[test]
 fn clients_read_while_a_full_copy_is_merged() {
-    const KEYS: i64 = 100_000;
+    const KEYS: i64 = 300_000;
     let (one, two) = (server(1, &NEEDS_COPIES), server(2, &[]));
     let mut client = one.connect();
     for first in (0..KEYS).step_by(1000) {

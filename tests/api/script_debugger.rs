@@ -2,7 +2,7 @@
 //! The script debugger (SCRIPT DEBUG): what other clients notice of it, and how sessions end. Their
 //! output is compared with a stock server's in `tests/differential/debugger.rs`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use braid_tests::server::is_braid;
 use braid_tests::words::encode;
@@ -36,6 +36,8 @@ fn a_script_debugged_in_a_copy_changes_nothing_and_stops_nobody() {
     for text in ["SET key 1", "SET gone x PX 1", "SELECT 3", "RPUSH list a b", "SELECT 0", "HSET hash f v"] {
         other.call(text);
     }
+    let set = Instant::now();
+    wait_for("one key to expire", || set.elapsed() > Duration::from_millis(2));
     let mut client =
         session(&server, "yes", "local n = redis.call('incr', KEYS[1])\nreturn {n, redis.call('dbsize')}");
     assert!(!other.call("CLIENT LIST").text().contains("cmd=eval"), "the session is a client of the server");
