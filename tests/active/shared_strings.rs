@@ -37,10 +37,26 @@ fn write(client: &mut RawClient, name: &str) {
     }
 }
 
+/// Restarts the first server, which loads its strings from files, and starts a third one, which
+/// receives them as a full copy.
+fn restart_with_a_third(
+    mut one: TestServer,
+    two: &TestServer,
+    folder: &tempfile::TempDir,
+) -> (TestServer, TestServer) {
+    one.signal(Signal::TERM);
+    one.wait();
+    drop(one);
+    let (one, three) = (kept(1, folder, &SMALL), server(3, &SMALL));
+    link_all(&[&one, two, &three]);
+    wait_until_equal(&[&one, two, &three]);
+    (one, three)
+}
+
 #[test]
 fn long_strings_are_in_memory_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (mut one, two) = (kept(1, &folder, &SMALL), server(2, &SMALL));
+    let (one, two) = (kept(1, &folder, &SMALL), server(2, &SMALL));
     link_all(&[&one, &two]);
     one.connect().ok("SET first 1");
     wait_until_equal(&[&one, &two]);
@@ -72,14 +88,7 @@ fn long_strings_are_in_memory_once() {
     }
     wait_until_shared(&one, before);
     wait_until_shared(&two, before);
-    // Loaded from files, and received as a full copy.
-    one.signal(Signal::TERM);
-    one.wait();
-    drop(one);
-    let one = kept(1, &folder, &SMALL);
-    let three = server(3, &SMALL);
-    link_all(&[&one, &two, &three]);
-    wait_until_equal(&[&one, &two, &three]);
+    let (one, three) = restart_with_a_third(one, &two, &folder);
     wait_until_shared(&one, before);
     wait_until_shared(&three, before);
 }
@@ -103,7 +112,7 @@ fn short(text: &str) -> String {
 #[test]
 fn short_strings_are_in_memory_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (mut one, two) = (kept(1, &folder, &SMALL), server(2, &SMALL));
+    let (one, two) = (kept(1, &folder, &SMALL), server(2, &SMALL));
     link_all(&[&one, &two]);
     // Afterwards the buffers have the size that they will have.
     for server in [&one, &two] {
@@ -169,14 +178,7 @@ fn short_strings_are_in_memory_once() {
             assert!(ttl(7) > 10_000 && ttl(8) > 10_000 && ttl(9) == -1 && ttl(11) > 0 && ttl(23) > 0);
         }
     }
-    // Loaded from files, and received as a full copy.
-    one.signal(Signal::TERM);
-    one.wait();
-    drop(one);
-    let one = kept(1, &folder, &SMALL);
-    let three = server(3, &SMALL);
-    link_all(&[&one, &two, &three]);
-    wait_until_equal(&[&one, &two, &three]);
+    let (one, three) = restart_with_a_third(one, &two, &folder);
     wait_until_all_shared(&[&one, &two, &three], left);
     one.connect().ok("FLUSHALL");
     wait_until_equal(&[&one, &two, &three]);

@@ -57,6 +57,7 @@ mod ended;
 mod evicted;
 mod items;
 mod keys;
+mod lengths;
 mod linear;
 mod list_difference;
 mod local;

@@ -14,6 +14,8 @@ use std::ops::Range;
 
 use braid_base::prefetch::{CACHE_LINE, prefetch};
 
+use crate::lengths::{number_len, put, put_number};
+
 /// See the module documentation.
 #[derive(Clone, Default)]
 pub(crate) struct Block(Vec<u8>);
@@ -42,28 +44,11 @@ impl Entry<'_> {
     }
 
     fn write(&self, mut out: &mut [u8]) {
-        let number = |out: &mut &mut [u8], mut number: usize| {
-            while number >= 0x80 {
-                put(out, &[number as u8 | 0x80]);
-                number >>= 7;
-            }
-            put(out, &[number as u8]);
-        };
-        number(&mut out, self.name.len());
+        put_number(&mut out, self.name.len());
         put(&mut out, self.name);
-        number(&mut out, self.content.len() << 1 | usize::from(self.is_marked));
+        put_number(&mut out, self.content.len() << 1 | usize::from(self.is_marked));
         put(&mut out, self.content);
     }
-}
-
-fn put(out: &mut &mut [u8], bytes: &[u8]) {
-    let (head, rest) = std::mem::take(out).split_at_mut(bytes.len());
-    head.copy_from_slice(bytes);
-    *out = rest;
-}
-
-fn number_len(number: usize) -> usize {
-    ((usize::BITS - (number | 1).leading_zeros()) as usize).div_ceil(7)
 }
 
 /// Takes a varint from the front of `bytes`.

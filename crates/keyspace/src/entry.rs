@@ -30,7 +30,7 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
 use braid_base::blob::Blob;
@@ -271,7 +271,8 @@ impl<'a> Entry<'a> {
     /// True if the entry has a second owner: value and expiry must not change in place.
     #[inline]
     pub(crate) fn is_held(self) -> bool {
-        self.header().value_len.load(Relaxed) & HELD != 0
+        // What the owner has read comes before what the caller does to an entry without one.
+        self.header().value_len.load(Acquire) & HELD != 0
     }
 
     /// Gives the entry a second owner. The world is stopped, and the entry has none.
@@ -498,7 +499,8 @@ impl<'a> Entry<'a> {
             return false;
         }
         let payload = self.payload();
-        let lens = self.header().value_len.load(Relaxed);
+        // Acquire as in `is_held`.
+        let lens = self.header().value_len.load(Acquire);
         match (value, kind & ENCODING) {
             (Value::Integer(number), INTEGER) => {
                 // SAFETY: an integer payload is one aligned word.

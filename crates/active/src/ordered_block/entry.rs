@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use super::names::{NameForm, Rest};
 use super::stamps::StampForm;
 use crate::Bytes;
+use crate::lengths::{number_len, put, put_number};
 use crate::stamp::Stamp;
 
 const WORD: usize = 8;
@@ -93,26 +94,6 @@ pub(crate) struct New<'n> {
     width: usize,
     value: &'n [u8],
     is_marked: bool,
-}
-
-#[inline]
-fn number_len(number: usize) -> usize {
-    ((usize::BITS - (number | 1).leading_zeros()) as usize).div_ceil(7)
-}
-
-#[inline]
-fn put(out: &mut &mut [u8], bytes: &[u8]) {
-    let (head, rest) = std::mem::take(out).split_at_mut(bytes.len());
-    head.copy_from_slice(bytes);
-    *out = rest;
-}
-
-fn put_number(out: &mut &mut [u8], mut number: usize) {
-    while number >= 0x80 {
-        put(out, &[number as u8 | 0x80]);
-        number >>= 7;
-    }
-    put(out, &[number as u8]);
 }
 
 /// Takes a varint at a place that it advances.
