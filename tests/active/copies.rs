@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Full copies, which peers fetch in parts.
 
-use super::{link, server, wait_until_equal};
+use super::{bring_to_log, link, server, wait_until_equal};
 use braid_tests::{TestServer, Value, wait_for};
 
 /// Size of a value in bytes, and number of values in a batch of concurrent writes.
@@ -19,7 +19,7 @@ fn a_peer_that_takes_a_copy_needs_no_other() {
         client.ok(&format!("MSET {}", pairs.collect::<Vec<_>>().join(" ")));
     };
     (0..200).for_each(&mut write);
-    one.connect().call("ACTIVE DIGEST");
+    bring_to_log(&one);
     link(&one, &[two.port()]);
     link(&two, &[one.port()]);
     // Four times the capacity of the backlog, while the copy is made, sent and merged.

@@ -3,14 +3,15 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 
 use super::{link, server, texts, wait_until_equal};
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
 
 /// A server whose files outlive it.
-pub fn kept(region: u8, folder: &tempfile::TempDir, more: &[&str]) -> TestServer {
-    let folder = folder.path().to_str().expect("a name");
+pub fn kept(region: u8, folder: impl AsRef<Path>, more: &[&str]) -> TestServer {
+    let folder = folder.as_ref().to_str().expect("a name");
     server(region, &[&["--dir", folder][..], more].concat())
 }
 

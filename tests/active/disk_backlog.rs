@@ -5,18 +5,13 @@
 use std::path::Path;
 
 use super::crash::kept;
-use super::{cut, link_all, server, wait_until_equal};
+use super::{bring_to_log, cut, field, link_all, server, wait_until_equal};
 use braid_tests::small_disk::SmallDisk;
 use braid_tests::{TestServer, Value, wait_for};
 use rustix::process::Signal;
 
 /// Options of a server that keeps few units in memory.
 const FEW: [&str; 2] = ["--active-backlog-size", "64kb"];
-
-fn field(server: &TestServer, name: &str) -> u64 {
-    let text = server.connect().info_field("active", name).expect("the field");
-    text.parse().expect("a number")
-}
 
 /// Writes more than fits in memory, including changes whose result differs if they are merged as
 /// a copy or out of order.
@@ -104,7 +99,7 @@ fn the_backlog_on_disk_outlives_restarts() {
     meet_and_part(&one, &two);
     for (round, signal) in [Signal::TERM, Signal::KILL, Signal::TERM, Signal::KILL].into_iter().enumerate() {
         write_much(&one, &format!("round{round}"));
-        one.connect().call("ACTIVE DIGEST");
+        bring_to_log(&one);
         end(one, signal);
         one = kept(1, &folder, &FEW);
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::crash::kept;
-use crate::{NEEDS_COPIES, link, server, texts, wait_until_equal};
+use crate::{NEEDS_COPIES, bring_to_log, link, server, texts, wait_until_equal};
 use braid_tests::{TestServer, Value, wait_for_within};
 use rustix::process::Signal;
 
@@ -209,6 +209,7 @@ fn a_full_copy_outlives_a_kill() {
     two.connect().call("HSET hash field value");
     let blocks: Vec<_> = (1..20).map(|number| folder.path().join(format!("active-{number}.tmp"))).collect();
     blocks.iter().for_each(|path| std::fs::create_dir(path).expect("a folder"));
+    bring_to_log(&two);
     link(&one, &[two.port()]);
     link(&two, &[one.port()]);
     wait_until_equal(&[&one, &two]);

@@ -21,6 +21,7 @@ mod pair;
 mod parts;
 mod refused;
 mod shared_strings;
+mod slow_disk;
 mod topologies;
 mod troubles;
 
@@ -41,12 +42,25 @@ fn server(region: u8, more: &[&str]) -> TestServer {
     TestServer::start(&[&usual[..], more].concat())
 }
 
+/// A number in a server's INFO.
+fn field(server: &TestServer, name: &str) -> u64 {
+    let text = server.connect().info_field("active", name).expect("the field");
+    text.parse().expect("a number")
+}
+
 /// Makes servers each other's peers.
 fn link_all(servers: &[&TestServer]) {
+    // A peer that comes before all units are in the backlog needs no full copy for them.
+    servers.iter().for_each(|server| bring_to_log(server));
     for server in servers {
         let others = servers.iter().filter(|other| other.port() != server.port());
         link(server, &others.map(|other| other.port()).collect::<Vec<_>>());
     }
+}
+
+/// Waits until all writes so far are units in the log and the backlog, as a digest does.
+fn bring_to_log(server: &TestServer) {
+    server.connect().call("ACTIVE DIGEST");
 }
 
 /// Makes a server pull from the peers at these ports.

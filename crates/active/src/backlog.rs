@@ -47,6 +47,8 @@ pub struct Backlog {
     before: Vector,
     /// The number of dropped units: the position of the first kept unit.
     dropped: u64,
+    /// A dropped piece, whose memory the next one uses: fresh memory costs page faults.
+    spare: Piece,
 }
 
 impl Piece {
@@ -65,6 +67,13 @@ impl Piece {
         let first = usize::try_from(position.saturating_sub(self.position)).unwrap_or(usize::MAX);
         let units = self.units.iter().enumerate().skip(first);
         units.map(|(index, kept)| (self.position + index as u64, self.bytes_of(index), kept.first))
+    }
+}
+
+/// Gives back memory if much of it is unused.
+fn shrink<T>(all: &mut Vec<T>) {
+    if all.capacity() > all.len() + all.len() / 4 {
+        all.shrink_to_fit();
     }
 }
 
@@ -89,10 +98,14 @@ impl Backlog {
         });
         if self.pieces.back().is_none_or(|piece| piece.bytes.len() + bytes.len() > PIECE) {
             if let Some(full) = self.pieces.back_mut() {
-                full.bytes.shrink_to_fit();
-                full.units.shrink_to_fit();
+                shrink(&mut full.bytes);
+                shrink(&mut full.units);
             }
-            self.pieces.push_back(Piece { position: self.end(), ..Piece::default() });
+            let mut piece = Piece { position: self.end(), ..std::mem::take(&mut self.spare) };
+            piece.bytes.clear();
+            piece.bytes.reserve_exact(PIECE);
+            piece.units.clear();
+            self.pieces.push_back(piece);
         }
         let Some(piece) = self.pieces.back_mut() else { return };
         piece.bytes.extend_from_slice(bytes);
@@ -132,8 +145,11 @@ impl Backlog {
             let last = kept.first.plus(u64::from(kept.stamps));
             self.before.add(Run { start: self.starts[kept.start as usize], last });
             self.dropped += 1;
-            if self.dropped == piece.end() {
-                self.pieces.pop_front();
+            if self.dropped == piece.end()
+                && let Some(piece) = self.pieces.pop_front()
+                && piece.bytes.capacity() <= PIECE
+            {
+                self.spare = piece;
             }
         }
     }

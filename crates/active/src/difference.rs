@@ -147,6 +147,11 @@ fn has_parts(value: &Value) -> bool {
 }
 
 impl<'u> Difference<'u> {
+    /// Creates an empty difference with room for this many direct writes.
+    pub fn with_capacity(direct: usize) -> Difference<'u> {
+        Difference { direct: Vec::with_capacity(direct), ..Difference::default() }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.direct.is_empty() && self.touched.is_empty()
     }

@@ -667,6 +667,7 @@ pub const METRICS: &[Metric] = &[
     gauges("braid_active_backlog_bytes", "Units in memory kept for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_bytes as u64)),
     gauges("braid_active_backlog_disk_bytes", "Units in logs on disk kept for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_disk_bytes)),
     gauges("braid_active_log_bytes", "Size of the log of units.", |s, to| of_active(s, to, |report| report.log_bytes)),
+    gauges("braid_active_log_unwritten_bytes", "Units that wait to be written to the log.", |s, to| of_active(s, to, |report| report.log_unwritten_bytes)),
     gauges("braid_active_files_ok", "0 while the files of active-active replication cannot be written; nothing is sent then.", |s, to| {
         of_active(s, to, |report| u64::from(report.trouble.is_empty()));
     }),

@@ -25,12 +25,13 @@ mod log;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use braid_base::crc::crc64;
 
 use crate::files::{self, File};
-pub use log::LogReader;
 use log::{HEAD, record_at};
+pub use log::{Log, LogReader, Records};
 
 const MANIFEST: &str = "active.manifest";
 const STATE: &str = "state";
@@ -84,6 +85,14 @@ impl ActiveManifest {
         text
     }
 
+    /// Replaces the manifest in a folder. It is on disk then.
+    ///
+    /// # Errors
+    /// The former one may still be there.
+    pub fn store(&self, folder: &Path) -> io::Result<()> {
+        files::store(&folder.join(MANIFEST), self.text().as_bytes())
+    }
+
     fn parse(text: &str) -> Option<ActiveManifest> {
         let at = text.find("sum ")?;
         let sum = u64::from_str_radix(text[at + 4..].trim_end(), 16).ok()?;
@@ -121,17 +130,14 @@ impl ActiveManifest {
 /// The files of a server in active mode.
 pub struct ActiveFiles {
     folder: PathBuf,
-    log: Option<File>,
+    log: Option<Arc<Log>>,
     /// Number of the current log.
     number: u64,
-    log_len: u64,
     /// Numbers and sizes in bytes of the earlier logs, and of the copies between them.
     earlier: VecDeque<(u64, u64)>,
     copies: Vec<(u64, u64)>,
     /// The valid generation: recovery needs the logs and copies from there on.
     generation: u64,
-    /// Records not yet written.
-    buffer: Vec<u8>,
 }
 
 /// The state file of a new generation.
@@ -223,11 +229,9 @@ impl ActiveFiles {
             folder: folder.to_owned(),
             log: None,
             number: 0,
-            log_len: 0,
             earlier: VecDeque::new(),
             copies: Vec::new(),
             generation: 0,
-            buffer: Vec::new(),
         };
         files::remove(&files.folder.join(NEXT_COPY));
         let manifest = match read_all(&files.folder.join(MANIFEST))? {
@@ -249,11 +253,6 @@ impl ActiveFiles {
             LOG => log::path(&self.folder, generation),
             kind => self.folder.join(format!("active-{generation}.{kind}")),
         }
-    }
-
-    /// Replaces the manifest.
-    pub fn store(&self, manifest: &ActiveManifest) -> io::Result<()> {
-        files::store(&self.folder.join(MANIFEST), manifest.text().as_bytes())
     }
 
     /// Reads a generation's initial state; `None` if the file is missing.
@@ -311,8 +310,8 @@ impl ActiveFiles {
             // A state that was not completed.
             files::remove(&self.path(number, TEMPORARY));
             if !files::exists(&self.path(number + 1, LOG)) {
-                self.log = Some(files::append_to(&path)?);
-                (self.number, self.log_len) = (number, at as u64);
+                self.log = Some(Arc::new(Log::new(files::append_to(&path)?, at as u64)));
+                self.number = number;
                 return Ok(torn);
             }
             self.earlier.push_back((number, at as u64));
@@ -320,68 +319,47 @@ impl ActiveFiles {
         }
     }
 
-    /// Appends a record to the log; [`ActiveFiles::flush`] writes it.
-    pub fn append(&mut self, record: &[u8]) {
-        log::push(record, &mut self.buffer);
-    }
-
-    /// Writes the records to the kernel: they survive the end of this process.
-    pub fn flush(&mut self) -> io::Result<()> {
-        let Some(log) = &mut self.log else { return Err(io::Error::other("there is no log")) };
-        if let Err(error) = log.write_all(&self.buffer) {
-            // Truncate the incomplete record: no record may follow it.
-            log.set_len(self.log_len)?;
-            return Err(error);
-        }
-        self.log_len += self.buffer.len() as u64;
-        self.buffer.clear();
-        self.buffer.shrink_to(1 << 20);
-        Ok(())
-    }
-
-    /// Syncs the log to disk.
-    pub fn sync(&self) -> io::Result<()> {
-        self.log.as_ref().map_or(Ok(()), File::sync_data)
+    /// The current log; an error if none has begun.
+    pub fn log(&self) -> io::Result<&Arc<Log>> {
+        self.log.as_ref().ok_or_else(|| io::Error::other("there is no log"))
     }
 
     /// Bytes of the logs and copies after the valid state.
     pub fn log_bytes(&self) -> u64 {
         let needed = self.earlier.iter().chain(&self.copies).filter(|(number, _)| *number >= self.generation);
-        needed.map(|(_, bytes)| bytes).sum::<u64>() + self.log_len
+        needed.map(|(_, bytes)| bytes).sum::<u64>() + self.log_len()
     }
 
     /// Length of the current log in bytes.
     pub fn log_len(&self) -> u64 {
-        self.log_len
+        self.log.as_ref().map_or(0, |log| log.bytes())
     }
 
     /// Length of a log in bytes.
     pub fn len_of(&self, number: u64) -> u64 {
         let earlier = self.earlier.iter().find(|(of, _)| *of == number);
-        earlier.map_or(self.log_len, |(_, bytes)| *bytes)
+        earlier.map_or_else(|| self.log_len(), |(_, bytes)| *bytes)
     }
 
     /// The number of the next log. Syncs the current one.
     fn next_number(&self) -> io::Result<u64> {
-        if !self.buffer.is_empty() {
-            return Err(io::Error::other("some records are not in the log"));
-        }
-        self.sync()?;
-        Ok(if self.log.is_some() { self.number + 1 } else { 0 })
+        let Some(log) = &self.log else { return Ok(0) };
+        log.sync()?;
+        Ok(self.number + 1)
     }
 
     fn begin_log(&mut self, number: u64) -> io::Result<()> {
         let log = files::create(&self.path(number, LOG))?;
-        if self.log.is_some() {
-            self.earlier.push_back((self.number, self.log_len));
+        if let Some(before) = self.log.replace(Arc::new(Log::new(log, 0))) {
+            self.earlier.push_back((self.number, before.bytes()));
         }
-        (self.log, self.number, self.log_len) = (Some(log), number, 0);
+        self.number = number;
         Ok(())
     }
 
-    /// Starts the log of a new generation, and the file for its state. Later records go to that
-    /// log, and are found after the valid state whether or not the new state is completed.
-    /// Returns the generation's number.
+    /// Starts the log of a new generation, and the file for its state. No thread appends to the
+    /// present log any more. Later records go to the new one, and are found after the valid state
+    /// whether or not the new state is completed. Returns the generation's number.
     pub fn begin(&mut self) -> io::Result<(u64, StateFile)> {
         let number = self.next_number()?;
         let temporary = self.path(number, TEMPORARY);
@@ -475,6 +453,12 @@ mod tests {
         (found, torn)
     }
 
+    fn append(files: &ActiveFiles, record: &[u8]) {
+        let mut records = Records::default();
+        records.add(record);
+        files.log().expect("a log").append(&mut records).expect("written");
+    }
+
     fn begin(files: &mut ActiveFiles, state: &[u8]) -> u64 {
         let (number, mut file) = files.begin().expect("begun");
         file.write(state).expect("written");
@@ -499,26 +483,22 @@ mod tests {
             members: vec![(9, "def".into())],
             kept_logs: vec![(3, String::new()), (4, "1-2,3-4".into())],
         };
-        files.store(&manifest).expect("stored");
-        files.append(b"one");
-        files.append(b"");
-        files.flush().expect("written");
-        files.append(b"never written");
+        manifest.store(folder.path()).expect("stored");
+        append(&files, b"one");
+        append(&files, b"");
         let (mut again, found) = ActiveFiles::open(folder.path()).expect("there");
         assert_eq!(found, Some(manifest));
         assert_eq!(again.state(0).expect("readable").as_deref(), Some(&b"everything"[..]));
         assert_eq!(again.state(1).expect("a missing file is no error"), None);
         assert_eq!(records(&mut again, 0), (vec![b"one".to_vec(), Vec::new()], 0));
-        again.append(b"two");
-        again.flush().expect("written");
+        append(&again, b"two");
         // A crash in the middle of a record.
         let path = folder.path().join("active-0.log");
         let len = files::len(&path).expect("there");
         files::cut_off(&path, len - 1).expect("cut");
         let (mut last, _) = ActiveFiles::open(folder.path()).expect("there");
         assert_eq!(records(&mut last, 0), (vec![b"one".to_vec(), Vec::new()], 14));
-        last.append(b"three");
-        last.flush().expect("written");
+        append(&last, b"three");
         assert_eq!(records(&mut last, 0).0.len(), 3);
     }
 
@@ -539,19 +519,17 @@ mod tests {
         let (mut files, _) = ActiveFiles::open(folder.path()).expect("an empty folder");
         begin(&mut files, b"first");
         let mut expected = Vec::new();
-        let mut write = |files: &mut ActiveFiles, record: &[u8]| {
-            files.append(record);
-            assert!(files.begin().is_err(), "a pending record would end up in the wrong log");
-            files.flush().expect("written");
+        let mut write = |files: &ActiveFiles, record: &[u8]| {
+            append(files, record);
             expected.push(record.to_vec());
             expected.clone()
         };
-        write(&mut files, b"one");
+        write(&files, b"one");
         // A generation that the process does not complete.
         let (number, mut state) = files.begin().expect("begun");
         state.write(b"half").expect("written");
         assert_eq!(number, 1);
-        let there = write(&mut files, b"two");
+        let there = write(&files, b"two");
         let (mut files, _) = ActiveFiles::open(folder.path()).expect("there");
         assert_eq!(records(&mut files, 0), (there, 0));
         assert_eq!(names(folder.path()), ["active-0.log", "active-0.state", "active-1.log"]);
@@ -559,7 +537,7 @@ mod tests {
         let bytes = files.log_bytes();
         assert_eq!(begin(&mut files, b"second"), 2);
         assert_eq!(files.log_bytes(), bytes);
-        let there = write(&mut files, b"three");
+        let there = write(&files, b"three");
         let (mut again, _) = ActiveFiles::open(folder.path()).expect("there");
         assert_eq!(records(&mut again, 0), (there, 0));
         assert_eq!(records(&mut again, 2), (vec![b"three".to_vec()], 0));
@@ -583,22 +561,16 @@ mod tests {
             writer.finish().expect("on disk")
         };
         begin(&mut files, b"first");
-        let write = |files: &mut ActiveFiles, record: &[u8]| {
-            files.append(record);
-            files.flush().expect("written");
-        };
-        files.append(b"one");
-        assert!(files.begin_with(copy()).is_err(), "a pending record would end up after the copy");
-        files.flush().expect("written");
+        append(&files, b"one");
         assert_eq!(files.begin_with(copy()).expect("begun"), 1);
-        write(&mut files, b"two");
+        append(&files, b"two");
         let (number, state) = files.begin().expect("begun");
         assert_eq!((number, files.log_bytes()), (2, 2 * (12 + 3) + 4));
-        write(&mut files, b"three");
+        append(&files, b"three");
         // A copy that is not merged.
         let refused = files.begin_with(copy()).expect("begun");
         files.drop_copy(refused);
-        write(&mut files, b"four");
+        append(&files, b"four");
         // A copy that is only on disk when the process ends.
         copy();
         state.finish().expect("complete");
@@ -619,8 +591,7 @@ mod tests {
         let (mut files, _) = ActiveFiles::open(folder.path()).expect("an empty folder");
         begin(&mut files, b"first");
         for number in 1..=4 {
-            files.append(&[0; 88]);
-            files.flush().expect("written");
+            append(&files, &[0; 88]);
             assert_eq!(files.begin_next().expect("begun"), number);
         }
         assert_eq!(begin(&mut files, b"second"), 5);
@@ -656,8 +627,7 @@ mod tests {
     #[test]
     fn damage_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (files, _) = ActiveFiles::open(folder.path()).expect("an empty folder");
-        files.store(&ActiveManifest::default()).expect("stored");
+        ActiveManifest::default().store(folder.path()).expect("stored");
         let path = folder.path().join(MANIFEST);
         let mut bytes = read_all(&path).expect("there").expect("there");
         bytes[20] ^= 1;

@@ -33,7 +33,15 @@ pub(crate) struct BatchUnit<'b> {
     received: &'b Received,
 }
 
+/// Maximum number of units that memory is set aside for before they have come.
+const EXPECTED_MAX: usize = 4096;
+
 impl Batch {
+    /// Creates an empty batch that is expected to get `count` units.
+    pub fn with_capacity(count: usize) -> Batch {
+        Batch { bytes: Vec::new(), units: Vec::with_capacity(count.min(EXPECTED_MAX)) }
+    }
+
     /// Adds a unit and returns the highest database number it refers to.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Option<u32>, DecodeError> {
         let start = self.bytes.len();

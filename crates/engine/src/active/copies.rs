@@ -34,10 +34,13 @@ pub(super) struct Copy {
     has_begun: bool,
     pieces: Vec<Vec<u8>>,
     bytes: usize,
+    /// See [`Copy::logged`].
+    logged: u64,
 }
 
 impl Copy {
-    pub fn begin(taker: Taker) -> Copy {
+    /// `logged`: the number of the last chunk of units queued for the log.
+    pub fn begin(taker: Taker, logged: u64) -> Copy {
         Copy {
             client: taker.client,
             answer: Some(taker.answer),
@@ -45,6 +48,7 @@ impl Copy {
             has_begun: false,
             pieces: Vec::new(),
             bytes: 0,
+            logged,
         }
     }
 
@@ -67,6 +71,12 @@ impl Copy {
     /// True if the next part is complete and must be sent before more is produced.
     pub fn is_full(&self) -> bool {
         self.bytes >= AT_ONCE
+    }
+
+    /// The number of the last chunk of units in the copy; it must be in the log before any part is
+    /// sent.
+    pub fn logged(&self) -> u64 {
+        self.logged
     }
 
     /// Adds produced bytes to the next part.

@@ -76,7 +76,7 @@ mod tests {
     use braid_active::effect::{Effects, Unit};
     use braid_active::vector::Run;
     use braid_active::{Region, Stamp, Vector};
-    use braid_persistence::active::ActiveFiles;
+    use braid_persistence::active::{ActiveFiles, Records};
 
     fn stamp(position: u64) -> Stamp {
         Stamp::of(Region::new(1).expect("a region"), position).expect("a place")
@@ -107,6 +107,7 @@ mod tests {
         for log in 0..3 {
             let number = if log == 0 { files.begin().map(|(number, _)| number) } else { files.begin_next() };
             disk.logs.push(number.expect("begun"), applied(100 * log));
+            let mut records = Records::default();
             for position in 100 * log + 1..=100 * log + 100 {
                 let seen = Vector::default();
                 let unit = Unit {
@@ -117,10 +118,10 @@ mod tests {
                     effects: Effects::new(),
                 };
                 let bytes = wire::encode(&unit);
-                files.append(&bytes);
+                records.add(&bytes);
                 all.push(bytes);
             }
-            files.flush().expect("written");
+            files.log().and_then(|log| log.append(&mut records)).expect("written");
             disk.logs.set_len(files.log_len());
         }
         for has in [0, 1, 99, 100, 150, 299] {

@@ -12,7 +12,7 @@ use braid_active::saved::{Loader, PIECE, Piece, Saver};
 use braid_active::{Region, Stamp, Vector, wire};
 use braid_base::clock::unix_ms;
 use braid_config::Config;
-use braid_persistence::active::{ActiveFiles, ActiveManifest, Logged, StateFile};
+use braid_persistence::active::{ActiveFiles, ActiveManifest, Logged, Records, StateFile};
 
 use super::codec::parse_vector;
 
@@ -77,7 +77,7 @@ fn begin_anew(config: &Config, mut files: ActiveFiles, wanted: Option<u8>) -> Re
     let (number, file) = files.begin().map_err(told)?;
     write_state(&mut replica, file).map_err(told)?;
     manifest.generation = number;
-    files.store(&manifest).map_err(told)?;
+    manifest.store(files.folder()).map_err(told)?;
     replica.raise_ceiling(ceiling);
     let mut logs = Logs::default();
     logs.push(number, Vector::default());
@@ -135,7 +135,7 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
     let ceiling = ceiling_after(latest, region, now_ms, CEILING_MS);
     // From here on the run counts as crashed until a clean shutdown is recorded.
     (manifest.clean, manifest.ceiling) = (false, ceiling.word());
-    files.store(&manifest).map_err(told)?;
+    manifest.store(files.folder()).map_err(told)?;
     let mut replica = if is_good {
         let mut replica = Replica::new(settings, state);
         replica.raise_ceiling(ceiling);
@@ -144,9 +144,9 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
         let (replica, unit) =
             Replica::restart(settings, state, last, ceiling, now_ms).map_err(|error| error.to_string())?;
         if let Some(unit) = unit {
-            let bytes = wire::encode(&unit);
-            files.append(&bytes);
-            files.flush().map_err(told)?;
+            let (bytes, mut records) = (wire::encode(&unit), Records::default());
+            records.add(&bytes);
+            files.log().and_then(|log| log.append(&mut records)).map_err(told)?;
             backlog.push(unit.first, replica.vector(), &bytes);
         }
         replica

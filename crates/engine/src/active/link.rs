@@ -256,10 +256,8 @@ impl Link<'_> {
             let me = self.active.me.lock();
             (me.identity.clone(), me.region)
         };
-        let (applied, on_disk) = {
-            let outbox = self.active.outbox.lock();
-            (vector_text(&outbox.applied), table_text(&outbox.on_disk))
-        };
+        let applied = vector_text(&self.active.received.lock());
+        let on_disk = table_text(&self.active.outbox.lock().on_disk);
         let numbers = [u64::from(region), position, WAIT_MS as u64, self.bytes.get() as u64]
             .map(|number| number.to_string());
         let words: [&str; 9] = [
@@ -325,7 +323,7 @@ impl Link<'_> {
 
     /// Reads `count` units.
     fn units(&self, peer: &mut Peer<Outgoing>, count: usize) -> Result<Batch, LinkError> {
-        let mut batch = Batch::default();
+        let mut batch = Batch::with_capacity(count);
         for _ in 0..count {
             let database = self.text(peer, |bytes| batch.push(bytes))?;
             self.check_database(database.map_err(|error| garbage(error.to_string()))?)?;
@@ -369,7 +367,6 @@ impl Link<'_> {
         log::info!("Active-active peer {}:{} sends a full copy", self.peer.host, self.peer.port);
         let (state, file) = self.receive_copy(peer)?;
         self.apply(|answer| Order::Copy { state: Box::new(state), file, answer })?;
-        self.active.figures.copies_merged.fetch_add(1, Relaxed);
         log::info!("The full copy of {}:{} has been merged", self.peer.host, self.peer.port);
         Ok(())
     }

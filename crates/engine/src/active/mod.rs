@@ -23,11 +23,13 @@ mod batch;
 mod codec;
 mod copies;
 mod disk_backlog;
+mod disk_writer;
 mod files;
 mod gather;
 mod keys;
 mod libraries;
 mod link;
+
 mod on_disk;
 mod outbox;
 mod peers;

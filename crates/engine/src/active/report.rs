@@ -62,6 +62,8 @@ pub struct ActiveReport {
     /// The applied vector.
     pub applied: String,
     pub log_bytes: u64,
+    /// Bytes of units that wait to be written to the log.
+    pub log_unwritten_bytes: u64,
     /// Why nothing can be sent; empty if there is no problem.
     pub trouble: String,
     pub peers: Vec<PeerReport>,
@@ -120,6 +122,7 @@ impl Engine {
             backlog_disk_bytes,
             applied,
             log_bytes: figures.log_bytes.load(Relaxed),
+            log_unwritten_bytes: figures.log_unwritten_bytes.load(Relaxed),
             trouble: active.trouble.lock().clone(),
             peers: peers.collect(),
         })

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 
-use braid_active::Region;
 use braid_active::change::Kind;
 use braid_active::replica::State;
+use braid_active::{Region, Stamp, Vector};
 use braid_config::Config;
 use braid_journal::Reader;
 use braid_persistence::active::CopyFile;
@@ -84,6 +84,8 @@ pub(crate) struct Figures {
     /// Short strings that are in memory once, in the keyspace.
     pub shared: AtomicU64,
     pub log_bytes: AtomicU64,
+    /// Bytes of units that wait to be written to the log.
+    pub log_unwritten_bytes: AtomicU64,
 }
 
 /// State shared by all threads.
@@ -101,6 +103,8 @@ pub struct Active {
     /// Handed to the thread when it starts.
     pub(super) inbox: Mutex<Option<Receiver<Order>>>,
     pub(super) reader: Mutex<Option<Reader>>,
+    /// Everything that has been applied, whether or not it is in the log: links pull the rest.
+    pub(super) received: Mutex<Vector>,
     /// Progress of the log on disk.
     pub(crate) on_disk: OnDisk,
     /// The files have been read: peers may pull.
@@ -131,6 +135,7 @@ pub(crate) fn of_config(config: &Config) -> Result<Option<Active>, String> {
         merges_copy: AtomicBool::new(false),
         inbox: Mutex::new(Some(inbox)),
         reader: Mutex::default(),
+        received: Mutex::default(),
         on_disk: OnDisk::default(),
         is_ready: AtomicBool::new(false),
         trouble: Mutex::default(),
@@ -145,6 +150,26 @@ impl Active {
     /// True if the link to any peer is up.
     pub(crate) fn has_link(&self) -> bool {
         self.peers.lock().iter().any(|peer| peer.is_up.load(Relaxed))
+    }
+
+    /// Records the units that this server has on disk.
+    pub(super) fn note_own_on_disk(&self, vector: Vector) {
+        let Some(region) = self.region() else { return };
+        let known = &mut self.outbox.lock().on_disk;
+        let known = known.entry(region).or_default();
+        // A sync may end after a later one of another file.
+        if vector.includes(known) {
+            *known = vector;
+        }
+    }
+
+    /// Logs a problem once.
+    pub(super) fn note_trouble(&self, trouble: String) {
+        let mut told = self.trouble.lock();
+        if *told != trouble {
+            log::warn!("Active-active: {trouble}");
+            *told = trouble;
+        }
     }
 
     /// Asks the thread to bring everything to disk soon.
@@ -207,6 +232,10 @@ pub(crate) enum Order {
     OnDisk,
     /// Replies wait until everything is on disk.
     ToDisk,
+    /// The log cannot be written, since the disk is full.
+    LogRoom,
+    /// A higher ceiling is on disk; `None` if it could not be written.
+    Ceiling(Option<Stamp>),
     /// The server shuts down: nothing more is journalled.
     End {
         answer: SyncSender<()>,

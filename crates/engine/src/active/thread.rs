@@ -4,7 +4,9 @@
 //!
 //! Every unit, local or remote, goes to the shadow, then the log, then the outbox. So any unit a
 //! peer has is in this server's log, and after a crash no peer knows more of this server's units
-//! than it does itself.
+//! than it does itself. Other threads write the log and fill the outbox
+//! ([`super::disk_writer`]): this thread does not wait for the disk, but when a file begins or
+//! ends.
 //!
 //! The world is stopped to apply peers' units, in slices, and to read effects from the keyspace
 //! for certain keys ([`super::keys`]). The journal is read to its end first.
@@ -27,17 +29,17 @@ use braid_active::replica::Replica;
 use braid_active::translate::Values;
 use braid_active::vector::Run;
 use braid_active::{Stamp, wire};
-use braid_base::clock::unix_ms;
 use braid_journal::Reader;
 use braid_persistence::active::{ActiveFiles, ActiveManifest};
 use braid_replication::link::units::Units;
 
 use super::copies::Taker;
+use super::disk_writer::{Chunk, DiskWriter, Waited};
 use super::files;
 use super::gather::Turn;
 use super::keys::KeyName;
 use super::outbox::Answers;
-use super::state::{Active, Order};
+use super::state::{Active, Merged, Order};
 use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
 use crate::worker::Worker;
@@ -46,18 +48,10 @@ use crate::worker::Worker;
 const SHORT: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_millis(5);
 const BUSY_FOR: Duration = Duration::from_millis(200);
-/// Capacity kept for units waiting for the outbox, in bytes.
-const PENDING_KEPT: usize = 1 << 20;
+/// Bytes waiting to be written to the log from which on peers' units wait.
+const LOG_BEHIND_MAX: u64 = 64 << 20;
 /// Interval of [`Thread::duties`].
 const DUTIES: Duration = Duration::from_millis(100);
-
-/// A unit that is in the shadow and not yet in the outbox.
-struct Pending {
-    first: Stamp,
-    run: Run,
-    /// Length of its encoding, which follows the previous unit's.
-    len: usize,
-}
 
 pub(super) struct Thread<'e> {
     engine: &'e Engine,
@@ -80,8 +74,9 @@ pub(super) struct Thread<'e> {
     /// Libraries must be compared with the shadow.
     libraries_dirty: bool,
     unshared: sharing::Unshared,
-    pending: Vec<Pending>,
-    pending_bytes: Vec<u8>,
+    /// Units that are in the shadow and not yet queued for the log.
+    pending: Chunk,
+    disk: DiskWriter,
     replay: Replay,
     /// Worker of the first slot, which is free while the world is stopped. `None` while in use.
     worker: Option<Worker>,
@@ -89,8 +84,12 @@ pub(super) struct Thread<'e> {
     last_duties: Instant,
     last_sync: Instant,
     last_evicted_end: Instant,
-    /// The log has data that may not be on disk yet.
+    /// The log gets data that no sync covers yet.
     has_unsynced: bool,
+    /// A higher ceiling is on its way to disk.
+    ceiling_asked: bool,
+    /// A sync has been queued that covers the journal up to here.
+    sync_asked: u64,
     has_acknowledgements: bool,
     /// Size of the current generation's state, in bytes.
     state_bytes: u64,
@@ -132,6 +131,8 @@ impl Engine {
         let (Some(inbox), Some(reader)) = (active.inbox.lock().take(), active.reader.lock().take()) else {
             return Err("active-active replication has already started".into());
         };
+        let failed = |error| format!("cannot start the threads of active-active replication: {error}");
+        let disk = DiskWriter::start(self, begin.files.folder()).map_err(failed)?;
         let (told, outcome) = std::sync::mpsc::sync_channel(1);
         let engine = self.this.clone();
         let run = move || {
@@ -139,14 +140,14 @@ impl Engine {
                 && let Some(active) = &engine.active
             {
                 let is_known = begin.is_known;
-                let mut thread = Thread::new(&engine, active, values, begin, reader);
+                let mut thread = Thread::new(&engine, active, values, begin, (reader, disk));
                 thread.begin(is_known);
                 give(&told, ());
                 thread.run(&inbox);
             }
         };
         let started = std::thread::Builder::new().name("active".into()).spawn(run);
-        started.map_err(|error| format!("cannot start the thread of active-active replication: {error}"))?;
+        started.map_err(failed)?;
         outcome.recv().map_err(|_| "active-active replication has not started".to_owned())?;
         active.is_ready.store(true, Relaxed);
         self.set_loading(false);
@@ -171,7 +172,7 @@ impl<'e> Thread<'e> {
         active: &'e Active,
         values: Arc<dyn Values + Send + Sync>,
         begin: files::Begin,
-        reader: Reader,
+        (reader, disk): (Reader, DiskWriter),
     ) -> Thread<'e> {
         let files::Begin { files, manifest, replica, backlog, logs, .. } = begin;
         {
@@ -196,8 +197,8 @@ impl<'e> Thread<'e> {
             all_dirty: false,
             libraries_dirty: false,
             unshared: sharing::Unshared::default(),
-            pending: Vec::new(),
-            pending_bytes: Vec::new(),
+            pending: Chunk::default(),
+            disk,
             replay: Replay::new(engine, Source::Primary),
             worker: Some(engine.worker(0)),
             last_active: Instant::now(),
@@ -205,6 +206,8 @@ impl<'e> Thread<'e> {
             last_sync: Instant::now(),
             last_evicted_end: Instant::now(),
             has_unsynced: true,
+            ceiling_asked: false,
+            sync_asked: 0,
             has_acknowledgements: true,
             state_bytes: 0,
             saving: None,
@@ -342,24 +345,21 @@ impl<'e> Thread<'e> {
             Order::ChangeRegion { taken } => self.change_region(taken),
             Order::Settled => self.store_manifest(),
             Order::OnDisk => self.has_acknowledgements = true,
+            Order::LogRoom => self.make_room_for_log(),
+            Order::Ceiling(ceiling) => self.note_ceiling(ceiling),
             // The thread's loop handles these.
             Order::ToDisk | Order::End { .. } => {}
         }
     }
 
-    /// Queues a unit that is now in the shadow, the latest of its run; `write` appends its
+    /// Notes a unit that is now in the shadow, the latest of its run; `write` appends its
     /// encoding.
     fn keep(&mut self, first: Stamp, run: Run, write: impl FnOnce(&mut Vec<u8>)) {
-        let start = self.pending_bytes.len();
-        write(&mut self.pending_bytes);
-        self.keep_from(first, run, start);
-    }
-
-    /// [`Thread::keep`] for a unit whose encoding has been appended at `start`.
-    fn keep_from(&mut self, first: Stamp, run: Run, start: usize) {
-        let bytes = &self.pending_bytes[start..];
-        self.files.append(bytes);
-        self.pending.push(Pending { first, run, len: bytes.len() });
+        self.pending.records.push(|bytes| {
+            write(bytes);
+            Some(())
+        });
+        self.pending.units.push((first, run));
     }
 
     /// Queues a unit of this server.
@@ -372,60 +372,39 @@ impl<'e> Thread<'e> {
         self.keep(unit.first, run, |bytes| wire::encode_into(unit, bytes));
     }
 
-    /// Writes the queued units to the log and moves them to the outbox.
+    /// Queues the noted units for the log and the outbox.
     fn flush(&mut self) {
-        if !self.pending.is_empty() {
-            let mut written = self.files.flush();
-            if let Err(error) = &written
-                && self.makes_room(error)
-            {
-                written = self.files.flush();
-            }
-            if let Err(error) = written {
-                self.active.on_disk.note_failure();
-                self.engine.append_only.ring_loops(&self.engine.clients.mailboxes);
-                self.note_trouble(format!(
-                    "the log cannot be written: {error}. Nothing is sent to peers until it can be"
-                ));
-                return;
-            }
-            self.has_unsynced = true;
-        }
-        let mut outbox = self.active.outbox.lock();
-        if self.pending.is_empty() && outbox.applied == *self.replica.vector() {
-            drop(outbox);
+        if self.pending.is_empty() && self.disk.applied() == self.replica.vector() {
             // Some waits may have ended.
             return self.active.serve_waiting();
         }
-        let mut rest = &self.pending_bytes[..];
-        for Pending { first, run, len } in self.pending.drain(..) {
-            let (bytes, more) = rest.split_at(len);
-            outbox.backlog.push_of(first, run, bytes);
-            rest = more;
+        match self.files.log() {
+            Ok(log) => {
+                self.has_unsynced |= !self.pending.is_empty();
+                let chunk = std::mem::replace(&mut self.pending, self.disk.empty_chunk());
+                self.disk.append(chunk, log, self.replica.vector());
+                self.active.received.lock().clone_from(self.replica.vector());
+            }
+            Err(error) => self.active.note_trouble(error.to_string()),
         }
-        self.pending_bytes.clear();
-        self.pending_bytes.shrink_to(PENDING_KEPT);
-        let most = usize::try_from(self.engine.config.active_backlog_size()).unwrap_or(usize::MAX);
-        let late = outbox.trim(most, unix_ms());
-        outbox.applied = self.replica.vector().clone();
-        outbox.disk.logs.set_len(self.files.log_len());
-        drop(outbox);
-        for region in late {
-            log::warn!(
-                "Active-active: the backlog is too small for the peer of region {}, which is connected but \
-                 behind: it will need a full copy. Raise active-backlog-size or active-backlog-disk-size",
-                region.number()
-            );
-        }
-        self.active.serve_waiting();
     }
 
-    /// Logs a problem once.
-    fn note_trouble(&self, trouble: String) {
-        let mut told = self.active.trouble.lock();
-        if *told != trouble {
-            log::warn!("Active-active: {trouble}");
-            *told = trouble;
+    /// Waits until all units are in the log and in the outbox, so that the next log can begin.
+    ///
+    /// # Errors
+    /// The log cannot be written.
+    fn bring_to_log(&mut self) -> Merged {
+        self.flush();
+        self.wait_for_log(DiskWriter::wait_until_idle)
+    }
+
+    fn wait_for_log(&mut self, wait: impl Fn(&DiskWriter) -> Waited) -> Merged {
+        loop {
+            match wait(&self.disk) {
+                Waited::Over => return Ok(()),
+                Waited::WantsRoom => self.make_room_for_log(),
+                Waited::Failed => return Err("the log cannot be written".into()),
+            }
         }
     }
 }

@@ -5,6 +5,8 @@
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::crc::crc64;
 
@@ -22,11 +24,118 @@ pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("active-{number}.log"))
 }
 
-/// Appends a record with its header to `out`.
-pub(super) fn push(record: &[u8], out: &mut Vec<u8>) {
-    out.extend((record.len() as u32).to_le_bytes());
-    out.extend(crc64(0, record).to_le_bytes());
-    out.extend_from_slice(record);
+/// Records to be appended to a log.
+#[derive(Default)]
+pub struct Records {
+    /// With their headers. The checksums are still missing.
+    bytes: Vec<u8>,
+}
+
+impl Records {
+    /// Adds a record: the bytes that `write` appends. If `write` returns `None`, nothing is added.
+    pub fn push<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Option<R>) -> Option<R> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; HEAD]);
+        let result = write(&mut self.bytes);
+        match result {
+            Some(_) => {
+                let len = (self.bytes.len() - start - HEAD) as u32;
+                self.bytes[start..start + 4].copy_from_slice(&len.to_le_bytes());
+            }
+            None => self.bytes.truncate(start),
+        }
+        result
+    }
+
+    /// Adds a record.
+    pub fn add(&mut self, record: &[u8]) {
+        self.push(|bytes| {
+            bytes.extend_from_slice(record);
+            Some(())
+        });
+    }
+
+    /// Their size in the log, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The records, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.bytes[..];
+        std::iter::from_fn(move || {
+            let (len, behind) = rest.split_at_checked(HEAD)?;
+            let (record, next) = behind.split_at_checked(len_of(len))?;
+            rest = next;
+            Some(record)
+        })
+    }
+
+    /// Removes all records, and keeps at most `kept` bytes of capacity.
+    pub fn clear(&mut self, kept: usize) {
+        self.bytes.clear();
+        self.bytes.shrink_to(kept);
+    }
+
+    /// Fills in the checksums.
+    fn seal(&mut self) {
+        let mut rest = &mut self.bytes[..];
+        while let Some((head, behind)) = rest.split_at_mut_checked(HEAD)
+            && let Some((record, next)) = behind.split_at_mut_checked(len_of(head))
+        {
+            head[4..].copy_from_slice(&crc64(0, record).to_le_bytes());
+            rest = next;
+        }
+    }
+}
+
+/// The length of the record after a header.
+fn len_of(head: &[u8]) -> usize {
+    head.first_chunk().map_or(0, |len| u32::from_le_bytes(*len) as usize)
+}
+
+/// A log that is being written. Only one thread at a time appends.
+pub struct Log {
+    file: File,
+    /// The end of the last record, in bytes.
+    len: AtomicU64,
+}
+
+impl Log {
+    pub(super) fn new(file: File, len: u64) -> Log {
+        Log { file, len: AtomicU64::new(len) }
+    }
+
+    /// Appends records, which survive the end of this process from then on. Returns the log's new
+    /// length in bytes.
+    ///
+    /// # Errors
+    /// Not all of them could be written; then none is in the log.
+    pub fn append(&self, records: &mut Records) -> io::Result<u64> {
+        records.seal();
+        let len = self.bytes();
+        if let Err(error) = self.file.write_all_at(&records.bytes, len) {
+            // No record may follow an incomplete one.
+            self.file.set_len(len)?;
+            return Err(error);
+        }
+        let len = len + records.bytes.len() as u64;
+        self.len.store(len, Relaxed);
+        Ok(len)
+    }
+
+    /// Forces the log to disk.
+    ///
+    /// # Errors
+    /// It may not be on disk.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.len.load(Relaxed)
+    }
 }
 
 /// The bytes are not a valid record.
@@ -121,13 +230,18 @@ impl LogReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::io::{Seek, Write};
 
-    fn append(folder: &Path, number: u64, records: &[&[u8]]) {
-        let mut bytes = Vec::new();
-        records.iter().for_each(|record| push(record, &mut bytes));
-        let mut file = files::append_to(&path(folder, number)).expect("a log");
-        file.write_all(&bytes).expect("written");
+    fn records(all: &[&[u8]]) -> Records {
+        let mut records = Records::default();
+        all.iter().for_each(|record| records.add(record));
+        records
+    }
+
+    fn append(folder: &Path, number: u64, all: &[&[u8]]) {
+        let file = files::append_to(&path(folder, number)).expect("a log");
+        let len = file.metadata().expect("there").len();
+        Log::new(file, len).append(&mut records(all)).expect("written");
     }
 
     fn rest(reader: &mut LogReader) -> Vec<Vec<u8>> {
@@ -157,13 +271,47 @@ mod tests {
         let mut reader = LogReader::open(folder, place.0, place.1).expect("there");
         assert_eq!(rest(&mut reader), [b"two", &b"three"[..]]);
         // An incomplete record.
-        let mut half = Vec::new();
-        push(b"half", &mut half);
+        let mut half = records(&[b"half"]);
+        half.seal();
+        let half = half.bytes;
         let mut file = files::append_to(&path(folder, 4)).expect("a log");
         file.write_all(&half[..HEAD + 1]).expect("written");
         assert!(rest(&mut reader).is_empty());
         file.write_all(&half[HEAD + 1..]).expect("written");
         assert_eq!(rest(&mut reader), [b"half"]);
+    }
+
+    #[test]
+    fn records_are_listed_without_the_abandoned_ones() {
+        let mut all = records(&[b"one", b""]);
+        assert_eq!(
+            all.push(|bytes| {
+                bytes.extend_from_slice(b"abandoned");
+                None::<()>
+            }),
+            None
+        );
+        all.add(&[7]);
+        assert!(all.iter().eq([&b"one"[..], b"", &[7]]));
+        assert_eq!(all.bytes(), 3 * HEAD + 4);
+        all.clear(0);
+        assert!(all.bytes() == 0 && all.iter().next().is_none());
+    }
+
+    /// The disk was full in the middle of a record: the next attempt continues where the last
+    /// complete record ends.
+    #[test]
+    fn a_failed_append_leaves_no_gap() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        let log = Log::new(files::create(&path(folder, 0)).expect("a log"), 0);
+        log.append(&mut records(&[b"one"])).expect("written");
+        // What an incomplete append leaves: the file's position is behind the end.
+        (&log.file).seek(io::SeekFrom::Start(log.bytes() + 100)).expect("sought");
+        log.file.set_len(log.bytes()).expect("truncated");
+        log.append(&mut records(&[b"two"])).expect("written");
+        let mut reader = LogReader::open(folder, 0, 0).expect("there");
+        assert_eq!(rest(&mut reader), [b"one", b"two"]);
     }
 
     #[test]

@@ -96,8 +96,10 @@ impl Units {
     /// them are parsed again.
     pub fn forget(&mut self) -> usize {
         let used = self.requests().last().map_or(0, |request| request.bytes.end);
-        *self = Units { spans: std::mem::take(&mut self.spans), ..Units::default() };
-        self.spans.clear();
+        let (mut spans, mut requests) = (std::mem::take(&mut self.spans), std::mem::take(&mut self.requests));
+        spans.clear();
+        requests.clear();
+        *self = Units { spans, requests, ..Units::default() };
         used
     }
 }

@@ -33,6 +33,7 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     fields.field("active_backlog_disk_bytes", report.backlog_disk_bytes);
     fields.field("active_applied", &report.applied);
     fields.field("active_log_bytes", report.log_bytes);
+    fields.field("active_log_unwritten_bytes", report.log_unwritten_bytes);
     fields.field("active_trouble", &report.trouble);
     fields.field("active_peers", report.peers.len());
     for (number, peer) in report.peers.iter().enumerate() {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use braid_active::backlog::Backlog;
 use braid_active::replica::{Replica, State};
-use braid_active::{Region, Vector};
+use braid_active::{Region, Stamp, Vector};
 use braid_base::clock::unix_ms;
 
 use super::Thread;
@@ -27,21 +27,40 @@ impl Thread<'_> {
     pub(super) fn raise_ceiling(&mut self) {
         let ceiling = self.replica.next_ceiling(unix_ms() as u64, CEILING_MS);
         let before = std::mem::replace(&mut self.manifest.ceiling, ceiling.word());
-        match self.files.store(&self.manifest) {
+        match self.disk.store_now(&self.manifest) {
             Ok(()) => self.replica.raise_ceiling(ceiling),
             Err(error) => {
                 self.manifest.ceiling = before;
-                self.note_trouble(format!("the manifest cannot be written: {error}"));
+                self.active.note_trouble(format!("the manifest cannot be written: {error}"));
             }
+        }
+    }
+
+    /// [`Thread::raise_ceiling`] long before it is needed, so that no unit waits for the disk.
+    fn raise_ceiling_early(&mut self) {
+        let now_ms = unix_ms() as u64;
+        if !self.ceiling_asked && self.replica.needs_ceiling(now_ms + CEILING_MS / 2) {
+            let ceiling = self.replica.next_ceiling(now_ms, CEILING_MS);
+            (self.ceiling_asked, self.manifest.ceiling) = (true, ceiling.word());
+            self.disk.store_with_ceiling(&self.manifest, ceiling);
+        }
+    }
+
+    /// A ceiling is on disk.
+    pub(super) fn note_ceiling(&mut self, ceiling: Option<Stamp>) {
+        self.ceiling_asked = false;
+        // It may be of the region that this server was before.
+        if let Some(ceiling) = ceiling.filter(|ceiling| ceiling.region() == self.replica.region()) {
+            self.replica.raise_ceiling(ceiling);
         }
     }
 
     /// Performs all duties.
     pub(super) fn duties(&mut self) {
         self.last_duties = Instant::now();
-        // Early enough that no unit has to wait for the disk.
-        if self.replica.needs_ceiling(unix_ms() as u64 + CEILING_MS / 2) {
-            self.raise_ceiling();
+        self.raise_ceiling_early();
+        if self.disk.take_manifest_failure() {
+            self.store_manifest();
         }
         self.note_members();
         self.tend_evicted();
@@ -61,6 +80,7 @@ impl Thread<'_> {
         figures.shared.store(self.replica.held() as u64, Relaxed);
         figures.tombstones.store(self.replica.tombstones() as u64, Relaxed);
         figures.log_bytes.store(self.files.log_bytes(), Relaxed);
+        figures.log_unwritten_bytes.store(self.disk.behind(unix_ms()).1, Relaxed);
     }
 
     /// Bounds the marks kept of evicted keys, and expires those that are due like any other key.
@@ -91,16 +111,13 @@ impl Thread<'_> {
         outbox.members.insert(self.manifest.region, self.manifest.identity.clone());
     }
 
-    /// Stores the manifest; a failure is logged and retried.
+    /// Has the manifest stored; a failure is logged and retried.
     pub(super) fn store_manifest(&mut self) {
         self.manifest.settled = self.active.me.lock().is_settled;
-        if let Err(error) = self.files.store(&self.manifest) {
-            self.manifest.settled = false;
-            self.note_trouble(format!("the manifest cannot be written: {error}"));
-        }
+        self.disk.store(&self.manifest);
     }
 
-    /// Forces the log to disk once a second: this is what the region acknowledges.
+    /// Has the log forced to disk once a second: this is what the region acknowledges.
     fn sync(&mut self) {
         let has_news = self.has_unsynced || self.active.on_disk.offset() < self.logged_until();
         if has_news && self.last_sync.elapsed() >= SYNC {
@@ -108,8 +125,7 @@ impl Thread<'_> {
         }
     }
 
-    /// With `appendfsync always` replies wait for the log as well, so it is forced to disk every
-    /// turn.
+    /// With `appendfsync always` replies wait for the log as well, so that is done every turn.
     pub(super) fn sync_for_replies(&mut self) {
         let is_wanted = self.engine.sync_writes.waits_for_disk();
         if is_wanted && self.active.on_disk.offset() < self.logged_until() {
@@ -125,30 +141,14 @@ impl Thread<'_> {
     fn sync_now(&mut self) {
         let until = self.logged_until();
         let waits = !self.pending.is_empty() || self.all_dirty || !self.dirty.is_empty();
-        if waits {
+        self.has_unsynced |= self.disk.take_sync_failure();
+        if waits || !self.has_unsynced && until <= self.sync_asked {
             return;
         }
-        self.last_sync = Instant::now();
-        // No unit is queued for the log: the duties run after a flush, or the outbox is older.
-        let logged = self.active.outbox.lock().applied.clone();
-        match self.files.sync() {
-            Ok(()) => {
-                self.has_unsynced = false;
-                self.note_on_disk(logged);
-                self.active.on_disk.note(until);
-                self.engine.tell_durable();
-                self.active.trouble.lock().clear();
-            }
-            Err(error) => {
-                self.active.on_disk.note_failure();
-                self.engine.append_only.ring_loops(&self.engine.clients.mailboxes);
-                self.note_trouble(format!("the log cannot be synced to disk: {error}"));
-            }
+        if let Ok(log) = self.files.log() {
+            (self.last_sync, self.sync_asked, self.has_unsynced) = (Instant::now(), until, false);
+            self.disk.sync(log, until);
         }
-    }
-
-    pub(super) fn note_on_disk(&mut self, vector: Vector) {
-        self.active.outbox.lock().on_disk.insert(self.replica.region(), vector);
     }
 
     /// Collects garbage that all regions have acknowledged.
@@ -176,6 +176,10 @@ impl Thread<'_> {
         }
         self.active.outbox.lock().on_disk.remove(&region);
         self.store_manifest();
+        // The answer to the operator comes afterwards.
+        if let Err(error) = self.bring_to_log() {
+            self.active.note_trouble(error);
+        }
         self.replica.remove_region(region);
         self.remove_inherited();
         log::info!("Active-active: region {number} was removed permanently");
@@ -190,7 +194,7 @@ impl Thread<'_> {
         match self.replica.remove_inherited(unix_ms() as u64) {
             Ok(Some(unit)) => self.keep_own(&unit),
             Ok(None) => {}
-            Err(refusal) => self.note_trouble(refusal.to_string()),
+            Err(refusal) => self.active.note_trouble(refusal.to_string()),
         }
         self.flush();
     }
@@ -198,6 +202,9 @@ impl Thread<'_> {
     /// Takes another region number, since another known server has this one. This server's data
     /// becomes the new region's own.
     pub(super) fn change_region(&mut self, taken: u64) {
+        if let Err(error) = self.bring_to_log() {
+            return self.active.note_trouble(error);
+        }
         {
             let mut me = self.active.me.lock();
             let free = free_region(taken | 1 << me.region, &me.identity);
@@ -211,7 +218,7 @@ impl Thread<'_> {
         }
         let settings = match settings(&self.engine.config, &self.manifest) {
             Ok(settings) => settings,
-            Err(error) => return self.note_trouble(error),
+            Err(error) => return self.active.note_trouble(error),
         };
         self.replica = Replica::new(settings, State::default());
         {
@@ -221,11 +228,11 @@ impl Thread<'_> {
             outbox.applied = Vector::default();
             outbox.on_disk.clear();
         }
-        self.pending.clear();
-        self.pending_bytes.clear();
+        self.disk.forget_applied();
+        *self.active.received.lock() = Vector::default();
         self.raise_ceiling();
         if let Err(error) = self.write_generation(false) {
-            self.note_trouble(error);
+            self.active.note_trouble(error);
         }
         self.note_members();
         self.all_dirty = true;

@@ -51,7 +51,13 @@ struct Generation {
 enum Target {
     Files(Generation),
     Copy(Copy),
-    Digest { answers: Vec<Box<dyn Answers>>, digester: Digester },
+    /// `logged`: the number of the last chunk of units that the digest covers. They are in the log
+    /// when it is sent.
+    Digest {
+        answers: Vec<Box<dyn Answers>>,
+        digester: Digester,
+        logged: u64,
+    },
 }
 
 /// Incremental work in progress. `saver` is `None` once it has produced its last piece.
@@ -105,12 +111,13 @@ impl Thread<'_> {
         if self.saving.is_none() && !self.copies_wanted.is_empty() {
             self.saving = self.copies_wanted.pop_front().map(|taker| Saving {
                 saver: Some(Saver::begin(&mut self.replica)),
-                target: Target::Copy(Copy::begin(taker)),
+                target: Target::Copy(Copy::begin(taker, self.disk.queued())),
             });
         }
         if self.saving.is_none() && !self.digests_wanted.is_empty() {
             let answers = std::mem::take(&mut self.digests_wanted);
-            let target = Target::Digest { answers, digester: Digester::begin(&mut self.replica) };
+            let (digester, logged) = (Digester::begin(&mut self.replica), self.disk.queued());
+            let target = Target::Digest { answers, digester, logged };
             self.saving = Some(Saving { saver: None, target });
         }
         let start = Instant::now();
@@ -118,7 +125,10 @@ impl Thread<'_> {
             let has_moved = match &mut saving.target {
                 Target::Files(generation) => self.write_on(&mut saving.saver, generation),
                 Target::Copy(copy) => self.copy_on(&mut saving.saver, copy),
-                Target::Digest { digester, answers } => self.digest_on(digester, answers),
+                Target::Digest { digester, answers, logged } if self.disk.has_written(*logged) => {
+                    self.digest_on(digester, answers)
+                }
+                Target::Digest { .. } => Some(false),
             };
             match (has_moved, saving) {
                 (Some(has_moved), saving) => {
@@ -164,7 +174,8 @@ impl Thread<'_> {
             return None;
         }
         let Some(one) = saver.as_mut().filter(|_| !copy.is_full()) else {
-            let is_sent = copy.send(saver.is_none());
+            // A peer gets nothing that is not in the log.
+            let is_sent = self.disk.has_written(copy.logged()) && copy.send(saver.is_none());
             return if is_sent && saver.is_none() { None } else { Some(is_sent) };
         };
         match one.piece(&mut self.replica, PIECE) {
@@ -206,7 +217,7 @@ impl Thread<'_> {
             });
             match counted {
                 Ok(()) => self.last_attempt = None,
-                Err(error) => self.note_trouble(error),
+                Err(error) => self.active.note_trouble(error),
             }
             return None;
         }
@@ -238,17 +249,14 @@ impl Thread<'_> {
         if is_long && may_begin {
             self.last_attempt = Some(Instant::now());
             if let Err(error) = self.begin_generation() {
-                self.note_trouble(error);
+                self.active.note_trouble(error);
             }
         }
     }
 
     /// Begins the files of a generation, after everything has been written to the log.
     fn begin_files(&mut self) -> Result<(u64, StateFile), String> {
-        self.flush();
-        if !self.pending.is_empty() {
-            return Err("the log cannot be written".into());
-        }
+        self.bring_to_log()?;
         let (number, file) = self.files.begin().map_err(|error| told(&error))?;
         self.note_log(number);
         Ok((number, file))
@@ -281,15 +289,21 @@ impl Thread<'_> {
         true
     }
 
+    /// Removes what can be removed from a full disk, for the log that cannot be written.
+    pub(super) fn make_room_for_log(&mut self) {
+        self.makes_room(&io::ErrorKind::StorageFull.into());
+        self.disk.note_room();
+    }
+
     /// Begins another log when the current one has become long, so that logs kept for peers can
     /// be removed one by one.
     pub(super) fn begin_log_in_time(&mut self) {
-        if self.files.log_len() < LOG_MIN || !self.pending.is_empty() {
+        if self.files.log_len() < LOG_MIN || self.bring_to_log().is_err() {
             return;
         }
         match self.files.begin_next() {
             Ok(number) => self.note_log(number),
-            Err(error) => self.note_trouble(format!("the next log cannot be created: {error}")),
+            Err(error) => self.active.note_trouble(format!("the next log cannot be created: {error}")),
         }
     }
 
@@ -345,7 +359,7 @@ impl Thread<'_> {
         let first = self.first_kept(number);
         self.name_kept_logs(first, number);
         self.manifest.clean = is_end;
-        if let Err(error) = self.files.store(&self.manifest) {
+        if let Err(error) = self.disk.store_now(&self.manifest) {
             (self.manifest.generation, self.manifest.clean) = (before, false);
             return Err(told(&error));
         }
@@ -361,7 +375,7 @@ impl Thread<'_> {
         let bytes = write_state(&mut self.replica, file).map_err(|error| told(&error))?;
         self.count(number, bytes, is_end)?.remove();
         let vector = self.replica.vector().clone();
-        self.note_on_disk(vector);
+        self.active.note_own_on_disk(vector);
         Ok(())
     }
 

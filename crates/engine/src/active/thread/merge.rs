@@ -25,8 +25,8 @@ use braid_persistence::active::CopyFile;
 use braid_resp::request;
 use smallvec::SmallVec;
 
-use super::Thread;
 use super::generation::told;
+use super::{LOG_BEHIND_MAX, Thread};
 use crate::active::batch::{Batch, BatchUnit};
 use crate::active::keys::{KeyName, all_keys, requests_of, shown_by};
 use crate::active::state::Merged;
@@ -38,6 +38,8 @@ use crate::replication::FOR_ACTIVE;
 /// [`UNITS`] of them.
 const APPLY: Duration = Duration::from_millis(1);
 const UNITS: usize = 64;
+/// About as many units as are applied in that time.
+const UNITS_AT_ONCE: usize = 1024;
 /// Maximum unread journal bytes when the world is stopped, and the number of attempts to get
 /// below that first.
 const READ_WHILE_STOPPED: u64 = 4 << 10;
@@ -189,10 +191,10 @@ impl Thread<'_> {
                     return;
                 }
                 Err(Refusal::Ceiling) => self.raise_ceiling(),
-                Err(refusal) => return self.note_trouble(refusal.to_string()),
+                Err(refusal) => return self.active.note_trouble(refusal.to_string()),
             }
         }
-        self.note_trouble("no stamps can be issued".into());
+        self.active.note_trouble("no stamps can be issued".into());
     }
 
     fn note_unmergeable(&mut self, (db, key): &KeyName) {
@@ -232,7 +234,8 @@ impl Thread<'_> {
         let mut left = units.chunks(UNITS).peekable();
         while left.peek().is_some() {
             let outcome = self.in_world(|thread, txn| {
-                thread.with_difference(txn, |thread, now_ms, difference| {
+                let difference = Difference::with_capacity(UNITS_AT_ONCE.min(left.len() * UNITS));
+                thread.with_difference(txn, difference, |thread, now_ms, difference| {
                     let start = Instant::now();
                     while start.elapsed() < APPLY
                         && let Some(some) = left.next()
@@ -247,6 +250,7 @@ impl Thread<'_> {
             });
             outcome?;
             self.flush();
+            self.wait_for_log(|log| log.wait_until_below(LOG_BEHIND_MAX))?;
             self.make_room();
         }
         Ok(())
@@ -314,9 +318,9 @@ impl Thread<'_> {
     pub(super) fn merge_copy(&mut self, state: &State, file: CopyFile) -> Merged {
         let engine = self.engine;
         self.stop_saving();
-        self.flush();
+        self.bring_to_log()?;
         // So that little is left to sync while writes wait.
-        self.files.sync().map_err(|error| told(&error))?;
+        self.files.log().and_then(|log| log.sync()).map_err(|error| told(&error))?;
         self.in_world(|thread, _| {
             thread.holds_writes = true;
             thread.active.merges_copy.store(true, SeqCst);
@@ -328,16 +332,17 @@ impl Thread<'_> {
         self.active.merges_copy.store(false, SeqCst);
         engine.clients.pause.end(&engine.attention, &engine.clients.mailboxes, Purpose::Copy);
         merged?;
+        self.active.figures.copies_merged.fetch_add(1, Relaxed);
         // So that the copy need not be kept.
         if let Err(error) = self.begin_generation() {
-            self.note_trouble(error);
+            self.active.note_trouble(error);
         }
         Ok(())
     }
 
     fn merge_while_writes_wait(&mut self, state: &State, file: CopyFile) -> Merged {
-        // Units queued for the outbox were applied before the copy.
-        self.flush();
+        // Noted units were applied before the copy.
+        self.bring_to_log()?;
         let applied = self.replica.vector().clone();
         let number = self.files.begin_with(file).map_err(|error| told(&error))?;
         let mut difference = Difference::default();
@@ -356,7 +361,7 @@ impl Thread<'_> {
         self.note_log(number);
         // The earlier logs are on disk, and so is the copy.
         let vector = self.replica.vector().clone();
-        self.note_on_disk(vector);
+        self.active.note_own_on_disk(vector);
         let touches_libraries = difference.touches_libraries;
         let own = self.own_units();
         let mut pieces = difference.into_pieces();
@@ -381,14 +386,14 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// Runs `work` on the shadow and applies the difference to the keyspace.
+    /// Runs `work` on the shadow, which notes the difference, and applies that to the keyspace.
     fn with_difference<'u>(
         &mut self,
         txn: &mut Txn<'_>,
+        mut difference: Difference<'u>,
         work: impl FnOnce(&mut Self, u64, &mut Difference<'u>) -> Merged,
     ) -> Merged {
         let now_ms = unix_ms() as u64;
-        let mut difference = Difference::default();
         difference.rewrites_streams = self.engine.replication.has_other_replicas.load(SeqCst);
         let outcome = work(self, now_ms, &mut difference);
         let touches_libraries = difference.touches_libraries;

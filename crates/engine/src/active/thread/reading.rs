@@ -94,11 +94,11 @@ impl Thread<'_> {
     /// not.
     fn write_plain<'b>(&mut self, args: impl ExactSizeIterator<Item = &'b [u8]>, hash: u64) -> bool {
         let Some((name, value)) = plain_write(args) else { return false };
-        let (key, start) = (Hashed { database: self.db, hash, name }, self.pending_bytes.len());
-        let made = self.replica.write(unix_ms() as u64, key, value, &mut self.pending_bytes);
-        if let Some((stamp, run)) = made {
+        let (key, replica) = (Hashed { database: self.db, hash, name }, &mut self.replica);
+        let made = self.pending.records.push(|bytes| replica.write(unix_ms() as u64, key, value, bytes));
+        if let Some(unit) = made {
             self.active.figures.own.fetch_add(1, Relaxed);
-            self.keep_from(stamp, run, start);
+            self.pending.units.push(unit);
         }
         made.is_some()
     }

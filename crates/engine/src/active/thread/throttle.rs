@@ -2,8 +2,9 @@
 //! Throttles writers for peers that cannot keep up (`active-lag-max`), and for this thread
 //! itself.
 //!
-//! Local writes are first read from the journal by this thread, then pulled and applied by peers.
-//! Either may be slower than the clients, and the lag would then grow as long as they write. So
+//! Local writes are first read from the journal by this thread, then written to the log, then
+//! pulled and applied by peers. Each may be slower than the clients, and the lag would then grow
+//! as long as they write. So
 //! writes pause while the lag of a peer exceeds the limit, if the peer is present and has kept up
 //! before, and resume at half the limit. A peer that is away or returning is not waited for;
 //! without any link only the journal's memory counts.
@@ -16,7 +17,7 @@ use braid_clients::pause::{PauseMode, Purpose};
 
 use super::Thread;
 
-/// Maximum unread bytes of the journal, with or without links.
+/// Maximum bytes of the journal that are not in the log, with or without links.
 const BEHIND_MAX: u64 = 64 << 20;
 /// Longest pause of writers, unless it is renewed.
 const THROTTLE_MS: i64 = 1000;
@@ -55,13 +56,15 @@ impl Thread<'_> {
         let part = if was_throttling { 2 } else { 1 };
         let bound_ms = self.engine.config.active_lag_max_ms();
         let of_peers = || self.active.outbox.lock().lag_ms(bound_ms, now_ms);
+        let (log_ms, log_bytes) = self.disk.behind(now_ms);
         let lag_ms = match bound_ms {
             0 => None,
             // Peers' units wait for the unread part of the journal, too.
             _ => of_peers().map(|lag_ms| lag_ms + unread_ms).or(self.active.has_link().then_some(unread_ms)),
         };
-        let is_behind = lag_ms.is_some_and(|lag_ms| lag_ms > bound_ms / part);
-        if is_behind || end.saturating_sub(read) > BEHIND_MAX / part {
+        // What is not in the log is not sent.
+        let is_behind = lag_ms.is_some_and(|lag_ms| lag_ms.max(log_ms) > bound_ms / part);
+        if is_behind || end.saturating_sub(read) + log_bytes > BEHIND_MAX / part {
             self.begin_throttle(lag_ms, now_ms);
         } else if was_throttling {
             self.throttled_until_ms = 0;
