@@ -33,7 +33,7 @@ fn units_of_peers_are_merged_while_the_disk_is_frozen() {
     writer.send(b"SET own later\r\n");
     wait_for("the next write to wait", || field(&one, "active_throttled") > 0);
     assert_eq!(client.call("GET theirs").text(), "4");
-    disk.thaw();
+    assert!(disk.thaw());
     assert_eq!(writer.read().text(), "OK");
     wait_until_equal(&[&one, &two]);
     assert_eq!(other.call("GET own").text(), "later");

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use braid_tests::server::is_braid;
-use braid_tests::small_disk::SmallDisk;
+use braid_tests::small_disk::{FreezableDisk, SmallDisk};
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 
@@ -187,6 +187,36 @@ fn a_limit_on_files_and_a_kill_lose_nothing_that_was_acknowledged() {
             limit_file_size(server, Some(len(&increment) + (16 << 20)));
         });
     }
+}
+
+/// A disk that accepts nothing for a while holds no client up for as long, unless its reply must
+/// wait for the disk.
+#[test]
+fn writes_go_on_while_the_disk_is_frozen() {
+    if !is_braid() {
+        return;
+    }
+    let Some(disk) = FreezableDisk::mount(64 << 20) else {
+        println!("skipped: mounting a disk needs root, e2fsprogs and loop devices");
+        return;
+    };
+    let mut server = start(disk.path(), "everysec");
+    let mut client = server.connect();
+    client.ok("SET before x");
+    client.call("WAITAOF 1 0 0");
+    disk.freeze();
+    // From then on writers wait, but never for long.
+    wait_for("the disk to fall behind", || {
+        client.ok("SET during x");
+        client.info_field("persistence", "aof_delayed_fsync").as_deref() != Some("0")
+    });
+    (0..10).for_each(|number| client.ok(&format!("SET key:{number} x")));
+    assert!(disk.thaw(), "the writes waited for the disk");
+    client.call("WAITAOF 1 0 0");
+    server.signal(Signal::KILL);
+    server.wait();
+    let server = start(disk.path(), "everysec");
+    assert_eq!(server.connect().call("DBSIZE"), Value::Integer(12));
 }
 
 /// Preallocated space does not belong to the file, and is released at the end.

@@ -75,9 +75,11 @@ impl FreezableDisk {
         assert!(frozen.is_ok_and(|status| status.success()), "the disk cannot be frozen");
     }
 
-    pub fn thaw(&self) {
-        // It may have thawed by itself.
-        let _ = Command::new("fsfreeze").arg("--unfreeze").arg(self.path()).stderr(Stdio::null()).status();
+    /// Returns false if it was not frozen any more.
+    pub fn thaw(&self) -> bool {
+        let thawed =
+            Command::new("fsfreeze").arg("--unfreeze").arg(self.path()).stderr(Stdio::null()).status();
+        thawed.is_ok_and(|status| status.success())
     }
 }
 
