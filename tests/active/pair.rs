@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::proxy::Proxy;
-use super::{NEEDS_COPIES, cut, link, link_all, server, texts, wait_until_equal};
+use super::{NEEDS_COPIES, bring_to_log, cut, link, link_all, server, texts, wait_until_equal};
 use braid_tests::wait::PATIENCE;
 use braid_tests::{RawClient, TestServer, Value, wait_for, wait_for_within};
 
@@ -29,7 +29,7 @@ fn now_ms() -> u128 {
 /// Makes sure that the server's writes so far are stamped, and that later writes elsewhere get
 /// later stamps.
 pub(crate) fn let_time_pass(server: &TestServer) {
-    server.connect().call("ACTIVE DIGEST");
+    bring_to_log(server);
     let stamped = now_ms();
     wait_for("a millisecond has passed", || now_ms() > stamped + 1);
 }

@@ -4,6 +4,16 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// Runs a program without output. False if there is no such program, or it fails.
+fn succeeds(command: &mut Command) -> bool {
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn unmount(folder: &Path) {
+    succeeds(Command::new("umount").arg("-l").arg(folder));
+}
+
 /// A disk of one test, unmounted on drop.
 pub struct SmallDisk(tempfile::TempDir);
 
@@ -12,12 +22,9 @@ impl SmallDisk {
     pub fn mount(size: &str) -> Option<SmallDisk> {
         let folder = tempfile::tempdir().expect("a folder");
         let options = format!("size={size}");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &options, "braid-test"])
-            .arg(folder.path())
-            .stderr(Stdio::null())
-            .status();
-        mounted.is_ok_and(|status| status.success()).then(|| SmallDisk(folder))
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "braid-test"]).arg(folder.path());
+        succeeds(&mut mount).then(|| SmallDisk(folder))
     }
 
     pub fn path(&self) -> &Path {
@@ -27,7 +34,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+        unmount(self.path());
     }
 }
 
@@ -49,10 +56,6 @@ impl FreezableDisk {
         let image = tempfile::NamedTempFile::new().expect("a file");
         image.as_file().set_len(size).expect("a sparse file");
         let folder = tempfile::tempdir().expect("a folder");
-        let succeeds = |command: &mut Command| {
-            let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-            status.is_ok_and(|status| status.success())
-        };
         let is_there = succeeds(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(image.path()))
             && succeeds(Command::new("mount").args(["-o", "loop"]).arg(image.path()).arg(folder.path()));
         is_there.then_some(FreezableDisk { folder, _image: image })
@@ -65,27 +68,24 @@ impl FreezableDisk {
     /// Makes writes wait until [`FreezableDisk::thaw`], or for [`FROZEN_MAX`] seconds.
     pub fn freeze(&self) {
         let later = format!("(sleep {FROZEN_MAX}; fsfreeze --unfreeze \"$0\") &");
-        let mut thaws = Command::new("sh");
-        thaws.args(["-c", &later]).arg(self.path()).stdout(Stdio::null()).stderr(Stdio::null());
-        assert!(
-            thaws.status().is_ok_and(|status| status.success()),
-            "nothing would thaw the disk in the end"
-        );
-        let frozen = Command::new("fsfreeze").arg("--freeze").arg(self.path()).status();
-        assert!(frozen.is_ok_and(|status| status.success()), "the disk cannot be frozen");
+        let thaws = succeeds(Command::new("sh").args(["-c", &later]).arg(self.path()));
+        assert!(thaws, "nothing would thaw the disk in the end");
+        assert!(self.fsfreeze("--freeze"), "the disk cannot be frozen");
     }
 
     /// Returns false if it was not frozen any more.
     pub fn thaw(&self) -> bool {
-        let thawed =
-            Command::new("fsfreeze").arg("--unfreeze").arg(self.path()).stderr(Stdio::null()).status();
-        thawed.is_ok_and(|status| status.success())
+        self.fsfreeze("--unfreeze")
+    }
+
+    fn fsfreeze(&self, how: &str) -> bool {
+        succeeds(Command::new("fsfreeze").arg(how).arg(self.path()))
     }
 }
 
 impl Drop for FreezableDisk {
     fn drop(&mut self) {
         self.thaw();
-        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
+        unmount(self.path());
     }
 }

@@ -310,7 +310,7 @@ impl ActiveFiles {
             // A state that was not completed.
             files::remove(&self.path(number, TEMPORARY));
             if !files::exists(&self.path(number + 1, LOG)) {
-                self.log = Some(Arc::new(Log::new(files::append_to(&path)?, at as u64)));
+                self.log = Some(Arc::new(Log::new(files::open_to_write(&path)?, at as u64)));
                 self.number = number;
                 return Ok(torn);
             }
@@ -341,9 +341,12 @@ impl ActiveFiles {
         earlier.map_or_else(|| self.log_len(), |(_, bytes)| *bytes)
     }
 
-    /// The number of the next log. Syncs the current one.
+    /// The number of the next log. Syncs the current one, which nothing else may hold.
     fn next_number(&self) -> io::Result<u64> {
         let Some(log) = &self.log else { return Ok(0) };
+        if Arc::strong_count(log) > 1 {
+            return Err(io::Error::other("some records are not in the log"));
+        }
         log.sync()?;
         Ok(self.number + 1)
     }
@@ -519,17 +522,20 @@ mod tests {
         let (mut files, _) = ActiveFiles::open(folder.path()).expect("an empty folder");
         begin(&mut files, b"first");
         let mut expected = Vec::new();
-        let mut write = |files: &ActiveFiles, record: &[u8]| {
+        let mut write = |files: &mut ActiveFiles, record: &[u8]| {
+            let log = Arc::clone(files.log().expect("a log"));
+            assert!(files.begin().is_err(), "a pending record would end up in the wrong log");
+            drop(log);
             append(files, record);
             expected.push(record.to_vec());
             expected.clone()
         };
-        write(&files, b"one");
+        write(&mut files, b"one");
         // A generation that the process does not complete.
         let (number, mut state) = files.begin().expect("begun");
         state.write(b"half").expect("written");
         assert_eq!(number, 1);
-        let there = write(&files, b"two");
+        let there = write(&mut files, b"two");
         let (mut files, _) = ActiveFiles::open(folder.path()).expect("there");
         assert_eq!(records(&mut files, 0), (there, 0));
         assert_eq!(names(folder.path()), ["active-0.log", "active-0.state", "active-1.log"]);
@@ -537,7 +543,7 @@ mod tests {
         let bytes = files.log_bytes();
         assert_eq!(begin(&mut files, b"second"), 2);
         assert_eq!(files.log_bytes(), bytes);
-        let there = write(&files, b"three");
+        let there = write(&mut files, b"three");
         let (mut again, _) = ActiveFiles::open(folder.path()).expect("there");
         assert_eq!(records(&mut again, 0), (there, 0));
         assert_eq!(records(&mut again, 2), (vec![b"three".to_vec()], 0));
@@ -561,6 +567,9 @@ mod tests {
             writer.finish().expect("on disk")
         };
         begin(&mut files, b"first");
+        let log = Arc::clone(files.log().expect("a log"));
+        assert!(files.begin_with(copy()).is_err(), "a pending record would end up after the copy");
+        drop(log);
         append(&files, b"one");
         assert_eq!(files.begin_with(copy()).expect("begun"), 1);
         append(&files, b"two");

@@ -18,9 +18,9 @@ pub fn create(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(true).open(path)
 }
 
-/// Opens a file for appending, creating it if needed.
-pub fn append_to(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
+/// Opens a file for writing, creating it if needed. Its content stays.
+pub fn open_to_write(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).open(path)
 }
 
 /// Moves a file over another one.

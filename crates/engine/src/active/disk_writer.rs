@@ -141,8 +141,6 @@ pub(super) struct DiskWriter {
     progress: Arc<Progress>,
     /// The number of chunks queued so far.
     queued: u64,
-    /// Everything applied as of the last of them.
-    applied: Vector,
 }
 
 impl Drop for DiskWriter {
@@ -160,7 +158,7 @@ impl DiskWriter {
         let progress = Arc::new(Progress::default());
         spawn("active-log", engine, &progress, move |writer| write(writer, &queue, &syncs))?;
         spawn("active-sync", engine, &progress, move |writer| bring_to_disk(writer, &folder, &disk_queue))?;
-        Ok(DiskWriter { jobs, to_disk, progress, queued: 0, applied: Vector::default() })
+        Ok(DiskWriter { jobs, to_disk, progress, queued: 0 })
     }
 
     /// An empty chunk.
@@ -170,7 +168,6 @@ impl DiskWriter {
 
     /// Queues units for a log. `applied`: everything that is applied once they are.
     pub fn append(&mut self, chunk: Chunk, log: &Arc<Log>, applied: &Vector) {
-        self.applied.clone_from(applied);
         self.queued += 1;
         {
             let mut state = self.progress.state.lock();
@@ -178,16 +175,6 @@ impl DiskWriter {
             state.chunks.push_back((unix_ms(), chunk.records.bytes()));
         }
         let _ = self.jobs.send(Job::Append { chunk, log: Arc::clone(log), applied: applied.clone() });
-    }
-
-    /// Everything applied as of the last queued units.
-    pub fn applied(&self) -> &Vector {
-        &self.applied
-    }
-
-    /// Nothing is applied any more; nothing is queued.
-    pub fn forget_applied(&mut self) {
-        self.applied = Vector::default();
     }
 
     /// Queues a sync of a log, after everything queued so far. The journal is then covered up to
@@ -313,6 +300,8 @@ fn write(writer: &Writer<'_>, jobs: &Receiver<Job>, syncs: &Sender<ToDisk>) {
         match job {
             Job::Append { mut chunk, log, applied } => {
                 let Some(len) = writer.append(&log, &mut chunk) else { return };
+                // The next log begins only once no thread has this one.
+                drop(log);
                 logged.clone_from(&applied);
                 writer.publish(&chunk, applied, len);
                 chunk.clear();
@@ -379,9 +368,7 @@ impl Writer<'_> {
                 }
                 Err(error) => error,
             };
-            self.active.on_disk.note_failure();
-            self.engine.append_only.ring_loops(&self.engine.clients.mailboxes);
-            self.active.note_trouble(format!(
+            self.note_failure(format!(
                 "the log cannot be written: {error}. Nothing is sent to peers until it can be"
             ));
             self.progress.change(|state| state.has_failed = true);
@@ -433,12 +420,15 @@ impl Writer<'_> {
                 self.engine.tell_durable();
                 self.active.trouble.lock().clear();
             }
-            Err(error) => {
-                self.active.on_disk.note_failure();
-                self.engine.append_only.ring_loops(&self.engine.clients.mailboxes);
-                self.active.note_trouble(format!("the log cannot be synced to disk: {error}"));
-            }
+            Err(error) => self.note_failure(format!("the log cannot be synced to disk: {error}")),
         }
+    }
+
+    /// Replies that wait for the log are refused until it is on disk.
+    fn note_failure(&self, trouble: String) {
+        self.active.on_disk.note_failure();
+        self.engine.append_only.ring_loops(&self.engine.clients.mailboxes);
+        self.active.note_trouble(trouble);
     }
 
     fn store(&self, folder: &Path, manifest: &ActiveManifest, then: Then) {

@@ -15,7 +15,8 @@
 //! Without `active-replica` there is no thread, nothing reads the journal for it, and keys cost
 //! nothing.
 //!
-//! Locks: `Active::outbox` and `Active::me` are held only to read or change lists. The holder
+//! Locks: `Active::outbox`, `Active::me` and `Active::received` are held only to read or change
+//! them. The holder
 //! neither enters nor closes the gate and waits for nothing. `Active::copying` is shared by the
 //! links only.
 

@@ -48,8 +48,9 @@ use crate::worker::Worker;
 const SHORT: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_millis(5);
 const BUSY_FOR: Duration = Duration::from_millis(200);
-/// Bytes waiting to be written to the log from which on peers' units wait.
-const LOG_BEHIND_MAX: u64 = 64 << 20;
+/// Maximum bytes that wait for this thread or for the log before writers and peers' units wait,
+/// with or without links.
+const BEHIND_MAX: u64 = 64 << 20;
 /// Interval of [`Thread::duties`].
 const DUTIES: Duration = Duration::from_millis(100);
 
@@ -374,7 +375,8 @@ impl<'e> Thread<'e> {
 
     /// Queues the noted units for the log and the outbox.
     fn flush(&mut self) {
-        if self.pending.is_empty() && self.disk.applied() == self.replica.vector() {
+        let is_new = *self.active.received.lock() != *self.replica.vector();
+        if self.pending.is_empty() && !is_new {
             // Some waits may have ended.
             return self.active.serve_waiting();
         }

@@ -239,7 +239,7 @@ mod tests {
     }
 
     fn append(folder: &Path, number: u64, all: &[&[u8]]) {
-        let file = files::append_to(&path(folder, number)).expect("a log");
+        let file = files::open_to_write(&path(folder, number)).expect("a log");
         let len = file.metadata().expect("there").len();
         Log::new(file, len).append(&mut records(all)).expect("written");
     }
@@ -274,7 +274,8 @@ mod tests {
         let mut half = records(&[b"half"]);
         half.seal();
         let half = half.bytes;
-        let mut file = files::append_to(&path(folder, 4)).expect("a log");
+        let mut file = files::open_to_write(&path(folder, 4)).expect("a log");
+        file.seek(io::SeekFrom::End(0)).expect("sought");
         file.write_all(&half[..HEAD + 1]).expect("written");
         assert!(rest(&mut reader).is_empty());
         file.write_all(&half[HEAD + 1..]).expect("written");

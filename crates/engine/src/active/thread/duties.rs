@@ -27,13 +27,20 @@ impl Thread<'_> {
     pub(super) fn raise_ceiling(&mut self) {
         let ceiling = self.replica.next_ceiling(unix_ms() as u64, CEILING_MS);
         let before = std::mem::replace(&mut self.manifest.ceiling, ceiling.word());
-        match self.disk.store_now(&self.manifest) {
-            Ok(()) => self.replica.raise_ceiling(ceiling),
-            Err(error) => {
-                self.manifest.ceiling = before;
-                self.active.note_trouble(format!("the manifest cannot be written: {error}"));
-            }
+        match self.store_manifest_now() {
+            true => self.replica.raise_ceiling(ceiling),
+            false => self.manifest.ceiling = before,
         }
+    }
+
+    /// Stores the manifest and waits until it is on disk. False, and logged, if it cannot be
+    /// written.
+    fn store_manifest_now(&self) -> bool {
+        let outcome = self.disk.store_now(&self.manifest);
+        if let Err(error) = &outcome {
+            self.active.note_trouble(format!("the manifest cannot be written: {error}"));
+        }
+        outcome.is_ok()
     }
 
     /// [`Thread::raise_ceiling`] long before it is needed, so that no unit waits for the disk.
@@ -175,10 +182,9 @@ impl Thread<'_> {
             self.manifest.members = me.members.iter().map(|(one, name)| (*one, name.clone())).collect();
         }
         self.active.outbox.lock().on_disk.remove(&region);
-        self.store_manifest();
         // The answer to the operator comes afterwards.
-        if let Err(error) = self.bring_to_log() {
-            self.active.note_trouble(error);
+        if !self.store_manifest_now() {
+            self.store_manifest();
         }
         self.replica.remove_region(region);
         self.remove_inherited();
@@ -228,7 +234,6 @@ impl Thread<'_> {
             outbox.applied = Vector::default();
             outbox.on_disk.clear();
         }
-        self.disk.forget_applied();
         *self.active.received.lock() = Vector::default();
         self.raise_ceiling();
         if let Err(error) = self.write_generation(false) {

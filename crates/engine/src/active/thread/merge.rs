@@ -26,7 +26,7 @@ use braid_resp::request;
 use smallvec::SmallVec;
 
 use super::generation::told;
-use super::{LOG_BEHIND_MAX, Thread};
+use super::{BEHIND_MAX, Thread};
 use crate::active::batch::{Batch, BatchUnit};
 use crate::active::keys::{KeyName, all_keys, requests_of, shown_by};
 use crate::active::state::Merged;
@@ -250,7 +250,7 @@ impl Thread<'_> {
             });
             outcome?;
             self.flush();
-            self.wait_for_log(|log| log.wait_until_below(LOG_BEHIND_MAX))?;
+            self.wait_for_log(|log| log.wait_until_below(BEHIND_MAX))?;
             self.make_room();
         }
         Ok(())

@@ -15,10 +15,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::unix_ms;
 use braid_clients::pause::{PauseMode, Purpose};
 
-use super::Thread;
+use super::{BEHIND_MAX, Thread};
 
-/// Maximum bytes of the journal that are not in the log, with or without links.
-const BEHIND_MAX: u64 = 64 << 20;
 /// Longest pause of writers, unless it is renewed.
 const THROTTLE_MS: i64 = 1000;
 /// Maximum number of recorded journal ends.
