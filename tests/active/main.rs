@@ -29,6 +29,9 @@ mod troubles;
 #[allow(dead_code, reason = "only the replica tests use all of it")]
 mod proxy;
 
+use std::ffi::OsString;
+
+use braid_tests::server::Options;
 use braid_tests::wait::PATIENCE;
 use braid_tests::{RawClient, TestServer, Value, wait_for, wait_for_within};
 
@@ -37,9 +40,15 @@ const NEEDS_COPIES: [&str; 4] = ["--active-backlog-size", "64kb", "--active-back
 
 /// An active-active server without peers.
 fn server(region: u8, more: &[&str]) -> TestServer {
+    server_with(region, more, Vec::new())
+}
+
+/// [`server`] with environment variables.
+fn server_with(region: u8, more: &[&str], environment: Vec<(&'static str, OsString)>) -> TestServer {
     let region = region.to_string();
     let usual = ["--active-replica", "yes", "--active-region", &region, "--enable-debug-command", "yes"];
-    TestServer::start(&[&usual[..], more].concat())
+    let arguments = [&usual[..], more].concat().into_iter().map(str::to_owned).collect();
+    TestServer::start_with(Options { arguments, environment, ..Options::default() })
 }
 
 /// A number in a server's INFO.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A disk that takes long, or is full, holds up neither reads nor the merging of peers' units.
+//! A disk that takes long, or is full, holds up neither reads nor the merging of peers' units. A
+//! failed sync is not followed by trust in the next one.
 
 use super::crash::kept;
-use super::{field, link_all, server, wait_until_equal};
+use super::{field, link_all, server, server_with, wait_until_equal};
+use braid_tests::preload::failing_syncs;
 use braid_tests::small_disk::{FreezableDisk, SmallDisk};
-use braid_tests::{Value, wait_for};
+use braid_tests::{TestServer, Value, wait_for};
 use rustix::process::Signal;
 
 #[test]
@@ -76,4 +78,48 @@ fn the_log_is_whole_after_the_disk_was_full() {
     for key in 0..count {
         assert_eq!(client.call(&format!("GET key:{key}")).text(), format!("{value}{key}"));
     }
+}
+
+/// After a sync has failed, Linux drops what it could not write, and the next sync succeeds.
+#[test]
+fn a_log_whose_sync_has_failed_is_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(environment) = failing_syncs(folder.path()) else {
+        println!("skipped: needs a C compiler");
+        return;
+    };
+    let place = folder.path().to_str().expect("a name");
+    let two = server(2, &[]);
+    let mut one = server_with(1, &["--dir", place], environment);
+    link_all(&[&one, &two]);
+    let (mut client, mut other) = (one.connect(), two.connect());
+    client.ok("SET before 1");
+    wait_until_equal(&[&one, &two]);
+    let failing = folder.path().join("failing");
+    std::fs::write(&failing, "").expect("a file");
+    client.ok("SET unsynced 1");
+    other.ok("SET theirs 1");
+    let trouble = |server: &TestServer| server.connect().info_field("active", "active_trouble");
+    wait_for("a sync to fail", || trouble(&one).is_some_and(|text| text.contains("cannot be synced")));
+    // What the disk holds of the log from now on.
+    let logs = || {
+        let names = folder.path().read_dir().expect("a folder").map(|entry| entry.expect("readable").path());
+        names.filter(|path| path.extension().is_some_and(|kind| kind == "log")).collect::<Vec<_>>()
+    };
+    let lost = logs();
+    std::fs::remove_file(failing).expect("there");
+    wait_for("the trouble to be over", || trouble(&one).as_deref() == Some(""));
+    client.ok("SET after 1");
+    wait_until_equal(&[&one, &two]);
+    one.signal(Signal::KILL);
+    one.wait();
+    for path in lost.iter().filter(|path| path.exists()) {
+        let len = path.metadata().expect("there").len() as usize;
+        std::fs::write(path, vec![0; len]).expect("written");
+    }
+    let one = kept(1, folder.path(), &[]);
+    let mut client = one.connect();
+    assert_eq!(client.call("MGET before unsynced theirs after").to_string(), r#"["1", "1", "1", "1"]"#);
+    link_all(&[&one, &two]);
+    wait_until_equal(&[&one, &two]);
 }

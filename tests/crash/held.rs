@@ -10,11 +10,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use braid_tests::preload::library;
 use braid_tests::server::{Options, free_port, is_braid};
 use braid_tests::wait::PATIENCE;
 use braid_tests::{TestServer, Value, wait_for, wait_for_within};
-
-use crate::sync::library;
 
 /// While the file named by `HOLD` exists, each fdatasync waits for a file with that name and
 /// `.pass`, which it removes. `.waits` grows by one byte per wait.

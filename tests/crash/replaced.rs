@@ -4,10 +4,9 @@
 
 use std::path::Path;
 
+use braid_tests::preload::library;
 use braid_tests::server::{Options, is_braid};
 use braid_tests::{TestServer, wait_for};
-
-use crate::sync::library;
 
 /// If the file named by `HOLD` exists, the next snapshot to be synced removes it and waits for a
 /// file with that name and `.release`. Opening the file named by `READ` for reading then creates

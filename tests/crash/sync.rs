@@ -3,57 +3,30 @@
 //! server has rewritten the file by itself, once the disk works again. A preloaded library makes
 //! the syncs fail.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::ffi::OsString;
+use std::path::Path;
 
+use braid_tests::preload::failing_syncs;
 use braid_tests::server::{Options, is_braid};
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
 
-/// Fails while the file named by `FAILING` exists.
-const LIBRARY: &str = r#"
-#include <errno.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-static int forced(int descriptor, long number) {
-    if (access(getenv("FAILING"), F_OK) == 0) { errno = EIO; return -1; }
-    return (int) syscall(number, descriptor);
-}
-int fsync(int descriptor) { return forced(descriptor, SYS_fsync); }
-int fdatasync(int descriptor) { return forced(descriptor, SYS_fdatasync); }
-"#;
-
-/// Builds a library; `None` without a compiler.
-pub fn library(folder: &Path, text: &str) -> Option<PathBuf> {
-    let (source, library) = (folder.join("disk.c"), folder.join("disk.so"));
-    std::fs::write(&source, text).expect("a file");
-    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
-    built.is_ok_and(|status| status.success()).then_some(library)
-}
-
-fn start(folder: &Path, library: Option<&Path>, policy: &str) -> TestServer {
-    let folder_text = folder.to_str().expect("a readable path");
-    let arguments = ["--dir", folder_text, "--appendonly", "yes", "--appendfsync", policy];
-    let mut options = Options { arguments: arguments.map(str::to_owned).to_vec(), ..Options::default() };
-    if let Some(library) = library {
-        options.environment = vec![
-            ("LD_PRELOAD", library.as_os_str().to_owned()),
-            ("FAILING", folder.join("failing").into_os_string()),
-        ];
-    }
-    TestServer::start_with(options)
+fn start(folder: &Path, environment: Vec<(&'static str, OsString)>, policy: &str) -> TestServer {
+    let folder = folder.to_str().expect("a readable path");
+    let arguments = ["--dir", folder, "--appendonly", "yes", "--appendfsync", policy];
+    let arguments = arguments.map(str::to_owned).to_vec();
+    TestServer::start_with(Options { arguments, environment, ..Options::default() })
 }
 
 const REFUSED: &str = "MISCONF Errors writing to the AOF file: Input/output error";
 
 fn a_disk_that_fails(policy: &str) {
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(library) = library(folder.path(), LIBRARY).filter(|_| is_braid()) else {
+    let Some(environment) = failing_syncs(folder.path()).filter(|_| is_braid()) else {
         println!("skipped: needs Braid under test and a C compiler");
         return;
     };
-    let server = start(folder.path(), Some(&library), policy);
+    let server = start(folder.path(), environment, policy);
     let mut client = server.connect();
     client.ok("SET before 1");
     let synced = |client: &mut RawClient| {
@@ -84,7 +57,7 @@ fn a_disk_that_fails(policy: &str) {
     server.signal(Signal::KILL);
     drop(server);
 
-    let server = start(folder.path(), None, policy);
+    let server = start(folder.path(), Vec::new(), policy);
     let mut client = server.connect();
     assert_eq!(client.call("MGET before under-way after").to_string(), "[\"1\", \"1\", \"1\"]");
 }

@@ -24,6 +24,7 @@ pub mod client;
 pub mod cluster;
 pub mod etcd;
 pub mod http;
+pub mod preload;
 pub mod process;
 pub mod random;
 pub mod server;

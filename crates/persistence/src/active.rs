@@ -17,8 +17,10 @@
 //! the applied units before each of them.
 //!
 //! A crash may tear the end of a log: the log is truncated before its first incomplete record. A
-//! log is synced before its successor begins. This module never interprets states, units, or
-//! records of applied units.
+//! log is synced before its successor begins. If that fails the log stays doubtful: the next one
+//! can only begin a generation, and until that is valid its records are not on disk either
+//! ([`ActiveFiles::is_doubtful`]). This module never interprets states, units, or records of
+//! applied units.
 
 mod log;
 
@@ -138,6 +140,8 @@ pub struct ActiveFiles {
     copies: Vec<(u64, u64)>,
     /// The valid generation: recovery needs the logs and copies from there on.
     generation: u64,
+    /// A log before this one is doubtful, and needed for recovery.
+    doubtful_before: Option<u64>,
 }
 
 /// The state file of a new generation.
@@ -156,9 +160,9 @@ impl StateFile {
 
     /// Completes the state and syncs it to disk; returns its size in bytes.
     pub fn finish(self) -> io::Result<u64> {
-        self.file.sync_all()?;
-        files::replace(&self.temporary, &self.path)?;
-        Ok(self.bytes)
+        let finished = self.file.sync_all().and_then(|()| files::replace(&self.temporary, &self.path));
+        let bytes = self.bytes;
+        finished.map(|()| bytes).inspect_err(|_| self.remove())
     }
 
     /// Discards the state.
@@ -232,6 +236,7 @@ impl ActiveFiles {
             earlier: VecDeque::new(),
             copies: Vec::new(),
             generation: 0,
+            doubtful_before: None,
         };
         files::remove(&files.folder.join(NEXT_COPY));
         let manifest = match read_all(&files.folder.join(MANIFEST))? {
@@ -341,14 +346,20 @@ impl ActiveFiles {
         earlier.map_or_else(|| self.log_len(), |(_, bytes)| *bytes)
     }
 
-    /// The number of the next log. Syncs the current one, which nothing else may hold.
-    fn next_number(&self) -> io::Result<u64> {
-        let Some(log) = &self.log else { return Ok(0) };
+    /// True if a log that recovery needs could not be synced. No record counts as on disk until a
+    /// generation that begins later is valid.
+    pub fn is_doubtful(&self) -> bool {
+        self.doubtful_before.is_some() || self.log.as_ref().is_some_and(|log| log.is_doubtful())
+    }
+
+    /// The number of the next log. Syncs the current one, which nothing else may hold; tells
+    /// whether that has worked.
+    fn next_number(&self) -> io::Result<(u64, io::Result<()>)> {
+        let Some(log) = &self.log else { return Ok((0, Ok(()))) };
         if Arc::strong_count(log) > 1 {
             return Err(io::Error::other("some records are not in the log"));
         }
-        log.sync()?;
-        Ok(self.number + 1)
+        Ok((self.number + 1, log.sync()))
     }
 
     fn begin_log(&mut self, number: u64) -> io::Result<()> {
@@ -364,16 +375,20 @@ impl ActiveFiles {
     /// present log any more. Later records go to the new one, and are found after the valid state
     /// whether or not the new state is completed. Returns the generation's number.
     pub fn begin(&mut self) -> io::Result<(u64, StateFile)> {
-        let number = self.next_number()?;
+        let (number, synced) = self.next_number()?;
         let temporary = self.path(number, TEMPORARY);
         let file = files::create(&temporary)?;
         self.begin_log(number)?;
+        if synced.is_err() {
+            self.doubtful_before = Some(number);
+        }
         Ok((number, StateFile { file, temporary, path: self.path(number, STATE), bytes: 0 }))
     }
 
     /// Starts another log of the same generation and returns its number.
     pub fn begin_next(&mut self) -> io::Result<u64> {
-        let number = self.next_number()?;
+        let (number, synced) = self.next_number()?;
+        synced?;
         self.begin_log(number)?;
         Ok(number)
     }
@@ -417,6 +432,7 @@ impl ActiveFiles {
     /// obsolete except for the kept logs.
     pub fn forget(&mut self, before: u64, generation: u64, first_kept: u64) -> Former {
         self.generation = generation;
+        self.doubtful_before = self.doubtful_before.filter(|before| *before > generation);
         self.copies.retain(|(number, _)| *number >= generation);
         let Former(mut paths) = self.drop_logs(first_kept.min(generation));
         let of = |number| [STATE, COPY, TEMPORARY].map(|kind| self.path(number, kind));
@@ -488,19 +504,19 @@ mod tests {
         };
         manifest.store(folder.path()).expect("stored");
         append(&files, b"one");
-        append(&files, b"");
+        append(&files, b"1");
         let (mut again, found) = ActiveFiles::open(folder.path()).expect("there");
         assert_eq!(found, Some(manifest));
         assert_eq!(again.state(0).expect("readable").as_deref(), Some(&b"everything"[..]));
         assert_eq!(again.state(1).expect("a missing file is no error"), None);
-        assert_eq!(records(&mut again, 0), (vec![b"one".to_vec(), Vec::new()], 0));
+        assert_eq!(records(&mut again, 0), (vec![b"one".to_vec(), b"1".to_vec()], 0));
         append(&again, b"two");
         // A crash in the middle of a record.
         let path = folder.path().join("active-0.log");
         let len = files::len(&path).expect("there");
         files::cut_off(&path, len - 1).expect("cut");
         let (mut last, _) = ActiveFiles::open(folder.path()).expect("there");
-        assert_eq!(records(&mut last, 0), (vec![b"one".to_vec(), Vec::new()], 14));
+        assert_eq!(records(&mut last, 0), (vec![b"one".to_vec(), b"1".to_vec()], 14));
         append(&last, b"three");
         assert_eq!(records(&mut last, 0).0.len(), 3);
     }
@@ -631,6 +647,33 @@ mod tests {
         files::store(&folder.path().join("active-3.state"), b"left over").expect("stored");
         let (found, left, _) = find(5);
         assert_eq!((found, &left[..]), (5, &expected.map(str::to_owned)[3..]));
+    }
+
+    /// Records after such a log are of no use without it, so they do not count either.
+    #[test]
+    fn a_log_that_could_not_be_synced_is_doubtful_until_a_later_generation_is_valid() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut files, _) = ActiveFiles::open(folder.path()).expect("an empty folder");
+        begin(&mut files, b"first");
+        assert!(!files.is_doubtful());
+        // Such a file cannot be synced.
+        let fail = |files: &mut ActiveFiles| {
+            let null = files::open_to_write(Path::new("/dev/null")).expect("a device");
+            files.log = Some(Arc::new(Log::new(null, 0)));
+        };
+        fail(&mut files);
+        assert!(files.begin_next().is_err() && files.is_doubtful());
+        assert!(files.log().expect("a log").sync().is_err(), "no later attempt is trusted");
+        assert_eq!(begin(&mut files, b"second"), 1);
+        files.log().expect("a log").sync().expect("a real file");
+        assert!(files.is_doubtful());
+        // The next generation begins before this one is valid.
+        fail(&mut files);
+        assert_eq!(begin(&mut files, b"third"), 2);
+        files.forget(0, 1, 1).remove();
+        assert!(files.is_doubtful());
+        files.forget(1, 2, 2).remove();
+        assert!(!files.is_doubtful());
     }
 
     #[test]

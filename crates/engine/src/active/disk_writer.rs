@@ -100,8 +100,6 @@ struct State {
     written: u64,
     /// The last attempt to write has failed.
     has_failed: bool,
-    /// A sync has failed since [`DiskWriter::take_sync_failure`].
-    sync_has_failed: bool,
     /// A manifest could not be written since [`DiskWriter::take_manifest_failure`].
     manifest_has_failed: bool,
     /// The disk is full: the writer waits for files to be removed.
@@ -182,11 +180,6 @@ impl DiskWriter {
     pub fn sync(&self, log: &Arc<Log>, until: u64) {
         self.progress.state.lock().syncs += 1;
         let _ = self.jobs.send(Job::Sync { log: Arc::clone(log), until });
-    }
-
-    /// True if a sync has failed since the last call.
-    pub fn take_sync_failure(&self) -> bool {
-        std::mem::take(&mut self.progress.state.lock().sync_has_failed)
     }
 
     /// Queues the manifest to replace the present one.
@@ -341,10 +334,7 @@ fn bring_to_disk(writer: &Writer<'_>, folder: &Path, queue: &Receiver<ToDisk>) {
                 }
                 let outcome = last.log.sync();
                 writer.note_synced(&outcome, last);
-                writer.progress.change(|state| {
-                    state.syncs -= count;
-                    state.sync_has_failed |= outcome.is_err();
-                });
+                writer.progress.change(|state| state.syncs -= count);
             }
             ToDisk::Manifest { manifest, then } => writer.store(folder, &manifest, then),
         }
@@ -420,7 +410,9 @@ impl Writer<'_> {
                 self.engine.tell_durable();
                 self.active.trouble.lock().clear();
             }
-            Err(error) => self.note_failure(format!("the log cannot be synced to disk: {error}")),
+            Err(error) => self.note_failure(format!(
+                "the log cannot be synced to disk: {error}. The state is saved instead"
+            )),
         }
     }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Logs: a sequence of records, each preceded by its length (4 bytes) and its checksum (8 bytes).
-//! A crash may tear the last one.
+//! Logs: a sequence of records, each preceded by its length (4 bytes, not 0) and its checksum
+//! (8 bytes). A crash may tear the last one, or leave zeros in its place.
 
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use braid_base::crc::crc64;
 
@@ -99,11 +99,13 @@ pub struct Log {
     file: File,
     /// The end of the last record, in bytes.
     len: AtomicU64,
+    /// A sync has failed.
+    is_doubtful: AtomicBool,
 }
 
 impl Log {
     pub(super) fn new(file: File, len: u64) -> Log {
-        Log { file, len: AtomicU64::new(len) }
+        Log { file, len: AtomicU64::new(len), is_doubtful: AtomicBool::new(false) }
     }
 
     /// Appends records, which survive the end of this process from then on. Returns the log's new
@@ -127,9 +129,18 @@ impl Log {
     /// Forces the log to disk.
     ///
     /// # Errors
-    /// It may not be on disk.
+    /// It may not be on disk, and no later call succeeds: Linux reports data that could not be
+    /// written once, and drops it.
     pub fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        if self.is_doubtful() {
+            return Err(io::Error::other("an earlier attempt has failed"));
+        }
+        self.file.sync_data().inspect_err(|_| self.is_doubtful.store(true, Release))
+    }
+
+    /// True if a sync has failed: records may be missing on disk.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.is_doubtful.load(Acquire)
     }
 
     /// Its size.
@@ -146,7 +157,8 @@ pub(super) struct Damaged;
 pub(super) fn record_at(bytes: &[u8]) -> Result<Option<&[u8]>, Damaged> {
     let Some((len, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
     let len = u32::from_le_bytes(*len);
-    if len > RECORD_MAX {
+    // A power failure can leave zeros at the end of a file.
+    if len == 0 || len > RECORD_MAX {
         return Err(Damaged);
     }
     let Some((sum, rest)) = rest.split_first_chunk::<8>() else { return Ok(None) };
@@ -258,11 +270,11 @@ mod tests {
         let folder = folder.path();
         assert!(LogReader::open(folder, 3, 0).is_err());
         let long = vec![7; 3 * CHUNK];
-        append(folder, 3, &[b"one", b"", &long]);
+        append(folder, 3, &[b"one", b"1", &long]);
         let mut reader = LogReader::open(folder, 3, 0).expect("there");
-        assert_eq!(rest(&mut reader), [b"one".to_vec(), Vec::new(), long.clone()]);
+        assert_eq!(rest(&mut reader), [b"one".to_vec(), b"1".to_vec(), long.clone()]);
         let place = reader.place();
-        assert_eq!(place, (3, (3 * HEAD + 3 + long.len()) as u64));
+        assert_eq!(place, (3, (3 * HEAD + 4 + long.len()) as u64));
         // More records arrive, and then another log.
         append(folder, 3, &[b"two"]);
         append(folder, 4, &[b"three"]);
@@ -284,7 +296,7 @@ mod tests {
 
     #[test]
     fn records_are_listed_without_the_abandoned_ones() {
-        let mut all = records(&[b"one", b""]);
+        let mut all = records(&[b"one", b"1"]);
         assert_eq!(
             all.push(|bytes| {
                 bytes.extend_from_slice(b"abandoned");
@@ -293,8 +305,8 @@ mod tests {
             None
         );
         all.add(&[7]);
-        assert!(all.iter().eq([&b"one"[..], b"", &[7]]));
-        assert_eq!(all.bytes(), 3 * HEAD + 4);
+        assert!(all.iter().eq([&b"one"[..], b"1", &[7]]));
+        assert_eq!(all.bytes(), 3 * HEAD + 5);
         all.clear(0);
         assert!(all.bytes() == 0 && all.iter().next().is_none());
     }
@@ -331,8 +343,8 @@ mod tests {
         read().expect("a torn record in the last log is tolerated");
         append(folder, 1, &[]);
         assert!(read().is_err());
-        // A flipped bit, and an impossible length.
-        for bytes in [&[1, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9, 1][..], &[0xFF; 13]] {
+        // A flipped bit, an impossible length, and zeros.
+        for bytes in [&[1, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9, 1][..], &[0xFF; 13], &[0; 4096]] {
             std::fs::write(path(folder, 1), bytes).expect("written");
             let mut reader = LogReader::open(folder, 1, 0).expect("there");
             assert!(reader.next_record().is_err());

@@ -148,8 +148,8 @@ impl Thread<'_> {
     fn sync_now(&mut self) {
         let until = self.logged_until();
         let waits = !self.pending.is_empty() || self.all_dirty || !self.dirty.is_empty();
-        self.has_unsynced |= self.disk.take_sync_failure();
-        if waits || !self.has_unsynced && until <= self.sync_asked {
+        // A doubtful log's records count once the next generation is valid.
+        if waits || self.files.is_doubtful() || !self.has_unsynced && until <= self.sync_asked {
             return;
         }
         if let Ok(log) = self.files.log() {

@@ -242,11 +242,18 @@ impl Thread<'_> {
         }
     }
 
-    /// Begins a generation if the log has become long.
+    /// Begins a generation if the log has become long, or may be incomplete on disk.
     pub(super) fn begin_generation_in_time(&mut self) {
         let is_long = self.files.log_bytes() > LOG_MIN.max(self.state_bytes);
-        let may_begin = self.saving.is_none() && self.last_attempt.is_none_or(|at| at.elapsed() >= AGAIN);
-        if is_long && may_begin {
+        if self.last_attempt.is_some_and(|at| at.elapsed() < AGAIN) {
+            return;
+        }
+        if self.files.is_doubtful() && !matches!(&self.saving, Some(Saving { target: Target::Files(_), .. }))
+        {
+            // More important than a copy or a digest.
+            self.stop_saving();
+        }
+        if self.saving.is_none() && (is_long || self.files.is_doubtful()) {
             self.last_attempt = Some(Instant::now());
             if let Err(error) = self.begin_generation() {
                 self.active.note_trouble(error);
@@ -298,7 +305,8 @@ impl Thread<'_> {
     /// Begins another log when the current one has become long, so that logs kept for peers can
     /// be removed one by one.
     pub(super) fn begin_log_in_time(&mut self) {
-        if self.files.log_len() < LOG_MIN || self.bring_to_log().is_err() {
+        let is_long = self.files.log_len() >= LOG_MIN;
+        if !is_long || self.files.is_doubtful() || self.bring_to_log().is_err() {
             return;
         }
         match self.files.begin_next() {
@@ -364,6 +372,8 @@ impl Thread<'_> {
             return Err(told(&error));
         }
         self.state_bytes = bytes;
+        // The sync that failed is made up for.
+        self.has_unsynced |= self.files.is_doubtful();
         self.active.outbox.lock().disk.logs.drop_before(first);
         Ok(self.files.forget(before, number, first))
     }
