@@ -5,13 +5,13 @@
 use super::crash::kept;
 use super::{field, link_all, server, server_with, wait_until_equal};
 use braid_tests::preload::failing_syncs;
-use braid_tests::small_disk::{FreezableDisk, SmallDisk};
+use braid_tests::small_disk::{LoopDisk, SmallDisk};
 use braid_tests::{TestServer, Value, wait_for};
 use rustix::process::Signal;
 
 #[test]
 fn units_of_peers_are_merged_while_the_disk_is_frozen() {
-    let Some(disk) = FreezableDisk::mount(64 << 20) else {
+    let Some(disk) = LoopDisk::mount(64 << 20) else {
         println!("skipped: mounting a disk needs root, e2fsprogs and loop devices");
         return;
     };

@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 
 use braid_tests::server::{free_port, is_braid, program_under_test};
 use braid_tests::{RawClient, TestServer, Value, wait_for};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 /// A folder to start a server in.
@@ -283,6 +284,77 @@ fn zeros_at_the_end_are_no_damage() {
     place.refused(&refuses);
     assert!(place.read(INCR).starts_with(&cut));
     assert_eq!(place.start(&[]).connect().call("MGET a b").to_string(), "[\"1\", (nil)]");
+}
+
+/// Zeros in part of a file.
+fn with_hole(content: &[u8], hole: std::ops::Range<usize>) -> Vec<u8> {
+    let mut content = content.to_vec();
+    content[hole].fill(0);
+    content
+}
+
+/// A power failure can keep data from the disk although later data is there: the file is cut where
+/// the zeros begin.
+#[test]
+fn a_file_with_a_hole_is_cut() {
+    if !is_braid() {
+        return;
+    }
+    let lines: Vec<String> = (10..70).map(|number| format!("SET key:{number} value:{number}")).collect();
+    let content = commands(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let record = content.len() / lines.len();
+    for start in [0, 1, 3, 16, record, record + 2, record + 9, record + 31, record + 32, 490, 700] {
+        let hole = start..(start + 16).next_multiple_of(512);
+        let holed = with_hole(&content, hole.clone());
+        let place = DataFolder::of(holed.clone());
+        let log = place.refused(&["--aof-load-truncated", "no"]);
+        assert!(log.contains("Bad file format"), "{log}");
+        assert_eq!(place.read(INCR), holed);
+        let mut server = place.start(&[]);
+        let log = server.log();
+        assert!(log.contains("in place of data that was not synced"), "{hole:?}: {log}");
+        let whole = (start / record) as i64;
+        let mut client = server.connect();
+        assert_eq!(client.call("DBSIZE"), Value::Integer(whole), "{hole:?}");
+        client.ok("SET later 1");
+        server.signal(Signal::TERM);
+        server.wait();
+        let server = place.start(&["--aof-load-truncated", "no"]);
+        assert_eq!(server.connect().call("DBSIZE"), Value::Integer(whole + 1), "{hole:?}");
+        // Later files may depend on what is missing.
+        let next = ("appendonly.aof.2.incr.aof", commands(&["SET b 2"]));
+        DataFolder::with(&[(INCR, holed), next]).refused(&[]);
+    }
+}
+
+/// Only the checksum finds a hole in a value. By then the server has executed commands that it
+/// must forget.
+#[test]
+fn nothing_after_a_hole_in_a_value_remains() {
+    if !is_braid() {
+        return;
+    }
+    let written = DataFolder::new();
+    let mut server = written.start(&["--auto-aof-rewrite-percentage", "0"]);
+    let mut client = server.connect();
+    let library = "#!lua name=lib\nredis.register_function('f', function() return 1 end)";
+    for number in 0..8 {
+        client.call("INCR count");
+        client.call_arguments(&["SET", &format!("long:{number}"), &"v".repeat(3000)]);
+    }
+    client.call_arguments(&["FUNCTION", "LOAD", library]);
+    server.signal(Signal::TERM);
+    server.wait();
+    let content = written.read(INCR);
+    let name = content.windows(6).position(|window| window == b"long:3").expect("the command");
+    let start = (name + 20).next_multiple_of(512);
+    let place = DataFolder::of(with_hole(&content, start..start + 1024));
+    let server = place.start(&[]);
+    let mut client = server.connect();
+    assert_eq!(client.call("MGET count long:3 long:4").to_string(), r#"["4", (nil), (nil)]"#);
+    assert_eq!(client.call("DBSIZE"), Value::Integer(4));
+    assert_eq!(client.call("FUNCTION LIST"), Value::Array(Vec::new()));
+    assert!(server.log().contains(&format!("zeros at offset {start} of the AOF file")), "{}", server.log());
 }
 
 #[test]

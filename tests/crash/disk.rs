@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use braid_tests::server::is_braid;
-use braid_tests::small_disk::{FreezableDisk, SmallDisk};
+use braid_tests::small_disk::{LoopDisk, SmallDisk};
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 
@@ -196,7 +196,7 @@ fn writes_go_on_while_the_disk_is_frozen() {
     if !is_braid() {
         return;
     }
-    let Some(disk) = FreezableDisk::mount(64 << 20) else {
+    let Some(disk) = LoopDisk::mount(64 << 20) else {
         println!("skipped: mounting a disk needs root, e2fsprogs and loop devices");
         return;
     };

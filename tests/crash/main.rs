@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Servers killed in the middle of their work: acknowledged writes are there after a restart, and
-//! the data is a state that clients could have seen.
+//! Servers killed in the middle of their work, alone or by a power failure: acknowledged writes are
+//! there after a restart, and the data is a state that clients could have seen.
 //!
 //!   cargo test -p braid-tests --test crash
 //!   BRAID_ROUNDS=200 cargo test -p braid-tests --test crash   more kills (default: 3 of each kind)
@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use braid_tests::random::{number, source};
 use braid_tests::server::is_braid;
+use braid_tests::small_disk::LoopDisk;
 use braid_tests::{RawClient, TestServer, Value, words};
 use rustix::process::Signal;
 
@@ -31,6 +32,39 @@ const PIPELINE: usize = 8;
 /// after each round stays bounded.
 const ROUNDS_OF_A_FOLDER: u64 = 10;
 const TRANSACTIONS_OF_A_FOLDER: u64 = 200_000;
+/// Size of a disk whose power fails.
+const DISK_BYTES: u64 = 512 << 20;
+
+/// How a server ends.
+#[derive(Clone, Copy, PartialEq)]
+enum Ending {
+    Killed,
+    /// What it has not forced to the disk is lost as well.
+    PowerFailure,
+}
+
+/// Where a server has its files.
+enum Place {
+    Folder(tempfile::TempDir),
+    Disk(LoopDisk),
+}
+
+impl Place {
+    /// `None` if the test may not mount a disk.
+    fn new(ending: Ending) -> Option<Place> {
+        match ending {
+            Ending::Killed => Some(Place::Folder(tempfile::tempdir().expect("a folder"))),
+            Ending::PowerFailure => LoopDisk::mount(DISK_BYTES).map(Place::Disk),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Place::Folder(folder) => folder.path(),
+            Place::Disk(disk) => disk.path(),
+        }
+    }
+}
 
 /// A client's record of its own work.
 #[derive(Default)]
@@ -146,6 +180,7 @@ fn read(server: &TestServer) -> Found {
 /// records, the time of the kill, and the observed list.
 fn kill_again_and_again(
     test: &str,
+    ending: Ending,
     more: &[&str],
     every_now_and_then: &[&str],
     longest_ms: u64,
@@ -155,15 +190,18 @@ fn kill_again_and_again(
         return;
     }
     let mut random = source(test);
-    let mut folder = tempfile::tempdir().expect("a folder");
+    let Some(mut place) = Place::new(ending) else {
+        println!("skipped: mounting a disk needs root, e2fsprogs and loop devices");
+        return;
+    };
     let mut begin = [0; CLIENTS];
     for round in 0..number("BRAID_ROUNDS", 3) {
         let is_full = begin.iter().sum::<u64>() > TRANSACTIONS_OF_A_FOLDER;
         if is_full || round > 0 && round % ROUNDS_OF_A_FOLDER == 0 {
-            folder = tempfile::tempdir().expect("a folder");
+            place = Place::new(ending).expect("as before");
             begin = [0; CLIENTS];
         }
-        let server = start(folder.path(), more);
+        let server = start(place.path(), more);
         let (seen, done) = (Seen::default(), AtomicBool::new(false));
         let life = Duration::from_millis(random.u64(1..longest_ms));
         let (known, killed_at) = std::thread::scope(|scope| {
@@ -196,7 +234,10 @@ fn kill_again_and_again(
             (known, killed_at)
         });
         drop(server);
-        let server = start(folder.path(), more);
+        if let Place::Disk(disk) = &place {
+            disk.fail_power();
+        }
+        let server = start(place.path(), more);
         let found = read(&server);
         println!("{test}, round {round}: {} transactions after {life:?}", found.all.len());
         let seen = seen.into_inner().expect("no thread panicked while holding it");
@@ -221,34 +262,66 @@ fn assert_has(found: &Found, known: &[Known], acknowledged_before: Instant) {
 
 const ON: &[&str] = &["--appendonly", "yes", "--auto-aof-rewrite-percentage", "0"];
 
-#[test]
-fn with_fsync_always_nothing_that_was_acknowledged_is_lost() {
-    let more = [ON, &["--appendfsync", "always"]].concat();
-    kill_again_and_again("always", &more, &["BGREWRITEAOF"], 600, |found, known, _, seen| {
+fn nothing_acknowledged_is_lost(
+    test: &str,
+    ending: Ending,
+    more: &[&str],
+    every_now_and_then: &[&str],
+    longest_ms: u64,
+) {
+    let more = [&["--appendfsync", "always"], more].concat();
+    kill_again_and_again(test, ending, &more, every_now_and_then, longest_ms, |found, known, _, seen| {
         assert_has(found, known, Instant::now());
         assert!(found.all.len() >= seen.len(), "a value that a client had read is missing");
     });
 }
 
-#[test]
-fn with_fsync_every_second_at_most_two_seconds_are_lost() {
-    let more = [ON, &["--appendfsync", "everysec"]].concat();
-    kill_again_and_again("everysec", &more, &["BGREWRITEAOF"], 3000, |found, known, killed_at, _| {
+fn at_most_two_seconds_are_lost(test: &str, ending: Ending, more: &[&str]) {
+    let more = [&["--appendfsync", "everysec"], more].concat();
+    kill_again_and_again(test, ending, &more, &["BGREWRITEAOF"], 3000, |found, known, killed_at, _| {
         assert_has(found, known, killed_at.checked_sub(Duration::from_secs(2)).unwrap_or(killed_at));
     });
 }
 
 #[test]
+fn with_fsync_always_nothing_that_was_acknowledged_is_lost() {
+    nothing_acknowledged_is_lost("always", Ending::Killed, ON, &["BGREWRITEAOF"], 600);
+}
+
+#[test]
+fn with_fsync_always_a_power_failure_loses_nothing_that_was_acknowledged() {
+    nothing_acknowledged_is_lost("power, always", Ending::PowerFailure, ON, &["BGREWRITEAOF"], 600);
+}
+
+#[test]
+fn with_fsync_always_a_power_failure_loses_nothing_that_was_acknowledged_by_an_active_active_server() {
+    let more = [ON, &["--active-replica", "yes"]].concat();
+    nothing_acknowledged_is_lost("power, active", Ending::PowerFailure, &more, &["BGREWRITEAOF"], 600);
+}
+
+#[test]
+fn with_fsync_every_second_at_most_two_seconds_are_lost() {
+    at_most_two_seconds_are_lost("everysec", Ending::Killed, ON);
+}
+
+#[test]
+fn with_fsync_every_second_a_power_failure_loses_at_most_two_seconds() {
+    at_most_two_seconds_are_lost("power, everysec", Ending::PowerFailure, ON);
+}
+
+#[test]
 fn a_dump_file_is_a_state_that_was_there() {
-    kill_again_and_again("dump file", &[], &["BGSAVE"], 600, |_, _, _, _| ());
+    kill_again_and_again("dump file", Ending::Killed, &[], &["BGSAVE"], 600, |_, _, _, _| ());
+}
+
+#[test]
+fn a_dump_file_is_a_state_that_was_there_before_a_power_failure() {
+    kill_again_and_again("power, dump file", Ending::PowerFailure, &[], &["BGSAVE"], 600, |_, _, _, _| ());
 }
 
 #[test]
 fn aof_with_concurrent_saves_loses_no_acknowledged_write() {
-    let more = [ON, &["--appendfsync", "always", "--save", "1 100"]].concat();
+    let more = [ON, &["--save", "1 100"]].concat();
     let turns = ["BGREWRITEAOF", "BGSAVE SCHEDULE", "BGSAVE", "BGREWRITEAOF"];
-    kill_again_and_again("mixed", &more, &turns, 900, |found, known, _, seen| {
-        assert_has(found, known, Instant::now());
-        assert!(found.all.len() >= seen.len(), "a value that a client had read is missing");
-    });
+    nothing_acknowledged_is_lost("mixed", Ending::Killed, &more, &turns, 900);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Disks small enough to fill up for real, and disks that can be stopped.
+//! Disks small enough to fill up for real, and disks that can be stopped or lose their power.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -38,34 +38,55 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A disk of one test that can be frozen: every write to it then waits. Thawed and unmounted on
-/// drop.
-pub struct FreezableDisk {
+/// A disk of one test with a file system of its own, whose power can fail, and which can be frozen:
+/// every write to it then waits. Thawed and unmounted on drop.
+pub struct LoopDisk {
     /// Where it is mounted.
     folder: tempfile::TempDir,
-    _image: tempfile::NamedTempFile,
+    image: tempfile::NamedTempFile,
 }
 
 /// Seconds after which a frozen disk thaws by itself, so that a killed test leaves no process
 /// behind that cannot be killed.
 const FROZEN_MAX: u32 = 30;
 
-impl FreezableDisk {
+/// Shuts a file system down at once, without its journal: the ioctl `EXT4_IOC_SHUTDOWN` with
+/// `EXT4_GOING_FLAGS_NOLOGFLUSH`.
+const SHUT_DOWN: &str = r#"
+open my $root, "<", $ARGV[0] or die;
+my $flags = pack "L", 2;
+ioctl $root, 0x8004587D, $flags or die;
+"#;
+
+impl LoopDisk {
     /// Mounts a disk of a size in bytes. `None` if the test may not mount one.
-    pub fn mount(size: u64) -> Option<FreezableDisk> {
+    pub fn mount(size: u64) -> Option<LoopDisk> {
         let image = tempfile::NamedTempFile::new().expect("a file");
         image.as_file().set_len(size).expect("a sparse file");
         let folder = tempfile::tempdir().expect("a folder");
-        let is_there = succeeds(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(image.path()))
-            && succeeds(Command::new("mount").args(["-o", "loop"]).arg(image.path()).arg(folder.path()));
-        is_there.then_some(FreezableDisk { folder, _image: image })
+        let disk = LoopDisk { folder, image };
+        let is_there =
+            succeeds(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(disk.image.path())) && disk.try_mount();
+        is_there.then_some(disk)
+    }
+
+    fn try_mount(&self) -> bool {
+        succeeds(Command::new("mount").args(["-o", "loop"]).arg(self.image.path()).arg(self.path()))
     }
 
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Makes writes wait until [`FreezableDisk::thaw`], or for [`FROZEN_MAX`] seconds.
+    /// The power fails and comes back: what was not forced to the disk is lost. No process has a
+    /// file there.
+    pub fn fail_power(&self) {
+        assert!(succeeds(Command::new("perl").args(["-e", SHUT_DOWN]).arg(self.path())), "it cannot fail");
+        assert!(succeeds(Command::new("umount").arg(self.path())), "the disk is in use");
+        assert!(self.try_mount(), "the disk does not come back");
+    }
+
+    /// Makes writes wait until [`LoopDisk::thaw`], or for [`FROZEN_MAX`] seconds.
     pub fn freeze(&self) {
         let later = format!("(sleep {FROZEN_MAX}; fsfreeze --unfreeze \"$0\") &");
         let thaws = succeeds(Command::new("sh").args(["-c", &later]).arg(self.path()));
@@ -83,7 +104,7 @@ impl FreezableDisk {
     }
 }
 
-impl Drop for FreezableDisk {
+impl Drop for LoopDisk {
     fn drop(&mut self) {
         self.thaw();
         unmount(self.path());

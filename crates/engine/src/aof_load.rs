@@ -4,9 +4,9 @@
 //! Log lines use Redis's words, because people and scripts look for them. A failed load has logged
 //! its reason; the keyspace then holds no valid dataset.
 //!
-//! A file that was being written at a power failure ends within a command. If it is the last file,
-//! it is truncated there (`aof-load-truncated`). Any other damage fails the load and leaves the
-//! files unchanged.
+//! A file that was being written at a power failure ends within a command, or has zeros in place
+//! of data that was not synced. If it is the last file, it is truncated there
+//! (`aof-load-truncated`). Any other damage fails the load and leaves the files unchanged.
 
 pub mod outcome;
 
@@ -23,7 +23,7 @@ use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_persistence::files::{self, File};
 use braid_persistence::{
     AofRecord, CommandReader, FileInfo, FileKind, Folder, LoadError, Manifest, ReadError, Slices, data_len,
-    ends_data,
+    ends_data, hole_before,
 };
 use smallvec::SmallVec;
 
@@ -39,6 +39,8 @@ enum End {
     Empty,
     /// Within a command or a transaction: it is truncated.
     Cut,
+    /// A hole begins here: the file is truncated.
+    Hole(u64),
 }
 
 /// The file being loaded.
@@ -74,19 +76,32 @@ impl Engine {
             }
         })?;
         let loaded = AofLoaded { folder, manifest };
-        let sizes = sizes(&loaded.folder, &loaded.manifest)?;
-        let progress = &self.persistence.progress;
-        progress.begin(sizes.iter().sum(), unix_ms() / 1000);
         let began = Instant::now();
-        let db = txn.db();
-        let outcome = self.load_files(txn, at_start, &loaded, &sizes);
-        txn.set_db(db);
-        progress.end();
-        outcome?;
+        while let Err(error) = self.load_all(txn, at_start, &loaded) {
+            match (error, txn.stopped_world()) {
+                (AofLoadError::ReadHole, Some(world)) => {
+                    drop(self.keyspace.flush(world, None));
+                    self.scripts.clear_libraries();
+                }
+                (error, _) => return Err(error),
+            }
+        }
         if !loaded.manifest.has_no_data() {
             log::info!("DB loaded from append only file: {:.3} seconds", began.elapsed().as_secs_f64());
         }
         Ok(loaded)
+    }
+
+    /// Loads all files of a manifest once.
+    fn load_all(&self, txn: &mut Txn<'_>, at_start: bool, loaded: &AofLoaded) -> Result<(), AofLoadError> {
+        let sizes = sizes(&loaded.folder, &loaded.manifest)?;
+        let progress = &self.persistence.progress;
+        progress.begin(sizes.iter().sum(), unix_ms() / 1000);
+        let db = txn.db();
+        let outcome = self.load_files(txn, at_start, loaded, &sizes);
+        txn.set_db(db);
+        progress.end();
+        outcome
     }
 
     /// Clears the dataset and loads the append-only file again, while the world is stopped (DEBUG
@@ -207,10 +222,24 @@ impl Engine {
         let mut reader = CommandReader::resume(file, Some(len), position, Vec::new());
         let end = self.replay_file(txn, slices, replay, &mut reader, present)?;
         replay.end_file();
-        if end == End::Cut {
-            self.cut(present, reader.usable())?;
+        match end {
+            End::Cut => self.cut(present, reader.usable())?,
+            End::Hole(hole) if reader.whole() <= hole => truncate(present, reader.usable())?,
+            End::Hole(hole) => {
+                truncate(present, hole)?;
+                return Err(AofLoadError::ReadHole);
+            }
+            End::Good | End::Empty => {}
         }
         Ok(end)
+    }
+
+    /// Looks for a hole as the cause of an error at a position, if the file may be truncated.
+    fn hole(&self, present: &Present<'_>, checked: u64, position: u64) -> std::io::Result<Option<u64>> {
+        if !self.config.aof_load_truncated() || !present.ends_data {
+            return Ok(None);
+        }
+        hole_before(&files::open(&present.path)?, checked, position)
     }
 
     /// Loads the dump at the file's start and returns its size.
@@ -295,7 +324,14 @@ impl Engine {
                         "Unrecoverable error reading the append only file {name}: {error}"
                     )));
                 }
-                Err(error @ (ReadError::Format { .. } | ReadError::Checksum { .. })) => {
+                Err(ref error @ (ReadError::Format { position, .. } | ReadError::Checksum { position })) => {
+                    if let Ok(Some(hole)) = self.hole(present, reader.checked(), position) {
+                        log::warn!(
+                            "!!! Warning: zeros at offset {hole} of the AOF file {name}, in place of data \
+                             that was not synced !!!"
+                        );
+                        return Ok(End::Hole(hole));
+                    }
                     return Err(fail(format!(
                         "Bad file format reading the append only file {name}: make a backup of your AOF file, then use \
                          braid-check-aof --fix {} ({error})",
@@ -328,12 +364,17 @@ impl Engine {
             // A repair may need the data of all files, so nothing is truncated.
             return Err(fail("Fatal error: the truncated file is not the last file".to_owned()));
         }
-        log::warn!("!!! Truncating the AOF {name} at offset {usable} !!!");
-        files::cut_off(&present.path, usable)
-            .map_err(|error| fail(format!("Error truncating the AOF file {name}: {}", reason(&error))))?;
-        log::warn!("AOF {name} loaded anyway because aof-load-truncated is enabled");
-        Ok(())
+        truncate(present, usable)
     }
+}
+
+fn truncate(present: &Present<'_>, len: u64) -> Result<(), AofLoadError> {
+    let name = &present.name;
+    log::warn!("!!! Truncating the AOF {name} at offset {len} !!!");
+    files::cut_off(&present.path, len)
+        .map_err(|error| fail(format!("Error truncating the AOF file {name}: {}", reason(&error))))?;
+    log::warn!("AOF {name} loaded anyway because aof-load-truncated is enabled");
+    Ok(())
 }
 
 /// Logs the error and returns it.

@@ -13,6 +13,10 @@ pub enum AofLoadError {
     File(String),
     #[error("stopped")]
     Stopped,
+    /// Commands after a hole have been executed. The file has been truncated: the load must begin
+    /// again.
+    #[error("executed commands after a hole")]
+    ReadHole,
 }
 
 impl From<Stopped> for AofLoadError {

@@ -15,6 +15,7 @@
 mod appender;
 mod check;
 mod folder;
+mod hole;
 mod increment;
 mod manifest;
 mod reader;
@@ -22,6 +23,7 @@ mod requests;
 
 pub use appender::{Appender, Failure, Policy};
 pub use folder::{Folder, FolderError};
+pub use hole::hole_before;
 pub use manifest::{FileInfo, FileKind, Manifest, ManifestError, ManifestFault};
 pub use reader::{AofRecord, CommandReader, ReadError, data_len, ends_data};
 pub(crate) use requests::RequestWriter;

@@ -10,8 +10,8 @@
 //! Braid's own annotations (`check.rs`) are checksums of the bytes before them; other servers skip
 //! them. A file that was being written at a power failure ends within a record:
 //! [`ReadError::Truncated`]. [`CommandReader::usable`] is the length of the usable part before it,
-//! without an unfinished transaction. Other invalid bytes mean that the file is damaged:
-//! [`ReadError::Format`]. Every proper prefix of a valid file is truncated or valid, never damaged.
+//! without an unfinished transaction. Other invalid bytes mean that the file is damaged
+//! ([`ReadError::Format`]) or has a hole ([`super::hole_before`]). Every proper prefix of a valid file is truncated or valid, never damaged.
 //!
 //! The file's content is not trusted: the buffer grows only with bytes that arrive, to at most
 //! twice the size of the largest record.
@@ -119,6 +119,8 @@ pub struct CommandReader<R> {
     multi: Option<u64>,
     /// Checksum since the last checksum annotation, or since the start of the file.
     crc: u64,
+    /// Position after the last matching checksum.
+    checked: u64,
 }
 
 /// A record in the buffer.
@@ -165,6 +167,7 @@ impl<R: Read> CommandReader<R> {
             whole: position,
             multi: None,
             crc: 0,
+            checked: position,
         }
     }
 
@@ -240,6 +243,7 @@ impl<R: Read> CommandReader<R> {
             Some(Check::Begin) => self.crc = 0,
             Some(Check::Sum(_)) => {
                 self.crc = 0;
+                self.checked = self.base + place.end as u64;
                 return Ok(AofRecord::Checked);
             }
         }
@@ -277,6 +281,11 @@ impl<R: Read> CommandReader<R> {
     /// Position after the last usable command: a transaction without its EXEC is not usable.
     pub fn usable(&self) -> u64 {
         self.multi.unwrap_or(self.whole)
+    }
+
+    /// Position after the last matching checksum, or where reading began.
+    pub fn checked(&self) -> u64 {
+        self.checked
     }
 
     /// True between MULTI and EXEC.
