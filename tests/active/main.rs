@@ -19,6 +19,7 @@ mod generations;
 mod lag;
 mod pair;
 mod parts;
+mod power;
 mod refused;
 mod shared_strings;
 mod slow_disk;
