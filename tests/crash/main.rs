@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use braid_tests::random::{number, source};
 use braid_tests::server::is_braid;
-use braid_tests::small_disk::LoopDisk;
+use braid_tests::small_disk::Place;
 use braid_tests::{RawClient, TestServer, Value, words};
 use rustix::process::Signal;
 
@@ -43,25 +43,12 @@ enum Ending {
     PowerFailure,
 }
 
-/// Where a server has its files.
-enum Place {
-    Folder(tempfile::TempDir),
-    Disk(LoopDisk),
-}
-
-impl Place {
-    /// `None` if the test may not mount a disk.
-    fn new(ending: Ending) -> Option<Place> {
-        match ending {
-            Ending::Killed => Some(Place::Folder(tempfile::tempdir().expect("a folder"))),
-            Ending::PowerFailure => LoopDisk::mount(DISK_BYTES).map(Place::Disk),
-        }
-    }
-
-    fn path(&self) -> &Path {
+impl Ending {
+    /// Where a server has its files. `None`, with a message, if the test may not mount a disk.
+    fn place(self) -> Option<Place> {
         match self {
-            Place::Folder(folder) => folder.path(),
-            Place::Disk(disk) => disk.path(),
+            Ending::Killed => Some(Place::folder()),
+            Ending::PowerFailure => Place::disk(DISK_BYTES),
         }
     }
 }
@@ -190,15 +177,12 @@ fn kill_again_and_again(
         return;
     }
     let mut random = source(test);
-    let Some(mut place) = Place::new(ending) else {
-        println!("skipped: mounting a disk needs root, e2fsprogs and loop devices");
-        return;
-    };
+    let Some(mut place) = ending.place() else { return };
     let mut begin = [0; CLIENTS];
     for round in 0..number("BRAID_ROUNDS", 3) {
         let is_full = begin.iter().sum::<u64>() > TRANSACTIONS_OF_A_FOLDER;
         if is_full || round > 0 && round % ROUNDS_OF_A_FOLDER == 0 {
-            place = Place::new(ending).expect("as before");
+            place = ending.place().expect("as before");
             begin = [0; CLIENTS];
         }
         let server = start(place.path(), more);
@@ -234,9 +218,7 @@ fn kill_again_and_again(
             (known, killed_at)
         });
         drop(server);
-        if let Place::Disk(disk) = &place {
-            disk.fail_power();
-        }
+        place.fail_power();
         let server = start(place.path(), more);
         let found = read(&server);
         println!("{test}, round {round}: {} transactions after {life:?}", found.all.len());

@@ -3,9 +3,9 @@
 
 use std::time::Instant;
 
+use braid_tests::small_disk::Place;
 use braid_tests::{Value, wait_for};
 use rustix::process::Signal;
-use tempfile::TempDir;
 
 use crate::writer::Writer;
 use crate::{Group, number};
@@ -13,7 +13,7 @@ use crate::{Group, number};
 /// A group whose servers' folders outlive them.
 struct Lasting {
     group: Group,
-    folders: Vec<TempDir>,
+    folders: Vec<Place>,
 }
 
 const ON_DISK: [&str; 10] = [
@@ -31,9 +31,12 @@ const ON_DISK: [&str; 10] = [
 
 impl Lasting {
     fn start(count: usize, more: &[&str]) -> Option<Lasting> {
-        let folders: Vec<TempDir> = (0..count).map(|_| tempfile::tempdir().expect("a folder")).collect();
+        Lasting::start_in((0..count).map(|_| Place::folder()).collect(), more)
+    }
+
+    fn start_in(folders: Vec<Place>, more: &[&str]) -> Option<Lasting> {
         let folder = |index: usize| folders[index].path().display().to_string();
-        let group = Group::start_each(count, more, |index| vec!["--dir".into(), folder(index)])?;
+        let group = Group::start_each(folders.len(), more, |index| vec!["--dir".into(), folder(index)])?;
         Some(Lasting { group, folders })
     }
 
@@ -45,6 +48,11 @@ impl Lasting {
         for server in &mut self.group.servers {
             server.wait();
         }
+    }
+
+    /// The power of all disks fails. All servers have ended.
+    fn fail_power(&self) {
+        self.folders.iter().for_each(Place::fail_power);
     }
 
     /// Ends all servers together by SIGTERM.
@@ -115,7 +123,17 @@ impl Lasting {
 
 #[test]
 fn disk_synced_group_recovers_after_all_servers_crash() {
-    let Some(mut lasting) = Lasting::start(3, &ON_DISK) else { return };
+    recovers_after_all_crash((0..3).map(|_| Place::folder()).collect());
+}
+
+#[test]
+fn disk_synced_group_recovers_after_a_power_failure() {
+    let Some(disks) = (0..3).map(|_| Place::disk(256 << 20)).collect() else { return };
+    recovers_after_all_crash(disks);
+}
+
+fn recovers_after_all_crash(folders: Vec<Place>) {
+    let Some(mut lasting) = Lasting::start_in(folders, &ON_DISK) else { return };
     wait_for("the record has on-disk set", || lasting.is_on_disk());
     for round in 1..=2 {
         let writer = Writer::start(&lasting.group.servers, true);
@@ -123,6 +141,7 @@ fn disk_synced_group_recovers_after_all_servers_crash() {
         let before = lasting.group.record()["in-sync"].clone();
         lasting.kill_all();
         let seen = writer.stop();
+        lasting.fail_power();
         (0..3).for_each(|index| lasting.start_again(index));
         // Only a member of the previous set can have become the primary.
         let primary = lasting.group.wait_for_primary();

@@ -110,3 +110,38 @@ impl Drop for LoopDisk {
         unmount(self.path());
     }
 }
+
+/// Where a server has its files.
+pub enum Place {
+    Folder(tempfile::TempDir),
+    Disk(LoopDisk),
+}
+
+impl Place {
+    pub fn folder() -> Place {
+        Place::Folder(tempfile::tempdir().expect("a folder"))
+    }
+
+    /// A disk of a size in bytes. `None`, with a message, if the test may not mount one.
+    pub fn disk(size: u64) -> Option<Place> {
+        let disk = LoopDisk::mount(size);
+        if disk.is_none() {
+            println!("skipped: mounting a disk needs root, e2fsprogs and loop devices");
+        }
+        disk.map(Place::Disk)
+    }
+
+    pub fn path(&self) -> &Path {
+        match self {
+            Place::Folder(folder) => folder.path(),
+            Place::Disk(disk) => disk.path(),
+        }
+    }
+
+    /// [`LoopDisk::fail_power`]; nothing for a folder.
+    pub fn fail_power(&self) {
+        if let Place::Disk(disk) = self {
+            disk.fail_power();
+        }
+    }
+}

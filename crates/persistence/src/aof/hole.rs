@@ -52,31 +52,33 @@ pub fn hole_before(file: &File, checked: u64, failed: u64) -> io::Result<Option<
 mod tests {
     use super::*;
 
+    /// The hole that is found in a file with zeros in some ranges.
+    fn found(zeros: &[(usize, usize)], checked: u64, failed: u64) -> Option<u64> {
+        let mut bytes = vec![b'x'; 300_000];
+        zeros.iter().for_each(|(start, end)| bytes[*start..*end].fill(0));
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), &bytes).expect("written");
+        hole_before(file.as_file(), checked, failed).expect("read")
+    }
+
     #[test]
     fn holes_end_at_a_boundary() {
-        // Zeros in these ranges; the bounds of the search; the hole.
-        let cases: &[(&[(usize, usize)], (u64, u64), Option<u64>)] = &[
-            (&[], (0, 9000), None),
-            (&[(0, 4096)], (0, 0), Some(0)),
-            (&[(0, 4096)], (1, 1), Some(1)),
-            (&[(100, 512)], (0, 9000), Some(100)),
-            (&[(1100, 1536)], (0, 76), Some(1100)),
-            (&[(1100, 1536)], (0, 75), None),
-            (&[(100, 512)], (512, 9000), None),
-            (&[(100, 511)], (0, 9000), None),
-            (&[(100, 513)], (0, 9000), None),
-            (&[(497, 512)], (0, 9000), None),
-            (&[(496, 512)], (0, 9000), Some(496)),
-            (&[(100, 511), (700, 200_192)], (0, 9000), Some(700)),
-            (&[(9000, 300_000)], (0, 300_000), None),
-        ];
-        for (zeros, (from, to), expected) in cases {
-            let mut bytes = vec![b'x'; 300_000];
-            zeros.iter().for_each(|(start, end)| bytes[*start..*end].fill(0));
-            let file = tempfile::NamedTempFile::new().expect("a file");
-            std::fs::write(file.path(), &bytes).expect("written");
-            let found = hole_before(file.as_file(), *from, *to).expect("read");
-            assert_eq!(found, *expected, "{zeros:?} from {from} to {to}");
-        }
+        assert_eq!(found(&[], 0, 9000), None);
+        assert_eq!(found(&[(0, 4096)], 0, 0), Some(0));
+        assert_eq!(found(&[(0, 4096)], 1, 1), Some(1));
+        assert_eq!(found(&[(100, 512)], 0, 9000), Some(100));
+        assert_eq!(found(&[(100, 511)], 0, 9000), None);
+        assert_eq!(found(&[(100, 513)], 0, 9000), None);
+        assert_eq!(found(&[(497, 512)], 0, 9000), None, "too short");
+        assert_eq!(found(&[(496, 512)], 0, 9000), Some(496));
+        assert_eq!(found(&[(100, 511), (700, 200_192)], 0, 9000), Some(700));
+    }
+
+    #[test]
+    fn holes_begin_between_the_good_part_and_the_failure() {
+        assert_eq!(found(&[(100, 512)], 512, 9000), None);
+        assert_eq!(found(&[(1100, 1536)], 0, 76), Some(1100));
+        assert_eq!(found(&[(1100, 1536)], 0, 75), None);
+        assert_eq!(found(&[(9000, 300_000)], 0, 300_000), None, "nothing follows");
     }
 }

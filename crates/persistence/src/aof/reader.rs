@@ -11,7 +11,8 @@
 //! them. A file that was being written at a power failure ends within a record:
 //! [`ReadError::Truncated`]. [`CommandReader::usable`] is the length of the usable part before it,
 //! without an unfinished transaction. Other invalid bytes mean that the file is damaged
-//! ([`ReadError::Format`]) or has a hole ([`super::hole_before`]). Every proper prefix of a valid file is truncated or valid, never damaged.
+//! ([`ReadError::Format`]) or has a hole ([`super::hole_before`]). Every proper prefix of a valid
+//! file is truncated or valid, never damaged.
 //!
 //! The file's content is not trusted: the buffer grows only with bytes that arrive, to at most
 //! twice the size of the largest record.
