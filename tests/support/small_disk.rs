@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::fs::statvfs;
+
 /// Runs a program without output. False if there is no such program, or it fails.
 fn succeeds(command: &mut Command) -> bool {
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -50,6 +52,9 @@ pub struct LoopDisk {
 /// behind that cannot be killed.
 const FROZEN_MAX: u32 = 30;
 
+/// A folder whose files are in memory.
+const MEMORY: &str = "/dev/shm";
+
 /// Shuts a file system down at once, without its journal: the ioctl `EXT4_IOC_SHUTDOWN` with
 /// `EXT4_GOING_FLAGS_NOLOGFLUSH`.
 const SHUT_DOWN: &str = r#"
@@ -61,7 +66,11 @@ ioctl $root, 0x8004587D, $flags or die;
 impl LoopDisk {
     /// Mounts a disk of a size in bytes. `None` if the test may not mount one.
     pub fn mount(size: u64) -> Option<LoopDisk> {
-        let image = tempfile::NamedTempFile::new().expect("a file");
+        // In memory if there is room, so that it is as fast as a disk ought to be.
+        let has_room = statvfs(MEMORY).is_ok_and(|there| there.f_bavail * there.f_frsize > size);
+        let image =
+            if has_room { tempfile::NamedTempFile::new_in(MEMORY) } else { tempfile::NamedTempFile::new() };
+        let image = image.expect("a file");
         image.as_file().set_len(size).expect("a sparse file");
         let folder = tempfile::tempdir().expect("a folder");
         let disk = LoopDisk { folder, image };
