@@ -292,6 +292,11 @@ fn with_fsync_every_second_a_power_failure_loses_at_most_two_seconds() {
 }
 
 #[test]
+fn a_power_failure_loses_at_most_two_seconds_of_an_active_active_server() {
+    at_most_two_seconds_are_lost("power, active alone", Ending::PowerFailure, &["--active-replica", "yes"]);
+}
+
+#[test]
 fn a_dump_file_is_a_state_that_was_there() {
     kill_again_and_again("dump file", Ending::Killed, &[], &["BGSAVE"], 600, |_, _, _, _| ());
 }

@@ -30,7 +30,8 @@ super::directives! {
 
     /// Maximum lag of a connected peer in milliseconds, excluding network delay, before writes
     /// wait for it; 0 disables the wait. Disconnected peers, and peers that are catching up, are
-    /// not waited for.
+    /// not waited for. With any value writes wait before this server is a quarter of a second late
+    /// in logging them.
     active_lag_max_ms: u64 =>
         integer("active-lag-max", || 20, 0, LONG_MAX, Unit::Milliseconds)
             .only_with(&["active-replica"]);

@@ -4,10 +4,10 @@
 //!
 //! Local writes are first read from the journal by this thread, then written to the log, then
 //! pulled and applied by peers. Each may be slower than the clients, and the lag would then grow
-//! as long as they write. So
-//! writes pause while the lag of a peer exceeds the limit, if the peer is present and has kept up
-//! before, and resume at half the limit. A peer that is away or returning is not waited for;
-//! without any link only the journal's memory counts.
+//! as long as they write. So writes pause while the lag of a peer exceeds the limit, if the peer is
+//! present and has kept up before, and resume at half the limit. A peer that is away or returning
+//! is not waited for. Without any link, what is unread is limited all the same, in time and in
+//! memory: a crash would lose it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,6 +17,9 @@ use braid_clients::pause::{PauseMode, Purpose};
 
 use super::{BEHIND_MAX, Thread};
 
+/// Maximum age of changes that this thread has not read, in ms. With the interval of syncs it
+/// bounds what a power failure takes.
+const UNREAD_MAX_MS: u64 = 250;
 /// Longest pause of writers, unless it is renewed.
 const THROTTLE_MS: i64 = 1000;
 /// Maximum number of recorded journal ends.
@@ -62,7 +65,8 @@ impl Thread<'_> {
         };
         // What is not in the log is not sent.
         let is_behind = lag_ms.is_some_and(|lag_ms| lag_ms.max(log_ms) > bound_ms / part);
-        if is_behind || end.saturating_sub(read) + log_bytes > BEHIND_MAX / part {
+        let is_late = unread_ms > UNREAD_MAX_MS / part;
+        if is_behind || is_late || end.saturating_sub(read) + log_bytes > BEHIND_MAX / part {
             self.begin_throttle(lag_ms, now_ms);
         } else if was_throttling {
             self.throttled_until_ms = 0;
