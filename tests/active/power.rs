@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::crash::kept;
 use super::{link_all, server, texts, wait_until_equal};
+use braid_tests::acknowledged::Known;
 use braid_tests::random::{number, source};
 use braid_tests::small_disk::Place;
 use braid_tests::{RawClient, TestServer, Value, words};
@@ -23,26 +24,11 @@ const LOST_MAX: Duration = Duration::from_secs(2);
 const ROUNDS_OF_A_DISK: u64 = 3;
 const DISK_BYTES: u64 = 256 << 20;
 
-/// A client's own counter, whose numbers it adds to a set.
-#[derive(Clone, Default)]
-struct Work {
-    sent: u64,
-    /// Times of acknowledgements, and the numbers acknowledged by then.
-    acknowledged: Vec<(Instant, u64)>,
-}
-
-impl Work {
-    /// The last number acknowledged by a time.
-    fn by(&self, time: Instant) -> u64 {
-        self.acknowledged.iter().rev().find(|(at, _)| *at <= time).map_or(0, |(_, number)| *number)
-    }
-}
-
-/// Counts from 1 until stopped, or until the server is gone.
-fn work(server: &TestServer, name: &str, ends: &AtomicBool) -> Work {
+/// Counts from 1 until stopped, or until the server is gone, and adds the numbers to a set.
+fn work(server: &TestServer, name: &str, ends: &AtomicBool) -> Known {
     const PIPELINE: u64 = 20;
     let mut client = server.connect();
-    let mut work = Work::default();
+    let mut work = Known::default();
     while !ends.load(Relaxed) {
         let requests = (work.sent + 1..=work.sent + PIPELINE).flat_map(|number| {
             let add = words::encode(&["SADD", &format!("set:{name}"), &number.to_string()]);
@@ -63,7 +49,7 @@ fn work(server: &TestServer, name: &str, ends: &AtomicBool) -> Work {
 
 /// Lets clients work at both servers for a while, ends the first one, and returns the time of that
 /// and the clients' work.
-fn end_at_work(one: &mut TestServer, two: &TestServer, round: u64, life: Duration) -> (Instant, [Work; 2]) {
+fn end_at_work(one: &mut TestServer, two: &TestServer, round: u64, life: Duration) -> (Instant, [Known; 2]) {
     let ends = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
         let (one, ends) = (&*one, &ends);
@@ -116,7 +102,7 @@ fn after_a_power_failure_a_server_gets_back_what_its_peer_knows() {
         wait_until_equal(&[&one, two]);
         assert_eq!(texts(&client.call("MGET meanwhile after")), [round.to_string(), round.to_string()]);
         let synced_at = failed_at.checked_sub(LOST_MAX).unwrap_or(failed_at);
-        check(&mut client, &format!("one:{round}"), of_one.by(synced_at), of_one.sent);
-        check(&mut client, &format!("two:{round}"), of_two.by(Instant::now()), of_two.sent);
+        check(&mut client, &format!("one:{round}"), of_one.acknowledged_by(synced_at), of_one.sent);
+        check(&mut client, &format!("two:{round}"), of_two.acknowledged_by(Instant::now()), of_two.sent);
     }
 }

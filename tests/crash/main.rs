@@ -19,6 +19,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use braid_tests::acknowledged::Known;
 use braid_tests::random::{number, source};
 use braid_tests::server::is_braid;
 use braid_tests::small_disk::Place;
@@ -36,7 +37,7 @@ const TRANSACTIONS_OF_A_FOLDER: u64 = 200_000;
 const DISK_BYTES: u64 = 512 << 20;
 
 /// How a server ends.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Ending {
     Killed,
     /// What it has not forced to the disk is lost as well.
@@ -51,15 +52,6 @@ impl Ending {
             Ending::PowerFailure => Place::disk(DISK_BYTES),
         }
     }
-}
-
-/// A client's record of its own work.
-#[derive(Default)]
-struct Known {
-    /// Number of transactions sent.
-    sent: u64,
-    /// Times of acknowledgements, and the number of transactions acknowledged by then.
-    acknowledged: Vec<(Instant, u64)>,
 }
 
 /// The common list as an observer has read it so far.
@@ -236,8 +228,7 @@ fn kill_again_and_again(
 #[track_caller]
 fn assert_has(found: &Found, known: &[Known], acknowledged_before: Instant) {
     for (number, known) in known.iter().enumerate() {
-        let promised = known.acknowledged.iter().rev().find(|(at, _)| *at <= acknowledged_before);
-        let promised = promised.map_or(0, |(_, transaction)| *transaction);
+        let promised = known.acknowledged_by(acknowledged_before);
         assert!(found.last[number] >= promised, "client {number}: {} of {promised}", found.last[number]);
     }
 }

@@ -18,6 +18,7 @@
 //! - `BRAID_SEED`: seed of the random tests. Default: a new one, which is printed.
 //! - Variables for one kind of test only are listed in the header of its `main.rs`.
 
+pub mod acknowledged;
 pub mod browser;
 pub mod certificates;
 pub mod client;

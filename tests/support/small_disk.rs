@@ -64,7 +64,7 @@ ioctl $root, 0x8004587D, $flags or die;
 "#;
 
 impl LoopDisk {
-    /// Mounts a disk of a size in bytes. `None` if the test may not mount one.
+    /// Mounts a disk of a size in bytes. `None`, with a message, if the test may not mount one.
     pub fn mount(size: u64) -> Option<LoopDisk> {
         // In memory if there is room, so that it is as fast as a disk ought to be.
         let has_room = statvfs(MEMORY).is_ok_and(|there| there.f_bavail * there.f_frsize > size);
@@ -76,6 +76,9 @@ impl LoopDisk {
         let disk = LoopDisk { folder, image };
         let is_there =
             succeeds(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(disk.image.path())) && disk.try_mount();
+        if !is_there {
+            println!("skipped: mounting a disk needs root, e2fsprogs and loop devices");
+        }
         is_there.then_some(disk)
     }
 
@@ -133,11 +136,7 @@ impl Place {
 
     /// A disk of a size in bytes. `None`, with a message, if the test may not mount one.
     pub fn disk(size: u64) -> Option<Place> {
-        let disk = LoopDisk::mount(size);
-        if disk.is_none() {
-            println!("skipped: mounting a disk needs root, e2fsprogs and loop devices");
-        }
-        disk.map(Place::Disk)
+        LoopDisk::mount(size).map(Place::Disk)
     }
 
     pub fn path(&self) -> &Path {

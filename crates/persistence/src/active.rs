@@ -161,8 +161,7 @@ impl StateFile {
     /// Completes the state and syncs it to disk; returns its size in bytes.
     pub fn finish(self) -> io::Result<u64> {
         let finished = self.file.sync_all().and_then(|()| files::replace(&self.temporary, &self.path));
-        let bytes = self.bytes;
-        finished.map(|()| bytes).inspect_err(|_| self.remove())
+        finished.map(|()| self.bytes).inspect_err(|_| files::remove(&self.temporary))
     }
 
     /// Discards the state.
@@ -352,14 +351,17 @@ impl ActiveFiles {
         self.doubtful_before.is_some() || self.log.as_ref().is_some_and(|log| log.is_doubtful())
     }
 
-    /// The number of the next log. Syncs the current one, which nothing else may hold; tells
-    /// whether that has worked.
-    fn next_number(&self) -> io::Result<(u64, io::Result<()>)> {
-        let Some(log) = &self.log else { return Ok((0, Ok(()))) };
+    /// The number of the next log. Nothing else may hold the current one.
+    fn next_number(&self) -> io::Result<u64> {
+        let Some(log) = &self.log else { return Ok(0) };
         if Arc::strong_count(log) > 1 {
             return Err(io::Error::other("some records are not in the log"));
         }
-        Ok((self.number + 1, log.sync()))
+        Ok(self.number + 1)
+    }
+
+    fn sync_log(&self) -> io::Result<()> {
+        self.log.as_ref().map_or(Ok(()), |log| log.sync())
     }
 
     fn begin_log(&mut self, number: u64) -> io::Result<()> {
@@ -375,11 +377,12 @@ impl ActiveFiles {
     /// present log any more. Later records go to the new one, and are found after the valid state
     /// whether or not the new state is completed. Returns the generation's number.
     pub fn begin(&mut self) -> io::Result<(u64, StateFile)> {
-        let (number, synced) = self.next_number()?;
+        let number = self.next_number()?;
+        let is_synced = self.sync_log().is_ok();
         let temporary = self.path(number, TEMPORARY);
         let file = files::create(&temporary)?;
         self.begin_log(number)?;
-        if synced.is_err() {
+        if !is_synced {
             self.doubtful_before = Some(number);
         }
         Ok((number, StateFile { file, temporary, path: self.path(number, STATE), bytes: 0 }))
@@ -387,8 +390,8 @@ impl ActiveFiles {
 
     /// Starts another log of the same generation and returns its number.
     pub fn begin_next(&mut self) -> io::Result<u64> {
-        let (number, synced) = self.next_number()?;
-        synced?;
+        let number = self.next_number()?;
+        self.sync_log()?;
         self.begin_log(number)?;
         Ok(number)
     }

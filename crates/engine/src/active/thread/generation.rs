@@ -245,15 +245,16 @@ impl Thread<'_> {
     /// Begins a generation if the log has become long, or may be incomplete on disk.
     pub(super) fn begin_generation_in_time(&mut self) {
         let is_long = self.files.log_bytes() > LOG_MIN.max(self.state_bytes);
-        if self.last_attempt.is_some_and(|at| at.elapsed() < AGAIN) {
+        let is_doubtful = self.files.is_doubtful();
+        let may_begin = self.last_attempt.is_none_or(|at| at.elapsed() >= AGAIN);
+        if !may_begin || !is_long && !is_doubtful {
             return;
         }
-        if self.files.is_doubtful() && !matches!(&self.saving, Some(Saving { target: Target::Files(_), .. }))
-        {
+        if is_doubtful && !matches!(&self.saving, Some(Saving { target: Target::Files(_), .. })) {
             // More important than a copy or a digest.
             self.stop_saving();
         }
-        if self.saving.is_none() && (is_long || self.files.is_doubtful()) {
+        if self.saving.is_none() {
             self.last_attempt = Some(Instant::now());
             if let Err(error) = self.begin_generation() {
                 self.active.note_trouble(error);
