@@ -292,9 +292,10 @@ fn a_drain_goes_through_though_the_source_fails_over() {
     let Some(mut cluster) = Cluster::create(4, 2, &["--sync-writes", "yes"]) else { return };
     cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n2"));
     write_keys(&cluster);
-    let drain = format!("-p {} drain {}", cluster.nodes[1].port(), address(&cluster, 0));
+    // The program may have to be built first.
+    let mut drain = command(&format!("-p {} drain {}", cluster.nodes[1].port(), address(&cluster, 0)));
     std::thread::scope(|scope| {
-        let drains = scope.spawn(|| run(&drain));
+        let drains = scope.spawn(move || drain.output().expect("braid-cluster starts"));
         cluster.wait_for("the drain has begun", || {
             let has_begun = cluster.client(1).call("CLUSTER GETSLOTMIGRATIONS") != Value::Array(vec![]);
             has_begun || drains.is_finished()

@@ -218,6 +218,30 @@ fn a_failover_follows_another_at_once() {
     assert_eq!(cluster.call("SET a 1"), Value::ok());
 }
 
+/// The new primary learns last that it is one. Clients of the old one are redirected only then:
+/// before, the new one would send them back.
+#[test]
+fn no_client_is_sent_to_a_primary_that_does_not_know_that_it_is_one() {
+    let Some(cluster) = Cluster::create(2, 1, &["--lease-time", "10000"]) else { return };
+    let id = cluster.id(1);
+    cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n1"));
+    let (mut old, mut new) = (cluster.client(0), cluster.client(1));
+    assert_eq!((old.call("SET hello x"), old.call("WAIT 1 0")), (Value::ok(), Value::Integer(1)));
+    cluster.nodes[1].signal(Signal::STOP);
+    let port = cluster.nodes[1].port();
+    old.ok(&format!("FAILOVER TO 127.0.0.1 {port} TIMEOUT 9000"));
+    cluster.wait_for("the shard has another primary", || says(&cluster, 0, &id, "master"));
+    old.set_patience(Duration::from_millis(100)).expect("set");
+    old.send(&request("GET hello"));
+    let early = old.try_read();
+    assert!(early.is_err(), "{early:?}");
+    cluster.nodes[1].signal(Signal::CONT);
+    old.set_patience(Duration::from_secs(20)).expect("set");
+    let reply = old.read().to_string();
+    assert!(reply.contains("MOVED 866 ") && reply.contains(&port.to_string()), "{reply}");
+    assert_eq!(new.call("GET hello"), Value::Bulk("x".into()));
+}
+
 /// A script's request right after the primary's machine has failed: the primary's lease has not
 /// expired yet.
 #[test]

@@ -109,6 +109,13 @@ impl Group {
         self.has_news.notify_one();
     }
 
+    /// Makes the group's thread look at this server's state now.
+    pub(crate) fn wake(&self) {
+        // With the lock, or a thread that is about to wait would miss it.
+        let _news = self.news.lock();
+        self.has_news.notify_one();
+    }
+
     /// Records that bytes of the stream have arrived.
     pub(crate) fn note_received(&self) {
         self.received.store(braid_base::clock::boot_nanos(), Relaxed);
@@ -157,7 +164,7 @@ impl Group {
     /// Asks the group's thread to hand over to a member that has everything.
     pub(crate) fn ask_handover(&self, to: MemberId) {
         *self.handover.lock() = Some(to);
-        self.has_news.notify_one();
+        self.wake();
     }
 
     /// Makes this server take the primary's place on an operator's order, even if it was not in
@@ -175,7 +182,7 @@ impl Group {
         }
         drop(view);
         self.takes_over.store(true, Relaxed);
-        self.has_news.notify_one();
+        self.wake();
         Ok(())
     }
 
@@ -183,7 +190,7 @@ impl Group {
     /// replica. The primary's lease has no holder.
     pub fn ask_candidacy(&self) {
         self.is_wanted.store(true, Relaxed);
-        self.has_news.notify_one();
+        self.wake();
     }
 
     pub(crate) fn lease_nanos(&self) -> u64 {

@@ -177,8 +177,8 @@ impl Engine {
         // Commands admitted by the older map finish first.
         let world = (!lost.is_empty()).then(|| self.keyspace.gate.close(None));
         let leads = view.leads;
-        if let Some(group) = self.group.as_ref().filter(|_| leads && !before.leads) {
-            // Until this server has taken its role.
+        if let Some(group) = self.group.as_ref().filter(|_| leads != before.leads) {
+            // Until this server, and the new primary if it is another, have taken their roles.
             self.hold_until_settled(group.timing.lease);
         }
         self.forwarding().inspect(|forwarding| forwarding.follow(&view, self.config.tls_cluster()));

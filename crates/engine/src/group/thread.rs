@@ -195,12 +195,17 @@ fn follow_duty(engine: &Engine, group: &Group, duty: &Duty) {
     engine.tend_former_clients();
 }
 
-/// Resumes commands once the cluster's map and this server's role agree again.
+/// Resumes commands once the cluster's map and this server's role agree again. If another server
+/// has become the primary, it must know that: otherwise it would send redirected clients back.
 fn tend_unsettled(engine: &Engine, group: &Group) {
     engine.tend_unsettled(|| {
         let leads = engine.cluster_view().is_some_and(|view| view.leads);
         let is_primary = group.view.lock().is_primary;
-        leads == is_primary && (!leads || engine.replication.in_sync.may_serve(boot_nanos()))
+        leads == is_primary
+            && match leads {
+                true => engine.replication.in_sync.may_serve(boot_nanos()),
+                false => !engine.waits_for_new_primary(),
+            }
     });
 }
 

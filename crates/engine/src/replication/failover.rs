@@ -138,6 +138,18 @@ impl Engine {
             std::thread::sleep(LOOK);
         }
         self.end_failover("the replica did not take over in time");
+        // A group's new primary may not know yet that it is one, and this server's clients go there
+        // next.
+        while self.group.is_some() && self.waits_for_new_primary() && is_in_time() {
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// True if this server is a replica whose primary has not agreed to send its stream: it may
+    /// not know yet that it is the primary.
+    pub(crate) fn waits_for_new_primary(&self) -> bool {
+        let link = &self.replication.link;
+        link.is_replica() && !link.is_accepted()
     }
 
     /// The replica that should take over, if it is online.

@@ -37,7 +37,9 @@ use crate::processors::Work;
 const TICK: Duration = Duration::from_millis(100);
 /// Delay between two attempts.
 const RETRY: Duration = Duration::from_secs(1);
-const GROUP_RETRY: Duration = Duration::from_millis(50);
+/// The same in a group, where a new primary may not know yet that it is one: at first, and at most.
+const GROUP_RETRY: Duration = Duration::from_millis(2);
+const GROUP_RETRY_MAX: Duration = Duration::from_millis(50);
 /// Interval of acknowledgements.
 const ACK_EVERY: Duration = Duration::from_secs(1);
 /// Interval of heartbeats during a full sync.
@@ -77,7 +79,11 @@ fn run(engine: &Arc<Engine>) {
     let mut applier = Applier::new(engine);
     // Clients of this server are served in parallel with this thread.
     braid_persistence::take_short_turns();
+    let (mut retry, mut retried) = (GROUP_RETRY, 0);
     while let Some((primary, generation)) = link.next_target(|| engine.shutdown.is_requested()) {
+        if retried != generation {
+            (retry, retried) = (GROUP_RETRY, generation);
+        }
         let record = OnceCell::new();
         let attempt = Attempt { engine, link, primary, generation, record };
         let outcome = attempt.run(&mut applier);
@@ -98,8 +104,8 @@ fn run(engine: &Arc<Engine>) {
                 }
                 log::warn!("{error}");
                 if !was_up {
-                    // A new primary of a group may not know yet that it is one.
-                    link.rest(generation, if engine.group.is_some() { GROUP_RETRY } else { RETRY });
+                    link.rest(generation, if engine.group.is_some() { retry } else { RETRY });
+                    retry = (retry * 2).min(GROUP_RETRY_MAX);
                 }
             }
         }
@@ -205,6 +211,7 @@ impl Attempt<'_> {
         applier.replay.end_file();
         applier.replay.select(self.link.db.load(Relaxed) as u32);
         self.link.set_phase(self.generation, Phase::Connected);
+        self.note_accepted();
         self.engine.apply_role();
         self.follow(&mut peer, applier, meanwhile)
     }
@@ -285,6 +292,7 @@ impl Attempt<'_> {
     /// Receives a full sync, which represents an offset of a history, and loads it.
     fn take_over(&self, peer: &mut Peer<Outgoing>, id: String, offset: u64) -> Result<(), LinkError> {
         self.link.set_phase(self.generation, Phase::Sync);
+        self.note_accepted();
         let transfer = &self.link.full_sync;
         transfer.read.store(0, Relaxed);
         transfer.total.store(-1, Relaxed);
@@ -310,6 +318,13 @@ impl Attempt<'_> {
         self.engine.end_append_only();
         self.engine.resume_append_only();
         Ok(())
+    }
+
+    /// Notifies the group that the primary has agreed to send its stream.
+    fn note_accepted(&self) {
+        if let Some(group) = &self.engine.group {
+            group.wake();
+        }
     }
 
     /// Notifies the group that bytes of the stream have arrived.

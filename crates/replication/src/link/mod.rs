@@ -214,6 +214,11 @@ impl Link {
         self.phase() == Phase::Connected
     }
 
+    /// Whether the primary has agreed to send its stream.
+    pub fn is_accepted(&self) -> bool {
+        matches!(self.phase(), Phase::Sync | Phase::Connected)
+    }
+
     /// Counts received bytes.
     pub fn note_io(&self, bytes: usize) {
         self.received_bytes.fetch_add(bytes as u64, Relaxed);
