@@ -65,6 +65,52 @@ fn a_killed_server_with_an_append_only_file_comes_back() {
     check(&["--appendonly", "yes"], Signal::KILL);
 }
 
+/// At start the append-only file gets the dataset of the active-active files once. It also got its
+/// own content, and so doubled with each start.
+#[test]
+fn starts_add_no_more_than_the_dataset_to_the_append_only_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = || kept(1, &folder, &["--appendonly", "yes"]);
+    let size = |server: &TestServer| -> u64 {
+        let mut client = server.connect();
+        client.ok("SET last x");
+        let written = Value::Array(vec![Value::Integer(1), Value::Integer(0)]);
+        assert_eq!(client.call("WAITAOF 1 0 20000"), written);
+        let size = client.info_field("persistence", "aof_current_size");
+        size.and_then(|size| size.parse().ok()).expect("a size")
+    };
+    let mut server = start();
+    for number in 0..500 {
+        server.connect().ok(&format!("SET key:{number} {number}"));
+    }
+    let mut sizes = vec![size(&server)];
+    for signal in [Signal::KILL, Signal::KILL, Signal::TERM, Signal::KILL, Signal::TERM] {
+        server.signal(signal);
+        server.wait();
+        server = start();
+        sizes.push(size(&server));
+    }
+    let growth: Vec<u64> = sizes.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(growth.iter().all(|&bytes| bytes < sizes[0] * 5 / 4), "{sizes:?}");
+}
+
+/// The files of active-active replication have the dataset: a dump file is not loaded as well.
+#[test]
+fn a_dump_file_is_not_loaded_in_vain() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut one = kept(1, &folder, &[]);
+    let mut client = one.connect();
+    client.ok("SET key old");
+    client.ok("SAVE");
+    client.ok("SET key new");
+    one.signal(Signal::TERM);
+    one.wait();
+    let one = kept(1, &folder, &[]);
+    assert_eq!(one.connect().call("GET key").text(), "new");
+    let log = one.log();
+    assert!(!log.contains("DB loaded from disk"), "{log}");
+}
+
 /// Sets one key after another until the server is gone. Returns the number of replies.
 fn write_until_killed(port: u16, name: &str) -> usize {
     const BURST: usize = 50;

@@ -526,7 +526,7 @@ pub fn merge_with_difference<'u>(
 pub fn whole(replica: &Replica) -> impl Iterator<Item = OwnedRequest> {
     replica.views().flat_map(|(database, name, view, until)| {
         let mut requests = Requests::new(database);
-        requests.bring(name, &None, &Some((view, until)));
+        requests.write(name, &view, until);
         requests.all.into_iter().map(move |args| OwnedRequest { database, args })
     })
 }

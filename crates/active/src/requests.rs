@@ -80,6 +80,11 @@ impl Requests {
     /// Rewrites a key, whatever is there.
     pub fn rewrite(&mut self, key: &[u8], view: &View, until: Until) {
         self.delete(key);
+        self.write(key, view, until);
+    }
+
+    /// Writes a key that does not exist.
+    pub fn write(&mut self, key: &[u8], view: &View, until: Until) {
         self.write_view(key, view);
         self.time(key, None, until);
     }
@@ -283,7 +288,6 @@ impl Requests {
         }
     }
 
-    /// Writes a key that does not exist.
     fn write_view(&mut self, key: &[u8], view: &View) {
         match view {
             View::List(values) => {

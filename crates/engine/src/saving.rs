@@ -270,7 +270,11 @@ impl Engine {
         let mut worker = self.worker(0);
         let world = self.keyspace.gate.close(None);
         let mut txn = lock(&self.keyspace, &mut worker.context, LockSet::World(world), 0, now);
+        // The loaded changes are in the files already. In active mode the journal is in use: its
+        // readers, the append-only file among them, must not get them again.
+        self.keyspace.settings.journals.store(0, Relaxed);
         let loaded = load(&mut txn);
+        self.apply_journal_uses();
         if loaded.is_ok() {
             // In active mode more must be done before clients are served.
             self.set_loading(self.active.is_some());

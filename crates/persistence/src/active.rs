@@ -223,6 +223,11 @@ impl Former {
 }
 
 impl ActiveFiles {
+    /// Whether a folder has such files.
+    pub fn exist(folder: &Path) -> bool {
+        folder.join(MANIFEST).exists()
+    }
+
     /// Opens the files in a folder; returns the manifest if there is one.
     ///
     /// # Errors

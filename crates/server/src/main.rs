@@ -12,6 +12,7 @@ mod title;
 mod tls_reload;
 mod watchdog;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,6 +25,7 @@ use braid_engine::engine::Start;
 use braid_engine::saving::LoadFailure;
 use braid_engine::supervisor::Supervisor;
 use braid_persistence::LoadError;
+use braid_persistence::active::ActiveFiles;
 use braid_threading::accept::Listeners;
 
 #[global_allocator]
@@ -236,8 +238,15 @@ fn define_users(engine: &Engine, loaded: &braid_config::Loaded) -> Result<(), St
 
 /// Whether there is data to load. If not, the first clients must not be told to wait for it.
 fn is_load_due(config: &Config) -> bool {
+    if config.appendonly() {
+        return true;
+    }
+    if config.active_replica() && ActiveFiles::exist(Path::new(".")) {
+        // They have the dataset.
+        return false;
+    }
     // If the check fails, the load will hit the error and report it.
-    config.appendonly() || std::path::Path::new(&*config.dbfilename()).try_exists().unwrap_or(true)
+    Path::new(&*config.dbfilename()).try_exists().unwrap_or(true)
 }
 
 /// Loads the data, if any, and makes the service manager wait for it. Then a replica starts to
@@ -304,7 +313,7 @@ fn load_append_only(engine: &Engine) -> Result<(), String> {
     match engine.load_append_only_at_start() {
         Ok(loaded) => {
             let dump = engine.config.dbfilename();
-            if loaded.manifest.has_no_data() && std::path::Path::new(&*dump).is_file() {
+            if loaded.manifest.has_no_data() && Path::new(&*dump).is_file() {
                 log::warn!(
                     "There is no append-only file, so the database is empty: the dump file {dump} is not \
                      loaded while 'appendonly' is 'yes'. To continue from it, start with 'appendonly no' \
