@@ -549,7 +549,8 @@ impl Appender {
         writing: &mut Writing,
         turn: &Turn,
     ) -> io::Result<()> {
-        if self.unsynced_since.load(Relaxed) == 0 {
+        // What an increment begins with is no data.
+        if self.unsynced_since.load(Relaxed) == 0 && self.synced() < end {
             self.unsynced_since.store(unix_ms(), Relaxed);
         }
         match self.delay_us.load(Relaxed) {

@@ -210,6 +210,25 @@ fn the_policy_changes() {
     assert_eq!(rig.len("one"), rig.appender.size());
 }
 
+/// A file that is continued gets a line of its own, which no sync follows: writers must not wait for
+/// one.
+#[test]
+fn a_continued_file_without_changes_is_not_late() {
+    let mut rig = Rig::new(Policy::EverySecond);
+    rig.append(&[b"SET", b"k", b"v"]);
+    rig.end();
+    let len = data_len(&mut File::open(rig.folder.path().join("one")).expect("a file")).expect("a length");
+    let file = File::options().append(true).open(rig.folder.path().join("one")).expect("the file exists");
+    file.set_len(len).expect("zeros are cut off");
+    rig.run(file);
+    let limit = Instant::now() + Duration::from_secs(20);
+    while rig.len("one") == len {
+        assert!(Instant::now() < limit, "the file has not been continued");
+        std::thread::yield_now();
+    }
+    assert_eq!(rig.appender.unsynced_ms(i64::MAX), 0);
+}
+
 /// Data that no client waited for under the previous policy, with nothing added to it.
 #[test]
 fn fsync_policy_can_change_with_nothing_to_write() {
