@@ -314,6 +314,24 @@ fn replica_aof_contains_the_replicated_dataset() {
     }
 }
 
+/// A replica's append-only file begins with lines that no sync follows. The stream must not wait for
+/// one, although they get older than a sync may.
+#[test]
+fn it_follows_a_quiet_primary_with_an_append_only_file() {
+    let Some(primary) = any_peer() else { return };
+    let server = start(&primary, &[]);
+    let mut client = server.connect();
+    let replica = follower(&server, &["--appendonly", "yes"]);
+    let mut its = replica.connect();
+    wait_until_in_sync(&mut client, &mut its);
+    let seconds = |client: &mut RawClient| figure(client, "server", "uptime_in_seconds");
+    let then = seconds(&mut its);
+    wait_for("the primary has been quiet for longer than a sync may take", || seconds(&mut its) >= then + 4);
+    client.ok("SET after it");
+    assert_same(&mut client, &mut its);
+    assert_eq!(its.info_field("persistence", "aof_delayed_fsync").as_deref(), Some("0"));
+}
+
 #[test]
 fn it_follows_by_tls_with_a_user_and_a_source_address() {
     for primary in primaries() {
