@@ -242,6 +242,26 @@ fn no_client_is_sent_to_a_primary_that_does_not_know_that_it_is_one() {
     assert_eq!(new.call("GET hello"), Value::Bulk("x".into()));
 }
 
+/// A primary that hands over when it is shut down ends once its successor serves.
+#[test]
+fn a_shutdown_with_a_failover_leaves_a_primary_that_serves() {
+    let more = ["--shutdown-on-sigterm", "failover", "--shutdown-timeout", "60"];
+    let Some(mut cluster) = Cluster::create(2, 1, &more) else { return };
+    for round in 0..6 {
+        let (old, new) = (round % 2, 1 - round % 2);
+        let in_sync = format!("in_sync:n{},n{}", old.min(new), old.max(new));
+        cluster.wait_for("the replica is in sync", || cluster.client(old).info("group").contains(&in_sync));
+        let mut client = cluster.client(new);
+        let begin = Instant::now();
+        cluster.nodes[old].signal(Signal::TERM);
+        cluster.nodes[old].wait();
+        assert!(begin.elapsed() < Duration::from_secs(30), "it waited for nothing");
+        assert_eq!(client.call(&format!("SET hello {round}")), Value::ok());
+        cluster.restart(old);
+        cluster.wait_until_ready(1);
+    }
+}
+
 /// A script's request right after the primary's machine has failed: the primary's lease has not
 /// expired yet.
 #[test]
