@@ -16,6 +16,28 @@ fn error(cluster: &Cluster, index: usize, request: &str) -> String {
     }
 }
 
+/// As in stock servers, clients that set up a cluster need not wait.
+#[test]
+fn a_node_is_a_replica_once_replicate_has_replied() {
+    let Some(cluster) = Cluster::start(6, &[]) else { return };
+    for primary in 0..2 {
+        let (first, last) = [(0, 8191), (8192, 16_383)][primary];
+        cluster.client(primary).ok(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
+    }
+    let replicates = |node: usize, primary: usize| {
+        let mut client = cluster.client(node);
+        client.ok(&format!("CLUSTER REPLICATE {}", cluster.id(primary)));
+        let info = client.info("replication");
+        let port = format!("master_port:{}\r", cluster.nodes[primary].port());
+        assert!(info.contains("role:slave") && info.contains(&port), "{info}");
+    };
+    for node in 2..6 {
+        cluster.client(node).ok(&format!("CLUSTER MEET 127.0.0.1 {}", cluster.nodes[0].port()));
+        replicates(node, 0);
+        replicates(node, 1);
+    }
+}
+
 #[test]
 fn invalid_cluster_commands_get_specific_errors() {
     let Some(cluster) = Cluster::start(3, &[]) else { return };

@@ -309,7 +309,9 @@ pub(super) fn replicate(call: &mut Call) -> CommandResult {
         let id = id_arg(call, 2);
         return in_background(call, map, move |task| {
             let is_empty = task.engine.has_no_keys();
-            task.change(|operator| operator.replicate(&id, is_empty)).map(|_| "OK".to_owned())
+            task.change(|operator| operator.replicate(&id, is_empty))?;
+            task.engine.wait_for_primary();
+            Ok("OK".to_owned())
         });
     }
     if id == node_of(call)?.id().as_bytes() {

@@ -3,12 +3,13 @@
 //! server applies them. These calls block: loops must never make them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use braid_clients::Address;
 use braid_config::Config;
 use braid_group::cluster::changes::{Me, Operator};
 use braid_group::cluster::{Change, KnownNode, Map, Refusal};
+use braid_replication::link::Primary;
 
 use super::{Group, store};
 use crate::cluster_map::ClusterMap;
@@ -20,6 +21,8 @@ use crate::migrate::target::{Broken, Connection, Target};
 const TRIES: usize = 16;
 /// Delay before a mandatory change is retried.
 const PAUSE: Duration = Duration::from_millis(250);
+/// How often a wait looks at this server's role.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// Why nothing was changed, or why the outcome is uncertain.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -102,6 +105,29 @@ impl Engine {
             return self.see(group, map, revision).map(|()| !change.writes.is_empty());
         }
         Err(ChangeError::Busy)
+    }
+
+    /// Waits until this server follows the primary of the shard that it has joined, so that INFO and
+    /// ROLE show it. Gives up after a lease time: the primary may be away.
+    pub fn wait_for_primary(&self) {
+        let Some(group) = &self.group else { return };
+        let until = Instant::now() + Duration::from_millis(group.settings.lease_ms);
+        while !self.follows_its_shard() && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn follows_its_shard(&self) -> bool {
+        let Some(view) = self.cluster_view() else { return false };
+        let primary = view.own().and_then(|own| view.map.primary(&own.known.shard));
+        let place = primary.map(|node| Primary {
+            host: node.host().to_owned(),
+            port: match self.config.tls_replication() {
+                true if node.tls_port() != 0 => node.tls_port(),
+                _ => node.port(),
+            },
+        });
+        place.is_some() && place == self.replication.link.primary()
     }
 
     /// Makes sure that no change of the cluster computed earlier can still be committed. Blocks
