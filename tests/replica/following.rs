@@ -314,8 +314,8 @@ fn replica_aof_contains_the_replicated_dataset() {
     }
 }
 
-/// A replica's append-only file begins with lines that no sync follows. The stream must not wait for
-/// one, although they get older than a sync may.
+/// A replica's append-only file begins with lines that no sync follows. The stream must not wait
+/// for one, although they get older than a sync may.
 #[test]
 fn it_follows_a_quiet_primary_with_an_append_only_file() {
     let Some(primary) = any_peer() else { return };

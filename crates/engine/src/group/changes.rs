@@ -107,8 +107,8 @@ impl Engine {
         Err(ChangeError::Busy)
     }
 
-    /// Waits until this server follows the primary of the shard that it has joined, so that INFO and
-    /// ROLE show it. Gives up after a lease time: the primary may be away.
+    /// Waits until this server follows the primary of the shard that it has joined, so that INFO
+    /// and ROLE show it. Gives up after a lease time: the primary may be away.
     pub fn wait_for_primary(&self) {
         let Some(group) = &self.group else { return };
         let until = Instant::now() + Duration::from_millis(group.settings.lease_ms);

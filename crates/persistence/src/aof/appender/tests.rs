@@ -210,8 +210,8 @@ fn the_policy_changes() {
     assert_eq!(rig.len("one"), rig.appender.size());
 }
 
-/// A file that is continued gets a line of its own, which no sync follows: writers must not wait for
-/// one.
+/// A file that is continued gets a line of its own, which no sync follows: writers must not wait
+/// for one.
 #[test]
 fn a_continued_file_without_changes_is_not_late() {
     let mut rig = Rig::new(Policy::EverySecond);
