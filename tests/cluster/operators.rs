@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use braid_tests::{Value, request, wait_for};
 use rustix::process::Signal;
 
-use crate::Cluster;
+use crate::{Cluster, ranges};
 
 fn error(cluster: &Cluster, index: usize, request: &str) -> String {
     match cluster.client(index).call(request) {
@@ -20,8 +20,7 @@ fn error(cluster: &Cluster, index: usize, request: &str) -> String {
 #[test]
 fn a_node_is_a_replica_once_replicate_has_replied() {
     let Some(cluster) = Cluster::start(6, &[]) else { return };
-    for primary in 0..2 {
-        let (first, last) = [(0, 8191), (8192, 16_383)][primary];
+    for (primary, (first, last)) in ranges(2).into_iter().enumerate() {
         cluster.client(primary).ok(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
     }
     let replicates = |node: usize, primary: usize| {

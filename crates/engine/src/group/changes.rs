@@ -9,7 +9,6 @@ use braid_clients::Address;
 use braid_config::Config;
 use braid_group::cluster::changes::{Me, Operator};
 use braid_group::cluster::{Change, KnownNode, Map, Refusal};
-use braid_replication::link::Primary;
 
 use super::{Group, store};
 use crate::cluster_map::ClusterMap;
@@ -120,14 +119,8 @@ impl Engine {
     fn follows_its_shard(&self) -> bool {
         let Some(view) = self.cluster_view() else { return false };
         let primary = view.own().and_then(|own| view.map.primary(&own.known.shard));
-        let place = primary.map(|node| Primary {
-            host: node.host().to_owned(),
-            port: match self.config.tls_replication() {
-                true if node.tls_port() != 0 => node.tls_port(),
-                _ => node.port(),
-            },
-        });
-        place.is_some() && place == self.replication.link.primary()
+        let server = primary.and_then(|node| node.server.as_ref());
+        server.is_some_and(|node| self.replication.link.primary() == Some(self.primary_at(node)))
     }
 
     /// Makes sure that no change of the cluster computed earlier can still be committed. Blocks

@@ -9,7 +9,7 @@ use braid_base::clock::{boot_nanos, unix_ms};
 use braid_base::gate::World;
 use braid_clients::Message;
 use braid_config::SyncLevel;
-use braid_group::{Duty, Follower, Local, Member, MemberId, Orders};
+use braid_group::{Duty, Follower, Local, Member, MemberId, Node, Orders};
 use braid_replication::link::{Phase, Primary};
 
 use super::former::Former;
@@ -197,12 +197,8 @@ impl<'e> Duties<'e> {
 
     fn follow(&mut self, primary: &MemberId, epoch: u64, member: &Member) {
         let engine = self.engine;
-        let use_tls = engine.config.tls_replication();
         let known = member.snapshot().and_then(|records| records.nodes.get(&primary.node));
-        let place = known.filter(|node| node.run == primary.run).map(|node| Primary {
-            host: node.host.to_string(),
-            port: if use_tls && node.tls_port != 0 { node.tls_port } else { node.port },
-        });
+        let place = known.filter(|node| node.run == primary.run).map(|node| engine.primary_at(node));
         let is_same = matches!(&self.duty, Duty::Follow { primary: old, epoch: under } if old == primary && *under == epoch);
         // While its record is missing, the primary may still be where it was.
         if is_same && (place.is_none() || place == self.primary) {
@@ -300,5 +296,16 @@ impl<'e> Duties<'e> {
         let message = format!("{group} {} {} {} {}", before.host, before.port, now.host, now.port);
         // This thread is not a loop: all loops are woken.
         self.engine.hub.publish(usize::MAX, b"+switch-master", message.as_bytes(), None);
+    }
+}
+
+impl Engine {
+    /// Where a replica reaches the server of a record.
+    pub(super) fn primary_at(&self, node: &Node) -> Primary {
+        let use_tls = self.config.tls_replication();
+        Primary {
+            host: node.host.to_string(),
+            port: if use_tls && node.tls_port != 0 { node.tls_port } else { node.port },
+        }
     }
 }
