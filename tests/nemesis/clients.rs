@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients that use the server that claims to be the primary, and record their operations and
-//! observations.
+//! Clients that record their operations and observations.
 
-use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use braid_tests::{RawClient, Value, wait_for, words};
+use braid_tests::{Value, wait_for, words};
 
 use crate::history::{Action, History, Operation, Outcome};
+use crate::route::Route;
 
 const CLIENTS: usize = 4;
-/// Time limit for a reply. Longer than a failover, or most outcomes would be unknown.
-const PATIENCE: Duration = Duration::from_millis(1500);
-const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
 /// Approximate pause between a client's operations.
 const PAUSE: Duration = Duration::from_millis(4);
 /// Lists, sets and counters: new ones at this interval, so that they stay short.
@@ -28,44 +24,53 @@ const REGISTER_MILLISECONDS: u64 = 150;
 /// The running clients.
 pub struct Workload {
     stop: Arc<AtomicBool>,
+    start: Instant,
+    /// When the last write that was acknowledged was sent, in nanoseconds since the start.
+    acknowledged: Arc<AtomicU64>,
     threads: Vec<JoinHandle<Vec<Operation>>>,
 }
 
 struct Client {
     number: usize,
-    addresses: Vec<SocketAddr>,
+    /// Added to the keys; selects their slots.
+    tags: Vec<String>,
     start: Instant,
     values: Arc<AtomicU64>,
-    connection: Option<RawClient>,
+    acknowledged: Arc<AtomicU64>,
+    route: Route,
     random: fastrand::Rng,
 }
 
 impl Workload {
-    pub fn start(addresses: Vec<SocketAddr>) -> Workload {
+    /// Starts the clients, each with a route of its own. Keys end in one of the tags.
+    pub fn start(route: impl Fn() -> Route, tags: &[String]) -> Workload {
         let (stop, values) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let acknowledged = Arc::new(AtomicU64::new(0));
         let start = Instant::now();
         let threads = (0..CLIENTS).map(|number| {
-            let (addresses, stop, values) = (addresses.clone(), Arc::clone(&stop), Arc::clone(&values));
+            let (stop, values, acknowledged) =
+                (Arc::clone(&stop), Arc::clone(&values), Arc::clone(&acknowledged));
             let random = fastrand::Rng::with_seed(number as u64);
-            let client = Client { number, addresses, start, values, connection: None, random };
+            let tags = tags.to_vec();
+            let client = Client { number, tags, start, values, acknowledged, route: route(), random };
             std::thread::spawn(move || client.run(&stop))
         });
-        Workload { threads: threads.collect(), stop }
+        Workload { threads: threads.collect(), stop, start, acknowledged }
     }
 
-    /// Stops the clients, and reads the final state from the primary.
-    pub fn stop(self, addresses: &[SocketAddr]) -> History {
+    /// True if a write has been acknowledged that was sent after this time.
+    pub fn acknowledged_since(&self, time: Instant) -> bool {
+        u128::from(self.acknowledged.load(Relaxed)) > time.duration_since(self.start).as_nanos()
+    }
+
+    /// Stops the clients, and reads the final state.
+    pub fn stop(self, mut route: Route) -> History {
         self.stop.store(true, Relaxed);
         let threads = self.threads.into_iter();
         let operations: Vec<Operation> =
             threads.flat_map(|thread| thread.join().expect("no client panics")).collect();
         let mut history = History { operations, ..History::default() };
-        let mut primary = None;
-        wait_for("a primary answers", || {
-            primary = addresses.iter().find_map(|&address| connect(address));
-            primary.is_some()
-        });
-        let mut primary = primary.expect("found");
+        let mut random = fastrand::Rng::with_seed(0);
         let keys = |action: Action| {
             let used = history.operations.iter().filter(|one| one.action == action);
             let mut keys: Vec<String> = used.map(|one| one.key.clone()).collect();
@@ -75,8 +80,15 @@ impl Workload {
         };
         let mut all = |command: &str, keys: Vec<String>| -> Vec<(String, Vec<u64>)> {
             let read = |key: String| {
-                let numbers = numbers(&primary.call(&command.replace("KEY", &key)));
-                (key, numbers.expect("numbers"))
+                let request = words::encode(&words(&command.replace("KEY", &key)));
+                let mut read = None;
+                wait_for(&format!("an answer about {key}"), || {
+                    let is_ready = route.prepare(&mut random);
+                    let reply = is_ready.then(|| route.ask(&key, &request, &mut random)).flatten();
+                    read = reply.as_ref().and_then(numbers);
+                    read.is_some()
+                });
+                (key, read.expect("numbers"))
             };
             keys.into_iter().map(read).collect()
         };
@@ -87,15 +99,6 @@ impl Workload {
         (history.lists, history.sets, history.counters) = (lists, sets, counters.collect());
         history
     }
-}
-
-/// A connection to a server that claims to be the primary.
-fn connect(address: SocketAddr) -> Option<RawClient> {
-    let socket = TcpStream::connect_timeout(&address, CONNECT_PATIENCE).ok()?;
-    let mut client = RawClient::from_tcp(socket).ok()?;
-    client.set_patience(PATIENCE).ok()?;
-    client.try_send(b"*1\r\n$4\r\nROLE\r\n").ok()?;
-    client.try_read().ok()?.to_string().contains("master").then_some(client)
 }
 
 /// The numbers of a reply; `None` if it is an error.
@@ -113,9 +116,9 @@ fn numbers(reply: &Value) -> Option<Vec<u64>> {
 
 /// True if the error means that nothing was executed. Other errors leave that open.
 fn says_not_executed(error: &str) -> bool {
-    ["READONLY", "MASTERDOWN", "NOREPLICAS", "LOADING", "UNBLOCKED"]
-        .iter()
-        .any(|word| error.starts_with(word))
+    let words = ["READONLY", "MASTERDOWN", "NOREPLICAS", "LOADING", "UNBLOCKED", "MISCONF"];
+    let of_clusters = ["CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK"];
+    words.iter().chain(&of_clusters).any(|word| error.starts_with(word))
 }
 
 impl Client {
@@ -126,9 +129,7 @@ impl Client {
         let mut life = 0;
         while !stop.load(Relaxed) {
             std::thread::sleep(PAUSE);
-            if self.connection.is_none() {
-                self.random.shuffle(&mut self.addresses);
-                self.connection = self.addresses.iter().find_map(|&address| connect(address));
+            if !self.route.prepare(&mut self.random) {
                 continue;
             }
             let operation = self.act(self.number + CLIENTS * life);
@@ -157,7 +158,8 @@ impl Client {
             Action::Write => ('r', "SET"),
             Action::Read => ('r', "GET"),
         };
-        let key = format!("{letter}{window}");
+        let tag = self.random.choice(&self.tags).map_or("", String::as_str);
+        let key = format!("{letter}{window}{tag}");
         let value = match action {
             Action::Push | Action::Add | Action::Write => self.values.fetch_add(1, Relaxed) + 1,
             _ => 0,
@@ -169,29 +171,23 @@ impl Client {
             _ => vec![command, &key, &text],
         };
         let sent = self.now();
-        let outcome = self.ask(&words::encode(&request), action);
-        Operation { client, action, key, value, sent, ended: self.now(), outcome }
+        let outcome = self.ask(&key, &words::encode(&request), action);
+        let operation = Operation { client, action, key, value, sent, ended: self.now(), outcome };
+        if operation.is_acknowledged() {
+            self.acknowledged.fetch_max(sent, Relaxed);
+        }
+        operation
     }
 
-    fn ask(&mut self, request: &[u8], action: Action) -> Outcome {
-        let Some(connection) = &mut self.connection else { return Outcome::Fail };
-        let reply = match connection.try_send(request) {
-            Ok(()) => connection.try_read().ok(),
-            Err(_) => None,
-        };
-        let Some(reply) = reply else {
-            self.connection = None;
-            return Outcome::Unknown;
-        };
+    fn ask(&mut self, key: &str, request: &[u8], action: Action) -> Outcome {
+        let Some(reply) = self.route.ask(key, request, &mut self.random) else { return Outcome::Unknown };
         match numbers(&reply) {
             Some(_) if matches!(action, Action::Push | Action::Add | Action::Write) => {
                 Outcome::Ok(Vec::new())
             }
             Some(numbers) => Outcome::Ok(numbers),
-            None => {
-                self.connection = None;
-                if says_not_executed(&reply.text()) { Outcome::Fail } else { Outcome::Unknown }
-            }
+            None if says_not_executed(&reply.text()) => Outcome::Fail,
+            None => Outcome::Unknown,
         }
     }
 }

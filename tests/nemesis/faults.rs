@@ -2,14 +2,19 @@
 //! The nemesis: in each round one or two faults last for some seconds; then everything is
 //! repaired and recovers. The seed determines the faults and their durations.
 //!
-//! At most one server is killed per round: data that only killed members had in memory is lost by
-//! definition. It may be any server, and the others may be stopped or cut off meanwhile.
+//! At most one server is killed per round, unless all data is on disk: data that only killed
+//! members had in memory is lost by definition. It may be any server, and the others may be
+//! stopped or cut off meanwhile.
+//!
+//! While two servers that were in sync reach each other and etcd, writes must go on.
 
 use std::time::{Duration, Instant};
 
+use braid_tests::wait_for_within;
 use fastrand::Rng;
 use rustix::process::Signal;
 
+use crate::clients::Workload;
 use crate::machines::{MACHINES, Machines, SERVERS};
 use crate::system::{System, SystemKind};
 
@@ -30,13 +35,26 @@ enum Fault {
     CutPrimaryFromArbiters,
     /// A replica and the primary cannot reach each other; both reach etcd.
     CutReplicaFromPrimary,
+    /// The primary reaches no replica; all of them reach etcd.
+    CutPrimaryFromReplicas,
     KillArbiter,
     /// All arbiters, for a while.
     StopArbiters,
     HandOver,
+    /// A server is killed, and started on a copy of its folder that is a second old.
+    OldFolder,
+    /// A replica's disk is full.
+    FillReplica,
+    /// The primary's disk is full.
+    FillPrimary,
+    /// All servers at once.
+    KillAll,
+    /// All servers at once; one of them is started first, on a copy of its folder that is a
+    /// second old.
+    KillAllOldFolder,
 }
 
-const FAULTS: [Fault; 13] = [
+const FAULTS: [Fault; 15] = [
     Fault::KillPrimary,
     Fault::KillReplica,
     Fault::StopPrimary,
@@ -47,14 +65,44 @@ const FAULTS: [Fault; 13] = [
     Fault::DeafenPrimary,
     Fault::CutPrimaryFromArbiters,
     Fault::CutReplicaFromPrimary,
+    Fault::CutPrimaryFromReplicas,
     Fault::KillArbiter,
     Fault::StopArbiters,
     Fault::HandOver,
+    Fault::OldFolder,
 ];
+
+/// Further ones where all data is on disk.
+const DISK_FAULTS: [Fault; 4] =
+    [Fault::FillReplica, Fault::FillPrimary, Fault::KillAll, Fault::KillAllOldFolder];
+
+/// Time limit for the first acknowledged write after a fault that leaves two servers. Generous:
+/// only a failing test reaches it.
+const FAILOVER: Duration = Duration::from_secs(60);
+/// Age of the copies of folders.
+const COPY_AGE: Duration = Duration::from_secs(1);
+/// Time between the start of a server on an old copy and that of the others.
+const HEAD_START: Duration = Duration::from_millis(1500);
 
 impl Fault {
     fn kills_server(self) -> bool {
-        matches!(self, Fault::KillPrimary | Fault::KillReplica)
+        use Fault::{KillAll, KillAllOldFolder, KillPrimary, KillReplica, OldFolder};
+        matches!(self, KillPrimary | KillReplica | OldFolder | KillAll | KillAllOldFolder)
+    }
+
+    /// The servers that need not serve meanwhile; `None` if none need.
+    fn disables(self, primary: usize, other: usize) -> Option<Vec<usize>> {
+        match self {
+            Fault::StopArbiters | Fault::KillAll | Fault::KillAllOldFolder => None,
+            Fault::KillReplica
+            | Fault::StopReplica
+            | Fault::IsolateReplica
+            | Fault::CutReplicaFromPrimary
+            | Fault::OldFolder
+            | Fault::FillReplica => Some(vec![other]),
+            Fault::KillArbiter | Fault::HandOver => Some(Vec::new()),
+            _ => Some(vec![primary]),
+        }
     }
 }
 
@@ -62,11 +110,19 @@ pub struct Nemesis<'n> {
     system: &'n mut System,
     machines: &'n Machines,
     random: &'n mut Rng,
+    workload: &'n Workload,
+    /// The longest time between a fault that leaves two servers and the next acknowledged write.
+    pub longest_gap: Duration,
 }
 
 impl<'n> Nemesis<'n> {
-    pub fn new(system: &'n mut System, machines: &'n Machines, random: &'n mut Rng) -> Nemesis<'n> {
-        Nemesis { system, machines, random }
+    pub fn new(
+        system: &'n mut System,
+        machines: &'n Machines,
+        random: &'n mut Rng,
+        workload: &'n Workload,
+    ) -> Nemesis<'n> {
+        Nemesis { system, machines, random, workload, longest_gap: Duration::ZERO }
     }
 
     /// Injects faults for this time; returns the number of rounds.
@@ -80,8 +136,12 @@ impl<'n> Nemesis<'n> {
 
     /// Runs a round. False if the system did not recover completely.
     fn round(&mut self, number: usize, begin: Instant) -> bool {
-        let first = FAULTS[self.random.usize(..FAULTS.len())];
-        let second = FAULTS[self.random.usize(..FAULTS.len())];
+        let mut all = FAULTS.to_vec();
+        if self.system.kind == SystemKind::OnDisk {
+            all.extend(DISK_FAULTS);
+        }
+        let first = all[self.random.usize(..all.len())];
+        let second = all[self.random.usize(..all.len())];
         let both =
             self.random.u8(0..3) == 0 && first != second && !(first.kills_server() && second.kills_server());
         let faults = if both { vec![first, second] } else { vec![first] };
@@ -98,6 +158,15 @@ impl<'n> Nemesis<'n> {
             self.make(fault, primary, other);
             std::thread::sleep(Duration::from_millis(self.random.u64(0..300)));
         }
+        let disabled: Option<Vec<Vec<usize>>> =
+            faults.iter().map(|fault| fault.disables(primary, other)).collect();
+        let is_served = disabled.is_some_and(|disabled| {
+            let disabled = disabled.concat();
+            (0..SERVERS).filter(|server| !disabled.contains(server)).count() >= 2
+        });
+        if self.system.kind.is_synchronous() && is_served {
+            self.expect_writes(&faults);
+        }
         std::thread::sleep(time);
         // A restarted server may come back before or after the network is repaired.
         if self.random.bool() {
@@ -107,6 +176,25 @@ impl<'n> Nemesis<'n> {
         let is_whole = self.system.recover_and_wait_for_sync(self.machines);
         std::thread::sleep(Duration::from_millis(self.random.u64(0..1500)));
         is_whole
+    }
+
+    /// Waits for writes that are sent and acknowledged from now on.
+    fn expect_writes(&mut self, faults: &[Fault]) {
+        let begin = Instant::now();
+        if !wait_for_within(FAILOVER, || self.workload.acknowledged_since(begin)) {
+            self.system.print_logs();
+            panic!("no write is acknowledged with two servers in sync: {faults:?}");
+        }
+        self.longest_gap = self.longest_gap.max(begin.elapsed());
+    }
+
+    /// Kills servers, and starts one of them on an old copy of its folder.
+    fn start_old(&mut self, old: usize, killed: &[usize]) {
+        let copy = self.system.copy_folder(old);
+        std::thread::sleep(COPY_AGE);
+        killed.iter().for_each(|&server| self.system.kill(server));
+        self.system.put_copy(old, &copy);
+        self.system.restart(old, self.machines);
     }
 
     fn make(&mut self, fault: Fault, primary: usize, other: usize) {
@@ -124,12 +212,26 @@ impl<'n> Nemesis<'n> {
                 (SERVERS..MACHINES).for_each(|arbiter| self.cut(primary, arbiter));
             }
             Fault::CutReplicaFromPrimary => self.cut(primary, other),
+            Fault::CutPrimaryFromReplicas => {
+                (0..SERVERS).filter(|&other| other != primary).for_each(|other| self.cut(primary, other));
+            }
             Fault::KillArbiter => self.system.kill(arbiter),
             Fault::StopArbiters => {
                 (SERVERS..MACHINES).for_each(|arbiter| self.system.signal(arbiter, Signal::STOP));
             }
             Fault::HandOver if self.system.kind == SystemKind::Sentinel => {}
             Fault::HandOver => self.system.hand_over(primary),
+            Fault::OldFolder => self.start_old(other, &[other]),
+            Fault::FillReplica => self.system.fill_disk(other),
+            Fault::FillPrimary => self.system.fill_disk(primary),
+            Fault::KillAll => (0..SERVERS).for_each(|server| self.system.kill(server)),
+            Fault::KillAllOldFolder => {
+                self.start_old(primary, &[0, 1, 2]);
+                std::thread::sleep(HEAD_START);
+                for server in (0..SERVERS).filter(|&server| server != primary) {
+                    self.system.restart(server, self.machines);
+                }
+            }
         }
     }
 

@@ -3,20 +3,21 @@
 //! machine of its own (a network namespace), while processes are killed, stopped and cut off from
 //! each other.
 //!
-//!   tests/jepsen --minutes N --seed S [sync|async|sentinel...]
+//!   tests/jepsen --minutes N --seed S [sync|disk|async|sentinel...]
 //!   cargo test -p braid-tests --test nemesis
 //!
-//! Active-active regions are another kind of system (`active.rs`):
-//! `tests/jepsen --rounds N active`.
+//! Active-active regions and clusters are other kinds of systems (`active.rs`, `sharded.rs`):
+//! `tests/jepsen --rounds N active`, `tests/jepsen --rounds N cluster`.
 //!
 //! Variables, set by `tests/jepsen`:
 //! - `BRAID_MINUTES`: how long faults are injected (default: 30 seconds)
-//! - `BRAID_SYSTEMS`: any of `sync`, `async` and `sentinel`, separated by blanks (default:
-//!   `sync`)
+//! - `BRAID_SYSTEMS`: any of `sync`, `disk`, `async` and `sentinel`, separated by blanks
+//!   (default: `sync`)
 //! - `BRAID_HISTORY`: a folder for histories, with one operation per line (`history.rs`)
 //!
 //! Synchronous writes must lose nothing; losses of asynchronous writes, and of stock Redis under
-//! Sentinel, are counted. Needs root, `ip`, and etcd; if libfaketime is available, wall clocks
+//! Sentinel, are counted. While two members that were in sync reach each other and etcd, synchronous
+//! writes must go on. Needs root, `ip`, and etcd; if libfaketime is available, wall clocks
 //! are a day apart. If a prerequisite is missing, the test is skipped with a message.
 
 mod active;
@@ -25,6 +26,8 @@ mod clients;
 mod faults;
 mod history;
 mod machines;
+mod route;
+mod sharded;
 mod system;
 
 // The linearizability checker of tests/linear.
@@ -45,6 +48,7 @@ use braid_tests::random::{number, source};
 use crate::clients::Workload;
 use crate::faults::Nemesis;
 use crate::machines::Machines;
+use crate::route::Route;
 use crate::system::{System, SystemKind};
 
 /// The results of a run.
@@ -57,16 +61,22 @@ struct Outcome {
 fn run(kind: SystemKind, time: Duration) -> Option<Outcome> {
     let machines = Machines::build()?;
     let mut system = System::start(kind, &machines)?;
-    let workload = Workload::start(system.addresses());
+    let addresses = system.addresses();
+    let route = || Route::to_primary(addresses.clone());
+    let workload = Workload::start(route, &[]);
     let mut random = source(kind.name());
-    let mut nemesis = Nemesis::new(&mut system, &machines, &mut random);
+    let mut nemesis = Nemesis::new(&mut system, &machines, &mut random, &workload);
     let rounds = nemesis.run_for(time);
+    let gap = nemesis.longest_gap;
     system.recover_and_wait_for_sync(&machines);
-    let history = workload.stop(&system.addresses());
+    let history = workload.stop(route());
     history.write(kind.name());
     let found = check::check(&history);
     println!("{}: {rounds} rounds, {found}", kind.name());
-    if kind == SystemKind::Synchronous && !found.violations.is_empty() {
+    if kind.is_synchronous() {
+        println!("{}: longest wait for a write with two servers: {:.1} s", kind.name(), gap.as_secs_f64());
+    }
+    if kind.is_synchronous() && !found.violations.is_empty() {
         system.print_logs();
     }
     Some(Outcome { kind, rounds, found })
@@ -85,7 +95,7 @@ fn nothing_acknowledged_is_lost() {
     println!("{}", table(&outcomes));
     for Outcome { kind, rounds, found } in &outcomes {
         assert!(*rounds > 0 && found.acknowledged > 100, "{}: too few rounds or writes", kind.name());
-        let must_hold = *kind == SystemKind::Synchronous;
+        let must_hold = kind.is_synchronous();
         assert!(!must_hold || found.violations.is_empty(), "{:#?}", found.violations);
     }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The system under test: a group on etcd, with or without synchronous writes, or stock Redis
-//! under Sentinel. Servers are on the first machines, etcd or Sentinel on the others.
+//! The system under test: a group on etcd, with or without synchronous writes, in memory or on
+//! disk, or stock Redis under Sentinel. Servers are on the first machines, etcd or Sentinel on the
+//! others.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -10,36 +12,51 @@ use std::time::Duration;
 
 use braid_tests::process::shifted_clock;
 use braid_tests::server::{program_under_test, stock};
+use braid_tests::small_disk::Place;
 use braid_tests::{RawClient, wait_for_within};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::machines::{Machines, SERVERS};
+use crate::machines::{MACHINES, Machines, SERVERS};
 
 pub const PORT: u16 = 6379;
 /// Time limit for complete recovery. Generous: only a failing test reaches it.
 const RECOVERY: Duration = Duration::from_secs(120);
+/// Bytes of a server's disk, where it has one of its own.
+const DISK: u64 = 128 << 20;
+/// The file that fills a disk.
+const BALLAST: &str = "ballast";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SystemKind {
     Synchronous,
+    /// Synchronous, and acknowledged only once it is on disk; each server has a small disk of its
+    /// own.
+    OnDisk,
     Asynchronous,
     Sentinel,
 }
 
 impl SystemKind {
+    /// True if no acknowledged write may be lost.
+    pub fn is_synchronous(self) -> bool {
+        matches!(self, SystemKind::Synchronous | SystemKind::OnDisk)
+    }
+
     pub fn of(name: &str) -> SystemKind {
         match name {
             "sync" => SystemKind::Synchronous,
+            "disk" => SystemKind::OnDisk,
             "async" => SystemKind::Asynchronous,
             "sentinel" => SystemKind::Sentinel,
-            _ => panic!("unknown system {name}: expected sync, async or sentinel"),
+            _ => panic!("unknown system {name}: expected sync, disk, async or sentinel"),
         }
     }
 
     pub fn name(self) -> &'static str {
         match self {
             SystemKind::Synchronous => "sync",
+            SystemKind::OnDisk => "disk",
             SystemKind::Asynchronous => "async",
             SystemKind::Sentinel => "sentinel",
         }
@@ -48,6 +65,7 @@ impl SystemKind {
     pub fn title(self) -> &'static str {
         match self {
             SystemKind::Synchronous => "group, `sync-writes yes`, `min-sync-replicas 1`",
+            SystemKind::OnDisk => "group, `sync-writes yes`, `min-sync-replicas 1`, `sync-level disk`",
             SystemKind::Asynchronous => "group, `sync-writes no`",
             SystemKind::Sentinel => "stock Redis 7.0 and three Sentinels",
         }
@@ -74,7 +92,11 @@ impl Process {
         Process { machine, program: program.to_owned(), arguments, environment, child: None }
     }
 
-    pub fn is_up(&self) -> bool {
+    /// True if it was started and has neither been killed nor ended by itself.
+    pub fn is_up(&mut self) -> bool {
+        if self.child.as_mut().is_some_and(|child| child.try_wait().is_ok_and(|status| status.is_some())) {
+            self.child = None;
+        }
         self.child.is_some()
     }
 
@@ -107,7 +129,7 @@ pub struct System {
     pub kind: SystemKind,
     /// One per machine.
     processes: Vec<Process>,
-    folders: Vec<TempDir>,
+    folders: Vec<Place>,
     addresses: Vec<SocketAddr>,
 }
 
@@ -129,8 +151,11 @@ impl System {
                 braid_tests::etcd::program()?.display().to_string(),
             ],
         };
-        let folders: Vec<TempDir> =
-            (0..2 * SERVERS).map(|_| tempfile::tempdir().expect("a folder")).collect();
+        let folder = |machine: usize| match kind {
+            SystemKind::OnDisk if machine < SERVERS => Place::disk(DISK),
+            _ => Some(Place::folder()),
+        };
+        let folders: Vec<Place> = (0..2 * SERVERS).map(folder).collect::<Option<_>>()?;
         let addresses =
             (0..SERVERS).map(|machine| SocketAddr::new(machines.address(machine).into(), PORT)).collect();
         let mut processes: Vec<Process> = Vec::new();
@@ -139,7 +164,7 @@ impl System {
             let arguments = match (kind, is_server) {
                 (SystemKind::Sentinel, true) => redis(machines, machine, folder.path()),
                 (SystemKind::Sentinel, false) => sentinel(machines, folder.path()),
-                (_, true) => braid(machines, machine, kind == SystemKind::Synchronous),
+                (_, true) => braid(machines, machine, kind),
                 (_, false) => etcd(machines, machine),
             };
             let by = match machine {
@@ -176,13 +201,7 @@ impl System {
 
     /// The server that claims to be the primary.
     pub fn primary(&self) -> Option<usize> {
-        (0..SERVERS).find(|&server| {
-            self.is_up(server) && self.info(server).is_some_and(|info| info.contains("\r\nrole:master"))
-        })
-    }
-
-    pub fn is_up(&self, machine: usize) -> bool {
-        self.processes[machine].is_up()
+        (0..SERVERS).find(|&server| self.info(server).is_some_and(|info| info.contains("\r\nrole:master")))
     }
 
     /// True if one server is the primary, and all others follow it and have all data.
@@ -201,13 +220,14 @@ impl System {
         is_linked && (self.kind == SystemKind::Sentinel || infos.iter().flatten().all(is_in_sync))
     }
 
-    /// Restarts killed processes, resumes stopped ones, and waits until all servers are in sync.
+    /// Frees full disks, restarts killed processes, resumes stopped ones, and waits until all servers are in sync.
     /// False if that does not happen under Sentinel; for a Braid group it is a test failure.
     pub fn recover_and_wait_for_sync(&mut self, machines: &Machines) -> bool {
         machines.heal();
         for machine in 0..self.processes.len() {
             self.processes[machine].signal(Signal::CONT);
-            if !self.is_up(machine) {
+            self.free_disk(machine);
+            if !self.processes[machine].is_up() {
                 self.restart(machine, machines);
             }
         }
@@ -232,6 +252,38 @@ impl System {
         self.processes[machine].signal(signal);
     }
 
+    /// Fills a server's disk, so that nothing more can be written to it.
+    pub fn fill_disk(&self, server: usize) {
+        let mut ballast = std::fs::File::create(self.folders[server].path().join(BALLAST)).expect("a file");
+        for len in [1 << 20, 1 << 10] {
+            while ballast.write_all(&vec![0; len]).is_ok() {}
+        }
+    }
+
+    fn free_disk(&self, machine: usize) {
+        let _ = std::fs::remove_file(self.folders[machine].path().join(BALLAST));
+    }
+
+    /// A copy of a server's folder, taken while it runs.
+    pub fn copy_folder(&self, server: usize) -> TempDir {
+        let copy = tempfile::tempdir().expect("a folder");
+        copy_files(self.folders[server].path(), copy.path());
+        copy
+    }
+
+    /// Puts an earlier copy in place of the folder of a server that does not run. Its log stays.
+    pub fn put_copy(&self, server: usize, copy: &TempDir) {
+        for entry in std::fs::read_dir(self.folders[server].path()).expect("its folder").flatten() {
+            let path = entry.path();
+            match entry.file_name().to_str() {
+                Some("log" | "lost+found") => {}
+                _ if path.is_dir() => std::fs::remove_dir_all(path).expect("removed"),
+                _ => std::fs::remove_file(path).expect("removed"),
+            }
+        }
+        copy_files(copy.path(), self.folders[server].path());
+    }
+
     /// Makes the primary hand over, if it can.
     pub fn hand_over(&self, primary: usize) {
         let Ok(mut client) = RawClient::tcp(self.addresses[primary]) else { return };
@@ -254,27 +306,55 @@ impl Drop for System {
     }
 }
 
+/// Copies files and folders, but for the log. A file that vanishes meanwhile is left out.
+fn copy_files(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        if name == "log" || name == "lost+found" || name == BALLAST {
+            continue;
+        }
+        if path.is_dir() {
+            let _ = std::fs::create_dir(to.join(&name));
+            copy_files(&path, &to.join(&name));
+        } else {
+            let _ = std::fs::copy(&path, to.join(&name));
+        }
+    }
+}
+
 fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-fn braid(machines: &Machines, machine: usize, is_synchronous: bool) -> Vec<String> {
+/// The addresses of the etcd members.
+pub fn etcd_endpoints(machines: &Machines) -> String {
     let endpoints: Vec<String> =
-        (SERVERS..2 * SERVERS).map(|other| format!("{}:2379", machines.address(other))).collect();
-    let (own, level) = (machines.address(machine), if is_synchronous { "yes" } else { "no" });
+        (SERVERS..MACHINES).map(|other| format!("{}:2379", machines.address(other))).collect();
+    endpoints.join(",")
+}
+
+fn braid(machines: &Machines, machine: usize, kind: SystemKind) -> Vec<String> {
+    let (own, level) = (machines.address(machine), if kind.is_synchronous() { "yes" } else { "no" });
+    // The file is rewritten long before it fills the disk.
+    let files = match kind {
+        SystemKind::OnDisk => {
+            "--sync-level disk --appendonly yes --appendfsync always --auto-aof-rewrite-min-size 8mb"
+        }
+        _ => "",
+    };
     words(&format!(
         "--port {PORT} --bind {own} --protected-mode no --save __ --repl-diskless-sync-delay 0 \
          --repl-timeout 10 --group-name nemesis --node-name n{machine} --etcd-endpoints {} --sync-writes {level} \
-         --min-sync-replicas {}",
-        endpoints.join(","),
-        u8::from(is_synchronous)
+         --min-sync-replicas {} {files}",
+        etcd_endpoints(machines),
+        u8::from(kind.is_synchronous())
     ))
     .into_iter()
     .map(|word| if word == "__" { String::new() } else { word })
     .collect()
 }
 
-fn etcd(machines: &Machines, machine: usize) -> Vec<String> {
+pub fn etcd(machines: &Machines, machine: usize) -> Vec<String> {
     let own = machines.address(machine);
     let members: Vec<String> = (SERVERS..2 * SERVERS)
         .map(|other| format!("e{other}=http://{}:2380", machines.address(other)))
