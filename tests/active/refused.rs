@@ -32,6 +32,26 @@ fn two_servers_with_one_number_refuse_each_other() {
     wait_for("the server to recognize itself", || one.log().contains("same server"));
 }
 
+#[test]
+fn a_peer_that_is_another_kind_of_server_is_named() {
+    let Some(stock) = braid_tests::server::stock() else {
+        println!("skipped: no stock server");
+        return;
+    };
+    let stock = TestServer::start_program(&stock.program, &[]);
+    let metrics = braid_tests::server::free_port();
+    let server = server(1, &["--metrics-port", &metrics.to_string()]);
+    let ready = || braid_tests::http::get(metrics, "/ready").unwrap_or_default();
+    wait_for("the server to be ready without peers", || ready().contains(r#""ready""#));
+    link(&server, &[stock.port()]);
+    wait_for("the reason in the log", || server.log().contains("the peer is not a Braid server"));
+    assert!(ready().contains("no-data"), "{}", ready());
+    // A Braid server among the peers is enough.
+    let other = super::server(2, &[]);
+    link(&server, &[stock.port(), other.port()]);
+    wait_for("the server to be ready with a peer", || ready().contains(r#""ready""#));
+}
+
 /// A peer that introduces itself correctly and then replies to PULL and COPY with these bytes.
 fn liar(answers: &'static [u8], copy: &'static [u8]) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");

@@ -234,5 +234,10 @@ fn requests_run_from_parsing_to_reply() {
         ("get k", "$3\r\na\0b\r\n"),
         ("GET", "-ERR wrong number of arguments for 'get' command\r\n"),
         ("NOSUCH k", "-ERR unknown command 'NOSUCH', with args beginning with: 'k' \r\n"),
+        (
+            "ts.ADD k",
+            "-ERR unknown command 'ts.ADD', with args beginning with: 'k' - Braid has no time series \
+             (docs/compatibility.md)\r\n",
+        ),
     ]);
 }

@@ -18,6 +18,7 @@ mod directive;
 pub mod docs;
 mod enums;
 mod error;
+mod keydb;
 mod number;
 mod reader;
 mod rewrite;

@@ -8,6 +8,7 @@
 use crate::arguments::Arguments;
 use crate::config::{Config, REDACTED, is_secret};
 use crate::error::{ConfigError, Source, SourceLine};
+use crate::keydb;
 use crate::rows::{index, table};
 use crate::text::{NOT_UTF8, split_arguments};
 use crate::value::{Value, default_value, format_value, lacks_effect};
@@ -205,6 +206,16 @@ impl Reader<'_> {
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
         if let Some(index) = table().find(name) {
             return self.read_directive(index, &values).map_err(|reason| place.error(reason));
+        }
+        match keydb::answer(name).filter(|_| !values.is_empty()) {
+            Some(keydb::Answer::WithoutEffect) => {
+                self.without_effect(name);
+                return Ok(());
+            }
+            Some(keydb::Answer::Refused(why)) => {
+                return Err(place.error(format!("{name} is a directive of KeyDB. {why}")));
+            }
+            None => {}
         }
         match (name, values.as_slice()) {
             ("include", [file]) => self.include(file, &place, depth),

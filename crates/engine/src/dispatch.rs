@@ -49,7 +49,7 @@ use braid_clients::attention::{
     LOADING, MEMORY_LIMIT, MONITORS, OTHER_NODES, PAUSED, READ_ONLY, REPLICA, SLOT_STATS,
 };
 use braid_spec::spec::Spec;
-use braid_spec::{Behavior, Command, CommandError, Flags, Scope, keys};
+use braid_spec::{Behavior, Command, CommandError, Flags, Scope, absent, keys};
 use braid_telemetry::Cost;
 pub use checks::LOADING_REFUSAL;
 use checks::{Asked, busy, check, check_rights, is_held_back, queues};
@@ -318,7 +318,11 @@ fn resolve<'e>(
             given.extend_from_slice(&[b"'", shown, b"' "].concat());
         }
         let name = printable(args[0], SHOWN);
-        let line = [b"ERR unknown command '", name, b"', with args beginning with: ", &given].concat();
+        let mut line = [b"ERR unknown command '", name, b"', with args beginning with: ", &given].concat();
+        if let Some(family) = absent::family_of(args[0]) {
+            let absent = format!("- Braid has no {} (docs/compatibility.md)", family.title);
+            line.extend_from_slice(absent.as_bytes());
+        }
         return Err(CommandError::Bytes(line));
     };
     let mut command = commands.get(id);

@@ -16,7 +16,8 @@ pub enum Readiness {
     Loading,
     /// The server is shutting down.
     Stopping,
-    /// A replica that has never received its primary's data and has none of its own.
+    /// A replica that has never received its primary's data and has none of its own, or an
+    /// active-active server of whose peers one is another kind of server and none has answered.
     NoData,
     /// A replica whose link is down and which does not serve stale data.
     LinkDown,
@@ -31,7 +32,7 @@ impl Readiness {
             Readiness::Loading
         } else if engine.attention.get() & STALE != 0 {
             Readiness::LinkDown
-        } else if lacks_data(engine) {
+        } else if lacks_data(engine) || lacks_peers(engine) {
             Readiness::NoData
         } else {
             Readiness::Ready
@@ -58,4 +59,13 @@ fn lacks_data(engine: &Engine) -> bool {
         && !link.is_up()
         && link.down_since_ms().is_none()
         && (0..keyspace.databases()).all(|db| keyspace.len(db).0 == 0)
+}
+
+/// Whether an active-active server was given a peer that it cannot share data with, and has met no
+/// other: its configuration is that of KeyDB servers, whose data it does not have. A peer that
+/// cannot be reached does not count, since each server serves without the others.
+fn lacks_peers(engine: &Engine) -> bool {
+    engine.active_report().is_some_and(|report| {
+        report.peers.iter().any(|peer| peer.is_foreign) && report.peers.iter().all(|peer| peer.region.is_none())
+    })
 }

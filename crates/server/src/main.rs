@@ -142,9 +142,10 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         std::process::id(),
         config.redis_version()
     );
-    match &loaded.file {
-        Some(_) => log::warn!("Configuration loaded"),
-        None => log::warn!("Warning: no config file specified, using the default config."),
+    if loaded.file.is_some() || arguments.from_stdin || !arguments.options.is_empty() {
+        log::warn!("Configuration loaded");
+    } else {
+        log::warn!("Warning: no config file specified, using the default config.");
     }
     let is_interactive = std::io::IsTerminal::is_terminal(&std::io::stdout()) && !config.syslog_enabled();
     if config.always_show_logo() || is_interactive {

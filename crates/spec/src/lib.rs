@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod absent;
 pub mod error;
 pub mod keys;
 pub mod spec;

@@ -174,12 +174,13 @@ fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Co
 
 const PROTECTED: &[u8] = b"-DENIED Braid is running in protected mode because protected mode is enabled \
                            and no password is set for the default user. In this mode connections are only \
-                           accepted from the loopback interface. To connect from other computers: 1) \
-                           switch protected mode off with 'CONFIG SET protected-mode no' on the server's \
-                           machine, if it cannot be reached from the internet (add CONFIG REWRITE to keep \
-                           the setting); 2) or set 'protected-mode no' in the configuration file and \
-                           restart; 3) or start the server with '--protected-mode no' for a test; 4) or \
-                           set a password for the default user. One of these is enough.\r\n";
+                           accepted from the loopback interface. To connect from other computers: 1) set a \
+                           password for the default user with 'CONFIG SET requirepass <password>' on the \
+                           server's machine (add CONFIG REWRITE to keep it), or with 'requirepass' in the \
+                           configuration file and a restart; 2) or, only if the server cannot be reached \
+                           from the internet, switch protected mode off with 'CONFIG SET protected-mode \
+                           no', in the configuration file, or with '--protected-mode no' for a test. One of \
+                           these is enough.\r\n";
 
 /// Sends the reason; the connection is closed whether or not the peer reads it.
 fn refuse(socket: &OwnedFd, text: &[u8]) {

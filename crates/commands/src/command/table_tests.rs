@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use braid_spec::spec::Spec;
-use braid_spec::{Begin, Command, Find, Flags, KeySpec, syntax};
+use braid_spec::{Begin, Command, Find, Flags, KeySpec, absent, syntax};
 
 use super::describe::{Positions, command_flags};
 use crate::rows;
@@ -194,6 +194,20 @@ fn page() -> String {
         here.len(),
         stock.len(),
         here.len() - unsupported
+    );
+    text.push_str(
+        "## What is absent\n\n\
+         | absent | found in |\n|---|---|\n\
+         | modules: `loadmodule` and MODULE LOAD are refused | Redis, Valkey, KeyDB |\n",
+    );
+    for family in absent::FAMILIES {
+        let _ = writeln!(text, "| {}: {} | {} |", family.title, family.commands(), family.from);
+    }
+    text.push_str(
+        "| CLUSTER FLUSHSLOT | Valkey 9.1 |\n\
+         | the cluster bus: nodes agree through etcd ([cluster.md](cluster.md)), and stock nodes cannot join | Redis, Valkey |\n\n\
+         An error for an unknown command of these families says so. Directives without effect are marked in\n\
+         [configuration.md](configuration.md).\n\n",
     );
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, row) in &stock {

@@ -245,7 +245,7 @@ impl Link<'_> {
         // The peer becomes a member once it identifies itself, with its first PULL here.
         drop(mine);
         let mut told = self.peer.told.lock();
-        (told.region, told.identity) = (Some(region), identity.to_owned());
+        (told.region, told.identity, told.is_foreign) = (Some(region), identity.to_owned(), false);
         Ok(())
     }
 
@@ -432,10 +432,23 @@ impl Link<'_> {
     fn count(&self, peer: &mut Peer<Outgoing>) -> Result<usize, LinkError> {
         let head = peer.line(self, DURING)?;
         if let Some(error) = head.strip_prefix('-') {
-            return Err(LinkError::Refused(format!("the peer refuses this server: {error}")));
+            return Err(self.refused(error));
         }
         let count = head.strip_prefix('*').and_then(|count| count.parse().ok());
         count.ok_or_else(|| garbage("no list"))
+    }
+
+    /// What an error reply means. A server that lacks the command ACTIVE is of another kind.
+    fn refused(&self, error: &str) -> LinkError {
+        if !error.starts_with("ERR unknown command") {
+            return LinkError::Refused(format!("the peer refuses this server: {error}"));
+        }
+        self.peer.told.lock().is_foreign = true;
+        LinkError::Refused(
+            "the peer is not a Braid server: active-replica links only Braid servers, in place of all servers of \
+             KeyDB at once. To take over their data first, see docs/migrating.md"
+                .into(),
+        )
     }
 
     /// Reads a part.

@@ -22,6 +22,8 @@ pub struct PeerReport {
     pub units: u64,
     pub bytes: u64,
     pub error: String,
+    /// It is another kind of server.
+    pub is_foreign: bool,
 }
 
 impl PeerReport {
@@ -94,6 +96,7 @@ impl Engine {
                 units: peer.units.load(Relaxed),
                 bytes: peer.bytes.load(Relaxed),
                 error: told.error,
+                is_foreign: told.is_foreign,
             }
         });
         Some(ActiveReport {

@@ -267,6 +267,8 @@ pub(crate) struct Told {
     pub identity: String,
     /// Why the last attempt ended.
     pub error: String,
+    /// The peer does not know the command ACTIVE: it is another kind of server.
+    pub is_foreign: bool,
 }
 
 /// Parses addresses: `host:port`, separated by commas or spaces.

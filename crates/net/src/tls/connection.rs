@@ -16,6 +16,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
+use super::settings::explained;
+
 /// Maximum number of bytes received at a time.
 const READ: usize = 32 * 1024;
 /// Maximum number of plaintext bytes encrypted at a time.
@@ -216,7 +218,7 @@ impl TlsConnection {
             };
             start += discard;
             if let Err(error) = outcome {
-                log::debug!("Error accepting a client connection: {error}");
+                log::debug!("Error accepting a client connection: {}", explained(&error));
                 self.encode_alert(&mut bytes[start..]);
                 break Err(Errno::PROTO);
             }

@@ -13,7 +13,9 @@ use rustls::server::{
     NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
     WebPkiClientVerifier,
 };
-use rustls::{CipherSuite, RootCertStore, ServerConfig, SupportedProtocolVersion};
+use rustls::{
+    CertificateError, CipherSuite, OtherError, RootCertStore, ServerConfig, SupportedProtocolVersion,
+};
 
 use super::sessions::Timed;
 
@@ -107,7 +109,7 @@ impl TlsSettings {
             rustls::Error::InconsistentKeys(_) => {
                 format!("Failed to load private key: {key}: it does not match the certificate {certificate}")
             }
-            error => format!("Failed to load certificate: {certificate}: {error}"),
+            error => format!("Failed to load certificate: {certificate}: {}", explained(error)),
         }
     }
 
@@ -194,12 +196,28 @@ impl TlsSettings {
         for file in files {
             for certificate in read_certificates(&file)? {
                 roots.add(certificate).map_err(|error| {
-                    format!("Failed to configure CA certificate(s): {}: {error}", file.display())
+                    format!(
+                        "Failed to configure CA certificate(s): {}: {}",
+                        file.display(),
+                        explained(&error)
+                    )
                 })?;
             }
         }
         Ok(roots)
     }
+}
+
+/// An error's text. Where the library names only a type of its own, what to do instead.
+pub(super) fn explained(error: &rustls::Error) -> String {
+    if let rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(cause))) = error
+        && let Some(webpki::Error::UnsupportedCertVersion) = cause.downcast_ref()
+    {
+        return "an X.509 certificate that is not of version 3; sign it with any extension, for example a \
+                subjectAltName (openssl x509 -extfile)"
+            .into();
+    }
+    error.to_string()
 }
 
 pub(super) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {

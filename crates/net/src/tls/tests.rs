@@ -34,6 +34,21 @@ fn certificates() -> TempDir {
     folder
 }
 
+/// A PEM certificate as one of version 1: without the field that holds the version. Its signature
+/// does not hold, which nobody gets to check.
+fn as_version_1(certificate: &Path, to: &Path) {
+    const VERSION_3: [u8; 5] = [0xa0, 3, 2, 1, 2];
+    let mut der = CertificateDer::from_pem_file(certificate).unwrap().to_vec();
+    let at = der.windows(VERSION_3.len()).position(|bytes| bytes == VERSION_3).unwrap();
+    der.drain(at..at + VERSION_3.len());
+    // The lengths of the certificate and of its signed part, two bytes each.
+    for length in [2, at - 2] {
+        let shorter = u16::from_be_bytes([der[length], der[length + 1]]) - VERSION_3.len() as u16;
+        der[length..length + 2].copy_from_slice(&shorter.to_be_bytes());
+    }
+    std::fs::write(to, der::pem::encode_string("CERTIFICATE", Default::default(), &der).unwrap()).unwrap();
+}
+
 fn settings(folder: &Path) -> TlsSettings {
     TlsSettings {
         certificate: folder.join("server.pem"),
@@ -283,7 +298,13 @@ fn bad_settings_are_explained() {
     let folder = certificates();
     let good = settings(folder.path());
     let missing = folder.path().join("none.pem");
+    let old = folder.path().join("old.pem");
+    as_version_1(&good.certificate, &old);
     for (settings, reason) in [
+        (
+            TlsSettings { certificate: old, ..good.clone() },
+            "old.pem: an X.509 certificate that is not of version 3",
+        ),
         (TlsSettings { certificate: "".into(), ..good.clone() }, "No tls-cert-file"),
         (TlsSettings { key: "".into(), ..good.clone() }, "No tls-key-file"),
         (TlsSettings { certificate: missing.clone(), ..good.clone() }, "none.pem: No such file or directory"),

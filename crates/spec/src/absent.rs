@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Families of commands that other servers have and this one lacks, so that the error for an
+//! unknown command and the compatibility page can say so in the same words. A family leaves this
+//! list when its type arrives.
+
+/// A family of commands.
+pub struct Family {
+    /// What their names begin with, or else all of their names.
+    names: Names,
+    /// What it is, as in "has no time series".
+    pub title: &'static str,
+    /// Where it is found.
+    pub from: &'static str,
+}
+
+enum Names {
+    Prefix(&'static str),
+    All(&'static [&'static str]),
+}
+
+const fn module(prefix: &'static str, title: &'static str, from: &'static str) -> Family {
+    Family { names: Names::Prefix(prefix), title, from }
+}
+
+/// All families.
+pub const FAMILIES: &[Family] = &[
+    module("JSON.", "JSON documents", "Redis Stack, Redis 8"),
+    module("FT.", "search", "Redis Stack, Redis 8"),
+    module("_FT.", "search", "Redis Stack, Redis 8"),
+    module("TS.", "time series", "Redis Stack, Redis 8"),
+    module("CF.", "cuckoo filters", "Redis Stack, Redis 8"),
+    module("CMS.", "count-min sketches", "Redis Stack, Redis 8"),
+    module("TOPK.", "top-k sketches", "Redis Stack, Redis 8"),
+    module("TDIGEST.", "t-digests", "Redis Stack, Redis 8"),
+    Family {
+        names: Names::All(&[
+            "VADD",
+            "VCARD",
+            "VDIM",
+            "VEMB",
+            "VGETATTR",
+            "VINFO",
+            "VISMEMBER",
+            "VLINKS",
+            "VRANDMEMBER",
+            "VRANGE",
+            "VREM",
+            "VSETATTR",
+            "VSIM",
+        ]),
+        title: "vector sets",
+        from: "Redis 8",
+    },
+    module("GRAPH.", "graphs", "Redis Stack up to 7.2, FalkorDB"),
+    module("CL.", "rate limits of redis-cell", "redis-cell"),
+    module("KEYDB.", "commands of KeyDB's own", "KeyDB"),
+];
+
+impl Family {
+    /// How its commands are written, for the compatibility page.
+    pub fn commands(&self) -> String {
+        match &self.names {
+            Names::Prefix(prefix) => format!("{prefix}*"),
+            Names::All(names) => names.join(", "),
+        }
+    }
+
+    fn has(&self, command: &[u8]) -> bool {
+        match &self.names {
+            Names::Prefix(prefix) => {
+                command.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+            }
+            Names::All(names) => names.iter().any(|name| command.eq_ignore_ascii_case(name.as_bytes())),
+        }
+    }
+}
+
+/// The absent family that an unknown command belongs to.
+pub fn family_of(command: &[u8]) -> Option<&'static Family> {
+    FAMILIES.iter().find(|family| family.has(command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_belong_to_a_family_by_prefix_or_name() {
+        let title = |command: &str| family_of(command.as_bytes()).map(|family| family.title);
+        assert_eq!(title("ts.add"), Some("time series"));
+        assert_eq!(title("JSON.SET"), Some("JSON documents"));
+        assert_eq!(title("vsim"), Some("vector sets"));
+        assert_eq!(title("VSIMX"), None);
+        assert_eq!(title("TS"), None);
+        assert_eq!(title("GET"), None);
+    }
+}
