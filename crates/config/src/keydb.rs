@@ -28,15 +28,27 @@ const WITHOUT_EFFECT: [&str; 17] = [
 
 /// Refused: the server would not do what the operator relies on.
 const REFUSED: [(&str, &str); 9] = [
-    ("storage-provider", "Braid keeps all data in memory: remove the directive, and load a dump file of the data"),
+    (
+        "storage-provider",
+        "Braid keeps all data in memory: remove the directive, and load a dump file of the data",
+    ),
     ("storage-provider-options", "Braid keeps all data in memory: remove the directive"),
     ("maxstorage", "Braid keeps all data in memory: remove the directive, and set maxmemory"),
     ("scratch-file-path", "Braid keeps all data in memory: remove the directive"),
     ("db-s3-object", "Braid keeps no dump files in object storage: remove the directive, and use dir"),
-    ("tls-allowlist", "Braid has no list of certificate names: remove the directive, and use tls-auth-clients-user"),
-    ("tls-denylist", "Braid has no list of certificate names: remove the directive, and use tls-auth-clients-user"),
+    (
+        "tls-allowlist",
+        "Braid has no list of certificate names: remove the directive, and use tls-auth-clients-user",
+    ),
+    (
+        "tls-denylist",
+        "Braid has no list of certificate names: remove the directive, and use tls-auth-clients-user",
+    ),
     ("delete-on-evict", "Braid keeps all data in memory: remove the directive"),
-    ("force-backlog-disk-reserve", "Braid's backlog is in memory: remove the directive, and set repl-backlog-size"),
+    (
+        "force-backlog-disk-reserve",
+        "Braid's backlog is in memory: remove the directive, and set repl-backlog-size",
+    ),
 ];
 
 /// What becomes of a directive of KeyDB's.

@@ -66,6 +66,7 @@ fn lacks_data(engine: &Engine) -> bool {
 /// cannot be reached does not count, since each server serves without the others.
 fn lacks_peers(engine: &Engine) -> bool {
     engine.active_report().is_some_and(|report| {
-        report.peers.iter().any(|peer| peer.is_foreign) && report.peers.iter().all(|peer| peer.region.is_none())
+        report.peers.iter().any(|peer| peer.is_foreign)
+            && report.peers.iter().all(|peer| peer.region.is_none())
     })
 }
