@@ -133,6 +133,9 @@ fn changes_migrating(asked: &Asked<'_>) -> bool {
 #[cold]
 fn reaches_held_slot(asked: &Asked<'_>) -> bool {
     let Asked { engine, queue, command, args, .. } = asked;
+    if slots::only_unsubscribes(&engine.commands, asked.session, command) {
+        return false;
+    }
     let is_unsettled = engine.slot_moves.is_unsettled();
     let reaches = |command: &Command, args: &[&[u8]]| {
         let found = keys::find_slotted(command.spec, args).unwrap_or_default();

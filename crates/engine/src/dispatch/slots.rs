@@ -10,7 +10,7 @@ use braid_config::{ClusterEndpointType, Config};
 use braid_group::cluster::MapNode;
 use braid_keyspace::{KeyRef, Keyspace};
 use braid_spec::CommandTable;
-use braid_spec::{Behavior, Command, CommandError, Flags, keys};
+use braid_spec::{Behavior, ChannelAccess, Command, CommandError, Flags, keys};
 
 use super::Worker;
 use super::data::{is_exec, writes};
@@ -90,7 +90,7 @@ pub(super) fn check(
         _ if command.simple_keys.is_single() => args.get(1).is_none_or(|key| slot.accepts(key)),
         _ => slot.accepts_all(command, args),
     };
-    let map = engine.cluster_map();
+    let map = engine.cluster_map().filter(|_| !only_unsubscribes(&engine.commands, session, command));
     // As in Redis, an unserved slot is reported before keys in several slots.
     let Some(map) = map.filter(|_| !session.is_replay) else {
         return if is_one { Ok(()) } else { Err(CommandError::text(CROSS_SLOT)) };
@@ -109,6 +109,23 @@ pub(super) fn check(
     }
     let asked = Elsewhere { engine, session, command, args, view: &view, slot };
     asked.check(worker, asks || command.spec.flags.has(Flags::ASKING))
+}
+
+/// True for SUNSUBSCRIBE, and for EXEC of nothing else. It is served wherever it arrives: after a
+/// move, or while one ends, the client may not know yet that its subscription is over, and takes
+/// the message about that for the reply. A redirection would then be one reply too many.
+pub(super) fn only_unsubscribes(commands: &CommandTable, session: &Session, command: &Command) -> bool {
+    let ends = |command: &Command| {
+        let channels = command.spec.channels;
+        channels.is_some_and(|channels| channels.access == ChannelAccess::Unsubscribe)
+    };
+    match &session.queue {
+        Some(queue) if is_exec(command) => {
+            let mut queued = queue.commands.iter();
+            !queue.commands.is_empty() && queued.all(|queued| ends(commands.get(queued.command)))
+        }
+        _ => ends(command),
+    }
 }
 
 /// True if a transaction is open once a command has run: ASKING before MULTI holds until its end.
