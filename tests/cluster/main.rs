@@ -17,6 +17,7 @@ mod page;
 mod redirections;
 mod replica_migration;
 mod scan;
+mod target_faults;
 mod tools;
 mod whole;
 

@@ -47,6 +47,16 @@ pub(crate) struct Connection {
     received: Vec<u8>,
     /// Number of bytes of `received` already consumed.
     used: usize,
+    /// How long writes go on beyond their timeout.
+    persistence: Option<Persistence>,
+}
+
+/// A peer that takes no bytes is waited for in steps of the write timeout.
+struct Persistence {
+    /// For how long at most.
+    patience: Duration,
+    /// Asked after each step: false ends the wait.
+    goes_on: Box<dyn Fn() -> bool + Send>,
 }
 
 impl Connection {
@@ -61,18 +71,28 @@ impl Connection {
             to_send: Vec::new(),
             received: Vec::new(),
             used: 0,
+            persistence: None,
         })
     }
 
     /// Sets the timeout of each read and each write.
-    pub(crate) fn set_timeout(&self, timeout: Duration) -> Result<(), Broken> {
-        self.set_timeouts(timeout, timeout)
+    pub(crate) fn set_timeout(&mut self, timeout: Duration) -> Result<(), Broken> {
+        self.persistence = None;
+        let failed = Broken { writing: true, timed_out: false };
+        self.stream.set_timeouts(timeout, timeout).map_err(|_| failed)
     }
 
-    /// Sets separate timeouts for reads and writes. A read that has timed out can be repeated.
-    pub(crate) fn set_timeouts(&self, read: Duration, write: Duration) -> Result<(), Broken> {
-        let failed = Broken { writing: true, timed_out: false };
-        self.stream.set_timeouts(read, write).map_err(|_| failed)
+    /// Sets the timeout of each read, which can be repeated, and lets writes wait for `patience`,
+    /// as long as `goes_on` says so whenever the timeout has passed without progress.
+    pub(crate) fn set_steps(
+        &mut self,
+        timeout: Duration,
+        patience: Duration,
+        goes_on: impl Fn() -> bool + Send + 'static,
+    ) -> Result<(), Broken> {
+        self.set_timeout(timeout)?;
+        self.persistence = Some(Persistence { patience, goes_on: Box::new(goes_on) });
+        Ok(())
     }
 
     /// Logs in, unless there is no password. The inner `Err` is the target's error.
@@ -120,9 +140,29 @@ impl Connection {
         sent
     }
 
-    fn send(&mut self, bytes: &[u8]) -> Result<(), Broken> {
-        let sent = self.stream.write_all(bytes).and_then(|()| self.stream.flush());
-        sent.map_err(|error| Broken { writing: true, timed_out: is_timeout(error.kind()) })
+    fn send(&mut self, mut bytes: &[u8]) -> Result<(), Broken> {
+        // The first time-out since the last progress.
+        let mut stalled = None;
+        loop {
+            let sent = match bytes {
+                [] => self.stream.flush().map(|()| None),
+                _ => self.stream.write(bytes).map(Some),
+            };
+            match sent {
+                Ok(None) => return Ok(()),
+                Ok(Some(0)) => return Err(Broken { writing: true, timed_out: false }),
+                Ok(Some(count)) => (bytes, stalled) = (&bytes[count..], None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let timed_out = is_timeout(error.kind());
+                    let since = *stalled.get_or_insert_with(Instant::now);
+                    let may_wait = |wait: &Persistence| since.elapsed() < wait.patience && (wait.goes_on)();
+                    if !timed_out || !self.persistence.as_ref().is_some_and(may_wait) {
+                        return Err(Broken { writing: true, timed_out });
+                    }
+                }
+            }
+        }
     }
 
     /// The next reply, which must be a line, without its line end.
@@ -204,5 +244,46 @@ mod tests {
         assert!(connection.is_clean());
         drop(peer);
         assert_eq!(connection.line(), Err(Broken { writing: false, timed_out: false }));
+    }
+
+    /// More than socket buffers hold is sent to a peer that does not read.
+    #[test]
+    fn a_write_waits_for_a_peer_as_long_as_that_makes_sense() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let target = Target { host: "127.0.0.1".into(), port, credentials: None, tls: false };
+        let options = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
+        let long = vec![b'x'; 64 << 20];
+        let (step, hour) = (Duration::from_millis(5), Duration::from_secs(3600));
+        let open = |goes_on: Box<dyn Fn() -> bool + Send>| {
+            let mut connection = Connection::open(&target, &options).expect("connected");
+            connection.set_steps(step, hour, goes_on).expect("set");
+            (connection, listener.accept().expect("accepted").0)
+        };
+        let timed_out = Err(Broken { writing: true, timed_out: true });
+        let (mut connection, _peer) = open(Box::new(|| false));
+        assert_eq!(connection.request(&[&long]), timed_out);
+        // From the second question on the peer reads: nothing is lost or sent twice.
+        let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = std::sync::Arc::clone(&asked);
+        let count = move || count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 1_000_000;
+        let (mut connection, mut peer) = open(Box::new(count));
+        let mut expected = Vec::new();
+        request::push(&mut expected, &[&long]);
+        let reader = std::thread::spawn(move || {
+            while asked.load(std::sync::atomic::Ordering::Relaxed) < 2 {
+                std::thread::yield_now();
+            }
+            let mut received = vec![0; expected.len()];
+            peer.read_exact(&mut received).expect("the request");
+            received == expected
+        });
+        connection.request(&[&long]).expect("sent");
+        connection.flush().expect("sent");
+        assert!(reader.join().expect("no panic"), "the request arrives unchanged");
+        // A plain timeout again.
+        let (mut connection, _peer) = open(Box::new(|| true));
+        connection.set_timeout(step).expect("set");
+        assert_eq!(connection.request(&[&long]), timed_out);
     }
 }

@@ -54,7 +54,11 @@ impl Engine {
         let view = self.cluster_view().ok_or_else(|| not_now("this server is not in a cluster"))?;
         check_import(&view, &source, &slots).map_err(not_now)?;
         let order = view.map.orders().find(|(_, other, _)| ***other == *name);
-        let created_ms = order.map_or_else(unix_ms, |(_, _, order)| order.created_ms);
+        let (is_ordered, created_ms) = match order {
+            Some((_, _, order)) => (true, order.created_ms),
+            // This server learns of it in a moment.
+            None => (false, unix_ms()),
+        };
         // The earlier source was another node, or lost its connection without this server's
         // knowledge.
         let is_before = |one: &Arc<Move>| one.name == name;
@@ -63,6 +67,8 @@ impl Engine {
             return Err(not_now("the move's former source was dropped"));
         }
         let new = Move::new(name, false, slots, source, Arc::clone(&view.id), created_ms);
+        // The next map may be one without the order.
+        new.was_ordered.store(is_ordered, Relaxed);
         let job = self
             .slot_moves
             .add(new, self.config.cluster_slot_migration_log_max_len() as usize)
@@ -129,7 +135,12 @@ impl Engine {
 
     /// [`Engine::tend_import`] for all. Called often, by the group's thread.
     pub(crate) fn tend_imports(&self) {
-        self.slot_moves.imports().into_iter().for_each(|job| self.tend_import(job));
+        let imports = self.slot_moves.imports();
+        if let Some(view) = self.cluster_view().filter(|_| !imports.is_empty()) {
+            // The map may have changed before a move was known here.
+            self.settle_imports(&view);
+        }
+        imports.into_iter().for_each(|job| self.tend_import(job));
     }
 
     /// Makes room for the slots: keys of these slots that are here belong to nobody. Blocks.

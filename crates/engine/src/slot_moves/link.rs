@@ -15,7 +15,7 @@ use braid_base::number::write_i64;
 
 use super::state::{Move, MoveState};
 use super::target_connection::{
-    Failure, connect, interrupted, patience, said, wait_for_answer, wait_for_number,
+    Failure, connect, interrupted, patience, said, target_leads, wait_for_answer, wait_for_number,
 };
 use crate::engine::Engine;
 use crate::migrate::target::Connection;
@@ -260,7 +260,8 @@ impl<'e> Link<'e> {
         }
     }
 
-    /// Connects again, and sends again what the target lacks.
+    /// Connects again, and sends again what the target lacks. Fails if the target no longer leads
+    /// its shard: its successor knows nothing of this copy.
     pub(super) fn resume(&mut self, lost: Failure) -> Result<(), Failure> {
         let (engine, job, began) = (self.engine, self.job, Instant::now());
         let state = job.progress().state;
@@ -269,6 +270,9 @@ impl<'e> Link<'e> {
         job.note(|progress| (progress.state, progress.message) = (MoveState::Connecting, lost.to_string()));
         loop {
             check(engine, job)?;
+            if !target_leads(engine, &job.target) {
+                return Err(interrupted(format!("{lost}, and it no longer leads its shard")));
+            }
             match self.try_to_resume() {
                 Ok(bytes) => {
                     job.note(|progress| {
@@ -278,9 +282,10 @@ impl<'e> Link<'e> {
                     log::info!("Move {} is resumed: {bytes} bytes are sent again", job.name);
                     return Ok(());
                 }
-                Err(Failure::Broken | Failure::TimedOut | Failure::Unreachable(_))
+                Err(failure @ (Failure::Broken | Failure::TimedOut | Failure::Unreachable(_)))
                     if began.elapsed() < patience(engine) =>
                 {
+                    job.note(|progress| progress.message = failure.to_string());
                     std::thread::sleep(RETRY);
                 }
                 Err(failure) => return Err(failure),

@@ -94,7 +94,9 @@ pub(super) fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure
     let options = crate::tls::connect_options(config, is_tls, patience.min(CONNECT)).map_err(said)?;
     let mut connection = Connection::open(&target, &options)
         .map_err(|error| Failure::Unreachable(format!("cannot reach {}:{port}: {error}", target.host)))?;
-    connection.set_timeouts(LOOK.min(patience), patience)?;
+    let (known, id) = (engine.this.clone(), std::sync::Arc::clone(&job.target));
+    let leads = move || known.upgrade().is_some_and(|engine| target_leads(&engine, &id));
+    connection.set_steps(LOOK.min(patience), patience, leads)?;
     match connection.log_in(&config.masteruser(), &config.masterauth()) {
         Err(broken) if broken.timed_out && !broken.writing => {
             wait_for_answer(engine, job, &mut connection, patience)?;
@@ -102,6 +104,13 @@ pub(super) fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure
         told => told?.map_err(|error| of_target(&error))?,
     }
     Ok(connection)
+}
+
+/// True while the target is alive and its shard's primary, according to the records. Otherwise
+/// nothing more is to be expected of it: the move is begun again, to its successor.
+pub(super) fn target_leads(engine: &Engine, target: &str) -> bool {
+    let view = engine.cluster_view().unwrap_or_default();
+    view.map.node(target).is_some_and(|node| view.map.is_primary(node) && node.server.is_some())
 }
 
 /// Reads an answer, waiting up to `patience`, as long as the target leads its shard.
@@ -136,9 +145,7 @@ fn wait_for_line(
     loop {
         match line(connection) {
             Err(Failure::TimedOut) if began.elapsed() < patience => {
-                let view = engine.cluster_view().unwrap_or_default();
-                let node = view.map.node(&job.target);
-                if !node.is_some_and(|node| view.map.is_primary(node) && node.server.is_some()) {
+                if !target_leads(engine, &job.target) {
                     return Err(interrupted("the target does not answer and no longer leads its shard"));
                 }
             }
