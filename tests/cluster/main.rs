@@ -10,6 +10,7 @@
 mod big_moves;
 mod braid_cluster;
 mod failover;
+mod hidden_keys;
 mod import;
 mod moves;
 mod operators;

@@ -489,7 +489,7 @@ fn flush(call: &mut Call, db: Option<u32>) -> CommandResult {
 }
 
 fn dbsize(call: &mut Call) -> CommandResult {
-    let count = call.keyspace.keyspace().visible_len(call.keyspace.db());
+    let (count, _) = call.keyspace.keyspace().visible_len(call.keyspace.db());
     call.reply.integer(count as i64);
     Ok(())
 }

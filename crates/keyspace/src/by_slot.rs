@@ -11,13 +11,14 @@
 //! [`Keyspace::hash`].
 //!
 //! A slot can be *hidden*: it is still being imported, or it has moved away and its keys are being
-//! deleted. Walks over a database skip hidden slots, and none of their keys expire or are evicted.
+//! deleted. Walks over a database skip hidden slots, their keys are not counted and cause no
+//! keyspace events, and none of them expire or are evicted.
 
 use braid_base::crc::HASH_SLOTS;
 use braid_base::hash::KeyHasher;
 
 use crate::hidden_slots::HiddenSlots;
-use crate::keyspace::{Keyspace, Shape};
+use crate::keyspace::{Keyspace, Shape, Shard};
 use crate::slot_hash::SLOT_BITS;
 
 impl Keyspace {
@@ -34,17 +35,29 @@ impl Keyspace {
         self.hidden.set(hidden);
     }
 
+    /// True if any slot is hidden.
+    pub(crate) fn hides_any(&self) -> bool {
+        self.hidden.has_any()
+    }
+
     /// True if walks skip the keys of this shard.
     #[inline]
     pub fn is_hidden(&self, shard: u32) -> bool {
         self.hidden.has(shard)
     }
 
-    /// Number of keys in a database, excluding hidden slots.
-    pub fn visible_len(&self, db: u32) -> usize {
-        let hidden = |(shard, _): &(usize, _)| self.is_hidden(*shard as u32);
-        let shards = self.shards().iter().enumerate();
-        self.len(db).0 - shards.filter(hidden).map(|(_, shard)| shard.table(db).len()).sum::<usize>()
+    /// The shards that walks visit.
+    pub(crate) fn visible_shards(&self) -> impl Iterator<Item = &Shard> {
+        let shards = (0..).zip(self.shards());
+        shards.filter(|(index, _)| !self.is_hidden(*index)).map(|(_, shard)| shard)
+    }
+
+    /// [`Keyspace::len`], excluding hidden slots.
+    pub fn visible_len(&self, db: u32) -> (usize, usize) {
+        self.visible_shards().fold((0, 0), |(keys, expires), shard| {
+            let table = shard.table(db);
+            (keys + table.len(), expires + table.expires())
+        })
     }
 
     /// True in cluster mode.

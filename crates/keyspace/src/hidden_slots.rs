@@ -20,10 +20,14 @@ impl HiddenSlots {
         HiddenSlots { any: AtomicBool::new(false), words }
     }
 
+    pub fn has_any(&self) -> bool {
+        self.any.load(Relaxed)
+    }
+
     /// True if a slot (a shard, in cluster mode) is hidden.
     #[inline]
     pub fn has(&self, shard: u32) -> bool {
-        self.any.load(Relaxed) && self.has_bit(shard)
+        self.has_any() && self.has_bit(shard)
     }
 
     #[cold]

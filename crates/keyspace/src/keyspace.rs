@@ -543,9 +543,10 @@ impl Keyspace {
         self.dirty_baseline.store(self.total(|counters| counters.dirty.get()), Relaxed);
     }
 
-    /// Number of collections in a database whose members have, or recently had, an expiry.
+    /// Number of collections in a database whose members have, or recently had, an expiry,
+    /// excluding hidden slots.
     pub fn expiring_collections(&self, db: u32) -> usize {
-        let some = self.shards.iter().filter(|shard| shard.table(db).next_member_expiry().is_some());
+        let some = self.visible_shards().filter(|shard| shard.table(db).next_member_expiry().is_some());
         some.map(|shard| {
             shard.lock.lock_shared();
             // SAFETY: the shard is held.

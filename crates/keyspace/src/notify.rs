@@ -17,10 +17,12 @@ impl Keyspace {
         self.settings.events.load(Relaxed) & classes != 0
     }
 
-    /// Reports an event outside of a transaction.
+    /// Reports an event outside of a transaction. Keys of hidden slots have none: they are another
+    /// server's.
     #[cold]
     pub fn tell_event(&self, slot: usize, db: u32, event: Event, key: &[u8], old: Option<&[u8]>) {
-        if let Some(observer) = self.observer.get() {
+        let is_hidden = || self.hides_any() && self.is_hidden(self.shard_of(self.hash(key)));
+        if let Some(observer) = self.observer.get().filter(|_| !is_hidden()) {
             observer.event(slot, db, event, key, old);
         }
     }

@@ -230,7 +230,7 @@ fn each_thread(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Thread
 fn each_database(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn((usize, usize)) -> usize) {
     let keyspace = &scrape.engine.keyspace;
     for db in 0..keyspace.databases() {
-        let (keys, expiring) = keyspace.len(db);
+        let (keys, expiring) = keyspace.visible_len(db);
         if keys > 0 || db == 0 {
             samples.add(&[("db", &db.to_string())], value((keys, expiring)) as f64);
         }

@@ -45,7 +45,7 @@ pub fn slow_log(engine: &Engine) -> Value {
 pub fn big_keys(engine: &Engine) -> Value {
     let now_ms = unix_ms();
     let report = engine.telemetry.big_keys.report(now_ms);
-    let total: usize = (0..engine.keyspace.databases()).map(|db| engine.keyspace.len(db).0).sum();
+    let total: usize = (0..engine.keyspace.databases()).map(|db| engine.keyspace.visible_len(db).0).sum();
     let keys: Vec<Value> = report
         .keys
         .iter()

@@ -38,7 +38,9 @@ pub(super) fn get_keys(call: &mut Call) -> CommandResult {
     debug_assert!(call.keyspace.may_walk());
     let (reply, mut count) = (&mut *call.reply, 0);
     let header = reply.begin_array();
-    scan::visit_slot(&call.engine.keyspace, slot, call.keyspace.db(), most, |entry| {
+    let keyspace = &call.engine.keyspace;
+    let most = if keyspace.is_hidden(u32::from(slot)) { 0 } else { most };
+    scan::visit_slot(keyspace, slot, call.keyspace.db(), most, |entry| {
         reply.bulk(entry.key());
         count += 1;
     });

@@ -52,11 +52,13 @@ impl Report {
         let clients =
             engine.clients.registry.all().iter().map(|client| client.total_bytes.load(Relaxed)).sum();
         let keyspace = &engine.keyspace;
-        let mut keys = 0;
+        // Keys of hidden slots take memory, too, but are not shown.
+        let (mut keys, mut shown) = (0, 0);
         let databases: Vec<Database> = (0..keyspace.databases())
             .filter_map(|index| {
                 let (len, _) = keyspace.len(index);
                 keys += len;
+                shown += keyspace.visible_len(index).0;
                 (len > 0).then(|| Database { index, table_bytes: keyspace.structure_bytes(index) })
             })
             .collect();
@@ -72,7 +74,7 @@ impl Report {
             peak_percent: total as f64 * 100.0 / peak.max(1) as f64,
             clients,
             databases,
-            keys,
+            keys: shown,
             bytes_per_key: net.checked_div(keys).unwrap_or(0),
             overhead,
             dataset,

@@ -550,7 +550,7 @@ fn cluster(fields: &mut Fields<'_>) {
 fn keyspace(fields: &mut Fields<'_>) {
     let engine = fields.engine;
     for db in 0..engine.keyspace.databases() {
-        let (keys, expires) = engine.keyspace.len(db);
+        let (keys, expires) = engine.keyspace.visible_len(db);
         if keys > 0 {
             let ttl = if expires == 0 { 0 } else { average_ttl(&engine.keyspace, db) };
             let expiring = engine.keyspace.expiring_collections(db);

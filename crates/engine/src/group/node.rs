@@ -156,6 +156,17 @@ impl<'e> Node<'e> {
     }
 }
 
+/// The slots of other shards, if this server is a replica: its primary fills and empties slots
+/// whenever it likes, and the map that explains it may come later. Slots that are moved key by key
+/// show at the replica as at the primary.
+fn foreign_to_replica(view: &ClusterView) -> Option<SlotSet> {
+    let own = view.own_slots().filter(|_| !view.leads)?;
+    let is_foreign = |slot: &u16| {
+        view.map.owner(*slot).is_some() && !view.owns(*slot) && !own.importing.contains_key(slot)
+    };
+    Some((0..HASH_SLOTS).filter(is_foreign).collect())
+}
+
 impl Engine {
     /// Records whether this process leads its shard.
     pub(super) fn note_lead(&self, leads: bool) {
@@ -207,16 +218,26 @@ impl Engine {
     fn publish_seen(&self, cluster: &ClusterMap, view: ClusterView) {
         let _hiding = self.slot_moves.hiding.lock();
         let keyspace = &self.keyspace;
-        let stays = |slot: &u16| keyspace.is_hidden(u32::from(*slot)) && !view.owns(*slot);
-        keyspace.hide_slots((0..HASH_SLOTS).filter(stays));
+        match foreign_to_replica(&view) {
+            Some(hidden) => keyspace.hide_slots(hidden.iter()),
+            None => {
+                let is_hidden = |slot: &u16| keyspace.is_hidden(u32::from(*slot));
+                // A node without a shard shows what it has.
+                let stays = |slot: &u16| is_hidden(slot) && view.shard.is_some() && !view.owns(*slot);
+                keyspace.hide_slots((0..HASH_SLOTS).filter(stays));
+            }
+        }
         cluster.publish(view, self.config.cluster_require_full_coverage());
     }
 
     /// Hides slots that are being moved here, and slots that have keys here but no longer belong
-    /// to this server.
+    /// to this server. A replica hides all slots of other shards.
     pub(crate) fn refresh_hidden_slots(&self) {
         // No other thread may finish this later by an older map.
         let _hiding = self.slot_moves.hiding.lock();
+        if let Some(hidden) = self.cluster_view().and_then(|view| foreign_to_replica(&view)) {
+            return self.keyspace.hide_slots(hidden.iter());
+        }
         let mut hidden = self.foreign_slots();
         let owns = |slot: u16| self.cluster_view().is_some_and(|view| view.owns(slot));
         for slot in (0..HASH_SLOTS).filter(|&slot| self.slot_moves.is_coming(slot)) {

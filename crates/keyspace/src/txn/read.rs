@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::entry::{Entry, ValueRef};
 use crate::events::KEY_MISS;
 use crate::eviction;
-use crate::keyspace::{Keyspace, Shard};
+use crate::keyspace::Keyspace;
 use crate::object::ObjectType;
 use crate::value_type::Type;
 
@@ -166,8 +166,7 @@ impl<'a> Txn<'a> {
     /// must be held.
     pub fn for_each(&self, mut visit: impl FnMut(Entry<'_>)) {
         debug_assert!(matches!(self.held, HeldLocks::AllShared | HeldLocks::World(_)));
-        let is_seen = |(index, _): &(u32, &Shard)| !self.keyspace.is_hidden(*index);
-        for (_, shard) in (0..).zip(self.keyspace.shards()).filter(is_seen) {
+        for shard in self.keyspace.visible_shards() {
             // SAFETY: all shards are held.
             unsafe {
                 shard.table(self.db).for_each(|entry| {
