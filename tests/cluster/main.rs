@@ -17,6 +17,7 @@ mod operators;
 mod page;
 mod redirections;
 mod replica_migration;
+mod saturated_source;
 mod scan;
 mod target_faults;
 mod tools;

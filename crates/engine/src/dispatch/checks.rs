@@ -128,8 +128,8 @@ fn changes_migrating(asked: &Asked<'_>) -> bool {
 }
 
 /// True if a request names a key or shard channel of a slot that is being handed over to another
-/// node (`slot_moves`). While all slots are held, scripts count as well: they may reach a slot
-/// that they do not name.
+/// node (`slot_moves`), or writes to one whose writes wait for that. While all slots are held,
+/// scripts count as well: they may reach a slot that they do not name.
 #[cold]
 fn reaches_held_slot(asked: &Asked<'_>) -> bool {
     let Asked { engine, queue, command, args, .. } = asked;
@@ -139,8 +139,10 @@ fn reaches_held_slot(asked: &Asked<'_>) -> bool {
     let is_unsettled = engine.slot_moves.is_unsettled();
     let reaches = |command: &Command, args: &[&[u8]]| {
         let found = keys::find_slotted(command.spec, args).unwrap_or_default();
-        is_unsettled && command.runs_scripts
-            || found.into_iter().any(|at| engine.slot_moves.holds_key(args[at.index]))
+        let moves = &engine.slot_moves;
+        let is_held =
+            |key: &[u8]| moves.holds_key(key) || moves.slows_key(key) && may_write(engine, command, args);
+        is_unsettled && command.runs_scripts || found.into_iter().any(|at| is_held(args[at.index]))
     };
     match queue {
         None => reaches(command, args),

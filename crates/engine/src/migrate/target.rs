@@ -55,8 +55,8 @@ pub(crate) struct Connection {
 struct Persistence {
     /// For how long at most.
     patience: Duration,
-    /// Asked after each step: false ends the wait.
-    goes_on: Box<dyn Fn() -> bool + Send>,
+    /// Asked after each step, with the time waited so far: false ends the wait.
+    goes_on: Box<dyn Fn(Duration) -> bool + Send>,
 }
 
 impl Connection {
@@ -88,7 +88,7 @@ impl Connection {
         &mut self,
         timeout: Duration,
         patience: Duration,
-        goes_on: impl Fn() -> bool + Send + 'static,
+        goes_on: impl Fn(Duration) -> bool + Send + 'static,
     ) -> Result<(), Broken> {
         self.set_timeout(timeout)?;
         self.persistence = Some(Persistence { patience, goes_on: Box::new(goes_on) });
@@ -156,7 +156,8 @@ impl Connection {
                 Err(error) => {
                     let timed_out = is_timeout(error.kind());
                     let since = *stalled.get_or_insert_with(Instant::now);
-                    let may_wait = |wait: &Persistence| since.elapsed() < wait.patience && (wait.goes_on)();
+                    let waited = since.elapsed();
+                    let may_wait = |wait: &Persistence| waited < wait.patience && (wait.goes_on)(waited);
                     if !timed_out || !self.persistence.as_ref().is_some_and(may_wait) {
                         return Err(Broken { writing: true, timed_out });
                     }
@@ -255,18 +256,18 @@ mod tests {
         let options = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
         let long = vec![b'x'; 64 << 20];
         let (step, hour) = (Duration::from_millis(5), Duration::from_secs(3600));
-        let open = |goes_on: Box<dyn Fn() -> bool + Send>| {
+        let open = |goes_on: Box<dyn Fn(Duration) -> bool + Send>| {
             let mut connection = Connection::open(&target, &options).expect("connected");
             connection.set_steps(step, hour, goes_on).expect("set");
             (connection, listener.accept().expect("accepted").0)
         };
         let timed_out = Err(Broken { writing: true, timed_out: true });
-        let (mut connection, _peer) = open(Box::new(|| false));
+        let (mut connection, _peer) = open(Box::new(|waited| waited < 4 * Duration::from_millis(5)));
         assert_eq!(connection.request(&[&long]), timed_out);
         // From the second question on the peer reads: nothing is lost or sent twice.
         let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = std::sync::Arc::clone(&asked);
-        let count = move || count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 1_000_000;
+        let count = move |_| count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 1_000_000;
         let (mut connection, mut peer) = open(Box::new(count));
         let mut expected = Vec::new();
         request::push(&mut expected, &[&long]);
@@ -282,7 +283,7 @@ mod tests {
         connection.flush().expect("sent");
         assert!(reader.join().expect("no panic"), "the request arrives unchanged");
         // A plain timeout again.
-        let (mut connection, _peer) = open(Box::new(|| true));
+        let (mut connection, _peer) = open(Box::new(|_| true));
         connection.set_timeout(step).expect("set");
         assert_eq!(connection.request(&[&long]), timed_out);
     }

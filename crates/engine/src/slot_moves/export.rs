@@ -23,6 +23,7 @@ use braid_spec::{Flags, Group as Family, Scope, keys};
 
 use super::hold::Hold;
 use super::link::{Link, Request, check};
+use super::pace::{Pace, Reach};
 use super::positions::{Name, Positions};
 use super::state::{Move, MoveState};
 use super::target_connection::{Failure, answer, ask, interrupted, said};
@@ -53,6 +54,8 @@ const RETRY: Duration = Duration::from_millis(100);
 /// after which they wait for a longer one.
 const SHORT_ROUND: Duration = Duration::from_millis(5);
 const APPROACH: Duration = Duration::from_secs(2);
+/// Duration of such a round with which commands wait once writes have waited throughout one.
+const BEARABLE_ROUND: Duration = Duration::from_millis(100);
 /// Attempts to hand the slots over, if the connection is lost meanwhile.
 const HANDOVERS_MAX: usize = 10;
 /// How long the target may take to see the change of the map.
@@ -149,10 +152,19 @@ struct Export<'e> {
     batch_db: Option<u32>,
     sent: usize,
     last_read: Instant,
+    pace: Pace,
+    /// Since when some writes have been waiting for the move.
+    slowed: Option<Instant>,
+    /// For how long some have been waiting before.
+    slowed_before: Duration,
 }
 
 impl Drop for Export<'_> {
     fn drop(&mut self) {
+        self.slow(Reach::Nothing, 0);
+        if !self.slowed_before.is_zero() {
+            log::info!("Move {}: writes waited for {:.1?} in all", self.job.name, self.slowed_before);
+        }
         if let Some(journal) = self.journal.take() {
             journal.end(&self.engine.keyspace.journal);
         }
@@ -193,7 +205,32 @@ impl<'e> Export<'e> {
             batch_db: None,
             sent: 0,
             last_read: Instant::now(),
+            pace: Pace::new(engine.replica_output_limit().hard_bytes),
+            slowed: None,
+            slowed_before: Duration::ZERO,
         })
+    }
+
+    /// Makes these writes wait, and no others.
+    fn slow(&mut self, reach: Reach, behind: u64) {
+        self.engine.slow_writes(self.job, reach);
+        if reach == Reach::Nothing {
+            self.slowed_before += self.slowed.take().map_or(Duration::ZERO, |since| since.elapsed());
+        } else if self.slowed.is_none() {
+            self.slowed = Some(Instant::now());
+            if self.slowed_before.is_zero() {
+                log::info!("Move {}: writes to its slots wait, {behind} bytes are unsent", self.job.name);
+            }
+        }
+    }
+
+    /// Makes writes wait if they are too fast for the move.
+    fn keep_pace(&mut self, behind: u64) {
+        let waited = self.slowed.map_or(Duration::ZERO, |since| since.elapsed());
+        let reach = self.pace.look(behind, waited);
+        if reach != Reach::Nothing || self.slowed.is_some() {
+            self.slow(reach, behind);
+        }
     }
 
     fn run(mut self) -> Result<(), Failure> {
@@ -211,6 +248,8 @@ impl<'e> Export<'e> {
             self.link.resumes = false;
             let ended = self.hand_over(records);
             self.link.resumes = true;
+            self.slow(Reach::Nothing, 0);
+            self.pace.begin_anew();
             handovers += 1;
             match ended {
                 // The slots are still here, and the target still has what it had.
@@ -229,7 +268,8 @@ impl<'e> Export<'e> {
         loop {
             let behind = self.follow()?;
             self.link.settle()?;
-            if behind <= most && self.positions.wanted(1).is_none() {
+            let is_little = self.pace.end_round(behind, most);
+            if is_little && self.positions.wanted(1).is_none() {
                 return Ok(());
             }
         }
@@ -253,17 +293,25 @@ impl<'e> Export<'e> {
     }
 
     /// Catches up, together with the target's in-sync members, until a round takes next to no
-    /// time: another one takes as long while commands wait.
+    /// time: another one takes as long while commands wait. If that does not come about, writes
+    /// wait throughout some more rounds, and then until the end.
     fn approach(&mut self) -> Result<(), Failure> {
         let (began, most) = (Instant::now(), self.most_behind());
         // From now on its answers wait for the members.
         self.link.make_durable()?;
         loop {
+            let is_last = began.elapsed() >= APPROACH;
+            if is_last {
+                match self.pace.begin_last_round() {
+                    Some(reach) => self.slow(reach, 0),
+                    None => return Ok(()),
+                }
+            }
             let round = Instant::now();
             let behind = self.follow()?;
             self.reveal()?;
             let took = round.elapsed();
-            if took <= SHORT_ROUND || began.elapsed() >= APPROACH && behind <= most {
+            if took <= SHORT_ROUND || is_last && behind <= most && took <= BEARABLE_ROUND {
                 log::debug!("Move {}: the last round took {took:?}", self.job.name);
                 return Ok(());
             }
@@ -296,6 +344,9 @@ impl<'e> Export<'e> {
                 self.send_items(items)?;
                 if self.sent >= SENT_BETWEEN || self.last_read.elapsed() >= TIME_BETWEEN {
                     self.follow_once()?;
+                    while self.pace.is_catching_up() {
+                        self.follow_once()?;
+                    }
                 }
             }
         }
@@ -323,9 +374,20 @@ impl<'e> Export<'e> {
         Ok(())
     }
 
+    /// [`Export::follow_to_end`], until no writes wait for the move to catch up.
+    fn follow(&mut self) -> Result<u64, Failure> {
+        loop {
+            let behind = self.follow_to_end()?;
+            self.keep_pace(behind);
+            if !self.pace.is_catching_up() {
+                return Ok(behind);
+            }
+        }
+    }
+
     /// Reads the journal up to its current end, and copies keys again where necessary. Returns
     /// the number of bytes journalled meanwhile.
-    fn follow(&mut self) -> Result<u64, Failure> {
+    fn follow_to_end(&mut self) -> Result<u64, Failure> {
         let end = self.engine.keyspace.journal.end();
         while self.journal.as_ref().is_some_and(|journal| journal.position() < end) {
             self.follow_once()?;
@@ -377,6 +439,7 @@ impl<'e> Export<'e> {
             return Err(said("the target cannot keep up with the writes"));
         }
         self.job.note(|progress| progress.behind = behind);
+        self.keep_pace(behind);
         let buffer = std::mem::take(&mut self.buffer);
         let mut units = std::mem::take(&mut self.units);
         units.parse(&buffer).map_err(|error| said(format!("the journal cannot be read: {error}")))?;
@@ -540,7 +603,7 @@ impl<'e> Export<'e> {
             }
             self.link.patience = patience;
             self.link.connection.set_timeout(patience)?;
-            self.follow()?;
+            self.follow_to_end()?;
             let is_read = self.journal.as_ref().is_none_or(|journal| journal.position() >= end);
             if is_read && self.buffer.is_empty() && self.positions.wanted(1).is_none() {
                 break;

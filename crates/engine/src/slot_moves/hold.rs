@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Holds back commands that reach slots being handed over (`dispatch/checks.rs`): some slots to
-//! another shard, or all of this server's shard to another primary.
+//! another shard, or all of this server's shard to another primary. Slows down writes that are too
+//! fast for a move.
 
 use std::sync::atomic::Ordering::SeqCst;
 
 use braid_base::clock::boot_nanos;
+use braid_base::crc::HASH_SLOTS;
 use braid_clients::Message;
 use braid_clients::attention::HELD_SLOTS;
 use braid_group::cluster::SlotSet;
 
+use super::pace::Reach;
+use super::state::Move;
 use crate::engine::Engine;
 
 /// Commands that reach these slots wait while this exists.
@@ -44,6 +48,38 @@ impl Drop for Hold<'_> {
 }
 
 impl Engine {
+    /// Makes these writes, and no others, wait for a move.
+    pub(super) fn slow_writes(&self, job: &Move, reach: Reach) {
+        let slots = || match reach {
+            Reach::All => self.cluster_view().map_or_else(SlotSet::default, |view| {
+                (0..HASH_SLOTS).filter(|&slot| view.owns(slot)).collect()
+            }),
+            Reach::Moving | Reach::Nothing => job.slots.clone(),
+        };
+        self.set_slowed(&job.name, reach, slots);
+    }
+
+    /// No writes wait for a move any longer.
+    pub(super) fn let_writes_go(&self, name: &str) {
+        self.set_slowed(name, Reach::Nothing, SlotSet::default);
+    }
+
+    fn set_slowed(&self, name: &str, reach: Reach, slots: impl FnOnce() -> SlotSet) {
+        let moves = &self.slot_moves;
+        let before = {
+            // As for a hold: one that ends must not clear the attention bit.
+            let _readers = moves.readers.lock();
+            let before = moves.slowed.set(name, reach, slots);
+            if before != reach {
+                self.attention.set(HELD_SLOTS, moves.holds_any());
+            }
+            before
+        };
+        if reach < before {
+            self.clients.mailboxes.tell_all(|| Message::Resume);
+        }
+    }
+
     /// Makes commands for keys wait while the map and this server's role briefly disagree: a
     /// client would be refused, or redirected back and forth. At most for `nanos` nanoseconds.
     pub(crate) fn hold_until_settled(&self, nanos: u64) {

@@ -266,6 +266,8 @@ impl<'e> Link<'e> {
         let (engine, job, began) = (self.engine, self.job, Instant::now());
         let state = job.progress().state;
         self.patience = patience(engine);
+        // Nobody knows for how long the target is away.
+        engine.let_writes_go(&job.name);
         log::warn!("Move {}: {lost}; connecting again", job.name);
         job.note(|progress| (progress.state, progress.message) = (MoveState::Connecting, lost.to_string()));
         loop {

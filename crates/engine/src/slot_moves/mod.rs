@@ -8,6 +8,7 @@
 //! 2. It copies the slots' keys, a few at a time under their slot's lock, while clients continue,
 //!    and passes on changes made meanwhile: the part of the journal that concerns these slots
 //!    ([`positions`]).
+//!    If clients write faster than that, their writes to these slots wait at times ([`pace`]).
 //! 3. When little is left it holds back commands that reach these slots, sends the rest, and
 //!    waits until the target and all of its in-sync members have it.
 //! 4. One transaction in etcd gives the slots to the target. It compares the cluster's epoch and
@@ -28,6 +29,8 @@ mod hold;
 mod import;
 mod link;
 mod orders;
+mod pace;
 mod positions;
+mod slowed;
 pub mod state;
 mod target_connection;

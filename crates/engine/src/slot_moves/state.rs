@@ -13,6 +13,8 @@ use braid_base::crc::{HASH_SLOTS, key_hash_slot};
 use braid_group::cluster::SlotSet;
 use parking_lot::Mutex;
 
+use super::slowed::Slowed;
+
 /// Delay before an interrupted move is begun again. It grows with each retry, up to this
 /// multiple.
 const AGAIN: Duration = Duration::from_millis(250);
@@ -233,6 +235,8 @@ pub struct SlotMoves {
     /// While it is being settled which server leads this server's shard, all slots are held,
     /// until this time at most, nanoseconds of CLOCK_BOOTTIME; 0: it is settled.
     pub(super) unsettled_until: AtomicU64,
+    /// Slots whose writes wait.
+    pub(super) slowed: Slowed,
     /// Number of threads that read the journal.
     pub(super) readers: Mutex<usize>,
     /// The deletion of keys in other shards' slots.
@@ -282,6 +286,7 @@ impl Default for SlotMoves {
             moves: Mutex::default(),
             held: (0..HASH_SLOTS / 64).map(|_| AtomicU64::new(0)).collect(),
             unsettled_until: AtomicU64::new(0),
+            slowed: Slowed::default(),
             readers: Mutex::default(),
             drops: OneThread::default(),
             hiding: Mutex::default(),
@@ -366,6 +371,11 @@ impl SlotMoves {
         self.holds(key_hash_slot(key))
     }
 
+    /// True if writes to the slot of a key wait.
+    pub(crate) fn slows_key(&self, key: &[u8]) -> bool {
+        self.slowed.has(key_hash_slot(key))
+    }
+
     pub(super) fn set_held(&self, slots: &SlotSet, is_held: bool) {
         for slot in slots.iter() {
             let bit = 1 << (slot % 64);
@@ -377,7 +387,8 @@ impl SlotMoves {
     }
 
     pub(super) fn holds_any(&self) -> bool {
-        self.is_unsettled() || self.held.iter().any(|word| word.load(SeqCst) != 0)
+        let is_slowed = !self.slowed.is_empty();
+        is_slowed || self.is_unsettled() || self.held.iter().any(|word| word.load(SeqCst) != 0)
     }
 }
 

@@ -15,6 +15,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// How long to wait for an answer before checking whether the target still leads its shard: a
 /// stalled machine does not answer, and may be replaced.
 const LOOK: Duration = Duration::from_millis(250);
+/// Silence of the target after which writes no longer wait for it: it may be dead.
+const SILENCE: Duration = Duration::from_secs(5);
 /// First words of a target's errors that pass once it has found its role, or another server has
 /// taken the role.
 const PASSING: [&str; 9] = [
@@ -95,7 +97,14 @@ pub(super) fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure
     let mut connection = Connection::open(&target, &options)
         .map_err(|error| Failure::Unreachable(format!("cannot reach {}:{port}: {error}", target.host)))?;
     let (known, id) = (engine.this.clone(), std::sync::Arc::clone(&job.target));
-    let leads = move || known.upgrade().is_some_and(|engine| target_leads(&engine, &id));
+    let name = job.name.clone();
+    let leads = move |waited: Duration| {
+        let engine = known.upgrade();
+        engine.is_some_and(|engine| {
+            note_silence(&engine, &name, waited);
+            target_leads(&engine, &id)
+        })
+    };
     connection.set_steps(LOOK.min(patience), patience, leads)?;
     match connection.log_in(&config.masteruser(), &config.masterauth()) {
         Err(broken) if broken.timed_out && !broken.writing => {
@@ -111,6 +120,13 @@ pub(super) fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure
 pub(super) fn target_leads(engine: &Engine, target: &str) -> bool {
     let view = engine.cluster_view().unwrap_or_default();
     view.map.node(target).is_some_and(|node| view.map.is_primary(node) && node.server.is_some())
+}
+
+/// Lets writes go that wait for a silent target.
+fn note_silence(engine: &Engine, name: &str, waited: Duration) {
+    if waited >= SILENCE {
+        engine.let_writes_go(name);
+    }
 }
 
 /// Reads an answer, waiting up to `patience`, as long as the target leads its shard.
@@ -145,6 +161,7 @@ fn wait_for_line(
     loop {
         match line(connection) {
             Err(Failure::TimedOut) if began.elapsed() < patience => {
+                note_silence(engine, &job.name, began.elapsed());
                 if !target_leads(engine, &job.target) {
                     return Err(interrupted("the target does not answer and no longer leads its shard"));
                 }
