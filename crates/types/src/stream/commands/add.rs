@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::references::{Policy, Removal};
 use super::{ID_LEN_MAX, invalid_id, reply_id, strict_id};
+use crate::stream::rewrite::Numbers;
 use crate::stream::{AppendError, BlockLimits, IdError, IdRequest, Log, Stream, StreamId, Trim};
 
 /// The options shared by XADD and XTRIM.
@@ -64,10 +65,8 @@ impl Options {
                 limit = Some(given.map_err(|_| CommandError::text("ERR The LIMIT argument must be >= 0."))?);
             } else if adds && is("NOMKSTREAM") {
                 options.no_stream = true;
-            } else if let Some(policy) = Policy::parse(option) {
-                if options.policy.replace(policy).is_some() {
-                    return Err(CommandError::Syntax);
-                }
+            } else if let Some(policy) = Policy::parse(option).filter(|_| options.policy.is_none()) {
+                options.policy = Some(policy);
             } else if adds {
                 let id = Some(option).filter(|id| id.len() <= ID_LEN_MAX).and_then(IdRequest::parse);
                 options.id = Some(id.ok_or_else(invalid_id)?);
@@ -125,8 +124,12 @@ impl Options {
             }
             Some(Policy::Acknowledged) => {
                 let entries = stream.trim_acknowledged(keep, self.limit);
-                let removed = entries.len() as u64;
-                Trimmed { removed, kept: None, removal: Removal { entries, ..Removal::default() } }
+                let (removed, log) = (entries.len() as u64, stream.log());
+                if log.is_empty() || entries.iter().all(|id| *id < log.first_id()) {
+                    return Trimmed { removed, kept: Some(Kept::of(log)), ..Trimmed::default() };
+                }
+                let removal = Removal { entries, numbers: Some(Numbers::of(log)), ..Removal::default() };
+                Trimmed { removed, kept: None, removal }
             }
         }
     }
@@ -316,7 +319,7 @@ pub fn xdel(call: &mut Call) -> CommandResult {
 pub fn xsetid(call: &mut Call) -> CommandResult {
     let args = call.args;
     let id = strict_id(args[2], 0)?;
-    let (mut entries_added, mut max_deleted) = (None, StreamId::MIN);
+    let (mut entries_added, mut max_deleted) = (None, None);
     let mut rest = &args[3..];
     while let [option, value, after @ ..] = rest {
         if option.eq_ignore_ascii_case(b"ENTRIESADDED") {
@@ -325,8 +328,9 @@ pub fn xsetid(call: &mut Call) -> CommandResult {
             entries_added =
                 Some(count.map_err(|_| CommandError::text("ERR entries_added must be positive"))?);
         } else if option.eq_ignore_ascii_case(b"MAXDELETEDID") {
-            max_deleted = strict_id(value, 0)?;
-            if id < max_deleted {
+            let given = strict_id(value, 0)?;
+            max_deleted = Some(given);
+            if id < given {
                 return Err(CommandError::text(
                     "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id",
                 ));
@@ -364,7 +368,9 @@ pub fn xsetid(call: &mut Call) -> CommandResult {
     if let Some(count) = entries_added {
         log.set_entries_added(count);
     }
-    if max_deleted != StreamId::MIN {
+    if let Some(max_deleted) = max_deleted
+        && (max_deleted != StreamId::MIN || log.max_deleted_id() == StreamId::LEAST)
+    {
         log.set_max_deleted_id(max_deleted);
     }
     call.keyspace.changed(Event::stream("xsetid"), args[1]);

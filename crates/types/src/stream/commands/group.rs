@@ -82,7 +82,7 @@ fn group_mut<'c>(call: &'c mut Call) -> Result<&'c mut Group, CommandError> {
 pub fn set_id(call: &mut Call) -> CommandResult {
     let args = call.args;
     let (_, entries_read) = options(call, false)?;
-    let stream = call.keyspace.read_as::<Stream>(args[2])?;
+    let stream = call.keyspace.peek_as::<Stream>(args[2])?;
     let last = stream.map_or(StreamId::MIN, |stream| stream.log().last_id());
     group_mut(call)?;
     if args.len() > 7 {
@@ -159,7 +159,7 @@ pub fn help(call: &mut Call) -> CommandResult {
 pub fn xack(call: &mut Call) -> CommandResult {
     let args = call.args;
     let mut acknowledged = 0;
-    if let Some(stream) = call.keyspace.write_as::<Stream>(args[1])?
+    if let Some(stream) = super::stream_to_change(call.keyspace, args[1])?
         && let Some(group) = stream.split_mut().1.get_mut(args[2])
     {
         // Parses all IDs before acknowledging any entry.

@@ -70,16 +70,14 @@ pub fn consumers(call: &mut Call) -> CommandResult {
 }
 
 /// Replies with a group's progress and lag.
-fn progress(reply: &mut ReplyBuffer, log: &Log, group: &Group, as_redis_8: bool) {
+fn progress(reply: &mut ReplyBuffer, log: &Log, group: &Group) {
     id_field(reply, "last-delivered-id", group.last_id);
     optional_field(reply, "entries-read", group.entries_read.map(|count| count as i64));
-    let lag = if as_redis_8 { group.lag_by_entries(log) } else { group.lag(log) };
-    optional_field(reply, "lag", lag);
+    optional_field(reply, "lag", group.lag(log));
 }
 
 pub fn groups(call: &mut Call) -> CommandResult {
     let stream = call.keyspace.read_as::<Stream>(call.args[2])?.ok_or(CommandError::NoSuchKey)?;
-    let as_redis_8 = call.engine.process.follows_redis_8();
     let reply = &mut *call.reply;
     reply.array(stream.groups().len());
     for (name, group) in stream.groups().iter() {
@@ -87,7 +85,7 @@ pub fn groups(call: &mut Call) -> CommandResult {
         name_field(reply, name);
         number_field(reply, "consumers", group.consumers_len() as i64);
         number_field(reply, "pending", group.pending_len() as i64);
-        progress(reply, stream.log(), group, as_redis_8);
+        progress(reply, stream.log(), group);
     }
     Ok(())
 }
@@ -107,10 +105,10 @@ pub fn stream(call: &mut Call) -> CommandResult {
         }
         _ => return Err(call.unknown_subcommand()),
     };
-    let Some(stream) = call.keyspace.read_as::<Stream>(call.args[2])? else {
+    // Counted once, above.
+    let Some(stream) = call.keyspace.peek_as::<Stream>(call.args[2])? else {
         return Err(CommandError::NoSuchKey);
     };
-    let as_redis_8 = call.engine.process.follows_redis_8();
     let (log, reply) = (stream.log(), &mut *call.reply);
     reply.map(if full.is_some() { 9 } else { 10 });
     number_field(reply, "length", log.len() as i64);
@@ -144,19 +142,16 @@ pub fn stream(call: &mut Call) -> CommandResult {
             reply.end_array(header, count);
             field(reply, "groups");
             reply.array(stream.groups().len());
-            stream
-                .groups()
-                .iter()
-                .for_each(|(name, group)| full_group(reply, log, name, group, most, as_redis_8));
+            stream.groups().iter().for_each(|(name, group)| full_group(reply, log, name, group, most));
         }
     }
     Ok(())
 }
 
-fn full_group(reply: &mut ReplyBuffer, log: &Log, name: &[u8], group: &Group, most: usize, as_redis_8: bool) {
+fn full_group(reply: &mut ReplyBuffer, log: &Log, name: &[u8], group: &Group, most: usize) {
     reply.map(7);
     name_field(reply, name);
-    progress(reply, log, group, as_redis_8);
+    progress(reply, log, group);
     number_field(reply, "pel-count", group.pending_len() as i64);
     field(reply, "pending");
     reply.array(group.pending_len().min(most));

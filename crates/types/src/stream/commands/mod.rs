@@ -18,11 +18,12 @@ use std::borrow::Cow;
 
 use braid_base::number::{INTEGER_LEN_MAX, write_u64};
 use braid_containers::listpack::Element;
-use braid_keyspace::Event;
+use braid_keyspace::txn::WrongType;
+use braid_keyspace::{Event, Txn};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::CommandError;
 
-use crate::stream::{Fields, LogEntry, StreamId};
+use crate::stream::{Fields, LogEntry, Stream, StreamId};
 
 pub use rows::COMMANDS;
 
@@ -103,6 +104,15 @@ fn reply_fields(reply: &mut ReplyBuffer, fields: Fields<'_>) {
     for (field, value) in fields {
         reply_element(reply, field);
         reply_element(reply, value);
+    }
+}
+
+/// The stream at a key, for changes of its groups' pending entries. These count a hit or a miss as
+/// reads do, as on stock servers; changes of the entries do not.
+fn stream_to_change<'s>(keyspace: &'s mut Txn<'_>, key: &[u8]) -> Result<Option<&'s mut Stream>, WrongType> {
+    match keyspace.read(key) {
+        Some(_) => keyspace.write_as::<Stream>(key),
+        None => Ok(None),
     }
 }
 

@@ -192,7 +192,7 @@ impl ClaimOptions {
 
 pub fn xclaim(call: &mut Call) -> CommandResult {
     let (args, now) = (call.args, call.clock_ms());
-    let stream = call.keyspace.write_as::<Stream>(args[1])?;
+    let stream = super::stream_to_change(call.keyspace, args[1])?;
     let Some((log, group)) = stream.and_then(|stream| {
         let (log, groups) = stream.split_mut();
         Some((log, groups.get_mut(args[2])?))
@@ -200,10 +200,10 @@ pub fn xclaim(call: &mut Call) -> CommandResult {
         return Err(no_group(args[1], args[2], ""));
     };
     let options = ClaimOptions::parse(&args[4..], now)?;
-    group.last_id = group.last_id.max(options.last_id);
+    let advanced = group.skip_to(log, options.last_id);
     let (header, mut count) = (call.reply.begin_array(), 0);
     let is_new = group.find_consumer(args[3]).is_none();
-    let mut done = Given { is_new, ..Given::default() };
+    let mut done = Given { is_new, advanced, ..Given::default() };
     if let Some(consumer) = claimant(group, args[3], now) {
         for id in options.ids {
             match group.claim(log, id, consumer, &options.claim) {
@@ -261,7 +261,7 @@ impl Given {
                 request.push(text(group.last_id));
                 requests.push(request);
             }
-            if self.advanced || self.claimed.is_empty() {
+            if self.advanced {
                 let mut request = words(&[b"XGROUP", b"SETID", key, group_name]);
                 request.push(text(group.last_id));
                 if let Some(read) = group.entries_read {
@@ -288,6 +288,8 @@ const AUTO_CLAIM_MAX: i64 = i64::MAX / 16;
 
 pub fn xautoclaim(call: &mut Call) -> CommandResult {
     let (args, now) = (call.args, call.clock_ms());
+    // Counts a hit or a miss even if the arguments are refused.
+    let exists = call.keyspace.read(args[1]).is_some();
     let min_idle = number::parse_i64(args[4])
         .ok_or(CommandError::text("ERR Invalid min-idle-time argument for XAUTOCLAIM"))?;
     let start = range_start(args[5])?;
@@ -308,7 +310,7 @@ pub fn xautoclaim(call: &mut Call) -> CommandResult {
             _ => return Err(CommandError::Syntax),
         };
     }
-    let stream = call.keyspace.write_as::<Stream>(args[1])?;
+    let stream = if exists { call.keyspace.write_as::<Stream>(args[1])? } else { None };
     let Some((log, group)) = stream.and_then(|stream| {
         let (log, groups) = stream.split_mut();
         Some((log, groups.get_mut(args[2])?))

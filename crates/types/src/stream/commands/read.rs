@@ -485,7 +485,9 @@ fn reply_delivery(reply: &mut ReplyBuffer, entry: LogEntry<'_>, delivery: Option
     reply.integer(deliveries as i64);
 }
 
-/// Replies with a consumer's pending entries; deleted ones have no fields.
+/// Replies with a consumer's pending entries; deleted ones have no fields. Returns the others, which
+/// have been delivered once more. A deleted one is neither changed nor claimed in the journal: a
+/// claim would drop it wherever the journal is executed.
 fn redeliver(
     reply: &mut ReplyBuffer,
     log: &Log,
@@ -500,16 +502,17 @@ fn redeliver(
         _ => Vec::new(),
     };
     reply.array(ids.len());
-    for &id in &ids {
+    let mut delivered = ids;
+    delivered.retain(|&id| {
         reply.array(2);
         reply_id(reply, id);
-        match log.get(id) {
-            Some(entry) => {
-                reply_fields(reply, entry.fields);
-                group.redeliver(id, now);
-            }
-            None => reply.null_array(),
-        }
-    }
-    ids
+        let Some(entry) = log.get(id) else {
+            reply.null_array();
+            return false;
+        };
+        reply_fields(reply, entry.fields);
+        group.redeliver(id, now);
+        true
+    });
+    delivered
 }

@@ -2,7 +2,7 @@
 //! XDELEX and XACKDEL, and what becomes of the groups' references to entries that a command
 //! removes (KEEPREF, DELREF, ACKED).
 //!
-//! The journal describes these changes with XDEL and XACK, which every server knows.
+//! The journal describes these changes with XDEL and XACK, which every server knows, and XSETID.
 
 use braid_base::number;
 use braid_engine::Call;
@@ -11,6 +11,7 @@ use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
 use super::strict_id;
+use crate::stream::rewrite::Numbers;
 use crate::stream::{References, Stream, StreamId};
 
 /// What becomes of pending entries whose entry is removed from the stream.
@@ -39,19 +40,19 @@ impl Policy {
 
 /// The reply for an ID: there is no such entry, or it is not pending in XACKDEL's group.
 const MISSING: i64 = -1;
-/// The entry was deleted.
+/// The entry was deleted; or acknowledged by XACKDEL, and it did not exist any more.
 const DELETED: i64 = 1;
 /// The entry is still needed by a group.
 const NEEDED: i64 = 2;
 
 /// The arguments after the key (and the group): `[KEEPREF | DELREF | ACKED] IDS numids id ...`.
-struct Options {
+struct Options<'a> {
     policy: Policy,
-    ids: SmallVec<[StreamId; 8]>,
+    ids: &'a [&'a [u8]],
 }
 
-impl Options {
-    fn parse(args: &[&[u8]]) -> Result<Options, CommandError> {
+impl<'a> Options<'a> {
+    fn parse(args: &'a [&'a [u8]]) -> Result<Options<'a>, CommandError> {
         let (mut policy, mut ids) = (None, None);
         let mut rest = args;
         while let [option, after @ ..] = rest {
@@ -60,7 +61,8 @@ impl Options {
                     policy = Some(given);
                     after
                 }
-                (None, [count, after @ ..]) if option.eq_ignore_ascii_case(b"IDS") && ids.is_none() => {
+                // Of several lists the last one counts.
+                (None, [count, after @ ..]) if option.eq_ignore_ascii_case(b"IDS") => {
                     let count = number::parse_i64(count)
                         .and_then(|count| usize::try_from(count).ok())
                         .filter(|&count| count > 0)
@@ -77,8 +79,12 @@ impl Options {
             };
         }
         let ids = ids.ok_or(CommandError::Syntax)?;
-        let ids: Result<_, _> = ids.iter().map(|id| strict_id(id, 0)).collect();
-        Ok(Options { policy: policy.unwrap_or_default(), ids: ids? })
+        Ok(Options { policy: policy.unwrap_or_default(), ids })
+    }
+
+    /// The IDs, of which stock servers see no errors if there is no key or group.
+    fn parse_ids(&self) -> Result<SmallVec<[StreamId; 8]>, CommandError> {
+        self.ids.iter().map(|id| strict_id(id, 0)).collect()
     }
 }
 
@@ -87,6 +93,8 @@ impl Options {
 pub(super) struct Removal {
     /// Entries removed from the stream.
     pub entries: Vec<StreamId>,
+    /// If they were trimmed rather than deleted: the stream's numbers, which XDEL would change.
+    pub numbers: Option<Numbers>,
     /// Entries that are no longer pending, by group.
     pub references: References,
 }
@@ -108,11 +116,18 @@ impl Removal {
         for (group, ids) in &self.references {
             journal(&[b"XACK", key, group], ids);
         }
+        // Peers keep no such numbers.
+        if let Some(numbers) = self.numbers
+            && !call.keyspace.journals_for_peers()
+        {
+            numbers.for_each_request(key, true, |request| call.keyspace.journal_as(request));
+        }
     }
 
     /// Deletes an entry as far as the policy allows; returns its reply.
     fn delete(&mut self, stream: &mut Stream, id: StreamId, policy: Policy) -> i64 {
-        if policy == Policy::Acknowledged && stream.log().contains(id) && !stream.is_acknowledged(id) {
+        // Also if the entry does not exist, as on stock servers.
+        if policy == Policy::Acknowledged && !stream.is_acknowledged(id) {
             return NEEDED;
         }
         if !stream.log_mut().delete(id) {
@@ -137,14 +152,17 @@ impl Removal {
 }
 
 pub fn xdelex(call: &mut Call) -> CommandResult {
-    let Options { policy, ids } = Options::parse(&call.args[2..])?;
+    // The key's type is checked before the arguments, as on stock servers.
+    call.keyspace.peek_as::<Stream>(call.args[1])?;
+    let options = Options::parse(&call.args[2..])?;
     let mut removal = Removal::default();
-    let mut replies = vec![MISSING; ids.len()];
+    let mut replies = vec![MISSING; options.ids.len()];
     if let Some(stream) = call.keyspace.write_as::<Stream>(call.args[1])? {
+        let ids = options.parse_ids()?;
         for (reply, id) in replies.iter_mut().zip(&ids) {
-            *reply = removal.delete(stream, *id, policy);
+            *reply = removal.delete(stream, *id, options.policy);
         }
-        if policy == Policy::Drop {
+        if options.policy == Policy::Drop {
             removal.references = stream.drop_references(&ids);
         }
     }
@@ -153,28 +171,29 @@ pub fn xdelex(call: &mut Call) -> CommandResult {
 }
 
 pub fn xackdel(call: &mut Call) -> CommandResult {
-    let Options { policy, ids } = Options::parse(&call.args[3..])?;
+    let exists = call.keyspace.read_as::<Stream>(call.args[1])?.is_some();
+    let options = Options::parse(&call.args[3..])?;
     let name = call.args[2];
     let mut removal = Removal::default();
-    let mut replies = vec![MISSING; ids.len()];
-    let stream = call.keyspace.write_as::<Stream>(call.args[1])?;
+    let mut replies = vec![MISSING; options.ids.len()];
+    let stream = if exists { call.keyspace.write_as::<Stream>(call.args[1])? } else { None };
     if let Some(stream) = stream.filter(|stream| stream.groups().get(name).is_some()) {
+        let ids = options.parse_ids()?;
         let mut acknowledged = Vec::new();
-        let mut dropped: SmallVec<[StreamId; 8]> = SmallVec::new();
         for (reply, &id) in replies.iter_mut().zip(&ids) {
             let group = stream.split_mut().1.get_mut(name);
-            let was_pending = group.is_some_and(|group| group.acknowledge(id).is_some());
-            if was_pending {
-                acknowledged.push(id);
-                *reply = removal.delete(stream, id, policy);
+            if group.is_none_or(|group| group.acknowledge(id).is_none()) {
+                continue;
             }
-            // References to an entry that no longer exists are dropped in any case.
-            if was_pending || !stream.log().contains(id) {
-                dropped.push(id);
-            }
+            acknowledged.push(id);
+            *reply = match removal.delete(stream, id, options.policy) {
+                MISSING => DELETED,
+                reply => reply,
+            };
         }
-        if policy == Policy::Drop {
-            removal.references = stream.drop_references(&dropped);
+        // IDs that are not pending in this group are left alone in the others, too.
+        if options.policy == Policy::Drop {
+            removal.references = stream.drop_references(&acknowledged);
         }
         if !acknowledged.is_empty() {
             removal.references.push((name.into(), acknowledged));

@@ -9,8 +9,9 @@
 //! A clone shares all pending entries until either side changes them ([`CowMap`]), so copying a
 //! group takes time proportional to its number of consumers.
 //!
-//! Groups count the entries that they have read, and their lag, by the rules of Redis 7.2, with
-//! one correction that Redis 8 and Valkey 9 also made ([`Group::advance`]).
+//! Groups count the entries that they have read, and their lag, by the rules of Redis 8: the lag
+//! is the number of entries not yet delivered, or unknown, whichever trims and deletions came
+//! before.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
@@ -385,34 +386,44 @@ impl Group {
         if id <= self.last_id {
             return false;
         }
-        // Redis 7.2 looks for tombstones from `id` on and so misses those in between; Redis 8 and
-        // Valkey 9 do the same as this code.
-        let intact = !log.has_tombstones(self.last_id, StreamId::MAX);
+        self.pass(log, id, 1);
+        true
+    }
+
+    /// Moves the group forward to an id named by a client (XCLAIM's LASTID), over any number of
+    /// entries; false if that is not forward. Stock servers leave the number of entries read
+    /// behind, and report a lag that is not there.
+    pub fn skip_to(&mut self, log: &Log, id: StreamId) -> bool {
+        let Some(start) = self.last_id.next().filter(|start| *start <= id) else { return false };
+        let passed = log.range(start, id).take(2).count() as u64;
+        self.pass(log, id, passed);
+        true
+    }
+
+    /// Moves the group forward to `id`, over `passed` entries if there are no more than one.
+    fn pass(&mut self, log: &Log, id: StreamId, passed: u64) {
+        // The count goes on only if all entries added after the last one delivered still exist:
+        // none was deleted, and a trim has not come as far. Nor may the group skip entries to come.
+        let intact = (log.first_id()..=log.last_id()).contains(&self.last_id)
+            && id <= log.last_id()
+            && passed <= 1
+            && !log.has_tombstones(self.last_id, StreamId::MAX);
         match &mut self.entries_read {
-            Some(count) if intact => *count = count.saturating_add(1),
+            Some(count) if intact => *count = count.saturating_add(passed),
             _ if log.entries_added() > 0 => self.entries_read = log.entries_up_to(id),
             _ => (),
         }
         self.last_id = id;
-        true
     }
 
-    /// Number of entries not yet delivered to the group, as reported by Redis from 8.0 on: a group
-    /// that received none of the existing entries lags by all of them, whatever `entries_read` was
-    /// set to. `None` if unknown.
-    pub fn lag_by_entries(&self, log: &Log) -> Option<i64> {
-        let Some(first) = log.range(StreamId::MIN, StreamId::MAX).next() else { return Some(0) };
-        if self.last_id < first.id && !log.has_tombstones(first.id, StreamId::MAX) {
-            return Some(log.len() as i64);
-        }
-        self.lag(log)
-    }
-
-    /// Number of entries not yet delivered to the group, as reported by Redis 7 and Valkey; `None`
-    /// if unknown.
+    /// Number of entries not yet delivered to the group; `None` if unknown. A group that received
+    /// none of the existing entries lags by all of them, whatever `entries_read` was set to.
     pub fn lag(&self, log: &Log) -> Option<i64> {
-        if log.entries_added() == 0 {
+        if log.is_empty() {
             return Some(0);
+        }
+        if self.last_id < log.first_id() && !log.has_tombstones(log.first_id(), StreamId::MAX) {
+            return Some(log.len() as i64);
         }
         let read = match self.entries_read {
             Some(read) if !log.has_tombstones(self.last_id, StreamId::MAX) => read,

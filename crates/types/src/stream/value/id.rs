@@ -37,6 +37,8 @@ pub enum IdError {
 impl StreamId {
     /// `0-0`, which no entry can have.
     pub const MIN: StreamId = StreamId { ms: 0, seq: 0 };
+    /// The least id that an entry can have.
+    pub const LEAST: StreamId = StreamId { ms: 0, seq: 1 };
     /// The greatest id.
     pub const MAX: StreamId = StreamId { ms: u64::MAX, seq: u64::MAX };
 

@@ -6,7 +6,8 @@
 //! have no spare memory. A clone shares them until either side changes them.
 //!
 //! Invariants: ids ascend through all blocks; there is a last block unless there are no blocks;
-//! `len` is the sum of the blocks' live entries; every block passes `block::validate`.
+//! `len` is the sum of the blocks' live entries; every block passes `block::validate`, and has a
+//! live entry: servers since 2026 refuse to load one without.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -88,7 +89,7 @@ impl Log {
         self.first_id
     }
 
-    /// The greatest id of an entry deleted by XDEL, `0-0` if there was none.
+    /// The greatest id of an entry that was deleted rather than trimmed, `0-0` if there was none.
     #[inline]
     pub fn max_deleted_id(&self) -> StreamId {
         self.max_deleted_id
@@ -230,6 +231,16 @@ impl Log {
 
     /// Deletes an entry; false if no entry has this id.
     pub fn delete(&mut self, id: StreamId) -> bool {
+        let deleted = self.remove(id);
+        if deleted {
+            self.max_deleted_id = self.max_deleted_id.max(id);
+        }
+        deleted
+    }
+
+    /// Removes an entry that every group has read, as a trim does: unlike after a deletion, what
+    /// the groups have counted stays valid. False if no entry has this id.
+    pub(super) fn remove(&mut self, id: StreamId) -> bool {
         let Some((first, at)) = self.find(id).map(|(first, found)| (first, found.at)) else { return false };
         let Some(list) = self.block_mut(first) else { return false };
         if Header::live(list) <= 1 {
@@ -239,7 +250,6 @@ impl Log {
             block::change_counts(list, -1, 1);
         }
         self.len -= 1;
-        self.max_deleted_id = self.max_deleted_id.max(id);
         if self.len == 0 || id == self.first_id {
             self.find_first_id();
         }
@@ -294,7 +304,8 @@ impl Log {
         removed
     }
 
-    /// Flags entries of one block as deleted, starting from its front.
+    /// Flags entries of one block as deleted, starting from its front. Removes the block if none
+    /// is left: only entries that had been deleted before follow then.
     fn trim_within(
         &mut self,
         first: StreamId,
@@ -327,6 +338,9 @@ impl Log {
             at = end;
         }
         block::change_counts(list, -(flagged as i64), flagged as i64);
+        if flagged >= header.live {
+            self.remove_block(first);
+        }
         self.len = len;
         flagged
     }
@@ -421,25 +435,29 @@ impl Log {
 
     // Untrusted input.
 
-    /// Appends a block (loading). `bytes` is its packed list, untrusted.
+    /// Appends a block (loading). `bytes` is its packed list, untrusted. A block without live
+    /// entries is left out: other servers write such blocks.
     pub fn push_block(&mut self, first: StreamId, bytes: &[u8]) -> Result<(), InvalidBlock> {
         let list = Listpack::from_bytes(bytes).ok_or(InvalidBlock)?;
         let last = block::validate(&list, first).ok_or(InvalidBlock)?;
-        if let Some((before, tail)) = &self.tail
-            && block::last_id(tail, *before).is_none_or(|before| before >= first)
-        {
+        // While blocks are loaded, the last id is that of the previous block.
+        if self.last_id != StreamId::MIN && self.last_id >= first {
             return Err(InvalidBlock);
         }
         let live = Header::live(&list);
+        if live == 0 {
+            self.last_id = last;
+            return Ok(());
+        }
         self.seal();
         self.tail = Some((first, list));
-        if self.len == 0 && live > 0 {
+        if self.len == 0 {
             self.len = live;
             self.find_first_id();
         } else {
             self.len = self.len.checked_add(live).ok_or(InvalidBlock)?;
         }
-        self.last_id = self.last_id.max(last);
+        self.last_id = last;
         Ok(())
     }
 

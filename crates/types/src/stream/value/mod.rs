@@ -15,6 +15,8 @@ mod id;
 mod log;
 
 #[cfg(test)]
+mod histories;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
@@ -140,7 +142,7 @@ impl Stream {
         }
         // Backwards, so that the first id is only looked for once.
         for id in removed.iter().rev() {
-            self.log.delete(*id);
+            self.log.remove(*id);
         }
         removed
     }
