@@ -287,6 +287,69 @@ fn newer_commands_publish_the_same_events_as_redis_8() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
+/// Commands that replace values, with the events that Redis 8.2 sends for keys with other names
+/// than `src`.
+const REPLACING: [(&str, &str, &str); 21] = [
+    ("SET src v; SET k v", "RENAME src k", "new rename_to overwritten"),
+    ("SET src v; RPUSH k v", "RENAME src k", "new rename_to overwritten type_changed"),
+    (
+        "SADD src v; SADD k v",
+        "EVAL \"redis.call('RENAME', 'src', 'k')\" 2 src k",
+        "new rename_to overwritten",
+    ),
+    ("SET src v", "RENAME src k", "new rename_to"),
+    ("SET k v", "RENAME k k", ""),
+    ("SET src v; SET k v", "COPY src k REPLACE", "new copy_to overwritten"),
+    ("SET src v; HSET k f v", "COPY src k REPLACE", "new copy_to overwritten type_changed"),
+    (
+        "SET k v; SELECT 1; ZADD k 1 v; SELECT 0",
+        "COPY k k DB 1 REPLACE",
+        "new copy_to overwritten type_changed",
+    ),
+    ("SET src v", "COPY src k REPLACE", "new copy_to"),
+    ("SET k v", "RESTORE k 0 @ REPLACE", "new restore overwritten"),
+    ("XADD k * f v", "RESTORE k 100000 @ REPLACE", "new restore overwritten type_changed"),
+    ("SET src v", "RESTORE k 0 @", "new restore"),
+    ("SET k v", "SET k v PXAT 1", "overwritten set expire"),
+    ("SET k v", "SET k v XX EXAT 1", "overwritten set expire"),
+    ("RPUSH k v", "SET k v PXAT 1", "overwritten type_changed set expire"),
+    ("SET k v", "SET k w", "overwritten set"),
+    ("SET k v", "SUNIONSTORE k src", "del"),
+    ("SET k v; SADD src v", "SUNIONSTORE k src", "overwritten type_changed sunionstore"),
+    ("SET k 1", "INCRBYFLOAT k 1.5", "incrbyfloat"),
+    ("PFADD k x; PFADD src y", "PFMERGE k src", "pfadd"),
+    ("PFADD k x", "PFADD k y", "pfadd"),
+];
+
+#[test]
+fn replaced_values_are_announced_as_in_redis_8_2() {
+    if !braid_tests::server::is_braid() {
+        println!("skipped: a stock server may be older");
+        return;
+    }
+    let mut side = Side::start(TestServer::start(&[]), "EAnoc");
+    side.client.ok("SET payload v");
+    let payload = side.client.call("DUMP payload");
+    let payload = payload.bytes().expect("a payload").to_vec();
+    for (setup, command, expected) in REPLACING {
+        side.client.ok("FLUSHALL");
+        for text in setup.split("; ") {
+            let reply = side.client.call(text);
+            assert!(!reply.is_error(), "{text}: {reply}");
+        }
+        side.events();
+        let insert = |word: Vec<u8>| if word == b"@" { payload.clone() } else { word };
+        let arguments: Vec<Vec<u8>> = braid_tests::words(command).into_iter().map(insert).collect();
+        let reply = side.client.call_arguments(&arguments);
+        assert!(!reply.is_error(), "{command}: {reply}");
+        let told = side.events().into_iter().filter_map(|event| {
+            let (channel, key) = event.split_once(' ').expect("a channel and a key");
+            (key == "k").then(|| channel.split_once("__:").expect("a name").1.to_owned())
+        });
+        assert_eq!(told.collect::<Vec<_>>().join(" "), expected, "{setup} | {command}");
+    }
+}
+
 fn sides(peer: &Peer, flags: &str) -> [Side; 2] {
     let ours = TestServer::start(&["--io-threads", "3"]);
     [ours, TestServer::start_program(&peer.program, &[])].map(|server| Side::start(server, flags))

@@ -11,7 +11,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_config::SanitizeDumpPayload;
 use braid_engine::saving::rdb_format;
 use braid_engine::{Call, Row};
-use braid_keyspace::events::NEW;
 use braid_keyspace::keyspace::Removal;
 use braid_keyspace::{Event, Expiry, Value, eviction};
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
@@ -144,12 +143,8 @@ fn restore(call: &mut Call) -> CommandResult {
         call.reply.ok();
         return Ok(());
     }
-    let replaces = call.keyspace.peek(key).is_some();
-    call.keyspace.set(key, value, expire_at.map_or(Expiry::Clear, Expiry::At));
-    if replaces {
-        call.keyspace.notify(NEW, key);
-    }
-    call.keyspace.notify(Event::generic("restore"), key);
+    let expiry = expire_at.map_or(Expiry::Clear, Expiry::At);
+    call.keyspace.replace(Event::generic("restore"), key, value, expiry);
     if let Some(at) = expire_at
         && !options.absolute
     {

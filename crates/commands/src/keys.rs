@@ -12,7 +12,6 @@ use braid_base::{glob, number};
 use braid_engine::background::Answer;
 use braid_engine::{Call, Row};
 use braid_keyspace::Keyspace;
-use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Entry, Txn, eviction, scan};
 use braid_spec::{
@@ -243,22 +242,19 @@ const fn object(name: &'static str, handler: braid_engine::Handler) -> Row {
 pub(crate) fn look<'k>(keyspace: &'k Txn<'_>, key: &[u8]) -> Option<Entry<'k>> {
     let found = inspect(keyspace, key);
     if found.is_none() {
-        keyspace.notify(KEY_MISS, key);
+        keyspace.note_miss(key);
     }
     found
 }
 
 /// [`look`] without a keymiss event for a missing key.
 fn inspect<'k>(keyspace: &'k Txn<'_>, key: &[u8]) -> Option<Entry<'k>> {
-    let found = keyspace.peek(key);
+    let found = keyspace.look_at(key);
     let counters = &keyspace.context.counters;
     if found.is_some() {
         counters.hits.add(1)
     } else {
         counters.misses.add(1);
-        if keyspace.peek_expired(key).is_some() {
-            keyspace.note_expired(key);
-        }
     }
     found
 }
@@ -325,7 +321,7 @@ fn rename_to(call: &mut Call, replace: bool) -> Result<Option<()>, CommandError>
     if from == to {
         return Ok(replace.then_some(()));
     }
-    if !replace && call.keyspace.peek(to).is_some() {
+    if !replace && call.keyspace.look_at(to).is_some() {
         return Ok(None);
     }
     let db = call.keyspace.db();
@@ -405,6 +401,8 @@ fn copy(call: &mut Call) -> CommandResult {
         return Err(same_object());
     }
     if !replace && is_in(call, target, to) {
+        // The source counts as read all the same.
+        call.keyspace.read(from);
         call.reply.integer(0);
         return Ok(());
     }

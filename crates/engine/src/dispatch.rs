@@ -31,6 +31,8 @@ pub use transaction::{discard, unwatch_all};
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::Ticks;
+use braid_keyspace::Stale;
+use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::txn::{KeyRef, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use smallvec::SmallVec;
@@ -585,11 +587,14 @@ pub fn follow_up(engine: &Engine, worker: &mut Worker) {
 #[cold]
 fn remove_stale(engine: &Engine, worker: &mut Worker) {
     let stale = std::mem::take(worker.context.stale.get_mut());
-    if engine.attention.get() & PAUSED != 0 {
-        return;
-    }
-    for (db, key) in stale {
-        engine.keyspace.expire_key(&mut worker.context, db, worker.now_ms, &key);
+    let paused = engine.attention.get() & PAUSED != 0;
+    for Stale { db, key, missed } in stale {
+        if !paused {
+            engine.keyspace.expire_key(&mut worker.context, db, worker.now_ms, &key);
+        }
+        if missed && engine.keyspace.wants(KEY_MISS.class) {
+            engine.keyspace.tell_event(worker.context.slot, db, KEY_MISS, &key, None);
+        }
     }
 }
 

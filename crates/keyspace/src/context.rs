@@ -14,6 +14,14 @@ use crate::keyspace::Keyspace;
 use crate::limbo::Limbo;
 use crate::watch::Readers;
 
+/// A key found past its expiry.
+pub struct Stale {
+    pub db: u32,
+    pub key: Box<[u8]>,
+    /// The keymiss event of the read that found it, not sent yet: it follows the expired event.
+    pub missed: bool,
+}
+
 /// One executing thread's access to a keyspace.
 pub struct Context {
     /// The thread's slot in the gate.
@@ -27,7 +35,7 @@ pub struct Context {
     pub follow_up: Cell<bool>,
     /// Keys that a read under a shared lock found past their expiry; removed when the lock is
     /// released.
-    pub stale: RefCell<Vec<(u32, Box<[u8]>)>>,
+    pub stale: RefCell<Vec<Stale>>,
     /// Changed keys with waiters, in the order of the changes.
     pub ready: RefCell<Vec<(u32, Box<[u8]>)>>,
     /// Changed keys that tracking clients have read, with the ids of these clients.

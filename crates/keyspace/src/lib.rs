@@ -40,7 +40,7 @@ pub mod value_type;
 pub mod waiters;
 pub mod watch;
 
-pub use context::Context;
+pub use context::{Context, Stale};
 pub use counters::Counters;
 pub use entry::{Entry, Value, ValueRef};
 pub use events::Event;

@@ -310,6 +310,7 @@ fn store(call: &mut Call, destination: &[u8], list: List, options: &Options<'_>)
     } else {
         let list = braid_keyspace::object::Object::new(list);
         call.keyspace.set_object(Event::list("sortstore"), destination, list, Expiry::Clear);
+        call.keyspace.count_changes(count as u64 - 1);
     }
     if options.looks_up() || options.alphabetical || options.unsorted {
         journal_result(call, destination);

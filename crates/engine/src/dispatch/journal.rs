@@ -5,8 +5,8 @@
 use std::ops::Range;
 
 use braid_journal::Stated;
-use braid_keyspace::Txn;
 use braid_keyspace::keyspace::Removal;
+use braid_keyspace::{Stale, Txn};
 
 use crate::session::Session;
 use braid_spec::{Command, Flags};
@@ -109,7 +109,7 @@ pub(crate) fn note_unit(keyspace: &mut Txn<'_>, session: &mut Session, since: u6
 fn journal_stale(keyspace: &mut Txn<'_>, found: Range<usize>) {
     let stale = keyspace.context.stale.take();
     let name = keyspace.keyspace().settings.removal(Removal::Expired);
-    for (db, key) in &stale[found] {
+    for Stale { db, key, .. } in &stale[found] {
         keyspace.context.journal.unit.push(*db, &[name, key]);
     }
     keyspace.context.stale.replace(stale);

@@ -88,6 +88,7 @@ impl<'a> Txn<'a> {
         self.before_change(entry);
         self.db = to_db;
         let to_hash = self.hash(to);
+        let replaced = self.to_replace(to);
         self.discard(to_hash, to);
         // SAFETY: exclusive; the old entry is unlinked below and retired as a shell.
         let moved = unsafe { entry.move_to(to, entry.expiry()) };
@@ -105,7 +106,10 @@ impl<'a> Txn<'a> {
         self.changed_hash(from_hash, from);
         let [from_event, to_event] = if from_db == to_db { RENAMED } else { MOVED };
         self.notify(from_event, from);
-        self.notify_in(to_db, to_event, to);
+        self.db = to_db;
+        self.notify(to_event, to);
+        self.notify_replaced(to, replaced);
+        self.db = from_db;
         self.context.counters.dirty.add(1);
         true
     }
@@ -131,15 +135,21 @@ impl<'a> Txn<'a> {
             ValueRef::Object(object) => Value::Object(object.duplicate()),
         };
         let from_db = std::mem::replace(&mut self.db, to_db);
-        // For events, the replaced key is deleted first.
-        let replaces = self.keyspace.wants(NEW.class) && self.peek(to).is_some();
-        self.set(to, value, expiry);
-        if replaces {
-            self.notify(NEW, to);
-        }
-        self.notify(COPY_TO, to);
+        self.replace(COPY_TO, to, value, expiry);
         self.db = from_db;
         true
+    }
+
+    /// Stores a value that comes from elsewhere (COPY, RESTORE). For events, a replaced key is
+    /// deleted first.
+    pub fn replace(&mut self, event: Event, key: &[u8], value: Value<'_>, expiry: Expiry) {
+        let replaced = self.to_replace(key);
+        self.set(key, value, expiry);
+        if replaced.is_some() {
+            self.notify(NEW, key);
+        }
+        self.notify(event, key);
+        self.notify_replaced(key, replaced);
     }
 
     /// Exchanges two databases while the world is stopped.

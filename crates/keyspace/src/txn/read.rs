@@ -7,7 +7,7 @@ use braid_base::blob::Blob;
 use braid_base::lock::Version;
 
 use super::{HeldLocks, KeyRef, Txn, WrongType};
-use crate::context::Context;
+use crate::context::{Context, Stale};
 use crate::entry::{Entry, ValueRef};
 use crate::events::KEY_MISS;
 use crate::eviction;
@@ -95,9 +95,36 @@ impl<'a> Txn<'a> {
 
     /// Schedules a key found expired for removal once the locks are released.
     #[cold]
-    pub fn note_expired(&self, key: &[u8]) {
-        self.context.stale.borrow_mut().push((self.db, key.into()));
+    fn note_expired(&self, key: &[u8], missed: bool) {
+        self.context.stale.borrow_mut().push(Stale { db: self.db, key: key.into(), missed });
         self.context.follow_up.set(true);
+    }
+
+    /// Reports that a read has missed a key. If the key has expired, it is scheduled for removal,
+    /// and the event waits for that of the expiry. Under an exclusive lock it does not wait, since
+    /// the command may send events of its own for the key.
+    #[inline]
+    pub fn note_miss(&self, key: &[u8]) {
+        if self.peek_expired(key).is_some() {
+            let waits = !self.covers(self.keyspace.shard_of(self.hash(key)), true);
+            self.note_expired(key, waits);
+            if waits {
+                return;
+            }
+        }
+        self.notify(KEY_MISS, key);
+    }
+
+    /// Like [`Txn::peek`], for a command whose work depends on the key: one that has expired is
+    /// scheduled for removal.
+    #[inline]
+    pub fn look_at(&self, key: &[u8]) -> Option<Entry<'_>> {
+        let entry = self.find(key)?;
+        if entry.is_expired(self.now) {
+            self.note_expired(key, false);
+            return None;
+        }
+        Some(entry)
     }
 
     /// The entry of a key, for reading: counts a hit or a miss and marks the key as used.
@@ -107,14 +134,17 @@ impl<'a> Txn<'a> {
             Some(entry) if !entry.is_expired(self.now) => {
                 self.context.counters.hits.add(1);
                 self.touch(entry);
-                return Some(entry);
+                Some(entry)
             }
-            Some(_) => self.note_expired(key),
-            None => {}
+            found => {
+                self.context.counters.misses.add(1);
+                match found {
+                    Some(_) => self.note_miss(key),
+                    None => self.notify(KEY_MISS, key),
+                }
+                None
+            }
         }
-        self.context.counters.misses.add(1);
-        self.notify(KEY_MISS, key);
-        None
     }
 
     #[inline]
@@ -135,7 +165,7 @@ impl<'a> Txn<'a> {
     /// marked as used (the change does that).
     #[inline]
     pub fn string_for_change(&self, key: &[u8]) -> Result<Option<StringRef<'_>>, WrongType> {
-        self.peek(key).map(as_string).transpose()
+        self.look_at(key).map(as_string).transpose()
     }
 
     /// The collection of type `T` at a key, for reading.
@@ -149,7 +179,7 @@ impl<'a> Txn<'a> {
 
     /// Like [`Txn::read_as`], but neither counted nor marked as used.
     pub fn peek_as<'s, T: ObjectType>(&'s self, key: &[u8]) -> Result<Option<&'s T>, WrongType> {
-        let Some(entry) = self.peek(key) else { return Ok(None) };
+        let Some(entry) = self.look_at(key) else { return Ok(None) };
         match entry.value() {
             ValueRef::Object(object) => object.get::<T>().map(Some).ok_or(WrongType),
             _ => Err(WrongType),
@@ -268,8 +298,8 @@ impl Keyspace {
 }
 
 impl Type {
-    /// The type of a key's value, if the key exists.
+    /// The type of a key's value, if the key exists, for a command whose work depends on it.
     pub fn of(txn: &Txn<'_>, key: &[u8]) -> Option<Type> {
-        txn.peek(key).map(Entry::value_type)
+        txn.look_at(key).map(Entry::value_type)
     }
 }

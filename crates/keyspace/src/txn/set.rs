@@ -12,6 +12,7 @@ use crate::entry::{EMBEDDED_MAX, Entry, Value, ValueRef};
 use crate::events::{Event, class};
 use crate::eviction;
 use crate::object::Object;
+use crate::value_type::Type;
 
 const INCRBY: Event = Event::string("incrby");
 const OVERWRITTEN: Event = Event { class: class::OVERWRITTEN, name: "overwritten" };
@@ -50,18 +51,38 @@ impl<'a> Txn<'a> {
 
     #[cold]
     pub(super) fn set_telling(&mut self, event: Event, key: &[u8], value: Value<'_>, expiry: Expiry) {
-        let before = self.peek(key).map(|entry| entry.value_type());
+        let replaced = self.peek(key).map(|entry| entry.value_type());
         self.set(key, value, expiry);
-        let now = self.peek(key).map(|entry| entry.value_type());
-        if before.is_some() {
-            self.notify(OVERWRITTEN, key);
-        }
-        if before.is_some() && before != now {
-            self.notify(TYPE_CHANGED, key);
-        }
+        self.notify_replaced(key, replaced);
         self.notify(event, key);
         if matches!(expiry, Expiry::At(_)) {
             self.notify(EXPIRE, key);
+        }
+    }
+
+    /// Like [`Txn::set_as`], for a value computed from the previous one: it counts as changed, not
+    /// as overwritten.
+    pub fn update(&mut self, event: Event, key: &[u8], value: Value<'_>, expiry: Expiry) {
+        self.set(key, value, expiry);
+        self.notify(event, key);
+    }
+
+    /// The type of the value at a key that a command is about to replace as a whole, if events
+    /// tell of that; for [`Txn::notify_replaced`].
+    pub fn to_replace(&self, key: &[u8]) -> Option<Type> {
+        let wanted = self.keyspace.wants(class::NEW | class::OVERWRITTEN | class::TYPE_CHANGED);
+        self.peek(key).filter(|_| wanted).map(|entry| entry.value_type())
+    }
+
+    /// Reports that a key's value, which was of the given type, has been replaced. The new value
+    /// may have expired already.
+    pub fn notify_replaced(&self, key: &[u8], replaced: Option<Type>) {
+        if replaced.is_none() {
+            return;
+        }
+        self.notify(OVERWRITTEN, key);
+        if self.find(key).map(|entry| entry.value_type()) != replaced {
+            self.notify(TYPE_CHANGED, key);
         }
     }
 

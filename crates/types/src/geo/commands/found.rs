@@ -113,10 +113,11 @@ fn gather<'v>(view: &'v View<'_>, search: &Search, most: usize, wanted: bool) ->
     places
 }
 
-/// Searches the members of a key, and replies with the results or stores them. Without a search
-/// (the key or the centre member is missing) there are no results.
+/// Searches the members of a key, which the command has looked up to check it, and replies with
+/// the results or stores them. Without a search (the key or the centre member is missing) there
+/// are no results.
 pub fn answer(call: &mut Call, key: &[u8], search: Option<&Search>, wishes: &Wishes<'_>) -> CommandResult {
-    let view = sorted_set::find(call.keyspace, key)?;
+    let view = sorted_set::find_again(call.keyspace, key)?;
     let order = match wishes.order {
         None if wishes.count > 0 && !wishes.any => Some(Order::Ascending),
         order => order,

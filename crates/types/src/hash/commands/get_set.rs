@@ -3,6 +3,7 @@
 
 use braid_engine::Call;
 use braid_keyspace::Event;
+use braid_keyspace::events::{DEL, NEW};
 use braid_spec::{CommandError, CommandResult};
 
 use super::reply_field;
@@ -156,24 +157,28 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
     }
     if at.is_some_and(|at| at <= now) {
         // Already expired when set: the effect is the removal of the existing fields. Clients are
-        // notified of both, as in Redis.
-        call.keyspace.notify(Event::hash("hset"), key);
-        let Some(hash) = call.keyspace.write_as::<Hash>(key)? else {
-            call.keyspace.notify(Event::hash("hdel"), key);
-            call.keyspace.notify(Event::generic("del"), key);
-            return Ok(());
-        };
-        let expired = purge(hash, now);
-        let removed = pairs().filter(|pair| hash.remove(pair[0], now)).count();
-        let empty = hash.is_empty();
-        if removed == 0 {
-            call.keyspace.notify(Event::hash("hdel"), key);
+        // notified of both, and every field counts as changed, as in Redis.
+        let (hdel, changes) = (Event::hash("hdel"), pairs().count() as u64);
+        match call.keyspace.write_as::<Hash>(key)? {
+            Some(hash) => {
+                let expired = purge(hash, now);
+                for pair in pairs() {
+                    hash.remove(pair[0], now);
+                }
+                let empty = hash.is_empty();
+                call.keyspace.notify(Event::hash("hset"), key);
+                call.keyspace.settle_expiring(hdel, key, changes, expired, empty);
+            }
+            None => {
+                call.keyspace.notify(NEW, key);
+                call.keyspace.notify(Event::hash("hset"), key);
+                call.keyspace.changed(hdel, key);
+                call.keyspace.count_changes(changes - 1);
+                call.keyspace.notify(DEL, key);
+            }
         }
-        call.keyspace.settle_expiring(Event::hash("hdel"), key, removed as u64, expired, empty);
-        if removed > 0 {
-            let fields = pairs().map(|pair| pair[0]);
-            call.keyspace.journal_as(&[b"HDEL", key].into_iter().chain(fields).collect::<Vec<_>>());
-        }
+        let fields = pairs().map(|pair| pair[0]);
+        call.keyspace.journal_as(&[b"HDEL", key].into_iter().chain(fields).collect::<Vec<_>>());
         return Ok(());
     }
     let expiry = match (options.lifetime, at) {

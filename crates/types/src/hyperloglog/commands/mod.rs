@@ -67,17 +67,17 @@ fn refused(error: HllError) -> CommandError {
 }
 
 const PFADD: Event = Event::string("pfadd");
-/// No event: a count that stores its cached result sends none.
+/// No event: a count that stores its cached result sends none, nor does another encoding.
 const UNTOLD: Event = Event { class: 0, name: "" };
 
 /// Stores a changed HyperLogLog at its key.
-fn store(keyspace: &mut Txn<'_>, key: &[u8], value: &[u8]) {
+fn store(keyspace: &mut Txn<'_>, event: Event, key: &[u8], value: &[u8]) {
     let value = if value.len() <= EMBEDDED_MAX {
         Value::Bytes { bytes: value, raw: true }
     } else {
         Value::Blob(Blob::from_slice(value))
     };
-    keyspace.set_as(PFADD, key, value, Expiry::Keep);
+    keyspace.update(event, key, value, Expiry::Keep);
 }
 
 /// A copy of the HyperLogLog at a key that is about to change.
@@ -95,25 +95,26 @@ fn pfadd(call: &mut Call) -> CommandResult {
         && hll::check(string.bytes(&mut [0; 20])) == Ok(Encoding::Dense)
     {
         let changed = call.keyspace.edit_string(PFADD, args[1], 0, |value, _| {
-            let changed =
-                args[2..].iter().fold(false, |changed, element| hll::add_dense(value, element) | changed);
-            (changed, u64::from(changed))
+            let changes = args[2..].iter().filter(|element| hll::add_dense(value, element)).count();
+            (changes > 0, changes as u64)
         })?;
         return reply_counted(call, changed);
     }
     let sparse_len_max = call.engine.config.hll_sparse_max_bytes();
-    let (mut value, mut changed) = match take(call.keyspace, args[1])? {
-        Some(value) => (value, false),
-        None => (hll::create(), true),
+    // A new key is a change of its own.
+    let (mut value, mut changes) = match take(call.keyspace, args[1])? {
+        Some(value) => (value, 0),
+        None => (hll::create(), 1),
     };
     for element in &args[2..] {
-        changed |= hll::add(&mut value, element, sparse_len_max).map_err(refused)?;
+        changes += u64::from(hll::add(&mut value, element, sparse_len_max).map_err(refused)?);
     }
-    if changed {
+    if changes > 0 {
         hll::invalidate_cache(&mut value);
-        store(call.keyspace, args[1], &value);
+        store(call.keyspace, PFADD, args[1], &value);
+        call.keyspace.count_changes(changes - 1);
     }
-    reply_counted(call, changed)
+    reply_counted(call, changes > 0)
 }
 
 fn reply_counted(call: &mut Call, changed: bool) -> CommandResult {
@@ -171,7 +172,7 @@ fn pfmerge(call: &mut Call) -> CommandResult {
     let mut target = take(call.keyspace, keys[0])?.unwrap_or_else(hll::create);
     let sparse_len_max = call.engine.config.hll_sparse_max_bytes();
     registers.store(&mut target, dense, sparse_len_max).map_err(refused)?;
-    store(call.keyspace, keys[0], &target);
+    store(call.keyspace, PFADD, keys[0], &target);
     call.reply.ok();
     Ok(())
 }
@@ -185,7 +186,7 @@ fn pfdebug(call: &mut Call) -> CommandResult {
         b"getreg" => {
             // Reading registers is a visible change: the value becomes dense.
             if hll::to_dense(&mut value).map_err(refused)? {
-                store(call.keyspace, key, &value);
+                store(call.keyspace, UNTOLD, key, &value);
             }
             let mut registers = Registers::default();
             registers.merge(&value).map_err(refused)?;
@@ -203,7 +204,7 @@ fn pfdebug(call: &mut Call) -> CommandResult {
         b"todense" => {
             let changed = hll::to_dense(&mut value).map_err(refused)?;
             if changed {
-                store(call.keyspace, key, &value);
+                store(call.keyspace, UNTOLD, key, &value);
             }
             call.reply.integer(i64::from(changed));
         }

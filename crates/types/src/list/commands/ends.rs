@@ -142,7 +142,7 @@ pub fn take(
 /// another type.
 pub fn first_filled(keyspace: &Txn<'_>, keys: &[&[u8]]) -> Result<Option<usize>, WrongType> {
     for (index, key) in keys.iter().enumerate() {
-        match keyspace.peek(key).map(|entry| entry.value_type()) {
+        match keyspace.look_at(key).map(|entry| entry.value_type()) {
             Some(List::TYPE) => return Ok(Some(index)),
             Some(_) => return Err(WrongType),
             None => {}
@@ -247,12 +247,12 @@ pub fn move_element(
     (destination, to): (&[u8], End),
     limits: &ListLimits,
 ) -> Result<Option<Text>, WrongType> {
-    match keyspace.peek(source).map(|entry| entry.value_type()) {
+    match keyspace.look_at(source).map(|entry| entry.value_type()) {
         None => return Ok(None),
         Some(List::TYPE) => {}
         Some(_) => return Err(WrongType),
     }
-    if keyspace.peek(destination).is_some_and(|entry| entry.value_type() != List::TYPE) {
+    if keyspace.look_at(destination).is_some_and(|entry| entry.value_type() != List::TYPE) {
         return Err(WrongType);
     }
     let Some(list) = keyspace.write_as::<List>(source)? else { return Ok(None) };

@@ -50,7 +50,7 @@ fn pop_one(call: &mut Call, end: End) -> CommandResult {
                 End::Lowest => set.pop_min(1, &mut entry),
                 End::Highest => set.pop_max(1, &mut entry),
             };
-            ((), true)
+            ((), 1)
         })?;
         if !removed.journal(call.keyspace, key) {
             call.keyspace.journal_as(&[pop_name(end), key]);
@@ -70,7 +70,8 @@ pub fn bzmpop(call: &mut Call) -> CommandResult {
         reply.array(2);
         reply.bulk(key);
         let popped = change(call.keyspace, popped(end), key, |set| {
-            (pop(reply, set, end, count, Layout::Pairs, &mut removed), true)
+            let popped = pop(reply, set, end, count, Layout::Pairs, &mut removed);
+            (popped, popped)
         })?;
         journal_take(call.keyspace, key, end, removed, popped.unwrap_or(count));
     }

@@ -36,21 +36,27 @@ pub(crate) fn find<'s>(keyspace: &'s Txn<'_>, key: &[u8]) -> Result<Option<View<
     Ok(set.map(|set| set.view(keyspace.now())).filter(|view| !view.is_empty()))
 }
 
+/// Like [`find`], for a key that the command has looked up before: counts no second look-up.
+pub(crate) fn find_again<'s>(keyspace: &'s Txn<'_>, key: &[u8]) -> Result<Option<View<'s>>, WrongType> {
+    let set = keyspace.peek_as::<SortedSet>(key)?;
+    Ok(set.map(|set| set.view(keyspace.now())).filter(|view| !view.is_empty()))
+}
+
 /// Changes the sorted set at a key, if there is one. `work` gets the set without expired members
-/// (possibly empty), and returns its result and whether it changed anything, which `event`
-/// reports. Deletes the key if no member is left.
+/// (possibly empty), and returns its result and the number of its changes, which `event` reports.
+/// Deletes the key if no member is left.
 fn change<R>(
     keyspace: &mut Txn<'_>,
     event: Event,
     key: &[u8],
-    work: impl FnOnce(&mut SortedSet) -> (R, bool),
+    work: impl FnOnce(&mut SortedSet) -> (R, usize),
 ) -> Result<Option<R>, WrongType> {
     let now = keyspace.now();
     let Some(set) = keyspace.write_as::<SortedSet>(key)? else { return Ok(None) };
     let expired = purge(set, now);
-    let (result, changed) = work(set);
+    let (result, changes) = work(set);
     let empty = set.is_empty();
-    keyspace.settle_expiring(event, key, u64::from(changed), expired, empty);
+    keyspace.settle_expiring(event, key, changes as u64, expired, empty);
     Ok(Some(result))
 }
 

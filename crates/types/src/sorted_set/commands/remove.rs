@@ -17,7 +17,7 @@ pub fn zrem(call: &mut Call) -> CommandResult {
     let args = call.args;
     let removed = change(call.keyspace, Event::zset("zrem"), args[1], |set| {
         let removed = args[2..].iter().filter(|member| set.remove(member).is_some()).count();
-        (removed, removed > 0)
+        (removed, removed)
     })?;
     call.reply.integer(removed.unwrap_or(0) as i64);
     Ok(())
@@ -44,7 +44,7 @@ fn remove_range(call: &mut Call, selector: &Selector<'_>) -> CommandResult {
     let removed = change(call.keyspace, Event::zset(call.command.spec.name), call.args[1], |set| {
         let ranks = selector.ranks(&set.view(now), false);
         let removed = set.remove_ranks(ranks, |member, _| removed_members.note(member));
-        (removed, removed > 0)
+        (removed, removed)
     })?;
     removed_members.journal(call.keyspace, call.args[1]);
     call.reply.integer(removed.unwrap_or(0) as i64);
@@ -151,7 +151,7 @@ fn pop_from_one(call: &mut Call, end: End) -> CommandResult {
     let (reply, mut removed) = (&mut *call.reply, Removed::of(call.keyspace));
     let found = change(call.keyspace, popped(end), args[1], |set| {
         let count = pop(reply, set, end, count, layout, &mut removed);
-        ((), count > 0)
+        ((), count)
     })?;
     removed.journal(call.keyspace, args[1]);
     if found.is_none() {
@@ -206,11 +206,12 @@ pub fn zmpop(call: &mut Call) -> CommandResult {
         let (reply, mut removed) = (&mut *call.reply, Removed::of(call.keyspace));
         let count = change(call.keyspace, popped(end), key, |set| {
             if set.is_empty() {
-                return (0, false);
+                return (0, 0);
             }
             reply.array(2);
             reply.bulk(key);
-            (pop(reply, set, end, count, Layout::Pairs, &mut removed), true)
+            let popped = pop(reply, set, end, count, Layout::Pairs, &mut removed);
+            (popped, popped)
         })?;
         if let Some(count) = count.filter(|count| *count > 0) {
             journal_take(call.keyspace, key, end, removed, count);

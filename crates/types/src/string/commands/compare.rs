@@ -104,7 +104,7 @@ pub(super) fn delex(call: &mut Call) -> CommandResult {
         [] => true,
         [word, operand] => {
             let word = Word::parse(word).ok_or(CommandError::Syntax)?;
-            Comparison::new(word, operand)?.holds(call.keyspace.string(key)?)
+            Comparison::new(word, operand)?.holds(call.keyspace.string_for_change(key)?)
         }
         _ => return Err(call.wrong_arity()),
     };
@@ -114,7 +114,7 @@ pub(super) fn delex(call: &mut Call) -> CommandResult {
 
 pub(super) fn delifeq(call: &mut Call) -> CommandResult {
     let comparison = Comparison { operand: Operand::Text(call.args[2]), equal: true };
-    let holds = comparison.holds(call.keyspace.string(call.args[1])?);
+    let holds = comparison.holds(call.keyspace.string_for_change(call.args[1])?);
     delete_if(call, holds);
     Ok(())
 }

@@ -97,7 +97,7 @@ pub(super) fn incrbyfloat(call: &mut Call) -> CommandResult {
     let mut text = Vec::with_capacity(number::INTEGER_LEN_MAX * 2);
     sum.write_human(&mut text);
     // Stays text even if it looks like an integer, as OBJECT ENCODING of stock servers shows.
-    call.keyspace.set_as(Event::string("incrbyfloat"), key, Value::plain(&text, false), Expiry::Keep);
+    call.keyspace.update(Event::string("incrbyfloat"), key, Value::plain(&text, false), Expiry::Keep);
     // Other servers may round differently, so the sum is journalled.
     if !call.keyspace.journals_for_peers() {
         call.keyspace.journal_as(&[b"SET", key, &text, b"KEEPTTL"]);

@@ -13,7 +13,8 @@ pub(super) fn lcs(call: &mut Call) -> CommandResult {
         Ok(value) => Ok(value.unwrap_or(StringRef::Bytes(b""))),
         Err(_) => Err(CommandError::text("ERR The specified keys must contain string values")),
     };
-    let values = (read(call.args[1])?, read(call.args[2])?);
+    let (first, second) = (read(call.args[1]), read(call.args[2]));
+    let values = (first?, second?);
     let options = Options::parse(call)?;
     let mut scratch = ([0; 20], [0; 20]);
     let (first, second) = (values.0.bytes(&mut scratch.0), values.1.bytes(&mut scratch.1));

@@ -114,8 +114,8 @@ fn set_with_options(call: &mut Call) -> CommandResult {
     let key = call.args[1];
     let set = match options.condition {
         Condition::Always => true,
-        Condition::Absent => call.keyspace.peek(key).is_none(),
-        Condition::Present => call.keyspace.peek(key).is_some(),
+        Condition::Absent => call.keyspace.look_at(key).is_none(),
+        Condition::Present => call.keyspace.look_at(key).is_some(),
         Condition::Compared(comparison) => comparison.holds(call.keyspace.string(key)?),
     };
     if options.get {
@@ -150,7 +150,7 @@ fn journal_set(call: &mut Call, key: &[u8], value: &[u8], expiry: Expiry) {
 
 pub(super) fn setnx(call: &mut Call) -> CommandResult {
     let key = call.args[1];
-    let absent = call.keyspace.peek(key).is_none();
+    let absent = call.keyspace.look_at(key).is_none();
     if absent {
         let value = call.value_arg(2);
         call.keyspace.set_as(SET, key, value, Expiry::Clear);
@@ -220,7 +220,7 @@ pub(super) fn msetnx(call: &mut Call) -> CommandResult {
     if call.args.len().is_multiple_of(2) {
         return Err(call.wrong_arity());
     }
-    let none_there = call.args[1..].chunks_exact(2).all(|pair| call.keyspace.peek(pair[0]).is_none());
+    let none_there = call.args[1..].chunks_exact(2).all(|pair| call.keyspace.look_at(pair[0]).is_none());
     if none_there {
         set_pairs(call, 1, call.args.len(), Expiry::Clear);
     }
@@ -242,7 +242,7 @@ pub(super) fn msetex(call: &mut Call) -> CommandResult {
     }
     let options = Options::parse(call.args, end, Grammar::MSetEx)?;
     let expiry = options.expiry(call)?;
-    let mut keys = call.args[2..end].chunks_exact(2).map(|pair| call.keyspace.peek(pair[0]).is_some());
+    let mut keys = call.args[2..end].chunks_exact(2).map(|pair| call.keyspace.look_at(pair[0]).is_some());
     let set = match options.condition {
         Condition::Absent => !keys.any(|there| there),
         Condition::Present => keys.all(|there| there),
