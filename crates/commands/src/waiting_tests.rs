@@ -50,6 +50,29 @@ fn available_elements_are_popped_without_blocking() {
 }
 
 #[test]
+fn waitaof_checks_its_arguments_as_stock_servers_do_and_never_waits_in_a_script() {
+    let local = "-ERR value is out of range, value must between 0 and 1\r\n";
+    let replicas = "-ERR value is out of range, must be positive\r\n";
+    let not_an_integer = "-ERR value is not an integer or out of range\r\n";
+    let mut tester = Tester::new();
+    tester.check(&[
+        ("WAITAOF 2 0 0", local),
+        ("WAITAOF -1 0 0", local),
+        ("WAITAOF 2 x 0", local),
+        ("WAITAOF x 0 0", not_an_integer),
+        ("WAITAOF 99999999999999999999 0 0", not_an_integer),
+        ("WAITAOF 0 -1 0", replicas),
+        ("WAITAOF 0 x 0", replicas),
+        ("WAITAOF 0 0 x", "-ERR timeout is not an integer or out of range\r\n"),
+        ("WAITAOF 0 0 -1", "-ERR timeout is negative\r\n"),
+        ("EVAL \"return redis.call('WAITAOF', 0, 3, 0)\" 0", "*2\r\n:0\r\n:0\r\n"),
+        ("EVAL \"return redis.call('WAIT', 3, 0)\" 0", ":0\r\n"),
+        ("ACL SETUSER u reset +@all -@blocking", "+OK\r\n"),
+        ("ACL DRYRUN u WAIT 0 0", "$51\r\nUser u has no permissions to run the 'wait' command\r\n"),
+    ]);
+}
+
+#[test]
 fn timeouts_are_read_as_stock_servers_read_them() {
     let not_a_float = "-ERR timeout is not a float or out of range\r\n";
     let mut tester = Tester::new();

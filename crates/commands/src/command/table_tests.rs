@@ -37,6 +37,9 @@ const EXTENDED: &[&str] = &[
 /// Commands that are answered during loading, as in Valkey 9.
 const ALSO_WHILE_LOADING: &[&str] = &["cluster|info", "cluster|myid", "cluster|myshardid", "cluster|nodes"];
 
+/// Commands that have the flags of Redis 8 and Valkey: they block, and scripts may call them.
+const BLOCKING_SINCE_8: &[&str] = &["wait", "waitaof"];
+
 /// Complexities longer than this are prose, which rows phrase in their own words.
 const PROSE_LEN_MIN: usize = 90;
 
@@ -104,8 +107,14 @@ fn compare(command: &Command, stock: &Stock<'_>, faults: &mut String) {
     };
     let added = |flag: &&str| *flag == "loading" && ALSO_WHILE_LOADING.contains(&&**name);
     let flags: Vec<&str> = command_flags(spec).filter(|flag| !added(flag)).collect();
-    fact("flags", &flags.join(","), stock.flags);
-    fact("categories", &spec.categories_all().names().collect::<Vec<_>>().join(","), stock.categories);
+    let mut categories: Vec<&str> = spec.categories_all().names().collect();
+    if BLOCKING_SINCE_8.contains(&&**name) {
+        fact("flags", &flags.join(","), "blocking");
+        categories.retain(|category| *category != "blocking");
+    } else {
+        fact("flags", &flags.join(","), stock.flags);
+    }
+    fact("categories", &categories.join(","), stock.categories);
     fact("tips", &spec.tips.join(","), stock.tips);
     fact("group", spec.group.name(), stock.group);
     fact("since", spec.since, stock.since);

@@ -36,6 +36,7 @@ pub const BGREWRITEAOF: Row = Row::new("bgrewriteaof", Group::Server, bgrewritea
 pub const WAIT: Row = Row::new("wait", Group::Generic, wait)
     .exactly(3)
     .ungrouped()
+    .flags(Flags::BLOCKING)
     .categories(Category::CONNECTION)
     .docs("3.0.0", "Waits until replicas have all earlier writes of the connection.", "O(1)")
     .syntax("numreplicas:integer timeout:integer")
@@ -44,7 +45,7 @@ pub const WAIT: Row = Row::new("wait", Group::Generic, wait)
 pub const WAITAOF: Row = Row::new("waitaof", Group::Generic, waitaof)
     .exactly(4)
     .ungrouped()
-    .flags(Flags::NOSCRIPT)
+    .flags(Flags::BLOCKING)
     .categories(Category::CONNECTION)
     .docs(
         "7.2.0",
@@ -145,13 +146,11 @@ fn waitaof(call: &mut Call) -> CommandResult {
              not propagated.",
         ));
     }
-    let range = |index: usize, most: i64| {
-        least_arg(call, index, 0, "ERR value is out of range, must be positive").and_then(|count| {
-            let text = "ERR value is out of range, must be between 0 and 1";
-            if count > most { Err(CommandError::text(text)) } else { Ok(count) }
-        })
-    };
-    let (local, replicas) = (range(1, 1)?, range(2, i64::MAX)?);
+    let local = call.integer_arg(1)?;
+    if !(0..=1).contains(&local) {
+        return Err(CommandError::text("ERR value is out of range, value must between 0 and 1"));
+    }
+    let replicas = least_arg(call, 2, 0, "ERR value is out of range, must be positive")?;
     let deadline = deadline_arg(call, 3)?;
     if local > 0 && !call.engine.append_only.on.load(Relaxed) {
         return Err(CommandError::text(NO_FILE));
