@@ -21,6 +21,7 @@
 mod append_only;
 mod compare;
 mod debugger;
+mod effects;
 mod events;
 mod families;
 mod family;
