@@ -327,7 +327,9 @@ fn replaced_values_are_announced_as_in_redis_8_2() {
         println!("skipped: a stock server may be older");
         return;
     }
-    let mut side = Side::start(TestServer::start(&[]), "EAnoc");
+    let mut side = Side::start(TestServer::start(&["--enable-debug-command", "yes"]), "EAnoc");
+    // A key that was set with a time in the past stays.
+    side.client.ok("DEBUG SET-ACTIVE-EXPIRE 0");
     side.client.ok("SET payload v");
     let payload = side.client.call("DUMP payload");
     let payload = payload.bytes().expect("a payload").to_vec();
