@@ -149,8 +149,8 @@ super::directives! {
     cluster_announce_bus_port: u16 =>
         integer("cluster-announce-bus-port", || 0, 0, 65535, Unit::Plain).of_one_node().only_with(IN_CLUSTER);
 
-    /// How redirections name a node: ip, hostname, or unknown-endpoint (the client keeps its
-    /// address).
+    /// How redirections name a node: ip, hostname, or unknown-endpoint (no host: the client is to
+    /// keep its address, which few clients do; docs/cluster.md).
     cluster_preferred_endpoint_type: ClusterEndpointType => choice(
         "cluster-preferred-endpoint-type",
         ClusterEndpointType::Ip.raw(),
