@@ -12,6 +12,7 @@ mod braid_cluster;
 mod failover;
 mod hidden_keys;
 mod import;
+mod interrupted;
 mod moves;
 mod operators;
 mod page;

@@ -69,7 +69,6 @@ fn invalid_cluster_commands_get_specific_errors() {
             format!("CLUSTER SETSLOT 1 IMPORTING {other}"),
             "ERR I'm already the owner of hash slot 1".into(),
         ),
-        (1, "CLUSTER DELSLOTS 1".into(), "ERR Slot 1 belongs to another node: send it there".into()),
         (0, "CLUSTER FAILOVER".into(), "ERR You should send CLUSTER FAILOVER to a replica".into()),
         (0, "REPLICAOF 127.0.0.1 1".into(), "ERR REPLICAOF not allowed in cluster mode.".into()),
     ] {
@@ -77,7 +76,9 @@ fn invalid_cluster_commands_get_specific_errors() {
     }
     let mut client = cluster.client(0);
     client.ok("MULTI");
-    assert_eq!(client.call("CLUSTER BUMPEPOCH"), Value::Simple("QUEUED".into()));
+    for request in ["CLUSTER BUMPEPOCH", "PING"] {
+        assert_eq!(client.call(request), Value::Simple("QUEUED".into()));
+    }
     assert!(client.call("EXEC").to_string().contains("not allowed in a transaction"));
     // A node leaves, and tools that do not know that send FORGET as well.
     cluster.client(1).ok("CLUSTER RESET SOFT");
@@ -234,4 +235,98 @@ fn node_without_slots_accepts_shutdown_safe() {
     });
     assert!(cluster.client(1).try_send(&request("SHUTDOWN NOSAVE SAFE")).is_ok());
     assert_eq!(cluster.nodes[1].wait().code(), Some(0));
+}
+
+/// As scripts send them to every node, and as a stock cluster answers.
+#[test]
+fn slot_requests_for_another_nodes_slot_do_no_harm() {
+    let Some(cluster) = Cluster::create(3, 3, &[]) else { return };
+    let owner_of = |slot: usize| {
+        let owns = |index: &usize| {
+            let lines = cluster.lines(*index);
+            let own = lines.iter().find(|line| line.contains("myself")).expect("its line");
+            own.split_whitespace().skip(8).any(|range| {
+                let (first, last) = range.split_once('-').unwrap_or((range, range));
+                let number = |text: &str| text.parse::<usize>().unwrap_or(usize::MAX);
+                (number(first)..=number(last)).contains(&slot)
+            })
+        };
+        (0..3).find(owns)
+    };
+    let Value::Integer(slot) = cluster.client(0).call("CLUSTER KEYSLOT foo") else { panic!("no slot") };
+    let slot = slot as usize;
+    let owner = owner_of(slot).expect("an owner");
+    let (one, other) = ((owner + 1) % 3, (owner + 2) % 3);
+    assert_eq!(cluster.call("SET foo bar"), Value::ok());
+    let (add, delete) = (format!("CLUSTER ADDSLOTS {slot}"), format!("CLUSTER DELSLOTS {slot}"));
+    let busy = format!("ERR Slot {slot} is already busy");
+    assert_eq!(error(&cluster, one, &add), busy);
+    // Nothing changes: neither node is the owner.
+    cluster.client(one).ok(&format!("CLUSTER SETSLOT {slot} NODE {}", cluster.id(other)));
+    cluster.client(one).ok(&delete);
+    cluster.client(other).ok(&delete);
+    assert_eq!(owner_of(slot), Some(owner));
+    assert_eq!(cluster.call("GET foo"), Value::Bulk("bar".into()));
+    // Told to forget the owner, a node may add the slot; the key stays where it is and is found.
+    cluster.client(one).ok(&add);
+    assert_eq!(owner_of(slot), Some(one));
+    assert_eq!(cluster.client(owner).call(&format!("CLUSTER COUNTKEYSINSLOT {slot}")), Value::Integer(1));
+    assert!(error(&cluster, one, "GET foo").starts_with("ASK "));
+    cluster.client(owner).ok(&delete);
+    assert_eq!(error(&cluster, one, &add), busy);
+    // The whole range: first at its owner, then elsewhere.
+    let (first, last) = ranges(3)[2];
+    let range = format!("CLUSTER DELSLOTSRANGE {first} {}", first + 10);
+    cluster.client(2).ok(&range);
+    cluster.wait_for("the others see it", || {
+        (0..3).all(|index| {
+            cluster.client(index).call("CLUSTER INFO").text().contains("cluster_slots_assigned:16373")
+        })
+    });
+    cluster.client(0).ok(&range);
+    let unassigned = format!("ERR Slot {first} is already unassigned");
+    assert_eq!(error(&cluster, 0, &range), unassigned);
+    assert_eq!(error(&cluster, 2, &range), unassigned);
+    cluster.client(0).ok(&format!("CLUSTER ADDSLOTSRANGE {first} {}", first + 10));
+    assert!(last > first + 10);
+    cluster.wait_until_ready(3);
+}
+
+/// A tool that counts a node's links finds one in each direction for each live node.
+#[test]
+fn links_are_listed_before_any_message() {
+    let Some(mut cluster) = Cluster::create(4, 2, &[]) else { return };
+    let links = |index: usize| cluster.client(index).call("CLUSTER LINKS").to_string();
+    let all = links(0);
+    for index in 1..4 {
+        assert_eq!(all.matches(&cluster.id(index)).count(), 2, "{all}");
+    }
+    assert_eq!((all.matches("\"to\"").count(), all.matches("\"from\"").count()), (3, 3), "{all}");
+    assert!(!all.contains("\"create-time\", 0"), "{all}");
+    let gone = cluster.id(3);
+    cluster.nodes[3].signal(Signal::KILL);
+    cluster.nodes[3].wait();
+    cluster.wait_for("the dead node's links are gone", || {
+        !cluster.client(0).call("CLUSTER LINKS").to_string().contains(&gone)
+    });
+}
+
+#[test]
+fn a_failed_primary_with_slots_is_not_forgotten() {
+    let Some(mut cluster) = Cluster::create(3, 3, &[]) else { return };
+    let id = cluster.id(2);
+    cluster.nodes[2].signal(Signal::KILL);
+    cluster.nodes[2].wait();
+    cluster.wait_for("its failure is seen", || {
+        cluster.lines(0).iter().any(|line| line.starts_with(&id) && line.contains("fail"))
+    });
+    let refused = "ERR The node is a master with assigned slots: move them first";
+    assert_eq!(error(&cluster, 0, &format!("CLUSTER FORGET {id}")), refused);
+    // As `redis-cli --cluster fix --cluster-fix-with-unreachable-masters` does.
+    let (first, last) = ranges(3)[2];
+    cluster.client(1).ok(&format!("CLUSTER DELSLOTSRANGE {first} {last}"));
+    cluster.client(1).ok(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
+    cluster.client(0).ok(&format!("CLUSTER FORGET {id}"));
+    let info = cluster.client(0).call("CLUSTER INFO").text();
+    assert!(info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:2"), "{info}");
 }

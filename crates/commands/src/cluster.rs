@@ -13,8 +13,8 @@ use braid_clients::client_flags;
 use braid_engine::cluster_node::ClusterNode;
 use braid_engine::{Call, Engine, Handler, Row};
 use braid_spec::{
-    Category, ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec,
-    Scope, UsedDatabases,
+    Behavior, Category, ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, KeyFlags,
+    KeySpec, Scope, UsedDatabases,
 };
 
 mod describe;
@@ -47,16 +47,19 @@ const SUBCOMMANDS: &[Row] = &[
     row("addslots", operators::add_slots)
         .at_least(3)
         .flags(CHANGES)
+        .behavior(Behavior::CHANGES_SLOTS)
         .docs("3.0.0", "Assigns hash slots to this node.", PER_SLOT)
         .syntax("slot:integer..."),
     row("addslotsrange", operators::add_slots_range)
         .at_least(4)
         .flags(CHANGES)
+        .behavior(Behavior::CHANGES_SLOTS)
         .docs("7.0.0", "Assigns ranges of hash slots to this node.", PER_SLOT_IN_RANGES)
         .syntax("range:{start-slot:integer end-slot:integer}..."),
     row("bumpepoch", operators::bump_epoch)
         .exactly(2)
         .flags(CHANGES)
+        .behavior(Behavior::CHANGES_SLOTS)
         .docs("3.0.0", "Raises this node's configuration epoch.", "O(1)")
         .tips(NONDETERMINISTIC),
     row("cancelslotmigrations", moves::cancel_slot_migrations)
@@ -86,11 +89,13 @@ const SUBCOMMANDS: &[Row] = &[
     row("delslots", operators::delete_slots)
         .at_least(3)
         .flags(CHANGES)
+        .behavior(Behavior::CHANGES_SLOTS)
         .docs("3.0.0", "Makes this node forget the owners of hash slots.", PER_SLOT)
         .syntax("slot:integer..."),
     row("delslotsrange", operators::delete_slots_range)
         .at_least(4)
         .flags(CHANGES)
+        .behavior(Behavior::CHANGES_SLOTS)
         .docs("7.0.0", "Makes this node forget the owners of ranges of hash slots.", PER_SLOT_IN_RANGES)
         .syntax("range:{start-slot:integer end-slot:integer}..."),
     row("failover", operators::fail_over)
@@ -99,7 +104,10 @@ const SUBCOMMANDS: &[Row] = &[
         .docs("3.0.0", "Makes a replica take its primary's place.", "O(1)")
         .syntax("[options:(FORCE|TAKEOVER)]"),
     row("flushslots", operators::flush_slots)
-        .exactly(2).flags(CHANGES).docs("3.0.0", "Takes all hash slots from this node.", "O(1)"),
+        .exactly(2)
+        .flags(CHANGES)
+        .behavior(Behavior::CHANGES_SLOTS)
+        .docs("3.0.0", "Takes all hash slots from this node.", "O(1)"),
     row("forget", operators::forget)
         .exactly(3)
         .flags(CHANGES)
@@ -226,6 +234,7 @@ const SUBCOMMANDS: &[Row] = &[
     row("setslot", operators::set_slot)
         .at_least(4)
         .flags(CHANGES)
+        .behavior(Behavior::CHANGES_SLOTS)
         .docs("3.0.0", "Binds a hash slot to a node, or marks it as moving.", "O(1)")
         .syntax(
             "slot:integer subcommand:(IMPORTING importing:string/node-id|MIGRATING migrating:string/node-id|\

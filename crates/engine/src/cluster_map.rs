@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use braid_base::clock::unix_ms;
 use braid_base::crc::HASH_SLOTS;
+use braid_group::cluster::slot_changes::SlotMemory;
 use braid_group::cluster::{Health, Map, MapNode, ShardSlots, SlotSet};
 use parking_lot::{Condvar, Mutex};
 
-/// How long a node that has left is remembered.
+/// How long a node that has left is remembered, and what DELSLOTS was told of other nodes' slots.
 const MEMORY: Duration = Duration::from_secs(60);
 
 /// The cluster and this server's place in it.
@@ -70,6 +71,13 @@ impl ClusterView {
     }
 }
 
+/// [`SlotMemory`], with the time of each entry.
+#[derive(Default)]
+struct DeletedSlots {
+    deleted: BTreeMap<u16, Instant>,
+    unassigned: BTreeMap<u16, Instant>,
+}
+
 /// The current map, shared by all threads.
 pub struct ClusterMap {
     /// This node's id. Locked while a view is published.
@@ -86,6 +94,7 @@ pub struct ClusterMap {
     lost: Mutex<BTreeMap<Arc<str>, i64>>,
     /// Ids of nodes that this server has seen leave the cluster, and when.
     forgotten: Mutex<Vec<(Arc<str>, Instant)>>,
+    deleted: Mutex<DeletedSlots>,
     has_changed: Condvar,
     /// Clients still wait for the first map.
     is_awaited: Mutex<bool>,
@@ -102,6 +111,7 @@ impl ClusterMap {
             revision: Mutex::new(0),
             lost: Mutex::default(),
             forgotten: Mutex::default(),
+            deleted: Mutex::default(),
             has_changed: Condvar::new(),
             is_awaited: Mutex::new(true),
         }
@@ -150,6 +160,44 @@ impl ClusterMap {
         self.view().map.node(id).is_none() && forgotten.iter().any(|(known, _)| **known == *id)
     }
 
+    /// Where a stock node's table of slots would now differ from the map.
+    pub(crate) fn slot_memory(&self) -> SlotMemory {
+        let mut known = self.deleted.lock();
+        let DeletedSlots { deleted, unassigned } = &mut *known;
+        let slots = |known: &mut BTreeMap<u16, Instant>| {
+            known.retain(|_, since| since.elapsed() < MEMORY);
+            known.keys().copied().collect()
+        };
+        SlotMemory { deleted: slots(deleted), unassigned: slots(unassigned) }
+    }
+
+    /// Applies what requests have changed in [`ClusterMap::slot_memory`].
+    pub(crate) fn keep_slot_memory(&self, before: &SlotMemory, after: &SlotMemory) {
+        let mut known = self.deleted.lock();
+        let DeletedSlots { deleted, unassigned } = &mut *known;
+        deleted.retain(|&slot, _| !before.deleted.contains(slot) || after.deleted.contains(slot));
+        unassigned.retain(|&slot, _| !before.unassigned.contains(slot) || after.unassigned.contains(slot));
+        for slot in after.deleted.iter().filter(|&slot| !before.deleted.contains(slot)) {
+            deleted.insert(slot, Instant::now());
+            unassigned.remove(&slot);
+        }
+    }
+
+    fn note_owners(&self, before: &Map, now: &Map) {
+        if before.epoch == now.epoch {
+            return;
+        }
+        let mut known = self.deleted.lock();
+        for slot in (0..HASH_SLOTS).filter(|&slot| before.owner(slot) != now.owner(slot)) {
+            if now.owner(slot).is_some() {
+                known.deleted.remove(&slot);
+                known.unassigned.remove(&slot);
+            } else if !known.deleted.contains_key(&slot) {
+                known.unassigned.insert(slot, Instant::now());
+            }
+        }
+    }
+
     /// Replaces the view. `require_all`: the cluster serves all slots or none.
     pub(crate) fn publish(&self, view: ClusterView, require_all: bool) {
         let id = self.id.lock();
@@ -161,6 +209,7 @@ impl ClusterMap {
             self.view.load().map.nodes.keys().filter(|id| view.map.node(id).is_none()).cloned().collect();
         let gone: Vec<Arc<str>> = gone;
         self.note_lost(&view.map);
+        self.note_owners(&self.view.load().map, &view.map);
         self.forgotten.lock().extend(gone.into_iter().map(|id| (id, Instant::now())));
         self.view.store(Arc::new(view));
         *self.revision.lock() = revision;

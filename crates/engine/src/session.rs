@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::blocking::state::{Blocked, Later, Precomputed, Serving};
 use crate::script_debugger::state::{Debugging, Departure};
 use crate::slot_moves::state::ImportSeat;
-use crate::transaction::Queue;
+use crate::transaction::{Queue, SlotBatch};
 use braid_acl::user::User;
 use braid_acl::{Acl, Denied};
 use braid_clients::attention::Attention;
@@ -126,6 +126,8 @@ pub struct Session {
     pub blocked: Option<Box<Blocked>>,
     /// Commands may not block: they run within an atomic context.
     pub deny_blocking: bool,
+    /// The current transaction changes slots only: its commands are gathered here.
+    pub slot_batch: Option<Box<SlotBatch>>,
     /// Replays commands of an append-only file or a primary, which succeeded there.
     pub is_replay: bool,
     /// Result for the current command, computed in the background (`background.rs`).
@@ -183,6 +185,7 @@ impl Session {
             close_after_reply: false,
             blocked: None,
             deny_blocking: false,
+            slot_batch: None,
             is_replay: false,
             precomputed: None,
             serving: None,

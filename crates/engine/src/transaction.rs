@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Queue of a MULTI transaction. The dispatcher executes it (`dispatch/transaction.rs`).
+//! Queue of a MULTI transaction, and what one of slot changes consists of. The dispatcher executes it (`dispatch/transaction.rs`).
 
 use braid_base::number::parse_i64;
+use braid_group::cluster::slot_changes::SlotRequest;
+use braid_resp::reply::ReplyBuffer;
 
 /// A queued command with its arguments, copied out of the read buffer.
 pub struct Queued {
@@ -38,6 +40,30 @@ impl Queued {
     /// Memory in bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Queued>() + self.bytes.len() + self.ends.len() * 4
+    }
+}
+
+/// The commands of a transaction that changes a cluster's slots, gathered by EXEC: they become one
+/// change, made in the background (`group/slot_batch.rs`).
+#[derive(Default)]
+pub struct SlotBatch {
+    pub(crate) requests: Vec<SlotRequest>,
+    /// The reply of each command, in order; `None`: that of the next request.
+    pub(crate) replies: Vec<Option<Vec<u8>>>,
+}
+
+impl SlotBatch {
+    /// Adds a command's request. Its reply will be that request's.
+    pub fn add(&mut self, request: SlotRequest) {
+        self.requests.push(request);
+        self.replies.push(None);
+    }
+
+    /// Notes what a command has replied, if that was not left to its request.
+    pub(crate) fn add_reply(&mut self, reply: &ReplyBuffer) {
+        if !reply.is_empty() {
+            self.replies.push(Some(reply.to_bytes().into_owned()));
+        }
     }
 }
 

@@ -114,6 +114,8 @@ bit_set! {
         REPLAYED = 15, "";
         /// Moves keys to another node: works on slots in migration.
         MOVES_KEYS = 16, "";
+        /// Changes the cluster's slots: a transaction of nothing else is one change.
+        CHANGES_SLOTS = 17, "";
     }
 }
 

@@ -242,7 +242,11 @@ fn shards_of(call: &Call, own: &ClusterNode, view: &ClusterView) -> Vec<Shard> {
         };
         let mut nodes: Vec<Node> = map.members(id).map(node).collect();
         nodes.sort_by_key(|node| !node.is_primary);
-        Shard { slots: shard.slots.clone(), epoch: shard.slots.config_epoch, nodes }
+        let mut slots = shard.slots.clone();
+        for id in slots.migrating.values_mut().chain(slots.importing.values_mut()) {
+            *id = map.primary_for(id);
+        }
+        Shard { epoch: slots.config_epoch, slots, nodes }
     };
     map.shards.iter().map(shard).filter(|shard| !shard.nodes.is_empty()).collect()
 }
@@ -263,7 +267,8 @@ pub(super) fn my_shard_id(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn links(call: &mut Call) -> CommandResult {
-    // Nodes meet through etcd. Their links carry only messages of PUBLISH.
+    // Nodes meet through etcd, and connect only for messages of PUBLISH. Tools that judge a stock
+    // cluster's bus expect two links with each live node.
     node_of(call)?;
     let links = call.engine.forwarding().map_or_else(Vec::new, Forwarding::links);
     let reply = &mut *call.reply;
@@ -271,13 +276,13 @@ pub(super) fn links(call: &mut Call) -> CommandResult {
     for link in links {
         reply.map(6);
         reply.bulk(b"direction");
-        reply.bulk(b"to");
+        reply.bulk(if link.is_outgoing { b"to" } else { b"from" });
         reply.bulk(b"node");
         reply.bulk(link.node.as_bytes());
         reply.bulk(b"create-time");
-        reply.integer(link.connected_ms);
+        reply.integer(link.since_ms);
         reply.bulk(b"events");
-        reply.bulk(b"rw");
+        reply.bulk(if link.bytes > 0 { b"rw" } else { b"r" });
         reply.bulk(b"send-buffer-allocated");
         reply.integer(link.bytes as i64);
         reply.bulk(b"send-buffer-used");

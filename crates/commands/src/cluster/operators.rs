@@ -15,8 +15,10 @@ use braid_engine::background::Answer;
 use braid_engine::cluster_map::{ClusterMap, ClusterView};
 use braid_engine::cluster_node::{Bump, Epochs};
 use braid_engine::group::changes::{AskError, ChangeError};
+use braid_engine::group::slot_batch::reply_to;
 use braid_engine::{Call, Engine};
-use braid_group::cluster::changes::{Me, Operator, SlotChange};
+use braid_group::cluster::changes::{Me, Operator};
+use braid_group::cluster::slot_changes::{SlotChange, SlotRequest};
 use braid_group::cluster::{Change, MapNode, Refusal, SlotSet};
 use braid_resp::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
@@ -140,6 +142,23 @@ fn change(
     in_background(call, map, move |task| task.change(work).map(|_| "OK".to_owned()))
 }
 
+/// Changes slots. In a transaction of nothing else, EXEC does that.
+fn change_slots(call: &mut Call, map: &ClusterMap, request: SlotRequest) -> CommandResult {
+    if let Some(batch) = &mut call.session.slot_batch {
+        batch.add(request);
+        return Ok(());
+    }
+    in_background(call, map, move |task| {
+        let outcomes = task.engine.change_slots(&task.me, vec![request.clone()]);
+        let outcomes = outcomes.map_err(|error| CommandError::text(error.to_string()))?;
+        match outcomes.into_iter().next() {
+            Some(Err(refusal)) => Err(CommandError::text(refusal.0)),
+            Some(Ok(done)) => Ok(reply_to(&request, done)),
+            None => Err(CommandError::text("ERR nothing was changed")),
+        }
+    })
+}
+
 /// Reads an argument as a node id.
 pub(super) fn id_arg(call: &Call, index: usize) -> String {
     String::from_utf8_lossy(call.args[index]).into_owned()
@@ -195,7 +214,7 @@ fn busy_slot(slot: u16) -> CommandError {
 pub(super) fn add_slots(call: &mut Call) -> CommandResult {
     if let Some(map) = map_of(call)? {
         let slots = slot_args(call)?;
-        return change(call, map, move |operator| operator.add_slots(&slots));
+        return change_slots(call, map, SlotRequest::Add(slots));
     }
     // Redis checks one slot after the other, and the first is already busy.
     let slot = slot_arg(call, 2)?;
@@ -206,8 +225,7 @@ pub(super) fn add_slots_range(call: &mut Call) -> CommandResult {
     let map = map_of(call)?;
     let ranges = range_args(call)?;
     if let Some(map) = map {
-        let slots = each_of(ranges);
-        return change(call, map, move |operator| operator.add_slots(&slots));
+        return change_slots(call, map, SlotRequest::Add(each_of(ranges)));
     }
     Err(ranges.first().map_or_else(|| call.wrong_arity(), |&(start, _)| busy_slot(start)))
 }
@@ -215,7 +233,7 @@ pub(super) fn add_slots_range(call: &mut Call) -> CommandResult {
 pub(super) fn delete_slots(call: &mut Call) -> CommandResult {
     if let Some(map) = map_of(call)? {
         let slots = slot_args(call)?;
-        return change(call, map, move |operator| operator.delete_slots(&slots));
+        return change_slots(call, map, SlotRequest::Delete(slots));
     }
     let mut slots = slot_args(call)?;
     slots.sort_unstable();
@@ -229,8 +247,7 @@ pub(super) fn delete_slots_range(call: &mut Call) -> CommandResult {
     let map = map_of(call)?;
     let ranges = range_args(call)?;
     if let Some(map) = map {
-        let slots = each_of(ranges);
-        return change(call, map, move |operator| operator.delete_slots(&slots));
+        return change_slots(call, map, SlotRequest::Delete(each_of(ranges)));
     }
     Err(alone(call))
 }
@@ -240,7 +257,7 @@ pub(super) fn flush_slots(call: &mut Call) -> CommandResult {
         if !call.engine.has_no_keys() {
             return Err(CommandError::text("ERR DB must be empty to perform CLUSTER FLUSHSLOTS."));
         }
-        return change(call, map, |operator| operator.flush_slots());
+        return change_slots(call, map, SlotRequest::Flush);
     }
     Err(alone(call))
 }
@@ -496,12 +513,7 @@ pub(super) fn set_config_epoch(call: &mut Call) -> CommandResult {
 
 pub(super) fn bump_epoch(call: &mut Call) -> CommandResult {
     if let Some(map) = map_of(call)? {
-        return in_background(call, map, |task| {
-            let is_raised = task.change(|operator| operator.bump_epoch())?;
-            let epoch =
-                task.engine.cluster_view().and_then(|view| Some(view.own_slots()?.config_epoch)).unwrap_or(0);
-            Ok(format!("{} {epoch}", if is_raised { "BUMPED" } else { "STILL" }))
-        });
+        return change_slots(call, map, SlotRequest::BumpEpoch);
     }
     let bump = node_of(call)?.bump_epoch(&call.engine.config).map_err(not_written)?;
     match bump {
@@ -523,11 +535,9 @@ pub(super) fn set_slot(call: &mut Call) -> CommandResult {
             (Some(id), 5) if call.arg_is(3, "importing") => SlotChange::Importing(id),
             _ => return Err(CommandError::text(INVALID_SETSLOT)),
         };
-        return in_background(call, map, move |task| {
-            let keyspace = &task.engine.keyspace;
-            let has_keys = (0..keyspace.databases()).any(|db| keyspace.slot_len(slot, db) > 0);
-            task.change(|operator| operator.set_slot(slot, &wanted, has_keys)).map(|_| "OK".to_owned())
-        });
+        // Counted later, in the background.
+        let request = SlotRequest::Set { slot, wanted, has_keys: false, emptied: None };
+        return change_slots(call, map, request);
     }
     let is_own = id == Some(node.id().as_bytes());
     match (id, call.args.len()) {

@@ -191,14 +191,25 @@ impl Elsewhere<'_> {
         let own = view.own_slots().filter(|_| view.leads);
         let target = own.and_then(|own| own.migrating.get(&slot)).filter(|_| owns);
         let is_importing = own.is_some_and(|own| own.importing.contains_key(&slot)) && !owns;
+        // Its keys are being counted.
+        let is_left = own.is_some_and(|own| own.left.contains(slot)) && !owns;
         if command.behavior.has(Behavior::MOVES_KEYS) && (target.is_some() || is_importing) {
+            return Ok(());
+        }
+        if is_left && asks {
+            return Err(CommandError::text(TRY_AGAIN));
+        }
+        // Keys come back from the node that the owner refers clients to.
+        if target.is_some() && command.spec.flags.has(Flags::ASKING) {
             return Ok(());
         }
         if target.is_some() || is_importing && asks {
             let (there, missing) = self.count(worker);
             match target {
                 Some(_) if missing > 0 && there > 0 => return Err(CommandError::text(TRY_AGAIN)),
-                Some(target) if missing > 0 => return Err(self.redirect("ASK", view.map.node(target))),
+                Some(target) if missing > 0 => {
+                    return Err(self.redirect("ASK", view.map.node(&view.map.primary_for(target))));
+                }
                 None if missing > 0 && there + missing > 1 => return Err(CommandError::text(TRY_AGAIN)),
                 _ => return Ok(()),
             }

@@ -19,7 +19,8 @@ use braid_acl as acl;
 use braid_acl::log::Origin;
 use braid_clients::attention::MONITORS;
 use braid_clients::client_flags;
-use braid_spec::{Command, CommandError, Scope};
+use braid_resp::reply::ReplyBuffer;
+use braid_spec::{Behavior, Command, CommandError, Scope};
 use braid_telemetry::Cost;
 
 /// Aborts EXEC because a script has stopped the world. The watches stay until the next transaction
@@ -97,7 +98,8 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
         reply.null_array();
         return (false, None);
     }
-    if session.reply_mode != ReplyMode::Off {
+    session.slot_batch = is_slot_batch(engine, &queued).then(Box::default);
+    if session.reply_mode != ReplyMode::Off && session.slot_batch.is_none() {
         reply.array(queued.len());
     }
     let since = txn.context.journal.end;
@@ -105,6 +107,7 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
     for ((queued, args), bounds) in queued.iter().zip(bounds) {
         txn.set_db(session.db);
         txn.set_keys(&keys[bounds]);
+        let mut part = session.slot_batch.is_some().then(|| ReplyBuffer::new(reply.protocol));
         let mut call = Call {
             engine,
             command: queued,
@@ -112,13 +115,21 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
             args,
             blobs: &[],
             keyspace: &mut txn,
-            reply,
+            reply: part.as_mut().unwrap_or(reply),
             others: others.reborrow(),
         };
         run_queued(&mut call, (command, exec_args));
+        if let Some((part, batch)) = part.zip(session.slot_batch.as_mut()) {
+            batch.add_reply(&part);
+        }
     }
     session.reply_is_settled = session.reply_mode != ReplyMode::On;
     session.deny_blocking = false;
+    if let Some(batch) = session.slot_batch.take() {
+        let (args, blobs, keyspace, others) = (*exec_args, &[][..], &mut txn, Others::default());
+        let mut call = Call { engine, command, session, args, blobs, keyspace, reply, others };
+        call.answer_slot_batch(*batch);
+    }
     note_unit(&mut txn, session, since);
     let held = txn.context.follow_up.get().then(|| {
         let (args, blobs, keyspace, others) = (&[][..], &[][..], &mut txn, Others::default());
@@ -128,6 +139,14 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
     leave_multi(session);
     worker.boundary = Ticks::now();
     (false, held)
+}
+
+/// True if a transaction consists of changes of a cluster's slots, which are then one change.
+fn is_slot_batch(engine: &Engine, queued: &[(&Command, Vec<&[u8]>)]) -> bool {
+    let mut commands = queued.iter().map(|(command, _)| command);
+    engine.cluster_map().is_some()
+        && !queued.is_empty()
+        && commands.all(|command| command.behavior.has(Behavior::CHANGES_SLOTS))
 }
 
 /// Shows other threads that the client is no longer in a transaction.

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use braid_base::clock::unix_ms;
 use braid_group::cluster::MapNode;
 use parking_lot::{Condvar, Mutex};
 
@@ -35,6 +36,8 @@ pub(super) struct PeerAddress {
 pub(super) struct Peer {
     pub(super) id: Arc<str>,
     pub(super) address: PeerAddress,
+    /// When it was first seen at this address, ms since the Unix epoch.
+    seen_ms: i64,
     pub(super) queue: Mutex<Queue>,
     pub(super) has_more: Condvar,
 }
@@ -56,24 +59,36 @@ pub(super) struct Queue {
     pub(super) has_trouble: bool,
 }
 
-/// A connection to another node.
+/// One direction of the exchange with another live node. Nodes know each other through etcd, so
+/// there need not be a connection.
 pub struct Link {
     pub node: Arc<str>,
-    pub connected_ms: i64,
+    /// Messages to the node, or from it.
+    pub is_outgoing: bool,
+    /// Since when there is a connection, or else since when the node is seen; ms since the Unix
+    /// epoch.
+    pub since_ms: i64,
     /// Bytes waiting to be sent.
     pub bytes: usize,
 }
 
 impl Forwarding {
-    /// The open connections to other nodes.
+    /// Two links with each live node.
     pub fn links(&self) -> Vec<Link> {
-        let link = |peer: &Arc<Peer>| {
-            let queue = peer.queue.lock();
-            let link =
-                Link { node: Arc::clone(&peer.id), connected_ms: queue.connected_ms, bytes: queue.bytes };
-            (queue.connected_ms > 0).then_some(link)
+        let links = |peer: &Arc<Peer>| {
+            let (connected_ms, bytes) = {
+                let queue = peer.queue.lock();
+                (queue.connected_ms, queue.bytes)
+            };
+            let link = |is_outgoing, since_ms, bytes| Link {
+                node: Arc::clone(&peer.id),
+                is_outgoing,
+                since_ms: if since_ms > 0 { since_ms } else { peer.seen_ms },
+                bytes,
+            };
+            [link(true, connected_ms, bytes), link(false, 0, 0)]
         };
-        self.peers.load().iter().filter_map(link).collect()
+        self.peers.load().iter().flat_map(links).collect()
     }
 
     /// Applies a newer map.
@@ -100,7 +115,8 @@ impl Forwarding {
 
 impl Peer {
     pub(super) fn new(id: &Arc<str>, address: PeerAddress) -> Peer {
-        Peer { id: Arc::clone(id), address, queue: Mutex::default(), has_more: Condvar::new() }
+        let id = Arc::clone(id);
+        Peer { id, address, seen_ms: unix_ms(), queue: Mutex::default(), has_more: Condvar::new() }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use braid_base::clock::{boot_nanos, unix_ms};
 use braid_base::crc::HASH_SLOTS;
 use braid_group::MemberId;
-use braid_group::cluster::{Map, SlotSet};
+use braid_group::cluster::{Map, ShardSlots, SlotSet};
 use braid_group::record::Keys;
 use braid_keyspace::{Entry, scan};
 
@@ -20,6 +20,8 @@ use crate::cluster_map::{ClusterMap, ClusterView};
 use crate::engine::Engine;
 use crate::shard_channels::leave_shard_channels;
 
+/// Interval between two looks at slots that the shard has left, ns.
+const EVERY: u64 = 500_000_000;
 /// Maximum number of keys deleted per stop of the world.
 const CHUNK: usize = 500;
 /// How long to wait for the in-sync members to acknowledge them before more are deleted.
@@ -40,6 +42,8 @@ pub(super) struct Node<'e> {
     /// The log has reported that the cluster knows this node by another name.
     is_misnamed: bool,
     migration: ReplicaMigration,
+    /// When the slots that the shard has left were last looked at, ns.
+    settled: u64,
 }
 
 impl<'e> Node<'e> {
@@ -54,12 +58,17 @@ impl<'e> Node<'e> {
             is_behind: false,
             is_misnamed: false,
             migration: ReplicaMigration::default(),
+            settled: 0,
         })
     }
 
     /// Performs work that is due. `now`: ns on a monotonic clock.
     pub fn tend(&mut self, now: u64) {
         self.migration.tend(self.engine, now);
+        if now >= self.settled + EVERY {
+            self.settled = now;
+            self.engine.settle_left_slots();
+        }
     }
 
     /// Applies a newer map.
@@ -167,6 +176,15 @@ fn foreign_to_replica(view: &ClusterView) -> Option<SlotSet> {
     Some((0..HASH_SLOTS).filter(is_foreign).collect())
 }
 
+/// True if this server's shard gives up more slots of which keys may be left.
+fn leaves_more(before: &ClusterView, now: &ClusterView) -> bool {
+    let Some(slots) = now.own_slots().filter(|slots| now.leads && !slots.left.is_empty()) else {
+        return false;
+    };
+    let known = before.own_slots().filter(|_| before.leads);
+    slots.left.iter().any(|slot| known.is_none_or(|known| !known.left.contains(slot)))
+}
+
 impl Engine {
     /// Records whether this process leads its shard.
     pub(super) fn note_lead(&self, leads: bool) {
@@ -186,7 +204,8 @@ impl Engine {
         let gone: SlotSet = (0..HASH_SLOTS).filter(|&slot| before.owns(slot) && !view.owns(slot)).collect();
         self.settle_imports(&view);
         // Commands admitted by the older map finish first.
-        let world = (!lost.is_empty()).then(|| self.keyspace.gate.close(None));
+        let stops_world = !lost.is_empty() || leaves_more(&before, &view);
+        let world = stops_world.then(|| self.keyspace.gate.close(None));
         let leads = view.leads;
         if let Some(group) = self.group.as_ref().filter(|_| leads != before.leads) {
             // Until this server, and the new primary if it is another, have taken their roles.
@@ -212,6 +231,7 @@ impl Engine {
             self.refresh_hidden_slots();
             self.drop_foreign_keys(&lost);
         }
+        self.settle_left_slots();
     }
 
     /// Publishes a view. Walks must see its slots as soon as they are served.
@@ -295,7 +315,8 @@ impl Engine {
     }
 
     fn is_foreign(&self, view: &ClusterView, slot: u16) -> bool {
-        let is_coming = || view.own_slots().is_some_and(|slots| slots.importing.contains_key(&slot));
+        let may_come = |slots: &ShardSlots| slots.importing.contains_key(&slot) || slots.left.contains(slot);
+        let is_coming = || view.own_slots().is_some_and(may_come);
         view.leads
             && view.map.owner(slot).is_some()
             && !view.owns(slot)

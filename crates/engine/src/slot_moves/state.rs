@@ -241,6 +241,8 @@ pub struct SlotMoves {
     pub(super) readers: Mutex<usize>,
     /// The deletion of keys in other shards' slots.
     pub(crate) drops: OneThread,
+    /// The counting of keys in slots that this server's shard has left.
+    pub(crate) counts: OneThread,
     /// Held while the hidden slots are computed from the current map.
     pub(crate) hiding: Mutex<()>,
 }
@@ -289,6 +291,7 @@ impl Default for SlotMoves {
             slowed: Slowed::default(),
             readers: Mutex::default(),
             drops: OneThread::default(),
+            counts: OneThread::default(),
             hiding: Mutex::default(),
         }
     }

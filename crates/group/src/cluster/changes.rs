@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Operators' commands as changes of records: each takes a map and a request and returns a change,
-//! or an error in Redis's words.
+//! or an error in Redis's words. Those that move slots key by key are in `slot_changes.rs`.
 //!
 //! Each change compares the epoch's record and raises it, so it is based on everything committed
 //! before. A change that finds the epoch raised fails and must be recomputed. Where it matters, a
@@ -35,11 +35,11 @@ pub struct Change {
 pub struct Refusal(pub String);
 
 impl Refusal {
-    fn new(text: impl Into<String>) -> Refusal {
+    pub(super) fn new(text: impl Into<String>) -> Refusal {
         Refusal(text.into())
     }
 
-    fn unknown(id: &str) -> Refusal {
+    pub(super) fn unknown(id: &str) -> Refusal {
         Refusal(format!("ERR Unknown node {id}"))
     }
 }
@@ -52,19 +52,6 @@ pub struct Me {
     pub node: KnownNode,
 }
 
-/// The SETSLOT subcommands.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum SlotChange {
-    /// Keys migrate to this node, one by one.
-    Migrating(String),
-    /// Keys come from this node.
-    Importing(String),
-    /// The slot is no longer migrating.
-    Stable,
-    /// The slot belongs to this node's shard.
-    Node(String),
-}
-
 /// Computes changes to a map.
 #[derive(Clone, Copy, Debug)]
 pub struct Operator<'m> {
@@ -74,25 +61,25 @@ pub struct Operator<'m> {
     pub me: &'m Me,
 }
 
-type Outcome = Result<Change, Refusal>;
+pub(super) type Outcome = Result<Change, Refusal>;
 
 impl<'m> Operator<'m> {
     /// This server as a node, if the cluster knows it.
-    fn own(&self) -> Option<&'m MapNode> {
+    pub(super) fn own(&self) -> Option<&'m MapNode> {
         self.map.node(&self.me.node.id)
     }
 
     /// The shard this server is in, or will be in once it has joined.
-    fn own_shard(&self) -> Arc<str> {
+    pub(super) fn own_shard(&self) -> Arc<str> {
         self.own().map_or_else(|| Arc::clone(&self.me.node.shard), |own| Arc::clone(&own.known.shard))
     }
 
-    fn slots_of(&self, shard: &str) -> ShardSlots {
+    pub(super) fn slots_of(&self, shard: &str) -> ShardSlots {
         self.map.slots_of(shard).cloned().unwrap_or_default()
     }
 
     /// A change that only raises the epoch.
-    fn begin(&self) -> Change {
+    pub(super) fn begin(&self) -> Change {
         let epoch = self.keys.named_epoch();
         let expected = self.map.epoch_revision.map_or(Expected::Absent, Expected::Revision);
         let value = (self.map.epoch + 1).to_string();
@@ -100,7 +87,7 @@ impl<'m> Operator<'m> {
     }
 
     /// A change that raises the epoch, and writes this server's record if it has yet to join.
-    fn joined(&self) -> Change {
+    pub(super) fn joined(&self) -> Change {
         let mut change = self.begin();
         if self.own().is_none() {
             self.put_known(&mut change, &self.me.name, &self.me.node);
@@ -114,7 +101,7 @@ impl<'m> Operator<'m> {
 
     /// The slots of this server's shard. A server that has yet to join founds that shard, so it
     /// leads it.
-    fn own_slots(&self) -> ShardSlots {
+    pub(super) fn own_slots(&self) -> ShardSlots {
         let mut slots = self.slots_of(&self.own_shard());
         if self.own().is_none() {
             slots.leader.get_or_insert_with(|| Arc::clone(&self.me.node.id));
@@ -132,69 +119,10 @@ impl<'m> Operator<'m> {
         }
     }
 
-    fn put_slots(&self, change: &mut Change, shard: &str, slots: &ShardSlots) {
+    pub(super) fn put_slots(&self, change: &mut Change, shard: &str, slots: &ShardSlots) {
         let mut slots = slots.clone();
         slots.tidy();
         change.writes.push(Write::Put { key: self.keys.named("slots", shard), value: slots.to_json() });
-    }
-
-    /// ADDSLOTS: assigns free slots to this server's shard.
-    pub fn add_slots(&self, wanted: &[u16]) -> Outcome {
-        let busy = |slot: u16| self.map.owner(slot).is_some();
-        if let Some(slot) = wanted.iter().find(|&&slot| busy(slot)) {
-            return Err(Refusal(format!("ERR Slot {slot} is already busy")));
-        }
-        let added = each_once(wanted)?;
-        let shard = self.own_shard();
-        let mut slots = self.own_slots();
-        for slot in added.iter() {
-            slots.slots.insert(slot);
-            slots.importing.remove(&slot);
-        }
-        slots.config_epoch = self.map.epoch + 1;
-        let mut change = self.joined();
-        self.put_slots(&mut change, &shard, &slots);
-        Ok(change)
-    }
-
-    /// DELSLOTS: frees slots of this server's shard.
-    pub fn delete_slots(&self, wanted: &[u16]) -> Outcome {
-        if let Some(slot) = wanted.iter().find(|&&slot| self.map.owner(slot).is_none()) {
-            return Err(Refusal(format!("ERR Slot {slot} is already unassigned")));
-        }
-        let removed = each_once(wanted)?;
-        let shard = self.own_shard();
-        let is_other = |slot: &u16| self.map.owner(*slot) != Some(&shard);
-        if let Some(slot) = removed.iter().find(is_other) {
-            return Err(Refusal(format!("ERR Slot {slot} belongs to another node: send it there")));
-        }
-        self.drop_slots(&removed)
-    }
-
-    /// FLUSHSLOTS: frees all slots of the shard that this server leads. A replica has no slots of
-    /// its own.
-    pub fn flush_slots(&self) -> Outcome {
-        let is_replica = self.own().is_some_and(|own| !self.map.is_primary(own));
-        let shard = self.own_shard();
-        let slots = self.slots_of(&shard).slots;
-        if is_replica || slots.is_empty() {
-            return Ok(Change::default());
-        }
-        let mut change = self.drop_slots(&slots)?;
-        self.expect_leader(&mut change, &shard);
-        Ok(change)
-    }
-
-    fn drop_slots(&self, removed: &SlotSet) -> Outcome {
-        let shard = self.own_shard();
-        let mut slots = self.slots_of(&shard);
-        for slot in removed.iter() {
-            slots.slots.remove(slot);
-            slots.migrating.remove(&slot);
-        }
-        let mut change = self.begin();
-        self.put_slots(&mut change, &shard, &slots);
-        Ok(change)
     }
 
     /// MEET: this server and the server with this ID become nodes of the cluster. `host`: its
@@ -248,16 +176,18 @@ impl<'m> Operator<'m> {
         Ok(change)
     }
 
-    /// A node leaves its shard. The last node to leave takes the shard's records with it. A live
-    /// primary gives up its lease, so it must have no slots.
+    /// A node leaves its shard. The last node to leave takes the shard's records with it, and a live
+    /// primary gives up its lease. A primary must have no slots.
     fn leave_shard(&self, change: &mut Change, node: &MapNode) -> Result<(), Refusal> {
         let shard = &node.known.shard;
         let is_last = self.map.members(shard).count() == 1;
         let leads = self.map.is_primary(node) && node.health() != Health::Failed;
         let has_slots = !self.slots_of(shard).slots.is_empty();
-        if leads && has_slots {
+        // Also if it has failed: without its records, nobody would know whose the slots were.
+        if has_slots && (is_last || self.map.is_primary(node)) {
             return Err(Refusal::new("ERR The node is a master with assigned slots: move them first"));
         }
+        self.refer_elsewhere(change, node);
         if is_last {
             self.delete(change, shard, &["shard", "primary", "slots"]);
         } else if leads {
@@ -274,7 +204,7 @@ impl<'m> Operator<'m> {
     }
 
     /// Makes the change fail if a failover changes the leader.
-    fn expect_leader(&self, change: &mut Change, shard: &str) {
+    pub(super) fn expect_leader(&self, change: &mut Change, shard: &str) {
         let record = self.map.shards.get(shard).and_then(|shard| shard.record.as_ref());
         let expected = record.map_or(Expected::Absent, |record| Expected::Revision(record.revision));
         change.compares.push((self.keys.named("shard", shard), expected));
@@ -330,105 +260,6 @@ impl<'m> Operator<'m> {
         Ok(change)
     }
 
-    /// SETSLOT. `has_keys`: this server has keys in the slot.
-    pub fn set_slot(&self, slot: u16, wanted: &SlotChange, has_keys: bool) -> Outcome {
-        let Some(own) = self.own() else {
-            return match wanted {
-                SlotChange::Stable => Ok(Change::default()),
-                SlotChange::Node(id) => Err(Refusal::unknown(id)),
-                SlotChange::Migrating(_) => {
-                    Err(Refusal(format!("ERR I'm not the owner of hash slot {slot}")))
-                }
-                SlotChange::Importing(id) => Err(unknown_peer(id)),
-            };
-        };
-        if !self.map.is_primary(own) {
-            // Tools send this to every node that was a primary when they started.
-            return match wanted {
-                SlotChange::Node(id) if self.is_given(slot, id) => Ok(Change::default()),
-                _ => Err(Refusal::new("ERR Please use SETSLOT only with masters.")),
-            };
-        }
-        let shard = &own.known.shard;
-        let is_own = self.map.owner(slot) == Some(shard);
-        let mut slots = self.slots_of(shard);
-        match wanted {
-            SlotChange::Migrating(_) if !is_own => {
-                Err(Refusal(format!("ERR I'm not the owner of hash slot {slot}")))
-            }
-            SlotChange::Importing(_) if is_own => {
-                Err(Refusal(format!("ERR I'm already the owner of hash slot {slot}")))
-            }
-            SlotChange::Migrating(id) | SlotChange::Importing(id) => {
-                let peer = self.map.node(id).ok_or_else(|| unknown_peer(id))?;
-                if !self.map.is_primary(peer) {
-                    return Err(Refusal::new("ERR Target node is not a master"));
-                }
-                let moves = if is_own { &mut slots.migrating } else { &mut slots.importing };
-                moves.insert(slot, Arc::clone(&peer.known.id));
-                let mut change = self.begin();
-                self.put_slots(&mut change, shard, &slots);
-                Ok(change)
-            }
-            SlotChange::Stable => {
-                let was_moving =
-                    slots.migrating.remove(&slot).is_some() | slots.importing.remove(&slot).is_some();
-                if !was_moving {
-                    return Ok(Change::default());
-                }
-                let mut change = self.begin();
-                self.put_slots(&mut change, shard, &slots);
-                Ok(change)
-            }
-            SlotChange::Node(id) => self.give_slot(slot, id, is_own, has_keys),
-        }
-    }
-
-    /// True if the slot belongs to the node's shard and is not migrating.
-    fn is_given(&self, slot: u16, id: &str) -> bool {
-        let Some(shard) = self.map.node(id).map(|node| &node.known.shard) else { return false };
-        let slots = self.slots_of(shard);
-        let is_moving = slots.migrating.contains_key(&slot) || slots.importing.contains_key(&slot);
-        self.map.owner(slot) == Some(shard) && !is_moving
-    }
-
-    /// SETSLOT NODE: assigns the slot to a node's shard. Only the slot's source and target do so,
-    /// or any node if the slot is free; other nodes read it from the records.
-    fn give_slot(&self, slot: u16, id: &str, is_own: bool, has_keys: bool) -> Outcome {
-        let target = self.map.node(id).ok_or_else(|| Refusal::unknown(id))?;
-        if !self.map.is_primary(target) {
-            return Err(Refusal::new("ERR Target node is not a master"));
-        }
-        let (to, from) = (&target.known.shard, self.map.owner(slot));
-        if self.is_given(slot, id) {
-            return Ok(Change::default());
-        }
-        if is_own && to != &self.own_shard() && has_keys {
-            return Err(Refusal(format!(
-                "ERR Can't assign hashslot {slot} to a different node while I still hold keys for this hash slot."
-            )));
-        }
-        let is_target = *target.known.id == *self.me.node.id;
-        if from.is_some_and(|from| from != to) && !is_own && !is_target {
-            return Err(Refusal(format!(
-                "ERR Slot {slot} belongs to another node: send this to its owner or to its new owner"
-            )));
-        }
-        let mut change = self.begin();
-        if let Some(from) = from.filter(|from| *from != to) {
-            let mut slots = self.slots_of(from);
-            slots.lose([slot].into_iter(), to);
-            self.put_slots(&mut change, from, &slots);
-        }
-        let mut slots = self.slots_of(to);
-        slots.slots.insert(slot);
-        slots.importing.remove(&slot);
-        slots.migrating.remove(&slot);
-        slots.config_epoch = self.map.epoch + 1;
-        self.put_slots(&mut change, to, &slots);
-        Ok(change)
-    }
-
     /// MIGRATESLOTS: orders moves of slots from this server's shard to other shards. Whichever
     /// server leads this shard from now on carries them out. `moves`: name, slots and target node
     /// of each move.
@@ -450,6 +281,11 @@ impl<'m> Operator<'m> {
                 }
                 if slots.ordered.values().any(|order| order.slots.contains(slot)) {
                     return Err(Refusal(format!("ERR Slot {slot} is already being moved.")));
+                }
+                if self.is_open(slot) {
+                    return Err(Refusal(format!(
+                        "ERR Slot {slot} is being moved key by key: complete that first (redis-cli --cluster fix)"
+                    )));
                 }
             }
             let to = Arc::clone(&target.known.shard);
@@ -513,7 +349,6 @@ impl<'m> Operator<'m> {
         left.lose(moved.iter(), to);
         for slot in moved.iter() {
             grown.slots.insert(slot);
-            grown.importing.remove(&slot);
         }
         grown.config_epoch = self.map.epoch + 1;
         self.put_slots(&mut change, from, &left);
@@ -541,33 +376,5 @@ impl<'m> Operator<'m> {
         self.expect_leader(&mut change, shard);
         self.put_slots(&mut change, shard, &slots);
         change
-    }
-
-    /// BUMPEPOCH: makes the shard's configuration epoch the greatest. No change if it already is.
-    pub fn bump_epoch(&self) -> Outcome {
-        let shard = self.own_shard();
-        let mut slots = self.own_slots();
-        let others = self.map.shards.iter().filter(|(id, _)| **id != shard);
-        let greatest = others.map(|(_, shard)| shard.slots.config_epoch).max().unwrap_or(0);
-        if slots.config_epoch > greatest {
-            return Ok(Change::default());
-        }
-        slots.config_epoch = self.map.epoch + 1;
-        let mut change = self.joined();
-        self.put_slots(&mut change, &shard, &slots);
-        Ok(change)
-    }
-}
-
-fn unknown_peer(id: &str) -> Refusal {
-    Refusal(format!("ERR I don't know about node {id}"))
-}
-
-/// The slots as a set; an error if any is listed twice.
-fn each_once(slots: &[u16]) -> Result<SlotSet, Refusal> {
-    let mut set = SlotSet::default();
-    match slots.iter().find(|&&slot| !set.insert(slot)) {
-        Some(slot) => Err(Refusal(format!("ERR Slot {slot} specified multiple times"))),
-        None => Ok(set),
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use braid_base::crc::HASH_SLOTS;
 
+use super::changes::{Change, Write};
 use super::records::{KnownNode, MoveOrder, ShardSlots, is_id};
 use super::slot_set::SlotSet;
 use crate::record::{
@@ -74,13 +75,34 @@ impl Map {
             // The group thread reports unreadable records.
             let _: Result<(), RecordError> = map.take(name, &value, revision, lease, &mut known);
         }
+        map.add_known(known);
+        map.assign();
+        map
+    }
+
+    /// This map after a change that writes, but deletes nothing.
+    pub(super) fn with(&self, keys: &Keys, change: &Change) -> Map {
+        let mut map =
+            Map { owners: vec![None; usize::from(HASH_SLOTS)], covered: SlotSet::default(), ..self.clone() };
+        let mut known = Vec::new();
+        for write in &change.writes {
+            let Write::Put { key, value } = write else { continue };
+            let Some(name) = key.strip_prefix(keys.prefix()) else { continue };
+            // This process has just made the records.
+            let _: Result<(), RecordError> = map.take(name, value, self.revision, 0, &mut known);
+        }
+        map.add_known(known);
+        map.assign();
+        map
+    }
+
+    fn add_known(&mut self, known: Vec<(Arc<str>, KnownNode)>) {
+        let map = self;
         for (name, node) in known {
             let server = map.servers.get(&name).filter(|server| *server.id == *node.id).cloned();
             map.shards.entry(Arc::clone(&node.shard)).or_default();
             map.nodes.insert(Arc::clone(&node.id), MapNode { name, known: node, server });
         }
-        map.assign();
-        map
     }
 
     fn take(
@@ -157,6 +179,23 @@ impl Map {
         self.nodes.values().find(|node| *node.name == *name)
     }
 
+    /// The current primary of the shard that a node is in; the node itself if it is unknown.
+    pub fn primary_for(&self, id: &Arc<str>) -> Arc<str> {
+        let shard = self.node(id).map(|node| &node.known.shard);
+        let primary = shard.and_then(|shard| self.primary(shard));
+        primary.map_or_else(|| Arc::clone(id), |primary| Arc::clone(&primary.known.id))
+    }
+
+    /// True while the keys of one of these slots are to be counted at a node that has left it and
+    /// can be reached.
+    pub fn is_settling(&self, slots: &SlotSet) -> bool {
+        self.shards.iter().any(|(id, shard)| {
+            let left = &shard.slots.left;
+            let has_some = || slots.iter().any(|slot| left.contains(slot) && self.owner(slot).is_some());
+            !left.is_empty() && has_some() && !self.is_lost(id, shard)
+        })
+    }
+
     /// The nodes of a shard, by id.
     pub fn members(&self, shard: &str) -> impl Iterator<Item = &MapNode> {
         self.nodes.values().filter(move |node| *node.known.shard == *shard)
@@ -213,7 +252,7 @@ impl Map {
         shards.map(|(_, shard)| shard.slots.slots.len()).sum()
     }
 
-    fn is_lost(&self, id: &str, shard: &MapShard) -> bool {
+    pub(super) fn is_lost(&self, id: &str, shard: &MapShard) -> bool {
         let Some(Versioned { value: record, .. }) = &shard.record else {
             return self.primary(id).is_none_or(|primary| primary.health() == Health::Failed);
         };

@@ -75,6 +75,9 @@ pub struct ShardSlots {
     pub migrating: BTreeMap<u16, Arc<str>>,
     /// Slots migrating here, and the ID of the source node.
     pub importing: BTreeMap<u16, Arc<str>>,
+    /// Slots given up key by key, or no longer being imported, of which keys may be left at this
+    /// shard: these keys may be the only ones. Its primary counts them (`slot_changes.rs`).
+    pub left: SlotSet,
     /// Ordered atomic moves of slots to other shards, by name.
     pub ordered: BTreeMap<Arc<str>, MoveOrder>,
     /// The shard that received this shard's last slot, while this one has none.
@@ -116,9 +119,13 @@ impl ShardSlots {
         self.taken_by = Some(Arc::clone(to));
     }
 
-    /// Restricts orders to slots that the shard still owns: the others left some other way. Clears
-    /// `taken_by` if the shard has slots.
+    /// Restricts orders and migrations to slots that the shard still owns: the others left some
+    /// other way. What the shard owns it no longer imports. Clears `taken_by` if it has slots.
     pub(super) fn tidy(&mut self) {
+        let owned = &self.slots;
+        self.migrating.retain(|slot, _| owned.contains(*slot));
+        self.importing.retain(|slot, _| !owned.contains(*slot));
+        self.left.retain(|slot| !owned.contains(slot));
         self.taken_by.take_if(|_| !self.slots.is_empty());
         for order in self.ordered.values_mut() {
             order.slots = order.slots.iter().filter(|&slot| self.slots.contains(slot)).collect();
@@ -140,6 +147,9 @@ impl ShardSlots {
         }
         if !self.importing.is_empty() {
             value["importing"] = moves(&self.importing);
+        }
+        if !self.left.is_empty() {
+            value["left"] = Value::from(self.left.to_string());
         }
         if !self.ordered.is_empty() {
             let orders = self.ordered.iter().map(|(name, order)| (name.to_string(), order.to_json()));
@@ -175,6 +185,7 @@ impl ShardSlots {
                 leader: id("leader"),
                 migrating: moves("migrating")?,
                 importing: moves("importing")?,
+                left: value["left"].as_str().unwrap_or("").parse().ok()?,
                 ordered: orders()?,
                 taken_by: id("taken-by"),
             })

@@ -57,7 +57,8 @@ pub fn taker<'m>(map: &'m Map, node: &str) -> Option<&'m MapNode> {
     let own = map.node(node).filter(|own| map.is_primary(own))?;
     let slots = map.slots_of(&own.known.shard).filter(|own| own.slots.is_empty())?;
     let taker = map.primary(slots.taken_by.as_ref()?)?;
-    let is_coming =
-        !slots.importing.is_empty() || map.orders().any(|(.., order)| order.to == own.known.shard);
+    let is_coming = !slots.importing.is_empty()
+        || !slots.left.is_empty()
+        || map.orders().any(|(.., order)| order.to == own.known.shard);
     (taker.health() == Health::Online && !is_coming).then_some(taker)
 }

@@ -59,6 +59,13 @@ impl SlotSet {
         self.0.iter().all(|&word| word == 0)
     }
 
+    /// Keeps the slots that `is_wanted` selects.
+    pub fn retain(&mut self, is_wanted: impl Fn(u16) -> bool) {
+        if !self.is_empty() {
+            *self = self.iter().filter(|&slot| is_wanted(slot)).collect();
+        }
+    }
+
     /// The slots in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         (0..HASH_SLOTS).filter(|&slot| self.contains(slot))

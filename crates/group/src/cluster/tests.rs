@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Cluster changes against a store that compares revisions as etcd does.
 
+mod open_slots;
 mod orders;
 mod replica_migration;
 
@@ -10,7 +11,8 @@ use std::sync::Arc;
 use braid_base::crc::HASH_SLOTS;
 use proptest::prelude::*;
 
-use super::changes::{Me, Operator, SlotChange};
+use super::changes::{Me, Operator};
+use super::slot_changes::{SlotChange, SlotMemory};
 use super::*;
 use crate::record::{Expected, Holder, Keys, MemberId, Node, Offer, Record, Shard};
 
@@ -155,7 +157,8 @@ fn create(store: &mut Store, nodes: usize) {
     for index in 0..nodes {
         store.start(index);
         let slots: Vec<u16> = (0..HASH_SLOTS).filter(|slot| usize::from(*slot) % nodes == index).collect();
-        run(store, index, |operator| operator.add_slots(&slots)).expect("slots are free");
+        run(store, index, |operator| operator.add_slots(&slots, &SlotSet::default()))
+            .expect("slots are free");
         store.lead(index);
         run(store, index, |operator| operator.meet(&id(0), "h")).expect("both are known");
     }
@@ -183,6 +186,7 @@ fn records_come_back_as_they_were() {
         leader: Some(id(2).into()),
         migrating: [(1, Arc::from(id(3)))].into(),
         importing: [(7, Arc::from(id(4)))].into(),
+        left: [6, 7].into_iter().collect(),
         ordered: [(Arc::from(id(9)), order("2,9", 5))].into(),
         taken_by: None,
     };
@@ -242,21 +246,21 @@ fn a_cluster_is_made_and_grows() {
 fn a_slot_moves_key_by_key() {
     let mut store = Store::default();
     create(&mut store, 2);
-    run(&mut store, 1, |operator| operator.set_slot(4, &SlotChange::Importing(id(0)), false))
+    run(&mut store, 1, |operator| operator.set_slot(4, &SlotChange::Importing(id(0)), false, None))
         .expect("importing");
-    run(&mut store, 0, |operator| operator.set_slot(4, &SlotChange::Migrating(id(1)), true))
+    run(&mut store, 0, |operator| operator.set_slot(4, &SlotChange::Migrating(id(1)), true, None))
         .expect("migrating");
     assert_eq!(store.map().shards[&*id(0)].slots.migrating.len(), 1);
-    let with_keys = run(&mut store, 0, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), true));
+    let with_keys = run(&mut store, 0, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), true, None));
     assert!(with_keys.expect_err("the slot still has keys").contains("still hold keys"));
-    run(&mut store, 1, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), true))
+    run(&mut store, 1, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), true, Some(&id(0))))
         .expect("the new owner confirms the move");
     let map = store.map();
     assert_eq!(map.owner(4).map(|id| &**id), Some(id(1).as_str()));
     assert!(map.shards[&*id(0)].slots.migrating.is_empty() && map.shards[&*id(1)].slots.importing.is_empty());
     assert!(map.shards[&*id(1)].slots.config_epoch > map.shards[&*id(0)].slots.config_epoch);
     // Other shards receive the command as well and have nothing to do.
-    run(&mut store, 0, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), false))
+    run(&mut store, 0, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), false, None))
         .expect("the slot has moved");
 }
 
@@ -412,14 +416,14 @@ fn request() -> impl Strategy<Value = Request> {
 
 fn work_out(operator: &Operator<'_>, request: &Request) -> Outcome {
     match request {
-        Request::Add(slots) => operator.add_slots(slots),
-        Request::Delete(slots) => operator.delete_slots(slots),
+        Request::Add(slots) => operator.add_slots(slots, &SlotSet::default()),
+        Request::Delete(slots) => operator.delete_slots(slots, &SlotMemory::default()),
         Request::Flush => operator.flush_slots(),
         Request::Meet(node) => operator.meet(&id(*node), "h"),
         Request::Forget(node) => operator.forget(&id(*node)),
         Request::Leave => operator.leave(),
         Request::Replicate(node) => operator.replicate(&id(*node), true),
-        Request::Set(slot, change) => operator.set_slot(*slot, change, false),
+        Request::Set(slot, change) => operator.set_slot(*slot, change, false, None),
         Request::Order(slots, node) => {
             let name = move_name(operator.map.revision as usize);
             operator.order_moves(&[(name, slots.iter().copied().collect(), id(*node).into())], 7)

@@ -47,6 +47,7 @@ fn slots_of(shard: usize) -> ShardSlots {
         leader: Some(id(2 * shard).into()),
         migrating: BTreeMap::new(),
         importing: BTreeMap::new(),
+        left: braid_group::cluster::SlotSet::default(),
         ordered: BTreeMap::new(),
         taken_by: None,
     }

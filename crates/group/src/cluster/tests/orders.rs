@@ -17,7 +17,8 @@ fn move_orders_end_when_their_slots_are_gone_or_cancelled() {
     let left = |store: &Store| -> Vec<String> {
         store.map().orders().map(|(_, _, order)| order.slots.to_string()).collect()
     };
-    run(&mut store, 0, |operator| operator.delete_slots(&[2, 4])).expect("its own slots");
+    run(&mut store, 0, |operator| operator.delete_slots(&[2, 4], &SlotMemory::default()))
+        .expect("its own slots");
     assert_eq!(left(&store), ["0"], "unassigned slots are still in an order");
     order(&mut store, 2, "6");
     // A server that does not lead cannot withdraw the order.

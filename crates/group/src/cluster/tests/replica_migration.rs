@@ -159,7 +159,7 @@ fn shard_does_not_join_another_if_it_regains_slots() {
     });
     assert_eq!(takers(&ordered), []);
     let importing = spoil(&store, &|store| {
-        run(store, 0, |operator| operator.set_slot(4, &SlotChange::Importing(id(1)), false))
+        run(store, 0, |operator| operator.set_slot(4, &SlotChange::Importing(id(1)), false, None))
             .expect("the import is accepted");
     });
     assert_eq!(takers(&importing), []);
@@ -189,12 +189,12 @@ fn replicas_follow_slots_moved_singly_and_through_shards() {
     let rest =
         store.map().slots_of(&id(0)).expect("its shard").slots.iter().filter(|&slot| slot != 3).collect();
     give(&mut store, 0, 2, &rest);
-    run(&mut store, 1, |operator| operator.set_slot(3, &SlotChange::Importing(id(0)), false))
+    run(&mut store, 1, |operator| operator.set_slot(3, &SlotChange::Importing(id(0)), false, None))
         .expect("the import is accepted");
-    run(&mut store, 0, |operator| operator.set_slot(3, &SlotChange::Migrating(id(1)), false))
+    run(&mut store, 0, |operator| operator.set_slot(3, &SlotChange::Migrating(id(1)), false, None))
         .expect("the migration is accepted");
     assert_eq!(takers(&store), []);
-    run(&mut store, 1, |operator| operator.set_slot(3, &SlotChange::Node(id(1)), true))
+    run(&mut store, 1, |operator| operator.set_slot(3, &SlotChange::Node(id(1)), true, Some(&id(0))))
         .expect("the new owner");
     assert_eq!(takers(&store), [(0, id(1))]);
     // Before it joins, the other shard loses its slots too, and joins first.
@@ -205,9 +205,10 @@ fn replicas_follow_slots_moved_singly_and_through_shards() {
     join(&mut store, 0);
     assert_eq!(members(&store, 2), (0..9).collect::<Vec<_>>());
     // redis-cli continues to notify former primaries of slot changes.
-    run(&mut store, 0, |operator| operator.set_slot(3, &SlotChange::Node(id(2)), false))
+    run(&mut store, 0, |operator| operator.set_slot(3, &SlotChange::Node(id(2)), false, None))
         .expect("the slot has moved");
-    let refused = run(&mut store, 0, |operator| operator.set_slot(3, &SlotChange::Importing(id(2)), false));
+    let refused =
+        run(&mut store, 0, |operator| operator.set_slot(3, &SlotChange::Importing(id(2)), false, None));
     assert_eq!(refused, Err("ERR Please use SETSLOT only with masters.".into()));
     assert!(last.iter().all(|slot| store.map().owner(slot).is_some_and(|shard| **shard == id(2))));
 }
