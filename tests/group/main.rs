@@ -12,6 +12,7 @@ mod failover;
 mod outage;
 mod restart;
 mod seen;
+mod sick;
 mod writer;
 
 use std::time::Duration;

@@ -10,6 +10,7 @@
 mod fence;
 mod holding;
 mod member;
+mod minimum;
 mod settings;
 mod timing;
 

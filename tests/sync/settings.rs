@@ -32,7 +32,14 @@ fn the_level_and_the_file_go_together() {
     assert!(refused.ends_with("sync-level disk needs appendonly yes"), "{refused}");
     client.ok("SET k 1");
     assert_eq!(client.info_field("persistence", "aof_enabled").as_deref(), Some("1"));
-    client.ok("CONFIG SET sync-level memory");
+    let refused = client.call("CONFIG SET appendfsync no").text();
+    assert!(refused.ends_with("sync-level disk needs appendfsync always or everysec"), "{refused}");
+    let policy = client.call("CONFIG GET appendfsync");
+    assert_eq!(policy.elements().map(|pair| pair[1].text()), Some("everysec".into()));
+    client.ok("CONFIG SET appendfsync always");
+    client.ok("CONFIG SET sync-level memory appendfsync no");
+    let refused = client.call("CONFIG SET sync-level disk").text();
+    assert!(refused.ends_with("sync-level disk needs appendfsync always or everysec"), "{refused}");
     client.ok("CONFIG SET appendonly no");
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use braid_base::clock::boot_nanos;
 use braid_clients::attention::{FENCED, FEW_IN_SYNC, FORMER_PRIMARY};
-use braid_config::{Config, SyncLevel};
+use braid_config::{AppendFsync, Config, SyncLevel};
 use braid_group::MemberId;
 use braid_keyspace::Context;
 use braid_replication::in_sync::QUESTION_LEN;
@@ -23,7 +23,7 @@ use braid_replication::{Replica, Stage};
 
 use crate::engine::Engine;
 use crate::replication::FOR_REPLICAS;
-use state::{MemberWait, NOT_KNOWN, Revealed, Settled, WAITS_FOR_MEMBERS};
+use state::{LastWrite, MemberWait, NOT_KNOWN, Revealed, Settled, WAITS_FOR_MEMBERS};
 
 /// Interval of checking whether the members have acknowledged.
 const LOOK: Duration = Duration::from_micros(200);
@@ -81,10 +81,50 @@ impl Engine {
         // commands must be distinguished from later ones.
         let any_waits = has_group && (is_default || sync.has_durable.load(Relaxed));
         sync.set_reason(WAITS_FOR_MEMBERS, any_waits);
-        let others = set.size().saturating_sub(1);
-        let are_few = set.size() > 0 && others < config.min_sync_replicas() as usize;
-        self.attention.set(FEW_IN_SYNC, any_waits && are_few);
+        set.set_minimum(config.min_sync_replicas() as usize, self.keyspace.journal.end());
+        self.note_small_set(any_waits && set.is_small());
         self.sync_writes.ring_holders(&self.clients.mailboxes, None);
+    }
+
+    /// Refuses synchronous writes while the in-sync set is too small, or ends that.
+    fn note_small_set(&self, is_small: bool) {
+        let mut last_write = self.sync_writes.last_write.lock();
+        if !is_small {
+            self.attention.set(FEW_IN_SYNC, false);
+            *last_write = LastWrite::Ahead { epoch: None };
+        } else if *last_write == (LastWrite::Ahead { epoch: None }) {
+            self.attention.set(FEW_IN_SYNC, true);
+            // Until then a thread may still be executing a write that it found permitted.
+            *last_write = LastWrite::Ahead { epoch: Some(self.keyspace.gate.epoch() + 2) };
+        }
+    }
+
+    /// A client writes although the in-sync set is too small: it does not wait, or its command has
+    /// waited since before. Called before the write is executed, or before its reply is sent.
+    #[cold]
+    pub fn note_write_in_small_set(&self) {
+        let mut last_write = self.sync_writes.last_write.lock();
+        if *last_write != (LastWrite::Ahead { epoch: None }) {
+            *last_write = LastWrite::Ahead { epoch: Some(self.keyspace.gate.epoch() + 2) };
+        }
+    }
+
+    /// While the in-sync set is too small: the offset in the journal beyond which no client has
+    /// written; `u64::MAX` if that is not known yet. What follows it are keys that have expired or
+    /// been evicted, which no replica needs to have.
+    fn last_write_in_small_set(&self) -> u64 {
+        let mut last_write = self.sync_writes.last_write.lock();
+        match *last_write {
+            LastWrite::Before(offset) => offset,
+            LastWrite::Ahead { epoch } => {
+                if epoch.is_none_or(|epoch| self.keyspace.gate.try_advance() < epoch) {
+                    return u64::MAX;
+                }
+                let offset = self.replication.in_sync.without_asides(self.keyspace.journal.end());
+                *last_write = LastWrite::Before(offset);
+                offset
+            }
+        }
     }
 
     /// Checks that the settings of synchronous writes are consistent and can be applied.
@@ -94,6 +134,9 @@ impl Engine {
         }
         if config.sync_level() == SyncLevel::Disk && !config.appendonly() {
             return Err("sync-level disk needs appendonly yes".into());
+        }
+        if config.sync_level() == SyncLevel::Disk && config.appendfsync() == AppendFsync::No {
+            return Err("sync-level disk needs appendfsync always or everysec".into());
         }
         Ok(())
     }
@@ -178,7 +221,7 @@ impl Engine {
     /// wait of clients' replies. Outside of the gate.
     pub(crate) fn wait_for_members(&self, patience: Duration) {
         let (set, began) = (&self.replication.in_sync, Instant::now());
-        let offset = set.without_question(self.keyspace.journal.end());
+        let offset = set.without_asides(self.keyspace.journal.end());
         set.want(offset);
         while !set.covers(SyncLevel::Memory, offset) && began.elapsed() < patience {
             if self.must_ask_members() {
@@ -194,10 +237,10 @@ impl Engine {
     /// for members.
     pub fn revealed(&self, for_members: bool, losses: u64) -> Revealed {
         let (offset, set) = (self.keyspace.journal.end(), &self.replication.in_sync);
-        let members = for_members.then(|| MemberWait {
-            offset: set.without_question(offset),
-            since: boot_nanos(),
-            losses,
+        let members = for_members.then(|| {
+            let offset = set.without_asides(offset);
+            let written = if set.is_small() { offset.min(self.last_write_in_small_set()) } else { offset };
+            MemberWait { offset, written, since: boot_nanos(), losses }
         });
         Revealed { offset, members }
     }
@@ -227,7 +270,9 @@ impl Engine {
             return Some(Settled::Uncertain);
         }
         let is_written = on_disk && (level == SyncLevel::Memory || self.is_in_own_file(revealed.offset));
-        let is_acknowledged = is_written && set.covers(level, wait.offset);
+        // The members that are left may be too few, and may even be none.
+        let is_acknowledged =
+            is_written && set.covers(level, wait.offset) && set.confirms(level, wait.written);
         if is_acknowledged && !set.is_fenced() {
             return Some(Settled::Yes);
         }
@@ -237,7 +282,7 @@ impl Engine {
         }
         let waited = now.saturating_sub(wait.since);
         let timeout = u64::from(self.config.sync_timeout_ms()) * NANOS_PER_MS;
-        if waited > timeout && wait.offset != NOT_KNOWN {
+        if waited > timeout && wait.offset != NOT_KNOWN && !set.covers(level, wait.offset) {
             set.note_late(wait.offset, wait.since);
         }
         (waited > self.give_up_ms() * NANOS_PER_MS).then_some(Settled::Uncertain)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Worker: the state of an executing thread.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use braid_base::clock::Ticks;
@@ -24,6 +25,8 @@ pub struct Worker {
     pub fence: u64,
     /// Commands that read or write keys must be distinguished: their replies wait for members.
     pub notes_data: bool,
+    /// The current request was refused since the in-sync set is too small: the reply reveals no data.
+    pub was_refused: Cell<bool>,
     hot_keys: Arc<HotKeys>,
     /// Last seen version of `hot_keys`.
     hot_version: u64,
@@ -42,6 +45,7 @@ impl Worker {
             now_ms,
             fence: 0,
             notes_data: false,
+            was_refused: Cell::new(false),
             hot_keys,
             hot_version: u64::MAX,
             value_cache: ValueCache::default(),

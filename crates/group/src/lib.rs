@@ -15,6 +15,8 @@
 #![forbid(unsafe_code)]
 
 pub mod cluster;
+pub mod confirmed;
+pub mod held_out;
 pub mod member;
 pub mod record;
 pub mod rules;
@@ -23,6 +25,8 @@ pub mod timing;
 mod candidate;
 mod primary;
 
+pub use confirmed::Confirmed;
+pub use held_out::{HeldOut, Why};
 pub use member::{Duty, Ended, Follower, Local, Member, Orders};
 pub use record::{Holder, MemberId, Node, Offer, Shard, Snapshot, Transaction, Versioned};
 pub use rules::Rules;

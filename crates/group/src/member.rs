@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::held_out::{Failures, HeldOut};
 use crate::record::{
     Expected, Holder, HolderChange, MemberId, Offer, Shard, Snapshot, Transaction, Versioned,
 };
@@ -25,6 +26,8 @@ pub struct Follower {
     pub probed: u64,
     /// The journal offset that it has acknowledged.
     pub acknowledged: u64,
+    /// False if replies wait for the disk and what it receives does not get there.
+    pub is_syncing: bool,
 }
 
 /// A former process of this server that shut down cleanly: it stopped acknowledging, then saved
@@ -74,6 +77,11 @@ pub struct Local {
     pub followers: Vec<Follower>,
     /// Members that have held up synchronous writes for too long.
     pub slow: Vec<MemberId>,
+    /// How long a joining member may take to acknowledge (`sync-timeout`); 0: any time, and no
+    /// member is kept out.
+    pub patience: u64,
+    /// Replicas that synchronous writes need (`min-sync-replicas`).
+    pub minimum: usize,
 }
 
 /// The server's role.
@@ -96,8 +104,10 @@ pub struct Orders {
     pub duty: Duty,
     /// Members that replies wait for, other than this server.
     pub required: Vec<MemberId>,
-    /// Size of the committed in-sync set, with this server.
+    /// Number of servers in the committed in-sync set, this one included.
     pub size: usize,
+    /// Replicas that answer but are not taken into the set for now.
+    pub held_out: Vec<HeldOut>,
     /// Replies wait until those members and this server have the revealed data on disk.
     pub at_disk: bool,
     /// The time until which it may serve. `u64::MAX`: no limit; 0: not at all.
@@ -154,6 +164,7 @@ pub(crate) struct Leading {
     /// Set while replies should wait for the disk: the end of the journal just after they began to,
     /// once known.
     pub disk: Option<Option<u64>>,
+    pub failures: Failures,
 }
 
 /// A member about to join the in-sync set. Replies already wait for it; it joins once it has
@@ -161,6 +172,8 @@ pub(crate) struct Leading {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Joining {
     pub id: MemberId,
+    /// When it was chosen.
+    pub since: u64,
     /// The end of the journal just after replies began to wait for it.
     pub from: Option<u64>,
 }
@@ -352,7 +365,13 @@ impl Member {
             self.is_forced &= self.epoch == 0;
             self.epoch = shard.epoch;
             self.role = if leads {
-                Role::Primary(Leading { since: now, joining: None, successor: None, disk: None })
+                Role::Primary(Leading {
+                    since: now,
+                    joining: None,
+                    successor: None,
+                    disk: None,
+                    failures: Failures::default(),
+                })
             } else {
                 let refuses_since = self.refuses_since().filter(|_| self.pending.is_some());
                 Role::Replica(Following { refuses_since, ..Following::default() })
@@ -536,7 +555,7 @@ mod tests {
         member.observe(records(1, Some(shard(1, "b")), Some((1, "b", 5))), 0);
         let handed = Shard { is_handed_over: true, ..shard(2, "a") };
         member.observe(records(2, Some(handed), Some((2, "a", 7))), 0);
-        let follower = Follower { id: id("b"), probed: 0, acknowledged: 0 };
+        let follower = Follower { id: id("b"), probed: 0, acknowledged: 0, is_syncing: true };
         let local = Local { priority: 100, is_whole: true, followers: vec![follower], ..Local::default() };
         (member, local)
     }

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::member::{Duty, Joining, Leading, Local, Member, Orders, Role};
+use crate::confirmed::{is_small, servers};
+use crate::held_out::{HeldOut, Why};
+use crate::member::{Duty, Follower, Joining, Leading, Local, Member, Orders, Role};
 use crate::record::{Base, Expected, HolderChange, MemberId, Shard, Transaction};
 use crate::timing::Timing;
 
@@ -18,12 +20,21 @@ fn note_disk_level(leading: &mut Leading, local: &Local) {
     };
 }
 
+/// True if a joining member has acknowledged everything from before replies began to wait for it.
+fn has_everything(leading: &Leading, joining: &Joining, local: &Local) -> bool {
+    // It may have been chosen while acknowledgements from memory were enough.
+    let from = joining.from.map(|from| from.max(leading.disk.flatten().unwrap_or(0)));
+    let acknowledged = local.follower(&joining.id).map(|follower| follower.acknowledged);
+    from.zip(acknowledged).is_some_and(|(from, acknowledged)| acknowledged >= from)
+}
+
 impl Member {
     pub(crate) fn lead(&mut self, now: u64, local: &Local, orders: &mut Orders) {
         let Some(shard) = self.known.clone() else { return };
         let Role::Primary(mut leading) = self.role.clone() else { return };
         orders.duty = Duty::Lead { epoch: self.epoch };
         self.choose_joining(&mut leading, now, local, &shard);
+        orders.held_out = self.held_out(&leading, now, local, &shard);
         note_disk_level(&mut leading, local);
         let wanted = self.next_change(&mut leading, now, local, &shard);
         let unsettled = self.pending.clone();
@@ -33,7 +44,7 @@ impl Member {
             leading.successor = None;
         }
         let known = self.known.as_ref().unwrap_or(&shard);
-        orders.size = known.in_sync.len();
+        orders.size = servers(&known.in_sync);
         // Members that may be in the set, including those added by the transaction just ordered: it
         // may be committed immediately.
         let mut may_be_in_sync: BTreeSet<MemberId> = &known.in_sync | &self.maybe_added();
@@ -61,27 +72,83 @@ impl Member {
     }
 
     /// Chooses a replica to add to the set, and records the journal offset from which replies wait
-    /// for it.
+    /// for it. Gives it up if it keeps them waiting.
     fn choose_joining(&self, leading: &mut Leading, now: u64, local: &Local, shard: &Shard) {
-        let is_fresh = |id: &MemberId| {
-            let follower = local.follower(id);
-            follower.is_some_and(|follower| now < follower.probed.saturating_add(self.timing.lease / 2))
-        };
+        let first = local.patience.min(self.timing.lease);
+        if self.rules.backs_off && first > 0 {
+            leading.failures.follow(&shard.in_sync, now, first);
+            for one in self.outside(now, local, shard).filter(|one| !one.is_syncing) {
+                leading.failures.note_stuck(&one.id.node, now, first);
+            }
+        }
+        if let Some(joining) = &leading.joining
+            && !shard.in_sync.contains(&joining.id)
+            && self.has_failed(leading, joining, now, local)
+        {
+            if self.rules.backs_off {
+                leading.failures.note(&joining.id.node, Why::Unacknowledged, now, first);
+            }
+            leading.joining = None;
+        }
         match &mut leading.joining {
-            Some(joining) if shard.in_sync.contains(&joining.id) || !is_fresh(&joining.id) => {
+            Some(joining)
+                if shard.in_sync.contains(&joining.id) || !self.is_fresh(&joining.id, now, local) =>
+            {
                 leading.joining = None;
             }
             // The orders have been carried out since its choice.
             Some(joining) => drop(joining.from.get_or_insert(local.end)),
             None => {
-                let newcomer = local
-                    .followers
-                    .iter()
-                    .map(|follower| &follower.id)
-                    .find(|id| !shard.in_sync.contains(id) && !local.slow.contains(id) && is_fresh(id));
-                leading.joining = newcomer.map(|id| Joining { id: id.clone(), from: None });
+                let is_small = is_small(servers(&shard.in_sync), local.minimum);
+                let mut answering = self.outside(now, local, shard);
+                let newcomer = answering.find(|follower| {
+                    follower.is_syncing
+                        && !local.slow.contains(&follower.id)
+                        && leading.failures.keeps_out(&follower.id, now, is_small).is_none()
+                });
+                leading.joining = newcomer.map(|one| Joining { id: one.id.clone(), since: now, from: None });
             }
         }
+    }
+
+    /// True if a replica has answered recently.
+    fn is_fresh(&self, id: &MemberId, now: u64, local: &Local) -> bool {
+        let follower = local.follower(id);
+        follower.is_some_and(|follower| now < follower.probed.saturating_add(self.timing.lease / 2))
+    }
+
+    /// The replicas that answer and are not in the set.
+    fn outside<'a>(
+        &'a self,
+        now: u64,
+        local: &'a Local,
+        shard: &'a Shard,
+    ) -> impl Iterator<Item = &'a Follower> {
+        let is_outside =
+            move |one: &&Follower| !shard.in_sync.contains(&one.id) && self.is_fresh(&one.id, now, local);
+        local.followers.iter().filter(is_outside)
+    }
+
+    /// True if a joining member does not acknowledge in time.
+    fn has_failed(&self, leading: &Leading, joining: &Joining, now: u64, local: &Local) -> bool {
+        let is_late = now >= joining.since.saturating_add(local.patience);
+        let is_behind = is_late && !has_everything(leading, joining, local);
+        self.rules.drops_joining && local.patience > 0 && (is_behind || local.slow.contains(&joining.id))
+    }
+
+    /// The replicas that answer but are not taken into the set for now, and why.
+    fn held_out(&self, leading: &Leading, now: u64, local: &Local, shard: &Shard) -> Vec<HeldOut> {
+        let is_small = is_small(servers(&shard.in_sync), local.minimum);
+        let held_out = |one: &Follower| {
+            let (why, until) = match leading.failures.keeps_out(&one.id, now, is_small) {
+                _ if !one.is_syncing => (Why::Disk, None),
+                Some((why, until)) => (why, Some(until)),
+                None => return None,
+            };
+            Some(HeldOut { id: one.id.clone(), why, until })
+        };
+        let is_joining = |id: &MemberId| leading.joining.as_ref().is_some_and(|one| one.id == *id);
+        self.outside(now, local, shard).filter(|one| !is_joining(&one.id)).filter_map(held_out).collect()
     }
 
     /// The next change to the records, if any is due.
@@ -153,11 +220,8 @@ impl Member {
             return change(Some(Shard { is_on_disk: true, ..shard.clone() }), HolderChange::Keep, false);
         }
         let joining = leading.joining.as_ref()?;
-        let follower = local.follower(&joining.id)?;
-        // It may have been chosen while acknowledgements from memory were enough.
-        let from = joining.from.map(|from| from.max(leading.disk.flatten().unwrap_or(0)));
-        let has_everything = from.is_some_and(|from| follower.acknowledged >= from);
-        if has_everything || !self.rules.joins_caught_up {
+        local.follower(&joining.id)?;
+        if has_everything(leading, joining, local) || !self.rules.joins_caught_up {
             in_sync.insert(joining.id.clone());
             return change(Some(Shard { in_sync, ..shard.clone() }), HolderChange::Keep, false);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The rules that safety depends on. A server follows all of them; the simulator drops one at a
+//! The rules that safety and progress depend on. A server follows all of them; the simulator drops one at a
 //! time to show that it detects the violation.
 
 /// The rules that a member follows. All are on except in the simulator.
@@ -40,6 +40,10 @@ pub struct Rules {
     pub clears_disk_anew: bool,
     /// The primary serves nothing between the start of a handover and its outcome.
     pub stops_for_handover: bool,
+    /// A joining member that does not acknowledge in time is given up.
+    pub drops_joining: bool,
+    /// A member that was removed or given up is kept out for a while.
+    pub backs_off: bool,
 }
 
 impl Default for Rules {
@@ -62,6 +66,8 @@ impl Default for Rules {
             waits_for_all_disks: true,
             clears_disk_anew: true,
             stops_for_handover: true,
+            drops_joining: true,
+            backs_off: true,
         }
     }
 }

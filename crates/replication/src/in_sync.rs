@@ -11,13 +11,15 @@
 //! a process: after a restart it is a different member.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use braid_base::clock::boot_nanos;
 use braid_config::SyncLevel;
-use braid_group::MemberId;
+use braid_group::confirmed::is_small;
+use braid_group::{Confirmed, MemberId};
 use parking_lot::Mutex;
 
 /// Encoded length of `REPLCONF GETACK *`, the request for acknowledgements, in bytes.
@@ -29,6 +31,8 @@ const ASK_AGAIN_NANOS: u64 = 100_000_000;
 /// The same while members have received everything but not synced it: no message reports the
 /// sync.
 const ASK_DISK_AGAIN_NANOS: u64 = 1_000_000;
+
+const LEVELS: [SyncLevel; 2] = [SyncLevel::Memory, SyncLevel::Disk];
 
 /// A member's acknowledged offsets under one epoch.
 struct Acknowledged {
@@ -53,10 +57,30 @@ struct Probe {
 #[derive(Default)]
 struct Members {
     required: Vec<MemberId>,
+    /// Since when each is required, nanoseconds of CLOCK_BOOTTIME.
+    required_since: Vec<u64>,
     acknowledged: Vec<Acknowledged>,
     probes: VecDeque<Probe>,
     /// The highest offset for which a reply has waited too long, and when that wait began.
     late: Option<(u64, u64)>,
+    /// Replicas that must have what a reply reveals (`min-sync-replicas`).
+    minimum: usize,
+    /// What that many had, in memory and on disk.
+    confirmed: [Confirmed; 2],
+    /// This server has been the primary.
+    has_begun: bool,
+}
+
+impl Members {
+    fn require(&mut self, required: Vec<MemberId>, now: u64) {
+        let before =
+            std::mem::take(&mut self.required).into_iter().zip(std::mem::take(&mut self.required_since));
+        let before: Vec<_> = before.collect();
+        let since =
+            |id: &MemberId| before.iter().find(|(known, _)| known == id).map_or(now, |(_, since)| *since);
+        self.required_since = required.iter().map(since).collect();
+        self.required = required;
+    }
 }
 
 /// The in-sync set. One per server; without a group no reply waits.
@@ -68,6 +92,11 @@ pub struct InSync {
     /// member has acknowledged nothing, `u64::MAX` if no member is required.
     memory: AtomicU64,
     disk: AtomicU64,
+    /// One more than the offset that all required members and at least `minimum` replicas have
+    /// acknowledged, in memory and on disk.
+    confirmed: [AtomicU64; 2],
+    /// The committed set has fewer replicas than the minimum.
+    is_small: AtomicBool,
     /// Acknowledgements from memory do not suffice.
     needs_disk: AtomicBool,
     serve_until: AtomicU64,
@@ -78,6 +107,10 @@ pub struct InSync {
     /// The journal's end after the last request for acknowledgements, and when it was sent.
     asked_end: AtomicU64,
     asked_nanos: AtomicU64,
+    /// The newest part of the journal known to contain only asides: requests for acknowledgements,
+    /// and PINGs.
+    asides_from: AtomicU64,
+    asides_end: AtomicU64,
     /// A thread is about to send a request.
     is_asking: AtomicBool,
     members: Mutex<Members>,
@@ -91,12 +124,16 @@ impl Default for InSync {
             size: AtomicUsize::new(0),
             memory: AtomicU64::new(u64::MAX),
             disk: AtomicU64::new(u64::MAX),
+            confirmed: [const { AtomicU64::new(u64::MAX) }; 2],
+            is_small: AtomicBool::new(false),
             needs_disk: AtomicBool::new(false),
             serve_until: AtomicU64::new(u64::MAX),
             losses: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             asked_end: AtomicU64::new(0),
             asked_nanos: AtomicU64::new(0),
+            asides_from: AtomicU64::new(0),
+            asides_end: AtomicU64::new(0),
             is_asking: AtomicBool::new(false),
             members: Mutex::default(),
             on_change: OnceLock::new(),
@@ -105,6 +142,32 @@ impl Default for InSync {
 }
 
 impl InSync {
+    /// This server becomes a group's primary, with the journal ending at `end`: replies may reveal
+    /// what it has already, as they could at its predecessor. Nothing happens if it is one already,
+    /// or was the last one (`again`).
+    pub fn begin(&self, end: u64, again: bool) {
+        let mut members = self.members.lock();
+        if self.epoch.load(Relaxed) == 0 && !(again && members.has_begun) {
+            members.has_begun = true;
+            members.confirmed.iter_mut().for_each(|confirmed| confirmed.begin(end));
+        }
+    }
+
+    /// From now on replies reveal only what at least `minimum` replicas have; `end`: the journal's.
+    pub fn set_minimum(&self, minimum: usize, end: u64) {
+        let mut members = self.members.lock();
+        if members.minimum == minimum {
+            return;
+        }
+        let (size, old) = (self.size(), members.minimum);
+        for (at, level) in LEVELS.into_iter().enumerate() {
+            let acknowledged = self.word(level).load(Relaxed);
+            members.confirmed[at].note_minimum(acknowledged, size, old, end);
+        }
+        members.minimum = minimum;
+        self.compute(&mut members);
+    }
+
     /// From now on replies wait for these members as well as this server, under `epoch`. `size`
     /// is the size of the committed set, this server included. Acknowledgements under earlier
     /// epochs no longer count.
@@ -120,9 +183,9 @@ impl InSync {
                 // A replica may have learnt of the epoch before this server did.
                 members.acknowledged.retain(|one| one.epoch >= epoch);
             }
-            members.required = required;
+            members.require(required, boot_nanos());
             self.size.store(size, Relaxed);
-            self.compute(&members);
+            self.compute(&mut members);
         }
         self.tell();
     }
@@ -132,14 +195,14 @@ impl InSync {
     pub fn clear(&self) {
         {
             let mut members = self.members.lock();
-            members.required.clear();
+            members.require(Vec::new(), 0);
             members.acknowledged.clear();
             members.late = None;
             self.losses.fetch_add(1, SeqCst);
             self.size.store(0, Relaxed);
             self.epoch.store(0, Relaxed);
             self.needs_disk.store(false, SeqCst);
-            self.compute(&members);
+            self.compute(&mut members);
         }
         self.tell();
     }
@@ -187,10 +250,23 @@ impl InSync {
         self.word(level).load(SeqCst) > offset
     }
 
+    /// Whether at least as many replicas as the minimum requires have had the journal up to
+    /// `offset`, at the time or earlier.
+    #[inline]
+    pub fn confirms(&self, level: SyncLevel, offset: u64) -> bool {
+        self.confirmed[level as usize].load(SeqCst) > offset
+    }
+
+    /// Whether the committed set has fewer replicas than the minimum.
+    #[inline]
+    pub fn is_small(&self) -> bool {
+        self.is_small.load(SeqCst)
+    }
+
     /// Whether replies need acknowledgements of other servers.
     #[inline]
     pub fn requires_any(&self) -> bool {
-        self.memory.load(Relaxed) != u64::MAX
+        self.memory.load(Relaxed) != u64::MAX || self.is_small()
     }
 
     /// Size of the committed set, this server included; 0 if this server is not the primary of a
@@ -243,7 +319,7 @@ impl InSync {
         let newest = probes.iter().rev().find(|probe| probe.end <= memory).map(|probe| probe.nanos);
         one.probe_nanos = one.probe_nanos.max(newest);
         let before = (self.memory.load(Relaxed), self.disk.load(Relaxed));
-        self.compute(&members);
+        self.compute(&mut members);
         before != (self.memory.load(Relaxed), self.disk.load(Relaxed))
     }
 
@@ -292,6 +368,7 @@ impl InSync {
     /// sent.
     pub fn asked(&self, end: u64, nanos: u64) {
         self.note_probe(end, nanos);
+        self.note_aside(end.saturating_sub(QUESTION_LEN)..end);
         self.asked_nanos.store(nanos, Relaxed);
         self.asked_end.fetch_max(end, SeqCst);
         self.is_asking.store(false, SeqCst);
@@ -315,10 +392,24 @@ impl InSync {
         probes.push_back(Probe { end, nanos });
     }
 
-    /// The offset that a reply must wait for if the journal ends at `end`: the last request is no
-    /// change that the reply could reveal.
-    pub fn without_question(&self, end: u64) -> u64 {
-        if self.asked_end.load(SeqCst) == end { end.saturating_sub(QUESTION_LEN) } else { end }
+    /// Remembers that a part of the journal is an aside.
+    pub fn note_aside(&self, range: Range<u64>) {
+        let _members = self.members.lock();
+        // The end is stored last: whoever reads it finds a beginning that goes with it, or a later
+        // one, which says less.
+        if self.asides_end.load(SeqCst) != range.start {
+            self.asides_from.store(range.start, SeqCst);
+        }
+        self.asides_end.store(range.end, SeqCst);
+    }
+
+    /// The offset that a reply must wait for if the journal ends at `end`: requests for
+    /// acknowledgements and PINGs are no changes that the reply could reveal.
+    pub fn without_asides(&self, end: u64) -> u64 {
+        if self.asides_end.load(SeqCst) != end {
+            return end;
+        }
+        self.asides_from.load(SeqCst).min(end)
     }
 
     /// Records that a reply for `offset` has waited too long, since `since` (nanoseconds of
@@ -330,14 +421,18 @@ impl InSync {
         }
     }
 
-    /// Required members that have kept a reply waiting for longer than `timeout` nanoseconds.
+    /// Required members that have kept a reply waiting for longer than `timeout` nanoseconds. The
+    /// reply may have begun to wait before the member was required.
     pub fn slow_members(&self, level: SyncLevel, now: u64, timeout: u64) -> Vec<MemberId> {
         let (members, epoch) = (self.members.lock(), self.epoch.load(Relaxed));
         let Some((offset, _)) = members.late.filter(|(_, since)| now.saturating_sub(*since) > timeout) else {
             return Vec::new();
         };
-        let lacks = |member: &&MemberId| acknowledged_by(&members, epoch, member, level) <= offset;
-        members.required.iter().filter(lacks).cloned().collect()
+        let is_slow = |(member, since): &(&MemberId, &u64)| {
+            acknowledged_by(&members, epoch, member, level) <= offset && now.saturating_sub(**since) > timeout
+        };
+        let required = members.required.iter().zip(&members.required_since);
+        required.filter(is_slow).map(|(member, _)| member.clone()).collect()
     }
 
     fn word(&self, level: SyncLevel) -> &AtomicU64 {
@@ -347,11 +442,16 @@ impl InSync {
         }
     }
 
-    fn compute(&self, members: &Members) {
-        let epoch = self.epoch.load(Relaxed);
-        for level in [SyncLevel::Memory, SyncLevel::Disk] {
+    fn compute(&self, members: &mut Members) {
+        let (epoch, size) = (self.epoch.load(Relaxed), self.size());
+        // Before the offsets: a reply that is not held back must find them as they are now.
+        self.is_small.store(is_small(size, members.minimum), SeqCst);
+        for (at, level) in LEVELS.into_iter().enumerate() {
             let each = members.required.iter().map(|member| acknowledged_by(members, epoch, member, level));
-            self.word(level).store(each.min().unwrap_or(u64::MAX), SeqCst);
+            let all = each.min().unwrap_or(u64::MAX);
+            let confirmed = members.confirmed[at].update(all, size, members.minimum);
+            self.confirmed[at].store(confirmed, SeqCst);
+            self.word(level).store(all, SeqCst);
         }
     }
 
@@ -477,7 +577,7 @@ mod tests {
         set.want(10);
         assert!(set.must_ask(Memory, 0) && !set.must_ask(Memory, 0), "only one thread asks");
         set.asked(47, 0);
-        assert_eq!((set.without_question(47), set.without_question(50)), (10, 50));
+        assert_eq!((set.without_asides(47), set.without_asides(50)), (10, 50));
         set.want(60);
         assert!(!set.must_ask(Memory, 1));
         assert!(set.must_ask(Memory, ASK_AGAIN_NANOS), "the answer may be lost");
@@ -497,12 +597,67 @@ mod tests {
         set.note(&a, 1, 100, None);
         set.note(&b, 1, 99, None);
         assert!(set.slow_members(Memory, u64::MAX, 0).is_empty());
-        set.note_late(100, 1_000);
-        assert!(set.slow_members(Memory, 1_500, 500).is_empty());
-        assert_eq!(set.slow_members(Memory, 1_501, 500), std::slice::from_ref(&b));
-        assert_eq!(set.slow_members(Disk, 1_501, 500), [a, b.clone()]);
+        let begin = boot_nanos();
+        set.note_late(100, begin);
+        let slow = |level, nanos| set.slow_members(level, begin + nanos, 500);
+        assert!(slow(Memory, 500).is_empty());
+        assert_eq!(slow(Memory, 501), std::slice::from_ref(&b));
+        assert_eq!(slow(Disk, 501), [a.clone(), b.clone()]);
         set.note(&b, 1, 100, None);
-        assert!(set.slow_members(Memory, 1_501, 500).is_empty());
+        assert!(slow(Memory, 501).is_empty());
+        // A member that is required from later on has its time, too.
+        let c = member("c/1");
+        set.set(1, vec![a, b.clone(), c.clone()], 3);
+        let later = boot_nanos();
+        assert!(set.slow_members(Memory, later, later - begin).is_empty());
+        assert_eq!(set.slow_members(Memory, later + 500, 499), [c]);
+    }
+
+    #[test]
+    fn a_reply_needs_enough_replicas_that_had_it() {
+        let (set, a) = (InSync::default(), member("a/1"));
+        set.set_minimum(1, 0);
+        assert!(set.confirms(Memory, u64::MAX - 1) && !set.is_small(), "there is no group");
+        set.begin(100, false);
+        set.set(1, vec![a.clone()], 2);
+        assert!(!set.is_small() && !set.confirms(Memory, 0), "the member may be promoted");
+        set.note(&a, 1, 150, Some(120));
+        set.set(1, Vec::new(), 1);
+        assert!(set.is_small() && set.requires_any());
+        assert!(set.covers(Memory, 151) && set.confirms(Memory, 150) && !set.confirms(Memory, 151));
+        assert!(set.confirms(Disk, 120) && !set.confirms(Disk, 121));
+        // It is about to join again, and then joins.
+        set.set(1, vec![a.clone()], 1);
+        set.note(&a, 1, 200, Some(200));
+        assert!(!set.confirms(Memory, 151));
+        set.set(1, vec![a.clone()], 2);
+        assert!(set.confirms(Memory, 200) && set.confirms(Disk, 200));
+        set.set(2, Vec::new(), 1);
+        set.begin(500, false);
+        assert!(!set.confirms(Memory, 201), "it was the primary before");
+        set.set_minimum(0, 900);
+        assert!(set.confirms(Memory, 900));
+        set.set_minimum(1, 950);
+        assert!(set.confirms(Memory, 950) && !set.confirms(Memory, 951));
+        set.clear();
+        set.begin(1_000, true);
+        set.set(3, Vec::new(), 1);
+        assert!(!set.confirms(Memory, 951), "no other server has led");
+        set.clear();
+        set.begin(1_000, false);
+        set.set(4, Vec::new(), 1);
+        assert!(set.confirms(Memory, 1_000) && !set.confirms(Memory, 1_001));
+    }
+
+    #[test]
+    fn asides_at_the_end_are_no_changes() {
+        let set = InSync::default();
+        set.note_aside(10..24);
+        assert_eq!((set.without_asides(24), set.without_asides(23), set.without_asides(25)), (10, 23, 25));
+        set.asked(61, 0);
+        assert_eq!(set.without_asides(61), 10);
+        set.note_aside(70..84);
+        assert_eq!((set.without_asides(84), set.without_asides(61)), (70, 61));
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub(super) fn in_sync(call: &mut Call) -> CommandResult {
         call.args[4..].iter().map(|name| String::from_utf8_lossy(name).parse()).collect();
     let members = members.map_err(|error| CommandError::text(format!("ERR {error}")))?;
     call.engine.debug_sync_writes();
+    in_sync.begin(call.engine.keyspace.journal.end(), false);
     in_sync.set(epoch, members, usize::try_from(size).unwrap_or(usize::MAX));
     call.reply.ok();
     Ok(())

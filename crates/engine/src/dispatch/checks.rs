@@ -4,7 +4,6 @@
 //!
 //! HOT PATH: commands without special needs do not get here ([`execute`](super::execute)).
 
-use crate::sync_writes::state::SyncWrites;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::ProtectedAction;
@@ -242,11 +241,8 @@ pub(super) fn check(
     if attention & FEW_REPLICAS != 0 && writes(engine, session.queue.as_deref(), command, args) {
         return Err(CommandError::text(TOO_FEW_REPLICAS));
     }
-    if attention & FEW_IN_SYNC != 0
-        && engine.sync_writes.holds_for(session.durable)
-        && writes(engine, session.queue.as_deref(), command, args)
-    {
-        return Err(few_in_sync(&engine.sync_writes));
+    if attention & FEW_IN_SYNC != 0 && writes(engine, session.queue.as_deref(), command, args) {
+        check_small_set(engine, session).inspect_err(|_| worker.was_refused.set(true))?;
     }
     if attention & (READ_ONLY | STALE) != 0 {
         check_role(engine, session.queue.as_deref(), command, args, attention)?;
@@ -479,11 +475,15 @@ pub(super) fn disk_refusal(engine: &Engine) -> Option<CommandError> {
     (attention & APPEND_ONLY_FAILED != 0).then(|| engine.append_only.refusal())
 }
 
-/// The in-sync set is too small for a write whose reply would wait.
+/// Refuses a write whose reply would wait, since the in-sync set is too small, or notes the write.
 #[cold]
-fn few_in_sync(sync_writes: &SyncWrites) -> CommandError {
-    sync_writes.counts.refused.fetch_add(1, Relaxed);
-    CommandError::text(TOO_FEW_IN_SYNC)
+fn check_small_set(engine: &Engine, session: &Session) -> Result<(), CommandError> {
+    if engine.sync_writes.holds_for(session.durable) {
+        engine.sync_writes.counts.refused.fetch_add(1, Relaxed);
+        return Err(CommandError::text(TOO_FEW_IN_SYNC));
+    }
+    engine.note_write_in_small_set();
+    Ok(())
 }
 
 /// The current reason for refusing writes, if any.
@@ -497,8 +497,10 @@ pub fn write_refusal(engine: &Engine, session: &Session) -> Option<CommandError>
     if attention & FEW_REPLICAS != 0 {
         return Some(CommandError::text(TOO_FEW_REPLICAS));
     }
-    if attention & FEW_IN_SYNC != 0 && engine.sync_writes.holds_for(session.durable) {
-        return Some(few_in_sync(&engine.sync_writes));
+    if attention & FEW_IN_SYNC != 0
+        && let Err(error) = check_small_set(engine, session)
+    {
+        return Some(error);
     }
     if attention & READ_ONLY != 0 {
         return Some(CommandError::text(READ_ONLY_REPLICA));

@@ -201,7 +201,8 @@ fn follow_cluster_settings(engine: &Arc<Engine>) {
 /// Subscribes the engine to settings of synchronous writes.
 fn follow_sync_settings(engine: &Arc<Engine>) {
     let weak = Arc::downgrade(engine);
-    let names = ["sync-writes", "min-sync-replicas", "sync-level", "sync-timeout", "appendonly"];
+    let names =
+        ["sync-writes", "min-sync-replicas", "sync-level", "sync-timeout", "appendonly", "appendfsync"];
     engine.config.on_change(&names, move |config| {
         let Some(engine) = weak.upgrade() else { return Ok(()) };
         engine.check_sync_writes(config)?;

@@ -9,7 +9,7 @@ use braid_base::clock::{boot_nanos, unix_ms};
 use braid_base::gate::World;
 use braid_clients::Message;
 use braid_config::SyncLevel;
-use braid_group::{Duty, Follower, Local, Member, MemberId, Node, Orders};
+use braid_group::{Duty, Follower, HeldOut, Local, Member, MemberId, Node, Orders};
 use braid_replication::link::{Phase, Primary};
 
 use super::former::Former;
@@ -31,6 +31,7 @@ pub(super) struct Duties<'e> {
     is_fenced: bool,
     /// This primary has served.
     has_served: bool,
+    disks: Disks,
 }
 
 /// Why etcd cannot be used.
@@ -52,6 +53,40 @@ impl Trouble {
     }
 }
 
+/// What replicas have shown of their disks.
+#[derive(Default)]
+struct Disks(Vec<(MemberId, Disk)>);
+
+impl Disks {
+    fn of(&self, id: &MemberId) -> Disk {
+        self.0.iter().find(|(of, _)| of == id).map_or_else(Disk::default, |(_, disk)| *disk)
+    }
+}
+
+/// Whether a replica's append-only file gets to its disk. One that cannot be written, is not synced
+/// or does not exist leaves behind what the replica receives.
+#[derive(Clone, Copy, Default)]
+struct Disk {
+    /// An offset that the replica had received, and when. Its disk did not have it then.
+    awaited: Option<(u64, u64)>,
+    has_reached: bool,
+}
+
+impl Disk {
+    /// Takes in what a replica has acknowledged, in memory and on disk.
+    fn note(&mut self, in_memory: u64, on_disk: u64, now: u64) {
+        if self.awaited.is_none_or(|(offset, _)| on_disk >= offset) {
+            self.has_reached |= self.awaited.is_some() || on_disk >= in_memory;
+            self.awaited = Some((in_memory, now));
+        }
+    }
+
+    /// True if the disk gets everything within `patience` nanoseconds.
+    fn is_syncing(&self, now: u64, patience: u64) -> bool {
+        self.has_reached && self.awaited.is_none_or(|(_, since)| now.saturating_sub(since) <= patience)
+    }
+}
+
 impl<'e> Duties<'e> {
     pub fn new(engine: &'e Engine, group: &'e Group, former: Former) -> Duties<'e> {
         Duties {
@@ -63,11 +98,13 @@ impl<'e> Duties<'e> {
             next_probe: 0,
             is_fenced: false,
             has_served: false,
+            disks: Disks::default(),
         }
     }
 
     /// The server's own state, for the state machine.
-    pub fn local(&self, member: &Member) -> Local {
+    pub fn local(&mut self, member: &Member) -> Local {
+        let followers = self.followers(member.shard().map_or(0, |shard| shard.epoch));
         let (engine, group) = (self.engine, self.group);
         let journal = &engine.keyspace.journal;
         let link = &engine.replication.link;
@@ -78,7 +115,7 @@ impl<'e> Duties<'e> {
         };
         let acknowledging = group.acknowledging.lock();
         let heard_ms = unix_ms() - link.last_io_ms();
-        let epoch = member.shard().map_or(0, |shard| shard.epoch);
+        let timeout = u64::from(engine.config.sync_timeout_ms()) * 1_000_000;
         Local {
             end,
             history,
@@ -95,24 +132,31 @@ impl<'e> Duties<'e> {
             hears_primary: link.is_up() && heard_ms < (group.settings.lease_ms / 2) as i64,
             priority: engine.config.replica_priority(),
             stays_replica: stays_replica(&engine.config) && !group.is_wanted.load(Relaxed),
-            followers: self.followers(epoch),
+            followers,
             slow: engine.slow_members(boot_nanos()),
+            // It takes several steps to join.
+            patience: timeout.max(group.timing.lease / 4),
+            minimum: engine.config.min_sync_replicas() as usize,
         }
     }
 
-    fn followers(&self, epoch: u64) -> Vec<Follower> {
-        let engine = self.engine;
+    fn followers(&mut self, epoch: u64) -> Vec<Follower> {
+        let (engine, now, lease) = (self.engine, boot_nanos(), self.group.timing.lease);
+        let before = std::mem::take(&mut self.disks);
+        let disks = &mut self.disks;
         let is_on_disk = engine.sync_level() == SyncLevel::Disk;
         let follower = |replica: Arc<braid_replication::Replica>| {
             let (id, _) = replica.options.member.as_ref().filter(|(_, under)| *under == epoch)?;
             // Nothing counts before the replica has loaded its full sync and acknowledged it.
             let has_said = replica.has_acknowledged.load(Relaxed);
-            let of = if is_on_disk { &replica.on_disk } else { &replica.acknowledged };
-            Some(Follower {
-                id: id.clone(),
-                probed: engine.replication.in_sync.acknowledged_probe(id).filter(|_| has_said)?,
-                acknowledged: of.load(Relaxed),
-            })
+            let probed = engine.replication.in_sync.acknowledged_probe(id).filter(|_| has_said)?;
+            let (in_memory, on_disk) = (replica.acknowledged.load(Relaxed), replica.on_disk.load(Relaxed));
+            let mut disk = before.of(id);
+            disk.note(in_memory, on_disk, now);
+            let is_syncing = !is_on_disk || disk.is_syncing(now, lease);
+            disks.0.push((id.clone(), disk));
+            let acknowledged = if is_on_disk { on_disk } else { in_memory };
+            Some(Follower { id: id.clone(), probed, acknowledged, is_syncing })
         };
         engine.replication.replicas().into_iter().filter_map(follower).collect()
     }
@@ -171,6 +215,8 @@ impl<'e> Duties<'e> {
         if self.duty != (Duty::Lead { epoch }) {
             former::write(member.id());
             let world = engine.keyspace.gate.close(None);
+            let again = self.group.view.lock().primary.as_ref() == Some(member.id());
+            in_sync.begin(engine.keyspace.journal.end(), again);
             // Serve nothing before the members that replies wait for are known.
             in_sync.set_serve_until(0);
             if engine.replication.link.is_replica() {
@@ -279,6 +325,13 @@ impl<'e> Duties<'e> {
         view.is_candidate = orders.duty == Duty::Refuse;
         view.is_handing_over = member.is_being_replaced();
         view.serve_until = orders.serve_until;
+        let held_out = |one: &HeldOut| (one.id.clone(), one.why);
+        let (was, is): (Vec<_>, Vec<_>) =
+            (view.held_out.iter().map(held_out).collect(), orders.held_out.iter().map(held_out).collect());
+        for (id, why) in is.iter().filter(|one| !was.contains(one)) {
+            log::warn!("{} is kept out of the in-sync set: {}", id.node, view::why_held_out(*why));
+        }
+        view.held_out.clone_from(&orders.held_out);
         if view.in_sync != shard.in_sync {
             view.in_sync = shard.in_sync.clone();
             log::info!("In sync: {}", view::names(&shard.in_sync));

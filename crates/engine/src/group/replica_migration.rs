@@ -115,7 +115,7 @@ impl Engine {
     /// their keys are deleted, and no reply waits for a replica.
     fn has_given_all(&self) -> bool {
         let set = &self.replication.in_sync;
-        let end = set.without_question(self.keyspace.journal.end());
+        let end = set.without_asides(self.keyspace.journal.end());
         self.has_no_keys()
             && self.slot_moves.all().iter().all(|one| one.is_over())
             && set.covers(self.sync_level(), end)

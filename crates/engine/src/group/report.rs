@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::boot_nanos;
 use braid_group::cluster::MapNode;
-use braid_group::{MemberId, Node};
+use braid_group::{MemberId, Node, Why};
 use braid_replication::Stage;
 use braid_replication::link::Phase;
 
@@ -58,6 +58,9 @@ pub struct MemberReport {
     /// Unacknowledged bytes of the stream, and the age of the oldest of them.
     pub lag_bytes: Option<u64>,
     pub lag_ms: Option<i64>,
+    /// Why the primary does not take it into the in-sync set, and for how many ms; -1: as long as
+    /// the reason lasts. Known on the primary.
+    pub held_out: Option<(Why, i64)>,
 }
 
 /// A member's link to the primary.
@@ -206,6 +209,10 @@ impl Engine {
             offset: None,
             lag_bytes: None,
             lag_ms: None,
+            held_out: view.held_out.iter().find(|one| one.id == id).map(|one| {
+                let left = |until: u64| milliseconds(until.saturating_sub(boot_nanos()));
+                (one.why, one.until.map_or(-1, left))
+            }),
         };
         let is_it = |replica: &&ReplicaReport| {
             let options = &replica.replica.options;

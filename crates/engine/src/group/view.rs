@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use braid_group::{MemberId, Node, Snapshot};
+use braid_group::{HeldOut, MemberId, Node, Snapshot, Why};
 
 use super::settings::Settings;
 
@@ -82,6 +82,8 @@ pub struct View {
     /// The primary's address, or its predecessor's while the primary's is unknown.
     pub primary_address: Option<Address>,
     pub in_sync: BTreeSet<MemberId>,
+    /// Replicas that this primary does not take into the set for now.
+    pub held_out: Vec<HeldOut>,
     /// Until when this server may serve, nanoseconds of CLOCK_BOOTTIME; `u64::MAX`: indefinitely.
     pub serve_until: u64,
     /// Until when the lease is alive, nanoseconds of CLOCK_BOOTTIME; 0 without a lease.
@@ -111,6 +113,7 @@ impl View {
             primary: None,
             primary_address: None,
             in_sync: BTreeSet::new(),
+            held_out: Vec::new(),
             serve_until: 0,
             lease_until: 0,
             is_handing_over: false,
@@ -161,6 +164,15 @@ impl View {
 
 pub(super) fn milliseconds(nanos: u64) -> i64 {
     i64::try_from(nanos / 1_000_000).unwrap_or(i64::MAX)
+}
+
+/// Why a replica is not taken into the in-sync set, in words.
+pub fn why_held_out(why: Why) -> &'static str {
+    match why {
+        Why::Removed => "it was removed a short time ago",
+        Why::Unacknowledged => "it did not acknowledge in time when it was to join",
+        Why::Disk => "its append-only file does not get to the disk in time (appendfsync, disk errors)",
+    }
 }
 
 /// The members' node names, separated by commas.

@@ -136,7 +136,8 @@ impl Engine {
             }
             state.last_ping_ms = now_ms;
         }
-        self.keyspace.journal.append_aside(context.slot, &mut context.journal, &[b"PING"]);
+        let range = self.keyspace.journal.append_aside(context.slot, &mut context.journal, &[b"PING"]);
+        self.replication.in_sync.note_aside(range);
         self.tell_news(context);
     }
 

@@ -34,6 +34,18 @@ pub struct SyncWrites {
     /// Loops to ring when members have acknowledged more, or the right to serve has changed.
     pub(super) loops: Mutex<Vec<usize>>,
     pub counts: Counts,
+    /// While the in-sync set is too small: where the last write of a client is.
+    pub(super) last_write: Mutex<LastWrite>,
+}
+
+/// Where in the journal the last write of a client is, while the in-sync set is too small for
+/// synchronous writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum LastWrite {
+    /// It may be yet to come until the gate reaches this epoch; `None`: the set is large enough.
+    Ahead { epoch: Option<u64> },
+    /// Before this offset.
+    Before(u64),
 }
 
 /// Counters for INFO and the metrics. Only waiting replies and refused requests touch them.
@@ -61,6 +73,7 @@ impl Default for SyncWrites {
             former: FormerClients::default(),
             loops: Mutex::default(),
             counts: Counts::default(),
+            last_write: Mutex::new(LastWrite::Ahead { epoch: None }),
         }
     }
 }
@@ -160,7 +173,7 @@ impl Revealed {
     /// Marks the revealed data as not known yet: no acknowledgement is enough.
     pub fn not_known_yet(mut self) -> Revealed {
         if let Some(members) = &mut self.members {
-            members.offset = NOT_KNOWN;
+            (members.offset, members.written) = (NOT_KNOWN, NOT_KNOWN);
         }
         self
     }
@@ -171,6 +184,9 @@ impl Revealed {
 pub struct MemberWait {
     /// Where the last change ends: a question to replicas may follow it.
     pub offset: u64,
+    /// Where the last change ends that `min-sync-replicas` replicas must have: not later than
+    /// `offset`.
+    pub written: u64,
     /// Start of the wait, nanoseconds of CLOCK_BOOTTIME.
     pub since: u64,
     /// [`braid_replication::InSync::losses`] when the requests were executed.

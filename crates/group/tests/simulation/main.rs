@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Random schedules of a group: servers that run the real state machine, a miniature etcd, and
 //! faults of all kinds between them. The invariants: every acknowledged write is in the history of
-//! every member of the in-sync set, reads never go back in time, and at most one server serves at a
-//! time. Each rule that these depend on is dropped once, and the simulator must find a violation.
+//! every member of the in-sync set, and of as many replicas as writes need; reads never go back in
+//! time; at most one server serves at a time; no sick replica stops a healthy group for long. Each rule that these depend on is dropped once, and the simulator must find a violation.
 //!
 //! `BRAID_SCHEDULES=1000000 cargo test --release -p braid-group --test simulation -- --nocapture`
 //! runs that many schedules. `BRAID_SEED` is the first one's seed. For a planted fault the number
@@ -96,6 +96,26 @@ fn no_schedule_with_good_ends_violates() {
     assert!(sum.resumed as u64 > count / 4, "too few processes resume their run: {}", sum.resumed);
 }
 
+#[test]
+fn no_schedule_with_a_minimum_violates() {
+    let count = setting("BRAID_SCHEDULES", SCHEDULES);
+    let faults = Faults { has_minimum: true, ..Faults::default() };
+    let (violation, sum) = explore(setting("BRAID_SEED", 1), count, faults);
+    println!("{count} schedules: {} writes acknowledged, {} reads", sum.acknowledged, sum.reads);
+    assert_eq!(violation, None);
+    assert!(sum.acknowledged as u64 > count * 5 && sum.reads as u64 > count * 5);
+}
+
+#[test]
+fn no_schedule_with_a_sick_replica_violates() {
+    let count = setting("BRAID_SCHEDULES", SCHEDULES);
+    let faults = Faults { has_sick_replica: true, ..Faults::default() };
+    let (violation, sum) = explore(setting("BRAID_SEED", 1), count, faults);
+    println!("{count} schedules: {} writes acknowledged", sum.acknowledged);
+    assert_eq!(violation, None);
+    assert!(sum.acknowledged as u64 > count * 50, "too few writes: {}", sum.acknowledged);
+}
+
 // `from`: the seed at which the search starts, just below one that finds the fault, given where the
 // first such seed is far from 1. If the code has changed since, the search continues from there.
 macro_rules! faults {
@@ -147,5 +167,8 @@ mod left_out {
         nothing_is_said_after_what_is_saved: path.stops_before_saving, where has_good_ends;
         only_whole_data_are_noted: path.notes_whole_only, where has_good_ends;
         a_note_counts_once: path.removes_note, where has_good_ends;
+        a_reply_reveals_what_enough_replicas_have: path.keeps_minimum, where has_minimum;
+        a_joining_member_is_given_up: rules.drops_joining, where has_sick_replica;
+        a_member_that_failed_is_kept_out: rules.backs_off, where has_sick_replica;
     }
 }

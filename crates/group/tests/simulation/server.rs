@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use braid_group::{Duty, Ended, Follower, Local, Member, MemberId, Orders, Rules, Timing, Transaction};
+use braid_group::{
+    Confirmed, Duty, Ended, Follower, Local, Member, MemberId, Orders, Rules, Timing, Transaction,
+};
 
 /// Rules of the data path that can be dropped, in addition to [`Rules`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +38,8 @@ pub struct Path {
     pub notes_whole_only: bool,
     /// The note of a clean shutdown is removed before the next process communicates.
     pub removes_note: bool,
+    /// A reply reveals only what enough replicas have had, also after the set has shrunk.
+    pub keeps_minimum: bool,
 }
 
 impl Default for Path {
@@ -54,6 +58,7 @@ impl Default for Path {
             stops_before_saving: true,
             notes_whole_only: true,
             removes_note: true,
+            keeps_minimum: true,
         }
     }
 }
@@ -70,6 +75,8 @@ pub struct Held {
     /// The highest number acknowledged or read before the request was sent: a read must not return
     /// less.
     pub floor: u64,
+    /// The tick at which its request was executed.
+    pub since: u64,
 }
 
 /// A member's acknowledgements under the present epoch.
@@ -128,6 +135,16 @@ pub struct Server {
     pub loads_until: u64,
     pub lease: Option<i64>,
     pub held: VecDeque<Held>,
+    /// What enough replicas have had, in memory and on disk.
+    pub confirmed: [Confirmed; 2],
+    /// The primary as last seen.
+    pub last_primary: Option<MemberId>,
+    /// How often this process has succeeded another primary.
+    pub terms: u64,
+    /// Replicas that writes need.
+    pub minimum: usize,
+    /// How long a member may keep replies waiting, in units of the clock; 0: any time.
+    pub patience: u64,
     /// Unanswered requests to etcd by number: the request, when it was sent, and when to give up.
     pub asked: BTreeMap<u64, (Asked, u64, u64)>,
     /// Position of the last stream message: its epoch and time of sending.
@@ -184,6 +201,11 @@ impl Server {
             loads_until: 0,
             lease: None,
             held: VecDeque::new(),
+            confirmed: Default::default(),
+            last_primary: None,
+            terms: 0,
+            minimum: 0,
+            patience: 0,
             asked: BTreeMap::new(),
             last_stream: (0, 0),
             registered: false,
@@ -214,7 +236,7 @@ impl Server {
     }
 
     /// True if replies up to this log length may be sent.
-    pub fn is_acknowledged(&self, len: usize, path: &Path) -> bool {
+    pub fn is_acknowledged(&mut self, len: usize, path: &Path) -> bool {
         let at_disk = self.waits_for_disk(path);
         let has = |id: &MemberId| {
             let of = |heard: &Heard| if at_disk { heard.on_disk } else { heard.in_memory };
@@ -227,7 +249,36 @@ impl Server {
         } else {
             required.is_empty() || required.iter().any(has)
         };
-        is_on_own_disk && enough
+        is_on_own_disk && enough && (self.confirmed(at_disk) > len as u64 || !path.keeps_minimum)
+    }
+
+    /// One more than the log length that may be revealed as far as the minimum is concerned.
+    fn confirmed(&mut self, at_disk: bool) -> u64 {
+        let of = |id: &MemberId| {
+            let heard = self.followers.get(id)?;
+            Some(if at_disk { heard.on_disk } else { heard.in_memory } as u64 + 1)
+        };
+        let all = self.orders.required.iter().map(|id| of(id).unwrap_or(0)).min().unwrap_or(u64::MAX);
+        self.confirmed[usize::from(at_disk)].update(all, self.orders.size, self.minimum)
+    }
+
+    /// Members for which a reply has waited too long.
+    fn slow(&self, tick: u64, path: &Path) -> Vec<MemberId> {
+        let at_disk = self.waits_for_disk(path);
+        let is_late = |held: &&Held| (tick - held.since) * 1000 > self.patience;
+        let Some(late) = self.held.iter().find(is_late).filter(|_| self.patience > 0) else {
+            return Vec::new();
+        };
+        let lacks = |id: &&MemberId| {
+            self.followers.get(*id).is_none_or(|heard| {
+                let len = if at_disk { heard.on_disk } else { heard.in_memory };
+                len < late.len
+            })
+        };
+        // A joining member has its own time.
+        let records = self.member.shard();
+        let is_in = |id: &&MemberId| records.is_some_and(|shard| shard.in_sync.contains(*id));
+        self.orders.required.iter().filter(is_in).filter(lacks).cloned().collect()
     }
 
     pub fn local(&self, tick: u64, path: &Path) -> Local {
@@ -236,6 +287,7 @@ impl Server {
             id: id.clone(),
             probed: heard.probed,
             acknowledged: (if at_disk { heard.on_disk } else { heard.in_memory }) as u64,
+            is_syncing: true,
         };
         Local {
             end: self.log.len() as u64,
@@ -254,7 +306,9 @@ impl Server {
             priority: 100,
             stays_replica: false,
             followers: self.followers.iter().map(follower).collect(),
-            slow: Vec::new(),
+            slow: self.slow(tick, path),
+            patience: self.patience,
+            minimum: self.minimum,
         }
     }
 
@@ -263,6 +317,11 @@ impl Server {
         self.looked = self.clock.at(tick);
         self.refuses = orders.duty == Duty::Refuse;
         if let Duty::Lead { epoch } = orders.duty {
+            if self.leads().is_none() && self.last_primary.as_ref() != Some(self.id()) {
+                let end = self.log.len() as u64;
+                self.confirmed.iter_mut().for_each(|confirmed| confirmed.begin(end));
+                self.terms += 1;
+            }
             if self.followers_epoch != epoch {
                 self.followers_epoch = epoch;
                 if path.counts_anew {
@@ -278,6 +337,7 @@ impl Server {
         };
         self.held.retain(|held| Some(held.epoch) == epoch);
         self.orders = orders;
+        self.last_primary = self.member.shard().map(|shard| shard.primary.clone());
     }
 
     /// What it would leave behind if it shut down cleanly now.

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use braid_group::confirmed::is_small;
 use braid_group::member::Outcome;
 use braid_group::{Duty, MemberId, Rules, Timing};
 use fastrand::Rng;
@@ -16,6 +17,11 @@ const SERVERS: usize = 3;
 const TICKS: u64 = 700;
 const LEASE: u64 = 60;
 const GIVES_UP: u64 = 9;
+/// How long a member may keep replies waiting, in ticks.
+const PATIENCE: u64 = 15;
+/// When a replica falls sick, in ticks, and for how many ticks of the rest replies may wait for it.
+const FALLS_SICK: u64 = 200;
+const STALLS: u64 = (TICKS - FALLS_SICK) * 2 / 5;
 /// Units of a clock per tick.
 const UNITS: u64 = 1000;
 /// Clock drift in thousandths.
@@ -28,6 +34,27 @@ pub struct Faults {
     pub path: Path,
     /// Servers also shut down cleanly.
     pub has_good_ends: bool,
+    /// Writes need replicas (`min-sync-replicas`).
+    pub has_minimum: bool,
+    /// Nothing fails but one replica: its disk, or it stands still again and again.
+    pub has_sick_replica: bool,
+}
+
+/// What is wrong with a replica.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sickness {
+    /// It acknowledges from memory, and nothing gets to its disk.
+    Disk,
+    /// Of so many ticks it stands still for so many.
+    Flaps { period: u64, stops: u64 },
+}
+
+/// Where a number has been: the process that wrote it, in which of its terms, and the other servers, in memory and on disk.
+#[derive(Clone, Default)]
+struct Places {
+    writer: Option<(MemberId, u64)>,
+    in_memory: [bool; SERVERS],
+    on_disk: [bool; SERVERS],
 }
 
 enum Message {
@@ -111,6 +138,15 @@ pub struct World {
     floor: u64,
     reads: usize,
     resumed: usize,
+    /// Replicas that writes need.
+    minimum: usize,
+    /// Where each number has been.
+    places: Vec<Places>,
+    /// The replica that is sick, and how.
+    sick: Option<(usize, Sickness)>,
+    sickness: Sickness,
+    /// Ticks during which replies waited for the sick replica alone.
+    stalled: u64,
     tick: u64,
     /// Prints the schedule (`BRAID_TRACE`).
     pub traces: bool,
@@ -147,6 +183,19 @@ impl World {
             _ => Levels::Memory,
         };
         servers.iter_mut().for_each(|server| server.at_disk = levels.draw(&mut random));
+        // Another source: the schedules of the other faults stay as they are.
+        let mut other = Rng::with_seed(seed ^ 0x6d69_6e69_6d75_6d21);
+        let minimum = if faults.has_minimum { other.usize(0..SERVERS) } else { 0 };
+        let sickness = match other.bool() {
+            true => Sickness::Disk,
+            false => Sickness::Flaps { period: other.u64(24..60), stops: other.u64(17..24) },
+        };
+        if faults.has_sick_replica {
+            servers.iter_mut().for_each(|server| {
+                (server.patience, server.at_disk) = (PATIENCE * UNITS, sickness == Sickness::Disk);
+            });
+        }
+        servers.iter_mut().for_each(|server| server.minimum = minimum);
         World {
             slow: random.bool(),
             random,
@@ -165,6 +214,11 @@ impl World {
             floor: 0,
             reads: 0,
             resumed: 0,
+            minimum,
+            places: vec![Places::default()],
+            sick: None,
+            sickness,
+            stalled: 0,
             tick: 0,
             traces: false,
             last_trace: String::new(),
@@ -184,7 +238,7 @@ impl World {
                     self.act(index);
                 }
             }
-            violation = self.release().or_else(|| self.check());
+            violation = self.release().or_else(|| self.check()).or_else(|| self.check_progress());
             if self.traces {
                 self.trace();
             }
@@ -227,6 +281,9 @@ impl World {
     }
 
     fn disturb(&mut self) {
+        if self.faults.has_sick_replica {
+            return self.sicken();
+        }
         // A quiet start, so that the group is founded.
         if self.tick < 100 || !self.chance(6) {
             return;
@@ -259,6 +316,29 @@ impl World {
         }
     }
 
+    /// Makes a replica sick, and keeps it so.
+    fn sicken(&mut self) {
+        let shard = self.etcd.records().shard.as_ref().map(|shard| shard.value.clone());
+        if self.tick == FALLS_SICK
+            && let Some(shard) = shard.filter(|shard| shard.in_sync.len() == SERVERS)
+        {
+            let sick = (self.index_of(&shard.primary) + 1) % SERVERS;
+            self.sick = Some((sick, self.sickness));
+        }
+        if let Some((sick, Sickness::Flaps { period, stops })) = self.sick
+            && (self.tick - FALLS_SICK).is_multiple_of(period)
+        {
+            self.servers[sick].paused_until = self.tick + stops;
+        }
+    }
+
+    /// Writes a server's log to its disk, if that works.
+    fn sync(&mut self, index: usize) {
+        if self.sick != Some((index, Sickness::Disk)) {
+            self.servers[index].sync();
+        }
+    }
+
     /// Crashes and restarts a server.
     fn crash(&mut self, index: usize) {
         let server = &self.servers[index];
@@ -274,12 +354,14 @@ impl World {
         let was = server.id().run.clone();
         let (clock, log, files) = (server.clock, server.log.clone(), server.files.clone());
         let (at_disk, synced) = (server.at_disk, server.synced);
+        let (minimum, patience) = (server.minimum, server.patience);
         let has_name = server.member.name().is_some();
         let former = if has_name { Some(was) } else { server.kept.clone() };
         let runs = if self.faults.path.renames { server.runs + 1 } else { server.runs };
         let mut new = Server::new(index, runs, clock, self.tick, timing, self.faults.rules);
         new.paused_until = self.tick + self.random.u64(1..60);
         new.at_disk = at_disk;
+        (new.minimum, new.patience) = (minimum, patience);
         let note = server.note.clone();
         if let Some((ended, saved)) = note {
             // Left by the process before; the one that dies now has not removed it yet.
@@ -334,9 +416,11 @@ impl World {
             let Legacy { log, former, note } = legacy;
             let runs = if self.faults.path.renames { server.runs + 1 } else { server.runs };
             let (clock, timing, at_disk) = (server.clock, server.timing, server.at_disk);
+            let minimum = server.minimum;
             let mut new = Server::new(index, runs, clock, self.tick, timing, self.faults.rules);
             new.paused_until = self.tick + self.random.u64(1..60);
             new.at_disk = at_disk;
+            new.minimum = minimum;
             new.note = note.map(|ended| (ended, Arc::clone(&log)));
             (new.former, new.kept) = (former.clone(), former);
             new.has_data = true;
@@ -443,11 +527,21 @@ impl World {
             server.loads_until = tick + self.random.u64(1..30);
             return;
         }
+        let known = server.log.len();
         server.log = log;
         let has_disk = self.random.bool();
-        let server = &mut self.servers[to];
         if has_disk {
-            server.sync();
+            self.sync(to);
+        }
+        let server = &mut self.servers[to];
+        for &number in &server.log[known..] {
+            self.places[number as usize].in_memory[to] = true;
+        }
+        // Only what is acknowledged from now on counts, so older numbers have been noted before.
+        for &number in server.log[..server.synced.min(server.log.len())].iter().rev() {
+            if std::mem::replace(&mut self.places[number as usize].on_disk[to], true) {
+                break;
+            }
         }
         let in_memory = server.log.len();
         let on_disk = if self.faults.path.waits_for_disk { server.synced } else { in_memory };
@@ -511,7 +605,7 @@ impl World {
             }
         }
         if self.chance(if self.servers[index].waits_for_disk(&path) { 40 } else { 5 }) {
-            self.servers[index].sync();
+            self.sync(index);
         }
         if self.chance(35) {
             self.tend(index);
@@ -587,14 +681,18 @@ impl World {
                 continue;
             }
             let floor = self.floor;
-            let may = self.servers[index].may_serve(self.tick, &self.faults.path);
-            if !may {
+            let server = &self.servers[index];
+            let may = server.may_serve(self.tick, &self.faults.path);
+            if !may || is_write && is_small(server.orders.size, self.minimum) {
                 continue;
             }
             // The process may be paused between the check and the execution, or before the reply.
             let stops = self.chance(4).then(|| self.tick + self.random.u64(10..70));
             let number = if is_write {
                 self.written += 1;
+                let server = &self.servers[index];
+                let writer = Some((server.id().clone(), server.terms));
+                self.places.push(Places { writer, ..Places::default() });
                 self.written
             } else {
                 self.servers[index].log.last().copied().unwrap_or(0)
@@ -604,7 +702,7 @@ impl World {
                 server.append(number);
             }
             let len = server.log.len();
-            server.held.push_back(Held { epoch, len, number, is_write, floor });
+            server.held.push_back(Held { epoch, len, number, is_write, floor, since: self.tick });
             if let Some(until) = stops {
                 server.paused_until = until;
                 return;
@@ -627,18 +725,58 @@ impl World {
             server.held = waiting;
             let ready: VecDeque<Held> = ready;
             for Held { number, is_write, floor, .. } in ready {
+                if let Some(what) = self.check_minimum(index, number) {
+                    return Some(what);
+                }
                 if is_write {
                     self.acknowledged.push(number);
                 } else {
                     self.reads += 1;
                     if number < floor {
-                        return Some(format!("{} answers {number}, {floor} was seen before", server.id()));
+                        let id = self.servers[index].id();
+                        return Some(format!("{id} answers {number}, {floor} was seen before"));
                     }
                 }
                 self.floor = self.floor.max(number);
             }
         }
         None
+    }
+
+    /// Checks that enough other servers have had a number that is revealed. What a primary has found
+    /// at its promotion counts as it did at its predecessor.
+    fn check_minimum(&self, index: usize, number: u64) -> Option<String> {
+        let server = &self.servers[index];
+        let places = &self.places[number as usize];
+        if places.writer.as_ref().is_none_or(|(id, term)| id != server.id() || *term != server.terms) {
+            return None;
+        }
+        let at_disk = server.waits_for_disk(&self.faults.path);
+        let have = if at_disk { places.on_disk } else { places.in_memory };
+        let others = (0..SERVERS).filter(|&other| other != index && have[other]).count();
+        (others < self.minimum)
+            .then(|| format!("{} reveals {number}, which {others} of {} have had", server.id(), self.minimum))
+    }
+
+    /// Checks that a sick replica does not keep the replies of a healthy group waiting for long, nor
+    /// again and again.
+    fn check_progress(&mut self) -> Option<String> {
+        let (sick, _) = self.sick?;
+        let id = self.servers[sick].id().clone();
+        let path = self.faults.path;
+        let tick = self.tick;
+        let primary = self.servers.iter_mut().find(|one| one.leads().is_some() && one.paused_until <= tick);
+        let waits = primary.is_some_and(|server| {
+            let len = server.held.front().map(|held| held.len);
+            let (required, confirmed) = (server.orders.required.clone(), server.confirmed);
+            server.orders.required.retain(|member| *member != id);
+            let is_ready = len.is_some_and(|len| server.is_acknowledged(len, &path));
+            (server.orders.required, server.confirmed) = (required, confirmed);
+            is_ready && len.is_some_and(|len| !server.is_acknowledged(len, &path))
+        });
+        self.stalled += u64::from(waits);
+        let what = format!("replies have waited for {id} alone for {STALLS} ticks");
+        (self.stalled > STALLS).then_some(what)
     }
 
     /// Checks the invariants.

@@ -167,6 +167,10 @@ impl<M: Model> EventLoop<M> {
         let for_members = wait != Wait::Disk;
         let has_messages = wait == Wait::MembersAfterMessages;
         let losses = self.engine.replication.in_sync.losses();
+        if for_members && self.engine.replication.in_sync.is_small() && self.has_written() {
+            // Clients that waited for a key, for example, were not refused.
+            self.engine.note_write_in_small_set();
+        }
         let mut revealed = self.engine.revealed(for_members, losses);
         let epoch = has_messages.then(|| self.engine.keyspace.gate.epoch() + 2);
         if epoch.is_some() {
@@ -226,6 +230,14 @@ impl<M: Model> EventLoop<M> {
         } else {
             self.ask_for_progress(&revealed);
         }
+    }
+
+    /// True if one of the pending replies confirms a change.
+    #[cold]
+    fn has_written(&mut self) -> bool {
+        let clients = &mut self.clients;
+        let mut places = clients.to_write.iter();
+        places.any(|&place| clients.slab.get(place).is_some_and(|client| client.session.has_written))
     }
 
     /// Arms the loop's notifier for a change of the outcome, and asks the replicas.

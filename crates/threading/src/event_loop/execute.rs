@@ -46,6 +46,7 @@ impl<M: Model> EventLoop<M> {
             // they were in flight.
             self.worker.fence = self.engine.fence();
             // A refusal reveals nothing and need not wait.
+            self.worker.was_refused.set(false);
             self.worker.notes_data = self.worker.fence == 0 && self.engine.sync_writes.waits_for_members();
             self.reply_hold.begin(self.engine.replication.in_sync.losses());
             // The client whose turn it is, its first request in the batch, and the start of its

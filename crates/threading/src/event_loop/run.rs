@@ -215,7 +215,7 @@ impl ClientSet {
         let Some(client) = self.slab.get(request.client) else { return };
         client.commands += u64::from(outcome != Outcome::Postponed);
         if worker.notes_data {
-            client.reveals |= dispatch::reveals_data(engine, request.prepared);
+            client.reveals |= !worker.was_refused.take() && dispatch::reveals_data(engine, request.prepared);
         }
         match outcome {
             Outcome::Done => {}

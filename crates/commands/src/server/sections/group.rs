@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use braid_engine::group::report::{GroupReport, MemberReport};
 use braid_engine::group::view::names;
+use braid_group::Why;
 
 use super::{Fields, safe_address};
 
@@ -49,9 +50,17 @@ fn sync_writes(fields: &mut Fields<'_>, report: &GroupReport) {
 fn line(member: &MemberReport) -> String {
     let nothing = Default::default();
     let node = member.node.as_ref().unwrap_or(&nothing);
+    let held_out = member.held_out.map(|(why, for_ms)| {
+        let why = match why {
+            Why::Removed => "removed",
+            Why::Unacknowledged => "unacknowledged",
+            Why::Disk => "disk",
+        };
+        format!(",held_out={why},held_out_ms={for_ms}")
+    });
     format!(
         "name={},host={},port={},tls_port={},priority={},run={},version={},\
-         state={},role={},in_sync={},link={},offset={},lag_bytes={},lag_ms={}",
+         state={},role={},in_sync={},link={},offset={},lag_bytes={},lag_ms={}{}",
         member.name,
         safe_address(&node.host),
         node.port,
@@ -66,6 +75,7 @@ fn line(member: &MemberReport) -> String {
         or_unknown(member.offset),
         or_unknown(member.lag_bytes),
         or_unknown(member.lag_ms),
+        held_out.unwrap_or_default(),
     )
 }
 
