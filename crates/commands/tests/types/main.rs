@@ -9,6 +9,7 @@ mod hash;
 mod hyperloglog;
 mod list;
 mod member_expiry;
+mod scanning;
 mod set;
 mod sorted_set;
 mod stream;

@@ -5,10 +5,9 @@
 
 use std::collections::HashSet;
 
-use super::{Expiry, Member, Table, order};
+use smallvec::SmallVec;
 
-/// Maximum number of leading bits of the hash order that a scan step distinguishes.
-const SCAN_BITS_MAX: u32 = 56;
+use super::{Expiry, Member, Table, order};
 
 /// The members of a table.
 #[derive(Clone)]
@@ -45,44 +44,53 @@ impl<const VALUES: bool> Table<VALUES> {
         Iter { table: self, segment: 0, slot: 0 }
     }
 
-    /// Continues a scan at `cursor` (0 = start), passes about `count` members to `see`, and
-    /// returns the next cursor (0 = done). Every member present throughout the scan is seen once,
-    /// regardless of additions and removals meanwhile.
+    /// Continues a scan at `cursor` (0 = start), passes `count` members (fewer at the end, more
+    /// only where hashes are equal) to `see`, and returns the next cursor (0 = done). Every member
+    /// present throughout the scan is seen once, regardless of additions and removals meanwhile.
     pub fn scan(&self, cursor: u64, count: usize, mut see: impl FnMut(Member<'_>)) -> u64 {
         // Each segment is an interval of points that later splits only halve. A cursor is the first
         // point not yet visited, with its bits reversed, so that most cursors have few digits.
         let mut point = cursor.reverse_bits();
-        let mut seen = 0;
+        let mut wanted = count.max(1);
         loop {
             let name = order::name(point, self.segments.len());
             let (number, depth) = (order::place(name), name.ilog2());
             let segment = &self.segments[number];
-            // A crowded segment is visited in pieces, so that a small `count` gets few members.
-            let pieces =
-                segment.count().checked_div(count.max(1)).and_then(usize::checked_ilog2).unwrap_or(0);
-            let bits = (depth + pieces).min(SCAN_BITS_MAX);
-            let width = 1u64.checked_shl(64 - bits);
-            // The end of the interval of that width that contains the point; `None` at the end of
-            // the last interval.
+            let width = 1u64.checked_shl(64 - depth);
+            // The end of the segment's interval; `None` for the last one.
             let end = width.and_then(|width| (point & !(width - 1)).checked_add(width));
-            let whole = bits == depth && width.is_none_or(|width| point & (width - 1) == 0);
-            for slot in 0..segment.count() {
-                let Some(member) = self.member_at(number, slot) else { continue };
-                if !whole {
-                    let place = order::point(self.hash(member.key));
-                    if place < point || end.is_some_and(|end| place >= end) {
-                        continue;
+            let is_start = width.map_or(point == 0, |width| point & (width - 1) == 0);
+            if is_start && segment.count() <= wanted {
+                (0..segment.count()).filter_map(|slot| self.member_at(number, slot)).for_each(&mut see);
+                wanted -= segment.count();
+            } else {
+                let mut left = self.members_from(number, point);
+                if left.len() > wanted {
+                    left.sort_unstable();
+                    let last = left[wanted - 1].0;
+                    let next = wanted + left[wanted..].partition_point(|&(place, _)| place == last);
+                    if let Some(&(beyond, _)) = left.get(next) {
+                        left.truncate(next);
+                        left.iter().filter_map(|&(_, slot)| self.member_at(number, slot)).for_each(see);
+                        return between(last, beyond).reverse_bits();
                     }
                 }
-                see(member);
-                seen += 1;
+                left.iter().filter_map(|&(_, slot)| self.member_at(number, slot)).for_each(&mut see);
+                wanted = wanted.saturating_sub(left.len());
             }
             match end {
                 None => return 0,
-                Some(end) if seen >= count => return end.reverse_bits(),
+                Some(end) if wanted == 0 => return end.reverse_bits(),
                 Some(end) => point = end,
             }
         }
+    }
+
+    /// The members of a segment at `point` or beyond it: their points and slots.
+    fn members_from(&self, number: usize, point: u64) -> SmallVec<[(u64, usize); 64]> {
+        let slots = 0..self.segments[number].count();
+        let place = |slot| Some((order::point(self.hash(self.member_at(number, slot)?.key)), slot));
+        slots.filter_map(place).filter(|&(place, _)| place >= point).collect()
     }
 
     /// The segment and slot of a random member, all equally likely.
@@ -245,6 +253,12 @@ impl<const VALUES: bool> Table<VALUES> {
         let expiring = self.iter().filter(|member| member.expire_at.is_some()).count();
         assert_eq!(expiring, self.expiring_len());
     }
+}
+
+/// The point with the fewest digits after `low`, up to `high`, which is greater.
+fn between(low: u64, high: u64) -> u64 {
+    let common = (low ^ high).leading_zeros();
+    high & !(u64::MAX >> 1 >> common)
 }
 
 /// A random unexpired member, all equally likely.
