@@ -12,6 +12,7 @@ mod advisories;
 mod atomicity;
 mod blocking;
 mod clients;
+mod closing;
 mod cluster;
 mod configuration;
 mod crashes;

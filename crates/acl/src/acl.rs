@@ -187,6 +187,8 @@ impl Acl {
             let allowed = |name: &[u8], is_pattern| user.may_use_channel(name, is_pattern);
             if is_theirs && server.hub.listens_to_other(record.id, allowed) {
                 server.clients.disconnect(record);
+                // Requests of the client that are already received are not executed.
+                server.attention.next_generation();
             }
         }
     }

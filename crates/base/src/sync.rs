@@ -82,6 +82,8 @@ pub enum Fault {
     ClaimInTwoSteps,
     /// A waiting client that is already claimed hides those after it in a queue.
     ClaimedHideOthers,
+    /// A client that is being closed by another thread begins to wait all the same.
+    ClosedClientWaits,
 }
 
 #[cfg(feature = "model")]

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::{ClientsMemoryLimit, Config};
 
+use crate::clients::Clients;
 use crate::record::{ClientRecord, client_flags};
 use crate::registry::Registry;
 
@@ -20,6 +21,30 @@ pub fn limit_bytes(config: &Config) -> Option<u64> {
             let bytes = u128::from(config.maxmemory()) * u128::from(percent) / 100;
             u64::try_from(bytes).ok().filter(|bytes| *bytes > 0)
         }
+    }
+}
+
+impl Clients {
+    /// Closes the largest clients, of any loop, until the rest is within the limit; returns those
+    /// closed by this call. No element goes to them from then on, and their memory no longer
+    /// counts. Allowed under locks of keys.
+    #[inline]
+    pub fn evict(&self, config: &Config) -> Vec<Arc<ClientRecord>> {
+        // Late updates may make the sum negative.
+        let sum = u64::try_from(self.bytes.load(Relaxed)).unwrap_or(0);
+        match limit_bytes(config) {
+            Some(max) if sum > max => self.evict_beyond(max),
+            _ => Vec::new(),
+        }
+    }
+
+    #[cold]
+    fn evict_beyond(&self, max: u64) -> Vec<Arc<ClientRecord>> {
+        let mut closed = self.registry.beyond(max);
+        // Another thread may have chosen the same clients.
+        closed.retain(|record| self.registry.disconnect(record));
+        closed.iter().for_each(|record| record.count_bytes(0, &self.bytes));
+        closed
     }
 }
 

@@ -4,9 +4,11 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize};
 
+use braid_base::sync::{self, Fault, planted};
 use braid_keyspace::waiters::AnyWaiter;
 use parking_lot::Mutex;
 
@@ -175,7 +177,7 @@ pub struct ClientRecord {
     /// Command ID + 1; 0 means none yet.
     pub last_command: AtomicU32,
     pub db: AtomicU32,
-    pub flags: AtomicU32,
+    pub flags: sync::atomic::AtomicU32,
     /// 2 or 3.
     pub protocol: AtomicU8,
     /// The client supports redirections (CLIENT CAPA).
@@ -203,14 +205,16 @@ pub struct ClientRecord {
     pub reply_capacity: AtomicUsize,
     pub reply_list_len: AtomicUsize,
     pub total_bytes: AtomicUsize,
+    /// The part of `total_bytes` that is in the sum of all clients.
+    counted_bytes: AtomicI64,
     pub authenticated: AtomicBool,
     pub texts: Mutex<Arc<ClientTexts>>,
     /// The client's user; the default user before log-in.
     pub user: Mutex<Arc<Identity>>,
     /// Set to true when a watched key has changed; present while keys are watched.
     pub watch_flag: Mutex<Option<Arc<AtomicBool>>>,
-    /// The client's wait, while blocked.
-    pub waiting: Mutex<Option<Waiting>>,
+    /// The client's wait, while blocked. See [`ClientRecord::begin_wait`].
+    waiting: sync::Mutex<Option<Waiting>>,
     /// The owner's mailbox; `None` until a loop is assigned.
     mailbox: Mutex<Option<Arc<Mailbox<Message>>>>,
 }
@@ -234,7 +238,7 @@ impl ClientRecord {
             last_active_ms: AtomicI64::new(now_ms),
             last_command: AtomicU32::new(0),
             db: AtomicU32::new(0),
-            flags: AtomicU32::new(if unix { client_flags::UNIX_SOCKET } else { 0 }),
+            flags: sync::atomic::AtomicU32::new(if unix { client_flags::UNIX_SOCKET } else { 0 }),
             protocol: AtomicU8::new(2),
             knows_redirect: AtomicBool::new(false),
             io_thread: AtomicU32::new(0),
@@ -255,11 +259,12 @@ impl ClientRecord {
             reply_capacity: AtomicUsize::new(0),
             reply_list_len: AtomicUsize::new(0),
             total_bytes: AtomicUsize::new(0),
+            counted_bytes: AtomicI64::new(0),
             authenticated: AtomicBool::new(false),
             texts: Mutex::default(),
             user: Mutex::new(Arc::new(Identity::new(0, DEFAULT_USER))),
             watch_flag: Mutex::new(None),
-            waiting: Mutex::new(None),
+            waiting: sync::Mutex::new(None),
             mailbox: Mutex::new(None),
         }
     }
@@ -329,9 +334,37 @@ impl ClientRecord {
     pub fn edit_texts(&self, edit: impl FnOnce(&mut ClientTexts)) {
         edit(Arc::make_mut(&mut self.texts.lock()));
     }
+
+    /// Counts this many bytes for the client in `all`, the sum of all clients.
+    pub fn count_bytes(&self, bytes: i64, all: &AtomicI64) {
+        if self.counted_bytes.load(Relaxed) != bytes {
+            let before = self.counted_bytes.swap(bytes, Relaxed);
+            all.fetch_add(bytes - before, Relaxed);
+        }
+    }
+
+    /// Makes a wait known to other threads. The caller holds the locks of all awaited keys. The
+    /// wait of a client that is to be closed has ended already: another thread may have closed it
+    /// while this command ran, and found no wait to end.
+    pub fn begin_wait(&self, wait: Waiting) {
+        let waiter = Arc::clone(&wait.waiter);
+        *sync::lock(&self.waiting) = Some(wait);
+        if !planted(Fault::ClosedClientWaits) && self.has(client_flags::CLOSE_NOW) {
+            self.claim(&waiter);
+        }
+    }
+
+    /// Makes the wait visible, unless it has ended meanwhile.
+    pub fn show_wait(&self) {
+        let waiting = sync::lock(&self.waiting);
+        if waiting.is_some() {
+            self.set_flag(client_flags::BLOCKED, true);
+        }
+    }
+
     /// True if the client waits with a deadline.
     pub fn waits_until_deadline(&self) -> bool {
-        self.waiting.lock().as_ref().is_some_and(|waiting| waiting.has_deadline)
+        sync::lock(&self.waiting).as_ref().is_some_and(|waiting| waiting.has_deadline)
     }
 
     /// Claims a wait of this client. True for the one caller that must reply.
@@ -339,7 +372,7 @@ impl ClientRecord {
         if !waiter.claim() {
             return false;
         }
-        let mut waiting = self.waiting.lock();
+        let mut waiting = sync::lock(&self.waiting);
         self.set_flag(client_flags::BLOCKED, false);
         *waiting = None;
         true
@@ -348,14 +381,14 @@ impl ClientRecord {
     /// Ends the client's wait, if any, without serving it. The caller must notify the client's
     /// loop.
     pub fn end_wait(&self) -> bool {
-        let waiting = self.waiting.lock().clone();
+        let waiting = sync::lock(&self.waiting).clone();
         waiting.is_some_and(|waiting| self.claim(&waiting.waiter))
     }
 
     /// As [`ClientRecord::end_wait`], except for a wait that must get its reply (CLIENT UNBLOCK).
     /// Returns the ended wait.
     pub fn unblock(&self) -> Option<Arc<AnyWaiter>> {
-        let waiting = self.waiting.lock().clone().filter(|waiting| waiting.can_be_ended)?;
+        let waiting = sync::lock(&self.waiting).clone().filter(|waiting| waiting.can_be_ended)?;
         self.claim(&waiting.waiter).then_some(waiting.waiter)
     }
 }

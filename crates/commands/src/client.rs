@@ -234,6 +234,10 @@ fn kill(call: &mut Call) -> CommandResult {
             call.engine.clients.registry.disconnect(&record);
         }
     }
+    if killed > 0 {
+        // Their requests that are already received are not executed.
+        call.engine.attention.next_generation();
+    }
     match (old_form, killed) {
         (true, 0) => return Err(CommandError::text("ERR No such client")),
         (true, _) => call.reply.ok(),

@@ -13,7 +13,8 @@
 //! filled, the thread that filled it is about to serve the client itself. [`Call::claim`] decides
 //! between the two: the single step that ends a wait, which a body takes once it knows its reply
 //! and before it changes anything. Timeouts, CLIENT UNBLOCK and closed connections claim in the
-//! same way, so a client gets exactly one reply, and a disconnected one takes nothing.
+//! same way, so a client gets exactly one reply. A client that is to be closed, for any reason,
+//! takes nothing: whoever decides to close it claims its wait at once.
 //!
 //! The reply is sent to the loop that owns the client as a message.
 
@@ -47,7 +48,7 @@ use braid_acl as acl;
 use braid_acl::Denied;
 use braid_acl::log::Origin;
 use braid_clients::record::Waiting;
-use braid_clients::{ClientRecord, Message, Unblocking, client_flags};
+use braid_clients::{ClientRecord, Message, Unblocking};
 use braid_spec::{Command, CommandError, CommandResult, keys};
 use braid_telemetry::Cost;
 pub use state::{Blocked, Precomputed, Refusal, TimeoutReply, Wait};
@@ -57,11 +58,7 @@ impl Blocked {
     /// Makes the wait visible, unless it has ended meanwhile. Called after MONITOR lines are sent,
     /// so that a client seen as blocked has its command in MONITOR's output.
     pub(crate) fn show(&self) {
-        let client = &self.waiter.request.client;
-        let waiting = client.waiting.lock();
-        if waiting.is_some() {
-            client.set_flag(client_flags::BLOCKED, true);
-        }
+        self.waiter.request.client.show_wait();
     }
 }
 
@@ -137,8 +134,7 @@ impl Call<'_, '_> {
         let waiter = Arc::new(Waiter::new(db, wait.keys, wait.kind, wait.heeds_loss, request));
         let has_deadline = wait.deadline_ms > 0;
         let can_be_ended = wait.timeout != TimeoutReply::Never;
-        *session.record.waiting.lock() =
-            Some(Waiting { waiter: Arc::clone(&waiter) as _, has_deadline, can_be_ended });
+        session.record.begin_wait(Waiting { waiter: Arc::clone(&waiter) as _, has_deadline, can_be_ended });
         // From here on CLIENT UNBLOCK may claim it, and it may be served once the locks are
         // released.
         self.keyspace.wait(&self.engine.wait_queues, &waiter);
@@ -231,6 +227,9 @@ pub(crate) fn serve_held(engine: &Engine, txn: &mut Txn<'_>, later: &mut Later) 
         if ready.is_empty() {
             break;
         }
+        // Clients that are to be closed get nothing, even if the command that filled the keys, or
+        // one before it in the same batch, is what made them exceed the limit.
+        later.evicted.append(&mut engine.evict_clients(txn.context.slot));
         // A transaction or script uses the time of its start, which may be long ago.
         txn.catch_up(unix_ms());
         for (db, key) in ready {
@@ -379,6 +378,7 @@ fn account(
 /// held.
 pub(crate) fn serve_later(engine: &Engine, worker: &mut Worker, mut later: Later) {
     loop {
+        engine.log_evicted(&std::mem::take(&mut later.evicted), worker.now_ms());
         for (db, key) in std::mem::take(worker.context.ready.get_mut()) {
             later.keys.push(Unserved { db, key, waiter: None });
         }

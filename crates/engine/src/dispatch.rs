@@ -50,6 +50,7 @@ use body::run_body;
 use braid_clients::attention::{
     LOADING, MEMORY_LIMIT, MONITORS, OTHER_NODES, PAUSED, READ_ONLY, REPLICA, SLOT_STATS,
 };
+use braid_clients::client_flags;
 use braid_spec::spec::Spec;
 use braid_spec::{Behavior, Command, CommandError, Flags, Scope, absent, keys};
 use braid_telemetry::Cost;
@@ -173,6 +174,12 @@ fn is_quickly_allowed(request: &Request<'_>, command: &Command, hash: u64, atten
 /// Runs a request that needs more than the ordinary checks.
 fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64) -> Outcome {
     let (engine, args) = (request.engine, request.args);
+    if request.session.record.has(client_flags::CLOSE_NOW) {
+        // Another client has closed this one: its remaining requests must not take anything. The
+        // users' generation has changed, so they all come here.
+        request.session.close();
+        return Outcome::Done;
+    }
     let mut mark = request.reply.mark();
     let command = match resolve(&engine.commands, prepared, args) {
         Ok(command) => command,

@@ -21,6 +21,7 @@ pub mod append_only;
 pub mod background;
 pub mod background_save;
 pub mod blocking;
+pub mod client_eviction;
 pub mod cluster_map;
 pub mod cluster_node;
 pub mod cluster_report;

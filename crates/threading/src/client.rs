@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::blob::Blob;
-use braid_clients::ClientRecord;
+use braid_clients::{ClientRecord, client_flags};
 use braid_engine::Session;
 use braid_net::stream::Stream;
 use braid_resp::error::ProtocolError;
@@ -86,8 +86,8 @@ pub struct Client {
     pub protocol_error: Option<ProtocolError>,
     /// Polled for writing as well.
     pub wants_write: bool,
-    /// The connection is gone or must be closed at once.
-    pub broken: bool,
+    /// See [`Client::break_off`].
+    broken: bool,
     /// On the list of clients with replies to send.
     pub in_write_list: bool,
     /// The client has a turn in the current batch: nothing more of its input may be parsed until
@@ -99,8 +99,6 @@ pub struct Client {
     pub lingers: bool,
     /// When the replies began to exceed the soft limit (ms since the Unix epoch).
     pub over_soft_limit_since: Option<i64>,
-    /// The client's memory as counted towards `maxmemory-clients`.
-    counted_bytes: i64,
     /// Commands executed or queued; copied to the shared record once per batch.
     pub commands: u64,
     /// Output to a replica, if the client is one.
@@ -136,7 +134,6 @@ impl Client {
             in_resume_list: false,
             lingers: false,
             over_soft_limit_since: None,
-            counted_bytes: 0,
             commands: 0,
             replica_output: None,
             parsed_input: None,
@@ -222,21 +219,14 @@ impl Client {
         record.reply_capacity.store(self.reply.memory_bytes(), Relaxed);
         let bytes = self.memory_bytes();
         record.total_bytes.store(bytes, Relaxed);
-        let counted = if self.session.no_evict || self.broken { 0 } else { bytes as i64 };
-        self.count(counted, all);
+        let is_exempt = self.session.no_evict || self.broken || record.has(client_flags::CLOSE_NOW);
+        record.count_bytes(if is_exempt { 0 } else { bytes as i64 }, all);
     }
 
     /// Stops counting the client's memory, because the client is about to be closed.
     pub fn uncount(&mut self, all: &AtomicI64) {
         self.session.record.total_bytes.store(0, Relaxed);
-        self.count(0, all);
-    }
-
-    fn count(&mut self, bytes: i64, all: &AtomicI64) {
-        let before = std::mem::replace(&mut self.counted_bytes, bytes);
-        if bytes != before {
-            all.fetch_add(bytes - before, Relaxed);
-        }
+        self.session.record.count_bytes(0, all);
     }
 
     /// Frees capacity that the client does not need after an idle period.
@@ -244,6 +234,33 @@ impl Client {
         self.query.shrink_to_fit();
         if let Some(incoming) = &mut self.incoming {
             incoming.blob.shrink_to_fit();
+        }
+    }
+
+    /// The connection is gone or must be closed at once. From now on no element goes to the
+    /// client, although it is dropped only later in the turn. The caller puts the client on the
+    /// list of those to drop.
+    pub fn break_off(&mut self) {
+        self.broken = true;
+        self.end_wait();
+    }
+
+    /// True once the client is [broken off](Client::break_off).
+    #[inline]
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Closes the client once its replies are sent. No element goes to it any more.
+    pub fn close_after_reply(&mut self) {
+        self.session.close_after_reply = true;
+        self.end_wait();
+    }
+
+    /// Ends the client's wait without a reply. The client leaves the queues when it is dropped.
+    fn end_wait(&self) {
+        if let Some(blocked) = &self.session.blocked {
+            blocked.claim();
         }
     }
 

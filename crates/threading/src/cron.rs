@@ -246,9 +246,9 @@ impl Cron {
             let listens = record.has(client_flags::PUBSUB)
                 || record.has(client_flags::MONITOR)
                 || record.has(client_flags::REPLICA);
-            if idle > timeout && !listens && !client.is_held() && !client.broken {
+            if idle > timeout && !listens && !client.is_held() && !client.is_broken() {
                 log::debug!("Closing idle client: id={} addr={}", record.id, record.address);
-                client.broken = true;
+                client.break_off();
                 clients.to_drop.push(place);
             }
         }

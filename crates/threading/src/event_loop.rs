@@ -386,12 +386,12 @@ impl<M: Model> EventLoop<M> {
     /// Polls a client for writing only while output is left to send.
     pub(crate) fn update_interest(&mut self, place: u32, now: i64) {
         let Some(client) = self.clients.slab.get(place) else { return };
-        let wants = client.wants_room() && !client.broken;
+        let wants = client.wants_room() && !client.is_broken();
         if client.wants_write != wants {
             client.wants_write = wants;
             let interest = if wants { Interest::ReadWrite } else { Interest::Read };
             if self.poller.modify(&client.socket, u64::from(place), interest).is_err() {
-                client.broken = true;
+                client.break_off();
                 self.clients.to_drop.push(place);
             }
         }

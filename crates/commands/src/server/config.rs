@@ -89,6 +89,9 @@ fn set(call: &mut Call) -> CommandResult {
     for change in changes {
         log::debug!("Configuration: {change}");
     }
+    // A lower maxmemory-clients holds once the command has replied.
+    let closed = call.engine.evict_clients(call.keyspace.context.slot);
+    call.engine.log_evicted(&closed, call.clock_ms());
     call.reply.ok();
     Ok(())
 }

@@ -134,6 +134,8 @@ pub(crate) struct Later {
     pub(crate) keys: Vec<Unserved>,
     /// Served clients still queued for other keys.
     pub(crate) served: Vec<Arc<Waiter>>,
+    /// Clients closed before others were served, not logged yet.
+    pub(crate) evicted: Vec<Arc<ClientRecord>>,
 }
 
 /// A result computed in the background for a command that stores it, with the watch over its

@@ -46,7 +46,7 @@ impl ClientSet {
             client.in_write_list = true;
             self.to_write.push(place);
         }
-        if client.socket.has_received() && !client.in_batch && !client.in_resume_list && !client.broken {
+        if client.socket.has_received() && !client.in_batch && !client.in_resume_list && !client.is_broken() {
             client.in_resume_list = true;
             self.to_resume.push(place);
         }
@@ -60,16 +60,16 @@ impl ClientSet {
         }
         if client.session.record.has(client_flags::CLOSE_NOW) {
             // Killed: its input no longer counts, even if the message is still in flight.
-            client.broken = true;
+            client.break_off();
             self.to_drop.push(place);
             return 0;
         }
-        if client.broken || client.session.close_after_reply {
+        if client.is_broken() || client.session.close_after_reply {
             // Input of a client that is being closed is discarded; only the end of the connection
             // matters.
             let mut sink = [0; 4096];
             if !matches!(client.socket.recv(&mut sink), Ok(1..) | Err(WOULD_BLOCK)) {
-                client.broken = true;
+                client.break_off();
                 self.to_drop.push(place);
             }
             return 0;
@@ -123,7 +123,7 @@ impl ClientSet {
             _ => {}
         }
         if let Some(client) = self.slab.get(place) {
-            client.broken = true;
+            client.break_off();
         }
         self.to_drop.push(place);
         None
@@ -139,7 +139,7 @@ impl ClientSet {
                 record.address
             );
             telemetry.threads[record.io_thread.load(Relaxed) as usize].query_limit_disconnections.add(1);
-            client.broken = true;
+            client.break_off();
             self.to_drop.push(place);
         }
     }
@@ -182,7 +182,7 @@ impl ClientSet {
     pub fn resume(&mut self, engine: &Engine, place: u32) -> usize {
         let Some(client) = self.slab.get(place) else { return 0 };
         client.in_resume_list = false;
-        let leaves = client.broken || client.session.close_after_reply;
+        let leaves = client.is_broken() || client.session.close_after_reply;
         if client.is_held() || client.in_batch || leaves {
             return 0;
         }

@@ -64,7 +64,7 @@ impl ClientSet {
         let Some(client) = self.slab.get(place) else { return Pushed::Later };
         // A killed client hears nothing after the reply to the command that killed it.
         let is_killed = client.session.record.has(client_flags::CLOSE_NOW);
-        if client.broken || client.session.close_after_reply || is_killed {
+        if client.is_broken() || client.session.close_after_reply || is_killed {
             return Pushed::Gone;
         }
         if client.session.blocked.as_ref().is_some_and(|blocked| blocked.is_over()) {
@@ -94,7 +94,7 @@ impl ClientSet {
     pub fn write(&mut self, stats: &ThreadStats, place: u32) {
         let Some(client) = self.slab.get(place) else { return };
         client.in_write_list = false;
-        if client.broken {
+        if client.is_broken() {
             return;
         }
         send(client, stats);
@@ -122,7 +122,7 @@ impl ClientSet {
     fn send_early(&mut self, stats: &ThreadStats, place: u32) {
         let Some(client) = self.slab.get(place) else { return };
         send(client, stats);
-        if client.broken {
+        if client.is_broken() {
             self.to_drop.push(place);
         }
     }
@@ -134,7 +134,7 @@ impl ClientSet {
     /// would read them.
     pub fn check_output_limit(&mut self, engine: &Engine, place: u32, now_ms: i64) -> bool {
         let Settings { output_limit, listener_limit, monitor_bytes_max, .. } = self.settings;
-        let Some(client) = self.slab.get(place).filter(|client| !client.broken) else { return false };
+        let Some(client) = self.slab.get(place).filter(|client| !client.is_broken()) else { return false };
         let limit =
             if client.session.listener.subscriptions.is_some() { listener_limit } else { output_limit };
         let bytes = counted_reply_bytes(client.reply.len()) as u64;
@@ -166,7 +166,7 @@ impl ClientSet {
             );
             let thread = record.io_thread.load(Relaxed) as usize;
             engine.telemetry.threads[thread].output_limit_disconnections.add(1);
-            client.broken = true;
+            client.break_off();
             client.uncount(&self.client_bytes);
             self.to_drop.push(place);
         }
@@ -198,7 +198,7 @@ pub fn send(client: &mut Client, stats: &ThreadStats) {
             Err(WOULD_BLOCK) => break,
             Err(rustix::io::Errno::INTR) => {}
             Err(_) => {
-                client.broken = true;
+                client.break_off();
                 break;
             }
         }
@@ -207,7 +207,7 @@ pub fn send(client: &mut Client, stats: &ThreadStats) {
         && let Err(error) = client.socket.flush()
         && error != WOULD_BLOCK
     {
-        client.broken = true;
+        client.break_off();
     }
     if sent > 0 {
         add(&client.session.record.net_out, sent as u64);

@@ -59,7 +59,7 @@ impl<M: Model> EventLoop<M> {
         let stats = self.stats();
         // Minus one, in wrapping arithmetic.
         stats.clients.add(u64::MAX);
-        if let Some(departure) = client.session.departure.take().filter(|_| !client.broken) {
+        if let Some(departure) = client.session.departure.take().filter(|_| !client.is_broken()) {
             departure(client.socket);
         }
     }

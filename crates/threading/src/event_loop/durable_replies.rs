@@ -202,10 +202,11 @@ impl<M: Model> EventLoop<M> {
             if client.wants_write {
                 // Otherwise the poller would report the client in every turn.
                 client.wants_write = false;
-                client.broken |=
-                    self.poller.modify(&client.socket, u64::from(place), Interest::Read).is_err();
+                if self.poller.modify(&client.socket, u64::from(place), Interest::Read).is_err() {
+                    client.break_off();
+                }
             }
-            if client.broken {
+            if client.is_broken() {
                 client.in_write_list = false;
                 self.clients.to_drop.push(place);
                 return false;
@@ -377,9 +378,9 @@ impl<M: Model> EventLoop<M> {
             self.engine.sync_writes.counts.uncertain.fetch_add(1, Relaxed);
         }
         client.reply.clear();
-        client.session.close_after_reply = true;
+        client.close_after_reply();
         if is_cut {
-            client.broken = true;
+            client.break_off();
             self.clients.to_drop.push(place);
         } else if settled == Settled::DiskFailed {
             client.reply.error_bytes(&self.engine.append_only.refusal().line());

@@ -150,7 +150,7 @@ impl<M: Model> EventLoop<M> {
             let interest = if client.wants_write { Interest::ReadWrite } else { Interest::Read };
             let killed = client.session.record.has(client_flags::CLOSE_NOW);
             if killed || self.poller.add(&client.socket, u64::from(place), interest).is_err() {
-                client.broken = true;
+                client.break_off();
                 self.clients.to_drop.push(place);
             }
             if client.holds_memory() {

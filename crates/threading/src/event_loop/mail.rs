@@ -47,7 +47,7 @@ impl<M: Model> EventLoop<M> {
                 if let Some(&place) = self.by_id.get(&id)
                     && let Some(client) = self.clients.slab.get(place)
                 {
-                    client.broken = true;
+                    client.break_off();
                     self.clients.to_drop.push(place);
                 }
             }
@@ -96,15 +96,15 @@ impl<M: Model> EventLoop<M> {
         client.publish_sizes(&self.clients.client_bytes);
         if client.session.record.has(client_flags::CLOSE_NOW) {
             // Killed before it arrived on this loop.
-            client.broken = true;
+            client.break_off();
             self.clients.to_drop.push(place);
         } else if let Some(error) = failed {
             log::warn!("Error accepting a client connection: {error}");
-            client.broken = true;
+            client.break_off();
             self.clients.to_drop.push(place);
         } else if let Err(error) = self.poller.add(&client.socket, u64::from(place), Interest::Read) {
             log::warn!("Error registering fd event for the new client: {error}");
-            client.broken = true;
+            client.break_off();
             self.clients.to_drop.push(place);
         }
         self.by_id.insert(id, place);

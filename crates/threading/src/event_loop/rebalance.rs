@@ -223,7 +223,7 @@ impl<M: Model> EventLoop<M> {
 /// True if nothing but its own requests concerns a client now.
 fn is_movable(client: &Client) -> bool {
     let busy = client.in_batch || client.in_write_list || client.in_resume_list || client.is_held();
-    let leaves = client.broken
+    let leaves = client.is_broken()
         || client.session.close_after_reply
         || client.session.record.has(client_flags::CLOSE_NOW);
     let hears = client.session.hears();

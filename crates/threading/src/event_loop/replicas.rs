@@ -127,8 +127,8 @@ impl<M: Model> EventLoop<M> {
         self.replicas.has_more = false;
         let (mut are_settled, mut holds) = (!is_cut_off, false);
         for place in self.replicas.places.clone() {
-            let client = self.clients.slab.get(place).filter(|client| !client.broken);
-            let Some(Client { socket, replica_output: Some(output), session, broken, .. }) = client else {
+            let client = self.clients.slab.get(place).filter(|client| !client.is_broken());
+            let Some(Client { socket, replica_output: Some(output), session, .. }) = client else {
                 // The client may be away, with another thread.
                 are_settled = false;
                 continue;
@@ -149,7 +149,9 @@ impl<M: Model> EventLoop<M> {
             }
             self.replicas.has_more |= outcome == SendOutcome::More;
             if is_beyond || outcome == SendOutcome::Close {
-                *broken = true;
+                if let Some(client) = self.clients.slab.get(place) {
+                    client.break_off();
+                }
                 self.clients.to_drop.push(place);
             } else {
                 self.update_interest(place, now_ms);

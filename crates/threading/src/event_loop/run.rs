@@ -160,7 +160,8 @@ impl ClientSet {
                  this server. The connection is closed.",
                 session.record.address
             );
-            client.broken = true;
+            drop((few, many));
+            client.break_off();
             self.to_drop.push(request.client);
             return;
         }

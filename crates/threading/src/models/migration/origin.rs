@@ -159,7 +159,7 @@ fn restore<M: HasOrigin>(event_loop: &mut EventLoop<M>, mut client: Box<Client>)
     if was_muted {
         let interest = if client.wants_write { Interest::ReadWrite } else { Interest::Read };
         if event_loop.poller.add(&client.socket, u64::from(place), interest).is_err() {
-            client.broken = true;
+            client.break_off();
         }
     }
     let clients = &mut event_loop.clients;
