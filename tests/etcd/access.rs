@@ -23,7 +23,6 @@ fn is_refused<T: std::fmt::Debug>(result: Result<T, Error>, with: &str) {
 #[test]
 fn logins_are_checked_and_renewed() {
     let Some(mut etcd) = Etcd::start() else { return };
-    is_refused(as_user(&etcd, "bob", "pw").get(b"/b/k"), "authentication is not enabled");
     etcd.enable_auth("bob", "pw", "/b/", "/b0");
     is_refused(as_user(&etcd, "bob", "wrong").get(b"/b/k"), "invalid user ID or password");
     is_refused(as_user(&etcd, "nobody", "pw").get(b"/b/k"), "invalid user ID or password");
@@ -45,6 +44,49 @@ fn logins_are_checked_and_renewed() {
     assert_eq!(bob.keep_alive(lease).unwrap(), Some(30));
     bob.put(b"/b/k", b"3", Some(lease)).unwrap();
     assert_eq!(watch.wait().unwrap().unwrap().events.len(), 1);
+}
+
+/// All calls of a client with a user, on a key that the user may change.
+fn calls_succeed(client: &Client, round: &[u8]) {
+    client.put(b"/b/k", round, None).unwrap();
+    assert_eq!(client.get(b"/b/k").unwrap().unwrap().value, round);
+    let lease = client.grant(30).unwrap();
+    assert_eq!(client.keep_alive(lease).unwrap(), Some(30));
+    let mut watch = client.watch_prefix(b"/b/", 0, Duration::from_secs(2)).unwrap();
+    client.put(b"/b/l", round, Some(lease)).unwrap();
+    assert_eq!(watch.wait().unwrap().unwrap().events.len(), 1);
+    assert!(client.revoke(lease).unwrap());
+}
+
+#[test]
+fn authentication_is_switched_on_and_off_under_a_client_with_a_user() {
+    let Some(etcd) = Etcd::start() else { return };
+    let bob = as_user(&etcd, "bob", "pw");
+    calls_succeed(&bob, b"off");
+    assert!(bob.has_idle_user());
+    etcd.enable_auth("bob", "pw", "/b/", "/b0");
+    calls_succeed(&bob, b"on");
+    assert!(!bob.has_idle_user());
+    is_refused(bob.put(b"/c", b"1", None), "permission denied");
+    // Each kind of call may be the first one after the switch.
+    let lease = bob.grant(30).unwrap();
+    let firsts: [&dyn Fn(); 5] = [
+        &|| drop(bob.get(b"/b/k").unwrap()),
+        &|| assert!(bob.put(b"/b/k", b"1", None).unwrap() > 0),
+        &|| assert_eq!(bob.keep_alive(lease).unwrap(), Some(30)),
+        &|| drop(bob.watch_prefix(b"/b/", 0, Duration::from_secs(2)).unwrap()),
+        &|| assert!(bob.grant(30).is_ok()),
+    ];
+    for first in firsts {
+        etcd.disable_auth("pw");
+        first();
+        calls_succeed(&bob, b"off again");
+        etcd.enable_auth_again();
+        first();
+        calls_succeed(&bob, b"on again");
+    }
+    is_refused(client(&etcd).get(b"/b/k"), "user name is empty");
+    is_refused(as_user(&etcd, "bob", "wrong").get(b"/b/k"), "invalid user ID or password");
 }
 
 #[test]

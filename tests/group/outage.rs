@@ -58,6 +58,46 @@ fn service_and_roles_survive_an_etcd_outage() {
 }
 
 #[test]
+fn etcds_authentication_is_switched_on_and_off_under_a_group() {
+    let user = ["--etcd-user", "bob", "--etcd-password", "pw"];
+    let Some(mut group) = Group::start(3, &user) else { return };
+    let writer = Writer::start(&group.servers, true);
+    let primary = group.primary().expect("a primary");
+    let etcd_is_up = |group: &Group| {
+        let is_up = |server: &braid_tests::TestServer| {
+            let mut client = server.connect();
+            client.info_field("group", "group_etcd_status").as_deref() == Some("up")
+                && client.info_field("group", "group_etcd_error").as_deref() == Some("")
+        };
+        wait_for("etcd is up at all members", || group.servers.iter().all(is_up));
+    };
+    // Longer than a lease in each state; then another server takes over in it.
+    group.etcd.enable_auth("bob", "pw", "/braid/g/", "/braid/g0");
+    assert_progress_during(&writer, OUTAGE);
+    etcd_is_up(&group);
+    assert_eq!(group.primary(), Some(primary), "{}", group.logs());
+    group.etcd.disable_auth("pw");
+    assert_progress_during(&writer, OUTAGE);
+    etcd_is_up(&group);
+    assert_eq!(group.primary(), Some(primary), "{}", group.logs());
+    group.servers[primary].signal(rustix::process::Signal::KILL);
+    group.servers[primary].wait();
+    group.wait_for_other(primary);
+    group.restart(primary);
+    group.wait_until_in_sync();
+    group.etcd.enable_auth_again();
+    let primary = group.primary().expect("a primary");
+    group.servers[primary].signal(rustix::process::Signal::KILL);
+    group.servers[primary].wait();
+    group.wait_for_other(primary);
+    let before = writer.acknowledged();
+    wait_for("writes go on", || writer.acknowledged() > before);
+    let seen = writer.stop();
+    assert!(!seen.went_back, "{seen:?}");
+    assert!(group.logs().contains("etcd's authentication is off: etcd-user is not used until it is on"));
+}
+
+#[test]
 fn the_record_is_written_again_when_etcd_has_lost_it() {
     let Some(group) = Group::start(3, &[]) else { return };
     let writer = Writer::start(&group.servers, true);

@@ -248,9 +248,15 @@ impl Etcd {
     /// Sends one request to the JSON gateway, without TLS, and returns the reply's body. For test
     /// setup.
     pub fn post(&self, path: &str, body: &str) -> String {
+        self.post_as(None, path, body)
+    }
+
+    /// [`Etcd::post`] with the token of a login.
+    fn post_as(&self, token: Option<&str>, path: &str, body: &str) -> String {
+        let login = token.map(|token| format!("Authorization: {token}\r\n")).unwrap_or_default();
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("etcd listens");
         let length = body.len();
-        write!(socket, "POST {path} HTTP/1.0\r\nHost: etcd\r\nContent-Length: {length}\r\n\r\n{body}")
+        write!(socket, "POST {path} HTTP/1.0\r\nHost: etcd\r\n{login}Content-Length: {length}\r\n\r\n{body}")
             .expect("etcd accepts the request");
         let mut reply = String::new();
         socket.read_to_string(&mut reply).expect("etcd replies");
@@ -271,7 +277,20 @@ impl Etcd {
         let (key, range_end) = (base64(first), base64(end));
         let permission = format!(r#"{{"permType":"READWRITE","key":"{key}","range_end":"{range_end}"}}"#);
         self.post("/v3/auth/role/grant", &format!(r#"{{"name":"{user}","perm":{permission}}}"#));
+        self.enable_auth_again();
+    }
+
+    /// Requires the logins that are defined.
+    pub fn enable_auth_again(&self) {
         self.post("/v3/auth/enable", "{}");
+    }
+
+    /// Requires no logins any more. `password`: that of `root`.
+    pub fn disable_auth(&self, password: &str) {
+        let login = format!(r#"{{"name":"root","password":"{password}"}}"#);
+        let reply = self.post("/v3/auth/authenticate", &login);
+        let token = reply.split_once(r#""token":""#).and_then(|(_, rest)| rest.split('"').next());
+        self.post_as(Some(token.expect("a token")), "/v3/auth/disable", "{}");
     }
 }
 

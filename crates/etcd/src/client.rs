@@ -28,8 +28,28 @@ struct Inner {
     options: Options,
     agent: Agent,
     endpoints: Arc<Endpoints>,
-    token: Mutex<Option<Arc<str>>>,
+    login: Mutex<Login>,
     seconds_ahead: AtomicI64,
+}
+
+/// What the last login has brought.
+#[derive(Clone, Default)]
+enum Login {
+    /// None is known: the next request logs in first.
+    #[default]
+    None,
+    /// etcd's authentication is off: requests need no token, until one is refused for its lack.
+    NotNeeded,
+    Token(Arc<str>),
+}
+
+impl Login {
+    fn token(&self) -> Option<&str> {
+        match self {
+            Login::Token(token) => Some(token),
+            Login::None | Login::NotNeeded => None,
+        }
+    }
 }
 
 /// The state of a cluster member.
@@ -52,7 +72,7 @@ impl Client {
             endpoints: Arc::new(Endpoints::new(options.addresses()?)),
             agent: http::agent(options),
             options: options.clone(),
-            token: Mutex::new(None),
+            login: Mutex::default(),
             seconds_ahead: AtomicI64::new(0),
         })))
     }
@@ -67,6 +87,11 @@ impl Client {
     /// date.
     pub fn seconds_ahead(&self) -> i64 {
         self.0.seconds_ahead.load(Relaxed)
+    }
+
+    /// True if a user is set that etcd did not ask for, since its authentication is off.
+    pub fn has_idle_user(&self) -> bool {
+        matches!(*self.0.login.lock(), Login::NotNeeded)
     }
 
     /// The key, as the majority of the cluster has it.
@@ -274,7 +299,8 @@ impl Client {
         result
     }
 
-    /// Runs a call with a login, which is renewed once if etcd rejects it.
+    /// Runs a call with a login, which is renewed once if etcd rejects it, or its lack. So calls
+    /// succeed while etcd's authentication is switched on or off.
     fn with_login<T>(
         &self,
         mut call: impl FnMut(Option<&str>, Instant) -> Result<T, Failure>,
@@ -283,44 +309,44 @@ impl Client {
         if self.0.options.user.is_empty() {
             return call(None, deadline).map_err(Failure::into_error);
         }
-        let token = self.token(deadline)?;
-        match call(Some(&token), deadline) {
+        let login = self.login(deadline)?;
+        match call(login.token(), deadline) {
             Err(Failure::Login(_)) => {
-                self.forget(&token);
-                let token = self.token(deadline)?;
-                call(Some(&token), deadline).map_err(Failure::into_error)
+                self.forget(&login);
+                let login = self.login(deadline)?;
+                call(login.token(), deadline).map_err(Failure::into_error)
             }
             result => result.map_err(Failure::into_error),
         }
     }
 
-    /// Drops a token, unless another thread has already renewed it.
-    fn forget(&self, token: &Arc<str>) {
-        let mut cached = self.0.token.lock();
-        if cached.as_ref().is_some_and(|cached| Arc::ptr_eq(cached, token)) {
-            *cached = None;
+    /// Drops a login that etcd has rejected, unless another thread has already renewed it.
+    fn forget(&self, rejected: &Login) {
+        let mut known = self.0.login.lock();
+        if known.token() == rejected.token() {
+            *known = Login::None;
         }
     }
 
-    fn token(&self, deadline: Instant) -> Result<Arc<str>, Error> {
-        if let Some(token) = &*self.0.token.lock() {
-            return Ok(Arc::clone(token));
+    fn login(&self, deadline: Instant) -> Result<Login, Error> {
+        let known = self.0.login.lock().clone();
+        if !matches!(known, Login::None) {
+            return Ok(known);
         }
         let options = &self.0.options;
         let body = json!({"name": options.user, "password": options.password}).to_string();
         let decode = |reply: &Value| json::required_text(reply, "token");
-        match self.request("/v3/auth/authenticate", &body, None, deadline, decode) {
-            Ok(token) => {
-                let token: Arc<str> = token.into();
-                *self.0.token.lock() = Some(Arc::clone(&token));
-                Ok(token)
-            }
+        let login = match self.request("/v3/auth/authenticate", &body, None, deadline, decode) {
+            Ok(token) => Login::Token(token.into()),
+            Err(Failure::NoLogins(_)) => Login::NotNeeded,
             // The request that needs the login has not been sent.
             Err(Failure::Final(Error::Unknown(text))) => {
-                Err(Error::Unreachable(format!("login failed: {text}")))
+                return Err(Error::Unreachable(format!("login failed: {text}")));
             }
-            Err(failure) => Err(failure.into_error()),
-        }
+            Err(failure) => return Err(failure.into_error()),
+        };
+        *self.0.login.lock() = login.clone();
+        Ok(login)
     }
 }
 

@@ -19,8 +19,10 @@ pub const REPLY_LIMIT: u64 = 8 << 20;
 pub enum Failure {
     /// Nothing was sent: another endpoint may be tried.
     NotSent(Error),
-    /// The login has expired: the request was not executed.
+    /// The login is missing or has expired: the request was not executed.
     Login(String),
+    /// etcd's authentication is off, so there is nothing to log in to.
+    NoLogins(String),
     Final(Error),
 }
 
@@ -28,7 +30,7 @@ impl Failure {
     pub fn into_error(self) -> Error {
         match self {
             Failure::NotSent(error) | Failure::Final(error) => error,
-            Failure::Login(text) => Error::Refused(text),
+            Failure::Login(text) | Failure::NoLogins(text) => Error::Refused(text),
         }
     }
 }
@@ -234,6 +236,8 @@ fn by_code(address: &str, code: i64, message: &str) -> Failure {
     match code {
         16 => Failure::Login(text),
         3 if message.contains("revision of auth store is old") => Failure::Login(text),
+        3 if message.contains("user name is empty") => Failure::Login(text),
+        9 if message.contains("authentication is not enabled") => Failure::NoLogins(text),
         5 if message.contains("lease not found") => Failure::Final(Error::LeaseGone),
         11 if message.contains("compacted") => Failure::Final(Error::Compacted { oldest: 0 }),
         3 | 5 | 6 | 7 | 9 | 11 => Failure::Final(Error::Refused(text)),

@@ -238,6 +238,19 @@ fn an_endless_answer_is_cut_off() {
 }
 
 #[test]
+fn no_login_is_needed_while_authentication_is_off() {
+    // As etcd 3.5 answers; 3.4 answers with status 412.
+    let body = r#"{"error":"etcdserver: authentication is not enabled","code":9}"#;
+    let (address, count) = serve(move |path, socket| match path {
+        "/v3/auth/authenticate" => reply(socket, 400, body),
+        _ => reply(socket, 200, r#"{"header":{"revision":"7"}}"#),
+    });
+    let client = Client::new(&Options { user: "u".into(), ..options(&[&address]) }).unwrap();
+    assert_eq!((client.put(b"k", b"v", None), client.put(b"k", b"v", None)), (Ok(7), Ok(7)));
+    assert_eq!((client.has_idle_user(), count.load(Ordering::SeqCst)), (true, 3), "one login, two requests");
+}
+
+#[test]
 fn a_login_is_renewed_once() {
     let body = r#"{"error":"etcdserver: invalid auth token","code":16}"#;
     let (address, count) = serve(move |path, socket| match path {

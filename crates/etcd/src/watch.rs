@@ -199,7 +199,9 @@ impl Watch {
         }
         let reason = self.read(|| json::text_of(result, "cancel_reason"))?;
         let reason: String = reason.chars().take(300).collect();
-        Ok(if reason.contains("permission") || reason.contains("auth") {
+        let is_refusal =
+            ["permission", "auth", "user name is empty"].iter().any(|word| reason.contains(word));
+        Ok(if is_refusal {
             Error::Refused(format!("{} rejects the watch: {reason}", self.address()))
         } else {
             Error::Unknown(format!("{} ended the watch: {reason}", self.address()))

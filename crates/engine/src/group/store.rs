@@ -53,6 +53,7 @@ impl Engine {
 fn keep_lease(_: &Engine, group: &Group, client: &Client) {
     let pause = Duration::from_millis(group.settings.lease_ms / 8);
     let (mut lease, mut clock) = (None, ClockWatch::default());
+    let mut was_idle = false;
     while !group.leaving.lock().is_asked {
         let sent = boot_nanos();
         let outcome = match lease {
@@ -66,6 +67,15 @@ fn keep_lease(_: &Engine, group: &Group, client: &Client) {
                 // After a slow answer, or in a process that was stopped, the date says nothing.
                 if received - sent < QUICK {
                     clock.note(client.seconds_ahead());
+                }
+                let is_idle = client.has_idle_user();
+                if std::mem::replace(&mut was_idle, is_idle) != is_idle {
+                    match is_idle {
+                        true => {
+                            log::warn!("etcd's authentication is off: etcd-user is not used until it is on")
+                        }
+                        false => log::info!("etcd's authentication is on: this server has logged in"),
+                    }
                 }
                 group.tell(News::Lease { id, sent, received });
             }
