@@ -9,6 +9,7 @@
 mod bad_input;
 mod discovery;
 mod failover;
+mod leaderless;
 mod outage;
 mod restart;
 mod seen;

@@ -14,6 +14,8 @@ pub enum Readiness {
     Ready,
     /// The dataset is being loaded: most commands are refused.
     Loading,
+    /// A server of a group or cluster whose records it has not seen yet: etcd has not answered.
+    NoRecords,
     /// The server is shutting down.
     Stopping,
     /// A replica that has never received its primary's data and has none of its own, or an
@@ -30,6 +32,8 @@ impl Readiness {
             Readiness::Stopping
         } else if engine.config.is_loading() {
             Readiness::Loading
+        } else if !engine.has_records() {
+            Readiness::NoRecords
         } else if engine.attention.get() & STALE != 0 {
             Readiness::LinkDown
         } else if lacks_data(engine) || lacks_peers(engine) {
@@ -44,6 +48,7 @@ impl Readiness {
         match self {
             Readiness::Ready => "ready",
             Readiness::Loading => "loading",
+            Readiness::NoRecords => "no-records",
             Readiness::Stopping => "stopping",
             Readiness::NoData => "no-data",
             Readiness::LinkDown => "link-down",

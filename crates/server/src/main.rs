@@ -16,6 +16,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use braid_clients::Message;
 use braid_config::{Config, Request};
@@ -39,6 +40,9 @@ static ALLOCATOR: braid_base::alloc::CountingAllocator = braid_base::alloc::Coun
 static MALLOC_CONF: &[u8; 59] = b"background_thread:true,dirty_decay_ms:250,muzzy_decay_ms:0\0";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How often a server that waits for the cluster's records looks for them.
+const RECORDS_LOOK: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
     if std::env::args_os().skip(1).eq(["--check-system"]) {
@@ -174,10 +178,10 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     let loaded = load_supervised(&engine, is_load_due);
     match &loaded {
         Ok(()) => {
-            listeners::announce(config);
             if !engine.shutdown.is_requested() {
                 engine.process.supervisor.ready();
             }
+            announce(&engine);
         }
         Err(error) => {
             engine.process.supervisor.status(error);
@@ -248,6 +252,31 @@ fn is_load_due(config: &Config) -> bool {
     }
     // If the check fails, the load will hit the error and report it.
     Path::new(&*config.dbfilename()).try_exists().unwrap_or(true)
+}
+
+/// Logs that clients are served. A node of a cluster that could not read the records serves no
+/// slot, so it says that first.
+fn announce(engine: &Arc<Engine>) {
+    if !engine.config.cluster_enabled() || engine.has_records() {
+        return listeners::announce(&engine.config);
+    }
+    let error = engine.group_report().map(|report| report.view.etcd_error).unwrap_or_default();
+    log::warn!("Waiting for the cluster's records: this node serves no slot before etcd answers. {error}");
+    engine.process.supervisor.status("Waiting for the cluster's records in etcd");
+    let engine = Arc::clone(engine);
+    let wait = move || {
+        while !engine.has_records() && !engine.shutdown.is_requested() {
+            std::thread::sleep(RECORDS_LOOK);
+        }
+        if engine.has_records() {
+            listeners::announce(&engine.config);
+            engine.process.supervisor.status("Ready to accept connections");
+        }
+    };
+    // Only these lines depend on it.
+    if let Err(error) = std::thread::Builder::new().name("announce".into()).spawn(wait) {
+        log::warn!("Can't start a thread that waits for the cluster's records: {error}");
+    }
 }
 
 /// Loads the data, if any, and makes the service manager wait for it. Then a replica starts to

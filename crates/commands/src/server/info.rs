@@ -37,6 +37,7 @@ pub fn render(engine: &Engine, asked: &[&[u8]]) -> String {
     for section in SECTIONS {
         let wanted = match section.usually {
             Usually::Shown => default || all,
+            Usually::ShownInGroups => everything || (default || all) && engine.group.is_some(),
             Usually::OnlyWithAll => all,
             Usually::OnlyWithEverything => everything,
             Usually::OnlyByName => false,

@@ -33,6 +33,8 @@ use super::system::{self, CpuTime, Whose};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Usually {
     Shown,
+    /// As `Shown` on a server of a group or cluster, otherwise as `OnlyWithEverything`.
+    ShownInGroups,
     OnlyWithAll,
     OnlyWithEverything,
     OnlyByName,
@@ -73,7 +75,7 @@ pub const SECTIONS: &[Section] = &[
     section(&["keyspace"], "Keyspace", Usually::Shown, keyspace),
     section(&["threads"], "Threads", Usually::OnlyWithEverything, threads),
     section(&["links"], "Links", Usually::OnlyWithEverything, replication::links),
-    section(&["group"], "Group", Usually::OnlyWithEverything, group::write),
+    section(&["group"], "Group", Usually::ShownInGroups, group::write),
     section(&["active"], "Active", Usually::OnlyWithEverything, active::write),
     section(&["hotkeys"], "Hotkeys", Usually::OnlyWithEverything, hot_keys),
     section(&["debug"], "Debug", Usually::OnlyByName, debug),

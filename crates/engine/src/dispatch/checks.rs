@@ -173,6 +173,10 @@ const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, bu
 /// Error for writes on a replica; Redis's text.
 const READ_ONLY_REPLICA: &str = "READONLY You can't write against a read only replica.";
 
+/// Error for writes in a group that has no primary and will not get one by itself.
+const NO_LEADER: &str =
+    "MASTERDOWN No server may lead this group at present: group_not_serving_reason in INFO group says why.";
+
 /// Error of a replica without a link that does not serve stale data; Redis's text.
 pub const NO_LINK: &str = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
 
@@ -321,7 +325,13 @@ fn check_former(
     }
     session.close_after_reply = true;
     let writes = writes(engine, session.queue.as_deref(), command, args);
-    Err(CommandError::text(if writes { READ_ONLY_REPLICA } else { NO_LONGER_PRIMARY }))
+    Err(CommandError::text(if writes { read_only(engine) } else { NO_LONGER_PRIMARY }))
+}
+
+/// The error for a write on a replica.
+fn read_only(engine: &Engine) -> &'static str {
+    let is_leaderless = engine.group.as_ref().is_some_and(|group| group.is_leaderless());
+    if is_leaderless { NO_LEADER } else { READ_ONLY_REPLICA }
 }
 
 /// The checks of a replica.
@@ -334,7 +344,7 @@ fn check_role(
     attention: u64,
 ) -> Result<(), CommandError> {
     if attention & READ_ONLY != 0 && writes(engine, queue, command, args) {
-        return Err(CommandError::text(READ_ONLY_REPLICA));
+        return Err(CommandError::text(read_only(engine)));
     }
     if attention & STALE != 0 && !has_throughout(engine, queue, command, args, Flags::STALE) {
         return Err(CommandError::text(NO_LINK));

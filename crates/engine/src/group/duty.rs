@@ -13,8 +13,8 @@ use braid_group::{Duty, Follower, HeldOut, Local, Member, MemberId, Node, Orders
 use braid_replication::link::{Phase, Primary};
 
 use super::former::Former;
-use super::view::Address;
-use super::{Group, former, view};
+use super::view::{Address, is_same_place};
+use super::{Group, former, leaderless, view};
 use crate::cluster_node::stays_replica;
 use crate::engine::Engine;
 
@@ -32,6 +32,8 @@ pub(super) struct Duties<'e> {
     /// This primary has served.
     has_served: bool,
     disks: Disks,
+    /// Since when no server may lead by itself, and the reason in the log.
+    leaderless: Option<(u64, String)>,
 }
 
 /// Why etcd cannot be used.
@@ -99,6 +101,7 @@ impl<'e> Duties<'e> {
             is_fenced: false,
             has_served: false,
             disks: Disks::default(),
+            leaderless: None,
         }
     }
 
@@ -183,6 +186,33 @@ impl<'e> Duties<'e> {
         self.duty = orders.duty.clone();
         self.show(orders, member);
         self.note_service(orders);
+        self.note_leaderless(member);
+    }
+
+    /// Notes whether any server may lead. The log tells it once, after a moment in which a server
+    /// that has been started again with its files would have taken the lead.
+    fn note_leaderless(&mut self, member: &Member) {
+        let now = boot_nanos();
+        let mut view = self.group.view.lock();
+        // Without etcd the records are old, and a primary that is heard may serve without a lease.
+        let may_tell = matches!(self.duty, Duty::Follow { .. } | Duty::Wait)
+            && view.etcd_error.is_empty()
+            && !self.engine.replication.link.is_up();
+        let known = member.snapshot().zip(member.shard()).filter(|_| may_tell);
+        let reason = known.and_then(|(records, shard)| leaderless::reason(records, shard));
+        view.leaderless = reason.clone().unwrap_or_default();
+        drop(view);
+        self.group.is_leaderless.store(reason.is_some(), Relaxed);
+        match (reason, &mut self.leaderless) {
+            (None, since) => *since = None,
+            (Some(_), since @ None) => *since = Some((now, String::new())),
+            (Some(reason), Some((since, told))) => {
+                if now >= *since + 2 * self.group.timing.lease && *told != reason {
+                    log::warn!("No server may lead the group: {reason}");
+                    *told = reason;
+                }
+            }
+        }
     }
 
     /// Logs when the primary stops serving, and when it serves again.
@@ -245,9 +275,19 @@ impl<'e> Duties<'e> {
         let engine = self.engine;
         let known = member.snapshot().and_then(|records| records.nodes.get(&primary.node));
         let place = known.filter(|node| node.run == primary.run).map(|node| engine.primary_at(node));
+        // This process has taken the place of its former one, whose lease is still alive.
+        let is_own = known.is_some_and(|node| {
+            primary.node == member.id().node && is_same_place(node, &engine.own_node(&primary.run))
+        });
+        let place = place.filter(|_| !is_own);
         let is_same = matches!(&self.duty, Duty::Follow { primary: old, epoch: under } if old == primary && *under == epoch);
+        // Another process runs where the primary was.
+        let is_replaced = self.primary.is_some()
+            && known
+                .is_some_and(|node| node.run != primary.run && self.primary == Some(engine.primary_at(node)))
+            && !engine.replication.link.is_up();
         // While its record is missing, the primary may still be where it was.
-        if is_same && (place.is_none() || place == self.primary) {
+        if is_same && !is_replaced && (place.is_none() || place == self.primary) {
             return;
         }
         if !is_same {
@@ -269,10 +309,13 @@ impl<'e> Duties<'e> {
                 self.group.set_refused(false);
             }
             None => {
-                log::info!(
-                    "{} is the primary of the group, its address is not known yet: epoch {epoch}",
-                    primary.node
-                );
+                let name = &primary.node;
+                match is_own || is_replaced {
+                    true => log::info!("The process of {name} that was the primary has ended: epoch {epoch}"),
+                    false => log::info!(
+                        "{name} is the primary of the group, its address is not known yet: epoch {epoch}"
+                    ),
+                }
                 self.go_idle();
             }
         }

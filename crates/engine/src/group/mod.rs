@@ -17,6 +17,7 @@ mod clock;
 mod divergence;
 mod duty;
 mod former;
+mod leaderless;
 mod messages;
 mod mirror;
 mod node;
@@ -83,6 +84,8 @@ pub struct Group {
     /// An operator wants this server to take the primary's place although it is configured to
     /// stay a replica; until the primary changes.
     is_wanted: AtomicBool,
+    /// There is no primary, and no server may lead by itself.
+    is_leaderless: AtomicBool,
     /// Records that apply to the whole cluster.
     shared: SharedState,
 }
@@ -195,6 +198,16 @@ impl Group {
         self.wake();
     }
 
+    /// True if there is no primary, and no server may lead by itself.
+    pub(crate) fn is_leaderless(&self) -> bool {
+        self.is_leaderless.load(Relaxed)
+    }
+
+    /// True once etcd has answered, so that this server knows the group's records.
+    fn has_records(&self) -> bool {
+        self.view.lock().records.revision > 0
+    }
+
     pub(crate) fn lease_nanos(&self) -> u64 {
         self.timing.lease
     }
@@ -247,6 +260,7 @@ pub(crate) fn of_config(config: &braid_config::Config, run: &str) -> Result<Opti
         handover: Mutex::new(None),
         takes_over: AtomicBool::new(false),
         is_wanted: AtomicBool::new(false),
+        is_leaderless: AtomicBool::new(false),
         shared: SharedState::default(),
     })))
 }

@@ -12,11 +12,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::boot_nanos;
 use braid_group::cluster::MapNode;
 use braid_group::{MemberId, Node, Why};
-use braid_replication::Stage;
 use braid_replication::link::Phase;
+use braid_replication::{Replica, Stage};
 
 use super::Group;
 use super::view::{Address, MemberRole, View, milliseconds};
+use crate::cluster_map::ClusterView;
 use crate::engine::Engine;
 use crate::replication::report::ReplicaReport;
 
@@ -143,6 +144,13 @@ impl Engine {
         if !view.is_primary {
             return match &view.primary {
                 _ if view.is_candidate => "it is a candidate to become the primary".into(),
+                _ if !view.leaderless.is_empty() => view.leaderless.clone(),
+                Some(primary) if !view.etcd_error.is_empty() && !self.replication.link.is_up() => {
+                    format!("{} does not answer, and etcd cannot be used: {}", primary.node, view.etcd_error)
+                }
+                Some(primary) if primary.node == view.id.node && *primary != view.id => {
+                    format!("it is a new process of {}, which was the primary", primary.node)
+                }
                 Some(primary) if *primary != view.id => format!("it is a replica of {}", primary.node),
                 _ => "it knows no primary".into(),
             };
@@ -161,6 +169,31 @@ impl Engine {
         }
     }
 
+    /// False while a server of a group or cluster has not seen the records: etcd has not answered.
+    pub fn has_records(&self) -> bool {
+        self.group.as_ref().is_none_or(|group| group.has_records())
+    }
+
+    /// True if every known server of this server's group that is up, other than this one, is
+    /// connected as a replica.
+    pub(crate) fn has_all_members(&self, replicas: &[Arc<Replica>]) -> bool {
+        let Some(group) = &self.group else { return false };
+        let view = group.view.lock();
+        if !view.is_primary {
+            return false;
+        }
+        let connected: BTreeSet<&str> = replicas
+            .iter()
+            .filter_map(|replica| replica.options.member.as_ref())
+            .map(|(id, _)| &*id.node)
+            .collect();
+        let cluster = self.cluster_view();
+        let of_shard = cluster.as_deref().map(names_of_shard);
+        let is_here = |name: &str| of_shard.as_ref().is_none_or(|names| names.contains(name));
+        let mut others = view.records.nodes.keys().filter(|name| **name != view.id.node && is_here(name));
+        others.all(|name| connected.contains(&**name))
+    }
+
     fn members(&self, view: &View) -> Vec<MemberReport> {
         let mut nodes: BTreeMap<Arc<str>, (MemberId, Option<Node>)> = BTreeMap::new();
         // Without a lease, a member is known only by the shard's record.
@@ -169,10 +202,7 @@ impl Engine {
         }
         // The records of a cluster cover all shards, perhaps thousands of nodes.
         let cluster = self.cluster_view();
-        let of_shard: Option<BTreeSet<&str>> = cluster.as_ref().map(|cluster| {
-            let members = cluster.shard.iter().flat_map(|id| cluster.map.members(id));
-            members.map(|node| &*node.name).collect()
-        });
+        let of_shard = cluster.as_deref().map(names_of_shard);
         let is_here = |name: &str| of_shard.as_ref().is_none_or(|names| names.contains(name));
         for (name, node) in view.records.nodes.iter().filter(|(name, _)| is_here(name)) {
             nodes.insert(Arc::clone(name), (MemberId::new(name, &node.run), Some(node.clone())));
@@ -237,4 +267,10 @@ impl Engine {
         }
         report
     }
+}
+
+/// The names of the nodes of this server's shard.
+fn names_of_shard(cluster: &ClusterView) -> BTreeSet<&str> {
+    let members = cluster.shard.iter().flat_map(|id| cluster.map.members(id));
+    members.map(|node| &*node.name).collect()
 }

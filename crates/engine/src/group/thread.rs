@@ -301,7 +301,7 @@ impl Engine {
             version: env!("CARGO_PKG_VERSION").into(),
             id: Box::default(),
             hostname: Box::default(),
-            is_loading: false,
+            is_loading: self.gets_full_sync(),
         }
     }
 

@@ -78,6 +78,8 @@ pub struct View {
     pub is_primary: bool,
     /// This server refuses its primary and offers to take over.
     pub is_candidate: bool,
+    /// Why no server may lead by itself; empty if one may, or leads.
+    pub leaderless: String,
     pub primary: Option<MemberId>,
     /// The primary's address, or its predecessor's while the primary's is unknown.
     pub primary_address: Option<Address>,
@@ -110,6 +112,7 @@ impl View {
             epoch: 0,
             is_primary: false,
             is_candidate: false,
+            leaderless: String::new(),
             primary: None,
             primary_address: None,
             in_sync: BTreeSet::new(),
@@ -160,6 +163,12 @@ impl View {
     pub fn lease_ms(&self, now: u64) -> i64 {
         milliseconds(self.lease_until.saturating_sub(now))
     }
+}
+
+/// True if a record names the place of this server. A cluster node may not know its own address.
+pub(super) fn is_same_place(known: &Node, own: &Node) -> bool {
+    (own.host.is_empty() || known.host == own.host)
+        && (known.port, known.tls_port) == (own.port, own.tls_port)
 }
 
 pub(super) fn milliseconds(nanos: u64) -> i64 {

@@ -69,6 +69,9 @@ impl Engine {
             if now_ms < state.not_before_ms {
                 return;
             }
+            let is_waiting = state.replicas.iter().any(|replica| replica.stage() == Stage::Waits);
+            // In a group there is nobody else to wait for.
+            let delay_ms = if is_waiting && self.has_all_members(&state.replicas) { 0 } else { delay_ms };
             plan(&state.replicas, now_ms, config.repl_diskless_sync(), delay_ms, enough)
         };
         let Some(plan) = plan else { return };

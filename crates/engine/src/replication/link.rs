@@ -40,6 +40,8 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The same in a group, where a new primary may not know yet that it is one: at first, and at most.
 const GROUP_RETRY: Duration = Duration::from_millis(2);
 const GROUP_RETRY_MAX: Duration = Duration::from_millis(50);
+/// How long the attempts follow each other so quickly. Then the primary is gone, not late.
+const GROUP_HASTE: Duration = Duration::from_secs(2);
 /// Interval of acknowledgements.
 const ACK_EVERY: Duration = Duration::from_secs(1);
 /// Interval of heartbeats during a full sync.
@@ -79,10 +81,10 @@ fn run(engine: &Arc<Engine>) {
     let mut applier = Applier::new(engine);
     // Clients of this server are served in parallel with this thread.
     braid_persistence::take_short_turns();
-    let (mut retry, mut retried) = (GROUP_RETRY, 0);
+    let (mut retry, mut retried, mut failing_since) = (GROUP_RETRY, 0, Instant::now());
     while let Some((primary, generation)) = link.next_target(|| engine.shutdown.is_requested()) {
         if retried != generation {
-            (retry, retried) = (GROUP_RETRY, generation);
+            (retry, retried, failing_since) = (GROUP_RETRY, generation, Instant::now());
         }
         let record = OnceCell::new();
         let attempt = Attempt { engine, link, primary, generation, record };
@@ -103,9 +105,12 @@ fn run(engine: &Arc<Engine>) {
                     }
                 }
                 log::warn!("{error}");
-                if !was_up {
+                if was_up {
+                    (retry, failing_since) = (GROUP_RETRY, Instant::now());
+                } else {
                     link.rest(generation, if engine.group.is_some() { retry } else { RETRY });
-                    retry = (retry * 2).min(GROUP_RETRY_MAX);
+                    let is_late = failing_since.elapsed() < GROUP_HASTE;
+                    retry = (retry * 2).min(if is_late { GROUP_RETRY_MAX } else { RETRY });
                 }
             }
         }
