@@ -34,6 +34,7 @@ mod seen;
 mod sentinel;
 mod siblings;
 mod stream;
+mod streams;
 mod waiting;
 mod workload;
 
