@@ -485,9 +485,9 @@ fn reply_delivery(reply: &mut ReplyBuffer, entry: LogEntry<'_>, delivery: Option
     reply.integer(deliveries as i64);
 }
 
-/// Replies with a consumer's pending entries; deleted ones have no fields. Returns the others, which
-/// have been delivered once more. A deleted one is neither changed nor claimed in the journal: a
-/// claim would drop it wherever the journal is executed.
+/// Replies with a consumer's pending entries; deleted ones have no fields. Returns the others,
+/// which have been delivered once more. A deleted one is neither changed nor claimed in the
+/// journal: a claim would drop it wherever the journal is executed.
 fn redeliver(
     reply: &mut ReplyBuffer,
     log: &Log,
