@@ -33,5 +33,6 @@ mod script_debugger;
 mod strings;
 mod threads;
 mod under_load;
+mod unread_messages;
 mod watchdog;
 mod watching;

@@ -19,6 +19,8 @@ pub struct Clients {
     pub busy: Busy,
     /// Memory held by clients in bytes, updated by the loops.
     pub bytes: Arc<AtomicI64>,
+    /// The part of it that is unread messages, updated by the loops.
+    pub push_bytes: AtomicI64,
 }
 
 impl Clients {
@@ -30,6 +32,7 @@ impl Clients {
             pause: Pause::default(),
             busy: Busy::default(),
             bytes: Arc::default(),
+            push_bytes: AtomicI64::new(0),
         }
     }
 }

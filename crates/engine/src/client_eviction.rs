@@ -7,7 +7,9 @@
 //! client that the limit closes. The choice is made in `clients/eviction.rs`.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
+use braid_base::alloc::used_bytes;
 use braid_clients::ClientRecord;
 use braid_clients::describe::describe;
 
@@ -24,6 +26,25 @@ impl Engine {
             self.attention.next_generation();
         }
         closed
+    }
+
+    /// Bytes of unread messages, if they do not count towards `maxmemory`.
+    pub(crate) fn uncounted_push_bytes(&self) -> usize {
+        match self.config.maxmemory_pushes_percent() {
+            0 => 0,
+            _ => usize::try_from(self.clients.push_bytes.load(Relaxed)).unwrap_or(0),
+        }
+    }
+
+    /// Bytes of unread messages beyond `maxmemory-pushes`, for which clients that do not read must
+    /// be closed now; 0 while memory is below its limit.
+    pub fn excess_push_bytes(&self) -> usize {
+        let (limit, percent) = (self.config.maxmemory(), self.config.maxmemory_pushes_percent());
+        if limit == 0 || percent == 0 || (used_bytes() as u64) <= limit {
+            return 0;
+        }
+        let allowed = usize::try_from(u128::from(limit) * u128::from(percent) / 100).unwrap_or(usize::MAX);
+        self.uncounted_push_bytes().saturating_sub(allowed)
     }
 
     /// Logs closed clients. No lock should be held, because the log may be slow.

@@ -99,6 +99,12 @@ pub struct Client {
     pub lingers: bool,
     /// When the replies began to exceed the soft limit (ms since the Unix epoch).
     pub over_soft_limit_since: Option<i64>,
+    /// Bytes of messages among the pending replies.
+    pub push_bytes: usize,
+    /// The memory of those messages, as counted in the sum of all clients.
+    counted_push_bytes: i64,
+    /// Bytes sent to the client so far, and since when there have been no more.
+    stall: (u64, i64),
     /// Commands executed or queued; copied to the shared record once per batch.
     pub commands: u64,
     /// Output to a replica, if the client is one.
@@ -134,6 +140,9 @@ impl Client {
             in_resume_list: false,
             lingers: false,
             over_soft_limit_since: None,
+            push_bytes: 0,
+            counted_push_bytes: 0,
+            stall: (0, 0),
             commands: 0,
             replica_output: None,
             parsed_input: None,
@@ -221,6 +230,46 @@ impl Client {
         record.total_bytes.store(bytes, Relaxed);
         let is_exempt = self.session.no_evict || self.broken || record.has(client_flags::CLOSE_NOW);
         record.count_bytes(if is_exempt { 0 } else { bytes as i64 }, all);
+    }
+
+    /// Counts the memory of the client's unread messages in `all`, the sum of all clients.
+    pub fn count_pushes(&mut self, all: &AtomicI64) {
+        if self.push_bytes == 0 && self.counted_push_bytes == 0 {
+            return;
+        }
+        let len = self.reply.len();
+        // Together with the unused capacity around them.
+        let share = (self.reply.memory_bytes() as u128 * self.push_bytes.min(len) as u128)
+            .checked_div(len as u128)
+            .unwrap_or(0) as i64;
+        let before = std::mem::replace(&mut self.counted_push_bytes, share);
+        if share != before {
+            all.fetch_add(share - before, Relaxed);
+        }
+    }
+
+    /// Memory of unread messages as counted last.
+    pub fn counted_push_bytes(&self) -> usize {
+        usize::try_from(self.counted_push_bytes).unwrap_or(0)
+    }
+
+    /// Updates the number of message bytes after sending, when `before` bytes were pending: their
+    /// share of what is left stays the same.
+    pub fn note_sent(&mut self, before: usize) {
+        if self.push_bytes > 0 {
+            let left = self.reply.len() as u128;
+            self.push_bytes =
+                (self.push_bytes as u128 * left).checked_div(before as u128).unwrap_or(0) as usize;
+        }
+    }
+
+    /// Milliseconds for which the client has read nothing of what is pending for it.
+    pub fn stalled_ms(&mut self, now_ms: i64) -> i64 {
+        let sent = self.session.record.net_out.load(Relaxed);
+        if self.reply.is_empty() || self.stall.0 != sent {
+            self.stall = (sent, now_ms);
+        }
+        now_ms - self.stall.1
     }
 
     /// Stops counting the client's memory, because the client is about to be closed.

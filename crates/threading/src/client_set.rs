@@ -53,6 +53,8 @@ pub struct Settings {
     pub listener_limit: OutputLimit,
     /// Unsent bytes beyond which a monitor that does not read is closed; 0 means never.
     pub monitor_bytes_max: u64,
+    /// The same for invalidations.
+    pub tracking_bytes_max: u64,
     /// Memory is short, so buffers kept for reuse count as well.
     pub is_short: bool,
 }
@@ -66,6 +68,7 @@ impl Settings {
             output_limit: engine.config.client_output_buffer_limit(ClientClass::Normal),
             listener_limit: engine.config.client_output_buffer_limit(ClientClass::Pubsub),
             monitor_bytes_max: engine.config.monitor_output_bytes(),
+            tracking_bytes_max: engine.config.tracking_output_bytes(),
             is_short: Settings::is_memory_short(engine),
         }
     }

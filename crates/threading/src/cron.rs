@@ -28,6 +28,9 @@ const IDLE_MS: i64 = 2000;
 /// Maximum number of commands and sends between two cron runs for a loop that counts as calm.
 const CALM_MAX: u64 = 100;
 
+/// Milliseconds without reading after which a client counts as not reading at all.
+const DEAF_MS: i64 = 3000;
+
 /// State of one loop's cron.
 pub struct Cron {
     slot: usize,
@@ -213,12 +216,37 @@ impl Cron {
         }
     }
 
+    /// Closes clients that do not read their messages, those with the most first, while all unread
+    /// messages exceed their share of a memory limit that is exceeded as well.
+    fn close_deaf(&self, engine: &Engine, clients: &mut ClientSet, mut deaf: Vec<(usize, u32)>) {
+        if deaf.is_empty() {
+            return;
+        }
+        let mut excess = engine.excess_push_bytes();
+        deaf.sort_unstable();
+        while let Some((bytes, place)) = deaf.pop().filter(|_| excess > 0) {
+            let Some(client) = clients.slab.get(place) else { continue };
+            let record = &client.session.record;
+            log::warn!(
+                "Closing a client that does not read its messages: id={} addr={}, {bytes} bytes \
+                 (maxmemory-pushes)",
+                record.id,
+                record.address
+            );
+            engine.telemetry.threads[self.slot].output_limit_disconnections.add(1);
+            excess = excess.saturating_sub(bytes);
+            client.break_off();
+            clients.to_drop.push(place);
+        }
+    }
+
     /// Visits all clients that hold memory, and with `timeout` the others too: a share per run,
     /// and all of them about once a second. Otherwise idle clients cost nothing.
     fn visit_clients(&mut self, engine: &Engine, clients: &mut ClientSet, now_ms: i64, period: i64) {
         // Clients that migrated meanwhile may be listed several times.
         clients.lingering.sort_unstable();
         clients.lingering.dedup();
+        let mut deaf = Vec::new();
         for place in std::mem::take(&mut clients.lingering) {
             // A place that now belongs to another client is visited needlessly, once.
             let Some(client) = clients.slab.get(place) else { continue };
@@ -226,12 +254,18 @@ impl Cron {
                 client.release_room();
             }
             client.publish_sizes(&clients.client_bytes);
+            client.count_pushes(&engine.clients.push_bytes);
+            if client.stalled_ms(now_ms) >= DEAF_MS && client.counted_push_bytes() > 0 && !client.is_broken()
+            {
+                deaf.push((client.counted_push_bytes(), place));
+            }
             client.lingers = client.holds_memory();
             if client.lingers {
                 clients.lingering.push(place);
             }
             clients.check_output_limit(engine, place, now_ms);
         }
+        self.close_deaf(engine, clients, deaf);
         let timeout = i64::from(engine.config.timeout_seconds()) * 1000;
         if timeout == 0 {
             return;
@@ -290,6 +324,7 @@ mod tests {
             output_limit,
             listener_limit,
             monitor_bytes_max: 0,
+            tracking_bytes_max: 0,
             is_short: false,
         };
         let engine =

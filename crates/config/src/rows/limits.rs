@@ -20,6 +20,11 @@ super::directives! {
     /// class of client-output-buffer-limit also applies.
     monitor_output_bytes: u64 => integer("monitor-output-limit", || 32 << 20, 0, LONG_MAX, Unit::Bytes);
 
+    /// Maximum unsent bytes of invalidations (CLIENT TRACKING) for a client that does not read
+    /// them, before it is closed; 0 means no limit. Subscribers have the limits of
+    /// client-output-buffer-limit pubsub instead.
+    tracking_output_bytes: u64 => integer("tracking-output-limit", || 32 << 20, 0, LONG_MAX, Unit::Bytes);
+
     /// Maximum size of an incomplete request; larger ones close the client.
     client_query_buffer_limit: u64 =>
         integer("client-query-buffer-limit", || 1 << 30, 1 << 20, LONG_MAX, Unit::Bytes);

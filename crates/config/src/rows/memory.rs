@@ -29,6 +29,13 @@ super::directives! {
     maxmemory_clients_raw: i64 =>
         integer("maxmemory-clients", || 0, -100, LONG_MAX, Unit::BytesOrPercent);
 
+    /// Percentage of maxmemory for messages that clients have not read: invalidations, published
+    /// messages, keyspace events, MONITOR lines. They do not count towards maxmemory, because
+    /// eviction would cause more of them. While memory is above maxmemory and they hold more than
+    /// this, clients that have read nothing for three seconds are closed. 0 means that they count
+    /// and no client is closed for them.
+    maxmemory_pushes_percent: u32 => integer("maxmemory-pushes", || 12, 0, 100, Unit::Percent);
+
     /// Growth of the LFU access counter: its N-th increment takes about N times this many
     /// accesses.
     lfu_log_factor: u32 => integer("lfu-log-factor", || 10, 0, INT_MAX, Unit::Plain);

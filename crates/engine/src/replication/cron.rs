@@ -102,8 +102,8 @@ impl Engine {
         log::info!("Replication backlog freed: there has been no replica for {} seconds", ttl_ms / 1000);
     }
 
-    /// Excludes journal memory kept for slow readers from the memory limit: evicting keys because
-    /// of it would add to the journal.
+    /// Excludes journal memory kept for slow readers, and messages that clients have not read, from
+    /// the memory limit: evicting keys because of them would add to both.
     pub fn note_uncounted_bytes(&self) {
         let uncounted = match self.replication.journal_uses.load(Relaxed) {
             0 => 0,
@@ -115,7 +115,7 @@ impl Engine {
                 journal.memory_bytes().saturating_sub(counted as usize)
             }
         };
-        self.memory.uncounted_bytes.store(uncounted, Relaxed);
+        self.memory.uncounted_bytes.store(uncounted + self.uncounted_push_bytes(), Relaxed);
     }
 
     /// Shows replicas that the link is alive, and sends them pending questions. Inside of the gate.

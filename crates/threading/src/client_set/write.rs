@@ -84,7 +84,9 @@ impl ClientSet {
         {
             reply.reuse(spare);
         }
+        let before = reply.len();
         push.payload.write(&session.listener, reply);
+        client.push_bytes += client.reply.len() - before;
         client.has_messages |= matches!(*push.payload, Payload::Message(_));
         self.replied(engine, slot, place, now_ms);
         Pushed::Done
@@ -133,8 +135,10 @@ impl ClientSet {
     /// As in Redis, bytes beyond the first [`UNCOUNTED_REPLY`] count, whether or not the client
     /// would read them.
     pub fn check_output_limit(&mut self, engine: &Engine, place: u32, now_ms: i64) -> bool {
-        let Settings { output_limit, listener_limit, monitor_bytes_max, .. } = self.settings;
+        let Settings { output_limit, listener_limit, monitor_bytes_max, tracking_bytes_max, .. } =
+            self.settings;
         let Some(client) = self.slab.get(place).filter(|client| !client.is_broken()) else { return false };
+        client.count_pushes(&engine.clients.push_bytes);
         let limit =
             if client.session.listener.subscriptions.is_some() { listener_limit } else { output_limit };
         let bytes = counted_reply_bytes(client.reply.len()) as u64;
@@ -145,10 +149,17 @@ impl ClientSet {
             && bytes > monitor_bytes_max
             && client.wants_write
             && client.session.record.has(client_flags::MONITOR);
-        if limit.hard_bytes == 0 && limit.soft_bytes == 0 && !is_stranger && !is_deaf_monitor {
+        // Without subscriptions all messages to other clients are invalidations.
+        let is_deaf_tracker = tracking_bytes_max > 0
+            && client.push_bytes as u64 > tracking_bytes_max
+            && client.wants_write
+            && client.session.listener.subscriptions.is_none()
+            && !client.session.record.has(client_flags::MONITOR);
+        let is_deaf = is_deaf_monitor || is_deaf_tracker;
+        if limit.hard_bytes == 0 && limit.soft_bytes == 0 && !is_stranger && !is_deaf {
             return false;
         }
-        let hard = is_stranger || is_deaf_monitor || (limit.hard_bytes > 0 && bytes > limit.hard_bytes);
+        let hard = is_stranger || is_deaf || (limit.hard_bytes > 0 && bytes > limit.hard_bytes);
         let soft = if limit.soft_bytes > 0 && bytes > limit.soft_bytes {
             let since = *client.over_soft_limit_since.get_or_insert(now_ms);
             now_ms - since > i64::from(limit.soft_seconds) * 1000
@@ -162,7 +173,11 @@ impl ClientSet {
                 "Client id={} addr={} scheduled to be closed ASAP for overcoming of output buffer limits{}.",
                 record.id,
                 record.address,
-                if is_deaf_monitor { " (monitor-output-limit)" } else { "" }
+                match (is_deaf_monitor, is_deaf_tracker) {
+                    (true, _) => " (monitor-output-limit)",
+                    (_, true) => " (tracking-output-limit)",
+                    _ => "",
+                }
             );
             let thread = record.io_thread.load(Relaxed) as usize;
             engine.telemetry.threads[thread].output_limit_disconnections.add(1);
@@ -176,7 +191,7 @@ impl ClientSet {
 
 /// Sends as much of a client's replies as its socket takes and a turn allows.
 pub fn send(client: &mut Client, stats: &ThreadStats) {
-    let mut sent = 0;
+    let (mut sent, pending) = (0, client.reply.len());
     while !client.reply.is_empty() {
         let result = match client.reply.as_contiguous() {
             Some(bytes) => client.socket.send(bytes),
@@ -203,6 +218,7 @@ pub fn send(client: &mut Client, stats: &ThreadStats) {
             }
         }
     }
+    client.note_sent(pending);
     if client.socket.has_unsent()
         && let Err(error) = client.socket.flush()
         && error != WOULD_BLOCK

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use braid_base::clock;
 use braid_engine::dispatch;
+use braid_resp::reply::ReplyBuffer;
 
 use super::{EventLoop, Model};
 
@@ -59,6 +60,9 @@ impl<M: Model> EventLoop<M> {
         let stats = self.stats();
         // Minus one, in wrapping arithmetic.
         stats.clients.add(u64::MAX);
+        // Until here their memory does not count, so no key is evicted for messages about to go.
+        client.reply = ReplyBuffer::default();
+        client.count_pushes(&engine.clients.push_bytes);
         if let Some(departure) = client.session.departure.take().filter(|_| !client.is_broken()) {
             departure(client.socket);
         }
