@@ -7,6 +7,7 @@
 //! Needs an `etcd` in `BRAID_PEERS_DIR` or on PATH; otherwise the tests are skipped.
 
 mod bad_input;
+mod cut;
 mod discovery;
 mod failover;
 mod leaderless;

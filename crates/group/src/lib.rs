@@ -24,6 +24,7 @@ pub mod timing;
 
 mod candidate;
 mod primary;
+mod resignation;
 
 pub use confirmed::Confirmed;
 pub use held_out::{HeldOut, Why};

@@ -112,6 +112,8 @@ pub struct Orders {
     pub at_disk: bool,
     /// The time until which it may serve. `u64::MAX`: no limit; 0: not at all.
     pub serve_until: u64,
+    /// It has given up its lease, for members in sync that it does not hear.
+    pub is_resigned: bool,
     /// To be sent to etcd; its outcome goes to [`Member::settle`].
     pub transaction: Option<Transaction>,
     /// To be written under this server's name unless already there.
@@ -165,6 +167,16 @@ pub(crate) struct Leading {
     /// once known.
     pub disk: Option<Option<u64>>,
     pub failures: Failures,
+    pub resignation: Resignation,
+}
+
+/// A primary's resignation ([`crate::resignation`]).
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Resignation {
+    /// When it was decided.
+    pub since: Option<u64>,
+    /// The next one is not decided before that.
+    pub not_before: u64,
 }
 
 /// A member about to join the in-sync set. Replies already wait for it; it joins once it has
@@ -188,6 +200,8 @@ pub(crate) struct Pending {
     pub in_flight: bool,
     /// The outcome of the transaction itself is unknown.
     pub is_unknown: bool,
+    /// It deletes the record of the primary's lease.
+    pub releases: bool,
 }
 
 /// A server's part in its group.
@@ -371,6 +385,7 @@ impl Member {
                     successor: None,
                     disk: None,
                     failures: Failures::default(),
+                    resignation: Resignation::default(),
                 })
             } else {
                 let refuses_since = self.refuses_since().filter(|_| self.pending.is_some());
@@ -481,6 +496,7 @@ impl Member {
                         shard: transaction.shard.clone(),
                         in_flight: true,
                         is_unknown: false,
+                        releases: transaction.holder == HolderChange::Release,
                     });
                 }
             }

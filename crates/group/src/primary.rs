@@ -57,8 +57,9 @@ impl Member {
         orders.serve_until = if is_leaving && self.rules.stops_for_handover {
             0
         } else {
-            self.serves_until(&may_be_in_sync, local)
+            self.serves_until(&leading, &may_be_in_sync, local)
         };
+        orders.is_resigned = leading.resignation.since.is_some();
         may_be_in_sync.extend(leading.joining.iter().map(|joining| joining.id.clone()));
         orders.required = may_be_in_sync.into_iter().collect();
         self.role = Role::Primary(leading);
@@ -66,8 +67,9 @@ impl Member {
 
     /// Two rights to serve: the lease, and recent answers (within the lease time) from every member
     /// that may be promoted.
-    fn serves_until(&self, members: &BTreeSet<MemberId>, local: &Local) -> u64 {
-        let by_lease = self.lease.filter(|_| self.is_bound()).map_or(0, |lease| lease.until);
+    fn serves_until(&self, leading: &Leading, members: &BTreeSet<MemberId>, local: &Local) -> u64 {
+        let has_lease = self.is_bound() && !self.gives_up(leading);
+        let by_lease = self.lease.filter(|_| has_lease).map_or(0, |lease| lease.until);
         by_lease.max(self.answered_until(members, local))
     }
 
@@ -175,6 +177,9 @@ impl Member {
             let shard = Shard { epoch: self.epoch + 1, ..shard.clone() };
             return change(Some(shard), self.claim(self.epoch + 1), false).filter(|_| is_certain);
         }
+        if self.is_resigned(leading, now, local, shard) {
+            return self.is_bound().then(|| self.resignation(seen, shard));
+        }
         if !self.is_bound() {
             // A holder of an older epoch comes from a backup; this server's own, from a previous
             // lease.
@@ -209,6 +214,9 @@ impl Member {
             let is_lost = now >= self.timing.acknowledged_right(heard(id)) || local.slow.contains(id);
             *id == self.id || !is_lost
         });
+        if in_sync != shard.in_sync && self.resigns(leading, now, local, shard, &in_sync) {
+            return Some(self.resignation(seen, shard));
+        }
         if in_sync != shard.in_sync {
             let shard = Shard { in_sync, ..shard.clone() };
             if !self.rules.removes_by_transaction {

@@ -44,6 +44,8 @@ pub struct Rules {
     pub drops_joining: bool,
     /// A member that was removed or given up is kept out for a while.
     pub backs_off: bool,
+    /// A primary does not count on a lease that it gives up, from its decision on.
+    pub stops_to_resign: bool,
 }
 
 impl Default for Rules {
@@ -68,6 +70,7 @@ impl Default for Rules {
             stops_for_handover: true,
             drops_joining: true,
             backs_off: true,
+            stops_to_resign: true,
         }
     }
 }

@@ -139,7 +139,10 @@ impl<'e> Duties<'e> {
             slow: engine.slow_members(boot_nanos()),
             // It takes several steps to join.
             patience: timeout.max(group.timing.lease / 4),
-            minimum: engine.config.min_sync_replicas() as usize,
+            minimum: match engine.sync_writes.waits_for_members() {
+                true => engine.config.min_sync_replicas() as usize,
+                false => 0,
+            },
         }
     }
 
@@ -375,6 +378,14 @@ impl<'e> Duties<'e> {
             log::warn!("{} is kept out of the in-sync set: {}", id.node, view::why_held_out(*why));
         }
         view.held_out.clone_from(&orders.held_out);
+        if orders.is_resigned && !view.is_resigned {
+            log::warn!(
+                "This primary gives up its lease, so that another member may lead: it hears too few of {}, and \
+                 the others are connected to etcd",
+                view::names(&shard.in_sync)
+            );
+        }
+        view.is_resigned = orders.is_resigned;
         if view.in_sync != shard.in_sync {
             view.in_sync = shard.in_sync.clone();
             log::info!("In sync: {}", view::names(&shard.in_sync));

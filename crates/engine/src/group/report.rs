@@ -158,6 +158,9 @@ impl Engine {
         if view.is_handing_over {
             return "it is handing over to another server".into();
         }
+        if view.is_resigned {
+            return "it has given up its lease, since it hears too few of the members in sync".into();
+        }
         let is_silent = |member: &&MemberId| {
             let probed = self.replication.in_sync.acknowledged_probe(member).unwrap_or(0);
             **member != view.id && now >= group.timing.acknowledged_right(probed)

@@ -92,6 +92,8 @@ pub struct View {
     pub lease_until: u64,
     /// This server is about to stop being the primary: a handover has been ordered.
     pub is_handing_over: bool,
+    /// This primary has given up its lease, so that a member which it does not hear may lead.
+    pub is_resigned: bool,
     /// Why etcd cannot be used at present; empty if it can.
     pub etcd_error: String,
     /// When etcd last answered, nanoseconds of CLOCK_BOOTTIME; 0: never.
@@ -120,6 +122,7 @@ impl View {
             serve_until: 0,
             lease_until: 0,
             is_handing_over: false,
+            is_resigned: false,
             etcd_error: String::new(),
             etcd_answered: 0,
             changes: 0,

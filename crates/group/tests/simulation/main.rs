@@ -44,6 +44,8 @@ fn explore(first: u64, count: u64, faults: Faults) -> (Option<(u64, String)>, Su
             sum.reads += one.reads;
             sum.promotions += one.promotions;
             sum.resumed += one.resumed;
+            sum.resigned += one.resigned;
+            sum.replaced += one.replaced;
             if one.violation.is_some() {
                 found.fetch_min(number, Relaxed);
             }
@@ -57,6 +59,8 @@ fn explore(first: u64, count: u64, faults: Faults) -> (Option<(u64, String)>, Su
             total.reads += sum.reads;
             total.promotions += sum.promotions;
             total.resumed += sum.resumed;
+            total.resigned += sum.resigned;
+            total.replaced += sum.replaced;
         }
     });
     let found = found.into_inner();
@@ -116,6 +120,20 @@ fn no_schedule_with_a_sick_replica_violates() {
     assert!(sum.acknowledged as u64 > count * 50, "too few writes: {}", sum.acknowledged);
 }
 
+#[test]
+fn no_schedule_with_resignations_violates() {
+    let count = setting("BRAID_SCHEDULES", SCHEDULES);
+    let faults = Faults { resigns: true, ..Faults::default() };
+    let (violation, sum) = explore(setting("BRAID_SEED", 1), count, faults);
+    println!("{count} schedules: {} primaries resigned, {} to another one", sum.resigned, sum.replaced);
+    assert_eq!(violation, None);
+    assert!(
+        sum.replaced as u64 > count / 100,
+        "too few resignations lead to another primary: {}",
+        sum.replaced
+    );
+}
+
 // `from`: the seed at which the search starts, just below one that finds the fault, given where the
 // first such seed is far from 1. If the code has changed since, the search continues from there.
 macro_rules! faults {
@@ -170,5 +188,6 @@ mod left_out {
         a_reply_reveals_what_enough_replicas_have: path.keeps_minimum, where has_minimum;
         a_joining_member_is_given_up: rules.drops_joining, where has_sick_replica;
         a_member_that_failed_is_kept_out: rules.backs_off, where has_sick_replica;
+        a_lease_that_is_given_up_gives_no_right: rules.stops_to_resign, where resigns;
     }
 }

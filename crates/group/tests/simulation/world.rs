@@ -38,6 +38,8 @@ pub struct Faults {
     pub has_minimum: bool,
     /// Nothing fails but one replica: its disk, or it stands still again and again.
     pub has_sick_replica: bool,
+    /// Synchronous writes need a replica, so a primary that is cut off from all resigns.
+    pub resigns: bool,
 }
 
 /// What is wrong with a replica.
@@ -98,6 +100,9 @@ pub struct Summary {
     pub promotions: u64,
     /// Processes that resumed as one that had shut down cleanly.
     pub resumed: usize,
+    /// Primaries that gave up their lease, and those that another one then replaced.
+    pub resigned: usize,
+    pub replaced: usize,
 }
 
 /// The servers' levels of synchronous writes (`sync-level`).
@@ -147,6 +152,8 @@ pub struct World {
     sickness: Sickness,
     /// Ticks during which replies waited for the sick replica alone.
     stalled: u64,
+    resigned: usize,
+    replaced: usize,
     tick: u64,
     /// Prints the schedule (`BRAID_TRACE`).
     pub traces: bool,
@@ -185,7 +192,7 @@ impl World {
         servers.iter_mut().for_each(|server| server.at_disk = levels.draw(&mut random));
         // Another source: the schedules of the other faults stay as they are.
         let mut other = Rng::with_seed(seed ^ 0x6d69_6e69_6d75_6d21);
-        let minimum = if faults.has_minimum { other.usize(0..SERVERS) } else { 0 };
+        let minimum = if faults.has_minimum { other.usize(0..SERVERS) } else { usize::from(faults.resigns) };
         let sickness = match other.bool() {
             true => Sickness::Disk,
             false => Sickness::Flaps { period: other.u64(24..60), stops: other.u64(17..24) },
@@ -219,6 +226,8 @@ impl World {
             sick: None,
             sickness,
             stalled: 0,
+            resigned: 0,
+            replaced: 0,
             tick: 0,
             traces: false,
             last_trace: String::new(),
@@ -248,6 +257,8 @@ impl World {
             acknowledged: self.acknowledged.len(),
             reads: self.reads,
             resumed: self.resumed,
+            resigned: self.resigned,
+            replaced: self.replaced,
             promotions: self.etcd.records().shard.as_ref().map_or(0, |shard| shard.value.epoch),
         }
     }
@@ -613,10 +624,13 @@ impl World {
             let server = &mut self.servers[index];
             server.hears_primary = hears && server.orders.duty != Duty::Wait;
             server.take_note(&path);
+            let was_resigned = server.orders.is_resigned;
             let was_named = server.member.name().is_some();
             let orders = server.member.step(now, &server.local(tick, &path));
             let is_former = server.ended.as_ref().is_some_and(|ended| ended.run == server.id().run);
             self.resumed += usize::from(!was_named && is_former);
+            self.resigned += usize::from(!was_resigned && orders.is_resigned);
+            self.replaced += usize::from(was_resigned && !matches!(orders.duty, Duty::Lead { .. }));
             server.apply(orders, tick, &path);
             let (transaction, offer) = (server.orders.transaction.clone(), server.orders.offer.clone());
             if let Some(transaction) = transaction {
