@@ -171,7 +171,7 @@ impl Case<'_> {
 }
 
 /// Makes cases of slots that belong to node A, with their keys.
-fn cases(cluster: &Cluster) -> impl FnMut() -> Case<'_> {
+fn cases<'c>(cluster: &'c Cluster) -> impl FnMut() -> Case<'c> {
     let (_, last) = crate::ranges(3)[A];
     let mut number = 0;
     move || loop {

@@ -347,6 +347,18 @@ impl World {
     fn sync(&mut self, index: usize) {
         if self.sick != Some((index, Sickness::Disk)) {
             self.servers[index].sync();
+            self.note_on_disk(index);
+        }
+    }
+
+    /// Notes which numbers a server has on its disk.
+    fn note_on_disk(&mut self, index: usize) {
+        let server = &self.servers[index];
+        // What precedes a number that has been noted, has been noted too.
+        for &number in server.log[..server.synced.min(server.log.len())].iter().rev() {
+            if std::mem::replace(&mut self.places[number as usize].on_disk[index], true) {
+                break;
+            }
         }
     }
 
@@ -548,12 +560,8 @@ impl World {
         for &number in &server.log[known..] {
             self.places[number as usize].in_memory[to] = true;
         }
-        // Only what is acknowledged from now on counts, so older numbers have been noted before.
-        for &number in server.log[..server.synced.min(server.log.len())].iter().rev() {
-            if std::mem::replace(&mut self.places[number as usize].on_disk[to], true) {
-                break;
-            }
-        }
+        self.note_on_disk(to);
+        let server = &mut self.servers[to];
         let in_memory = server.log.len();
         let on_disk = if self.faults.path.waits_for_disk { server.synced } else { in_memory };
         server.acknowledged = server.clock.at(tick);
