@@ -55,7 +55,8 @@ impl Case<'_> {
         assert!(reply.contains("OK") || reply.contains("NOKEY"), "{text}: {reply}");
     }
 
-    /// What a reshard sends, up to a step. `moved`: the number of keys that the first MIGRATE moves.
+    /// What a reshard sends, up to a step. `moved`: the number of keys that the first MIGRATE
+    /// moves.
     fn reshard(&self, moved: usize, steps: usize) {
         let all: [&dyn Fn(); 7] = [
             &|| self.setslot(B, "IMPORTING", A),

@@ -16,9 +16,9 @@
 //! - `BRAID_HISTORY`: a folder for histories, with one operation per line (`history.rs`)
 //!
 //! Synchronous writes must lose nothing; losses of asynchronous writes, and of stock Redis under
-//! Sentinel, are counted. While two members that were in sync reach each other and etcd, synchronous
-//! writes must go on. Needs root, `ip`, and etcd; if libfaketime is available, wall clocks
-//! are a day apart. If a prerequisite is missing, the test is skipped with a message.
+//! Sentinel, are counted. While two members that were in sync reach each other and etcd,
+//! synchronous writes must go on. Needs root, `ip`, and etcd; if libfaketime is available, wall
+//! clocks are a day apart. If a prerequisite is missing, the test is skipped with a message.
 
 mod active;
 mod check;

@@ -220,8 +220,9 @@ impl System {
         is_linked && (self.kind == SystemKind::Sentinel || infos.iter().flatten().all(is_in_sync))
     }
 
-    /// Frees full disks, restarts killed processes, resumes stopped ones, and waits until all servers are in sync.
-    /// False if that does not happen under Sentinel; for a Braid group it is a test failure.
+    /// Frees full disks, restarts killed processes, resumes stopped ones, and waits until all
+    /// servers are in sync. False if that does not happen under Sentinel; for a Braid group it is a
+    /// test failure.
     pub fn recover_and_wait_for_sync(&mut self, machines: &Machines) -> bool {
         machines.heal();
         for machine in 0..self.processes.len() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `min-sync-replicas` while replies wait: the set becomes too small after the writes were executed.
+//! `min-sync-replicas` while replies wait: the set becomes too small after the writes were
+//! executed.
 
 use braid_tests::{Value, request, wait_for};
 

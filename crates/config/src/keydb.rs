@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! KeyDB's own directives, so that a server started with its configuration says what becomes of
 //! each: some are accepted without effect, since nothing that a client sees depends on them; the
-//! others are refused with the way to go on. Directives that mean the same here are rows, some under
-//! an alias (`server-threads`).
+//! others are refused with the way to go on. Directives that mean the same here are rows, some
+//! under an alias (`server-threads`).
 
 /// Accepted, and listed in the log as without effect: they divide work among KeyDB's threads, or
 /// tune what has no counterpart.
@@ -70,6 +70,7 @@ pub(crate) fn answer(name: &str) -> Option<Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Config;
     use crate::rows::table;
 
     #[test]
@@ -81,5 +82,16 @@ mod tests {
         assert_eq!(answer("min-clients-per-thread"), Some(Answer::WithoutEffect));
         assert!(matches!(answer("tls-allowlist"), Some(Answer::Refused(why)) if why.contains("remove")));
         assert_eq!(answer("maxmemory"), None);
+    }
+
+    #[test]
+    fn a_configuration_of_keydb_is_read_or_refused_with_the_way() {
+        let error = |text: &str| Config::new().load_text(text).unwrap_err().to_string();
+        assert!(
+            error("tls-allowlist a").contains("tls-allowlist is a directive of KeyDB. Braid has no list")
+        );
+        assert!(error("storage-provider flash /a").contains("Braid keeps all data in memory"));
+        let of_keydb = Config::new().load_text("min-clients-per-thread 50\nprefetch-enabled yes").unwrap();
+        assert_eq!(of_keydb.without_effect, ["min-clients-per-thread", "prefetch-enabled"]);
     }
 }

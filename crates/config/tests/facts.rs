@@ -593,10 +593,6 @@ fn file_errors() {
     let error = |text: &str| Config::new().load_text(text).unwrap_err().to_string();
     assert!(error("requirepass \"a").contains("Unbalanced quotes in configuration line"));
     assert!(error("loadmodule /a/b.so").contains("Modules are not supported"));
-    assert!(error("tls-allowlist a").contains("tls-allowlist is a directive of KeyDB. Braid has no list"));
-    assert!(error("storage-provider flash /a").contains("Braid keeps all data in memory"));
-    let of_keydb = Config::new().load_text("min-clients-per-thread 50\nprefetch-enabled yes").unwrap();
-    assert_eq!(of_keydb.without_effect, ["min-clients-per-thread", "prefetch-enabled"]);
     assert!(error("module.setting 1").contains("Modules are not supported"));
     assert!(error("module.setting").contains("Module config specified without value"));
     assert!(error("sentinel monitor a b").contains("sentinel directive while not in sentinel mode"));

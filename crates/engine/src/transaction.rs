@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Queue of a MULTI transaction, and what one of slot changes consists of. The dispatcher executes it (`dispatch/transaction.rs`).
+//! Queue of a MULTI transaction, and what one of slot changes consists of. The dispatcher executes
+//! it (`dispatch/transaction.rs`).
 
 use braid_base::number::parse_i64;
 use braid_group::cluster::slot_changes::SlotRequest;

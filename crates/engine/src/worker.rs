@@ -25,7 +25,8 @@ pub struct Worker {
     pub fence: u64,
     /// Commands that read or write keys must be distinguished: their replies wait for members.
     pub notes_data: bool,
-    /// The current request was refused since the in-sync set is too small: the reply reveals no data.
+    /// The current request was refused since the in-sync set is too small: the reply reveals no
+    /// data.
     pub was_refused: Cell<bool>,
     hot_keys: Arc<HotKeys>,
     /// Last seen version of `hot_keys`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The rules that safety and progress depend on. A server follows all of them; the simulator drops one at a
-//! time to show that it detects the violation.
+//! The rules that safety and progress depend on. A server follows all of them; the simulator drops
+//! one at a time to show that it detects the violation.
 
 /// The rules that a member follows. All are on except in the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

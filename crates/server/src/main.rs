@@ -94,6 +94,15 @@ fn report_failure(config: &Arc<Config>, error: &str) {
     log::error!("Exiting after an error: {}", lines.join(" "));
 }
 
+/// Logs whether anything has been configured.
+fn log_configuration(loaded: &braid_config::Loaded, arguments: &braid_config::Arguments) {
+    if loaded.file.is_some() || arguments.from_stdin || !arguments.options.is_empty() {
+        log::warn!("Configuration loaded");
+    } else {
+        log::warn!("Warning: no config file specified, using the default config.");
+    }
+}
+
 /// Runs the server until SHUTDOWN or a signal stops it.
 fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<(), String> {
     let mut input = process::Input::default();
@@ -146,11 +155,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         std::process::id(),
         config.redis_version()
     );
-    if loaded.file.is_some() || arguments.from_stdin || !arguments.options.is_empty() {
-        log::warn!("Configuration loaded");
-    } else {
-        log::warn!("Warning: no config file specified, using the default config.");
-    }
+    log_configuration(&loaded, arguments);
     let is_interactive = std::io::IsTerminal::is_terminal(&std::io::stdout()) && !config.syslog_enabled();
     if config.always_show_logo() || is_interactive {
         process::banner(config, VERSION);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Transactions: EXEC of the queued commands, and watched keys.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::Ticks;
@@ -56,14 +57,7 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
     // SELECT in the transaction affects the commands after it. Equal keys of all databases share a
     // lock.
     let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
-    let mut bounds = Vec::with_capacity(queued.len());
-    for (command, args) in &queued {
-        let start = keys.len();
-        if command.spec.scope_of(args) == Scope::Keys {
-            collect_keys(engine, command.spec, args, &mut keys);
-        }
-        bounds.push(start..keys.len());
-    }
+    let bounds = collect_queued_keys(engine, &queued, &mut keys);
     for watched in &watched {
         keys.push(KeyRef { key: &watched.key, hash: engine.keyspace.hash(&watched.key), write: true });
     }
@@ -139,6 +133,22 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
     leave_multi(session);
     worker.boundary = Ticks::now();
     (false, held)
+}
+
+/// Collects the keys of the queued commands; returns the range of each command's keys.
+fn collect_queued_keys<'k>(
+    engine: &Engine,
+    queued: &[(&Command, Vec<&'k [u8]>)],
+    keys: &mut SmallVec<[KeyRef<'k>; 8]>,
+) -> Vec<Range<usize>> {
+    let bounds = queued.iter().map(|(command, args)| {
+        let start = keys.len();
+        if command.spec.scope_of(args) == Scope::Keys {
+            collect_keys(engine, command.spec, args, keys);
+        }
+        start..keys.len()
+    });
+    bounds.collect()
 }
 
 /// True if a transaction consists of changes of a cluster's slots, which are then one change.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Slots that this server's shard has left while keys of them may be here
-//! (`braid_group::cluster::slot_changes`): they get no new keys, so its primary counts the keys, and
-//! closes a slot without keys or opens one with keys again. Only the process that leads the shard
-//! may count: another one may not have the data.
+//! (`braid_group::cluster::slot_changes`): they get no new keys, so its primary counts the keys,
+//! and closes a slot without keys or opens one with keys again. Only the process that leads the
+//! shard may count: another one may not have the data.
 
 use braid_clients::attention::LOADING;
 use braid_group::cluster::SlotSet;

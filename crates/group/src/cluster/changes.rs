@@ -29,6 +29,16 @@ pub struct Change {
     pub writes: Vec<Write>,
 }
 
+impl Change {
+    /// The records that it writes, with their values.
+    pub(super) fn records(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.writes.iter().filter_map(|write| match write {
+            Write::Put { key, value } => Some((&**key, &**value)),
+            Write::Delete { .. } => None,
+        })
+    }
+}
+
 /// The error for a refused request.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
@@ -176,8 +186,8 @@ impl<'m> Operator<'m> {
         Ok(change)
     }
 
-    /// A node leaves its shard. The last node to leave takes the shard's records with it, and a live
-    /// primary gives up its lease. A primary must have no slots.
+    /// A node leaves its shard. The last node to leave takes the shard's records with it, and a
+    /// live primary gives up its lease. A primary must have no slots.
     fn leave_shard(&self, change: &mut Change, node: &MapNode) -> Result<(), Refusal> {
         let shard = &node.known.shard;
         let is_last = self.map.members(shard).count() == 1;

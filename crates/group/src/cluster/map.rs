@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use braid_base::crc::HASH_SLOTS;
 
-use super::changes::{Change, Write};
 use super::records::{KnownNode, MoveOrder, ShardSlots, is_id};
 use super::slot_set::SlotSet;
 use crate::record::{
@@ -80,13 +79,12 @@ impl Map {
         map
     }
 
-    /// This map after a change that writes, but deletes nothing.
-    pub(super) fn with(&self, keys: &Keys, change: &Change) -> Map {
+    /// This map after these records have been written.
+    pub(super) fn with<'r>(&self, keys: &Keys, records: impl Iterator<Item = (&'r str, &'r str)>) -> Map {
         let mut map =
             Map { owners: vec![None; usize::from(HASH_SLOTS)], covered: SlotSet::default(), ..self.clone() };
         let mut known = Vec::new();
-        for write in &change.writes {
-            let Write::Put { key, value } = write else { continue };
+        for (key, value) in records {
             let Some(name) = key.strip_prefix(keys.prefix()) else { continue };
             // This process has just made the records.
             let _: Result<(), RecordError> = map.take(name, value, self.revision, 0, &mut known);

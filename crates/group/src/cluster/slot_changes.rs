@@ -106,7 +106,7 @@ impl Operator<'_> {
             let change = operator.carry_out(request, memory)?;
             let is_changed = !change.writes.is_empty();
             if is_changed {
-                latest = Some(operator.map.with(self.keys, &change));
+                latest = Some(operator.map.with(self.keys, change.records()));
                 whole.extend(change);
             }
             let map = latest.as_ref().unwrap_or(self.map);
@@ -208,8 +208,8 @@ impl Operator<'_> {
         change
     }
 
-    /// SETSLOT. `has_keys`: this server has keys in the slot. `emptied`: the shard whose primary had
-    /// the slot in migrating state and then had no keys of it.
+    /// SETSLOT. `has_keys`: this server has keys in the slot. `emptied`: the shard whose primary
+    /// had the slot in migrating state and then had no keys of it.
     pub fn set_slot(&self, slot: u16, wanted: &SlotChange, has_keys: bool, emptied: Option<&str>) -> Outcome {
         let Some(own) = self.own() else {
             return match wanted {
@@ -371,7 +371,8 @@ impl Operator<'_> {
     }
 
     /// Ends the marks of slots that this server's shard has left: the slots in `empty` have no keys
-    /// here, those in `full` have some. Slots without an owner stay marked as long as they have keys.
+    /// here, those in `full` have some. Slots without an owner stay marked as long as they have
+    /// keys.
     pub fn settle(&self, empty: &SlotSet, full: &SlotSet) -> Change {
         let Some(own) = self.own().filter(|own| self.map.is_primary(own)) else { return Change::default() };
         let shard = &own.known.shard;

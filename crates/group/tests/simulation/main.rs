@@ -2,7 +2,8 @@
 //! Random schedules of a group: servers that run the real state machine, a miniature etcd, and
 //! faults of all kinds between them. The invariants: every acknowledged write is in the history of
 //! every member of the in-sync set, and of as many replicas as writes need; reads never go back in
-//! time; at most one server serves at a time; no sick replica stops a healthy group for long. Each rule that these depend on is dropped once, and the simulator must find a violation.
+//! time; at most one server serves at a time; no sick replica stops a healthy group for long. Each
+//! rule that these depend on is dropped once, and the simulator must find a violation.
 //!
 //! `BRAID_SCHEDULES=1000000 cargo test --release -p braid-group --test simulation -- --nocapture`
 //! runs that many schedules. `BRAID_SEED` is the first one's seed. For a planted fault the number
