@@ -65,7 +65,7 @@ fn clients_that_do_not_read_are_closed_while_memory_is_short() {
     if !braid_tests::server::is_braid() {
         return;
     }
-    let (server, mut client) = crowded(&[]);
+    let (server, mut client) = crowded(&["--tracking-output-limit", "0"]);
     let mut deaf: Vec<RawClient> = (0..4).map(|_| server.connect()).collect();
     for client in &mut deaf {
         client.call("HELLO 3");

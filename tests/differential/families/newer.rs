@@ -27,7 +27,6 @@ TTL {key}
 SET {key} {text}
 GET {key}
 CLIENT CAPA (redirect | {field})+
-COMMAND INFO (WAIT | WAITAOF)
 WAITAOF (0 | 1 | 2 | -1 | {value}) (0 | -1 | {field}) (0 | 1 | -1 | {field})
 3x GEOADD (z1 | z2) ({longitude} {latitude} {place})+
 4x GEOSEARCH (z1 | z2) %((BYPOLYGON 4 12 37 12 39 16 39 16 37 | BYPOLYGON 5 -130 -60 -130 80 0 10 150 80 \
