@@ -136,7 +136,8 @@ impl Case<'_> {
                 asks = match words.next() {
                     Some("ASK") => true,
                     Some("MOVED") => false,
-                    Some("TRYAGAIN") => return false,
+                    // The node may not have seen the repaired map yet.
+                    Some("TRYAGAIN" | "CLUSTERDOWN") => return false,
                     _ => panic!("{text}: {line}\n{}", self.cluster.logs()),
                 };
                 address = words.nth(1).expect("an address").to_owned();
