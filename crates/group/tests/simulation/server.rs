@@ -249,7 +249,8 @@ impl Server {
         } else {
             required.is_empty() || required.iter().any(has)
         };
-        is_on_own_disk && enough && (self.confirmed(at_disk) > len as u64 || !path.keeps_minimum)
+        let is_confirmed = self.minimum == 0 || !path.keeps_minimum || self.confirmed(at_disk) > len as u64;
+        is_on_own_disk && enough && is_confirmed
     }
 
     /// One more than the log length that may be revealed as far as the minimum is concerned.
