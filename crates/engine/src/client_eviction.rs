@@ -28,11 +28,14 @@ impl Engine {
         closed
     }
 
-    /// Bytes of unread messages, if they do not count towards `maxmemory`.
+    /// Memory of unread messages, if they do not count towards `maxmemory`.
     pub(crate) fn uncounted_push_bytes(&self) -> usize {
         match self.config.maxmemory_pushes_percent() {
             0 => 0,
-            _ => usize::try_from(self.clients.push_bytes.load(Relaxed)).unwrap_or(0),
+            _ => {
+                let unsent = usize::try_from(self.clients.push_bytes.load(Relaxed)).unwrap_or(0);
+                unsent + self.hub.queued_bytes()
+            }
         }
     }
 

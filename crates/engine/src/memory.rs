@@ -6,6 +6,7 @@ pub mod state;
 use braid_keyspace::Keyspace;
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_base::alloc::used_bytes;
 use braid_base::clock::Ticks;
 use braid_clients::attention::PAUSED;
 use braid_keyspace::eviction;
@@ -52,9 +53,7 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64, may_evict: b
     let limit = engine.config.maxmemory() as usize;
     let mut counted = engine.memory.counted_bytes();
     if limit > 0 && counted > limit {
-        // Much may have been journalled since the cron last counted it.
-        engine.note_uncounted_bytes();
-        counted = engine.memory.counted_bytes();
+        counted = counted_bytes_now(engine);
     }
     if limit == 0 || counted <= limit {
         engine.memory.over_limit.end(now_ms);
@@ -122,6 +121,19 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64, may_evict: b
             return Room::Coming;
         }
     }
+}
+
+/// Memory in use that counts towards the limit. Much may have been journalled, and many messages
+/// sent, since the cron last counted what does not.
+#[cold]
+fn counted_bytes_now(engine: &Engine) -> usize {
+    // Memory that others allocate or free between these steps must not seem to count: for that,
+    // keys would be evicted.
+    engine.note_uncounted_bytes();
+    let before = engine.memory.uncounted_bytes.load(Relaxed);
+    let used = used_bytes();
+    engine.note_uncounted_bytes();
+    used.saturating_sub(before.max(engine.memory.uncounted_bytes.load(Relaxed)))
 }
 
 /// True if messages about evicted keys may be in transit.

@@ -11,6 +11,8 @@ use smallvec::SmallVec;
 /// Minimum size in bytes of a message that is sent without a copy, if it has its own allocation.
 const SHARED_MIN: usize = 16 * 1024;
 
+/// More than the longest header line.
+const HEADER_LEN_MAX: usize = 24;
 /// Maximum size in bytes of a text stored inline.
 const INLINE: usize = 96;
 type Text = SmallVec<[u8; INLINE]>;
@@ -48,6 +50,11 @@ impl Frame {
     /// A message of `elements` elements, encoded without the header.
     pub fn encoded(elements: usize, text: Vec<u8>) -> Frame {
         Frame { elements, text: text.into(), big: None }
+    }
+
+    /// Bytes copied for each receiver, at most.
+    pub fn copied_len(&self) -> usize {
+        HEADER_LEN_MAX + self.text.len() + self.big.as_ref().map_or(0, |_| HEADER_LEN_MAX)
     }
 
     /// Appends the message to a reply buffer.

@@ -393,6 +393,16 @@ impl Hub {
         }
     }
 
+    /// Memory of all pushes that are queued or being delivered.
+    pub fn queued_bytes(&self) -> usize {
+        self.queues.iter().map(|queue| queue.memory_bytes()).sum()
+    }
+
+    /// A loop has delivered pushes of this memory, which it took before.
+    pub fn delivered(&self, owner: usize, bytes: usize) {
+        self.queues[owner].delivered(bytes);
+    }
+
     /// Takes the pushes of a loop, in order, and appends them to `out`.
     pub fn take_pushes(&self, owner: usize, out: &mut Vec<Push>) {
         self.queues[owner].take(out);

@@ -24,7 +24,22 @@ pub enum Payload {
     RedirectBroken(i64),
 }
 
+/// More than an invalidation has besides the keys.
+const INVALIDATION_HEAD: usize = 64;
+
 impl Payload {
+    /// Bytes copied into the replies of a receiver, at most.
+    pub fn copied_len(&self) -> usize {
+        match self {
+            Payload::Message(frame) => frame.copied_len(),
+            Payload::Line(line) => line.len(),
+            Payload::Invalidation(invalidation) => {
+                INVALIDATION_HEAD + invalidation.keys.as_ref().map_or(0, |keys| keys.len())
+            }
+            Payload::RedirectBroken(_) => INVALIDATION_HEAD,
+        }
+    }
+
     /// Appends the payload to a reply buffer.
     pub fn write(&self, listener: &Listener, reply: &mut ReplyBuffer) {
         match self {

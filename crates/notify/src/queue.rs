@@ -5,7 +5,7 @@
 //! ([`Hub::claim`](crate::Hub::claim)), so each push is delivered once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -61,6 +61,17 @@ pub struct Push {
     pub payload: Arc<Payload>,
 }
 
+/// Memory of a push besides its text: allocations of the payload, of the list of clients and of the
+/// queue.
+const PUSH_OVERHEAD: usize = 200;
+
+impl Push {
+    /// Approximate memory; a payload shared by several loops counts for each.
+    pub fn memory_bytes(&self) -> usize {
+        self.payload.copied_len() + PUSH_OVERHEAD
+    }
+}
+
 #[derive(Default)]
 struct Waiting {
     /// Number of the next push.
@@ -73,6 +84,8 @@ struct Waiting {
 pub struct Queue {
     has_some: AtomicBool,
     waiting: Mutex<Waiting>,
+    /// Memory of the pushes that are queued or being delivered.
+    bytes: AtomicI64,
 }
 
 impl Queue {
@@ -86,11 +99,27 @@ impl Queue {
         let mut waiting = self.waiting.lock();
         let number = waiting.next;
         waiting.next += 1;
-        waiting.pushes.push(Push { number, to, payload });
+        let push = Push { number, to, payload };
+        self.add_bytes(push.memory_bytes());
+        waiting.pushes.push(push);
         self.has_some.store(true, Ordering::Release);
     }
 
-    /// Takes all pushes and appends them to `out`.
+    fn add_bytes(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as i64, Ordering::Relaxed);
+    }
+
+    /// Memory of the pushes that are queued or being delivered.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        usize::try_from(self.bytes.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Pushes of this memory that were taken are delivered and freed.
+    pub(crate) fn delivered(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes as i64, Ordering::Relaxed);
+    }
+
+    /// Takes all pushes and appends them to `out`. [`Queue::delivered`] follows.
     pub(crate) fn take(&self, out: &mut Vec<Push>) {
         let mut waiting = self.waiting.lock();
         self.has_some.store(false, Ordering::Relaxed);
@@ -114,7 +143,9 @@ impl Queue {
                 continue;
             }
             if !here.is_empty() {
-                out.push(Push { to: Listeners(Arc::new(here)), ..push.clone() });
+                let here = Push { to: Listeners(Arc::new(here)), ..push.clone() };
+                self.add_bytes(here.memory_bytes());
+                out.push(here);
             }
             waiting.pushes.push(Push { to: Listeners(Arc::new(away)), ..push });
         }
@@ -124,6 +155,7 @@ impl Queue {
     /// Puts undelivered pushes back at the front.
     pub(crate) fn put_back(&self, pushes: &mut Vec<Push>) {
         let mut waiting = self.waiting.lock();
+        self.add_bytes(pushes.iter().map(Push::memory_bytes).sum());
         waiting.pushes.splice(..0, pushes.drain(..));
         self.has_some.store(true, Ordering::Release);
     }

@@ -201,6 +201,17 @@ impl Pending {
         self.attachments.is_empty().then(|| &self.bytes[self.sent..self.end])
     }
 
+    /// Capacity of the buffer.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Capacity that the buffer is about to get, if `len` more bytes do not fit; else 0.
+    pub fn growth(&self, len: usize) -> usize {
+        let (want, capacity) = (self.end + len, self.bytes.capacity());
+        if want <= capacity { 0 } else { want.max(2 * capacity) }
+    }
+
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.attachments.capacity() * size_of::<Attachment>() + self.attached_bytes
     }

@@ -461,6 +461,16 @@ impl ReplyBuffer {
         self.pending.consume(count);
     }
 
+    /// Capacity of the buffer, without attached values.
+    pub fn capacity(&self) -> usize {
+        self.pending.capacity()
+    }
+
+    /// Capacity of the buffer that `len` more bytes require; 0 if they fit.
+    pub fn growth(&self, len: usize) -> usize {
+        self.pending.growth(len)
+    }
+
     /// Memory held: the buffer's capacity and the attached values.
     pub fn memory_bytes(&self) -> usize {
         self.pending.memory_bytes()

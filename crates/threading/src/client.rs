@@ -238,8 +238,9 @@ impl Client {
             return;
         }
         let len = self.reply.len();
-        // Together with the unused capacity around them.
-        let share = (self.reply.memory_bytes() as u128 * self.push_bytes.min(len) as u128)
+        // Together with the unused capacity around them, but without attached values, which others
+        // may share.
+        let share = (self.reply.capacity() as u128 * self.push_bytes.min(len) as u128)
             .checked_div(len as u128)
             .unwrap_or(0) as i64;
         let before = std::mem::replace(&mut self.counted_push_bytes, share);

@@ -20,6 +20,9 @@ const SEND_EARLY: usize = 64 * 1024;
 /// only errors, and must not fill memory with errors that it does not read.
 const STRANGER_REPLY_MAX: u64 = 1024;
 
+/// Growth of a reply buffer by messages that is counted in advance.
+const GROWTH_MIN: usize = 16 * 1024;
+
 /// The outcome of a push.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pushed {
@@ -85,8 +88,19 @@ impl ClientSet {
             reply.reuse(spare);
         }
         let before = reply.len();
+        // The memory counts as that of messages before it is allocated, and until what it replaces
+        // is freed: otherwise another thread would evict keys in its favour in between.
+        let growth = reply.growth(push.payload.copied_len());
+        let all = &engine.clients.push_bytes;
+        if growth >= GROWTH_MIN {
+            all.fetch_add(growth as i64, Relaxed);
+        }
         push.payload.write(&session.listener, reply);
         client.push_bytes += client.reply.len() - before;
+        if growth >= GROWTH_MIN {
+            client.count_pushes(all);
+            all.fetch_sub(growth as i64, Relaxed);
+        }
         client.has_messages |= matches!(*push.payload, Payload::Message(_));
         self.replied(engine, slot, place, now_ms);
         Pushed::Done
@@ -112,7 +126,8 @@ impl ClientSet {
         }
         if client.is_finished() {
             self.to_drop.push(place);
-        } else if client.lingers || client.holds_memory() {
+        } else if client.lingers || client.holds_memory() || client.counted_push_bytes() > 0 {
+            // The cron stops counting messages that have been sent.
             client.publish_sizes(&self.client_bytes);
             linger(client, &mut self.lingering, place);
         }

@@ -62,7 +62,10 @@ impl<M: Model> EventLoop<M> {
         stats.clients.add(u64::MAX);
         // Until here their memory does not count, so no key is evicted for messages about to go.
         client.reply = ReplyBuffer::default();
-        client.count_pushes(&engine.clients.push_bytes);
+        if client.counted_push_bytes() > 0 {
+            client.count_pushes(&engine.clients.push_bytes);
+            engine.note_uncounted_bytes();
+        }
         if let Some(departure) = client.session.departure.take().filter(|_| !client.is_broken()) {
             departure(client.socket);
         }

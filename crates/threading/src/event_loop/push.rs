@@ -53,7 +53,9 @@ impl<M: Model> EventLoop<M> {
         let now = braid_base::clock::unix_ms();
         // Successive pushes are often for the same client.
         let mut last: (u64, Option<u32>) = (u64::MAX, None);
+        let mut delivered = 0;
         for push in taken.drain(..) {
+            delivered += push.memory_bytes();
             for &client in push.to.ids() {
                 if client != last.0 {
                     last = (client, self.by_id.get(&client).copied());
@@ -75,6 +77,7 @@ impl<M: Model> EventLoop<M> {
         if !held.is_empty() {
             self.engine.hub.put_back(self.slot, &mut held);
         }
+        self.engine.hub.delivered(self.slot, delivered);
         taken.shrink_to(KEPT_PUSHES);
         self.pushes = Pushes { taken, held };
     }
