@@ -67,10 +67,12 @@ fn acl_changes_apply_immediately_to_existing_connections() {
 fn a_deleted_user_leaves_nothing_behind() {
     let mut tester = with_user("allcommands allkeys allchannels");
     assert_eq!(tester.run("ACL DELUSER u nobody"), ":1\r\n");
-    // A user recreated immediately is a different user. A client to be closed executes nothing.
+    // A user recreated immediately is a different user.
     tester.run("ACL SETUSER u on nopass allcommands allkeys allchannels");
-    let reply = tester.run_as(1, "SET k 1");
-    assert_eq!((reply.as_str(), tester.run("EXISTS k").as_str()), ("", ":0\r\n"));
+    // Requests that are already received are not executed, not even for the default user.
+    assert_eq!(tester.run_as(1, "SET k 1"), "");
+    assert_eq!(tester.run("EXISTS k"), ":0\r\n");
+    assert!(tester.session(1).close_after_reply);
     assert_eq!(tester.run("ACL DELUSER default"), "-ERR The 'default' user cannot be removed\r\n");
 }
 
@@ -80,6 +82,8 @@ fn a_deleted_user_may_not_act_as_the_default_user_with_a_password() {
     tester.run("CONFIG SET requirepass secret");
     tester.run("ACL DELUSER u");
     assert_eq!(tester.run_as(1, "SET k 1"), "");
+    assert_eq!(tester.run("EXISTS k"), ":0\r\n");
+    assert!(tester.session(1).close_after_reply);
 }
 
 #[test]
