@@ -6,10 +6,9 @@
 
 /// Accepted, and listed in the log as without effect: they divide work among KeyDB's threads, or
 /// tune what has no counterpart.
-const WITHOUT_EFFECT: [&str; 17] = [
+const WITHOUT_EFFECT: [&str; 16] = [
     "active-client-balancing",
     "allow-rdb-resize-op",
-    "availability-zone",
     "enable-async-commands",
     "enable-async-rehash",
     "force-eviction-percent",

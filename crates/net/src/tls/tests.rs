@@ -34,18 +34,34 @@ fn certificates() -> TempDir {
     folder
 }
 
+/// The content of a DER value, and what follows the value.
+fn der_content(der: &[u8]) -> (&[u8], &[u8]) {
+    let (header, len) = match der[1] {
+        len @ 0..0x80 => (2, usize::from(len)),
+        0x81 => (3, usize::from(der[2])),
+        _ => (4, usize::from(u16::from_be_bytes([der[2], der[3]]))),
+    };
+    der[header..].split_at(len)
+}
+
+/// A DER sequence.
+fn der_sequence(content: &[u8]) -> Vec<u8> {
+    let len = content.len();
+    let header = match len {
+        0..0x80 => vec![0x30, len as u8],
+        0x80..0x100 => vec![0x30, 0x81, len as u8],
+        _ => vec![0x30, 0x82, (len >> 8) as u8, len as u8],
+    };
+    [&header, content].concat()
+}
+
 /// A PEM certificate as one of version 1: without the field that holds the version. Its signature
 /// does not hold, which nobody gets to check.
 fn as_version_1(certificate: &Path, to: &Path) {
-    const VERSION_3: [u8; 5] = [0xa0, 3, 2, 1, 2];
-    let mut der = CertificateDer::from_pem_file(certificate).unwrap().to_vec();
-    let at = der.windows(VERSION_3.len()).position(|bytes| bytes == VERSION_3).unwrap();
-    der.drain(at..at + VERSION_3.len());
-    // The lengths of the certificate and of its signed part, two bytes each.
-    for length in [2, at - 2] {
-        let shorter = u16::from_be_bytes([der[length], der[length + 1]]) - VERSION_3.len() as u16;
-        der[length..length + 2].copy_from_slice(&shorter.to_be_bytes());
-    }
+    let der = CertificateDer::from_pem_file(certificate).unwrap();
+    let (signed, signature) = der_content(der_content(&der).0);
+    let without_version = signed.strip_prefix(&[0xa0, 3, 2, 1, 2]).unwrap();
+    let der = der_sequence(&[&der_sequence(without_version), signature].concat());
     std::fs::write(to, der::pem::encode_string("CERTIFICATE", Default::default(), &der).unwrap()).unwrap();
 }
 
