@@ -6,7 +6,7 @@
 
 /// Accepted, and listed in the log as without effect: they divide work among KeyDB's threads, or
 /// tune what has no counterpart.
-const WITHOUT_EFFECT: [&str; 16] = [
+const WITHOUT_EFFECT: [&str; 15] = [
     "active-client-balancing",
     "allow-rdb-resize-op",
     "enable-async-commands",
@@ -20,7 +20,6 @@ const WITHOUT_EFFECT: [&str; 16] = [
     "prefetch-enabled",
     "replica-weighting-factor",
     "semi-ordered-set-bucket-size",
-    "server-thread-affinity",
     "soft-shutdown",
     "thread-priority",
 ];
