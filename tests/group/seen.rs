@@ -158,9 +158,12 @@ fn a_primary_that_may_not_serve_says_why() {
     let refused = seen.metric(leads, "braid_group_fenced_refusals_total");
     assert!(get().contains("MASTERDOWN"));
     assert_eq!(seen.metric(leads, "braid_group_fenced_refusals_total"), refused + 1.0);
+    // The log follows at the group thread's next step.
+    wait_for("the log tells why", || primary.log().contains("This primary is not serving"));
     replica.signal(Signal::CONT);
     wait_for("the primary serves again", || primary.connect().call("GET key") == Value::NullBulk);
     wait_for("INFO shows the change", || field(primary, "group_serving") == "1");
+    wait_for("the log tells so", || primary.log().contains("This primary serves again"));
     seen.group.etcd.resume();
     wait_for("etcd is reported as up", || seen.metric(leads, "braid_group_etcd_up") == 1.0);
     let log = primary.log();
