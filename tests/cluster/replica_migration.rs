@@ -167,8 +167,17 @@ fn primary_with_keys_of_unassigned_slots_does_not_migrate() {
     cluster.wait_for("the reason is logged", || cluster.nodes[0].log().contains("keys of unassigned slots"));
     assert!(is_primary(&cluster, 0));
     assert_eq!(cluster.client(0).call("DBSIZE"), Value::Integer(1));
+    // The slot's new owner does not have the key, which stays until it is moved.
     cluster.client(1).ok(&format!("CLUSTER ADDSLOTS {slot}"));
+    cluster.wait_for("clients are sent to the key", || {
+        cluster.client(1).call("GET b").text() == format!("ASK {slot} {}", cluster.nodes[0].address())
+    });
+    assert_eq!(cluster.client(0).call("DBSIZE"), Value::Integer(1));
+    let port = cluster.nodes[1].port();
+    cluster.client(0).ok(&format!("MIGRATE 127.0.0.1 {port} \"\" 0 5000 KEYS b"));
+    cluster.client(0).ok(&format!("CLUSTER SETSLOT {slot} STABLE"));
     wait_for_replicas(&cluster, 1, &[0]);
+    assert_eq!(cluster.call("GET b"), Value::Bulk(b"value".to_vec()));
 }
 
 #[test]

@@ -26,6 +26,8 @@ enum Goal {
     /// To the primary that has taken the last slot of this node's shard, with all nodes of the
     /// shard.
     Taker(Arc<str>),
+    /// Nowhere: this primary has no slots, and marks of slots of which it may have keys.
+    Stays,
 }
 
 /// State between two checks.
@@ -58,6 +60,7 @@ impl ReplicaMigration {
             Goal::Orphaned(_) => is_late,
             // Clients have their replies by then.
             Goal::Taker(_) => now - *since >= EVERY && engine.has_given_all(),
+            Goal::Stays => false,
         };
         if may_go {
             let goal = goal.clone();
@@ -66,7 +69,8 @@ impl ReplicaMigration {
             self.go(engine, goal);
         } else if is_late && !self.is_kept && !engine.has_no_keys() && engine.foreign_slots().is_empty() {
             log::warn!(
-                "This primary has lost its last slot, but stays a primary: it has keys of unassigned slots"
+                "This primary has lost its last slot, but stays a primary: it has keys of unassigned slots, or of \
+                 slots that are open: redis-cli --cluster fix moves these"
             );
             self.is_kept = true;
         }
@@ -79,6 +83,7 @@ impl ReplicaMigration {
             match to {
                 Goal::Orphaned(to) => engine.migrate_replica(&to),
                 Goal::Taker(to) => engine.join_taker(&to),
+                Goal::Stays => {}
             }
             goes.store(false, SeqCst);
         };
@@ -103,7 +108,9 @@ impl Engine {
         }
         let view = self.cluster_view()?;
         let id = |primary: &MapNode| Arc::clone(&primary.known.id);
+        let has_marks = || view.own_slots().is_some_and(|own| own.slots.is_empty() && !own.left.is_empty());
         match view.leads {
+            true if has_marks() => Some(Goal::Stays),
             true => taker(&view.map, &view.id).map(|primary| Goal::Taker(id(primary))),
             false => {
                 goal(&view.map, &view.id, self.kept_replicas()).map(|primary| Goal::Orphaned(id(primary)))
