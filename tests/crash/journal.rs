@@ -129,7 +129,7 @@ const CASES: &[(&str, &str)] = &[
     ("XADD y MAXLEN 1 DELREF 6 f v", "MULTI|XADD y MAXLEN = 1 6-0 f v|XACK y g 4-0|XACK y h 4-0|EXEC"),
     ("XGROUP SETID y g 6", "XGROUP SETID y g 6"),
     ("XGROUP SETID y h 6", "XGROUP SETID y h 6"),
-    ("XADD y MAXLEN 1 ACKED 7 f v", "MULTI|XADD y 7-0 f v|XDEL y 6-0|EXEC"),
+    ("XADD y MAXLEN 1 ACKED 7 f v", "XADD y MAXLEN = 1 7-0 f v"),
     ("EVAL \"redis.call('SET','e','1') return redis.call('GET','e')\" 0", "SET e 1"),
     ("EVAL \"redis.call('SET','e','1') redis.call('INCR','e')\" 0", "MULTI|SET e 1|INCR e|EXEC"),
     ("EVAL \"return redis.call('GET','e')\" 0", ""),

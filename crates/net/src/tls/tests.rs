@@ -37,7 +37,7 @@ fn certificates() -> TempDir {
 /// The content of a DER value, and what follows the value.
 fn der_content(der: &[u8]) -> (&[u8], &[u8]) {
     let (header, len) = match der[1] {
-        len @ 0..0x80 => (2, usize::from(len)),
+        len @ 0..=0x7f => (2, usize::from(len)),
         0x81 => (3, usize::from(der[2])),
         _ => (4, usize::from(u16::from_be_bytes([der[2], der[3]]))),
     };
