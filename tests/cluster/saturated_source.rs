@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Slot moves from a source whose clients write without a pause, faster than the target takes the
-//! changes. The move fails at 16 MB of unsent changes, and hands the slots over once 64 KB are
+//! changes. The move may have 16 MB of unsent changes, and hands the slots over once 64 KB are
 //! unsent. So it succeeds only if it makes the writers wait.
 
 use std::sync::atomic::AtomicBool;

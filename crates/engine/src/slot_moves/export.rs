@@ -224,13 +224,17 @@ impl<'e> Export<'e> {
         }
     }
 
-    /// Makes writes wait if they are too fast for the move.
-    fn keep_pace(&mut self, behind: u64) {
+    /// Makes writes wait if they are too fast for the move. Fails if that does not help.
+    fn keep_pace(&mut self, behind: u64) -> Result<(), Failure> {
         let waited = self.slowed.map_or(Duration::ZERO, |since| since.elapsed());
         let reach = self.pace.look(behind, waited);
         if reach != Reach::Nothing || self.slowed.is_some() {
             self.slow(reach, behind);
         }
+        if self.pace.is_lost(behind, waited) {
+            return Err(said("the target cannot keep up with the writes"));
+        }
+        Ok(())
     }
 
     fn run(mut self) -> Result<(), Failure> {
@@ -378,7 +382,7 @@ impl<'e> Export<'e> {
     fn follow(&mut self) -> Result<u64, Failure> {
         loop {
             let behind = self.follow_to_end()?;
-            self.keep_pace(behind);
+            self.keep_pace(behind)?;
             if !self.pace.is_catching_up() {
                 return Ok(behind);
             }
@@ -434,12 +438,8 @@ impl<'e> Export<'e> {
             bytes.len()
         });
         let behind = journal.end().saturating_sub(reader.position());
-        let limit = self.engine.replica_output_limit().hard_bytes;
-        if limit > 0 && behind > limit {
-            return Err(said("the target cannot keep up with the writes"));
-        }
         self.job.note(|progress| progress.behind = behind);
-        self.keep_pace(behind);
+        self.keep_pace(behind)?;
         let buffer = std::mem::take(&mut self.buffer);
         let mut units = std::mem::take(&mut self.units);
         units.parse(&buffer).map_err(|error| said(format!("the journal cannot be read: {error}")))?;

@@ -13,6 +13,10 @@
 //! from catching up, writes to all slots of this server wait. Commands of other moves
 //! to this server do not: two servers could wait for each other.
 //!
+//! The bounds are looked at between two sends, while clients go on, so a busy or silent target can
+//! leave more unsent than the move may have. That alone does not end it: then all writes wait, and
+//! the move is lost only if that does not help.
+//!
 //! The caller lets writes go while the target is silent: it may be dead.
 
 use std::time::Duration;
@@ -20,6 +24,9 @@ use std::time::Duration;
 /// The time in which an eighth of the unsent changes has to go while writes to the moving slots
 /// wait; otherwise others wait, too.
 const WIDEN: Duration = Duration::from_millis(500);
+/// The time in which an eighth of the unsent changes has to go while all writes wait and more than
+/// the limit is unsent.
+const RELIEF: Duration = Duration::from_secs(5);
 /// Rounds of the approach in which writes wait throughout, before the move goes on regardless.
 const LAST_ROUNDS: u32 = 2;
 
@@ -48,6 +55,10 @@ pub(super) struct Pace {
     bound: u64,
     /// Unsent bytes above which all writes wait at once.
     alarm: u64,
+    /// Unsent bytes that end the move unless waiting writes help.
+    limit: u64,
+    /// The same as `seen`, of the latest progress above the limit while all writes wait.
+    above: Option<(u64, Duration)>,
     reach: Reach,
     /// Unsent bytes when progress was last looked at, and the time for which writes had waited.
     seen: (u64, Duration),
@@ -59,7 +70,29 @@ impl Pace {
     /// `limit`: unsent bytes that end the move; 0 if there is no limit.
     pub fn new(limit: u64) -> Pace {
         let limit = if limit == 0 { u64::MAX } else { limit };
-        Pace { bound: limit / 2, alarm: limit / 4 * 3, reach: Reach::Nothing, seen: START, last_rounds: 0 }
+        Pace {
+            bound: limit / 2,
+            alarm: limit / 4 * 3,
+            limit,
+            above: None,
+            reach: Reach::Nothing,
+            seen: START,
+            last_rounds: 0,
+        }
+    }
+
+    /// True if more than the limit is unsent, and stays so although all writes wait. With the
+    /// values of a [`Pace::look`] that has just been made.
+    pub fn is_lost(&mut self, behind: u64, waited: Duration) -> bool {
+        if behind <= self.limit || self.reach != Reach::All {
+            self.above = None;
+            return false;
+        }
+        let (before, since) = *self.above.get_or_insert((behind, waited));
+        if behind <= less(before) {
+            self.above = Some((behind, waited));
+        }
+        waited >= since + RELIEF && behind > less(before)
     }
 
     /// The writes that wait from now on. `behind`: unsent bytes. `waited`: for how long some
@@ -157,7 +190,8 @@ mod tests {
             self.waited = if self.reach == Reach::Nothing { Duration::ZERO } else { self.waited + STEP };
             self.reach = self.pace.look(self.behind, self.waited);
             self.steps += 1;
-            assert!(self.behind <= LIMIT, "the move would have failed");
+            assert!(!self.pace.is_lost(self.behind, self.waited), "the move would have failed");
+            assert!(self.behind <= LIMIT);
         }
 
         /// One round, as `Export::follow`: up to what is there when it begins, and until no writes
@@ -214,6 +248,27 @@ mod tests {
         assert!(!pace.end_round(1 << 30, 1 << 20));
         assert_eq!(pace.look(7 << 27, Duration::ZERO), Reach::Nothing);
         assert_eq!(pace.look((7 << 27) + 1, Duration::ZERO), Reach::Moving);
+    }
+
+    #[test]
+    fn a_move_is_lost_only_if_waiting_writes_do_not_help() {
+        let mut pace = Pace::new(160);
+        let mut look = |behind, waited| {
+            pace.look(behind, waited);
+            pace.is_lost(behind, waited)
+        };
+        assert!(!look(1000, Duration::ZERO), "nothing waits yet");
+        assert!(!look(1000, Duration::ZERO) && !look(1000, RELIEF - STEP));
+        assert!(!look(875, RELIEF), "an eighth less");
+        assert!(!look(800, RELIEF * 2 - STEP) && look(800, RELIEF * 2), "hardly any progress");
+        assert!(!look(160, RELIEF * 3), "not above the limit");
+        assert!(!look(161, RELIEF * 4) && look(161, RELIEF * 5));
+        // Writes that no longer wait may fill up what is unsent again.
+        assert!(!look(0, RELIEF * 5) && !look(1000, Duration::ZERO) && !look(1000, Duration::ZERO));
+        let mut pace = Pace::new(0);
+        pace.begin_last_round();
+        pace.begin_last_round();
+        assert!(!pace.is_lost(1 << 62, Duration::ZERO) && !pace.is_lost(1 << 62, RELIEF), "no limit");
     }
 
     #[test]
