@@ -341,9 +341,12 @@ fn streams_that_make_no_sense() {
     send(&mut socket, &request("INCR counter"));
     wait_for("the increment is applied", || client.call("GET counter").text() == "2");
     let log = server.log();
-    for told in ["Unknown command 'NOSUCH'", "WRONGTYPE", "No such database: 99"] {
+    let unknown = "'ERR unknown command 'NOSUCH', with args beginning with: 'command' ' after processing the command '<unknown>'";
+    for told in [unknown, "WRONGTYPE", "No such database: 99"] {
         assert!(log.contains(told), "the log lacks {told}:\n{log}");
     }
+    // And counted.
+    assert_eq!(client.info_field("stats", "unexpected_error_replies").as_deref(), Some("3"));
     // A transaction without an end is not executed.
     send(&mut socket, &request("MULTI"));
     send(&mut socket, &request("INCR counter"));
@@ -358,6 +361,44 @@ fn streams_that_make_no_sense() {
     drop(socket);
     assert!(server.is_alive());
     mend(&liar, &mut client);
+}
+
+/// With `propagation-error-behavior` a failed command ends the replica, unless clients may write
+/// to it.
+#[test]
+fn propagation_errors_end_the_replica_if_that_is_wanted() {
+    let asked = |behavior: &str, read_only: &str, bad: &str| {
+        let liar = Liar::new();
+        let (mut server, mut client) = victim(&liar, "disabled");
+        client.ok(&format!("CONFIG SET propagation-error-behavior {behavior}"));
+        client.ok(&format!("CONFIG SET replica-read-only {read_only}"));
+        let mut socket = liar.next();
+        let dump = dump();
+        send(&mut socket, format!("+FULLRESYNC {ID} 100\r\n${}\r\n", dump.len()).as_bytes());
+        send(&mut socket, &dump);
+        wait_for("the link is up", || is_up(&mut client));
+        send(&mut socket, &request(bad));
+        send(&mut socket, &request("SET after 1"));
+        let mut lives = true;
+        wait_for("the command is applied or the server ends", || {
+            lives = server.is_alive();
+            let asked = client.try_send(&request("EXISTS after"));
+            let applied =
+                asked.is_ok() && client.try_read().is_ok_and(|reply| reply.to_string() == "(integer) 1");
+            !lives || applied
+        });
+        let said =
+            server.log().contains("Guru Meditation: This replica panicked sending an error to its master");
+        assert_eq!(said, !lives, "{behavior}, {read_only}, {bad}");
+        lives
+    };
+    for bad in ["NOSUCH d $ 1", "LPUSH theirs x"] {
+        for behavior in ["panic", "panic-on-replicas"] {
+            assert!(!asked(behavior, "yes", bad), "{behavior}: {bad}");
+        }
+        assert!(asked("ignore", "yes", bad), "{bad}");
+    }
+    assert!(asked("panic", "no", "NOSUCH d $ 1"));
 }
 
 /// Requests of all kinds, and the length in bytes of the complete units: all but the last

@@ -310,6 +310,26 @@ fn printable(bytes: &[u8], max: usize) -> &[u8] {
     &bytes[..bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len())]
 }
 
+/// The error for a request whose first word names no command.
+fn unknown_command(args: &[&[u8]]) -> Vec<u8> {
+    const SHOWN: usize = 128;
+    let mut given = Vec::new();
+    for arg in args.iter().skip(1) {
+        if given.len() >= SHOWN {
+            break;
+        }
+        let shown = printable(arg, SHOWN - given.len());
+        given.extend_from_slice(&[b"'", shown, b"' "].concat());
+    }
+    let name = printable(args.first().copied().unwrap_or_default(), SHOWN);
+    let mut line = [b"ERR unknown command '", name, b"', with args beginning with: ", &given].concat();
+    if let Some(family) = args.first().and_then(|name| absent::family_of(name)) {
+        let absent = format!("- Braid has no {} (docs/compatibility.md)", family.title);
+        line.extend_from_slice(absent.as_bytes());
+    }
+    line
+}
+
 /// The command of a request, checked for arity, or the error.
 fn resolve<'e>(
     commands: &'e CommandTable,
@@ -317,22 +337,7 @@ fn resolve<'e>(
     args: &[&[u8]],
 ) -> Result<&'e Command, CommandError> {
     let Some(id) = prepared.command() else {
-        const SHOWN: usize = 128;
-        let mut given = Vec::new();
-        for arg in args.iter().skip(1) {
-            if given.len() >= SHOWN {
-                break;
-            }
-            let shown = printable(arg, SHOWN - given.len());
-            given.extend_from_slice(&[b"'", shown, b"' "].concat());
-        }
-        let name = printable(args[0], SHOWN);
-        let mut line = [b"ERR unknown command '", name, b"', with args beginning with: ", &given].concat();
-        if let Some(family) = absent::family_of(args[0]) {
-            let absent = format!("- Braid has no {} (docs/compatibility.md)", family.title);
-            line.extend_from_slice(absent.as_bytes());
-        }
-        return Err(CommandError::Bytes(line));
+        return Err(CommandError::Bytes(unknown_command(args)));
     };
     let mut command = commands.get(id);
     if !command.subcommands.is_empty()

@@ -89,6 +89,9 @@ thread_counters! {
     net_out,
     /// Error replies sent.
     error_replies,
+    /// Commands of a primary or an append-only file that failed, although they had succeeded
+    /// originally.
+    unexpected_errors,
     /// Turns of the event loop.
     cycles,
     /// Nanoseconds in turns of the event loop, excluding waits.

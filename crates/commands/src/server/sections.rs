@@ -432,8 +432,7 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("tracking_total_keys", engine.trackers.keys());
     fields.field("tracking_total_items", engine.trackers.items());
     fields.field("tracking_total_prefixes", engine.trackers.prefixes());
-    // Errors sent to a primary or a replica, which do not occur.
-    fields.field("unexpected_error_replies", 0);
+    fields.field("unexpected_error_replies", fields.total(|thread| thread.unexpected_errors.get()));
     fields.field("total_error_replies", fields.total(|thread| thread.error_replies.get()));
     fields.field("dump_payload_sanitizations", fields.total(|thread| thread.payload_checks.get()));
     fields.field("total_reads_processed", fields.total(|thread| thread.reads.get()));

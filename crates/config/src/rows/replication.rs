@@ -142,13 +142,14 @@ super::directives! {
     sync_timeout_ms: u32 =>
         integer("sync-timeout", || 1000, 1, INT_MAX, Unit::Milliseconds).only_with(IN_GROUP);
 
-    /// Reaction to a failed command from the primary or the append-only file: ignore, panic, or
-    /// panic-on-replicas.
+    /// What a failed command from the primary of a read-only replica, or from the append-only file,
+    /// does besides a line in the log: ignore, panic (the server ends), or panic-on-replicas (the
+    /// server ends if it came from the primary).
     propagation_error_behavior: PropagationErrorBehavior => choice(
         "propagation-error-behavior",
         PropagationErrorBehavior::Ignore.raw(),
         PropagationErrorBehavior::WORDS,
-    ).no_effect_yet();
+    );
 }
 
 /// Position of `replicaof`.

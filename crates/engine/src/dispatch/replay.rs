@@ -9,23 +9,24 @@
 //! apply. Only commands that change data run, and from a stream those that publish; others are
 //! skipped. Commands after MULTI are queued until EXEC, so that a transaction without its end is
 //! not run in part. A command that cannot be repeated is an error in a file, because the dataset
-//! would differ. In a stream it is recorded, because the primary continues.
+//! would differ. In a stream it is counted and recorded, because the primary continues, unless
+//! `propagation-error-behavior` ends the process.
 
 mod keydb;
 
 use braid_spec::CommandTable;
-use braid_telemetry::Telemetry;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use braid_base::clock::unix_ms;
+use braid_config::PropagationErrorBehavior;
 use braid_keyspace::txn::{KeyRef, NOTHING_EXPIRED};
 use braid_keyspace::{Context, Txn};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use smallvec::SmallVec;
 
 use super::body::run_body;
-use super::collect_keys;
+use super::{collect_keys, unknown_command};
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
 use crate::locks::{LockSet, lock};
@@ -152,7 +153,8 @@ impl Replay {
         let (command, kind) = match find(engine, args) {
             Ok(command) => (command, self.kinds[command.id as usize]),
             Err(error) => {
-                self.note_error(&error.to_string(), &String::from_utf8_lossy(args[0]));
+                let (text, command) = told_of(engine, args, &error);
+                self.note_error(engine, txn.context.slot, &text, &command);
                 return Streamed::Change;
             }
         };
@@ -161,7 +163,7 @@ impl Replay {
         if kind == ReplayAction::Run && self.transaction.is_none() {
             self.execute(engine, txn, command, args);
         } else if let Err(error) = self.handle(engine, txn, command, args, kind) {
-            self.note_error(&error.to_string(), &command.full_name);
+            self.note_error(engine, txn.context.slot, &error.to_string(), &command.full_name);
         }
         match kind {
             _ if is_question => Streamed::Question,
@@ -202,7 +204,7 @@ impl Replay {
         let failed =
             run_body(&mut Call { engine, command, session, args, blobs, keyspace, reply, others }, false);
         drop(txn);
-        self.end_command(&engine.telemetry, context.slot, command, failed);
+        self.end_command(engine, context.slot, command, failed);
     }
 
     /// The selected database.
@@ -317,42 +319,69 @@ impl Replay {
             let (blobs, others) = (&[][..], Others::default());
             run_body(&mut Call { engine, command, session, args, blobs, keyspace, reply, others }, false)
         });
-        self.end_command(&engine.telemetry, txn.context.slot, command, failed);
+        self.end_command(engine, txn.context.slot, command, failed);
     }
 
     #[inline]
-    fn end_command(&mut self, telemetry: &Telemetry, slot: usize, command: &Command, failed: bool) {
+    fn end_command(&mut self, engine: &Engine, slot: usize, command: &Command, failed: bool) {
         if failed {
-            self.note_refusal(command);
+            self.note_refusal(engine, slot, command);
         }
         self.reply.clear();
         self.executed += 1;
         if self.source == Source::Primary {
             // The world is stopped: no other thread counts in this slot.
-            telemetry.command_stats(slot, command.id).calls.add(1);
-            telemetry.threads[slot].executed.add(1);
+            engine.telemetry.command_stats(slot, command.id).calls.add(1);
+            engine.telemetry.threads[slot].executed.add(1);
         }
     }
 
     #[cold]
-    fn note_refusal(&mut self, command: &Command) {
+    fn note_refusal(&mut self, engine: &Engine, slot: usize, command: &Command) {
         let line = String::from_utf8_lossy(self.reply.to_bytes().trim_ascii()).into_owned();
-        self.note_error(line.trim_start_matches('-'), &command.full_name);
+        self.note_error(engine, slot, line.trim_start_matches('-'), &command.full_name);
     }
 
+    /// Counts and logs a command that failed, and ends the process if the user wants that.
     #[cold]
-    fn note_error(&mut self, error: &str, command: &str) {
+    fn note_error(&mut self, engine: &Engine, slot: usize, error: &str, command: &str) {
         self.refused += 1;
-        if self.refused > REFUSALS_TOLD {
-            return;
-        }
+        engine.telemetry.threads[slot].unexpected_errors.add(1);
         let (who, whom) = match self.source {
             Source::File => ("AOF-loading-client", "server"),
             Source::Primary => ("replica", "master"),
         };
-        log::warn!(
-            "== CRITICAL == This {who} is sending an error to its {whom}: '{error}' after processing the command '{command}'"
-        );
+        if self.refused <= REFUSALS_TOLD {
+            log::warn!(
+                "== CRITICAL == This {who} is sending an error to its {whom}: '{error}' after processing the command '{command}'"
+            );
+        }
+        let config = &engine.config;
+        let panics = match config.propagation_error_behavior() {
+            PropagationErrorBehavior::Ignore => false,
+            PropagationErrorBehavior::Panic => self.source == Source::File || config.replica_read_only(),
+            PropagationErrorBehavior::PanicOnReplicas => {
+                self.source == Source::Primary && config.replica_read_only()
+            }
+        };
+        if panics {
+            log::error!("Guru Meditation: This {who} panicked sending an error to its {whom}: '{error}'");
+            log::logger().flush();
+            std::process::exit(1);
+        }
+    }
+}
+
+/// The error that a client would get for a request that names no command, and the command as stock
+/// servers show it.
+#[cold]
+fn told_of(engine: &Engine, args: &[&[u8]], error: &ReplayError) -> (String, String) {
+    let name = args.first().copied().unwrap_or_default();
+    match error {
+        ReplayError::Unknown(_) if engine.commands.find(name).is_none() => {
+            (String::from_utf8_lossy(&unknown_command(args)).into_owned(), "<unknown>".to_owned())
+        }
+        _ => (error.to_string(), String::from_utf8_lossy(name).into_owned()),
     }
 }
 
