@@ -144,6 +144,9 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
         call.reply.simple(&format!("{} {} {}", SIBLING.to_ascii_uppercase(), sibling.host, sibling.port));
         return Ok(());
     }
+    if let Some(error) = call.engine.unreadable_for(call.session, position) {
+        return Err(CommandError::text(error));
+    }
     if call.engine.needs_dual_channel_sync(call.session, position) {
         call.reply.simple("DUALCHANNELSYNC");
         return Ok(());
@@ -165,8 +168,7 @@ fn replconf(call: &mut Call) -> CommandResult {
             // Neither has a reply.
             b"ack" => return acknowledge(call, at),
             b"getack" => return Ok(()),
-            // The replica's version is ignored.
-            b"version" => {}
+            b"version" => wish(call).valkey = major_version(value),
             b"listening-port" => {
                 let port = number::parse_i64(value).and_then(|port| u16::try_from(port).ok());
                 wish(call).port = port.ok_or(CommandError::NotAnInteger)?;
@@ -209,6 +211,12 @@ fn replconf(call: &mut Call) -> CommandResult {
     }
     call.reply.ok();
     Ok(())
+}
+
+/// The major version in `9.1.2`; 0 if it cannot be read.
+fn major_version(text: &[u8]) -> u16 {
+    let digits = text.split(|&byte| byte == b'.').next().unwrap_or_default();
+    number::parse_i64(digits).and_then(|major| u16::try_from(major).ok()).unwrap_or(0)
 }
 
 /// Notes a capability of the replica; unknown ones are ignored.

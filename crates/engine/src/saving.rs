@@ -19,6 +19,7 @@ use braid_persistence::{
 };
 use braid_persistence::{files, temporary};
 use braid_rdb::{Format, Target};
+use braid_replication::Reads;
 use braid_scripting::scripts::PresentLibraries;
 
 use crate::aof_load::outcome::{AofLoadError, AofLoaded};
@@ -120,12 +121,15 @@ impl Settings {
         }
     }
 
-    /// Settings for a full sync: not synced to disk. Unless `rdb-target` says otherwise, readable
-    /// by all versions of Redis and Valkey from 7.0 on if no members expire (`expiring`: some may).
-    pub(crate) fn for_full_sync(engine: &Engine, expiring: bool) -> Settings {
+    /// Settings for a full sync: not synced to disk. Unless `rdb-target` says otherwise, in a form
+    /// for replicas that read this (`expiring`: members may expire): for others than Braid that of
+    /// Redis 7.0, which all later versions of Redis and Valkey read, or of Valkey 9.
+    pub(crate) fn for_full_sync(engine: &Engine, reads: Option<Reads>, expiring: bool) -> Settings {
         let mut format = rdb_format(&engine.config);
-        if format.target == Target::Own && !expiring {
-            format.target = Target::Redis70;
+        match reads {
+            None | Some(Reads::Own) => {}
+            Some(Reads::Valkey9) if expiring => format.target = Target::Valkey9,
+            Some(Reads::Valkey9 | Reads::Unstated) => format.target = Target::Redis70,
         }
         Settings { form: Form::Dump(format), sync_pieces: false, ..Settings::of(engine) }
     }

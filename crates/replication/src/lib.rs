@@ -21,7 +21,7 @@ pub mod state;
 pub use history::{ID_LEN, random_id};
 pub use in_sync::InSync;
 pub use replicas::full_sync::FullSync;
-pub use replicas::options::{Filter, ReplicaOptions};
+pub use replicas::options::{Filter, Reads, ReplicaOptions};
 pub use replicas::replica::{Order, Replica, Stage};
 pub use replicas::stream_position::StreamPosition;
 pub use state::Replication;

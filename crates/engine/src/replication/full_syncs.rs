@@ -3,9 +3,13 @@
 //!
 //! A full sync is a snapshot like that of a background save, and there is one snapshot at a time:
 //! another one waits for its end. All replicas waiting for the same parts of the dataset share a
-//! full sync, and a later replica joins if the start is still buffered. Unless `rdb-target` says
-//! otherwise it is written in the format of Redis 7.0, since a replica does not say which version
-//! it reads.
+//! full sync, and a later replica joins if the start is still buffered.
+//!
+//! Unless `rdb-target` says otherwise, each gets the form that it reads ([`Reads`]): Braid its own,
+//! which loses nothing, others that of Redis 7.0, since a replica does not say which version it
+//! reads. That form has no times for hash fields, and a stock replica deletes its dataset before it
+//! finds a copy unreadable. So one that does not say that it reads such times is refused while
+//! members expire, with the directive's name.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,21 +21,30 @@ use braid_persistence::files::{self, File};
 use braid_persistence::temporary::{Purpose, temporary_path};
 
 use super::FOR_REPLICAS;
+use braid_config::RdbTarget;
 use braid_replication::replicas::full_sync::FullSyncWriter;
-use braid_replication::{Filter, FullSync, Replica, Stage};
+use braid_replication::{Filter, FullSync, Reads, Replica, ReplicaOptions, Stage};
 
 use crate::background_save::old_forms_limit;
 use crate::engine::Engine;
 use crate::processors::Work;
+use crate::replication::Position;
 use crate::saving::Settings;
+use crate::session::Session;
 
 /// Delay, in ms, of the next full sync after a failed one.
 const RETRY_MS: i64 = 1000;
+
+/// Why a replica is refused a full sync that it may not be able to read.
+const UNREADABLE: &str = "members of keys expire, and a replica that does not state its version may \
+                          not read that: set rdb-target on the primary, for example to redis-8";
 
 /// A full sync to be started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Plan {
     filter: Filter,
+    /// The replicas that can read it; `None`: all.
+    reads: Option<Reads>,
     /// Written to memory, not to a file.
     streamed: bool,
     /// Some replicas want more than the full sync: they continue from its offset.
@@ -39,17 +52,28 @@ struct Plan {
 }
 
 /// The full sync for the waiting replicas: for the first of them, and all others with the same
-/// filter. `None` while they should wait for more replicas.
-fn plan(replicas: &[Arc<Replica>], now_ms: i64, streams: bool, delay_ms: i64, enough: usize) -> Option<Plan> {
+/// filter that read the same (`is_for_all`: they all read what is written). `None` while they should
+/// wait for more replicas.
+fn plan(
+    replicas: &[Arc<Replica>],
+    now_ms: i64,
+    (streams, is_for_all): (bool, bool),
+    delay_ms: i64,
+    enough: usize,
+) -> Option<Plan> {
     let waits = |replica: &&Arc<Replica>| replica.stage() == Stage::Waits;
-    let filter = replicas.iter().find(waits)?.options.filter;
-    let group = || replicas.iter().filter(waits).filter(|replica| replica.options.filter == filter);
+    let first = &replicas.iter().find(waits)?.options;
+    let (filter, reads) = (first.filter, (!is_for_all).then(|| first.reads()));
+    let is_alike = |options: &ReplicaOptions| {
+        options.filter == filter && reads.is_none_or(|reads| reads == options.reads())
+    };
+    let group = || replicas.iter().filter(waits).filter(|replica| is_alike(&replica.options));
     // A partial dataset must not be stored in a file that is called a dump.
     let streamed = (streams || filter != Filter::ALL) && group().all(|replica| replica.options.eof);
     let since_ms = group().map(|replica| replica.since_ms).min()?;
     let is_due = !streamed || now_ms - since_ms >= delay_ms || (enough > 0 && group().count() >= enough);
     let needs_offset = group().any(|replica| replica.options.needs_offset());
-    is_due.then_some(Plan { filter, streamed, needs_offset })
+    is_due.then_some(Plan { filter, reads, streamed, needs_offset })
 }
 
 impl Engine {
@@ -72,7 +96,9 @@ impl Engine {
             let is_waiting = state.replicas.iter().any(|replica| replica.stage() == Stage::Waits);
             // In a group there is nobody else to wait for.
             let delay_ms = if is_waiting && self.has_all_members(&state.replicas) { 0 } else { delay_ms };
-            plan(&state.replicas, now_ms, config.repl_diskless_sync(), delay_ms, enough)
+            let is_for_all = config.rdb_target() != RdbTarget::Braid;
+            let form = (config.repl_diskless_sync(), is_for_all);
+            plan(&state.replicas, now_ms, form, delay_ms, enough)
         };
         let Some(plan) = plan else { return };
         self.replication.progress.begin();
@@ -100,8 +126,11 @@ impl Engine {
         let (full_sync, cut, mut settings) = {
             let world = self.keyspace.gate.close(None);
             let keyspace = &self.keyspace;
-            let expiring = (0..keyspace.databases()).any(|db| keyspace.has_expiring_members(db));
-            let settings = Settings::for_full_sync(self, expiring);
+            let expiring = self.has_expiring_members();
+            let settings = Settings::for_full_sync(self, plan.reads, expiring);
+            if expiring {
+                self.refuse_unreadable();
+            }
             let cut = if plan.filter.keys {
                 let forms = &self.background_save.forms;
                 let limit = old_forms_limit();
@@ -121,7 +150,7 @@ impl Engine {
                 Arc::clone(&self.clients.mailboxes),
                 self.must_go_on(),
                 offset,
-                plan.filter,
+                (plan.filter, plan.reads),
                 file,
             );
             self.share(&full_sync);
@@ -141,6 +170,44 @@ impl Engine {
         let bytes = outcome?;
         log::info!("A full copy for replicas is complete: {bytes} bytes");
         Ok(())
+    }
+
+    fn has_expiring_members(&self) -> bool {
+        (0..self.keyspace.databases()).any(|db| self.keyspace.has_expiring_members(db))
+    }
+
+    /// Whether a full sync would be unreadable for a replica: members expire, and it has not said
+    /// that it reads that.
+    fn is_unreadable(&self, options: &ReplicaOptions) -> bool {
+        // Clients that are no servers have no data to lose.
+        options.port != 0
+            && options.reads() == Reads::Unstated
+            && self.config.rdb_target() == RdbTarget::Braid
+            && self.has_expiring_members()
+    }
+
+    /// The error for a replica that needs a full sync and cannot read it.
+    pub fn unreadable_for(&self, session: &Session, position: Option<&Position<'_>>) -> Option<String> {
+        let options = session.replica_options.as_deref()?;
+        let resumes = |position: &Position<'_>| self.can_resume_at(&self.replication.state.lock(), position);
+        if !self.is_unreadable(options) || position.is_some_and(resumes) {
+            return None;
+        }
+        log::warn!("A replica at port {} is refused: {UNREADABLE}", options.port);
+        Some(format!("ERR {UNREADABLE}"))
+    }
+
+    /// Closes the connections of waiting replicas that cannot read the full sync about to be
+    /// written: members expire only since their request.
+    fn refuse_unreadable(&self) {
+        let state = self.replication.state.lock();
+        for replica in &state.replicas {
+            if replica.stage() == Stage::Waits && self.is_unreadable(&replica.options) {
+                log::warn!("Replica {} is refused: {UNREADABLE}", replica.name());
+                replica.set_stage(Stage::Gone);
+                self.clients.registry.disconnect(&replica.record);
+            }
+        }
     }
 
     fn write_full_sync(
@@ -218,7 +285,6 @@ fn nameless_file() -> std::io::Result<File> {
 mod tests {
     use super::*;
     use braid_clients::{Address, ClientRecord};
-    use braid_replication::ReplicaOptions;
 
     fn replica(id: u64, since_ms: i64, wish: ReplicaOptions) -> Arc<Replica> {
         let record = Arc::new(ClientRecord::new(id, 0, Address::Unknown, Address::Unknown, 0));
@@ -231,27 +297,54 @@ mod tests {
         let none = Filter { keys: false, functions: true };
         let modern = ReplicaOptions { eof: true, ..ReplicaOptions::default() };
         let mut replicas = vec![replica(1, 1000, modern.clone()), replica(2, 3000, modern.clone())];
-        assert_eq!(plan(&[], 9000, true, 5000, 0), None);
-        assert_eq!(plan(&replicas, 5999, true, 5000, 0), None);
-        let streamed = Some(Plan { filter: all, streamed: true, needs_offset: true });
-        assert_eq!(plan(&replicas, 6000, true, 5000, 0), streamed);
-        assert_eq!(plan(&replicas, 3000, true, 5000, 2), streamed, "enough replicas are waiting");
-        let file = Some(Plan { filter: all, streamed: false, needs_offset: true });
+        assert_eq!(plan(&[], 9000, (true, true), 5000, 0), None);
+        assert_eq!(plan(&replicas, 5999, (true, true), 5000, 0), None);
+        let streamed = Some(Plan { filter: all, reads: None, streamed: true, needs_offset: true });
+        assert_eq!(plan(&replicas, 6000, (true, true), 5000, 0), streamed);
+        assert_eq!(plan(&replicas, 3000, (true, true), 5000, 2), streamed, "enough replicas are waiting");
+        let file = Some(Plan { filter: all, reads: None, streamed: false, needs_offset: true });
         assert_eq!(
-            plan(&replicas, 3000, false, 5000, 0),
+            plan(&replicas, 3000, (false, true), 5000, 0),
             file,
             "a full sync to a file waits for no other replica"
         );
         replicas.push(replica(3, 5000, ReplicaOptions { filter: none, ..ReplicaOptions::default() }));
-        assert_eq!(plan(&replicas, 6000, true, 5000, 0), streamed, "replica 3 has another filter");
+        assert_eq!(plan(&replicas, 6000, (true, true), 5000, 0), streamed, "replica 3 has another filter");
         replicas.push(replica(4, 5000, ReplicaOptions::default()));
-        assert_eq!(plan(&replicas, 6000, true, 5000, 0), file, "a replica cannot detect the stream's end");
+        assert_eq!(
+            plan(&replicas, 6000, (true, true), 5000, 0),
+            file,
+            "a replica cannot detect the stream's end"
+        );
         replicas[0].set_stage(Stage::Copying);
         replicas[1].set_stage(Stage::Online);
         replicas[3].set_stage(Stage::Gone);
         assert_eq!(
-            plan(&replicas, 6000, false, 5000, 0),
-            Some(Plan { filter: none, streamed: false, needs_offset: true })
+            plan(&replicas, 6000, (false, true), 5000, 0),
+            Some(Plan { filter: none, reads: None, streamed: false, needs_offset: true })
         );
+    }
+
+    #[test]
+    fn replicas_that_read_different_forms_get_different_full_syncs() {
+        let with =
+            |keepalive, valkey| ReplicaOptions { eof: true, keepalive, valkey, ..ReplicaOptions::default() };
+        let replicas = [
+            replica(1, 0, with(false, 0)),
+            replica(2, 0, with(true, 0)),
+            replica(3, 0, with(false, 9)),
+            replica(4, 0, with(true, 9)),
+        ];
+        let reads = || plan(&replicas, 9000, (true, false), 0, 0).map(|plan| plan.reads.expect("a form"));
+        assert_eq!(reads(), Some(Reads::Unstated));
+        replicas[0].set_stage(Stage::Copying);
+        assert_eq!(reads(), Some(Reads::Own));
+        let full_sync =
+            |reads| FullSync::new(Arc::default(), Box::new(|| false), Some(0), (Filter::ALL, reads), None);
+        let served = |reads| replicas.each_ref().map(|replica| full_sync(reads).serves(&replica.options));
+        assert_eq!(served(Some(Reads::Own)), [false, true, false, true]);
+        assert_eq!(served(Some(Reads::Valkey9)), [false, false, true, false]);
+        assert_eq!(served(None), [true; 4]);
+        assert_eq!(plan(&replicas, 9000, (true, true), 0, 0).map(|plan| plan.reads), Some(None));
     }
 }

@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex};
 
 use braid_clients::Mailboxes;
 
-use super::options::{Filter, ReplicaOptions};
+use super::options::{Filter, Reads, ReplicaOptions};
 use crate::history::{ID_LEN, random_id};
 
 /// Unread bytes in memory at which the writing thread waits.
@@ -52,6 +52,8 @@ pub struct FullSync {
     /// The journal offset of the cut.
     pub offset: u64,
     pub filter: Filter,
+    /// The replicas that can read its values; `None`: all.
+    reads: Option<Reads>,
     /// Its offset is known, and the journal keeps the changes after it.
     has_stream: bool,
     /// The unnamed file; `None` if the full sync is written to memory.
@@ -84,14 +86,25 @@ impl FullSync {
         mailboxes: Arc<Mailboxes>,
         must_go_on: Box<dyn Fn() -> bool + Send + Sync>,
         offset: Option<u64>,
-        filter: Filter,
+        (filter, reads): (Filter, Option<Reads>),
         file: Option<File>,
     ) -> Arc<FullSync> {
         let mark = random_id();
         debug_assert_eq!(mark.len(), ID_LEN);
         let (content, taken) = Default::default();
         let (has_stream, offset) = (offset.is_some(), offset.unwrap_or(0));
-        Arc::new(FullSync { offset, filter, has_stream, file, mark, content, taken, mailboxes, must_go_on })
+        Arc::new(FullSync {
+            offset,
+            filter,
+            reads,
+            has_stream,
+            file,
+            mark,
+            content,
+            taken,
+            mailboxes,
+            must_go_on,
+        })
     }
 
     /// The mark before and after a full sync of unknown length; `None` if its length will be
@@ -108,7 +121,8 @@ impl FullSync {
     /// Whether this full sync suits a replica with these options.
     pub fn serves(&self, options: &ReplicaOptions) -> bool {
         let is_enough = self.has_stream || !options.needs_offset();
-        is_enough && self.filter == options.filter && (self.file.is_some() || options.eof)
+        let is_readable = self.reads.is_none_or(|reads| reads == options.reads());
+        is_enough && is_readable && self.filter == options.filter && (self.file.is_some() || options.eof)
     }
 
     /// Adds a client from the first byte on. False if that byte is no longer kept, or the full
@@ -304,7 +318,7 @@ mod tests {
     fn sync_to(file: Option<File>) -> Arc<FullSync> {
         let mailboxes = Arc::new(Mailboxes::new(8));
         mailboxes.make_room(8).expect("mailboxes");
-        FullSync::new(mailboxes, Box::new(|| false), Some(7), Filter::ALL, file)
+        FullSync::new(mailboxes, Box::new(|| false), Some(7), (Filter::ALL, None), file)
     }
 
     /// Everything available to a client, in pieces of at most `most` bytes.

@@ -15,6 +15,17 @@ pub const SIBLING_SYNC: &str = "sibling-sync";
 /// do not count in its offset. Other servers count them, so they must never be sent any.
 pub const KEEPALIVE: &str = "keepalive";
 
+/// Which forms of values a replica reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reads {
+    /// All of Braid's: it is Braid, or stores the full sync as a file.
+    Own,
+    /// Those of Valkey 9: also expiring hash fields.
+    Valkey9,
+    /// Those of Redis 7.0. It may be newer, but has not said so.
+    Unstated,
+}
+
 /// The parts of the dataset in a full sync.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filter {
@@ -37,6 +48,8 @@ pub struct ReplicaOptions {
     pub compressed: bool,
     /// It does not count empty lines of the stream ([`KEEPALIVE`]): it is Braid.
     pub keepalive: bool,
+    /// The major version of Valkey whose files it says it reads; 0 if unknown.
+    pub valkey: u16,
     /// It serves full syncs to other replicas ([`SIBLING`]).
     pub sibling: bool,
     /// It accepts a full sync from another replica ([`SIBLING_SYNC`]).
@@ -60,6 +73,17 @@ impl ReplicaOptions {
         !self.keepalive && !self.rdb_only
     }
 
+    /// The forms of values that it reads.
+    pub fn reads(&self) -> Reads {
+        if self.keepalive || self.rdb_only && !self.rdb_channel {
+            Reads::Own
+        } else if self.valkey >= 9 {
+            Reads::Valkey9
+        } else {
+            Reads::Unstated
+        }
+    }
+
     /// Whether it continues from the full sync's offset, on this connection or another.
     pub fn needs_offset(&self) -> bool {
         !self.rdb_only || self.sibling || self.rdb_channel
@@ -80,6 +104,7 @@ impl Default for ReplicaOptions {
             psync2: false,
             compressed: false,
             keepalive: false,
+            valkey: 0,
             sibling: false,
             takes_sibling: false,
             rdb_only: false,
@@ -89,5 +114,24 @@ impl Default for ReplicaOptions {
             filter: Filter::ALL,
             member: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_that_replicas_read() {
+        let of = |keepalive, rdb_only, rdb_channel, valkey| {
+            ReplicaOptions { keepalive, rdb_only, rdb_channel, valkey, ..ReplicaOptions::default() }.reads()
+        };
+        assert_eq!(of(true, false, false, 9), Reads::Own, "Braid");
+        assert_eq!(of(true, true, true, 9), Reads::Own, "Braid's second connection");
+        assert_eq!(of(false, true, false, 0), Reads::Own, "redis-cli --rdb");
+        assert_eq!(of(false, false, false, 9), Reads::Valkey9);
+        assert_eq!(of(false, true, true, 9), Reads::Valkey9, "Valkey's second connection");
+        assert_eq!(of(false, false, false, 8), Reads::Unstated, "Valkey 8");
+        assert_eq!(of(false, false, false, 0), Reads::Unstated, "Redis");
     }
 }
