@@ -20,6 +20,7 @@ mod dual_channel;
 mod ending;
 mod failover;
 mod following;
+mod forms;
 mod limits;
 mod lying;
 mod messages;

@@ -54,6 +54,9 @@ pub const FOR_MOVES: u8 = 4;
 /// For active-active replication.
 pub const FOR_ACTIVE: u8 = 8;
 
+/// Names of replicas without a confirmed full sync that are remembered.
+const UNCONFIRMED_MAX: usize = 100;
+
 /// The position requested by PSYNC.
 pub struct Position<'a> {
     pub id: &'a [u8],
@@ -215,6 +218,9 @@ impl Engine {
             }
         }
         log::info!("Connection with replica {} lost.", replica.name());
+        if replica.unconfirmed.load(Relaxed) && replica.options.port != 0 {
+            self.note_unconfirmed(&replica);
+        }
         self.count_good_replicas(now_ms);
         self.throttle_writers(self.replica_output_limit(), now_ms);
     }
@@ -239,6 +245,9 @@ impl Engine {
             replica.on_disk.fetch_max(on_disk, Relaxed);
         }
         replica.has_acknowledged.store(true, Relaxed);
+        if replica.unconfirmed.load(Relaxed) {
+            self.note_confirmed(replica);
+        }
         if replica.stage() == Stage::Copying && replica.options.rdb_client.is_some() {
             replica.set_stage(Stage::Online);
             self.count_good_replicas(now_ms);
@@ -250,6 +259,37 @@ impl Engine {
         }
         self.note_member(replica, offset, on_disk, context);
         self.durability.serve(self);
+    }
+
+    /// Handles the first acknowledgement after a full sync.
+    #[cold]
+    fn note_confirmed(&self, replica: &Replica) {
+        if replica.unconfirmed.swap(false, Relaxed) {
+            log::info!("Synchronization with replica {} succeeded", replica.name());
+            self.replication.state.lock().unconfirmed.remove(&replica.name());
+        }
+    }
+
+    /// Handles the end of a replica that was sent a full sync and did not acknowledge it.
+    #[cold]
+    fn note_unconfirmed(&self, replica: &Replica) {
+        let name = replica.name();
+        let times = {
+            let unconfirmed = &mut self.replication.state.lock().unconfirmed;
+            if unconfirmed.len() >= UNCONFIRMED_MAX {
+                unconfirmed.clear();
+            }
+            let times = unconfirmed.entry(name.clone()).or_default();
+            *times += 1;
+            *times
+        };
+        if times >= 2 {
+            log::warn!(
+                "Replica {name} has not accepted {times} full copies in a row; it may not read the format of \
+                 rdb-target {}: see its log",
+                self.config.rdb_target()
+            );
+        }
     }
 
     /// Counts the replicas that keep up, and refuses writes if there are too few.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Replication state of both sides.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
@@ -73,6 +74,9 @@ pub struct State {
     /// The latest full sync, while it is being written.
     pub full_sync: Option<Arc<FullSync>>,
     pub stream_times: StreamTimes,
+    /// For replicas that were sent full syncs and went without acknowledging them: their names,
+    /// and how often in a row.
+    pub unconfirmed: HashMap<String, u32>,
     /// When a replica was last attached, ms since the Unix epoch.
     pub last_replica_ms: i64,
     /// When replicas were last sent a sign of life, ms since the Unix epoch.
@@ -94,6 +98,7 @@ impl Default for Replication {
                 reserved: Vec::new(),
                 full_sync: None,
                 stream_times: StreamTimes::default(),
+                unconfirmed: HashMap::new(),
                 last_replica_ms: 0,
                 last_ping_ms: 0,
                 next_look_ms: 0,

@@ -177,7 +177,7 @@ impl ReplicaOutput {
                     );
                     return Some(SendOutcome::Close);
                 }
-                log::info!("Synchronization with replica {} succeeded", self.replica.name());
+                log::info!("A full copy has been sent to replica {}", self.replica.name());
                 self.phase = if marked { Phase::AwaitsAck } else { Phase::Stream };
                 None
             }

@@ -53,6 +53,9 @@ pub struct Replica {
     pub acknowledged_ms: AtomicI64,
     /// It was sent its full sync up to the mark: nothing may follow before it answers.
     pub awaits_acknowledgement: AtomicBool,
+    /// It was sent a full sync and has not acknowledged anything since: it may not have been able
+    /// to read it.
+    pub unconfirmed: AtomicBool,
     orders: Mutex<Vec<Order>>,
     /// The full sync it is receiving.
     full_sync: Mutex<Option<Arc<FullSync>>>,
@@ -71,6 +74,7 @@ impl Replica {
             has_acknowledged: AtomicBool::new(false),
             acknowledged_ms: AtomicI64::new(now_ms),
             awaits_acknowledgement: AtomicBool::new(false),
+            unconfirmed: AtomicBool::new(false),
             orders: Mutex::default(),
             full_sync: Mutex::default(),
         }
@@ -111,6 +115,7 @@ impl Replica {
     pub fn full_sync_sent(&self, marked: bool) {
         self.awaits_acknowledgement.store(marked, Relaxed);
         *self.full_sync.lock() = None;
+        self.unconfirmed.store(true, Relaxed);
         self.acknowledged_ms.store(unix_ms(), Relaxed);
         self.set_stage(Stage::Online);
     }
