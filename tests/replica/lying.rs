@@ -310,15 +310,50 @@ fn damaged_full_syncs() {
                         .all(|field| client.info_field("persistence", field).as_deref() == Some("0"))
             });
             assert!(server.is_alive(), "round {round}, {load}");
-            if load == "swapdb" || (load == "disabled" && round % 4 == 0) {
-                // Before the first load that starts by deleting the dataset, the dataset is
-                // there.
-                let is_kept = load == "swapdb" || round == 0;
-                assert!(!is_kept || client.call("GET own").text() == "1", "round {round}, {load}");
+            // A file is checked before the dataset is deleted.
+            if load != "flush-before-load" {
+                assert_eq!(client.call("GET own").text(), "1", "round {round}, {load}");
             }
         }
         mend(&liar, &mut client);
     }
+}
+
+/// A full sync with a value of a module, as of Redis Stack.
+#[test]
+fn full_syncs_with_values_of_modules() {
+    let module = b"\x07\x04json\x81\x7c\x11\x2d\x1b\x08\xa5\x7c\x01\x02\x05\x05\x02ab\x00";
+    let mut dump = b"REDIS0011\xfe\x00".to_vec();
+    dump.extend_from_slice(module);
+    dump.extend_from_slice(b"\x00\x06theirs\x01v\xff\0\0\0\0\0\0\0\0");
+    let liar = Liar::new();
+    let (server, mut client) = victim(&liar, "disabled");
+    client.ok("SAVE");
+    let file = std::fs::read(server.directory().join("dump.rdb")).expect("a dump");
+    let copy = |socket: &mut TcpStream| {
+        send(socket, format!("+FULLRESYNC {ID} 7\r\n${}\r\n", dump.len()).as_bytes());
+        send(socket, &dump);
+    };
+    for round in 1..=2 {
+        let mut socket = liar.next();
+        copy(&mut socket);
+        wait_for("the full sync has failed", || {
+            server.log().matches("the full sync cannot be loaded, the old data is kept").count() == round
+        });
+        assert_eq!(client.call("GET own").text(), "1");
+    }
+    assert_eq!(std::fs::read(server.directory().join("dump.rdb")).expect("a dump"), file);
+    wait_for("it says that it tries less often", || server.log().contains("next attempt in 2 seconds"));
+    assert!(server.log().contains("of the module type 'fBEtGwilf', which is not supported"));
+    client.ok("CONFIG SET rdb-skip-unsupported yes");
+    let mut socket = liar.next();
+    copy(&mut socket);
+    wait_for("the link is up", || is_up(&mut client));
+    assert_eq!(client.call("GET theirs").text(), "v");
+    assert_eq!(client.call("DBSIZE").to_string(), "(integer) 1");
+    let left_out = client.info_field("persistence", "rdb_last_load_keys_unsupported");
+    assert_eq!(left_out.as_deref(), Some("1"));
+    assert!(server.log().contains("1 key of the module type 'fBEtGwilf' left out"));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 
 pub mod aof;
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::Read;
 
@@ -15,6 +16,26 @@ use braid_rdb::{Error, Fault, FileReader, Limits, RdbType, Record};
 /// Limits of the compact encodings; a check does not depend on their values.
 fn limits() -> Limits {
     Limits::default()
+}
+
+/// Number of keys of a module type whose names are printed.
+const NAMES: usize = 3;
+
+/// Keys of one type.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct OfType {
+    pub keys: u64,
+    /// Bytes of the values in the file.
+    pub bytes: u64,
+    /// The first names, readable; only of types that cannot be loaded.
+    pub names: Vec<String>,
+}
+
+impl OfType {
+    fn add(&mut self, bytes: u64) {
+        self.keys += 1;
+        self.bytes += bytes;
+    }
 }
 
 /// The result of a check.
@@ -28,6 +49,10 @@ pub struct Findings {
     /// Expired keys.
     pub expired: u64,
     pub functions: u64,
+    /// Keys by type.
+    pub types: BTreeMap<&'static str, OfType>,
+    /// Keys by module type; they cannot be loaded.
+    pub modules: BTreeMap<String, OfType>,
     /// Size of a valid file, in bytes.
     pub bytes: u64,
     /// The file is complete and every value in it can be loaded.
@@ -50,7 +75,7 @@ pub fn check_rdb(name: &str, input: impl Read, len: Option<u64>, now_ms: i64) ->
     findings.say(0, &format!("Checking RDB file {name}"));
     let mut doing = Doing { what: "start", ..Doing::default() };
     match findings.read(input, len, now_ms, &mut doing) {
-        Ok(()) => findings.is_good = true,
+        Ok(()) => findings.is_good = findings.modules.is_empty(),
         Err(error) => {
             findings.lines.push_str("--- RDB ERROR DETECTED ---\n");
             findings.say(error.position, &describe(&error.fault));
@@ -77,6 +102,28 @@ pub fn check_rdb(name: &str, input: impl Read, len: Option<u64>, now_ms: i64) ->
         let _ = writeln!(findings.lines, "[info] {count} {what}");
     }
     findings
+}
+
+impl Findings {
+    /// Keys and bytes by type, one line each; for module types also the first names.
+    pub fn summary(&self) -> String {
+        let mut lines = String::new();
+        let mut line = |kind: &str, of: &OfType, rest: &str| {
+            let keys = braid_base::plural::plural(of.keys, "key");
+            let bytes = braid_base::plural::plural(of.bytes, "byte");
+            // Writing to memory cannot fail.
+            let _ = writeln!(lines, "[summary] {kind}: {keys}, {bytes}{rest}");
+        };
+        for (name, of) in &self.types {
+            line(name, of, "");
+        }
+        for (name, of) in &self.modules {
+            let more = if of.keys > of.names.len() as u64 { ", ..." } else { "" };
+            let names = of.names.join(", ");
+            line(&format!("module type {name}"), of, &format!(", not supported: {names}{more}"));
+        }
+        lines
+    }
 }
 
 fn describe(fault: &Fault) -> String {
@@ -115,8 +162,19 @@ impl Findings {
                 Record::Key { kind, expire_at, .. } => {
                     doing.what = "read-object-value";
                     (doing.key, doing.kind) = (Some(reader.name().to_vec()), Some(kind));
-                    match braid_persistence::read_value(reader.name_and_value().1, kind, &limits(), now_ms) {
-                        Ok(_) => {}
+                    let value =
+                        braid_persistence::read_value(reader.name_and_value().1, kind, &limits(), now_ms);
+                    let value = value.map(|value| value.value_type().name());
+                    let bytes = reader.position() - offset;
+                    match value {
+                        Ok(name) => self.types.entry(name).or_default().add(bytes),
+                        Err(Error { fault: Fault::Module(name), .. }) => {
+                            let of = self.modules.entry(name).or_default();
+                            of.add(bytes);
+                            if of.names.len() < NAMES {
+                                of.names.push(format!("'{}'", reader.name().escape_ascii()));
+                            }
+                        }
                         // A load skips such keys.
                         Err(Error { fault: Fault::Empty | Fault::LeftOut(_), .. }) => continue,
                         Err(error) => return Err(error),
@@ -130,6 +188,17 @@ impl Findings {
                         if checked { "Checksum OK" } else { "RDB file was saved with checksum disabled" };
                     self.bytes = offset;
                     self.say(offset, verdict);
+                    let foreign: u64 = self.modules.values().map(|of| of.keys).sum();
+                    if foreign > 0 {
+                        let types: Vec<&str> = self.modules.keys().map(String::as_str).collect();
+                        let keys = braid_base::plural::plural(foreign, "key");
+                        let text = format!(
+                            "{keys} of module types that cannot be loaded ({}): rdb-skip-unsupported leaves them out",
+                            types.join(", ")
+                        );
+                        self.say(offset, &text);
+                        return Ok(());
+                    }
                     self.say(offset, "\\o/ RDB looks OK! \\o/");
                     return Ok(());
                 }
@@ -191,6 +260,26 @@ mod tests {
             bytes[at] ^= 0x40;
             assert!(!check(&bytes).is_good, "byte {at}: the checksum misses a change");
         }
+    }
+
+    #[test]
+    fn values_of_modules_are_counted_by_type() {
+        let module = b"\x07\x01m\x81\x7c\x11\x2d\x1b\x08\xa5\x7c\x01\x02\x05\x05\x02ab\x00";
+        let mut file = b"REDIS0011\xfe\x00".to_vec();
+        for _ in 0..4 {
+            file.extend_from_slice(module);
+        }
+        file.extend_from_slice(b"\x00\x01k\x05value\xff\0\0\0\0\0\0\0\0");
+        let findings = check(&file);
+        assert!(!findings.is_good && !findings.lines.contains("looks OK"), "{}", findings.lines);
+        assert!(
+            findings.lines.contains("4 keys of module types that cannot be loaded (fBEtGwilf)"),
+            "{}",
+            findings.lines
+        );
+        let summary = "[summary] string: 1 key, 6 bytes\n\
+                       [summary] module type fBEtGwilf: 4 keys, 60 bytes, not supported: 'm', 'm', 'm', ...\n";
+        assert_eq!(findings.summary(), summary);
     }
 
     #[test]

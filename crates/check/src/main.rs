@@ -5,23 +5,28 @@
 use std::fs::File;
 use std::process::ExitCode;
 
-const USAGE: &str = "Usage: braid-check-rdb <rdb-file-name>\n";
+const USAGE: &str = "Usage: braid-check-rdb [--summary] <rdb-file-name>\n";
 
 const HELP: &str = "
 Checks a dump file (RDB) without a server: decodes all of it, as loading does, and prints what it
 contains, or where it is damaged. Never changes the file.
 
+  --summary               also print keys and bytes by type, and which keys are of module types
   -h, --help              print this text
   -v, --version           print the version
 
-Exit status: 0 if the file can be loaded; 1 if it is damaged or cannot be read, and for a wrong
-command line.
+Exit status: 0 if the file can be loaded; 1 if it is damaged or cannot be read, if it has values of
+modules, and for a wrong command line.
 
 Example: braid-check-rdb /var/lib/braid/dump.rdb
 ";
 
 fn main() -> ExitCode {
-    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let summarizes = arguments.len() == 2 && arguments[0] == "--summary";
+    if summarizes {
+        arguments.remove(0);
+    }
     let [path] = arguments.as_slice() else {
         eprint!("{USAGE}");
         return ExitCode::FAILURE;
@@ -56,5 +61,8 @@ fn main() -> ExitCode {
     let len = file.metadata().ok().filter(|data| data.is_file()).map(|data| data.len());
     let findings = braid_check::check_rdb(&name, file, len, braid_base::clock::unix_ms());
     print!("{}", findings.lines);
+    if summarizes {
+        print!("{}", findings.summary());
+    }
     if findings.is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

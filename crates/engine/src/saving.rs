@@ -370,6 +370,7 @@ impl Engine {
             limits: self.limits(),
             relaxed: config.rdb_version_check() == RdbVersionCheck::Relaxed,
             checksum: config.rdbchecksum() && !self.debug.skip_checksums.load(Relaxed),
+            skip_unsupported: config.rdb_skip_unsupported(),
             replace: manner == Manner::Merge,
             expired: expired.as_ref(),
             first_db: if manner == Manner::Staged { txn.keyspace().databases() } else { 0 },
@@ -398,6 +399,7 @@ impl Engine {
         }
         state.keys_loaded.store(loaded.keys, Relaxed);
         state.keys_expired.store(loaded.expired, Relaxed);
+        state.keys_unsupported.store(loaded.unsupported, Relaxed);
         let skipped = match loaded.empty {
             0 => String::new(),
             count => format!(", empty keys skipped: {count}"),

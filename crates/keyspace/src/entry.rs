@@ -111,6 +111,14 @@ impl<'a> Value<'a> {
         Value::plain(bytes, false)
     }
 
+    /// The type.
+    pub fn value_type(&self) -> Type {
+        match self {
+            Value::Bytes { .. } | Value::Integer(_) | Value::Blob(_) => Type::STRING,
+            Value::Object(object) => object.object_type(),
+        }
+    }
+
     /// A string kept as text; `raw` as in [`Value::Bytes`].
     pub fn plain(bytes: &'a [u8], raw: bool) -> Value<'a> {
         if bytes.len() <= EMBEDDED_MAX {

@@ -36,6 +36,7 @@ pub use aof::{
     ManifestFault, ReadError, data_len, ends_data, hole_before,
 };
 pub use form::Form;
+pub use load::verify::{Terms as VerifyTerms, verify};
 pub use load::{ExpiredKeys, LoadError, LoadOptions, Loaded, ReplicationNote, load};
 pub use old_forms::OldForms;
 pub use prefetch::{Prefetch, PrefetchReader};

@@ -6,14 +6,16 @@
 
 mod crew;
 mod times;
+pub(crate) mod verify;
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::unix_ms;
 use braid_base::plural::plural;
 use braid_keyspace::{Keyspace, Txn, eviction};
-use braid_rdb::{Access, Fault, FileReader, Limits, RdbType, Record};
+use braid_rdb::{Access, Error, Fault, FileReader, Limits, RdbType, Record};
 
 use crate::slices::{Slices, Stopped};
 use crate::state::Progress;
@@ -33,6 +35,8 @@ pub struct LoadOptions<'a> {
     pub checksum: bool,
     /// Replace existing keys; otherwise they end the load with an error.
     pub replace: bool,
+    /// Leave out values of modules; otherwise they end the load with an error.
+    pub skip_unsupported: bool,
     /// Receives the names of keys left out as expired, with their databases.
     pub expired: Option<&'a ExpiredKeys>,
     /// Target of the file's database 0; later databases follow it.
@@ -56,6 +60,8 @@ pub struct Loaded {
     pub expired: u64,
     /// Keys left out as empty (dump files of some old servers contain such keys).
     pub empty: u64,
+    /// Keys left out because of their types (`skip_unsupported`).
+    pub unsupported: u64,
     /// Bytes read.
     pub bytes: u64,
     /// The replication history recorded in the file.
@@ -114,10 +120,21 @@ pub enum LoadError {
     Stopped,
 }
 
-/// Maximum number of empty keys that are logged by name.
-const EMPTY_NAMED_MAX: u64 = 10;
+/// Maximum number of keys that are logged by name because they are left out.
+const NAMED_MAX: u64 = 10;
 
 impl LoadError {
+    /// True if the data is of a kind that this version cannot load: the same data fails again.
+    pub fn is_unsupported(&self) -> bool {
+        match self {
+            LoadError::File(error) | LoadError::Value { error, .. } => {
+                matches!(error.fault, Fault::Module(_) | Fault::UnknownType(_) | Fault::Version(_))
+            }
+            LoadError::Database { .. } | LoadError::Function(_) => true,
+            LoadError::Duplicate { .. } | LoadError::Thread | LoadError::Stopped => false,
+        }
+    }
+
     /// True if the file itself is damaged; braid-check-rdb reports details.
     pub fn is_damage(&self) -> bool {
         match self {
@@ -167,8 +184,10 @@ pub fn load(
             log::warn!("Cannot start the loading threads: {error}");
             None
         });
-        let (loaded, times, replication) = Default::default();
-        Loader { txn: &mut *txn, options, slices, crew, loaded, times, replication }.run(reader, function)
+        let (loaded, unsupported, times, replication) = Default::default();
+        let loader =
+            Loader { txn: &mut *txn, options, slices, crew, loaded, unsupported, times, replication };
+        loader.run(reader, function)
     });
     txn.set_db(db);
     loaded
@@ -180,6 +199,8 @@ struct Loader<'l, 't, 'p> {
     slices: &'l mut Slices<'p>,
     crew: Option<Crew>,
     loaded: Loaded,
+    /// Number of keys left out because of their types, by module type.
+    unsupported: BTreeMap<String, u64>,
     /// Expiry times of members from the file's notes, not yet set.
     times: MemberTimes,
     replication: ReplicationNotes,
@@ -198,6 +219,12 @@ impl Loader<'_, '_, '_> {
         self.times.set_all(self.txn);
         if let Some(crew) = &self.crew {
             self.loaded.add(&crew.loaded);
+        }
+        for (name, count) in &self.unsupported {
+            log::warn!(
+                "{} of the module type '{name}' left out (rdb-skip-unsupported)",
+                plural(*count, "key")
+            );
         }
         self.loaded.bytes = reader.position();
         self.loaded.replication = self.replication.complete();
@@ -316,6 +343,13 @@ impl Loader<'_, '_, '_> {
             Err(error) if matches!(error.fault, Fault::LeftOut(_)) => {
                 log::warn!("key '{}' is skipped: {error}", readable(reader.name()));
             }
+            Err(Error { fault: Fault::Module(kind), .. }) if self.options.skip_unsupported => {
+                if self.loaded.unsupported < NAMED_MAX {
+                    log::warn!("key '{}' is left out: its type is '{kind}'", readable(reader.name()));
+                }
+                self.loaded.unsupported += 1;
+                *self.unsupported.entry(kind).or_default() += 1;
+            }
             Err(error) => {
                 return Err(LoadError::Value { error, key: readable(reader.name()), db });
             }
@@ -357,7 +391,7 @@ fn readable(name: &[u8]) -> String {
 
 /// Counts an empty key, which is left out.
 fn note_empty(name: &[u8], loaded: &mut Loaded) {
-    if loaded.empty < EMPTY_NAMED_MAX {
+    if loaded.empty < NAMED_MAX {
         log::info!("skipping empty key: {}", readable(name));
     }
     loaded.empty += 1;

@@ -15,6 +15,8 @@ pub struct State {
     pub keys_loaded: AtomicU64,
     /// Keys that the last load left out as expired.
     pub keys_expired: AtomicU64,
+    /// Keys that the last load left out because of their types (`rdb-skip-unsupported`).
+    pub keys_unsupported: AtomicU64,
     /// Progress of the current load.
     pub progress: Progress,
 }

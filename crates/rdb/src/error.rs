@@ -43,7 +43,7 @@ pub enum Fault {
     /// An unknown value type.
     #[error("unknown value type {0}")]
     UnknownType(u8),
-    /// A value of the module with this name.
+    /// A value of the module with this name. Reading can continue after it.
     #[error("a value of the module type '{0}', which is not supported")]
     Module(String),
 }

@@ -18,10 +18,11 @@ impl<S: Source> Decoder<S> {
         RdbType::from_number(number, self.version).ok_or_else(|| self.error(Fault::UnknownType(number)))
     }
 
-    /// Skips a value of an unsupported form as far as possible; the fault names it.
+    /// Skips a value of an unsupported form; the fault names it. Reading can continue after
+    /// [`Fault::Module`] and [`Fault::LeftOut`].
     pub fn foreign_value(&mut self, kind: RdbType) -> Error {
         let read = match kind.number() {
-            7 => self.length().map(|id| Fault::Module(module_name(id))),
+            7 => self.skip_module_value(),
             64 => self.skip_keydb_job().map(|()| Fault::LeftOut("a job of KeyDB's KEYDB.CRON")),
             6 => Ok(Fault::Corrupt("a module's value of a pre-release of Redis 4")),
             _ => Ok(Fault::UnknownType(kind.number())),
@@ -67,6 +68,12 @@ impl<S: Source> Decoder<S> {
             }
         }
         Ok(())
+    }
+
+    fn skip_module_value(&mut self) -> Result<Fault, Error> {
+        let id = self.length()?;
+        self.skip_module()?;
+        Ok(Fault::Module(module_name(id)))
     }
 
     /// Skips a module's value or auxiliary data, after the module's id.

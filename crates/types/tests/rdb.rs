@@ -202,8 +202,9 @@ fn what_is_refused() {
     assert!(matches!(fault(bomb, 11), Fault::Corrupt(_)));
     assert!(matches!(fault(b"\x16\x01\x01a\x01b\0\0\0\0\0\0\0\0", 12), Fault::UnknownType(22)));
     assert!(matches!(fault(b"\x17", 11), Fault::UnknownType(23)));
-    let module = fault(b"\x07\x81\x7c\x11\x2d\x1b\x08\xa5\x7c\x01", 11);
+    let module = fault(b"\x07\x81\x7c\x11\x2d\x1b\x08\xa5\x7c\x01\x02\x05\x05\x02ab\x00", 11);
     assert!(matches!(&module, Fault::Module(name) if name.len() == 9), "{module}");
+    assert!(matches!(fault(b"\x07\x81\x7c\x11\x2d\x1b\x08\xa5\x7c\x01\x05\x09ab", 11), Fault::Short));
     assert_eq!(braid_rdb::open(b"short", true).err(), Some(PayloadError::Short));
     assert_eq!(braid_rdb::open(b"\x00\x01v\x0d\0________", true).err(), Some(PayloadError::Version(13)));
     assert_eq!(braid_rdb::open(b"\x00\x01v\x0b\0________", true).err(), Some(PayloadError::Checksum));

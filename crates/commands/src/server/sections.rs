@@ -332,6 +332,7 @@ fn persistence(fields: &mut Fields<'_>) {
     fields.field("rdb_last_cow_size", save.last_copied_bytes.load(Relaxed));
     fields.field("rdb_last_load_keys_expired", state.keys_expired.load(Relaxed));
     fields.field("rdb_last_load_keys_loaded", state.keys_loaded.load(Relaxed));
+    fields.field("rdb_last_load_keys_unsupported", state.keys_unsupported.load(Relaxed));
     let file = &engine.append_only;
     let is_on = file.on.load(Relaxed);
     let status = |failed: bool| if failed { "err" } else { "ok" };

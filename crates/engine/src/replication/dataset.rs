@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
 use braid_clients::attention::{LOADING_BESIDE, STOPPING};
+use braid_config::RdbVersionCheck;
 use braid_keyspace::Txn;
 use braid_keyspace::keyspace::Flushed;
 use braid_keyspace::txn::NOTHING_EXPIRED;
-use braid_persistence::{LoadError, Prefetch, ReplicationNote, Slices};
+use braid_persistence::{LoadError, Prefetch, ReplicationNote, Slices, VerifyTerms};
 use braid_replication::link::LinkError;
 
 use super::FOR_REPLICAS;
@@ -44,7 +45,44 @@ pub(super) enum Beside {
     Served,
 }
 
+/// Logs why a full sync cannot be loaded.
+fn load_failure(error: &LoadError) -> LinkError {
+    log::warn!("Internal error in RDB reading of the full sync: {error}");
+    if error.is_unsupported() {
+        return LinkError::Unsupported;
+    }
+    LinkError::Refused("Failed trying to load the MASTER synchronization DB".into())
+}
+
 impl Engine {
+    /// Finds out whether a full sync in a file can be loaded, if there is data that it would
+    /// replace. Otherwise nothing would be gained.
+    pub(super) fn verify_full_sync(
+        &self,
+        dump: impl Read,
+        len: Option<u64>,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), LinkError> {
+        let databases = self.keyspace.databases();
+        if (0..databases).all(|db| self.keyspace.len(db).0 == 0) {
+            return Ok(());
+        }
+        let config = &self.config;
+        let terms = VerifyTerms {
+            relaxed: config.rdb_version_check() == RdbVersionCheck::Relaxed,
+            checksum: config.rdbchecksum() && !self.debug.skip_checksums.load(Relaxed),
+            skip_unsupported: config.rdb_skip_unsupported(),
+            databases,
+        };
+        braid_persistence::verify(dump, len, terms, goes_on).map_err(|error| {
+            if matches!(error, LoadError::Stopped) {
+                return LinkError::CalledOff;
+            }
+            log::info!("MASTER <-> REPLICA sync: the full sync cannot be loaded, the old data is kept");
+            load_failure(&error)
+        })
+    }
+
     /// Loads a full sync. If that fails, the dataset is empty or as it was.
     pub(super) fn replace_dataset<R: Read>(
         &self,
@@ -105,10 +143,7 @@ impl Engine {
             }
             Ok(_) => Err(LinkError::CalledOff),
             Err(LoadError::Stopped) => Err(LinkError::CalledOff),
-            Err(error) => {
-                log::warn!("Internal error in RDB reading of the full sync: {error}");
-                Err(LinkError::Refused("Failed trying to load the MASTER synchronization DB".into()))
-            }
+            Err(error) => Err(load_failure(&error)),
         };
         if outcome.is_err() {
             match beside {

@@ -339,8 +339,15 @@ mod tests {
         assert_eq!(reads(), Some(Reads::Unstated));
         replicas[0].set_stage(Stage::Copying);
         assert_eq!(reads(), Some(Reads::Own));
-        let full_sync =
-            |reads| FullSync::new(Arc::default(), Box::new(|| false), Some(0), (Filter::ALL, reads), None);
+        let full_sync = |reads| {
+            FullSync::new(
+                Arc::new(braid_clients::Mailboxes::new(1)),
+                Box::new(|| false),
+                Some(0),
+                (Filter::ALL, reads),
+                None,
+            )
+        };
         let served = |reads| replicas.each_ref().map(|replica| full_sync(reads).serves(&replica.options));
         assert_eq!(served(Some(Reads::Own)), [false, true, false, true]);
         assert_eq!(served(Some(Reads::Valkey9)), [false, false, true, false]);

@@ -42,6 +42,8 @@ const GROUP_RETRY: Duration = Duration::from_millis(2);
 const GROUP_RETRY_MAX: Duration = Duration::from_millis(50);
 /// How long the attempts follow each other so quickly. Then the primary is gone, not late.
 const GROUP_HASTE: Duration = Duration::from_secs(2);
+/// The longest delay after full syncs that cannot be loaded: each one is work for the primary.
+const UNSUPPORTED_RETRY_MAX: Duration = Duration::from_secs(60);
 /// Interval of acknowledgements.
 const ACK_EVERY: Duration = Duration::from_secs(1);
 /// Interval of heartbeats during a full sync.
@@ -82,9 +84,11 @@ fn run(engine: &Arc<Engine>) {
     // Clients of this server are served in parallel with this thread.
     braid_persistence::take_short_turns();
     let (mut retry, mut retried, mut failing_since) = (GROUP_RETRY, 0, Instant::now());
+    let mut unsupported = 0;
     while let Some((primary, generation)) = link.next_target(|| engine.shutdown.is_requested()) {
         if retried != generation {
             (retry, retried, failing_since) = (GROUP_RETRY, generation, Instant::now());
+            unsupported = 0;
         }
         let record = OnceCell::new();
         let attempt = Attempt { engine, link, primary, generation, record };
@@ -106,7 +110,18 @@ fn run(engine: &Arc<Engine>) {
                 }
                 log::warn!("{error}");
                 if was_up {
-                    (retry, failing_since) = (GROUP_RETRY, Instant::now());
+                    (retry, failing_since, unsupported) = (GROUP_RETRY, Instant::now(), 0);
+                } else if matches!(error, LinkError::Unsupported) {
+                    unsupported += 1;
+                    let delay = unsupported_delay(unsupported);
+                    if unsupported > 1 {
+                        log::warn!(
+                            "{unsupported} full syncs in a row cannot be loaded: next attempt in {} seconds, \
+                             or with REPLICAOF. See rdb-skip-unsupported",
+                            delay.as_secs()
+                        );
+                    }
+                    link.rest(generation, delay);
                 } else {
                     link.rest(generation, if engine.group.is_some() { retry } else { RETRY });
                     let is_late = failing_since.elapsed() < GROUP_HASTE;
@@ -115,6 +130,11 @@ fn run(engine: &Arc<Engine>) {
             }
         }
     }
+}
+
+/// The delay after so many full syncs in a row that cannot be loaded.
+fn unsupported_delay(count: u32) -> Duration {
+    RETRY.saturating_mul(1 << (count - 1).min(10)).min(UNSUPPORTED_RETRY_MAX)
 }
 
 /// One connection to one primary.
@@ -369,14 +389,24 @@ impl Attempt<'_> {
         id: String,
         offset: u64,
     ) -> Result<(), LinkError> {
-        let path = self.receive(peer, frame)?;
-        let dump = files::open(&path)?;
-        let len = Some(dump.metadata()?.len());
+        let folder = std::env::current_dir().unwrap_or_default();
+        let temporary = temporary_path(&folder, Purpose::Received);
+        let path = folder.join(&*self.engine.config.dbfilename());
+        let received = self.receive(peer, frame, &temporary);
         let shared = RefCell::new(peer);
         let heartbeat = || {
             // If it cannot be sent, the stream's first read reports that.
             let _ = shared.borrow_mut().send_bytes(b"\n");
         };
+        // Before it replaces the dump file and the dataset.
+        let verified = received.and_then(|()| self.verify(&temporary, &heartbeat));
+        if let Err(error) = verified {
+            files::remove(&temporary);
+            return Err(error);
+        }
+        files::replace(&temporary, &path)?;
+        let dump = files::open(&path)?;
+        let len = Some(dump.metadata()?.len());
         let beside = Beside::Nothing;
         let incoming = Incoming { dump, len, id, offset, beside, heartbeat: &heartbeat, prefetch: None };
         self.engine.replace_dataset(self.generation, incoming)?;
@@ -411,21 +441,22 @@ impl Attempt<'_> {
         payload.finish(TAIL_MAX - unread as u64)
     }
 
-    /// Writes a full sync to a file, which then replaces the dump file.
-    fn receive(&self, peer: &mut Peer<Outgoing>, frame: Frame) -> Result<std::path::PathBuf, LinkError> {
-        let folder = std::env::current_dir().unwrap_or_default();
-        let temporary = temporary_path(&folder, Purpose::Received);
-        let received = self.receive_to(peer, frame, &temporary);
-        if let Err(error) = received {
-            files::remove(&temporary);
-            return Err(error);
-        }
-        let path = folder.join(&*self.engine.config.dbfilename());
-        files::replace(&temporary, &path)?;
-        Ok(path)
+    /// Finds out whether a received full sync can be loaded.
+    fn verify(&self, path: &std::path::Path, heartbeat: &dyn Fn()) -> Result<(), LinkError> {
+        let dump = files::open(path)?;
+        let len = Some(dump.metadata()?.len());
+        let mut last = Instant::now();
+        self.engine.verify_full_sync(dump, len, &mut || {
+            if last.elapsed() >= HEARTBEAT_EVERY {
+                last = Instant::now();
+                heartbeat();
+            }
+            !self.is_called_off()
+        })
     }
 
-    fn receive_to(
+    /// Writes a full sync to a file.
+    fn receive(
         &self,
         peer: &mut Peer<Outgoing>,
         frame: Frame,

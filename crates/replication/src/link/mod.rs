@@ -248,6 +248,9 @@ pub enum LinkError {
     Timeout(&'static str),
     #[error("{0}")]
     Refused(String),
+    /// The full sync has values that this server does not support; the next one will, too.
+    #[error("Failed trying to load the MASTER synchronization DB")]
+    Unsupported,
     /// The stream is malformed and must not be resumed.
     #[error("Protocol error in the stream of the primary: {0}")]
     Protocol(String),

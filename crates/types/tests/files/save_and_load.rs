@@ -82,6 +82,7 @@ fn load_with(
         limits: Limits::default(),
         relaxed: false,
         checksum,
+        skip_unsupported: false,
         replace,
         expired: None,
         first_db: 0,
