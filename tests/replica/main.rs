@@ -30,6 +30,7 @@ mod proxy;
 mod raw;
 mod redirect;
 mod redis6;
+mod restart;
 mod rounds;
 mod seen;
 mod sentinel;

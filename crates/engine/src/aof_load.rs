@@ -22,8 +22,8 @@ use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_persistence::files::{self, File};
 use braid_persistence::{
-    AofRecord, CommandReader, FileInfo, FileKind, Folder, LoadError, Manifest, ReadError, Slices, data_len,
-    ends_data, hole_before,
+    AofRecord, CommandReader, FileInfo, FileKind, Folder, LoadError, Manifest, Place, ReadError,
+    ReplicationNote, Slices, data_len, ends_data, hole_before,
 };
 use smallvec::SmallVec;
 
@@ -75,15 +75,19 @@ impl Engine {
                 error.messages().iter().for_each(|line| log::warn!("{line}"));
             }
         })?;
-        let loaded = AofLoaded { folder, manifest };
+        let mut loaded = AofLoaded { folder, manifest, place: None };
         let began = Instant::now();
-        while let Err(error) = self.load_all(txn, at_start, &loaded) {
-            match (error, txn.stopped_world()) {
-                (AofLoadError::ReadHole, Some(world)) => {
+        loop {
+            match (self.load_all(txn, at_start, &loaded), txn.stopped_world()) {
+                (Ok(place), _) => {
+                    loaded.place = place;
+                    break;
+                }
+                (Err(AofLoadError::ReadHole), Some(world)) => {
                     drop(self.keyspace.flush(world, None));
                     self.scripts.clear_libraries();
                 }
-                (error, _) => return Err(error),
+                (Err(error), _) => return Err(error),
             }
         }
         if !loaded.manifest.has_no_data() {
@@ -92,8 +96,14 @@ impl Engine {
         Ok(loaded)
     }
 
-    /// Loads all files of a manifest once.
-    fn load_all(&self, txn: &mut Txn<'_>, at_start: bool, loaded: &AofLoaded) -> Result<(), AofLoadError> {
+    /// Loads all files of a manifest once. Returns the dataset's place in the replication history,
+    /// if it is known.
+    fn load_all(
+        &self,
+        txn: &mut Txn<'_>,
+        at_start: bool,
+        loaded: &AofLoaded,
+    ) -> Result<Option<ReplicationNote>, AofLoadError> {
         let sizes = sizes(&loaded.folder, &loaded.manifest)?;
         let progress = &self.persistence.progress;
         progress.begin(sizes.iter().sum(), unix_ms() / 1000);
@@ -149,10 +159,11 @@ impl Engine {
         at_start: bool,
         loaded: &AofLoaded,
         sizes: &[u64],
-    ) -> Result<(), AofLoadError> {
+    ) -> Result<Option<ReplicationNote>, AofLoadError> {
         let delay = self.config.key_load_delay_microseconds();
         let mut slices = Slices::new(&self.persistence.progress, at_start, delay);
         let mut replay = Replay::new(self, Source::File);
+        let mut place = None;
         let files: Vec<(FileKind, &FileInfo)> = loaded.manifest.data().collect();
         for (index, ((kind, info), &size)) in files.iter().zip(sizes).enumerate() {
             let began = Instant::now();
@@ -162,10 +173,11 @@ impl Engine {
                 folder: &loaded.folder,
                 ends_data: ends_data(&loaded.manifest, index, |info| loaded.folder.path(&info.name)),
             };
-            let end = self.load_file(txn, at_start, &mut slices, &mut replay, &present)?;
+            let (end, at) = self.load_file(txn, at_start, &mut slices, &mut replay, &present)?;
             slices.end_file(size);
             let part = if *kind == FileKind::Base { "base" } else { "incr" };
             if end != End::Empty {
+                place = at;
                 let seconds = began.elapsed().as_secs_f64();
                 log::info!("DB loaded from {part} file {}: {seconds:.3} seconds", present.name);
             }
@@ -177,11 +189,12 @@ impl Engine {
                  incomplete or wrong"
             );
             self.distrust_files();
+            return Ok(None);
         }
-        Ok(())
+        Ok(place.map(|Place { id, offset }| ReplicationNote { id, offset, db: replay.db() }))
     }
 
-    /// Loads one file and returns how it ended.
+    /// Loads one file and returns how it ended, and its place in the replication history.
     fn load_file(
         &self,
         txn: &mut Txn<'_>,
@@ -189,7 +202,7 @@ impl Engine {
         slices: &mut Slices<'_>,
         replay: &mut Replay,
         present: &Present<'_>,
-    ) -> Result<End, AofLoadError> {
+    ) -> Result<(End, Option<Place>), AofLoadError> {
         let name = &present.name;
         let mut file = files::open(&present.path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
@@ -212,7 +225,7 @@ impl Engine {
             files::cut_off(&present.path, len).map_err(unreadable)?;
         }
         if len == 0 {
-            return Ok(End::Empty);
+            return Ok((End::Empty, None));
         }
         let mut position = 0;
         if has_dump {
@@ -229,9 +242,10 @@ impl Engine {
                 truncate(present, hole)?;
                 return Err(AofLoadError::ReadHole);
             }
-            End::Good | End::Empty => {}
+            End::Good => return Ok((end, reader.place())),
+            End::Empty => {}
         }
-        Ok(end)
+        Ok((end, None))
     }
 
     /// Looks for a hole as the cause of an error at a position, if the file may be truncated.

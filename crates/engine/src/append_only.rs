@@ -110,7 +110,7 @@ impl Engine {
     /// Starts the writer thread and the journalling of changes. The world is stopped.
     fn start_writer(&self, reader: Reader, file: File) -> io::Result<()> {
         let (engine, appender) = (self.this.clone(), Arc::clone(&self.append_only.appender));
-        appender.begin(&reader);
+        appender.begin(&reader, self.replication.history().dataset());
         let writer = std::thread::Builder::new().name("aof".into()).spawn(move || {
             if let Some(engine) = engine.upgrade() {
                 engine.bind_thread(Work::Background);

@@ -21,6 +21,7 @@ use braid_keyspace::keyspace::Shape;
 use braid_keyspace::{Context, Keyspace};
 use braid_notify::Hub;
 use braid_notify::tracking::Trackers;
+use braid_persistence::aof::{Place, PlaceOf};
 use braid_replication::Replication;
 use braid_scripting::Scripts;
 use braid_telemetry::Telemetry;
@@ -150,7 +151,11 @@ impl Engine {
             scripts: Scripts::new(THREADS_MAX),
             persistence: braid_persistence::State::default(),
             background_save: BackgroundSave::new(on_full(this.clone())),
-            append_only: AppendOnly::new(on_append_failure(this.clone()), on_append_sync(this.clone())),
+            append_only: AppendOnly::new(
+                on_append_failure(this.clone()),
+                on_append_sync(this.clone()),
+                place_of(this.clone()),
+            ),
             background: Background::default(),
             migrations: Arc::default(),
             slot_moves: SlotMoves::default(),
@@ -226,6 +231,16 @@ fn on_append_failure(engine: Weak<Engine>) -> Box<dyn Fn(bool) + Send + Sync> {
             engine.attention.set(APPEND_ONLY_FAILED, failed && engine.append_only.on.load(Relaxed));
             engine.append_only.ring_loops(&engine.clients.mailboxes);
         }
+    })
+}
+
+/// The place in the replication history of a journal offset of a dataset.
+fn place_of(engine: Weak<Engine>) -> PlaceOf {
+    Box::new(move |dataset, offset| {
+        let engine = engine.upgrade()?;
+        let state = engine.replication.state.lock();
+        let (id, offset) = state.history.place(dataset, offset)?;
+        Some(Place { id: id.as_bytes().try_into().ok()?, offset })
     })
 }
 

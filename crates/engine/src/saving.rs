@@ -260,6 +260,9 @@ impl Engine {
             let loaded = self.load_append_only(txn, true)?;
             self.append_only.was_loaded.store(!loaded.manifest.has_no_data(), Relaxed);
             if let Some(world) = txn.stopped_world() {
+                if let Some(place) = loaded.place.filter(|_| self.active.is_none()) {
+                    self.resume_history(world, &place);
+                }
                 self.begin_append_only(world, &loaded).map_err(|error| {
                     log::warn!("{error}");
                     AofLoadError::File(error)

@@ -33,7 +33,7 @@ mod writer;
 
 pub use aof::{
     AofRecord, CommandReader, FileInfo, FileKind, Folder, FolderError, Manifest, ManifestError,
-    ManifestFault, ReadError, data_len, ends_data, hole_before,
+    ManifestFault, Place, ReadError, data_len, ends_data, hole_before,
 };
 pub use form::Form;
 pub use load::verify::{Terms as VerifyTerms, verify};

@@ -23,11 +23,13 @@ pub struct History {
     earlier: Option<(String, u64)>,
     /// The stream offset at journal offset 0. Negative if the journal was ahead.
     shift: i64,
+    /// How often another history was taken over, with its dataset.
+    dataset: u64,
 }
 
 impl Default for History {
     fn default() -> History {
-        History { id: random_id(), earlier: None, shift: 0 }
+        History { id: random_id(), earlier: None, shift: 0, dataset: 0 }
     }
 }
 
@@ -62,6 +64,7 @@ impl History {
     pub fn adopt(&mut self, id: String, offset: u64, journal_end: u64) {
         (self.id, self.earlier) = (id, None);
         self.shift = (offset as i64).wrapping_sub(journal_end as i64);
+        self.dataset += 1;
     }
 
     /// Like [`History::adopt`], for a primary that has restarted: its replicas may resume from
@@ -82,6 +85,17 @@ impl History {
     /// The stream offset for a journal offset.
     pub fn offset(&self, journal: u64) -> u64 {
         (journal as i64).wrapping_add(self.shift).max(0) as u64
+    }
+
+    /// The number of the current dataset: a full sync, or a load at start, begins another one.
+    pub fn dataset(&self) -> u64 {
+        self.dataset
+    }
+
+    /// The ID and the stream offset for a journal offset of this dataset; `None` if it has been
+    /// replaced: the same journal offset may be in another history now.
+    pub fn place(&self, dataset: u64, journal: u64) -> Option<(&str, u64)> {
+        (dataset == self.dataset).then(|| (self.id(), self.offset(journal)))
     }
 
     /// The journal offset for a stream offset; `None` if it lies before the journal's start.
@@ -108,6 +122,20 @@ mod tests {
         assert!(history.contains(history.id().to_ascii_uppercase().as_bytes(), 5000));
         assert!(!history.contains(b"?", 0));
         assert_eq!(history.offset(50), 1010, "offsets continue");
+    }
+
+    #[test]
+    fn places_belong_to_the_current_dataset() {
+        let mut history = History::default();
+        let former = history.dataset();
+        assert_eq!(history.place(former, 40), Some((history.id(), 40)));
+        let primary = random_id();
+        history.adopt(primary.clone(), 1000, 40);
+        assert_eq!(history.place(former, 40), None, "another dataset");
+        let dataset = history.dataset();
+        assert_eq!(history.place(dataset, 40), Some((&*primary, 1000)));
+        history.branch(1010);
+        assert_eq!(history.place(dataset, 45), Some((history.id(), 1005)), "shared with the old history");
     }
 
     #[test]

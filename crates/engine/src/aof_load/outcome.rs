@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Outcome of loading an append-only file.
 
-use braid_persistence::{Folder, FolderError, Manifest, Stopped};
+use braid_persistence::{Folder, FolderError, Manifest, ReplicationNote, Stopped};
 
 /// Why an append-only file was not loaded. The log has details, except for
 /// [`AofLoadError::Stopped`].
@@ -31,4 +31,6 @@ pub struct AofLoaded {
     pub folder: Folder,
     /// The manifest on disk; empty where there was no append-only file.
     pub manifest: Manifest,
+    /// The place of the dataset in the replication history, if the file ends with one.
+    pub place: Option<ReplicationNote>,
 }

@@ -11,7 +11,7 @@ use braid_clients::Mailboxes;
 use braid_config::Config;
 use braid_journal::Journal;
 use braid_persistence::SnapshotProgress;
-use braid_persistence::aof::{Appender, Manifest};
+use braid_persistence::aof::{Appender, Manifest, PlaceOf};
 use braid_spec::CommandError;
 use parking_lot::{Condvar, Mutex};
 
@@ -65,15 +65,17 @@ pub(super) struct State {
 
 impl AppendOnly {
     /// Creates the state of a file that is off. `on_failure` is called when writing fails (true)
-    /// or works again (false), `on_sync` when more is on disk.
+    /// or works again (false), `on_sync` when more is on disk; `place_of` returns places in the
+    /// replication history.
     pub(crate) fn new(
         on_failure: Box<dyn Fn(bool) + Send + Sync>,
         on_sync: Box<dyn Fn() + Send + Sync>,
+        place_of: PlaceOf,
     ) -> AppendOnly {
         AppendOnly {
             on: AtomicBool::new(false),
             was_loaded: AtomicBool::new(false),
-            appender: Arc::new(Appender::new(on_failure, on_sync)),
+            appender: Arc::new(Appender::new(on_failure, on_sync, place_of)),
             awaits_base: AtomicBool::new(false),
             rewriting: AtomicBool::new(false),
             scheduled: AtomicBool::new(false),

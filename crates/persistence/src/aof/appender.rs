@@ -12,6 +12,8 @@
 //! writes are refused, and earlier acknowledged writes fit in the reserved space. After a failed
 //! fsync the content of the file is unknown: only a new base repairs it
 //! ([`Failure::needs_rewrite`]).
+//!
+//! Each write ends with its place in the replication history ([`Place`]).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -27,6 +29,7 @@ use braid_journal::{Journal, Reader};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::increment::{Extras, Increment};
+use super::place::Place;
 
 /// When written data is synced to disk (`appendfsync`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,7 +131,14 @@ pub struct Appender {
     on_failure: Box<dyn Fn(bool) + Send + Sync>,
     /// Called when more data is on disk.
     on_sync: Box<dyn Fn() + Send + Sync>,
+    place_of: PlaceOf,
+    /// The dataset that is written.
+    dataset: AtomicU64,
 }
+
+/// The place in the replication history of a journal offset of a dataset, if it is known: `None` if
+/// another dataset has replaced that one.
+pub type PlaceOf = Box<dyn Fn(u64, u64) -> Option<Place> + Send + Sync>;
 
 /// State of the writing thread.
 struct Writing {
@@ -209,6 +219,7 @@ impl Appender {
     pub fn new(
         on_failure: Box<dyn Fn(bool) + Send + Sync>,
         on_sync: Box<dyn Fn() + Send + Sync>,
+        place_of: PlaceOf,
     ) -> Appender {
         Appender {
             policy: AtomicU8::new(Policy::EverySecond as u8),
@@ -226,6 +237,8 @@ impl Appender {
             syncs_pending: AtomicU64::new(0),
             on_failure,
             on_sync,
+            place_of,
+            dataset: AtomicU64::new(0),
         }
     }
 
@@ -369,9 +382,10 @@ impl Appender {
         journal.wake();
     }
 
-    /// Prepares to write from `reader`'s position on: from now on callers can wait for offsets,
-    /// and end the thread.
-    pub fn begin(&self, reader: &Reader) {
+    /// Prepares to write the changes of a dataset from `reader`'s position on: from now on callers
+    /// can wait for offsets, and end the thread. No earlier thread may be running.
+    pub fn begin(&self, reader: &Reader, dataset: u64) {
+        self.dataset.store(dataset, Relaxed);
         let start = reader.position();
         *self.state.lock() = State::default();
         *self.sync_request.lock() = SyncRequest::default();
@@ -390,6 +404,7 @@ impl Appender {
             log::warn!("Cannot start the thread that syncs the AOF to disk: {error}");
         }
         let mut writing = Writing::new(file);
+        self.note_place(&mut writing, reader.position());
         while !self.turn(journal, &mut reader, &mut writing) {}
         writing.increment.cut();
         reader.end(journal);
@@ -416,6 +431,7 @@ impl Appender {
                 reader.read(journal, at, <[u8]>::len);
             }
             writing.give_up_for(file);
+            self.note_place(writing, at);
             self.written.fetch_max(at, Relaxed);
             self.end_failure(false);
             return false;
@@ -444,6 +460,7 @@ impl Appender {
                 && let Some((_, file)) = self.take_next()
             {
                 writing.switch_to_file(file);
+                self.note_place(writing, reader.position());
             }
             return self.rest(ends);
         }
@@ -454,10 +471,13 @@ impl Appender {
             }
             if let Some((_, file)) = self.take_next() {
                 writing.switch_to_file(file);
+                self.note_place(writing, reader.position());
             }
             return false;
         }
         if ends_at.is_some_and(|at| reader.position() >= at) {
+            // With what the file does not have (PING to replicas).
+            self.note_place(writing, reader.position());
             if self.policy() != Policy::Never || is_behind {
                 self.sync(&writing.increment.file, reader.position());
             }
@@ -591,7 +611,27 @@ impl Appender {
             return Ok(());
         }
         writing.gathered_since = None;
+        if writing.increment.pending() > 0
+            && let Some(place) = self.place_of(end)
+        {
+            writing.increment.note_place(place);
+        }
         writing.increment.flush(extras.direct)
+    }
+
+    /// Notes the place of everything so far in the file. It is written with the next data at the
+    /// latest.
+    fn note_place(&self, writing: &mut Writing, offset: u64) {
+        if let Some(place) = self.place_of(offset) {
+            writing.increment.note_place(place);
+            // An error will recur when data is written.
+            let _ = writing.increment.flush(false);
+            self.size.fetch_add(writing.count(), Relaxed);
+        }
+    }
+
+    fn place_of(&self, offset: u64) -> Option<Place> {
+        (self.place_of)(self.dataset.load(Relaxed), offset)
     }
 
     fn take_next(&self) -> Option<(u64, File)> {

@@ -25,13 +25,14 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use super::check::{self, Check};
+use super::place::Place;
 use super::requests::timestamp;
 use crate::direct_writer::{BLOCK, DirectWriter};
 
 /// Zeros per write.
 pub(super) const AHEAD: u64 = 1 << 20;
-/// Longest annotation, in bytes.
-const LINE_MAX: u64 = 64;
+/// Longest annotations of one write, in bytes.
+const LINES_MAX: u64 = 256;
 
 /// Options of a write besides the journal's bytes.
 #[derive(Clone, Copy)]
@@ -61,6 +62,8 @@ pub(super) struct Increment {
     /// Checksum since the last checksum annotation, and the number of bytes it covers.
     crc: u64,
     unchecked: u64,
+    /// The last place noted in the file by this process.
+    place: Option<Place>,
 }
 
 impl Increment {
@@ -77,6 +80,7 @@ impl Increment {
             at_boundary: true,
             crc: 0,
             unchecked: 0,
+            place: None,
         };
         if len > 0 {
             // Earlier bytes have checksums of their own; the last of them may have none.
@@ -114,6 +118,13 @@ impl Increment {
             self.push(line.as_bytes());
         }
         fits
+    }
+
+    /// Buffers the place of everything before it, if a unit has just ended.
+    pub(super) fn note_place(&mut self, place: Place) {
+        if self.at_boundary && self.place != Some(place) && self.annotate(&place.line(self.place.as_ref())) {
+            self.place = Some(place);
+        }
     }
 
     fn push(&mut self, bytes: &[u8]) -> usize {
@@ -187,7 +198,7 @@ impl Increment {
 
     /// Writes zeros ahead for the next `len` bytes, if needed. A failure is harmless.
     fn write_ahead(&mut self, len: u64) {
-        let needed = (self.len() + len + LINE_MAX).next_multiple_of(BLOCK as u64);
+        let needed = (self.len() + len + LINES_MAX).next_multiple_of(BLOCK as u64);
         if needed > self.ahead {
             let from = self.ahead.max(self.written_len());
             let zeros = vec![0; AHEAD as usize + BLOCK];

@@ -8,7 +8,7 @@
 //!                                  time of the following records
 //! ```
 //! Braid's own annotations (`check.rs`) are checksums of the bytes before them; other servers skip
-//! them. A file that was being written at a power failure ends within a record:
+//! them; others (`place.rs`) are places in the replication history. A file that was being written at a power failure ends within a record:
 //! [`ReadError::Truncated`]. [`CommandReader::usable`] is the length of the usable part before it,
 //! without an unfinished transaction. Other invalid bytes mean that the file is damaged
 //! ([`ReadError::Format`]) or has a hole ([`super::hole_before`]). Every proper prefix of a valid
@@ -26,6 +26,7 @@ use braid_base::crc::crc64;
 
 use super::check::Check;
 use super::manifest::{FileInfo, Manifest};
+use super::place::Place;
 
 /// Why there is no next record.
 #[derive(Debug, thiserror::Error)]
@@ -122,6 +123,9 @@ pub struct CommandReader<R> {
     crc: u64,
     /// Position after the last matching checksum.
     checked: u64,
+    /// The last place in the file, and whether it is that of all data so far.
+    place: Option<Place>,
+    is_at_place: bool,
 }
 
 /// A record in the buffer.
@@ -169,6 +173,8 @@ impl<R: Read> CommandReader<R> {
             multi: None,
             crc: 0,
             checked: position,
+            place: None,
+            is_at_place: false,
         }
     }
 
@@ -180,10 +186,12 @@ impl<R: Read> CommandReader<R> {
         }
         let found = &self.ahead[self.taken];
         self.taken += 1;
-        self.start = found.end;
+        let begin = std::mem::replace(&mut self.start, found.end);
         let record = found.record;
-        if record == AofRecord::Command {
-            self.note_command();
+        match record {
+            AofRecord::Command => self.note_command(),
+            AofRecord::Annotation => self.note_annotation(begin),
+            AofRecord::Timestamp(_) | AofRecord::Checked => {}
         }
         Ok(Some(record))
     }
@@ -294,7 +302,20 @@ impl<R: Read> CommandReader<R> {
         self.multi.is_some()
     }
 
+    /// The place in the replication history of all data read so far, if the file says so.
+    pub fn place(&self) -> Option<Place> {
+        self.place.filter(|_| self.is_at_place && self.multi.is_none())
+    }
+
+    #[cold]
+    fn note_annotation(&mut self, begin: usize) {
+        if let Some(place) = Place::parse(&self.buffer[begin..self.start], self.place.as_ref()) {
+            (self.place, self.is_at_place) = (Some(place), true);
+        }
+    }
+
     fn note_command(&mut self) {
+        self.is_at_place = false;
         let name = &self.buffer[self.args[self.ahead[self.taken - 1].args.start].clone()];
         match name.len() {
             5 if name.eq_ignore_ascii_case(b"multi") => self.multi = Some(self.multi.unwrap_or(self.whole)),

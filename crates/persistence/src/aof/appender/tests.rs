@@ -26,7 +26,8 @@ impl Rig {
         let on_failure = move |failed: bool| {
             seen.fetch_add(failed.into(), Relaxed);
         };
-        let appender = Arc::new(Appender::new(Box::new(on_failure), Box::new(|| ())));
+        let place_of = |dataset, offset| (dataset == 7).then(|| Place { id: [b'a'; 40], offset });
+        let appender = Arc::new(Appender::new(Box::new(on_failure), Box::new(|| ()), Box::new(place_of)));
         let journal = Arc::new(Journal::new(1));
         journal.make_room_for_threads(1);
         appender.set_policy(&journal, policy);
@@ -48,7 +49,7 @@ impl Rig {
     /// Returns a reader that keeps the journal for the thread from here on.
     fn begin(&self) -> Reader {
         let reader = self.journal.reader();
-        self.appender.begin(&reader);
+        self.appender.begin(&reader, 7);
         reader
     }
 
@@ -273,6 +274,46 @@ fn lines_that_tell_the_time() {
     let text = std::fs::read(rig.folder.path().join("one")).expect("the file exists");
     assert!(text.starts_with(b"#TS:"));
     assert_eq!(rig.lines("one"), ["SELECT 0", "SET a 1"]);
+}
+
+/// Wherever a process ends after a write, the file says which place in the history that is.
+#[test]
+fn the_file_ends_with_its_place() {
+    let place_in = |rig: &Rig| {
+        let mut file = File::open(rig.folder.path().join("one")).expect("the file exists");
+        let len = data_len(&mut file).expect("the file is readable");
+        let mut reader = CommandReader::new(io::Read::take(file, len), Some(len));
+        while reader.read().expect("a good file").is_some() {}
+        reader.place().map(|place| place.offset)
+    };
+    for policy in [Policy::Always, Policy::EverySecond, Policy::Never] {
+        let mut rig = Rig::new(policy);
+        for number in 0..50 {
+            let offset = rig.append(&[b"SET", b"k", number.to_string().as_bytes()]);
+            if policy == Policy::Always {
+                assert!(rig.appender.wait_until_synced(offset));
+                assert_eq!(place_in(&rig), Some(offset));
+            }
+        }
+        rig.end();
+        assert_eq!(place_in(&rig), Some(rig.journal.end()), "{policy:?}");
+        // What the file does not have counts at the end.
+        let file = File::options().write(true).open(rig.folder.path().join("one")).expect("writable");
+        rig.journal.forget_database();
+        rig.run(file);
+        rig.journal.append_aside(0, &mut rig.writer, &[b"PING"]);
+        rig.end();
+        assert_eq!(place_in(&rig), Some(rig.journal.end()), "{policy:?}");
+        // Another dataset.
+        let file = File::options().write(true).open(rig.folder.path().join("one")).expect("writable");
+        rig.journal.forget_database();
+        let reader = rig.journal.reader();
+        rig.appender.begin(&reader, 8);
+        rig.write(reader, file);
+        rig.append(&[b"SET", b"k", b"v"]);
+        rig.end();
+        assert_eq!(place_in(&rig), None, "{policy:?}");
+    }
 }
 
 /// The file has checksums at intervals, also after an existing file is continued.

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Places in the replication history, noted in files of commands: Braid's own annotations, so that
+//! a restarted server continues where it stopped instead of copying the whole dataset.
+//!
+//! ```text
+//! #HISTORY:id:offset CR LF   the dataset of everything before this line is that of the history
+//!                            with this replication ID (40 characters) at this offset
+//! #OFFSET:offset CR LF       the same, for the ID of the previous such line of the file
+//! ```
+//! A place says nothing about the commands after it: it holds for the end of the data only
+//! ([`super::CommandReader::place`]). Stock servers since Redis 7 skip annotations.
+
+use braid_base::number::parse_u64;
+
+/// Length of a replication ID.
+const ID_LEN: usize = 40;
+
+const HISTORY: &[u8] = b"#HISTORY:";
+const OFFSET: &[u8] = b"#OFFSET:";
+
+/// A place in a replication history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub id: [u8; ID_LEN],
+    pub offset: u64,
+}
+
+impl Place {
+    /// The line, with its end. `last`: the previous place of the file.
+    pub(super) fn line(&self, last: Option<&Place>) -> String {
+        if last.is_some_and(|last| last.id == self.id) {
+            return format!("#OFFSET:{}\r\n", self.offset);
+        }
+        format!("#HISTORY:{}:{}\r\n", String::from_utf8_lossy(&self.id), self.offset)
+    }
+
+    /// Parses a line (with its end), if it is a place. `last`: the previous place of the file.
+    pub(super) fn parse(line: &[u8], last: Option<&Place>) -> Option<Place> {
+        let line = line.strip_suffix(b"\r\n")?;
+        if let Some(offset) = line.strip_prefix(OFFSET) {
+            return Some(Place { offset: parse_u64(offset)?, ..*last? });
+        }
+        let (id, offset) = line.strip_prefix(HISTORY)?.split_at_checked(ID_LEN)?;
+        let is_id = id.iter().all(u8::is_ascii_alphanumeric);
+        let offset = parse_u64(offset.strip_prefix(b":")?).filter(|_| is_id)?;
+        Some(Place { id: id.try_into().ok()?, offset })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_back() {
+        let (one, two) = (Place { id: [b'a'; 40], offset: 7 }, Place { id: [b'b'; 40], offset: u64::MAX });
+        let next = Place { offset: 12, ..one };
+        assert_eq!(next.line(Some(&one)), "#OFFSET:12\r\n");
+        for (place, last) in [(one, None), (two, None), (two, Some(&one)), (next, Some(&one))] {
+            assert_eq!(Place::parse(place.line(last).as_bytes(), last), Some(place));
+        }
+        assert_eq!(Place::parse(b"#OFFSET:12\r\n", None), None);
+        let id = "a".repeat(40);
+        for other in [
+            "#TS:1\r\n".to_owned(),
+            "#OFFSET:\r\n".to_owned(),
+            "#OFFSET:-1\r\n".to_owned(),
+            "#OFFSET:1\n".to_owned(),
+            format!("#HISTORY:{id}\r\n"),
+            format!("#HISTORY:{id}:\r\n"),
+            format!("#HISTORY:{id}:x\r\n"),
+            format!("#HISTORY:{}:1\r\n", &id[1..]),
+            format!("#HISTORY:-{}:1\r\n", &id[1..]),
+        ] {
+            assert_eq!(Place::parse(other.as_bytes(), Some(&one)), None, "{other}");
+        }
+    }
+}
