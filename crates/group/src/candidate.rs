@@ -16,6 +16,9 @@ use crate::timing::Timing;
 
 /// Lease times that a replica waits for a primary without a lease while it still hears from it.
 const PATIENCE: u64 = 3;
+/// Lease times, from its start, that a process with a former one's membership waits for the other
+/// members' offers.
+const ASKS: u64 = 5;
 
 impl Member {
     pub(crate) fn follow(&mut self, now: u64, local: &Local, orders: &mut Orders) {
@@ -100,9 +103,33 @@ impl Member {
             if self.rules.knows_lease { shard.lease.max(self.timing.lease) } else { self.timing.lease };
         let due = Timing { lease, ..self.timing }.waited_out(local.acknowledged);
         let turn = due.max(since) + self.turn(now, since, local, &snapshot, shard);
+        let turn = if self.yields(now, local, &snapshot, shard) { u64::MAX } else { turn };
         let has_waited = local.refuses && now >= turn || !self.rules.waits_for_grace;
         let revision = seen?.revision;
         has_waited.then(|| self.promotion(revision, local, shard))
+    }
+
+    /// True while a process that continues a former one's membership lets the other members go
+    /// first: until all of them have made their offers, and as long as one of them has more. Its
+    /// files should have everything acknowledged, but if they are an older copy, it would make the
+    /// others discard what it lacks. After a while it leads with what it has, since the others may
+    /// not come back.
+    fn yields(&self, now: u64, local: &Local, snapshot: &Snapshot, shard: &Shard) -> bool {
+        if !self.is_resumed || self.is_forced || now >= self.started + ASKS * self.timing.lease {
+            return false;
+        }
+        let goes_first = |id: &MemberId| {
+            let Some(node) = snapshot.nodes.get(&id.node).filter(|node| node.run == id.run) else {
+                return true;
+            };
+            let offer = snapshot.offers.get(&id.node);
+            match offer.filter(|offer| offer.run == id.run && offer.epoch == self.epoch) {
+                Some(offer) => offer.offset > local.offset,
+                // One that never takes over makes no offer.
+                None => node.priority > 0,
+            }
+        };
+        shard.in_sync.iter().any(|id| *id != self.id && goes_first(id))
     }
 
     /// The delay before this server may take over. Better candidates go first.

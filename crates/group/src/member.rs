@@ -225,6 +225,8 @@ pub struct Member {
     pub(crate) is_forced: bool,
     /// It has been decided whether this process resumes its former process's membership.
     has_name: bool,
+    /// It does.
+    pub(crate) is_resumed: bool,
 }
 
 impl Local {
@@ -250,6 +252,7 @@ impl Member {
             proposed: 0,
             is_forced: false,
             has_name: false,
+            is_resumed: false,
         }
     }
 
@@ -278,6 +281,7 @@ impl Member {
                 return false;
             }
             self.id = former;
+            self.is_resumed = true;
         }
         self.has_name = true;
         true
@@ -658,6 +662,38 @@ mod tests {
         assert_eq!(resumed(ended("1", 4), None).as_deref(), Some("2"), "the record is older");
         assert_eq!(resumed(ended("0", 3), None).as_deref(), Some("2"), "the run was not in the in-sync set");
         assert_eq!(resumed(None, None).as_deref(), Some("2"));
+    }
+
+    /// When a process that continues the member `a` takes over, of a set with `b`, which makes this
+    /// offer once it is up.
+    fn takes_over_at(offset: Option<u64>, until: u64) -> Option<u64> {
+        let mut member = Member::new(MemberId::new("a", "2"), Timing::new(LEASE), Rules::default(), 0);
+        let mut local =
+            Local { priority: 100, is_whole: true, offset: 50, kept: Some("1".into()), ..Local::default() };
+        let mut snapshot = (*records(1, Some(Shard { is_on_disk: true, ..shard(3, "b") }), None)).clone();
+        if let Some(offset) = offset {
+            let node = crate::Node { run: "1".into(), priority: 100, ..crate::Node::default() };
+            snapshot.nodes.insert("b".into(), node);
+            snapshot.offers.insert("b".into(), Offer { run: "1".into(), epoch: 3, offset, priority: 200 });
+        }
+        member.observe(Arc::new(snapshot), 0);
+        (0..until).step_by(100).find(|&now| {
+            member.lease_lives(7, now, now);
+            let orders = member.step(now, &local);
+            assert_eq!(member.name(), Some(&id("a")));
+            local.refuses = orders.duty == Duty::Refuse;
+            orders.transaction.is_some()
+        })
+    }
+
+    #[test]
+    fn a_restarted_member_lets_others_with_more_data_go_first() {
+        // Nobody else comes back: it leads after five lease times.
+        assert_eq!(takes_over_at(None, 7 * LEASE), Some(5 * LEASE));
+        // The other one has no more than this one has: the usual time.
+        assert!(takes_over_at(Some(50), 7 * LEASE).is_some_and(|at| at < 2 * LEASE));
+        // It has more, but does not take over.
+        assert_eq!(takes_over_at(Some(51), 7 * LEASE), Some(5 * LEASE));
     }
 
     #[test]
