@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! All servers of a group, or some of them, end together and restart with their files.
 
+use std::path::Path;
 use std::time::Instant;
 
 use braid_tests::small_disk::Place;
-use braid_tests::{Value, wait_for};
+use braid_tests::{TestServer, Value, wait_for};
 use rustix::process::Signal;
 
 use crate::writer::Writer;
@@ -130,6 +131,88 @@ fn disk_synced_group_recovers_after_all_servers_crash() {
 fn disk_synced_group_recovers_after_a_power_failure() {
     let Some(disks) = (0..3).map(|_| Place::disk(256 << 20)).collect() else { return };
     recovers_after_all_crash(disks);
+}
+
+/// A folder's content.
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("readable").flatten() {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            // Files that are removed meanwhile are not part of the copy.
+            let _ = std::fs::copy(entry.path(), target);
+        }
+    }
+}
+
+/// A group whose primary's folder has been replaced by an older copy; the number of acknowledged
+/// writes, and the primary.
+fn with_an_older_copy() -> Option<(Lasting, i64, usize)> {
+    let mut lasting = Lasting::start(3, &ON_DISK)?;
+    wait_for("the record has on-disk set", || lasting.is_on_disk());
+    let primary = lasting.group.wait_for_primary();
+    let writer = Writer::start(&lasting.group.servers, true);
+    wait_for("some writes", || writer.acknowledged() >= 50);
+    let copy = tempfile::tempdir().expect("a folder");
+    copy_folder(lasting.folders[primary].path(), copy.path());
+    let copied = writer.acknowledged();
+    wait_for("more writes", || writer.acknowledged() >= copied + 100);
+    assert_eq!(lasting.group.primary(), Some(primary));
+    lasting.kill_all();
+    let seen = writer.stop();
+    let folder = lasting.folders[primary].path();
+    for entry in std::fs::read_dir(folder).expect("readable").flatten() {
+        let path = entry.path();
+        if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }
+            .expect("removed");
+    }
+    copy_folder(copy.path(), folder);
+    Some((lasting, seen.acknowledged, primary))
+}
+
+#[test]
+fn a_member_on_an_older_copy_lets_the_others_lead() {
+    let Some((mut lasting, acknowledged, old)) = with_an_older_copy() else { return };
+    lasting.start_again(old);
+    (0..3).filter(|&index| index != old).for_each(|index| lasting.start_again(index));
+    let primary = lasting.group.wait_for_primary();
+    assert_ne!(primary, old, "{}", lasting.group.logs());
+    wait_for("it serves the acknowledged writes", || number_at(&lasting, primary) >= acknowledged);
+    wait_for("all are in sync again", || {
+        lasting.group.record()["in-sync"].as_array().is_some_and(|set| set.len() == 3)
+    });
+    assert!(number_at(&lasting, primary) >= acknowledged);
+}
+
+/// If nobody else comes back, it leads. Others keep what it lacks.
+#[test]
+fn what_a_member_on_an_older_copy_lacks_is_kept() {
+    let Some((mut lasting, acknowledged, old)) = with_an_older_copy() else { return };
+    lasting.start_again(old);
+    wait_for("it leads", || lasting.group.primary() == Some(old));
+    let other = (old + 1) % 3;
+    lasting.start_again(other);
+    let kept = || {
+        let entries = std::fs::read_dir(lasting.folders[other].path()).expect("readable").flatten();
+        entries.map(|entry| entry.path()).find(|path| {
+            path.is_dir()
+                && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("divergent-"))
+        })
+    };
+    wait_for("its files are kept", || kept().is_some());
+    wait_for("it follows", || {
+        let mut client = lasting.group.servers[other].connect();
+        client.info_field("replication", "master_link_status").as_deref() == Some("up")
+    });
+    assert!(lasting.group.servers[other].log().contains("its append-only file is kept in divergent-"));
+    // They can be loaded.
+    let folder = tempfile::tempdir().expect("a folder");
+    copy_folder(&kept().expect("a folder"), &folder.path().join("appendonlydir"));
+    let dir = folder.path().display().to_string();
+    let server = TestServer::start(&["--dir", &dir, "--appendonly", "yes"]);
+    assert!(number(&mut server.connect(), "n") >= acknowledged);
 }
 
 fn recovers_after_all_crash(folders: Vec<Place>) {

@@ -278,7 +278,7 @@ mod tests {
             findings.lines
         );
         let summary = "[summary] string: 1 key, 6 bytes\n\
-                       [summary] module type fBEtGwilf: 4 keys, 60 bytes, not supported: 'm', 'm', 'm', ...\n";
+                       [summary] module type fBEtGwilf: 4 keys, 64 bytes, not supported: 'm', 'm', 'm', ...\n";
         assert_eq!(findings.summary(), summary);
     }
 

@@ -2,9 +2,11 @@
 //! Changes of a former primary that no other member has: when it returns as a replica, they are
 //! saved to a file before the new primary's dataset replaces its own.
 //!
-//! The file has requests as in an append-only file: `redis-cli --pipe` repeats them.
+//! The file has requests as in an append-only file: `redis-cli --pipe` repeats them. If the changes
+//! are no longer in the backlog, the whole append-only file is kept.
 
 use std::io::Write;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::unix_ms;
 use braid_group::Shard;
@@ -12,6 +14,7 @@ use braid_persistence::files;
 use braid_replication::link::units::Units;
 use braid_resp::request;
 
+use crate::aof_load::append_only_folder;
 use crate::engine::Engine;
 
 /// Requests of the stream that are not changes.
@@ -33,11 +36,7 @@ impl Engine {
             (state.history.journal_offset(base.offset), end)
         };
         let Some(mut reader) = begin.and_then(|begin| journal.reader_from(begin)) else {
-            log::warn!(
-                "This server may have changes after offset {} that no other server has; they are no longer \
-                 in the backlog",
-                base.offset
-            );
+            self.keep_files(shard.map_or(0, |shard| shard.epoch), base.offset);
             return;
         };
         let mut tail = Vec::new();
@@ -71,6 +70,33 @@ impl Engine {
                  saved to {name}: {error}",
                 base.offset
             ),
+        }
+    }
+}
+
+impl Engine {
+    /// Keeps the append-only file aside, since it has changes that are no longer in the backlog, as
+    /// after a restart: a full sync is about to replace it.
+    fn keep_files(&self, epoch: u64, offset: u64) {
+        let what =
+            format!("This server has changes after offset {offset} that the new primary does not have");
+        if !self.append_only.on.load(Relaxed) {
+            log::warn!("{what}; they are no longer in the backlog");
+            return;
+        }
+        let files = append_only_folder(&self.config);
+        let name = format!("divergent-{epoch}-{}", unix_ms());
+        let kept = std::env::current_dir().unwrap_or_default().join(&name);
+        // No rewrite removes files meanwhile.
+        let _files = self.append_only.hold_files();
+        let outcome = files.load_manifest().map_err(|error| error.to_string()).and_then(|manifest| {
+            let paths = manifest.data().map(|(_, info)| files.path(&info.name));
+            let mut paths = paths.chain([files.manifest_path()]);
+            paths.try_for_each(|path| files::keep_in(&path, &kept)).map_err(|error| error.to_string())
+        });
+        match outcome {
+            Ok(()) => log::warn!("{what}; its append-only file is kept in {name}"),
+            Err(error) => log::warn!("{what}; its append-only file could not be kept in {name}: {error}"),
         }
     }
 }

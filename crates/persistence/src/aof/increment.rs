@@ -122,7 +122,10 @@ impl Increment {
 
     /// Buffers the place of everything before it, if a unit has just ended.
     pub(super) fn note_place(&mut self, place: Place) {
-        if self.at_boundary && self.place != Some(place) && self.annotate(&place.line(self.place.as_ref())) {
+        if self.at_boundary
+            && self.place != Some(place)
+            && self.annotate(&place.line(self.place.as_ref(), self.len()))
+        {
             self.place = Some(place);
         }
     }

@@ -3,12 +3,14 @@
 //! a restarted server continues where it stopped instead of copying the whole dataset.
 //!
 //! ```text
-//! #HISTORY:id:offset CR LF   the dataset of everything before this line is that of the history
-//!                            with this replication ID (40 characters) at this offset
-//! #OFFSET:offset CR LF       the same, for the ID of the previous such line of the file
+//! #HISTORY:id:offset:position CR LF   the dataset of everything before this line is that of the
+//!                                     history with this replication ID (40 characters) at this
+//!                                     offset; the line begins at this position in the file
+//! #OFFSET:offset:position CR LF       the same, for the ID of the previous such line of the file
 //! ```
 //! A place says nothing about the commands after it: it holds for the end of the data only
-//! ([`super::CommandReader::place`]). Stock servers since Redis 7 skip annotations.
+//! ([`super::CommandReader::place`]). With another position the file has been edited, and the place
+//! does not hold. Stock servers since Redis 7 skip annotations.
 
 use braid_base::number::parse_u64;
 
@@ -26,17 +28,23 @@ pub struct Place {
 }
 
 impl Place {
-    /// The line, with its end. `last`: the previous place of the file.
-    pub(super) fn line(&self, last: Option<&Place>) -> String {
+    /// The line at a position of the file, with its end. `last`: the previous place of the file.
+    pub(super) fn line(&self, last: Option<&Place>, position: u64) -> String {
         if last.is_some_and(|last| last.id == self.id) {
-            return format!("#OFFSET:{}\r\n", self.offset);
+            return format!("#OFFSET:{}:{position}\r\n", self.offset);
         }
-        format!("#HISTORY:{}:{}\r\n", String::from_utf8_lossy(&self.id), self.offset)
+        format!("#HISTORY:{}:{}:{position}\r\n", String::from_utf8_lossy(&self.id), self.offset)
     }
 
-    /// Parses a line (with its end), if it is a place. `last`: the previous place of the file.
-    pub(super) fn parse(line: &[u8], last: Option<&Place>) -> Option<Place> {
+    /// Parses a line (with its end) at a position of the file, if it is a place that holds. `last`:
+    /// the previous place of the file.
+    pub(super) fn parse(line: &[u8], last: Option<&Place>, position: u64) -> Option<Place> {
         let line = line.strip_suffix(b"\r\n")?;
+        let colon = line.iter().rposition(|&byte| byte == b':')?;
+        let (line, at) = (&line[..colon], &line[colon + 1..]);
+        if parse_u64(at)? != position {
+            return None;
+        }
         if let Some(offset) = line.strip_prefix(OFFSET) {
             return Some(Place { offset: parse_u64(offset)?, ..*last? });
         }
@@ -55,24 +63,28 @@ mod tests {
     fn lines_and_back() {
         let (one, two) = (Place { id: [b'a'; 40], offset: 7 }, Place { id: [b'b'; 40], offset: u64::MAX });
         let next = Place { offset: 12, ..one };
-        assert_eq!(next.line(Some(&one)), "#OFFSET:12\r\n");
+        assert_eq!(next.line(Some(&one), 100), "#OFFSET:12:100\r\n");
         for (place, last) in [(one, None), (two, None), (two, Some(&one)), (next, Some(&one))] {
-            assert_eq!(Place::parse(place.line(last).as_bytes(), last), Some(place));
+            let line = place.line(last, 100);
+            assert_eq!(Place::parse(line.as_bytes(), last, 100), Some(place));
+            assert_eq!(Place::parse(line.as_bytes(), last, 99), None, "the file has been edited");
         }
-        assert_eq!(Place::parse(b"#OFFSET:12\r\n", None), None);
+        assert_eq!(Place::parse(b"#OFFSET:12:100\r\n", None, 100), None);
         let id = "a".repeat(40);
         for other in [
             "#TS:1\r\n".to_owned(),
-            "#OFFSET:\r\n".to_owned(),
-            "#OFFSET:-1\r\n".to_owned(),
-            "#OFFSET:1\n".to_owned(),
+            "#OFFSET:100\r\n".to_owned(),
+            "#OFFSET::100\r\n".to_owned(),
+            "#OFFSET:-1:100\r\n".to_owned(),
+            "#OFFSET:1:100\n".to_owned(),
+            "#OFFSET:1:\r\n".to_owned(),
             format!("#HISTORY:{id}\r\n"),
-            format!("#HISTORY:{id}:\r\n"),
-            format!("#HISTORY:{id}:x\r\n"),
-            format!("#HISTORY:{}:1\r\n", &id[1..]),
-            format!("#HISTORY:-{}:1\r\n", &id[1..]),
+            format!("#HISTORY:{id}:100\r\n"),
+            format!("#HISTORY:{id}:x:100\r\n"),
+            format!("#HISTORY:{}:1:100\r\n", &id[1..]),
+            format!("#HISTORY:-{}:1:100\r\n", &id[1..]),
         ] {
-            assert_eq!(Place::parse(other.as_bytes(), Some(&one)), None, "{other}");
+            assert_eq!(Place::parse(other.as_bytes(), Some(&one), 100), None, "{other}");
         }
     }
 }

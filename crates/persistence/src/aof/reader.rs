@@ -309,7 +309,8 @@ impl<R: Read> CommandReader<R> {
 
     #[cold]
     fn note_annotation(&mut self, begin: usize) {
-        if let Some(place) = Place::parse(&self.buffer[begin..self.start], self.place.as_ref()) {
+        let line = &self.buffer[begin..self.start];
+        if let Some(place) = Place::parse(line, self.place.as_ref(), self.base + begin as u64) {
             (self.place, self.is_at_place) = (Some(place), true);
         }
     }
