@@ -145,7 +145,8 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
         return Ok(());
     }
     if let Some(error) = call.engine.unreadable_for(call.session, position) {
-        return Err(CommandError::text(error));
+        // Redis asks again later after this word. After others it would ask with SYNC at once.
+        return Err(CommandError::text(format!("NOMASTERLINK {error}")));
     }
     if call.engine.needs_dual_channel_sync(call.session, position) {
         call.reply.simple("DUALCHANNELSYNC");

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The calls: endpoint selection, authentication, and interpretation of replies.
+//!
+//! etcd spends a tenth of a second of processor time on each login, and more on a busy machine. So
+//! there is one login at a time for all calls, and it may take longer than a call: given up and
+//! begun anew by each call, logins of several servers could keep etcd too busy to answer any.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 use ureq::http::Response;
 use ureq::{Agent, Body};
@@ -28,7 +32,9 @@ struct Inner {
     options: Options,
     agent: Agent,
     endpoints: Arc<Endpoints>,
-    login: Mutex<Login>,
+    login: Mutex<Logins>,
+    /// Signals the end of a login.
+    login_ended: Condvar,
     seconds_ahead: AtomicI64,
 }
 
@@ -52,6 +58,20 @@ impl Login {
     }
 }
 
+/// The longest time that a login takes, in request timeouts.
+const LOGIN_PATIENCE: u32 = 6;
+
+#[derive(Default)]
+struct Logins {
+    known: Login,
+    /// The number of the login that is under way.
+    running: Option<u64>,
+    /// Number of logins so far.
+    count: u64,
+    /// The number of the last one that failed, and why.
+    failed: Option<(u64, Error)>,
+}
+
 /// The state of a cluster member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -73,6 +93,7 @@ impl Client {
             agent: http::agent(options),
             options: options.clone(),
             login: Mutex::default(),
+            login_ended: Condvar::new(),
             seconds_ahead: AtomicI64::new(0),
         })))
     }
@@ -91,7 +112,7 @@ impl Client {
 
     /// True if a user is set that etcd did not ask for, since its authentication is off.
     pub fn has_idle_user(&self) -> bool {
-        matches!(*self.0.login.lock(), Login::NotNeeded)
+        matches!(self.0.login.lock().known, Login::NotNeeded)
     }
 
     /// The key, as the majority of the cluster has it.
@@ -323,30 +344,67 @@ impl Client {
     /// Drops a login that etcd has rejected, unless another thread has already renewed it.
     fn forget(&self, rejected: &Login) {
         let mut known = self.0.login.lock();
-        if known.token() == rejected.token() {
-            *known = Login::None;
+        if known.known.token() == rejected.token() {
+            known.known = Login::None;
         }
     }
 
+    /// The known login, or that of the login under way, which is begun if there is none.
     fn login(&self, deadline: Instant) -> Result<Login, Error> {
-        let known = self.0.login.lock().clone();
-        if !matches!(known, Login::None) {
-            return Ok(known);
+        let mut logins = self.0.login.lock();
+        loop {
+            if !matches!(logins.known, Login::None) {
+                return Ok(logins.known.clone());
+            }
+            let number = match logins.running {
+                Some(number) => number,
+                None => self.begin_login(&mut logins)?,
+            };
+            while logins.running == Some(number) {
+                if self.0.login_ended.wait_until(&mut logins, deadline).timed_out() {
+                    let address = self.endpoint();
+                    return Err(Error::Unreachable(format!(
+                        "login failed: {address} did not answer in time"
+                    )));
+                }
+            }
+            if let Some((_, error)) = logins.failed.as_ref().filter(|(failed, _)| *failed == number) {
+                return Err(error.clone());
+            }
         }
+    }
+
+    /// Begins a login on a thread of its own; returns its number.
+    fn begin_login(&self, logins: &mut Logins) -> Result<u64, Error> {
+        let (client, number) = (self.clone(), logins.count + 1);
+        let thread = std::thread::Builder::new().name("etcd-login".into()).spawn(move || {
+            let outcome = client.log_in(Instant::now() + client.0.options.request_timeout * LOGIN_PATIENCE);
+            let mut logins = client.0.login.lock();
+            logins.running = None;
+            match outcome {
+                Ok(login) => logins.known = login,
+                Err(error) => logins.failed = Some((number, error)),
+            }
+            client.0.login_ended.notify_all();
+        });
+        thread.map_err(|error| Error::Unreachable(format!("login failed: {error}")))?;
+        (logins.count, logins.running) = (number, Some(number));
+        Ok(number)
+    }
+
+    fn log_in(&self, deadline: Instant) -> Result<Login, Error> {
         let options = &self.0.options;
         let body = json!({"name": options.user, "password": options.password}).to_string();
         let decode = |reply: &Value| json::required_text(reply, "token");
-        let login = match self.request("/v3/auth/authenticate", &body, None, deadline, decode) {
-            Ok(token) => Login::Token(token.into()),
-            Err(Failure::NoLogins(_)) => Login::NotNeeded,
+        match self.request("/v3/auth/authenticate", &body, None, deadline, decode) {
+            Ok(token) => Ok(Login::Token(token.into())),
+            Err(Failure::NoLogins(_)) => Ok(Login::NotNeeded),
             // The request that needs the login has not been sent.
             Err(Failure::Final(Error::Unknown(text))) => {
-                return Err(Error::Unreachable(format!("login failed: {text}")));
+                Err(Error::Unreachable(format!("login failed: {text}")))
             }
-            Err(failure) => return Err(failure.into_error()),
-        };
-        *self.0.login.lock() = login.clone();
-        Ok(login)
+            Err(failure) => Err(failure.into_error()),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -269,6 +270,38 @@ fn a_login_is_renewed_once() {
     let (address, _) = serve(|_, socket| reply(socket, 200, "{\"header\":{},\"token\":\"a\\nb\"}"));
     let options = Options { endpoints: vec![address], ..options };
     assert!(Client::new(&options).unwrap().get(b"k").is_err());
+}
+
+/// etcd needs longer for a login than calls wait: they do not begin others.
+#[test]
+fn calls_share_a_login_that_takes_longer_than_they_do() {
+    let gate = Arc::new((Mutex::new(false), Condvar::new()));
+    let opened = Arc::clone(&gate);
+    let (address, count) = serve(move |path, socket| match path {
+        "/v3/auth/authenticate" => {
+            let mut is_open = opened.0.lock();
+            while !*is_open {
+                opened.1.wait(&mut is_open);
+            }
+            reply(socket, 200, r#"{"header":{},"token":"t"}"#);
+        }
+        _ => reply(socket, 200, r#"{"header":{"revision":"7"}}"#),
+    });
+    let timeout = Duration::from_secs(1);
+    let options = Options { user: "u".into(), request_timeout: timeout, ..options(&[&address]) };
+    let client = Client::new(&options).unwrap();
+    std::thread::scope(|scope| {
+        let call = || client.put(b"k", b"v", None);
+        let calls = [scope.spawn(call), scope.spawn(call), scope.spawn(call)];
+        for call in calls {
+            let error = call.join().unwrap().unwrap_err();
+            assert!(matches!(&error, Error::Unreachable(text) if text.contains("in time")), "{error:?}");
+        }
+    });
+    *gate.0.lock() = true;
+    gate.1.notify_all();
+    assert_eq!(client.put(b"k", b"v", None), Ok(7));
+    assert_eq!(count.load(Ordering::SeqCst), 2, "one login, one request");
 }
 
 /// JSON that looks like a reply, with arbitrary fields.

@@ -186,15 +186,15 @@ impl Engine {
             && self.has_expiring_members()
     }
 
-    /// The error for a replica that needs a full sync and cannot read it.
-    pub fn unreadable_for(&self, session: &Session, position: Option<&Position<'_>>) -> Option<String> {
+    /// The reason for refusing a replica that needs a full sync and cannot read it.
+    pub fn unreadable_for(&self, session: &Session, position: Option<&Position<'_>>) -> Option<&'static str> {
         let options = session.replica_options.as_deref()?;
         let resumes = |position: &Position<'_>| self.can_resume_at(&self.replication.state.lock(), position);
         if !self.is_unreadable(options) || position.is_some_and(resumes) {
             return None;
         }
         log::warn!("A replica at port {} is refused: {UNREADABLE}", options.port);
-        Some(format!("ERR {UNREADABLE}"))
+        Some(UNREADABLE)
     }
 
     /// Closes the connections of waiting replicas that cannot read the full sync about to be
