@@ -113,16 +113,24 @@ impl Group {
         self.record()["epoch"].as_u64().unwrap_or(0)
     }
 
-    /// Waits until every server is in the in-sync set, with its current run.
+    /// Waits until every server is in the in-sync set, with its current run, and the primary knows:
+    /// etcd has the record before the primary has etcd's answer.
     pub fn wait_until_in_sync(&self) {
         let runs: Vec<String> = self.servers.iter().map(run_id).collect();
         let is_in_sync = || {
             let record = self.record();
             let set = record["in-sync"].as_array().cloned().unwrap_or_default();
             let has = |run: &String| set.iter().any(|id| id.as_str().is_some_and(|id| id.ends_with(run)));
-            set.len() == runs.len() && runs.iter().all(has)
+            set.len() == runs.len() && runs.iter().all(has) && self.knows_set(runs.len())
         };
         assert!(wait_for_within(PATIENCE, is_in_sync), "not in sync: {}\n{}", self.record(), self.logs());
+    }
+
+    /// Whether the primary counts on this many members of the in-sync set.
+    fn knows_set(&self, len: usize) -> bool {
+        let primary = self.primary().and_then(|primary| try_connect(&self.servers[primary]));
+        let known = primary.and_then(|mut client| client.info_field("group", "group_in_sync"));
+        known.is_some_and(|set| set.split(',').count() == len)
     }
 
     pub fn logs(&self) -> String {
