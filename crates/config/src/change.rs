@@ -184,7 +184,10 @@ impl Config {
                 ));
             };
             let directive = table().directives[index];
-            let stays = || directive.beyond_redis && text.as_ref() == self.get_at(index).as_bytes();
+            // Redis 7 does not list the spelling of the processor lists with hyphens.
+            let respelled = || name != directive.name && name.replace('-', "_") == directive.name;
+            let unknown = directive.beyond_redis || respelled();
+            let stays = || unknown && text.as_ref() == self.get_at(index).as_bytes();
             if directive.mutability == Mutability::Immutable && !stays() {
                 return Err(failed(&asked_text, "can't set immutable config"));
             }

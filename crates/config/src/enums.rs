@@ -98,6 +98,8 @@ config_enums! {
     ClusterEndpointType { Ip = "ip", Hostname = "hostname", UnknownEndpoint = "unknown-endpoint" }
     /// What happens when a replicated command fails.
     PropagationErrorBehavior { Ignore = "ignore", Panic = "panic", PanicOnReplicas = "panic-on-replicas" }
+    /// What a failure to write the cluster's file does (accepted without effect).
+    ClusterConfigSaveBehavior { Sync = "sync", BestEffort = "best-effort" }
     /// Which files of unknown versions are accepted.
     RdbVersionCheck { Strict = "strict", Relaxed = "relaxed" }
     /// The servers for which snapshots are written.

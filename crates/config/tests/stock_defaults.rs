@@ -30,6 +30,51 @@ fn names_and_defaults_match_stock_servers() {
     assert!(compared > 195, "{compared}");
 }
 
+/// Redis 8.2.3's other defaults.
+const DIFFERENT_FROM_8: [&str; 4] =
+    ["hide-user-data-from-log", "io-threads", "loading-process-events-interval-bytes", "repl-rdb-channel"];
+/// A file cannot say that it is unset.
+const UNSET: [&str; 2] = ["replicaof", "slaveof"];
+/// Hidden in Redis 8.2.3, listed by Valkey and Braid.
+const LISTED: [&str; 1] = ["prefetch-batch-max-size"];
+
+/// A configuration file of Redis 8.2.3 with every directive in it starts Braid, and CONFIG GET
+/// lists the same names.
+#[test]
+fn every_directive_of_redis_8_2_is_known() {
+    let config = Config::new();
+    let listed = config.get(&["*"]);
+    let (mut hidden, mut compared, mut different) = (false, 0, Vec::new());
+    for line in include_str!("redis_8_2_defaults.txt").lines() {
+        if line.starts_with('#') {
+            hidden = line == "# hidden";
+            continue;
+        }
+        let (name, default) = line.split_once('\t').expect("name and default");
+        let quoted =
+            if matches!(name, "save" | "bind" | "client-output-buffer-limit" | "oom-score-adj-values") {
+                default.to_owned()
+            } else {
+                format!("\"{default}\"")
+            };
+        if !UNSET.contains(&name) {
+            let read = Config::new().load_text(&format!("{name} {quoted}"));
+            assert!(read.is_ok(), "{name} {quoted}: {:?}", read.err());
+        }
+        let answer = config.get(&[name]);
+        assert_eq!(answer.len(), 1, "{name} is missing");
+        if answer[0].1 != default {
+            different.push(name);
+        }
+        if !LISTED.contains(&name) {
+            assert_eq!(listed.iter().any(|(listed, _)| listed == name), !hidden, "listing of {name}");
+        }
+        compared += 1;
+    }
+    assert_eq!(different, DIFFERENT_FROM_8);
+    assert!(compared > 210, "{compared}");
+}
+
 /// Tools write back all values that CONFIG GET shows, except those that they know to be fixed.
 #[test]
 fn directives_that_redis_lacks_may_be_given_their_own_values() {

@@ -3,7 +3,7 @@
 
 use super::checks;
 use crate::directive::Unit;
-use crate::enums::{ClusterEndpointType, ConfigEnum};
+use crate::enums::{ClusterConfigSaveBehavior, ClusterEndpointType, ConfigEnum};
 use crate::rows::{IN_CLUSTER, INT_MAX, LONG_MAX, ULONG_MAX};
 
 super::directives! {
@@ -85,6 +85,23 @@ super::directives! {
 
     /// Count CPU time and network traffic per slot (CLUSTER SLOT-STATS).
     cluster_slot_stats_enabled: bool => switch("cluster-slot-stats-enabled", false);
+
+    /// Share of commands checked for what a cluster would refuse. Of Redis 8; accepted so that its
+    /// configuration files can be read.
+    cluster_compatibility_sample_ratio: u32 =>
+        integer("cluster-compatibility-sample-ratio", || 0, 0, 100, Unit::Percent).no_effect_yet();
+
+    /// What a failure to write cluster-config-file does: sync (stop) or best-effort.
+    cluster_config_save_behavior: ClusterConfigSaveBehavior => choice(
+        "cluster-config-save-behavior",
+        ClusterConfigSaveBehavior::Sync.raw(),
+        ClusterConfigSaveBehavior::WORDS,
+    ).no_effect_yet();
+
+    /// Maximum unsent bytes to the replicas of a slot's target when the slot is handed over; -1
+    /// means no limit.
+    slot_migration_max_failover_repl_bytes: i64 =>
+        integer("slot-migration-max-failover-repl-bytes", || 0, -1, LONG_MAX, Unit::Plain).no_effect_yet();
 
     /// Pause a migrating slot for the handover once at most this many bytes of changes are
     /// unsent.

@@ -43,6 +43,12 @@ super::directives! {
     /// script that needs more fails. 0 means no limit.
     lua_memory_bytes: u64 => integer("lua-memory", || 1 << 30, 0, LONG_MAX, Unit::Bytes);
 
+    /// Give scripts the deprecated functions that let one change what another sees. Braid's scripts
+    /// never have them.
+    lua_enable_deprecated_api: bool =>
+        switch("lua-enable-deprecated-api", false).unlisted_aliases(&["lua-enable-insecure-api"])
+            .immutable().hidden().no_effect_yet();
+
     /// Maximum number of keys remembered for clients with tracking; 0 means no limit.
     tracking_table_max_keys: usize =>
         integer("tracking-table-max-keys", || 1_000_000, 0, LONG_MAX, Unit::Plain);

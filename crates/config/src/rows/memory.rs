@@ -51,6 +51,11 @@ super::directives! {
     /// clients that have sent CLIENT IMPORT-SOURCE ON.
     import_mode: bool => switch("import-mode", false);
 
+    /// Let a command of a transaction or script delete expired keys that it meets but does not
+    /// name, such as SCAN. Braid hides them, and they are deleted afterwards.
+    lazyexpire_nested_arbitrary_keys: bool =>
+        switch("lazyexpire-nested-arbitrary-keys", true).hidden().no_effect_yet();
+
     /// Resize hash tables in the background. Accepted for compatibility: Braid's tables always
     /// grow in small steps.
     activerehashing: bool => switch("activerehashing", true).always_on();
@@ -100,6 +105,10 @@ super::directives! {
     /// Maximum percentage of CPU time for defragmentation.
     active_defrag_cycle_max: u32 =>
         integer("active-defrag-cycle-max", || 25, 1, 99, Unit::Percent).no_effect_yet();
+
+    /// Length of a step of defragmentation.
+    active_defrag_cycle_microseconds: u32 =>
+        integer("active-defrag-cycle-us", || 500, 0, 100_000, Unit::Microseconds).no_effect_yet();
 
     /// Maximum number of fields of a collection defragmented in one step.
     active_defrag_max_scan_fields: u64 =>

@@ -47,7 +47,7 @@ super::directives! {
     /// Send full syncs on a second connection, in parallel with the replication stream. Primary
     /// and replica must both enable it.
     dual_channel_replication_enabled: bool =>
-        switch("dual-channel-replication-enabled", false);
+        switch("dual-channel-replication-enabled", false).unlisted_aliases(&["repl-rdb-channel"]);
 
     /// Seconds between a primary's pings to its replicas.
     repl_ping_replica_period_seconds: u32 =>

@@ -50,18 +50,18 @@ super::directives! {
 
     /// CPUs of the serving threads, for example `0-7:2` or `1,3`.
     server_cpulist: text =>
-        optional_text("server_cpulist").unlisted_aliases(&["server-cpulist"]).immutable();
+        optional_text("server_cpulist").aliases(&["server-cpulist"]).immutable();
 
     /// CPUs of the threads that write the append-only file, execute long commands, follow a primary
     /// and move slots. If it is empty, they use all CPUs of the process.
-    bio_cpulist: text => optional_text("bio_cpulist").unlisted_aliases(&["bio-cpulist"]).immutable();
+    bio_cpulist: text => optional_text("bio_cpulist").aliases(&["bio-cpulist"]).immutable();
 
     /// CPUs for rewriting the append-only file. If it is empty, all CPUs of the process are used.
     aof_rewrite_cpulist: text =>
-        optional_text("aof_rewrite_cpulist").unlisted_aliases(&["aof-rewrite-cpulist"]).immutable();
+        optional_text("aof_rewrite_cpulist").aliases(&["aof-rewrite-cpulist"]).immutable();
 
     /// CPUs for writing snapshots and sending full syncs. If it is empty, all CPUs of the process
     /// are used.
     bgsave_cpulist: text =>
-        optional_text("bgsave_cpulist").unlisted_aliases(&["bgsave-cpulist"]).immutable();
+        optional_text("bgsave_cpulist").aliases(&["bgsave-cpulist"]).immutable();
 }
