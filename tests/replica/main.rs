@@ -18,6 +18,7 @@ mod cli;
 mod copies;
 mod dual_channel;
 mod ending;
+mod extremes;
 mod failover;
 mod following;
 mod forms;

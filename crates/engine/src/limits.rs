@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_config::RdbTarget;
 use braid_containers::limits::{HashLimits, ListLimits, PackedLimits, SetLimits};
 use braid_rdb::Limits;
 
@@ -17,6 +18,12 @@ impl Engine {
             set: self.set_limits(),
             sorted_set: self.sorted_set_limits(),
         }
+    }
+
+    /// True if the server reports Redis 8's version or writes files for it: what Redis 8 could not
+    /// repeat is refused.
+    pub fn serves_redis_8(&self) -> bool {
+        self.process.follows_redis_8() || self.config.rdb_target() == RdbTarget::Redis8
     }
 
     /// The limits of hashes.

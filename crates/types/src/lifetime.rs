@@ -19,7 +19,7 @@ pub enum Unit {
 
 impl Unit {
     /// The unit named by an option.
-    fn named(word: &[u8]) -> Option<Unit> {
+    pub(crate) fn named(word: &[u8]) -> Option<Unit> {
         let units = [
             ("EX", Unit::Seconds),
             ("PX", Unit::Milliseconds),

@@ -306,6 +306,114 @@ fn getting_and_deleting() {
     ]);
 }
 
+/// What Redis 8.2.3 replied, each to the same hash `h` with the fields a and b, and the string
+/// `str`.
+const AS_IN_REDIS: &[(&str, &str)] = &[
+    ("HGETDEL h FIELDS 0 a", "-ERR Number of fields must be a positive integer\r\n"),
+    ("HGETDEL h FIELDS x a", "-ERR Number of fields must be a positive integer\r\n"),
+    ("HGETDEL h FIELDS 2 a", "-ERR The `numfields` parameter must match the number of arguments\r\n"),
+    ("HGETDEL h FOO 1 a", "-ERR Mandatory argument FIELDS is missing or not at the right position\r\n"),
+    ("HGETDEL str FOO 1 a", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"),
+    ("HPERSIST h FIELDS -1 a", "-ERR Number of fields must be a positive integer\r\n"),
+    ("HPERSIST h FIELDS 1 a b", "-ERR The `numfields` parameter must match the number of arguments\r\n"),
+    ("HPERSIST str FIELDS 0 a", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"),
+    ("HTTL h FIELDS x a", "-ERR Number of fields must be a positive integer\r\n"),
+    ("HTTL h FIELDS 2 a", "-ERR The `numfields` parameter must match the number of arguments\r\n"),
+    ("HPTTL h FOO 1 a", "-ERR Mandatory argument FIELDS is missing or not at the right position\r\n"),
+    ("HEXPIRETIME str FIELDS x a", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"),
+    ("HPEXPIRETIME h FIELDS 99999999999999999999 a", "-ERR Number of fields must be a positive integer\r\n"),
+    ("HEXPIRE h 99999 FIELDS 0 a", "-ERR Parameter `numFields` should be greater than 0\r\n"),
+    ("HEXPIRE h 99999 FIELDS x a", "-ERR Parameter `numFields` should be greater than 0\r\n"),
+    ("HEXPIRE h 99999 FIELDS 2 a", "-ERR The `numfields` parameter must match the number of arguments\r\n"),
+    ("HEXPIRE h 99999 FOO 1 a", "-ERR Mandatory argument FIELDS is missing or not at the right position\r\n"),
+    ("HEXPIRE h 99999 NX NX FIELDS 1 a", "-ERR Mandatory argument FIELDS is missing or not at the right position\r\n"),
+    ("HEXPIRE h 99999 NX XX FIELDS 1 a", "-ERR Mandatory argument FIELDS is missing or not at the right position\r\n"),
+    ("HEXPIRE h 99999 GT LT FIELDS 1 a", "-ERR Mandatory argument FIELDS is missing or not at the right position\r\n"),
+    ("HEXPIRE h 99999 FOO FIELDS 0 a", "-ERR Mandatory argument FIELDS is missing or not at the right position\r\n"),
+    ("HEXPIRE h -1 FIELDS 1 a", "-ERR invalid expire time, must be >= 0\r\n"),
+    ("HEXPIRE h -1 FOO 1 a", "-ERR invalid expire time, must be >= 0\r\n"),
+    ("HEXPIRE h x FIELDS 0 a", "-ERR value is not an integer or out of range\r\n"),
+    ("HEXPIRE str x FIELDS 1 a", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"),
+    ("HEXPIRE h 99999999999 FIELDS 1 a", "-ERR invalid expire time in 'hexpire' command\r\n"),
+    ("HPEXPIREAT h 70368744177664 FIELDS 1 a", "-ERR invalid expire time in 'hpexpireat' command\r\n"),
+    ("HPEXPIREAT h 70368744177663 FIELDS 1 a", "*1\r\n:1\r\n"),
+    ("HEXPIREAT missing 70368744177664 FIELDS 1 a", "-ERR invalid expire time in 'hexpireat' command\r\n"),
+    ("HGETEX h FIELDS 0 a", "-ERR Number of fields must be a positive integer\r\n"),
+    ("HGETEX h FIELDS 2 a", "-ERR The `numfields` parameter must match the number of arguments\r\n"),
+    ("HGETEX h FOO FIELDS 1 a", "-ERR Mandatory argument FIELDS is missing or not at the right position\r\n"),
+    ("HGETEX h KEEPTTL FIELDS 1 a", "-ERR Mandatory argument FIELDS is missing or not at the right position\r\n"),
+    ("HGETEX h PERSIST PERSIST FIELDS 1 a", "-ERR Mandatory argument FIELDS is missing or not at the right position\r\n"),
+    ("HGETEX h EX 10 PERSIST FIELDS 1 a", "-ERR Mandatory argument FIELDS is missing or not at the right position\r\n"),
+    ("HGETEX h EX 10 EX 10 FIELDS 1 a", "-ERR Mandatory argument FIELDS is missing or not at the right position\r\n"),
+    ("HGETEX h EX x FIELDS 0 a 9", "-ERR value is not an integer or out of range\r\n"),
+    ("HGETEX h EX -1 FIELDS 1 a", "-ERR invalid expire time, must be >= 0\r\n"),
+    ("HGETEX h EX FIELDS 1 a", "-ERR value is not an integer or out of range\r\n"),
+    ("HGETEX h PXAT 70368744177664 FIELDS 1 a", "-ERR invalid expire time in 'hgetex' command\r\n"),
+    ("HGETEX h PXAT 70368744177663 FIELDS 1 a", "*1\r\n$1\r\n1\r\n"),
+    ("HGETEX str FOO FIELDS 1 a", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"),
+    ("HSETEX h EX 10 FIELDS 1 a", "-ERR wrong number of arguments for 'hsetex' command\r\n"),
+    ("HSETEX h FIELDS 0 a 9", "-ERR invalid number of fields\r\n"),
+    ("HSETEX h FIELDS 2 a 9", "-ERR wrong number of arguments for 'hsetex' command\r\n"),
+    ("HSETEX h FIELDS 1 a 9 FNX", "-ERR wrong number of arguments for 'hsetex' command\r\n"),
+    ("HSETEX h FIELDS 1 a 9 EX 10", "-ERR wrong number of arguments for 'hsetex' command\r\n"),
+    ("HSETEX h FOO 1 a 9", "-ERR unknown argument: FOO\r\n"),
+    ("HSETEX h NX FIELDS 1 a 9", "-ERR unknown argument: NX\r\n"),
+    ("HSETEX h XX FIELDS 1 a 9", "-ERR unknown argument: XX\r\n"),
+    ("HSETEX h PERSIST FIELDS 1 a 9", "-ERR unknown argument: PERSIST\r\n"),
+    ("HSETEX h FNX FNX FIELDS 1 a 9", "-ERR Only one of FXX or FNX arguments can be specified\r\n"),
+    ("HSETEX h FXX FXX FIELDS 1 a 9", "-ERR Only one of FXX or FNX arguments can be specified\r\n"),
+    ("HSETEX h FNX FXX FIELDS 1 a 9", "-ERR Only one of FXX or FNX arguments can be specified\r\n"),
+    ("HSETEX h KEEPTTL KEEPTTL FIELDS 1 a 9", "-ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified\r\n"),
+    ("HSETEX h EX 10 EX 10 FIELDS 1 a 9", "-ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified\r\n"),
+    ("HSETEX h EX 10 KEEPTTL FIELDS 1 a 9", "-ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified\r\n"),
+    ("HSETEX h EX -1 FOO 1 a 9", "-ERR invalid expire time, must be >= 0\r\n"),
+    ("HSETEX h EX x FIELDS 1 a 9", "-ERR value is not an integer or out of range\r\n"),
+    ("HSETEX h EX FIELDS 1 a 9", "-ERR value is not an integer or out of range\r\n"),
+    ("HSETEX h PXAT 99999999999999 FIELDS 1 a 9", "-ERR invalid expire time in 'hsetex' command\r\n"),
+    ("HSETEX h PXAT 70368744177663 FIELDS 1 a 9", ":1\r\n"),
+    ("HSETEX h FNX FIELDS 1 a 9", ":0\r\n"),
+    ("HSETEX h FXX FIELDS 1 a 9", ":1\r\n"),
+    ("HSETEX str FOO 1 a 9", "-ERR unknown argument: FOO\r\n"),
+    ("HSETEX str FIELDS 1 a 9", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"),
+];
+
+#[test]
+fn errors_and_options_are_those_of_redis_if_its_version_is_reported() {
+    let mut tester = Tester::with("redis-version 8.2.3");
+    for (line, reply) in AS_IN_REDIS {
+        tester.run("DEL h missing str");
+        tester.run("HSET h a 1 b 2");
+        tester.run("SET str x");
+        assert_eq!(tester.run(line), *reply, "{line}");
+    }
+    tester.run("HPEXPIREAT h 33177117420001 FIELDS 1 a");
+    assert_eq!(tester.run("HEXPIRETIME h FIELDS 1 a"), "*1\r\n:33177117421\r\n");
+}
+
+#[test]
+fn times_that_redis_refuses_are_refused_for_its_sake_only() {
+    const REFUSED: [(&str, &str); 4] = [
+        ("HPEXPIREAT h 70368744177664 FIELDS 1 a", "hpexpireat"),
+        ("HGETEX h PXAT 70368744177664 FIELDS 1 a", "hgetex"),
+        ("HSETEX h EXAT 70368744178 FIELDS 1 a 1", "hsetex"),
+        ("PEXPIREMEMBERAT h a 70368744177664", "pexpirememberat"),
+    ];
+    for (settings, refuses) in [("", false), ("rdb-target redis-8", true), ("redis-version 8.0.0", true)] {
+        let mut tester = Tester::with(settings);
+        tester.run("HSET h a 1");
+        tester.run("SADD s a");
+        for (line, command) in REFUSED {
+            let said = tester.run(line);
+            let error = format!("-ERR invalid expire time in '{command}' command\r\n");
+            assert_eq!(said == error, refuses, "{settings}: {line}: {said}");
+            assert_eq!(said.starts_with('-'), refuses, "{settings}: {line}: {said}");
+        }
+        // Redis has no such times.
+        assert_eq!(tester.run("SPEXPIREAT s 70368744177664 MEMBERS 1 a"), "*1\r\n:1\r\n", "{settings}");
+        assert_eq!(tester.run("HPEXPIREAT h 70368744177663 FIELDS 1 a"), "*1\r\n:1\r\n", "{settings}");
+    }
+}
+
 #[test]
 fn other_types_are_refused() {
     let mut tester = Tester::new();

@@ -70,6 +70,12 @@ impl<'a> Call<'a, '_> {
         }
     }
 
+    /// True if the request repeats a change that was made before: read from a file, from a primary,
+    /// or sent by a client that imports.
+    pub fn replays(&self) -> bool {
+        self.now() == NOTHING_EXPIRED
+    }
+
     /// An argument as an integer.
     pub fn integer_arg(&self, index: usize) -> Result<i64, CommandError> {
         number::parse_i64(self.args[index]).ok_or(CommandError::NotAnInteger)

@@ -10,7 +10,9 @@
 //! Redis and Valkey; ZCARD does not, since ranks must agree with it.
 //!
 //! Redis 8 also has the hash commands, with the same replies, but words its errors differently and
-//! accepts only one condition.
+//! accepts only one condition: `redis.rs`.
+
+pub(crate) mod redis;
 
 use braid_base::number;
 use braid_engine::{Call, Handler, Row};
@@ -37,6 +39,8 @@ const DELETED: i64 = 2;
 
 /// A collection's operations for these commands.
 pub trait Members: Expiring {
+    /// Redis 8 has these commands for the type.
+    const IN_REDIS: bool = false;
     /// The keyword before the number of members.
     const WORD: &'static str;
     /// The error if the stated number does not match the members.
@@ -186,6 +190,9 @@ pub fn fixed_members<'a, T: Members>(
     call: &Call<'a, '_>,
     refusal: CommandError,
 ) -> Result<&'a [&'a [u8]], CommandError> {
+    if redis::follows::<T>(call) {
+        return redis::fixed_fields(call.args);
+    }
     if !call.arg_is(2, T::WORD) {
         return Err(CommandError::Syntax);
     }
@@ -217,19 +224,25 @@ fn set_one<T: Members>(
 
 fn set_expiry<T: Members>(call: &mut Call, unit: Unit) -> CommandResult {
     let (key, now) = (call.args[1], call.now());
-    let arguments = Arguments::parse::<T>(call.args, 3)?;
-    let condition = Condition::parse(arguments.options)?;
-    arguments.check_count::<T>(1)?;
-    condition.check()?;
-    let at = unit.deadline(call, call.args[2], 0)?;
-    call.reply.array(arguments.members.len());
+    let redis::Expire { at, condition, members } = if redis::follows::<T>(call) {
+        redis::check_type::<T>(call)?;
+        redis::Expire::parse::<T>(call, unit)?
+    } else {
+        let arguments = Arguments::parse::<T>(call.args, 3)?;
+        let condition = Condition::parse(arguments.options)?;
+        arguments.check_count::<T>(1)?;
+        condition.check()?;
+        let at = redis::member_deadline::<T>(call, unit, call.args[2], 0)?;
+        redis::Expire { at, condition, members: arguments.members }
+    };
+    call.reply.array(members.len());
     let Some(collection) = call.keyspace.write_as::<T>(key)? else {
-        arguments.members.iter().for_each(|_| call.reply.integer(NO_MEMBER));
+        members.iter().for_each(|_| call.reply.integer(NO_MEMBER));
         return Ok(());
     };
     let expired = purge(collection, now);
-    let mut changed = Vec::with_capacity(arguments.members.len());
-    for member in arguments.members {
+    let mut changed = Vec::with_capacity(members.len());
+    for member in members {
         let outcome = set_one(collection, member, at, now, |present| condition.allows(present, at));
         if outcome == SET || outcome == DELETED {
             changed.push(*member);
@@ -246,10 +259,14 @@ fn set_expiry<T: Members>(call: &mut Call, unit: Unit) -> CommandResult {
 }
 
 /// Journals an expiry set for members, or cleared (`None`). If the time is past, the members were
-/// removed and are journalled as removed.
+/// removed and are journalled as removed. A time that Redis refuses is journalled after the removal
+/// of the earlier one, at which a server that refuses it would otherwise remove the member.
 pub fn journal_members<T: Members>(keyspace: &mut Txn<'_>, key: &[u8], at: Option<i64>, members: &[&[u8]]) {
     let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
     let names = T::JOURNALLED;
+    if T::IN_REDIS && at.is_some_and(|at| at > redis::TIME_MAX) {
+        journal_members::<T>(keyspace, key, None, members);
+    }
     let mut args: Vec<&[u8]> = Vec::with_capacity(members.len() + 5);
     match at {
         Some(at) if at <= keyspace.now() => args.extend([names.remove, key]),
@@ -281,6 +298,9 @@ pub(crate) fn pexpireat<T: Members>(call: &mut Call) -> CommandResult {
 
 pub(crate) fn persist<T: Members>(call: &mut Call) -> CommandResult {
     let (key, now) = (call.args[1], call.now());
+    if redis::follows::<T>(call) {
+        redis::check_type::<T>(call)?;
+    }
     let members = fixed_members::<T>(call, CommandError::text(T::COUNT_REFUSED))?;
     call.reply.array(members.len());
     let Some(collection) = call.keyspace.write_as::<T>(key)? else {
@@ -307,8 +327,8 @@ pub(crate) fn persist<T: Members>(call: &mut Call) -> CommandResult {
 }
 
 pub(crate) fn ttl<T: Members>(call: &mut Call) -> CommandResult {
-    let now = call.clock_ms();
-    reply_expiry::<T>(call, |at| to_seconds(at.saturating_sub(now).max(0)))
+    let (now, seconds) = (call.clock_ms(), seconds::<T>(call));
+    reply_expiry::<T>(call, |at| seconds(at.saturating_sub(now).max(0)))
 }
 
 pub(crate) fn pttl<T: Members>(call: &mut Call) -> CommandResult {
@@ -317,7 +337,12 @@ pub(crate) fn pttl<T: Members>(call: &mut Call) -> CommandResult {
 }
 
 pub(crate) fn expiretime<T: Members>(call: &mut Call) -> CommandResult {
-    reply_expiry::<T>(call, to_seconds)
+    reply_expiry::<T>(call, seconds::<T>(call))
+}
+
+/// How milliseconds are told as seconds: Redis rounds those of fields up.
+fn seconds<T: Members>(call: &Call) -> fn(i64) -> i64 {
+    if redis::follows::<T>(call) { |ms| ms.saturating_add(999) / 1000 } else { to_seconds }
 }
 
 pub(crate) fn pexpiretime<T: Members>(call: &mut Call) -> CommandResult {
@@ -327,8 +352,11 @@ pub(crate) fn pexpiretime<T: Members>(call: &mut Call) -> CommandResult {
 /// Replies with `express` of each member's expiry.
 fn reply_expiry<T: Members>(call: &mut Call, express: impl Fn(i64) -> i64) -> CommandResult {
     let now = call.now();
-    let members = fixed_members::<T>(call, CommandError::Syntax)?;
+    // Redis looks up the key first.
+    let parsed = (!redis::follows::<T>(call)).then(|| fixed_members::<T>(call, CommandError::Syntax));
+    let parsed = parsed.transpose()?;
     let collection = call.keyspace.read_as::<T>(call.args[1])?;
+    let members = parsed.map_or_else(|| redis::fixed_fields(call.args), Ok)?;
     call.reply.array(members.len());
     for member in members {
         let number = match collection.and_then(|collection| collection.expiry_of(member, now)) {
@@ -362,8 +390,13 @@ fn pexpirememberat(call: &mut Call) -> CommandResult {
 /// Sets the member's expiry and replies 1; replies 0 if the member is missing.
 fn expire_one_of_any(call: &mut Call, unit: Unit) -> CommandResult {
     let (key, member) = (call.args[1], call.args[2]);
-    let at = unit.deadline(call, call.args[3], i64::MIN)?;
-    let found = match Type::of(call.keyspace, key) {
+    let kind = Type::of(call.keyspace, key);
+    let at = if kind == Some(Hash::TYPE) {
+        redis::member_deadline::<Hash>(call, unit, call.args[3], i64::MIN)?
+    } else {
+        unit.deadline(call, call.args[3], i64::MIN)?
+    };
+    let found = match kind {
         None => false,
         Some(Hash::TYPE) => expire_one::<Hash>(call.keyspace, key, member, at)?,
         Some(Set::TYPE) => expire_one::<Set>(call.keyspace, key, member, at)?,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading and setting fields together with their expiry: HGETEX, HSETEX, HGETDEL, as in Valkey 9.
+//! Reading and setting fields together with their expiry: HGETEX, HSETEX, HGETDEL, as in Valkey 9,
+//! or as in Redis 8 if the server reports its version (`crate::member_expiry::redis`).
 
 use braid_engine::Call;
 use braid_keyspace::Event;
@@ -10,7 +11,7 @@ use super::reply_field;
 use crate::collection::purge;
 use crate::hash::{Expiry, Hash};
 use crate::lifetime::Lifetime;
-use crate::member_expiry::{Arguments, Members, fixed_members, journal_members};
+use crate::member_expiry::{Arguments, Members, fixed_members, journal_members, redis};
 
 /// A condition on the existence of a key or field.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -80,25 +81,31 @@ impl<'a> Options<'a> {
     /// The given time, if any, in ms since the Unix epoch.
     fn deadline(&self, call: &Call) -> Result<Option<i64>, CommandError> {
         let Lifetime::Until(unit, text) = self.lifetime else { return Ok(None) };
-        unit.deadline(call, text, 0).map(Some)
+        redis::member_deadline::<Hash>(call, unit, text, 0).map(Some)
     }
 }
 
 pub(super) fn hgetex(call: &mut Call) -> CommandResult {
     let (key, now) = (call.args[1], call.now());
-    let arguments = Arguments::parse::<Hash>(call.args, 2)?;
-    let options = Options::parse(arguments.options, false)?;
-    arguments.check_count::<Hash>(1)?;
-    call.keyspace.write_as::<Hash>(key)?;
-    let at = options.deadline(call)?;
-    call.reply.array(arguments.members.len());
+    let redis::Get { at, persists, fields } = if redis::follows::<Hash>(call) {
+        redis::check_type::<Hash>(call)?;
+        redis::Get::parse::<Hash>(call)?
+    } else {
+        let arguments = Arguments::parse::<Hash>(call.args, 2)?;
+        let options = Options::parse(arguments.options, false)?;
+        arguments.check_count::<Hash>(1)?;
+        call.keyspace.write_as::<Hash>(key)?;
+        let persists = options.lifetime == Lifetime::Persist;
+        redis::Get { at: options.deadline(call)?, persists, fields: arguments.members }
+    };
+    call.reply.array(fields.len());
     let Some(hash) = call.keyspace.write_as::<Hash>(key)? else {
-        arguments.members.iter().for_each(|_| call.reply.null());
+        fields.iter().for_each(|_| call.reply.null());
         return Ok(());
     };
     let expired = purge(hash, now);
     let mut changes = 0;
-    for field in arguments.members {
+    for field in fields {
         reply_field(call.reply, Some(hash), field, now);
         let Some(present) = hash.expiry(field, now) else { continue };
         match at {
@@ -110,7 +117,7 @@ pub(super) fn hgetex(call: &mut Call) -> CommandResult {
                 hash.set_expiry(field, Some(at), now);
                 changes += 1;
             }
-            None if options.lifetime == Lifetime::Persist && present.is_some() => {
+            None if persists && present.is_some() => {
                 hash.set_expiry(field, None, now);
                 changes += 1;
             }
@@ -125,7 +132,7 @@ pub(super) fn hgetex(call: &mut Call) -> CommandResult {
     });
     call.keyspace.settle_expiring(event, key, changes, expired, empty);
     if changes > 0 {
-        journal_members::<Hash>(call.keyspace, key, at, arguments.members);
+        journal_members::<Hash>(call.keyspace, key, at, fields);
     }
     if at.is_some() {
         call.keyspace.note_member_expiry(key);
@@ -135,17 +142,28 @@ pub(super) fn hgetex(call: &mut Call) -> CommandResult {
 
 pub(super) fn hsetex(call: &mut Call) -> CommandResult {
     let (key, now, limits) = (call.args[1], call.now(), call.engine.hash_limits());
-    let arguments = Arguments::parse::<Hash>(call.args, 2)?;
-    let options = Options::parse(arguments.options, true)?;
-    arguments.check_count::<Hash>(2)?;
+    let (options, members, stated) = if redis::follows::<Hash>(call) {
+        let set = redis::Set::parse::<Hash>(call)?;
+        let fields = match set.present {
+            None => Presence::Any,
+            Some(true) => Presence::Present,
+            Some(false) => Presence::Absent,
+        };
+        (Options { lifetime: set.lifetime(), key: Presence::Any, fields }, set.pairs, set.at)
+    } else {
+        let arguments = Arguments::parse::<Hash>(call.args, 2)?;
+        let options = Options::parse(arguments.options, true)?;
+        arguments.check_count::<Hash>(2)?;
+        (options, arguments.members, None)
+    };
     let there = call.keyspace.write_as::<Hash>(key)?.is_some();
     // As in Valkey, the time is checked after the key's condition and before the fields'.
     if !options.key.allows(there) {
         call.reply.integer(0);
         return Ok(());
     }
-    let at = options.deadline(call)?;
-    let pairs = || arguments.members.chunks_exact(2);
+    let at = if stated.is_some() { stated } else { options.deadline(call)? };
+    let pairs = || members.chunks_exact(2);
     let allowed = {
         let hash = call.keyspace.write_as::<Hash>(key)?;
         let has = |field: &[u8]| hash.as_ref().is_some_and(|hash| hash.contains(field, now));
@@ -188,13 +206,13 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
     };
     let hash = call.keyspace.write_or_create(key, Hash::new)?;
     let expired = purge(hash, now);
-    hash.expect(arguments.members.iter().copied(), &limits);
+    hash.expect(members.iter().copied(), &limits);
     for pair in pairs() {
         hash.set(pair[0], pair[1], expiry, now, &limits);
     }
-    let count = arguments.members.len() as u64 / 2;
+    let count = members.len() as u64 / 2;
     call.keyspace.settle_expiring(Event::hash("hset"), key, count, expired, false);
-    journal_set(call, key, expiry, arguments.members);
+    journal_set(call, key, expiry, members);
     if at.is_some() {
         call.keyspace.notify(Event::hash("hexpire"), key);
         call.keyspace.note_member_expiry(key);
@@ -203,14 +221,26 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
 }
 
 /// Journals fields set under a condition or with a relative time, without the condition and with
-/// an absolute time.
+/// an absolute time. A server that cannot repeat the time must not lose the values: one that Redis
+/// refuses is journalled apart from them.
 fn journal_set(call: &mut Call, key: &[u8], expiry: Expiry, pairs: &[&[u8]]) {
+    let late = match expiry {
+        Expiry::At(at) if at > redis::TIME_MAX => Some(at),
+        _ => None,
+    };
+    if late.is_some() || expiry == Expiry::Clear {
+        call.keyspace.journal_as(&[&[&b"HSET"[..], key], pairs].concat());
+        if late.is_some() {
+            let fields: Vec<&[u8]> = pairs.chunks_exact(2).map(|pair| pair[0]).collect();
+            journal_members::<Hash>(call.keyspace, key, late, &fields);
+        }
+        return;
+    }
     let mut args: Vec<&[u8]> = vec![b"HSETEX", key];
     let mut buffer = itoa::Buffer::new();
     match expiry {
         Expiry::At(at) => args.extend([&b"PXAT"[..], buffer.format(at).as_bytes()]),
-        Expiry::Keep => args.push(b"KEEPTTL"),
-        Expiry::Clear => {}
+        _ => args.push(b"KEEPTTL"),
     }
     let mut buffer = itoa::Buffer::new();
     args.extend([&b"FIELDS"[..], buffer.format(pairs.len() / 2).as_bytes()]);
@@ -220,6 +250,9 @@ fn journal_set(call: &mut Call, key: &[u8], expiry: Expiry, pairs: &[&[u8]]) {
 
 pub(super) fn hgetdel(call: &mut Call) -> CommandResult {
     let (key, now) = (call.args[1], call.now());
+    if redis::follows::<Hash>(call) {
+        redis::check_type::<Hash>(call)?;
+    }
     let fields = fixed_members::<Hash>(call, CommandError::text(Hash::COUNT_REFUSED))?;
     call.reply.array(fields.len());
     let Some(hash) = call.keyspace.write_as::<Hash>(key)? else {
@@ -227,12 +260,18 @@ pub(super) fn hgetdel(call: &mut Call) -> CommandResult {
         return Ok(());
     };
     let expired = purge(hash, now);
-    let mut removed = 0;
+    let mut request: Vec<&[u8]> = vec![b"HDEL", key];
     for field in fields {
         reply_field(call.reply, Some(hash), field, now);
-        removed += u64::from(hash.remove(field, now));
+        if hash.remove(field, now) {
+            request.push(field);
+        }
     }
-    let empty = hash.is_empty();
+    let (empty, removed) = (hash.is_empty(), request.len() as u64 - 2);
     call.keyspace.settle_expiring(Event::hash("hdel"), key, removed, expired, empty);
+    // Servers that lack the command repeat the removal.
+    if removed > 0 {
+        call.keyspace.journal_as(&request);
+    }
     Ok(())
 }

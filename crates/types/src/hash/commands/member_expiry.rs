@@ -14,6 +14,7 @@ pub const MEMBER_EXPIRY: &[Row] = rows!((
 ));
 
 impl Members for Hash {
+    const IN_REDIS: bool = true;
     const WORD: &'static str = "FIELDS";
     const COUNT_REFUSED: &'static str =
         "ERR numfields should be greater than 0 and match the provided number of fields";
