@@ -66,8 +66,10 @@ fn run(client: &mut RawClient) -> usize {
     let requests = requests();
     let mut done = 0;
     for some in requests.chunks(500) {
-        let words = |request: &Vec<String>| request.iter().map(|word| word.clone().into_bytes()).collect::<Vec<_>>();
-        let bytes: Vec<u8> = some.iter().flat_map(|request| braid_tests::words::encode(&words(request))).collect();
+        let words =
+            |request: &Vec<String>| request.iter().map(|word| word.clone().into_bytes()).collect::<Vec<_>>();
+        let bytes: Vec<u8> =
+            some.iter().flat_map(|request| braid_tests::words::encode(&words(request))).collect();
         client.send(&bytes);
         done += some.iter().filter(|_| !client.read().is_error()).count();
     }
@@ -141,8 +143,15 @@ fn fields_outlive_a_time_that_a_replica_refuses() {
     }
     wait_until_in_sync(&mut client, &mut its);
     for key in ["h1", "h2", "h3", "h4"] {
-        assert_eq!(client.call(&format!("HPEXPIRETIME {key} FIELDS 1 a")).to_string(), format!("[(integer) {LATE}]"));
-        assert_eq!(its.call(&format!("HPEXPIRETIME {key} FIELDS 1 a")).to_string(), "[(integer) -1]", "{key}");
+        assert_eq!(
+            client.call(&format!("HPEXPIRETIME {key} FIELDS 1 a")).to_string(),
+            format!("[(integer) {LATE}]")
+        );
+        assert_eq!(
+            its.call(&format!("HPEXPIRETIME {key} FIELDS 1 a")).to_string(),
+            "[(integer) -1]",
+            "{key}"
+        );
         let value = client.call(&format!("HGET {key} a"));
         assert_eq!(its.call(&format!("HGET {key} a")), value, "{key}");
     }

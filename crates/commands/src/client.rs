@@ -71,7 +71,7 @@ const SUBCOMMANDS: &[Row] = &[
             "filter:(old-format:string/ip:port!2.8.12|new-format:([ID client-id:integer@2.8.12]|\
              [TYPE client-type:(normal=normal|master=master@3.2.0|slave=slave|replica=replica@5.0.0|\
              pubsub=pubsub)@2.8.12]|[USER username:string]|[ADDR addr:string/ip:port]|\
-             [LADDR laddr:string/ip:port@6.2.0]|[SKIPME skipme:(YES|NO)])...)",
+             [LADDR laddr:string/ip:port@6.2.0]|[SKIPME skipme:(YES|NO)]|[MAXAGE maxage:integer@7.4.0])...)",
         )
         .history(&[
             ("2.8.12", "New form with filters, `ID` among them."),

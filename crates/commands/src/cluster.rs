@@ -268,10 +268,10 @@ const SUBCOMMANDS: &[Row] = &[
         .flags(Flags::LOADING.and(Flags::STALE))
         .docs("8.2.0", "Returns statistics of slots.", "O(N log N) where N is the number of slots.")
         .syntax(
-            "filter:(slotsrange=SLOTSRANGE:{start-slot:integer end-slot:integer}|orderby=ORDERBY:{metric:string \
+            "filter:(SLOTSRANGE slotsrange:{start-slot:integer end-slot:integer}|ORDERBY orderby:{metric:string \
              [LIMIT limit:integer] [order:(ASC|DESC)]})",
         )
-        .tips(NONDETERMINISTIC),
+        .tips(&["nondeterministic_output", "request_policy:all_shards"]),
     row("slots", describe::slots)
         .exactly(2)
         .flags(TELLS)

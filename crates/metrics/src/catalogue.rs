@@ -484,7 +484,7 @@ pub const METRICS: &[Metric] = &[
 
     // Memory.
     gauge("braid_memory_used_bytes", "Memory allocated.", |s| s.used as f64),
-    gauge("braid_memory_peak_bytes", "Peak of allocated memory.", |s| s.engine.memory.peak_bytes.fetch_max(s.used, Relaxed).max(s.used) as f64),
+    gauge("braid_memory_peak_bytes", "Peak of allocated memory.", |s| s.engine.memory.peak_with(s.used) as f64),
     gauge("braid_memory_resident_bytes", "Physical memory of the process.", |s| s.resident as f64),
     gauge("braid_memory_max_bytes", "Memory limit (maxmemory); 0 without one.", |s| s.engine.config.maxmemory() as f64),
     gauge("braid_memory_not_counted_bytes", "Memory not counted towards maxmemory: buffers of replicas and of the append-only file.", |s| s.engine.memory.uncounted_bytes.load(Relaxed) as f64),

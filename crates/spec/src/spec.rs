@@ -400,6 +400,10 @@ pub struct Spec {
     pub complexity: &'static str,
     /// Arguments in the notation of `syntax.rs`.
     pub syntax: &'static str,
+    /// Redis's first version with a command that came to Valkey later than to Redis; empty: `since`.
+    pub since_in_redis: &'static str,
+    /// Redis's arguments where Valkey has more; empty: `syntax`.
+    pub syntax_in_redis: &'static str,
     /// Pairs of version and change.
     pub history: &'static [(&'static str, &'static str)],
     /// Hints for clients and proxies (COMMAND INFO's tips).
@@ -440,6 +444,8 @@ impl Spec {
             summary: "",
             complexity: "",
             syntax: "",
+            since_in_redis: "",
+            syntax_in_redis: "",
             history: &[],
             tips: &[],
             deprecated: None,
@@ -568,6 +574,13 @@ impl Spec {
     /// Arguments, in the notation of `syntax.rs`.
     pub const fn syntax(mut self, syntax: &'static str) -> Spec {
         self.syntax = syntax;
+        self
+    }
+
+    /// What Redis 8 documents, if that differs: first version and arguments. Empty: no difference.
+    pub const fn in_redis(mut self, since: &'static str, syntax: &'static str) -> Spec {
+        self.since_in_redis = since;
+        self.syntax_in_redis = syntax;
         self
     }
 

@@ -63,6 +63,9 @@ impl<'a> ScanOptions<'a> {
                 rest = after;
                 continue;
             }
+            if is("novalues") {
+                return Err(CommandError::text("ERR NOVALUES option can only be used in HSCAN"));
+            }
             let [value, after @ ..] = after else { return Err(CommandError::Syntax) };
             if is("match") {
                 parsed.pattern = (*value != b"*").then_some(*value);

@@ -53,12 +53,15 @@ fn map(reply: &mut ReplyBuffer, body: impl FnOnce(&mut Map<'_>)) {
     reply.end_map(header, pairs);
 }
 
-/// Replies with a command's documentation.
-pub fn document(reply: &mut ReplyBuffer, table: &CommandTable, command: &Command) {
+/// Replies with a command's documentation. `in_redis`: with what Redis says where Valkey says
+/// something else.
+pub fn document(reply: &mut ReplyBuffer, table: &CommandTable, command: &Command, in_redis: bool) {
     let spec = command.spec;
+    let told =
+        |redis: &'static str, usual: &'static str| if in_redis && !redis.is_empty() { redis } else { usual };
     map(reply, |map| {
         map.text("summary", spec.summary);
-        map.text("since", spec.since);
+        map.text("since", told(spec.since_in_redis, spec.since));
         map.text("group", spec.group.name());
         map.optional("complexity", spec.complexity);
         let mut flags = Vec::new();
@@ -83,7 +86,7 @@ pub fn document(reply: &mut ReplyBuffer, table: &CommandTable, command: &Command
             }
         }
         // A row with invalid notation fails its test; here it only lacks its arguments.
-        let arguments = syntax::parse(spec.syntax).unwrap_or_default();
+        let arguments = syntax::parse(told(spec.syntax_in_redis, spec.syntax)).unwrap_or_default();
         if !arguments.is_empty() {
             document_arguments(map.key("arguments"), &arguments);
         }
@@ -93,7 +96,7 @@ pub fn document(reply: &mut ReplyBuffer, table: &CommandTable, command: &Command
             for &sub in &command.subcommands {
                 let sub = table.get(sub);
                 reply.bulk(sub.full_name.as_bytes());
-                document(reply, table, sub);
+                document(reply, table, sub, in_redis);
             }
         }
     });

@@ -4,6 +4,8 @@
 mod describe;
 mod document;
 #[cfg(test)]
+mod redis_8_2_tests;
+#[cfg(test)]
 mod table_tests;
 
 use braid_base::glob;
@@ -98,10 +100,11 @@ fn docs(call: &mut Call) -> CommandResult {
         [] => table.top_level().collect(),
         names => names.iter().filter_map(|name| table.find_full(name)).collect(),
     };
+    let in_redis = call.engine.process.follows_redis_8();
     call.reply.map(commands.len());
     for command in commands {
         call.reply.bulk(command.full_name.as_bytes());
-        document(call.reply, table, command);
+        document(call.reply, table, command, in_redis);
     }
     Ok(())
 }

@@ -23,6 +23,7 @@ const STOCK: &str = include_str!("../../testdata/redis-7.2-commands.tsv");
 const EXTENDED: &[&str] = &[
     "bitcount",
     "bitop",
+    "client|kill",
     "failover",
     "geosearch",
     "geosearchstore",
@@ -39,6 +40,9 @@ const ALSO_WHILE_LOADING: &[&str] = &["cluster|info", "cluster|myid", "cluster|m
 
 /// Commands that have the flags of Redis 8 and Valkey: they block, and scripts may call them.
 const BLOCKING_SINCE_8: &[&str] = &["wait", "waitaof"];
+
+/// Commands whose destination is only written to, as since Redis 8 and in Valkey.
+const OVERWRITES_SINCE_8: &[&str] = &["sinterstore"];
 
 /// Complexities longer than this are prose, which rows phrase in their own words.
 const PROSE_LEN_MIN: usize = 90;
@@ -126,7 +130,9 @@ fn compare(command: &Command, stock: &Stock<'_>, faults: &mut String) {
         return;
     }
     fact("arity", &spec.arity.number().to_string(), stock.arity);
-    fact("keys", &spec.keys.iter().map(key_text).collect::<Vec<_>>().join(" "), stock.keys);
+    let keys = spec.keys.iter().map(key_text).collect::<Vec<_>>().join(" ");
+    let overwrites = OVERWRITES_SINCE_8.contains(&&**name);
+    fact("keys", &if overwrites { keys.replace("OW+", "RW+") } else { keys }, stock.keys);
     let Positions { first, last, step, .. } = Positions::of(spec.keys);
     fact("positions", &format!("{first},{last},{step}"), stock.positions);
     match (syntax::parse(spec.syntax), syntax::parse(stock.syntax)) {
@@ -214,6 +220,7 @@ fn page() -> String {
     }
     text.push_str(
         "| CLUSTER FLUSHSLOT | Valkey 9.1 |\n\
+         | the section Keysizes of INFO (how many keys have which size) | Redis 8 |\n\
          | the cluster bus: nodes agree through etcd ([cluster.md](cluster.md)), and stock nodes cannot join | Redis, Valkey |\n\n\
          An error for an unknown command of these families says so. Directives without effect are marked in\n\
          [configuration.md](configuration.md).\n\n",

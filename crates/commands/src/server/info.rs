@@ -38,6 +38,7 @@ pub fn render(engine: &Engine, asked: &[&[u8]]) -> String {
         let wanted = match section.usually {
             Usually::Shown => default || all,
             Usually::ShownInGroups => everything || (default || all) && engine.group.is_some(),
+            Usually::ShownInRedis8 => everything || (default || all) && engine.process.follows_redis_8(),
             Usually::OnlyWithAll => all,
             Usually::OnlyWithEverything => everything,
             Usually::OnlyByName => false,

@@ -76,8 +76,10 @@ fn usage(call: &mut Call) -> CommandResult {
 
 fn stats(call: &mut Call) -> CommandResult {
     let report = Report::take(call.engine);
+    let is_redis_8 = call.engine.process.follows_redis_8();
+    let scripts = crate::scripting::figures(call.engine);
     let reply = &mut *call.reply;
-    reply.map(27 + report.databases.len());
+    reply.map(if is_redis_8 { 33 } else { 27 } + report.databases.len());
     let mut integer = |name: &str, value: i64| {
         reply.bulk(name.as_bytes());
         reply.integer(value);
@@ -87,27 +89,45 @@ fn stats(call: &mut Call) -> CommandResult {
     integer("startup.allocated", report.startup as i64);
     let backlog = call.engine.keyspace.journal.backlog().map_or(0, |kept| kept.len);
     integer("replication.backlog", backlog as i64);
+    if is_redis_8 {
+        // Changes that arrive during a full sync are counted with the link's buffers.
+        integer("replica.fullsync.buffer", 0);
+    }
     integer("clients.slaves", 0);
     integer("clients.normal", report.clients as i64);
     integer("cluster.links", 0);
     integer("aof.buffer", call.engine.keyspace.journal.memory_bytes() as i64);
     integer("lua.caches", 0);
     integer("functions.caches", 0);
+    if is_redis_8 {
+        integer("script.VMs", (scripts.script_vm_bytes + scripts.function_vm_bytes) as i64);
+    }
     for database in &report.databases {
         reply.bulk(format!("db.{}", database.index).as_bytes());
-        reply.map(3);
         // Expiries live in the entries and keys are not listed by slot: only the table itself is
         // overhead.
-        for (name, bytes) in [("main", database.table_bytes), ("expires", 0), ("slot-to-keys", 0)] {
+        let parts = [("main", database.table_bytes), ("expires", 0), ("slot-to-keys", 0)];
+        let parts = &parts[..if is_redis_8 { 2 } else { 3 }];
+        reply.map(parts.len());
+        for (name, bytes) in parts {
             reply.bulk(format!("overhead.hashtable.{name}").as_bytes());
-            reply.integer(bytes as i64);
+            reply.integer(*bytes as i64);
         }
     }
     let mut integer = |name: &str, value: i64| {
         reply.bulk(name.as_bytes());
         reply.integer(value);
     };
+    if is_redis_8 {
+        let tables: usize = report.databases.iter().map(|database| database.table_bytes).sum();
+        integer("overhead.db.hashtable.lut", tables as i64);
+        // Tables grow in place, in small steps.
+        integer("overhead.db.hashtable.rehashing", 0);
+    }
     integer("overhead.total", report.overhead as i64);
+    if is_redis_8 {
+        integer("db.dict.rehashing.count", 0);
+    }
     integer("keys.count", report.keys as i64);
     integer("keys.bytes-per-key", report.bytes_per_key as i64);
     integer("dataset.bytes", report.dataset as i64);
@@ -124,6 +144,9 @@ fn stats(call: &mut Call) -> CommandResult {
     integer("allocator.allocated", report.allocator.allocated as i64);
     integer("allocator.active", report.allocator.active as i64);
     integer("allocator.resident", report.allocator.resident as i64);
+    if is_redis_8 {
+        integer("allocator.muzzy", report.allocator.muzzy as i64);
+    }
     let mut both = |ratio: &str, bytes: &str, share: Share| {
         reply.bulk(ratio.as_bytes());
         reply.double(share.ratio);

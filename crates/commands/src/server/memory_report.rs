@@ -48,7 +48,7 @@ impl Report {
     /// Takes the figures. Visits every shard, blocking only one at a time.
     pub fn take(engine: &Engine) -> Report {
         let total = braid_base::alloc::used_bytes();
-        let peak = engine.memory.peak_bytes.fetch_max(total, Relaxed).max(total);
+        let peak = engine.memory.peak_with(total);
         let clients =
             engine.clients.registry.all().iter().map(|client| client.total_bytes.load(Relaxed)).sum();
         let keyspace = &engine.keyspace;

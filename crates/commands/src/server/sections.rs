@@ -35,6 +35,8 @@ pub enum Usually {
     Shown,
     /// As `Shown` on a server of a group or cluster, otherwise as `OnlyWithEverything`.
     ShownInGroups,
+    /// As `Shown` if Redis 8's version is reported, otherwise as `OnlyWithEverything`.
+    ShownInRedis8,
     OnlyWithAll,
     OnlyWithEverything,
     OnlyByName,
@@ -64,6 +66,7 @@ pub const SECTIONS: &[Section] = &[
     section(&["clients"], "Clients", Usually::Shown, clients),
     section(&["memory"], "Memory", Usually::Shown, memory),
     section(&["persistence"], "Persistence", Usually::Shown, persistence),
+    section(&["threads"], "Threads", Usually::ShownInRedis8, threads),
     section(&["stats"], "Stats", Usually::Shown, statistics),
     section(&["replication"], "Replication", Usually::Shown, replication::write),
     section(&["cpu"], "CPU", Usually::Shown, cpu),
@@ -73,7 +76,6 @@ pub const SECTIONS: &[Section] = &[
     section(&["latencystats"], "Latencystats", Usually::OnlyWithAll, latency_stats),
     section(&["cluster"], "Cluster", Usually::Shown, cluster),
     section(&["keyspace"], "Keyspace", Usually::Shown, keyspace),
-    section(&["threads"], "Threads", Usually::OnlyWithEverything, threads),
     section(&["links"], "Links", Usually::OnlyWithEverything, replication::links),
     section(&["group"], "Group", Usually::ShownInGroups, group::write),
     section(&["active"], "Active", Usually::OnlyWithEverything, active::write),
@@ -243,6 +245,7 @@ fn memory(fields: &mut Fields<'_>) {
     fields.bytes("used_memory", report.total as u64);
     fields.bytes("used_memory_rss", report.resident as u64);
     fields.bytes("used_memory_peak", report.peak as u64);
+    fields.field("used_memory_peak_time", engine.memory.peak_at());
     fields.field("used_memory_peak_perc", format_args!("{:.2}%", report.peak_percent));
     fields.field("used_memory_overhead", report.overhead);
     fields.field("used_memory_startup", report.startup);
@@ -441,6 +444,8 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("io_threaded_reads_processed", beyond_first(&engine.telemetry, |thread| thread.reads.get()));
     fields
         .field("io_threaded_writes_processed", beyond_first(&engine.telemetry, |thread| thread.writes.get()));
+    // Helper threads of other models prefetch nothing; the threads that execute are not counted.
+    fields.same(0, &["io_threaded_total_prefetch_batches", "io_threaded_total_prefetch_entries"]);
     fields.same(0, &["reply_buffer_shrinks", "reply_buffer_expands"]);
     fields.field("eventloop_cycles", fields.total(|thread| thread.cycles.get()));
     fields.field("eventloop_duration_sum", fields.total(|thread| thread.cycle_nanos.get()) / 1000);
@@ -556,11 +561,12 @@ fn keyspace(fields: &mut Fields<'_>) {
         if keys > 0 {
             let ttl = if expires == 0 { 0 } else { average_ttl(&engine.keyspace, db) };
             let expiring = engine.keyspace.expiring_collections(db);
+            // Redis's name or Valkey's.
+            let name =
+                if engine.process.follows_redis_8() { "subexpiry" } else { "keys_with_volatile_items" };
             fields.field(
                 format_args!("db{db}"),
-                format_args!(
-                    "keys={keys},expires={expires},avg_ttl={ttl},keys_with_volatile_items={expiring}"
-                ),
+                format_args!("keys={keys},expires={expires},avg_ttl={ttl},{name}={expiring}"),
             );
         }
     }

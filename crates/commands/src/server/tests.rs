@@ -48,7 +48,7 @@ fn info_shows_the_sections_that_are_asked_for_in_their_order() {
     assert_eq!(shown("INFO debug threads"), "Threads Debug");
     let all = shown("INFO all");
     assert!(all.contains("Commandstats") && all.contains("Latencystats") && !all.contains("Threads"));
-    assert!(shown("INFO everything").ends_with("Keyspace Threads Links Group Active Hotkeys"));
+    assert!(shown("INFO everything").ends_with("Keyspace Links Group Active Hotkeys"));
     assert!(shown("INFO default commandstats").contains("Modules Commandstats Errorstats"));
     tester.speak(0, Protocol::Resp3);
     assert!(tester.run("INFO cluster").starts_with("=34\r\ntxt:# Cluster\r\n"));
@@ -64,9 +64,32 @@ fn reported_redis_version_follows_the_directive() {
 
     let mut tester = Tester::with("redis-version 8.0.6");
     assert!(tester.engine.process.follows_redis_8());
-    let info = tester.run("INFO server");
+    tester.run("HSET h a 1");
+    tester.run("HEXPIRE h 100 FIELDS 1 a");
+    let info = tester.run("INFO");
     let info = text(&info);
     assert_eq!(field(info, "redis_version"), "8.0.6");
+    assert_eq!(field(info, "db0"), "keys=1,expires=0,avg_ttl=0,subexpiry=1");
+    let place = |title: &str| info.find(title).unwrap_or_else(|| panic!("no {title}"));
+    assert!(place("# Persistence") < place("# Threads") && place("# Threads") < place("# Stats"));
+    assert!(field(info, "io_thread_0").starts_with("clients=1,reads="), "{info}");
+    let peak_time: i64 = field(info, "used_memory_peak_time").parse().unwrap();
+    assert!((0..100).contains(&(braid_base::clock::unix_ms() / 1000 - peak_time)), "{peak_time}");
+    let stats = tester.run("MEMORY STATS");
+    for name in [
+        "replica.fullsync.buffer",
+        "script.VMs",
+        "overhead.db.hashtable.lut",
+        "overhead.db.hashtable.rehashing",
+        "db.dict.rehashing.count",
+        "allocator.muzzy",
+    ] {
+        assert!(stats.contains(&format!("\r\n{name}\r\n:")), "{name}: {stats}");
+    }
+    assert!(stats.starts_with("*68\r\n") && !stats.contains("slot-to-keys"), "{stats}");
+    let unbalanced = "-ERR Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' \
+                      must be specified.\r\n";
+    assert_eq!(tester.run("XREAD STREAMS a b 0"), unbalanced);
     assert_eq!(field(info, "braid_version"), env!("CARGO_PKG_VERSION"));
     assert!(tester.run("HELLO").contains("$7\r\nversion\r\n$5\r\n8.0.6\r\n"));
     assert!(tester.run("LOLWUT VERSION 5 10 2").ends_with("(as Redis ver. 8.0.6)\n\r\n"));

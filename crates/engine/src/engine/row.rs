@@ -121,6 +121,7 @@ impl Row {
         find_scope(finder: ScopeFinder);
         docs(since: &'static str, summary: &'static str, complexity: &'static str);
         syntax(syntax: &'static str);
+        in_redis(since: &'static str, syntax: &'static str);
         history(history: &'static [(&'static str, &'static str)]);
         tips(tips: &'static [&'static str]);
         deprecated(since: &'static str, instead: &'static str);

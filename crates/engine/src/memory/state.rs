@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Memory accounting: what counts towards `maxmemory`, the peak, and the time above the limit.
 
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI64, AtomicUsize};
 
 use braid_base::alloc::used_bytes;
+use braid_base::clock::unix_ms;
 
 use crate::over_limit::OverLimit;
 
@@ -15,7 +16,9 @@ pub struct Memory {
     /// Bytes of evicted keys whose second copies the active-active thread has yet to drop.
     pub evicting_bytes: AtomicUsize,
     /// Highest memory usage seen, in bytes.
-    pub peak_bytes: AtomicUsize,
+    peak_bytes: AtomicUsize,
+    /// When that was: Unix time in seconds.
+    peak_at: AtomicI64,
     /// Bytes in use at start.
     pub initial_bytes: usize,
     /// How long the memory limit has been exceeded.
@@ -29,6 +32,7 @@ impl Memory {
             uncounted_bytes: AtomicUsize::new(0),
             evicting_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),
+            peak_at: AtomicI64::new(unix_ms() / 1000),
             initial_bytes: used_bytes(),
             over_limit: OverLimit::default(),
         }
@@ -39,8 +43,22 @@ impl Memory {
         used_bytes().saturating_sub(self.uncounted_bytes.load(Relaxed))
     }
 
+    /// The highest memory usage seen, at least `used`.
+    pub fn peak_with(&self, used: usize) -> usize {
+        let before = self.peak_bytes.fetch_max(used, Relaxed);
+        if used > before {
+            self.peak_at.store(unix_ms() / 1000, Relaxed);
+        }
+        before.max(used)
+    }
+
+    /// When the peak was reached: Unix time in seconds.
+    pub fn peak_at(&self) -> i64 {
+        self.peak_at.load(Relaxed)
+    }
+
     /// Updates the peak; called every 100 ms.
     pub fn note_peak(&self) {
-        self.peak_bytes.fetch_max(used_bytes(), Relaxed);
+        self.peak_with(used_bytes());
     }
 }

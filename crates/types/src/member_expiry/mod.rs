@@ -30,6 +30,8 @@ const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS)
 pub(crate) const UPDATE_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))];
 pub(crate) const WRITES_FAST: Flags = Flags::WRITE.and(Flags::FAST);
 
+pub(crate) const NONDETERMINISTIC: &[&str] = &["nondeterministic_output"];
+
 /// Reply codes for a member.
 const NO_MEMBER: i64 = -2;
 const NO_EXPIRY: i64 = -1;
@@ -77,7 +79,7 @@ pub struct Journalled {
 pub(crate) const MEMBERS_REFUSED: &str =
     "ERR nummembers should be greater than 0 and match the provided number of members";
 
-/// The rows of one type: prefix of the names, type, group, since, the nouns for members and
+/// The rows of one type: prefix of the names, type, group, since, since in Redis, the nouns for members and
 /// collection, the syntax of the member arguments, complexity.
 macro_rules! rows {
     ($type:tt) => {{
@@ -92,17 +94,18 @@ macro_rules! rows {
             rows!($type expirer "pexpireat" pexpireat "Lets " " expire at a Unix time in milliseconds."
                 "unix-time-milliseconds:unix-time"),
             rows!($type reader "pexpiretime" pexpiretime "Returns the Unix times in milliseconds at which " " expire."),
-            rows!($type reader "pttl" pttl "Returns the milliseconds until " " expire."),
-            rows!($type reader "ttl" ttl "Returns the seconds until " " expire."),
+            rows!($type reader "pttl" pttl "Returns the milliseconds until " " expire.").tips(NONDETERMINISTIC),
+            rows!($type reader "ttl" ttl "Returns the seconds until " " expire.").tips(NONDETERMINISTIC),
         ]
     }};
     (
-        ($prefix:literal $kind:ident $group:ident $since:literal $members:literal $collection:literal $block:literal $cost:literal)
+        ($prefix:literal $kind:ident $group:ident $since:literal $redis:literal $members:literal $collection:literal $block:literal $cost:literal)
         $row:ident $name:literal $body:ident $before:literal $after:literal $($time:literal)?
     ) => {
         $row(concat!($prefix, $name), braid_spec::Group::$group, $body::<$kind>)
             .docs($since, concat!($before, $members, " of a ", $collection, $after), $cost)
             .syntax(concat!("key:key#0 ", $($time, " [condition:(NX|XX|GT|LT)] ",)? $block))
+            .in_redis($redis, "")
     };
 }
 pub(crate) use rows;

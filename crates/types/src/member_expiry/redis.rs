@@ -16,8 +16,7 @@ use crate::lifetime::{Condition, Lifetime, Unit};
 
 const MISPLACED: CommandError =
     fixed("ERR Mandatory argument FIELDS is missing or not at the right position");
-const MISMATCH: CommandError =
-    fixed("ERR The `numfields` parameter must match the number of arguments");
+const MISMATCH: CommandError = fixed("ERR The `numfields` parameter must match the number of arguments");
 const NOT_POSITIVE: CommandError = fixed("ERR Number of fields must be a positive integer");
 
 const fn fixed(text: &'static str) -> CommandError {

@@ -9,7 +9,7 @@ use crate::member_expiry::{Journalled, Members, rows};
 
 /// Rows of the field expiry commands.
 pub const MEMBER_EXPIRY: &[Row] = rows!((
-    "h" Hash Hash "9.0.0" "fields" "hash" "FIELDS fields:{numfields:integer field:string...}"
+    "h" Hash Hash "9.0.0" "7.4.0" "fields" "hash" "FIELDS fields:{numfields:integer field:string...}"
     "O(N) where N is the number of specified fields."
 ));
 

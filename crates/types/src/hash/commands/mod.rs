@@ -34,6 +34,10 @@ const WRITES_FAST: Flags = Flags::WRITE.and(Flags::FAST);
 const GROWS_FAST: Flags = WRITES_FAST.and(Flags::DENYOOM);
 
 const PAIRS: &str = "key:key#0 data:{field:string value:string}...";
+/// As in Redis, without Valkey's condition on the key.
+const SETEX: &str = "key:key#0 [condition:(FNX|FXX)] [expiration:(EX seconds:integer|PX milliseconds:integer|\
+                     EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|KEEPTTL)] \
+                     FIELDS fields:{numfields:integer data:{field:string value:string}...}";
 const FIELDS: &str = "key:key#0 FIELDS fields:{numfields:integer field:string...}";
 const SIZE_COST: &str = "O(N) where N is the size of the hash.";
 const FIELDS_COST: &str = "O(N) where N is the number of specified fields.";
@@ -64,17 +68,20 @@ pub const COMMANDS: &[Row] = &[
             "Returns the values of fields of a hash and removes the fields.",
             "O(N) where N is the number of fields to be retrieved and deleted.",
         )
-        .syntax(FIELDS),
+        .syntax(FIELDS)
+        .in_redis("8.0.0", ""),
     Row::new("hgetex", Group::Hash, get_set::hgetex)
         .at_least(5)
         .flags(WRITES_FAST)
-        .keys(CHANGE_ONE)
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))
+            .notes("RW and UPDATE because it changes the TTL")])
         .docs("9.0.0", "Returns the values of fields of a hash and changes when they expire.", FIELDS_COST)
         .syntax(
             "key:key#0 [expiration:(EX seconds:integer|PX milliseconds:integer|\
              EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|PERSIST)] \
              FIELDS fields:{numfields:integer field:string...}",
-        ),
+        )
+        .in_redis("8.0.0", ""),
     Row::new("hincrby", Group::Hash, change::hincrby)
         .exactly(4)
         .flags(GROWS_FAST)
@@ -159,7 +166,8 @@ pub const COMMANDS: &[Row] = &[
              [expiration:(EX seconds:integer|PX milliseconds:integer|EXAT unix-time-seconds:unix-time|\
              PXAT unix-time-milliseconds:unix-time|KEEPTTL)] \
              FIELDS fields:{numfields:integer data:{field:string value:string}...}",
-        ),
+        )
+        .in_redis("8.0.0", SETEX),
     Row::new("hsetnx", Group::Hash, change::hsetnx)
         .exactly(4)
         .flags(GROWS_FAST)

@@ -28,7 +28,9 @@ pub const COMMANDS: &[Row] = &[
     Row::new("pfcount", Group::HyperLogLog, pfcount)
         .at_least(2)
         .flags(Flags::READONLY.and(Flags::MAY_REPLICATE))
-        .keys(&[KeySpec::range(1, -1, 1, KeyFlags::RW.and(KeyFlags::ACCESS))])
+        .keys(&[KeySpec::range(1, -1, 1, KeyFlags::RW.and(KeyFlags::ACCESS)).notes(
+            "RW because it may change the internal representation of the key, and propagate to replicas",
+        )])
         .docs(
             "2.8.9",
             "Estimates how many different elements the HyperLogLogs of one or more keys have seen.",

@@ -9,7 +9,7 @@ use crate::set::Set;
 
 /// Rows of the member expiry commands.
 pub const MEMBER_EXPIRY: &[Row] = rows!((
-    "s" Set Set "0.1.0" "members" "set" "MEMBERS members:{nummembers:integer member:string...}"
+    "s" Set Set "0.1.0" "" "members" "set" "MEMBERS members:{nummembers:integer member:string...}"
     "O(N) where N is the number of specified members."
 ));
 

@@ -87,7 +87,7 @@ pub const COMMANDS: &[Row] = &[
         "Stores the members common to several sets.",
         INTERSECTION_COST,
     )
-    .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE)), KeySpec::range(2, -1, 1, READ)]),
+    .keys(&[KeySpec::at(1, KeyFlags::OW.and(KeyFlags::UPDATE)), KeySpec::range(2, -1, 1, READ)]),
     Row::new("sismember", Group::Set, sismember)
         .exactly(3)
         .flags(READS_FAST)

@@ -9,7 +9,7 @@ use crate::sorted_set::SortedSet;
 
 /// Rows of the member expiry commands.
 pub const MEMBER_EXPIRY: &[Row] = rows!((
-    "z" SortedSet SortedSet "0.1.0" "members" "sorted set" "MEMBERS members:{nummembers:integer member:string...}"
+    "z" SortedSet SortedSet "0.1.0" "" "members" "sorted set" "MEMBERS members:{nummembers:integer member:string...}"
     "O(N*log(M)) where N is the number of specified members and M that of all."
 ));
 

@@ -106,10 +106,13 @@ impl<'a> Options<'a> {
                 }
                 [_, ..] if is("STREAMS") => {
                     if !after.len().is_multiple_of(2) {
-                        let symbol = if is_group { '>' } else { '$' };
+                        let ids = match (is_group, call.engine.process.follows_redis_8()) {
+                            (true, _) => "ID or '>'",
+                            (false, true) => "ID, '+', or '$'",
+                            (false, false) => "ID or '$'",
+                        };
                         return Err(CommandError::text(format!(
-                            "ERR Unbalanced '{}' list of streams: for each stream key an ID or '{symbol}' \
-                             must be \
+                            "ERR Unbalanced '{}' list of streams: for each stream key an {ids} must be \
                              specified.",
                             call.command.full_name
                         )));

@@ -33,7 +33,8 @@ pub const COMMANDS: &[Row] = &[
     Row::new("xadd", Group::Stream, add::xadd)
         .at_least(5)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST))
-        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))
+            .notes("UPDATE instead of INSERT because of the optional trimming feature")])
         .docs(
             "5.0.0",
             "Appends an entry to a stream; creates the key if it does not exist.",
@@ -310,7 +311,7 @@ pub const COMMANDS: &[Row] = &[
         )
         .syntax(
             "key:key#0 trim:{strategy:(MAXLEN|MINID@6.2.0) [operator:(equal==|approximately=~)] \
-             threshold:string [LIMIT count:integer@6.2.0]} [condition:(KEEPREF|DELREF|ACKED)@8.2.0]",
+             threshold:string [LIMIT count:integer@6.2.0] [condition:(KEEPREF|DELREF|ACKED)@8.2.0]}",
         )
         .history(&[
             ("6.2.0", "New options `MINID` and `LIMIT`."),
