@@ -787,21 +787,6 @@ fn directives_beyond_redis_may_be_given_the_value_they_have() {
     }
 }
 
-/// As in Redis 8 and Valkey, which list both spellings; a tool that writes back what it does not
-/// know as immutable is not refused.
-#[test]
-fn patterns_list_both_spellings_of_processor_lists() {
-    let config = Config::new();
-    let names: Vec<String> = config.get(&["*cpulist"]).into_iter().map(|(name, _)| name).collect();
-    for name in ["aof-rewrite", "bgsave", "bio", "server"].map(|work| format!("{work}-cpulist")) {
-        assert!(names.contains(&name) && names.contains(&name.replace('-', "_")), "{name}: {names:?}");
-        assert!(config.set(&[(name.as_str(), "")]).is_ok(), "{name}");
-        assert!(config.set(&[(name.as_str(), "1")]).is_err(), "{name}");
-        assert!(config.set(&[(name.replace('-', "_").as_str(), "")]).is_err(), "{name}");
-    }
-    assert_eq!(names.len(), 8);
-}
-
 #[test]
 fn patterns_list_no_second_spellings() {
     let config = Config::new();

@@ -75,6 +75,21 @@ fn every_directive_of_redis_8_2_is_known() {
     assert!(compared > 210, "{compared}");
 }
 
+/// As in Redis 8 and Valkey, which list both spellings; a tool that writes back what it does not
+/// know as immutable is not refused.
+#[test]
+fn patterns_list_both_spellings_of_processor_lists() {
+    let config = Config::new();
+    let names: Vec<String> = config.get(&["*cpulist"]).into_iter().map(|(name, _)| name).collect();
+    for name in ["aof-rewrite", "bgsave", "bio", "server"].map(|work| format!("{work}-cpulist")) {
+        assert!(names.contains(&name) && names.contains(&name.replace('-', "_")), "{name}: {names:?}");
+        assert!(config.set(&[(name.as_str(), "")]).is_ok(), "{name}");
+        assert!(config.set(&[(name.as_str(), "1")]).is_err(), "{name}");
+        assert!(config.set(&[(name.replace('-', "_").as_str(), "")]).is_err(), "{name}");
+    }
+    assert_eq!(names.len(), 8);
+}
+
 /// Tools write back all values that CONFIG GET shows, except those that they know to be fixed.
 #[test]
 fn directives_that_redis_lacks_may_be_given_their_own_values() {

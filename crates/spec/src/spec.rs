@@ -400,7 +400,7 @@ pub struct Spec {
     pub complexity: &'static str,
     /// Arguments in the notation of `syntax.rs`.
     pub syntax: &'static str,
-    /// Redis's first version with a command that came to Valkey later than to Redis; empty: `since`.
+    /// Redis's first version with a command that Valkey got later; empty: `since`.
     pub since_in_redis: &'static str,
     /// Redis's arguments where Valkey has more; empty: `syntax`.
     pub syntax_in_redis: &'static str,

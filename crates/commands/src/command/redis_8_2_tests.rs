@@ -5,8 +5,8 @@
 //! `testdata/redis-8.2-commands.tsv` has what Redis 8.2.3 tells of each command and subcommand that
 //! is here as well, one line each: name, arity, flags, key positions, categories, tips, group,
 //! since, deprecated since, key specifications with their notes, arguments (tokens and types, in
-//! brackets of their groups, `?` optional, `*` repeated, `+` with the token). Lists without an order
-//! are sorted; empty fields are hyphens.
+//! brackets of their groups, `?` optional, `*` repeated, `+` with the token). Lists without an
+//! order are sorted; empty fields are hyphens.
 
 use std::fmt::Write;
 

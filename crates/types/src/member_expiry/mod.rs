@@ -79,8 +79,8 @@ pub struct Journalled {
 pub(crate) const MEMBERS_REFUSED: &str =
     "ERR nummembers should be greater than 0 and match the provided number of members";
 
-/// The rows of one type: prefix of the names, type, group, since, since in Redis, the nouns for members and
-/// collection, the syntax of the member arguments, complexity.
+/// The rows of one type: prefix of the names, type, group, since, since in Redis, the nouns for
+/// members and collection, the syntax of the member arguments, complexity.
 macro_rules! rows {
     ($type:tt) => {{
         use $crate::member_expiry::*;
