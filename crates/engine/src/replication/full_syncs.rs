@@ -52,8 +52,8 @@ struct Plan {
 }
 
 /// The full sync for the waiting replicas: for the first of them, and all others with the same
-/// filter that read the same (`is_for_all`: they all read what is written). `None` while they should
-/// wait for more replicas.
+/// filter that read the same (`is_for_all`: they all read what is written). `None` while they
+/// should wait for more replicas.
 fn plan(
     replicas: &[Arc<Replica>],
     now_ms: i64,
