@@ -110,6 +110,7 @@ fn page_plots_server_activity() {
             ("Commands per second", 1, 1),
             ("CPU by thread", 2, 1),
             ("Command latency", 3, 1),
+            ("Errors per second", 3, 0),
             ("Memory", 2, 2),
             ("Clients", 2, 2),
             ("Network per second", 2, 2),
@@ -131,7 +132,154 @@ fn page_plots_server_activity() {
         assert_eq!(client.call("RPUSH nothing something"), Value::Integer(1));
         browser.wait_for(&says("Clients", "connected 4[^]*blocked 0"));
     });
+    // What does not happen has neither a hit rate nor a latency, and no command is busy.
     browser.wait_for(&says("Commands per second", "commands 0"));
+    browser.wait_for(&says("Hit rate", "hits -"));
+    browser.wait_for(&says("Command latency", "p99.9 -[^]*p99 -[^]*p50 -"));
+    let idle = "No command was called in the last second.";
+    browser.wait_for(&format!("{}.innerText.includes('{idle}')", section("Busiest commands")));
+    assert_eq!(browser.complaints(), &[] as &[String]);
+}
+
+/// JavaScript for the points of the page's plot with this ID.
+fn points(id: &str) -> String {
+    format!("PLOTS.find(plot => plot.id === '{id}').history")
+}
+
+#[test]
+fn a_reloaded_page_shows_what_the_server_recorded() {
+    let Some(mut browser) = browser("a_reloaded_page_shows_what_the_server_recorded") else { return };
+    let (server, port) = start(&[]);
+    let mut client = server.connect();
+    let address = format!("http://127.0.0.1:{port}/");
+    let recorded = || -> serde_json::Value {
+        serde_json::from_str(&braid_tests::http::get(port, "/history").expect("the history")).expect("JSON")
+    };
+    // An interval with commands, lookups and errors, and later one without.
+    braid_tests::wait_for("an interval with activity is recorded", || {
+        client.ok("SET k v");
+        client.call("GET k");
+        client.call("INCR k");
+        let points = recorded()["points"].as_array().cloned().unwrap_or_default();
+        points.iter().any(|point| point["plots"]["errors"]["error replies"].as_f64() > Some(0.0))
+    });
+    braid_tests::wait_for("an interval without lookups is recorded", || {
+        recorded()["points"]
+            .as_array()
+            .is_some_and(|all| all.last().unwrap()["plots"]["hits"]["hits"].is_null())
+    });
+    for _ in 0..2 {
+        assert_eq!(browser.open(&address), 200);
+        browser.wait_for("document.getElementById('state').textContent === 'live'");
+        let had =
+            |id: &str, name: &str| format!("{}.some(({{ values }}) => values['{name}'] > 0)", points(id));
+        browser.wait_for(&had("commands", "commands"));
+        browser.wait_for(&had("hits", "hits"));
+        browser.wait_for(&had("latency", "p50"));
+        browser.wait_for(&had("errors", "error replies"));
+        browser.wait_for(&format!("{}.some(({{ values }}) => values.hits === null)", points("hits")));
+        // The lines are the page's own, in the same order.
+        browser.wait_for(
+            "PLOTS.every(({ history }) => history.length > 2 && history.every(({ values }) => \
+             Object.keys(values).sort().join() === Object.keys(history[history.length - 1].values).sort().join()))",
+        );
+        // The history is drawn left of what the page has seen itself.
+        browser.wait_for(&format!("performance.now() - {}[0].at > 5000", points("commands")));
+        let drawn = || lines_drawn(&mut browser, "Commands per second") == (1, 1);
+        assert!(wait_for_within(Duration::from_secs(20), drawn), "the line is not drawn");
+    }
+    // Each tab names its server.
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("Linux");
+    let name = format!("{}:{}", name.trim(), server.port());
+    assert_eq!(browser.evaluate("document.title"), format!("{name} - Braid"));
+    assert_eq!(browser.evaluate("document.querySelector('h1').innerText"), format!("Braid {name}"));
+    assert_eq!(browser.evaluate("document.querySelector('header a').href"), format!("{address}metrics"));
+    assert_eq!(browser.complaints(), &[] as &[String]);
+}
+
+#[test]
+fn the_page_fits_phones_and_desktop_screens() {
+    let Some(mut browser) = browser("the_page_fits_phones_and_desktop_screens") else { return };
+    let (server, port) = start(&["--slowlog-log-slower-than", "-1"]);
+    let mut client = server.connect();
+    client.ok("CONFIG SET slowlog-log-slower-than 0");
+    for number in 0..20 {
+        client.ok(&format!("SET key:{number} {}", "x".repeat(100)));
+    }
+    client.ok("CONFIG SET slowlog-log-slower-than -1");
+    assert_eq!(browser.open(&format!("http://127.0.0.1:{port}/")), 200);
+    browser.wait_for(&lists("Slow log", "SET key:19 xxx"));
+    let panel = section("Slow log");
+    browser.wait_for_every_width("true");
+    // A phone: the command is below the other cells, over the whole width, in two lines at most.
+    browser.resize(390, 844);
+    let cell = format!("{panel}.querySelectorAll('tr')[2].cells[2]");
+    let height = format!("{cell}.clientHeight / parseFloat(getComputedStyle({cell}).lineHeight)");
+    browser.wait_for(&format!(
+        "(({{ left, width, top }}, others) => width > 300 && others.every(other => other.bottom <= top + 1)) \
+         ({cell}.getBoundingClientRect(), [0, 1, 3].map(at => {panel}.querySelectorAll('tr')[2].cells[at].getBoundingClientRect()))"
+    ));
+    browser.wait_for(&format!("{height} < 2.5 && {cell}.scrollHeight > {cell}.clientHeight"));
+    browser.wait_for(&format!("{panel}.clientHeight < 2000"));
+    // A tap shows all of it, and it stays open when the panel is filled again.
+    browser.evaluate(&format!("void (window.tapped = {cell}); tapped.click()"));
+    browser.wait_for(&format!(
+        "!tapped.isConnected && {height} > 2.5 && {cell}.scrollHeight <= {cell}.clientHeight + 1"
+    ));
+    browser.evaluate(&format!("{cell}.click()"));
+    browser.wait_for(&format!("{height} < 2.5"));
+    // A desktop screen: rows of plots are full, tables stand below each other without gaps.
+    browser.resize(1280, 900);
+    browser.wait_for(
+        "(() => {
+            const boxes = parent => [...parent.children].filter(part => part.checkVisibility()).map(part => part.getBoundingClientRect());
+            const plots = document.getElementById('plots'), { right } = plots.getBoundingClientRect();
+            const rows = Map.groupBy(boxes(plots), box => Math.round(box.top));
+            const isFull = [...rows.values()].every(row => row[row.length - 1].right > right - 2);
+            const columns = [...document.querySelectorAll('.column')].map(boxes);
+            const isTight = columns.every(parts => parts.slice(1).every((part, at) => part.top - parts[at].bottom < 20));
+            return rows.size === 4 && isFull && columns.length === 2 && isTight;
+        })()",
+    );
+    // Without links the panel is no higher than its title and a line.
+    browser.wait_for(&format!("{}.clientHeight < 80", section("Replication")));
+    assert_eq!(browser.complaints(), &[] as &[String]);
+}
+
+#[test]
+fn hot_keys_are_ordered_by_one_figure() {
+    let Some(mut browser) = browser("hot_keys_are_ordered_by_one_figure") else { return };
+    let (server, port) = start(&[]);
+    let mut client = server.connect();
+    client.ok("HOTKEYS START METRICS 2 CPU NET COUNT 3 SAMPLE 1");
+    client.call(&format!("RPUSH slow {}", "x ".repeat(2000)));
+    for _ in 0..30 {
+        client.call("LINDEX slow 1000");
+        client.call("LPOS slow y");
+    }
+    for key in ["a", "b", "c", "d"] {
+        client.ok(&format!("SET {key} {}", key.repeat(30_000)));
+        client.call(&format!("GET {key}"));
+    }
+    assert_eq!(browser.open(&format!("http://127.0.0.1:{port}/")), 200);
+    let panel = section("Hot keys");
+    let cells = |at: usize| {
+        format!("[...{panel}.querySelectorAll('tr')].slice(1).map(row => row.cells[{at}].innerText)")
+    };
+    browser.wait_for(&format!("{}.length === 3 && {}[0] === 'slow'", cells(0), cells(0)));
+    assert_eq!(
+        browser.evaluate(&format!("{panel}.querySelector('[aria-sort]').innerText")),
+        "CPU time \u{25be}"
+    );
+    assert_eq!(browser.evaluate(&format!("{}.includes('-') || {}.includes('-')", cells(1), cells(2))), false);
+    // By the other figure: another list.
+    browser.evaluate(&format!("{panel}.querySelector('button').click()"));
+    browser.wait_for(&format!(
+        "!{}.includes('slow') && {}.every(text => text.endsWith(' KiB'))",
+        cells(0),
+        cells(2)
+    ));
+    browser.wait_for(&format!("{panel}.querySelector('[aria-sort]').innerText.startsWith('traffic')"));
     assert_eq!(browser.complaints(), &[] as &[String]);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The HTTP server thread.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -8,7 +9,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use braid_base::system_text::reason;
 use braid_engine::Engine;
@@ -23,10 +24,12 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::task::LocalSet;
+use tokio::time::MissedTickBehavior;
 
 use crate::access::{self, Access, Resource};
 use crate::connections::{Connection, Connections};
 use crate::health::Readiness;
+use crate::history::{self, History};
 use crate::page::{PAGE, POLICY};
 use crate::panels;
 use crate::render::render;
@@ -60,12 +63,15 @@ pub fn serve(engine: Arc<Engine>, listeners: Vec<TcpListener>) -> std::io::Resul
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let run = move || {
         let connections = Rc::new(Connections::default());
+        let history = Rc::new(RefCell::new(History::default()));
         let tasks = LocalSet::new();
+        tasks.spawn_local(keep_history(Arc::clone(&engine), Rc::clone(&history)));
         for listener in listeners {
             let (engine, connections) = (Arc::clone(&engine), Rc::clone(&connections));
+            let history = Rc::clone(&history);
             tasks.spawn_local(async move {
                 match tokio::net::TcpListener::from_std(listener) {
-                    Ok(listener) => accept(engine, listener, connections).await,
+                    Ok(listener) => accept(engine, history, listener, connections).await,
                     Err(error) => log::warn!("HTTP: {error}"),
                 }
             });
@@ -76,14 +82,29 @@ pub fn serve(engine: Arc<Engine>, listeners: Vec<TcpListener>) -> std::io::Resul
     Ok(())
 }
 
-async fn accept(engine: Arc<Engine>, listener: tokio::net::TcpListener, connections: Rc<Connections>) {
+async fn keep_history(engine: Arc<Engine>, history: Rc<RefCell<History>>) {
+    let mut ticks = tokio::time::interval(history::PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        history.borrow_mut().sample(&engine, Instant::now());
+    }
+}
+
+async fn accept(
+    engine: Arc<Engine>,
+    history: Rc<RefCell<History>>,
+    listener: tokio::net::TcpListener,
+    connections: Rc<Connections>,
+) {
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
                 let connection = connections.open(peer.ip());
                 let (engine, connections) = (Arc::clone(&engine), Rc::clone(&connections));
+                let history = Rc::clone(&history);
                 tokio::task::spawn_local(async move {
-                    let answers = answer_all(engine, &connections, &connection, socket, peer);
+                    let answers = answer_all(engine, history, &connections, &connection, socket, peer);
                     first(answers, connection.closed()).await;
                     connections.end(&connection);
                 });
@@ -100,6 +121,7 @@ async fn accept(engine: Arc<Engine>, listener: tokio::net::TcpListener, connecti
 /// Answers the requests of a connection until it ends.
 async fn answer_all(
     engine: Arc<Engine>,
+    history: Rc<RefCell<History>>,
     connections: &Rc<Connections>,
     connection: &Rc<Connection>,
     socket: tokio::net::TcpStream,
@@ -108,7 +130,7 @@ async fn answer_all(
     let (connections, connection) = (Rc::clone(connections), Rc::clone(connection));
     let service = service_fn(move |request| {
         connections.note_request(&connection);
-        let reply = answer(&engine, peer, &request);
+        let reply = answer(&engine, &history, peer, &request);
         async move { Ok::<_, Infallible>(reply) }
     });
     let mut http = http1::Builder::new();
@@ -127,7 +149,12 @@ async fn first(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
     .await;
 }
 
-fn answer(engine: &Engine, peer: SocketAddr, request: &Request<Incoming>) -> Reply {
+fn answer(
+    engine: &Engine,
+    history: &RefCell<History>,
+    peer: SocketAddr,
+    request: &Request<Incoming>,
+) -> Reply {
     let path = request.uri().path();
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
     let health = match path {
@@ -172,6 +199,7 @@ fn answer(engine: &Engine, peer: SocketAddr, request: &Request<Incoming>) -> Rep
     let ok = StatusCode::OK;
     match path {
         "/metrics" => reply(ok, "text/plain; version=0.0.4; charset=utf-8", render(engine)),
+        "/history" => reply(ok, JSON, history.borrow().json(engine, Instant::now()).to_string()),
         "/slowlog" => reply(ok, JSON, panels::slow_log(engine).to_string()),
         "/replication" => reply(ok, JSON, panels::replication(engine).to_string()),
         "/bigkeys" => reply(ok, JSON, panels::big_keys(engine).to_string()),
@@ -185,7 +213,7 @@ fn answer(engine: &Engine, peer: SocketAddr, request: &Request<Incoming>) -> Rep
         _ => reply(
             StatusCode::NOT_FOUND,
             TEXT,
-            "Not found. Paths: / /metrics /health /ready /replication /slowlog /bigkeys /cluster /hotslots\n",
+            "Not found. Paths: / /metrics /health /ready /history /replication /slowlog /bigkeys /cluster /hotslots\n",
         ),
     }
 }
