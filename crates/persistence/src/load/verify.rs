@@ -77,7 +77,7 @@ mod tests {
         let mut writer = FileWriter::new(Vec::new(), 11, true, true).unwrap();
         writer.database(3, 2, 1).unwrap();
         writer.key(b"k", ValueRef::Text(b"value"), None, None).unwrap();
-        let long: Vec<u8> = (0..1_000_000_u32).map(|index| (index * index / 7) as u8).collect();
+        let long: Vec<u8> = (0..1_000_000_u32).map(|index| (index.wrapping_mul(index) / 7) as u8).collect();
         writer.key(b"long", ValueRef::Text(&long), Some(1), None).unwrap();
         writer.finish().unwrap()
     }
