@@ -228,6 +228,15 @@ fn a_file_that_ends_within_a_command_is_cut() {
     }
 }
 
+/// The commands of a file whose lines begin with `#` in annotations only.
+fn without_annotations(file: &[u8]) -> Vec<u8> {
+    file.split_inclusive(|&byte| byte == b'\n')
+        .filter(|line| !line.starts_with(b"#"))
+        .flatten()
+        .copied()
+        .collect()
+}
+
 #[test]
 fn a_transaction_without_its_end_is_not_done() {
     let good = commands(&["SELECT 0", "SET a 1"]);
@@ -242,7 +251,7 @@ fn a_transaction_without_its_end_is_not_done() {
         let log = server.log();
         assert!(log.contains(&format!("at offset {} !!!", good.len())), "{log}");
         drop(server);
-        assert!(place.read(INCR).starts_with(&good) && place.read(INCR).len() <= good.len() + 30);
+        assert_eq!(without_annotations(&place.read(INCR)), good);
     }
     let place = DataFolder::of([&good[..], &commands(&["MULTI", "SET b 2"])].concat());
     place.refused(&["--aof-load-truncated", "no"]);
@@ -385,7 +394,8 @@ fn the_file_before_an_empty_one_may_be_cut() {
             client.ok("SET a 2");
         }
         assert_eq!(place.read(INCR), commands(&["SET a 1"]));
-        assert!(place.read(NEXT).starts_with(&commands(&["SELECT 0", "SET a 2"])));
+        let next = without_annotations(&place.read(NEXT));
+        assert!(next.starts_with(&commands(&["SELECT 0", "SET a 2"])));
     }
 }
 

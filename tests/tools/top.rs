@@ -101,7 +101,7 @@ fn links_are_shown_in_both_roles() {
     let line = format!("replica 127.0.0.1:{}", replica.port());
     assert!(of_primary.contains(&line) && of_primary.contains("replicas 1 of 1 online"), "{of_primary}");
     let of_replica = text(&run(&replica, ""));
-    let role = format!("slave of 127.0.0.1:{} (connected)", server.port());
+    let role = format!("replica of 127.0.0.1:{} (connected)", server.port());
     assert!(of_replica.contains(&role), "{of_replica}");
     let json = text(&run(&replica, "--json"));
     assert!(json.contains(&format!("\"peer\": \"primary 127.0.0.1:{}\"", server.port())), "{json}");

@@ -110,8 +110,8 @@ pub fn summary(view: &View, address: &str) -> [String; 3] {
     [first, second, third]
 }
 
-/// The role and the state of its links: `slave of 127.0.0.1:6379 (sync)`, `master  replicas 1 of 2
-/// online`.
+/// The role and the state of its links: `replica of 127.0.0.1:6379 (sync)`, `primary  replicas 1 of
+/// 2 online`.
 fn role(view: &View) -> String {
     let (mut primary, mut replicas, mut online) = (None, 0, 0);
     for link in &view.links {
@@ -123,7 +123,11 @@ fn role(view: &View) -> String {
             }
         }
     }
-    let mut text = view.role.clone();
+    let mut text = match view.role.as_str() {
+        "master" => "primary".to_owned(),
+        "slave" => "replica".to_owned(),
+        other => other.to_owned(),
+    };
     if let Some((address, state)) = primary {
         let _ = write!(text, " of {address} ({state})");
     }
