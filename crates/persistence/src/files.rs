@@ -49,8 +49,8 @@ pub fn remove(path: &Path) {
     }
 }
 
-/// Gives a file a second name in another folder of the same file system, which is created if needed.
-/// What is removed or replaced under the first name stays there.
+/// Gives a file a second name in another folder of the same file system, which is created if
+/// needed. What is removed or replaced under the first name stays there.
 pub fn keep_in(path: &Path, folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;

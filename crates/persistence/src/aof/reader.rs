@@ -7,12 +7,12 @@
 //! annotation:  "#" text CR LF      between records; "#TS:" and seconds since the Unix epoch: the
 //!                                  time of the following records
 //! ```
-//! Braid's own annotations (`check.rs`) are checksums of the bytes before them; other servers skip
-//! them; others (`place.rs`) are places in the replication history. A file that was being written at a power failure ends within a record:
-//! [`ReadError::Truncated`]. [`CommandReader::usable`] is the length of the usable part before it,
-//! without an unfinished transaction. Other invalid bytes mean that the file is damaged
-//! ([`ReadError::Format`]) or has a hole ([`super::hole_before`]). Every proper prefix of a valid
-//! file is truncated or valid, never damaged.
+//! Braid's own annotations are checksums of the bytes before them (`check.rs`) and places in the
+//! replication history (`place.rs`); other servers skip them. A file that was being written at a
+//! power failure ends within a record: [`ReadError::Truncated`]. [`CommandReader::usable`] is the
+//! length of the usable part before it, without an unfinished transaction. Other invalid bytes mean
+//! that the file is damaged ([`ReadError::Format`]) or has a hole ([`super::hole_before`]). Every
+//! proper prefix of a valid file is truncated or valid, never damaged.
 //!
 //! The file's content is not trusted: the buffer grows only with bytes that arrive, to at most
 //! twice the size of the largest record.
