@@ -205,7 +205,7 @@ fn walking() {
         ("SADD few 1 2", ":2\r\n"),
         ("SSCAN few 0 MATCH 2", "*2\r\n$1\r\n0\r\n*1\r\n$1\r\n2\r\n"),
         ("SSCAN few x", "-ERR invalid cursor\r\n"),
-        ("SSCAN few 0 NOVALUES", SYNTAX),
+        ("SSCAN few 0 NOVALUES", "-ERR NOVALUES option can only be used in HSCAN\r\n"),
     ]);
     for index in 0..500 {
         tester.run(&format!("SADD many m{index}"));

@@ -342,8 +342,8 @@ fn deleting_with_references() {
 
     let mut tester = with_two_groups();
     tester.check(&[
-        // Acknowledged by both, pending in one, in both, not received by one, missing.
-        ("XDELEX s ACKED IDS 5 1-0 2-0 3-0 4-0 9-0", "*5\r\n:1\r\n:2\r\n:2\r\n:2\r\n:-1\r\n"),
+        // Acknowledged by both, pending in one, in both, not received by one, later than both read.
+        ("XDELEX s ACKED IDS 5 1-0 2-0 3-0 4-0 9-0", "*5\r\n:1\r\n:2\r\n:2\r\n:2\r\n:2\r\n"),
         ("XACK s h 2-0", ":1\r\n"),
         ("XDELEX s IDS 1 2-0 ACKED", "*1\r\n:1\r\n"),
     ]);
@@ -368,10 +368,10 @@ fn acknowledging_and_deleting() {
     assert_left(&mut tester, &["1-0", "2-0", "4-0", "5-0"], &["4-0", "5-0"], &["2-0", "3-0"]);
     tester.check(&[
         ("XACKDEL s h DELREF IDS 1 2-0", "*1\r\n:1\r\n"),
-        // Pending elsewhere, its entry gone.
+        // Pending elsewhere only, its entry gone: nothing happens.
         ("XACKDEL s g DELREF IDS 1 3-0", "*1\r\n:-1\r\n"),
     ]);
-    assert_left(&mut tester, &["1-0", "4-0", "5-0"], &["4-0", "5-0"], &[]);
+    assert_left(&mut tester, &["1-0", "4-0", "5-0"], &["4-0", "5-0"], &["3-0"]);
 
     let mut tester = with_two_groups();
     // The other group has it pending, or has not received it.
@@ -381,7 +381,7 @@ fn acknowledging_and_deleting() {
         ("XACKDEL s h ACKED IDS 2 2-0 3-0", "*2\r\n:1\r\n:1\r\n"),
         // Deleted while pending: acknowledged, and nothing is left to delete.
         ("XDEL s 5-0", ":1\r\n"),
-        ("XACKDEL s g IDS 1 5-0", "*1\r\n:-1\r\n"),
+        ("XACKDEL s g IDS 1 5-0", "*1\r\n:1\r\n"),
     ]);
     assert_left(&mut tester, &["1-0", "4-0"], &[], &[]);
     tester.check(&[
@@ -407,7 +407,6 @@ fn wrong_lists_of_ids() {
             ("IDS 9223372036854775807 1-0", mismatch),
             ("IDS 2 1-0", mismatch),
             ("IDS 1 1-0 2-0", syntax),
-            ("IDS 1 1-0 IDS 1 2-0", syntax),
             ("KEEPREF ACKED IDS 1 1-0", syntax),
             ("NOREF IDS 1 1-0", syntax),
             ("KEEPREF DELREF ACKED", syntax),
@@ -426,6 +425,14 @@ fn wrong_lists_of_ids() {
         ("XACKDEL t g IDS 1 1-0", WRONG),
     ]);
     assert_left(&mut tester, &["1-0", "2-0", "3-0", "4-0", "5-0"], &["3-0", "4-0", "5-0"], &["2-0", "3-0"]);
+}
+
+/// As in Redis 8.2, the last list of IDs counts.
+#[test]
+fn two_lists_of_ids() {
+    let mut tester = with_two_groups();
+    tester.check(&[("XDELEX s IDS 1 1-0 IDS 1 2-0", "*1\r\n:1\r\n")]);
+    assert_eq!(ids(&mut tester, "XRANGE s - +"), ["1-0", "3-0", "4-0", "5-0"]);
 }
 
 #[test]
