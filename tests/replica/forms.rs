@@ -150,6 +150,27 @@ fn a_copy_that_is_not_acknowledged_has_not_succeeded() {
     });
 }
 
+/// One that wants a copy only, as a server does that takes it from its sibling or on a second
+/// connection, acknowledges nothing.
+#[test]
+fn a_copy_without_a_stream_needs_no_acknowledgement() {
+    let server = primary(&[]);
+    for round in 1..=2 {
+        let mut link = server.connect();
+        link.ok("REPLCONF listening-port 12345 rdb-only 1");
+        link.send(&request("SYNC"));
+        copy(&mut link);
+        drop(link);
+        wait_for("the replica is gone", || {
+            server.log().matches("Connection with replica 127.0.0.1:12345 lost").count() == round
+        });
+    }
+    // The next line of the log is later than a complaint would be.
+    server.connect().ok("CONFIG SET appendonly yes");
+    wait_for("a later line", || server.log().contains("append only file rewriting started"));
+    assert!(!server.log().contains("has not accepted"), "{}", server.log());
+}
+
 /// A stock replica's copy counts as successful, too.
 #[test]
 fn a_stock_replica_acknowledges_its_copy() {

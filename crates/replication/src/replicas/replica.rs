@@ -53,7 +53,7 @@ pub struct Replica {
     pub acknowledged_ms: AtomicI64,
     /// It was sent its full sync up to the mark: nothing may follow before it answers.
     pub awaits_acknowledgement: AtomicBool,
-    /// It was sent a full sync and has not acknowledged anything since: it may not have been able
+    /// It was sent a full sync to be acknowledged, and has not done so: it may not have been able
     /// to read it.
     pub unconfirmed: AtomicBool,
     orders: Mutex<Vec<Order>>,
@@ -115,7 +115,8 @@ impl Replica {
     pub fn full_sync_sent(&self, marked: bool) {
         self.awaits_acknowledgement.store(marked, Relaxed);
         *self.full_sync.lock() = None;
-        self.unconfirmed.store(true, Relaxed);
+        // One that takes no changes on this connection acknowledges nothing here.
+        self.unconfirmed.store(!self.options.rdb_only && !self.options.rdb_channel, Relaxed);
         self.acknowledged_ms.store(unix_ms(), Relaxed);
         self.set_stage(Stage::Online);
     }
