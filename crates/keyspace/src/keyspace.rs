@@ -557,9 +557,15 @@ impl Keyspace {
         .sum()
     }
 
-    /// True if a database may have collections whose members expire.
-    pub fn has_expiring_members(&self, db: u32) -> bool {
-        self.shards.iter().any(|shard| shard.table(db).next_member_expiry().is_some())
+    /// True if any database may have collections whose members expire.
+    pub fn has_expiring_members(&self) -> bool {
+        (0..self.databases())
+            .any(|db| self.shards.iter().any(|shard| shard.table(db).next_member_expiry().is_some()))
+    }
+
+    /// True if no database has keys, those in hidden slots included.
+    pub fn is_empty(&self) -> bool {
+        (0..self.databases()).all(|db| self.len(db).0 == 0)
     }
 
     /// Bytes of segments and directories of a database.

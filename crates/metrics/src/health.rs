@@ -60,10 +60,7 @@ impl Readiness {
 /// replica that has lost its link, or has loaded a file, serves the data it has.
 fn lacks_data(engine: &Engine) -> bool {
     let (link, keyspace) = (&engine.replication.link, &engine.keyspace);
-    link.is_replica()
-        && !link.is_up()
-        && link.down_since_ms().is_none()
-        && (0..keyspace.databases()).all(|db| keyspace.len(db).0 == 0)
+    link.is_replica() && !link.is_up() && link.down_since_ms().is_none() && keyspace.is_empty()
 }
 
 /// Whether an active-active server was given a peer that it cannot share data with, and has met no

@@ -79,8 +79,7 @@ pub fn cut(
         (db, keys, expiring)
     });
     // There is no time to check whether the values need the later version.
-    let expiring = (0..keyspace.databases()).any(|db| keyspace.has_expiring_members(db));
-    let version = version(form, expiring);
+    let version = version(form, keyspace.has_expiring_members());
     Some(Cut { forms, databases: databases.collect(), version, form })
 }
 

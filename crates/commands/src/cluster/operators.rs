@@ -254,7 +254,7 @@ pub(super) fn delete_slots_range(call: &mut Call) -> CommandResult {
 
 pub(super) fn flush_slots(call: &mut Call) -> CommandResult {
     if let Some(map) = map_of(call)? {
-        if !call.engine.has_no_keys() {
+        if !call.engine.keyspace.is_empty() {
             return Err(CommandError::text("ERR DB must be empty to perform CLUSTER FLUSHSLOTS."));
         }
         return change_slots(call, map, SlotRequest::Flush);
@@ -325,7 +325,7 @@ pub(super) fn replicate(call: &mut Call) -> CommandResult {
     if let Some(map) = map_of(call)? {
         let id = id_arg(call, 2);
         return in_background(call, map, move |task| {
-            let is_empty = task.engine.has_no_keys();
+            let is_empty = task.engine.keyspace.is_empty();
             task.change(|operator| operator.replicate(&id, is_empty))?;
             task.engine.wait_for_primary();
             Ok("OK".to_owned())
@@ -459,7 +459,7 @@ pub(super) fn reset(call: &mut Call) -> CommandResult {
 
 /// Makes this node leave the cluster.
 fn leave(call: &mut Call, map: &ClusterMap, is_hard: bool) -> CommandResult {
-    if map.view().leads && !call.engine.has_no_keys() {
+    if map.view().leads && !call.engine.keyspace.is_empty() {
         return Err(CommandError::text(
             "ERR CLUSTER RESET can't be called with master nodes containing keys",
         ));

@@ -123,7 +123,7 @@ impl<'e> Duties<'e> {
             end,
             history,
             offset,
-            has_data: !engine.has_no_keys(),
+            has_data: !engine.keyspace.is_empty(),
             is_whole: group.is_whole.load(Relaxed) && link.phase() != Phase::Sync,
             former: self.former.run.clone(),
             kept: self.former.run.clone().filter(|_| engine.append_only.was_loaded.load(Relaxed)),

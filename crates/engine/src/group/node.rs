@@ -325,11 +325,6 @@ impl Engine {
             && !self.slot_moves.is_coming(slot)
     }
 
-    /// True if no database has keys.
-    pub fn has_no_keys(&self) -> bool {
-        (0..self.keyspace.databases()).all(|db| self.keyspace.len(db).0 == 0)
-    }
-
     /// Removes all keys: they belong to a primary that this server has left.
     pub fn remove_all_keys(&self) {
         let world = self.keyspace.gate.close(None);

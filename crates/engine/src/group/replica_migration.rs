@@ -67,7 +67,8 @@ impl ReplicaMigration {
             // If it fails it is retried after a while.
             (self.goal, self.looked) = (None, now + DELAY);
             self.go(engine, goal);
-        } else if is_late && !self.is_kept && !engine.has_no_keys() && engine.foreign_slots().is_empty() {
+        } else if is_late && !self.is_kept && !engine.keyspace.is_empty() && engine.foreign_slots().is_empty()
+        {
             log::warn!(
                 "This primary has lost its last slot, but stays a primary: it has keys of unassigned slots, or of \
                  slots that are open: redis-cli --cluster fix moves these"
@@ -123,7 +124,7 @@ impl Engine {
     fn has_given_all(&self) -> bool {
         let set = &self.replication.in_sync;
         let end = set.without_asides(self.keyspace.journal.end());
-        self.has_no_keys()
+        self.keyspace.is_empty()
             && self.slot_moves.all().iter().all(|one| one.is_over())
             && set.covers(self.sync_level(), end)
     }
@@ -147,7 +148,7 @@ impl Engine {
 
     fn join_taker(&self, to: &Arc<str>) {
         let Some(me) = self.as_author() else { return };
-        let changed = self.change_cluster(&me, |operator| match self.has_no_keys() {
+        let changed = self.change_cluster(&me, |operator| match self.keyspace.is_empty() {
             true => operator.join_taker(),
             // Slots have come and gone meanwhile.
             false => Ok(Change::default()),

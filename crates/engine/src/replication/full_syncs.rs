@@ -126,7 +126,7 @@ impl Engine {
         let (full_sync, cut, mut settings) = {
             let world = self.keyspace.gate.close(None);
             let keyspace = &self.keyspace;
-            let expiring = self.has_expiring_members();
+            let expiring = keyspace.has_expiring_members();
             let settings = Settings::for_full_sync(self, plan.reads, expiring);
             if expiring {
                 self.refuse_unreadable();
@@ -172,10 +172,6 @@ impl Engine {
         Ok(())
     }
 
-    fn has_expiring_members(&self) -> bool {
-        (0..self.keyspace.databases()).any(|db| self.keyspace.has_expiring_members(db))
-    }
-
     /// Whether a full sync would be unreadable for a replica: members expire, and it has not said
     /// that it reads that.
     fn is_unreadable(&self, options: &ReplicaOptions) -> bool {
@@ -183,7 +179,7 @@ impl Engine {
         options.port != 0
             && options.reads() == Reads::Unstated
             && self.config.rdb_target() == RdbTarget::Braid
-            && self.has_expiring_members()
+            && self.keyspace.has_expiring_members()
     }
 
     /// The reason for refusing a replica that needs a full sync and cannot read it.

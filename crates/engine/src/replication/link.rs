@@ -369,11 +369,9 @@ impl Attempt<'_> {
     /// How a full sync is loaded from the socket; `None` if it goes through a file.
     fn way(&self, id: &str) -> Option<Beside> {
         let engine = self.engine;
-        let keyspace = &engine.keyspace;
-        let is_empty = || (0..keyspace.databases()).all(|db| keyspace.len(db).0 == 0);
         match engine.config.repl_diskless_load() {
             ReplDisklessLoad::Disabled => None,
-            ReplDisklessLoad::OnEmptyDb => is_empty().then_some(Beside::Nothing),
+            ReplDisklessLoad::OnEmptyDb => engine.keyspace.is_empty().then_some(Beside::Nothing),
             ReplDisklessLoad::FlushBeforeLoad => Some(Beside::Nothing),
             ReplDisklessLoad::Swapdb => {
                 let is_same = engine.replication.state.lock().history.id().eq_ignore_ascii_case(id);
