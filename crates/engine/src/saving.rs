@@ -14,8 +14,8 @@ use braid_config::{Config, RdbTarget, RdbVersionCheck};
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_keyspace::{Entry, Txn};
 use braid_persistence::{
-    ExpiredKeys, Folder, Form, LoadError, LoadOptions, Loaded, Manifest, ReplicationNote, RequestCount,
-    SaveError, SaveOptions, Slices,
+    Accepts, ExpiredKeys, Folder, Form, LoadError, LoadOptions, Loaded, Manifest, ReplicationNote,
+    RequestCount, SaveError, SaveOptions, Slices,
 };
 use braid_persistence::{files, temporary};
 use braid_rdb::{Format, Target};
@@ -206,6 +206,16 @@ impl Engine {
     }
 }
 
+/// Which dump files are loaded.
+pub(crate) fn accepts(engine: &Engine) -> Accepts {
+    let config = &engine.config;
+    Accepts {
+        relaxed: config.rdb_version_check() == RdbVersionCheck::Relaxed,
+        checksum: config.rdbchecksum() && !engine.debug.skip_checksums.load(Relaxed),
+        skip_unsupported: config.rdb_skip_unsupported(),
+    }
+}
+
 /// The format of values, for the servers named by `rdb-target`.
 pub fn rdb_format(config: &Config) -> Format {
     let target = match config.rdb_target() {
@@ -371,9 +381,7 @@ impl Engine {
         let options = LoadOptions {
             len,
             limits: self.limits(),
-            relaxed: config.rdb_version_check() == RdbVersionCheck::Relaxed,
-            checksum: config.rdbchecksum() && !self.debug.skip_checksums.load(Relaxed),
-            skip_unsupported: config.rdb_skip_unsupported(),
+            accepts: accepts(self),
             replace: manner == Manner::Merge,
             expired: expired.as_ref(),
             first_db: if manner == Manner::Staged { txn.keyspace().databases() } else { 0 },

@@ -36,8 +36,8 @@ pub use aof::{
     ManifestFault, Place, ReadError, data_len, ends_data, hole_before,
 };
 pub use form::Form;
-pub use load::verify::{Terms as VerifyTerms, verify};
-pub use load::{ExpiredKeys, LoadError, LoadOptions, Loaded, ReplicationNote, load};
+pub use load::verify::verify;
+pub use load::{Accepts, ExpiredKeys, LoadError, LoadOptions, Loaded, ReplicationNote, load};
 pub use old_forms::OldForms;
 pub use prefetch::{Prefetch, PrefetchReader};
 pub use save::{SaveError, SaveOptions, Saved, save, send_without_keys};

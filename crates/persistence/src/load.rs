@@ -23,20 +23,26 @@ use crate::value::read_value;
 use crew::{Crew, Key, Terms};
 use times::MemberTimes;
 
+/// Which files are accepted.
+#[derive(Clone, Copy)]
+pub struct Accepts {
+    /// Unknown versions (`rdb-version-check relaxed`).
+    pub relaxed: bool,
+    /// The checksum is checked (`rdbchecksum`).
+    pub checksum: bool,
+    /// Values of modules are left out; otherwise they are an error.
+    pub skip_unsupported: bool,
+}
+
 /// Settings of a load.
 pub struct LoadOptions<'a> {
     /// Size of the input in bytes, if known.
     pub len: Option<u64>,
+    pub accepts: Accepts,
     /// Limits of the compact encodings.
     pub limits: Limits,
-    /// Accept unknown versions (`rdb-version-check relaxed`).
-    pub relaxed: bool,
-    /// Check the checksum (`rdbchecksum`).
-    pub checksum: bool,
     /// Replace existing keys; otherwise they end the load with an error.
     pub replace: bool,
-    /// Leave out values of modules; otherwise they end the load with an error.
-    pub skip_unsupported: bool,
     /// Receives the names of keys left out as expired, with their databases.
     pub expired: Option<&'a ExpiredKeys>,
     /// Target of the file's database 0; later databases follow it.
@@ -164,7 +170,8 @@ pub fn load(
     slices: &mut Slices<'_>,
     function: &mut dyn FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<Loaded, LoadError> {
-    let reader = FileReader::new(input, options.len, options.relaxed, options.checksum)?;
+    let Accepts { relaxed, checksum, .. } = options.accepts;
+    let reader = FileReader::new(input, options.len, relaxed, checksum)?;
     let db = txn.db();
     txn.set_db(options.first_db);
     // Replacing keys triggers events, which only the thread that stopped the world may report.
@@ -271,7 +278,7 @@ impl Loader<'_, '_, '_> {
                     }
                 }
                 Record::End { checked } => {
-                    if !checked && self.options.checksum {
+                    if !checked && self.options.accepts.checksum {
                         log::info!("RDB file was saved with checksum disabled: no check performed.");
                     }
                     return Ok(());
@@ -343,7 +350,7 @@ impl Loader<'_, '_, '_> {
             Err(error) if matches!(error.fault, Fault::LeftOut(_)) => {
                 log::warn!("key '{}' is skipped: {error}", readable(reader.name()));
             }
-            Err(Error { fault: Fault::Module(kind), .. }) if self.options.skip_unsupported => {
+            Err(Error { fault: Fault::Module(kind), .. }) if self.options.accepts.skip_unsupported => {
                 if self.loaded.unsupported < NAMED_MAX {
                     log::warn!("key '{}' is left out: its type is '{kind}'", readable(reader.name()));
                 }

@@ -7,17 +7,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
 use braid_clients::attention::{LOADING_BESIDE, STOPPING};
-use braid_config::RdbVersionCheck;
 use braid_keyspace::Txn;
 use braid_keyspace::keyspace::Flushed;
 use braid_keyspace::txn::NOTHING_EXPIRED;
-use braid_persistence::{LoadError, Prefetch, ReplicationNote, Slices, VerifyTerms};
+use braid_persistence::{LoadError, Prefetch, ReplicationNote, Slices};
 use braid_replication::link::LinkError;
 
 use super::FOR_REPLICAS;
 use crate::engine::Engine;
 use crate::locks::{LockSet, lock};
-use crate::saving::Manner;
+use crate::saving::{Manner, accepts};
 
 /// A full sync, with the primary's description of it.
 pub(super) struct Incoming<'h, R> {
@@ -63,18 +62,11 @@ impl Engine {
         len: Option<u64>,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), LinkError> {
-        let databases = self.keyspace.databases();
-        if (0..databases).all(|db| self.keyspace.len(db).0 == 0) {
+        if self.keyspace.is_empty() {
             return Ok(());
         }
-        let config = &self.config;
-        let terms = VerifyTerms {
-            relaxed: config.rdb_version_check() == RdbVersionCheck::Relaxed,
-            checksum: config.rdbchecksum() && !self.debug.skip_checksums.load(Relaxed),
-            skip_unsupported: config.rdb_skip_unsupported(),
-            databases,
-        };
-        braid_persistence::verify(dump, len, terms, goes_on).map_err(|error| {
+        let databases = self.keyspace.databases();
+        braid_persistence::verify(dump, len, accepts(self), databases, goes_on).map_err(|error| {
             if matches!(error, LoadError::Stopped) {
                 return LinkError::CalledOff;
             }

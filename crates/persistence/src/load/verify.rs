@@ -11,30 +11,22 @@ use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_rdb::{Error, Fault, FileReader, Limits, Record};
 
 use super::crew::VALUE_MAX;
-use super::{LoadError, readable};
+use super::{Accepts, LoadError, readable};
 use crate::value::read_value;
 
 /// Bytes between two calls of `goes_on`.
 const LOOK_BYTES: u64 = 4 << 20;
 
-/// The settings of a load that decide whether it fails.
-#[derive(Clone, Copy)]
-pub struct Terms {
-    pub relaxed: bool,
-    pub checksum: bool,
-    pub skip_unsupported: bool,
-    pub databases: u32,
-}
-
-/// Reads a dump file of `len` bytes. `goes_on` is called every few megabytes; false ends the check.
-/// Fails with the error that a load would end with.
+/// Reads a dump file of `len` bytes, for a server with so many databases. `goes_on` is called every
+/// few megabytes; false ends the check. Fails with the error that a load would end with.
 pub fn verify(
     input: impl Read,
     len: Option<u64>,
-    terms: Terms,
+    accepts: Accepts,
+    databases: u32,
     goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<(), LoadError> {
-    let mut reader = FileReader::new(input, len, terms.relaxed, terms.checksum)?;
+    let mut reader = FileReader::new(input, len, accepts.relaxed, accepts.checksum)?;
     let limits = Limits::default();
     let (mut db, mut looked_at) = (0, 0);
     loop {
@@ -46,8 +38,8 @@ pub fn verify(
         }
         match reader.record()? {
             Record::Database(number) => match u32::try_from(number) {
-                Ok(number) if number < terms.databases => db = number,
-                _ => return Err(LoadError::Database { number, databases: terms.databases }),
+                Ok(number) if number < databases => db = number,
+                _ => return Err(LoadError::Database { number, databases }),
             },
             Record::Key { kind, .. } => {
                 if reader.raw_entry(kind, VALUE_MAX).is_some() {
@@ -56,7 +48,7 @@ pub fn verify(
                 // Large, unsupported or invalid.
                 match read_value(reader.name_and_value().1, kind, &limits, NOTHING_EXPIRED) {
                     Ok(_) | Err(Error { fault: Fault::Empty | Fault::LeftOut(_), .. }) => {}
-                    Err(Error { fault: Fault::Module(_), .. }) if terms.skip_unsupported => {}
+                    Err(Error { fault: Fault::Module(_), .. }) if accepts.skip_unsupported => {}
                     Err(error) => return Err(LoadError::Value { error, key: readable(reader.name()), db }),
                 }
             }
@@ -71,7 +63,7 @@ mod tests {
     use super::*;
     use braid_rdb::{FileWriter, ValueRef};
 
-    const TERMS: Terms = Terms { relaxed: false, checksum: true, skip_unsupported: false, databases: 4 };
+    const ACCEPTS: Accepts = Accepts { relaxed: false, checksum: true, skip_unsupported: false };
 
     fn file() -> Vec<u8> {
         let mut writer = FileWriter::new(Vec::new(), 11, true, true).unwrap();
@@ -82,31 +74,31 @@ mod tests {
         writer.finish().unwrap()
     }
 
-    fn check(bytes: &[u8], terms: Terms) -> Result<(), LoadError> {
-        verify(bytes, Some(bytes.len() as u64), terms, &mut || true)
+    fn check(bytes: &[u8], accepts: Accepts, databases: u32) -> Result<(), LoadError> {
+        verify(bytes, Some(bytes.len() as u64), accepts, databases, &mut || true)
     }
 
     #[test]
     fn cuts_and_damage_are_found() {
         let good = file();
-        check(&good, TERMS).expect("a valid file");
+        check(&good, ACCEPTS, 4).expect("a valid file");
         for len in (0..100).chain(good.len() - 100..good.len()) {
-            assert!(check(&good[..len], TERMS).is_err(), "{len}");
+            assert!(check(&good[..len], ACCEPTS, 4).is_err(), "{len}");
         }
         for at in (0..100).chain((100..good.len()).step_by(9973)) {
             let mut bytes = good.clone();
             bytes[at] ^= 0x40;
-            assert!(check(&bytes, TERMS).is_err(), "byte {at}");
+            assert!(check(&bytes, ACCEPTS, 4).is_err(), "byte {at}");
         }
-        assert!(matches!(check(&good, Terms { databases: 3, ..TERMS }), Err(LoadError::Database { .. })));
+        assert!(matches!(check(&good, ACCEPTS, 3), Err(LoadError::Database { .. })));
     }
 
     #[test]
     fn values_of_modules_are_found_and_may_be_skipped() {
         let file = b"REDIS0011\xfe\x00\x07\x01m\x81\x7c\x11\x2d\x1b\x08\xa5\x7c\x01\x02\x05\x05\x02ab\x00\x00\x01k\x01v\xff\0\0\0\0\0\0\0\0";
-        let error = check(file, TERMS).expect_err("a module's value");
+        let error = check(file, ACCEPTS, 4).expect_err("a module's value");
         assert!(error.is_unsupported() && error.to_string().contains("key 'm' of database 0"), "{error}");
-        check(file, Terms { skip_unsupported: true, ..TERMS }).expect("the rest is valid");
+        check(file, Accepts { skip_unsupported: true, ..ACCEPTS }, 4).expect("the rest is valid");
     }
 
     #[test]
@@ -122,7 +114,7 @@ mod tests {
             looks += 1;
             false
         };
-        assert!(matches!(verify(&*bytes, None, TERMS, &mut ended), Err(LoadError::Stopped)));
+        assert!(matches!(verify(&*bytes, None, ACCEPTS, 4, &mut ended), Err(LoadError::Stopped)));
         assert_eq!(looks, 1);
     }
 }

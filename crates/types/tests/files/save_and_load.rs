@@ -10,7 +10,7 @@ use braid_keyspace::keyspace::Shape;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Context, Event, Expiry, Keyspace, Txn, Value};
 use braid_persistence::{
-    Form, LoadError, LoadOptions, Loaded, Progress, SaveOptions, Saved, Slices, load, save, to_rdb,
+    Accepts, Form, LoadError, LoadOptions, Loaded, Progress, SaveOptions, Saved, Slices, load, save, to_rdb,
 };
 use braid_rdb::Limits;
 use braid_types::hash::{Expiry as FieldExpiry, Hash, HashLimits};
@@ -80,9 +80,7 @@ fn load_with(
     let options = LoadOptions {
         len: Some(bytes.len() as u64),
         limits: Limits::default(),
-        relaxed: false,
-        checksum,
-        skip_unsupported: false,
+        accepts: Accepts { relaxed: false, checksum, skip_unsupported: false },
         replace,
         expired: None,
         first_db: 0,
