@@ -72,9 +72,7 @@ impl Engine {
             ),
         }
     }
-}
 
-impl Engine {
     /// Keeps the append-only file aside, since it has changes that are no longer in the backlog, as
     /// after a restart: a full sync is about to replace it.
     fn keep_files(&self, epoch: u64, offset: u64) {

@@ -455,12 +455,8 @@ impl Appender {
         let is_written = writing.increment.pending() == 0;
         if self.failure().is_some_and(|failure| failure.needs_rewrite) {
             // Further writes do not help: the file must be rewritten.
-            if switch_at == Some(reader.position())
-                && is_written
-                && let Some((_, file)) = self.take_next()
-            {
-                writing.switch_to_file(file);
-                self.note_place(writing, reader.position());
+            if switch_at == Some(reader.position()) && is_written {
+                self.switch_file(writing, reader.position());
             }
             return self.rest(ends);
         }
@@ -469,10 +465,7 @@ impl Appender {
             if !self.sync(&writing.increment.file, reader.position()) {
                 return self.rest(ends);
             }
-            if let Some((_, file)) = self.take_next() {
-                writing.switch_to_file(file);
-                self.note_place(writing, reader.position());
-            }
+            self.switch_file(writing, reader.position());
             return false;
         }
         if ends_at.is_some_and(|at| reader.position() >= at) {
@@ -617,6 +610,14 @@ impl Appender {
             writing.increment.note_place(place);
         }
         writing.increment.flush(extras.direct)
+    }
+
+    /// Continues in the next file, which begins at this offset.
+    fn switch_file(&self, writing: &mut Writing, offset: u64) {
+        if let Some((_, file)) = self.take_next() {
+            writing.switch_to_file(file);
+            self.note_place(writing, offset);
+        }
     }
 
     /// Notes the place of everything so far in the file. It is written with the next data at the
