@@ -367,17 +367,27 @@ fn info(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     samples.add(&labels, 1.0);
 }
 
+/// Whether a client waits in a blocking command.
+pub fn is_blocked(record: &ClientRecord) -> bool {
+    record.has(client_flags::BLOCKED) && !record.has(client_flags::POSTPONED)
+}
+
+/// Logins, commands and names refused by the ACL, by reason.
+pub fn refusals(engine: &Engine) -> [(&'static str, u64); 6] {
+    let total = |counter: fn(&ThreadStats) -> u64| stats::total(&engine.telemetry.threads, counter);
+    [
+        ("auth", engine.denied_logins()),
+        ("command", total(|thread| thread.denied_commands.get())),
+        ("key", total(|thread| thread.denied_keys.get())),
+        ("channel", total(|thread| thread.denied_channels.get())),
+        ("database", total(|thread| thread.denied_databases.get())),
+        ("tls-cert", total(|thread| thread.denied_certificates.get())),
+    ]
+}
+
 fn refused_by_reason(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
-    let reasons = [
-        ("auth", scrape.engine.denied_logins() as f64),
-        ("command", scrape.total(|thread| thread.denied_commands.get())),
-        ("key", scrape.total(|thread| thread.denied_keys.get())),
-        ("channel", scrape.total(|thread| thread.denied_channels.get())),
-        ("database", scrape.total(|thread| thread.denied_databases.get())),
-        ("tls-cert", scrape.total(|thread| thread.denied_certificates.get())),
-    ];
-    for (reason, count) in reasons {
-        samples.add(&[("reason", reason)], count);
+    for (reason, count) in refusals(scrape.engine) {
+        samples.add(&[("reason", reason)], count as f64);
     }
 }
 
@@ -461,8 +471,7 @@ pub const METRICS: &[Metric] = &[
     gauge("braid_clients", "Connected clients, replicas included.", |s| s.clients.len() as f64),
     gauge("braid_clients_max", "Limit of connected clients (maxclients).", |s| s.engine.config.maxclients() as f64),
     gauge("braid_clients_blocked", "Clients waiting in a blocking command.", |s| {
-        let waits = |record: &&Arc<ClientRecord>| record.has(client_flags::BLOCKED) && !record.has(client_flags::POSTPONED);
-        s.clients.iter().filter(waits).count() as f64
+        s.clients.iter().filter(|record| is_blocked(record)).count() as f64
     }),
     gauge("braid_clients_pubsub", "Clients subscribed to channels or patterns.", |s| s.clients_with(client_flags::PUBSUB)),
     gauge("braid_clients_monitor", "Clients in MONITOR.", |s| s.clients_with(client_flags::MONITOR)),

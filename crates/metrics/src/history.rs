@@ -8,18 +8,16 @@
 //! bounded by [`POINTS_MAX`], and nothing is counted for it on the path of a request.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use braid_clients::{ClientRecord, client_flags};
 use braid_commands::server::system;
 use braid_engine::Engine;
 use braid_telemetry::histogram::HistogramSum;
 use braid_telemetry::stats::{self, ThreadStats};
 use serde_json::{Map, Value, json};
 
-use crate::catalogue::BUCKETS_NANOS;
+use crate::catalogue::{BUCKETS_NANOS, is_blocked, refusals};
 
 /// Time between two samples.
 pub const PERIOD: Duration = Duration::from_secs(5);
@@ -58,9 +56,6 @@ impl Sample {
         let total = |counter: fn(&ThreadStats) -> u64| stats::total(threads, counter);
         let latency = latency(engine);
         let clients = engine.clients.registry.all();
-        let waits = |record: &&Arc<ClientRecord>| {
-            record.has(client_flags::BLOCKED) && !record.has(client_flags::POSTPONED)
-        };
         let keyspace = &engine.keyspace;
         let (keys, expiring) = (0..keyspace.databases())
             .map(|db| keyspace.visible_len(db))
@@ -77,17 +72,12 @@ impl Sample {
             expired: keyspace.total(|counters| counters.expired.get()),
             evicted: keyspace.total(|counters| counters.evicted.get()),
             errors: total(|thread| thread.error_replies.get()),
-            denied: engine.denied_logins()
-                + total(|thread| thread.denied_commands.get())
-                + total(|thread| thread.denied_keys.get())
-                + total(|thread| thread.denied_channels.get())
-                + total(|thread| thread.denied_databases.get())
-                + total(|thread| thread.denied_certificates.get()),
+            denied: refusals(engine).iter().map(|(_, count)| count).sum(),
             rejected: engine.clients.registry.rejected.load(Relaxed),
             resident: system::resident_bytes(),
             used: braid_base::alloc::used_bytes(),
             clients: clients.len(),
-            blocked: clients.iter().filter(waits).count(),
+            blocked: clients.iter().filter(|record| is_blocked(record)).count(),
             keys,
             expiring,
         }
@@ -222,6 +212,8 @@ fn host_name() -> String {
 #[cfg(test)]
 mod tests {
     use braid_config::Config;
+    use std::sync::Arc;
+
     use braid_engine::engine::Start;
 
     use super::*;
