@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! All servers of a group, or some of them, end together and restart with their files.
 
-use std::path::Path;
 use std::time::Instant;
 
 use braid_tests::small_disk::Place;
-use braid_tests::{TestServer, Value, wait_for};
+use braid_tests::{TestServer, Value, folders, wait_for};
 use rustix::process::Signal;
 
 use crate::writer::Writer;
@@ -133,20 +132,6 @@ fn disk_synced_group_recovers_after_a_power_failure() {
     recovers_after_all_crash(disks);
 }
 
-/// A folder's content.
-fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("a folder");
-    for entry in std::fs::read_dir(from).expect("readable").flatten() {
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy_folder(&entry.path(), &target);
-        } else {
-            // Files that are removed meanwhile are not part of the copy.
-            let _ = std::fs::copy(entry.path(), target);
-        }
-    }
-}
-
 /// A group whose primary's folder has been replaced by an older copy; the number of acknowledged
 /// writes, and the primary.
 fn with_an_older_copy() -> Option<(Lasting, i64, usize)> {
@@ -156,19 +141,15 @@ fn with_an_older_copy() -> Option<(Lasting, i64, usize)> {
     let writer = Writer::start(&lasting.group.servers, true);
     wait_for("some writes", || writer.acknowledged() >= 50);
     let copy = tempfile::tempdir().expect("a folder");
-    copy_folder(lasting.folders[primary].path(), copy.path());
+    folders::copy(lasting.folders[primary].path(), copy.path(), |_| false);
     let copied = writer.acknowledged();
     wait_for("more writes", || writer.acknowledged() >= copied + 100);
     assert_eq!(lasting.group.primary(), Some(primary));
     lasting.kill_all();
     let seen = writer.stop();
     let folder = lasting.folders[primary].path();
-    for entry in std::fs::read_dir(folder).expect("readable").flatten() {
-        let path = entry.path();
-        if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }
-            .expect("removed");
-    }
-    copy_folder(copy.path(), folder);
+    folders::clear(folder, |_| false);
+    folders::copy(copy.path(), folder, |_| false);
     Some((lasting, seen.acknowledged, primary))
 }
 
@@ -209,7 +190,7 @@ fn what_a_member_on_an_older_copy_lacks_is_kept() {
     assert!(lasting.group.servers[other].log().contains("its append-only file is kept in divergent-"));
     // They can be loaded.
     let folder = tempfile::tempdir().expect("a folder");
-    copy_folder(&kept().expect("a folder"), &folder.path().join("appendonlydir"));
+    folders::copy(&kept().expect("a folder"), &folder.path().join("appendonlydir"), |_| false);
     let dir = folder.path().display().to_string();
     let server = TestServer::start(&["--dir", &dir, "--appendonly", "yes"]);
     assert!(number(&mut server.connect(), "n") >= acknowledged);

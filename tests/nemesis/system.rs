@@ -3,7 +3,7 @@
 //! disk, or stock Redis under Sentinel. Servers are on the first machines, etcd or Sentinel on the
 //! others.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use braid_tests::process::shifted_clock;
 use braid_tests::server::{program_under_test, stock};
 use braid_tests::small_disk::Place;
-use braid_tests::{RawClient, wait_for_within};
+use braid_tests::{RawClient, folders, wait_for_within};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -268,21 +268,15 @@ impl System {
     /// A copy of a server's folder, taken while it runs.
     pub fn copy_folder(&self, server: usize) -> TempDir {
         let copy = tempfile::tempdir().expect("a folder");
-        copy_files(self.folders[server].path(), copy.path());
+        folders::copy(self.folders[server].path(), copy.path(), is_no_data);
         copy
     }
 
     /// Puts an earlier copy in place of the folder of a server that does not run. Its log stays.
     pub fn put_copy(&self, server: usize, copy: &TempDir) {
-        for entry in std::fs::read_dir(self.folders[server].path()).expect("its folder").flatten() {
-            let path = entry.path();
-            match entry.file_name().to_str() {
-                Some("log" | "lost+found") => {}
-                _ if path.is_dir() => std::fs::remove_dir_all(path).expect("removed"),
-                _ => std::fs::remove_file(path).expect("removed"),
-            }
-        }
-        copy_files(copy.path(), self.folders[server].path());
+        let folder = self.folders[server].path();
+        folders::clear(folder, |name| name == "log" || name == "lost+found");
+        folders::copy(copy.path(), folder, is_no_data);
     }
 
     /// Makes the primary hand over, if it can.
@@ -307,20 +301,9 @@ impl Drop for System {
     }
 }
 
-/// Copies files and folders, but for the log. A file that vanishes meanwhile is left out.
-fn copy_files(from: &Path, to: &Path) {
-    for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
-        let (name, path) = (entry.file_name(), entry.path());
-        if name == "log" || name == "lost+found" || name == BALLAST {
-            continue;
-        }
-        if path.is_dir() {
-            let _ = std::fs::create_dir(to.join(&name));
-            copy_files(&path, &to.join(&name));
-        } else {
-            let _ = std::fs::copy(&path, to.join(&name));
-        }
-    }
+/// What is not part of a copy of a server's folder.
+fn is_no_data(name: &OsStr) -> bool {
+    name == "log" || name == "lost+found" || name == BALLAST
 }
 
 fn words(text: &str) -> Vec<String> {

@@ -24,6 +24,7 @@ pub mod certificates;
 pub mod client;
 pub mod cluster;
 pub mod etcd;
+pub mod folders;
 pub mod http;
 pub mod preload;
 pub mod process;

@@ -11,9 +11,10 @@
 use std::fmt::Write;
 
 use braid_spec::syntax::{self, Argument, ArgumentKind};
-use braid_spec::{Begin, Command, Find, KeySpec};
+use braid_spec::{Command, KeySpec};
 
 use super::describe::{Positions, command_flags};
+use super::table_tests::key_text;
 use crate::rows;
 
 const STOCK: &str = include_str!("../../testdata/redis-8.2-commands.tsv");
@@ -53,20 +54,9 @@ fn sorted<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.join(",")
 }
 
-fn key_text(key: &KeySpec) -> String {
-    let flags: Vec<&str> = key.flags.names().collect();
-    let begin = match key.begin {
-        Begin::Index(index) => index.to_string(),
-        Begin::Keyword { word, from } => format!("{word}^{from}"),
-        Begin::Unknown => "?".to_owned(),
-    };
-    let find = match key.find {
-        Find::Range { last, step, limit } => format!("range:{last}:{step}:{limit}"),
-        Find::KeyNum { count_at, first, step } => format!("keynum:{count_at}:{first}:{step}"),
-        Find::Unknown => "?".to_owned(),
-    };
+fn key_and_notes(key: &KeySpec) -> String {
     let notes = if key.notes.is_empty() { String::new() } else { format!(" ({})", key.notes) };
-    format!("{}@{begin}@{find}{notes}", flags.join("+"))
+    key_text(key) + &notes
 }
 
 fn argument_text(argument: &Argument<'_>) -> String {
@@ -102,7 +92,7 @@ fn facts(command: &Command) -> [String; 10] {
         spec.group.name().to_owned(),
         told(spec.since_in_redis, spec.since).to_owned(),
         spec.deprecated.map_or("", |(since, _)| since).to_owned(),
-        spec.keys.iter().map(key_text).collect::<Vec<_>>().join("; "),
+        spec.keys.iter().map(key_and_notes).collect::<Vec<_>>().join("; "),
         arguments.iter().map(argument_text).collect::<Vec<_>>().join(" "),
     ]
 }

@@ -85,7 +85,8 @@ fn stock() -> BTreeMap<&'static str, Stock<'static>> {
     rows.collect()
 }
 
-fn key_text(key: &KeySpec) -> String {
+/// A key specification without its notes.
+pub(super) fn key_text(key: &KeySpec) -> String {
     let flags: Vec<&str> = key.flags.names().collect();
     let begin = match key.begin {
         Begin::Index(index) => index.to_string(),
