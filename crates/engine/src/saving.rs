@@ -115,7 +115,7 @@ impl Settings {
             },
             sync_pieces: engine.config.aof_rewrite_incremental_fsync(),
             is_base: true,
-            // Increments carry no replication state.
+            // The increment after it begins with its place in the replication history.
             replication: None,
             ..Settings::of(engine)
         }

@@ -9,8 +9,8 @@
 //! #OFFSET:offset:position CR LF       the same, for the ID of the previous such line of the file
 //! ```
 //! A place says nothing about the commands after it: it holds for the end of the data only
-//! ([`super::CommandReader::place`]). With another position the file has been edited, and the place
-//! does not hold. Stock servers since Redis 7 skip annotations.
+//! ([`super::CommandReader::place`]). With another position something before it has been removed
+//! or added, and the place does not hold. Stock servers since Redis 7 skip annotations.
 
 use braid_base::number::parse_u64;
 
