@@ -131,6 +131,28 @@ fn only_braid_replicas_get_empty_lines_within_a_stream() {
     assert_eq!(stock.read_to_close(), Some(Vec::new()));
 }
 
+/// A client that has the reply to its write may read from the replica at once. The clients are
+/// spread over both threads, the replica belongs to one; a thread that is awake for another reason
+/// (cron) sends a moment later.
+#[test]
+fn changes_leave_before_the_replies_to_them() {
+    const ROUNDS: usize = 2000;
+    let server = primary(&["--io-threads", "2", "--repl-ping-replica-period", "1000"]);
+    let mut clients: Vec<RawClient> = (0..4).map(|_| server.connect()).collect();
+    let (mut link, ..) = attached(&server);
+    let mut late = 0;
+    for round in 0..ROUNDS {
+        let sent = format!("${}\r\n{round}\r\n", round.to_string().len());
+        clients[round % 4].ok(&format!("SET k {round}"));
+        let mut received = link.read_arrived();
+        late += usize::from(!received.ends_with(sent.as_bytes()));
+        while !received.ends_with(sent.as_bytes()) {
+            received.extend(link.read_bytes(1));
+        }
+    }
+    assert!(late <= ROUNDS / 200, "{late} of {ROUNDS} changes left after their replies");
+}
+
 #[test]
 fn a_question_is_answered_by_one_word_only() {
     let server = primary(&["--repl-ping-replica-period", "1000"]);

@@ -325,6 +325,17 @@ impl Engine {
         self.replication.loops.lock().retain(|&other| other != slot);
     }
 
+    /// Sends what was journalled to the replicas, whose loops sleep; if that is not possible,
+    /// wakes the loops.
+    pub fn tell_replicas_of_changes(&self) {
+        let journal = &self.keyspace.journal;
+        let (end, awaited) = self.sendable();
+        let may_send = awaited.is_none() && end == journal.end();
+        if !(may_send && self.replication.send_streams(journal, end)) {
+            journal.wake();
+        }
+    }
+
     /// Rings the bells of the loops that wait for journalled changes.
     pub(crate) fn tell_feeders(&self) {
         for slot in self.replication.loops.lock().drain(..) {

@@ -157,6 +157,11 @@ pub struct Writer {
     /// A unit has been appended since this was last checked: once the locks are released, readers
     /// of the log must be woken.
     pub news: bool,
+    /// [`Journal::wake_after`] does not ring the bell, but sets `owes_bell`.
+    pub defers_bell: bool,
+    /// The bell was wanted when the thread appended: the thread must give the readers what they
+    /// wait for, or ring it ([`Journal::wake`]).
+    pub owes_bell: bool,
     /// End of the last append.
     pub end: u64,
     chunk: Option<(u64, Arc<Chunk>)>,
@@ -241,7 +246,7 @@ impl Journal {
     /// holds the locks of all keys involved. `slot` is the thread's.
     #[inline]
     pub fn append(&self, slot: usize, writer: &mut Writer) {
-        let Writer { unit, chunk, news, end: last } = writer;
+        let Writer { unit, chunk, news, end: last, .. } = writer;
         let databases = unit.databases();
         let (multi, exec) = if unit.requests() > 1 { (MULTI, EXEC) } else { (&b""[..], &b""[..]) };
         let Range { start, end, select } =
@@ -444,9 +449,30 @@ impl Journal {
         }
     }
 
+    /// As [`Journal::wake`], after appends by a thread. If the thread defers the bell, it is not
+    /// rung, and stays wanted.
+    #[inline]
+    pub fn wake_after(&self, writer: &mut Writer) {
+        let wanted_by = self.wanted_by.load(SeqCst);
+        if wanted_by != 0 {
+            if writer.defers_bell {
+                writer.owes_bell |= wanted_by & BELL != 0;
+                if wanted_by & SLEEPER != 0 {
+                    self.wake_for(SLEEPER);
+                }
+            } else {
+                self.wake_now();
+            }
+        }
+    }
+
     #[cold]
     fn wake_now(&self) {
-        let wanted_by = self.wanted_by.swap(0, AcqRel);
+        self.wake_for(SLEEPER | BELL);
+    }
+
+    fn wake_for(&self, consumers: u64) {
+        let wanted_by = self.wanted_by.fetch_and(!consumers, AcqRel) & consumers;
         if wanted_by & SLEEPER != 0
             && let Some(thread) = &*lock(&self.sleeper)
         {

@@ -142,6 +142,91 @@ fn appenders_and_a_bell() {
     }
 }
 
+/// A shared reader, and what was read.
+struct Shared {
+    stream: Mutex<(Reader, Vec<u8>)>,
+    progress: Condvar,
+}
+
+impl Shared {
+    /// Reads up to `end`.
+    fn read(&self, journal: &Journal, end: u64) {
+        let mut stream = lock(&self.stream);
+        let (reader, log) = &mut *stream;
+        read(journal, reader, end, log);
+        self.progress.notify_all();
+    }
+}
+
+/// Threads append, and read the log themselves if a loop waits for its bell; the loop reads
+/// otherwise. Nothing is left unread.
+fn appenders_that_read_for_a_loop() {
+    let journal = Arc::new(Journal::new(APPENDERS));
+    journal.make_room_for_threads(APPENDERS);
+    let bell = Arc::new((Mutex::new((false, false)), Condvar::new()));
+    let rung = Arc::clone(&bell);
+    journal.set_bell(move || {
+        lock(&rung.0).0 = true;
+        rung.1.notify_one();
+    });
+    let stream = Mutex::new((journal.reader(), Vec::new()));
+    let shared = Arc::new(Shared { stream, progress: Condvar::new() });
+    let the_loop = {
+        let (journal, shared, bell) = (Arc::clone(&journal), Arc::clone(&shared), Arc::clone(&bell));
+        thread::spawn(move || {
+            loop {
+                let seen = journal.complete();
+                shared.read(&journal, seen);
+                if !journal.wants_bell(seen) {
+                    let mut rung = lock(&bell.0);
+                    while !std::mem::take(&mut rung.0) {
+                        rung = bell.1.wait(rung).expect("no thread panicked while holding it");
+                    }
+                    if rung.1 {
+                        break;
+                    }
+                }
+                thread::yield_now();
+            }
+        })
+    };
+    let appenders: Vec<_> = (0..APPENDERS)
+        .map(|slot| {
+            let (journal, shared) = (Arc::clone(&journal), Arc::clone(&shared));
+            thread::spawn(move || {
+                let mut writer = Writer::default();
+                writer.defers_bell = true;
+                for unit in 0..UNITS {
+                    journal.append_request(slot, &mut writer, slot as u32, &[name(slot, unit).as_bytes()]);
+                    journal.wake_after(&mut writer);
+                }
+                if writer.owes_bell {
+                    let end = journal.complete();
+                    if end == journal.end() {
+                        shared.read(&journal, end);
+                    } else {
+                        journal.wake();
+                    }
+                }
+            })
+        })
+        .collect();
+    appenders.into_iter().for_each(|appender| appender.join().expect("no appender panicked"));
+    let mut stream = lock(&shared.stream);
+    while stream.0.position() < journal.end() {
+        stream = shared.progress.wait(stream).expect("no thread panicked while holding it");
+    }
+    drop(stream);
+    *lock(&bell.0) = (true, true);
+    bell.1.notify_one();
+    the_loop.join().expect("the loop did not panic");
+}
+
+#[test]
+fn nothing_is_left_unread_if_appenders_read_for_a_loop() {
+    holds_unless(Fault::SleeperLooksBefore, SCHEDULES, appenders_that_read_for_a_loop);
+}
+
 #[test]
 fn units_are_read_complete() {
     holds_unless(Fault::NoteComesLate, SCHEDULES, appenders_and_a_reader);

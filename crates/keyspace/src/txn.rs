@@ -349,7 +349,7 @@ impl Drop for Txn<'_> {
             HeldLocks::Nothing | HeldLocks::World(_) => {}
         }
         if news {
-            self.keyspace.journal.wake();
+            self.keyspace.journal.wake_after(&mut self.context.journal);
         }
     }
 }

@@ -23,5 +23,6 @@ pub use in_sync::InSync;
 pub use replicas::full_sync::FullSync;
 pub use replicas::options::{Filter, Reads, ReplicaOptions};
 pub use replicas::replica::{Order, Replica, Stage};
+pub use replicas::stream_output::StreamOutput;
 pub use replicas::stream_position::StreamPosition;
 pub use state::Replication;

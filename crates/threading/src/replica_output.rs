@@ -4,7 +4,8 @@
 //!
 //! The engine orders what to send next ([`Order`]). Everything on the connection is sent here, in
 //! order: lines, full sync, stream; a replica gets no replies. `event_loop/replicas.rs`
-//! calls this once per turn of the loop that owns the connection.
+//! calls this once per turn of the loop that owns the connection. While that loop sleeps, others
+//! may send the stream ([`StreamOutput`]).
 //!
 //! A replica that falls behind by more than its limit (`client-output-buffer-limit replica`) is
 //! disconnected, so that the journal need not keep everything for it.
@@ -18,7 +19,8 @@ use braid_engine::Engine;
 use braid_net::stream::Stream;
 use braid_replication::blocks::push_block;
 use braid_replication::replicas::full_sync::Next;
-use braid_replication::{FullSync, Order, Replica, StreamPosition};
+use braid_replication::replicas::stream_output::Part;
+use braid_replication::{FullSync, Order, Replica, StreamOutput, StreamPosition};
 use rustix::io::Errno;
 
 /// Maximum number of bytes sent to a replica in a turn of the loop, since other clients are
@@ -37,7 +39,10 @@ pub struct ReplicaOutput {
     /// Sent before anything else.
     head: Vec<u8>,
     phase: Phase,
-    position: Option<StreamPosition>,
+    /// The stream and its position.
+    stream: Arc<StreamOutput>,
+    /// The stream has been offered to other threads.
+    is_shared: bool,
     /// The socket takes no more for now.
     pub blocked: bool,
     /// Set once the following output is compressed.
@@ -105,7 +110,8 @@ impl ReplicaOutput {
             replica,
             head: Vec::new(),
             phase: Phase::AwaitsOrder,
-            position: None,
+            stream: Arc::default(),
+            is_shared: false,
             blocked: false,
             packer: None,
             begins_compression: false,
@@ -118,10 +124,13 @@ impl ReplicaOutput {
 
     /// Sends as much of the due data as the socket and the turn allow.
     pub fn advance(&mut self, context: &SendContext<'_>, socket: &mut Stream) -> SendOutcome {
+        let stream = Arc::clone(&self.stream);
+        let mut part = stream.lock();
+        part.is_open = false;
         let holds = context.may_hold && matches!(self.phase, Phase::Stream) && !socket.is_tls();
         let mut sender = Sender { socket, left: TURN_BYTES, packer: self.packer.take(), sent: 0, holds };
         let mut outcome = loop {
-            if let Some(outcome) = self.step(context, &mut sender) {
+            if let Some(outcome) = self.step(context, &mut sender, &mut part) {
                 break outcome;
             }
         };
@@ -144,11 +153,34 @@ impl ReplicaOutput {
             // The kernel has enough to send and continues by itself.
             self.holds = false;
         }
+        let is_plain = self.packer.is_none() && !socket.is_tls();
+        if outcome == SendOutcome::CaughtUp && matches!(self.phase, Phase::Stream) && is_plain {
+            part.is_open = true;
+            drop(part);
+            self.share(context.engine, socket);
+        }
         outcome
     }
 
+    /// Offers the stream to other threads, once.
+    fn share(&mut self, engine: &Engine, socket: &Stream) {
+        if !std::mem::replace(&mut self.is_shared, true) {
+            match rustix::io::fcntl_dupfd_cloexec(socket, 0) {
+                Ok(socket) => {
+                    self.stream.share(&engine.replication, socket, Arc::clone(&self.replica.record));
+                }
+                Err(error) => log::debug!("Only one thread can send to {}: {error}", self.replica.name()),
+            }
+        }
+    }
+
     /// Takes the next step. None if another step can follow.
-    fn step(&mut self, context: &SendContext<'_>, sender: &mut Sender<'_>) -> Option<SendOutcome> {
+    fn step(
+        &mut self,
+        context: &SendContext<'_>,
+        sender: &mut Sender<'_>,
+        part: &mut Part,
+    ) -> Option<SendOutcome> {
         if let Err(outcome) = sender.flush() {
             return Some(outcome);
         }
@@ -163,14 +195,14 @@ impl ReplicaOutput {
             return None;
         }
         match &mut self.phase {
-            Phase::AwaitsOrder => self.follow_orders(context),
+            Phase::AwaitsOrder => self.follow_orders(context, part),
             Phase::FullSync { .. } => self.send_full_sync(context, sender),
             Phase::Synced { marked } => {
                 let marked = *marked;
                 self.replica.full_sync_sent(marked);
                 // Writes may have been waiting for one more replica.
                 context.engine.count_good_replicas(context.now_ms);
-                if self.position.is_none() {
+                if part.position.is_none() {
                     log::info!(
                         "Closing the connection of replica {}: its full sync is complete",
                         self.replica.name()
@@ -188,20 +220,20 @@ impl ReplicaOutput {
                 self.phase = Phase::Stream;
                 None
             }
-            Phase::Stream => Some(self.send_stream(context, sender)),
+            Phase::Stream => Some(self.send_stream(context, sender, part)),
         }
     }
 
-    fn follow_orders(&mut self, context: &SendContext<'_>) -> Option<SendOutcome> {
+    fn follow_orders(&mut self, context: &SendContext<'_>, part: &mut Part) -> Option<SendOutcome> {
         // A replica gets one order in its lifetime.
         let Some(order) = self.replica.orders().pop() else { return self.heartbeat(context) };
         self.begins_compression = self.replica.is_compressed();
         match order {
             Order::Stream { head, position } => {
-                (self.head, self.position, self.phase) = (head.into_bytes(), Some(position), Phase::Stream);
+                (self.head, part.position, self.phase) = (head.into_bytes(), Some(position), Phase::Stream);
             }
             Order::FullSync { head, full_sync, position } => {
-                (self.head, self.position) = (head.into_bytes(), position);
+                (self.head, part.position) = (head.into_bytes(), position);
                 self.phase = Phase::FullSync { full_sync, sent: 0, is_announced: false };
             }
         }
@@ -274,8 +306,13 @@ impl ReplicaOutput {
         }
     }
 
-    fn send_stream(&mut self, context: &SendContext<'_>, sender: &mut Sender<'_>) -> SendOutcome {
-        let Some(reader) = self.position.as_mut().and_then(StreamPosition::reader) else {
+    fn send_stream(
+        &mut self,
+        context: &SendContext<'_>,
+        sender: &mut Sender<'_>,
+        part: &mut Part,
+    ) -> SendOutcome {
+        let Some(reader) = part.position.as_mut().and_then(StreamPosition::reader) else {
             return SendOutcome::Close;
         };
         let mut outcome = SendOutcome::CaughtUp;
@@ -310,8 +347,10 @@ impl ReplicaOutput {
             Phase::FullSync { full_sync, .. } => full_sync.behind(self.replica.record.id),
             _ => 0,
         };
+        let mut part = self.stream.lock();
         let position =
-            self.position.as_mut().and_then(StreamPosition::reader).map_or(end, |reader| reader.position());
+            part.position.as_mut().and_then(StreamPosition::reader).map_or(end, |reader| reader.position());
+        drop(part);
         self.behind = full_sync + end.saturating_sub(position);
         self.replica.record.reply_bytes.store(self.behind as usize, Relaxed);
         self.behind
@@ -341,6 +380,7 @@ impl ReplicaOutput {
 
 impl Drop for ReplicaOutput {
     fn drop(&mut self) {
+        self.stream.close();
         if let Phase::FullSync { full_sync, .. } = &self.phase {
             full_sync.leave(self.replica.record.id);
         }

@@ -294,3 +294,27 @@ fn the_bell_is_rung_once_for_each_time_that_it_is_wanted() {
     assert_eq!(rung.load(Relaxed), 1);
     assert!(journal.wants_bell(seen), "data has arrived already");
 }
+
+#[test]
+fn a_thread_that_defers_the_bell_is_told_that_it_was_wanted() {
+    let journal = journal(1);
+    let rung = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&rung);
+    journal.set_bell(move || {
+        counter.fetch_add(1, Relaxed);
+    });
+    let mut writer = Writer { defers_bell: true, ..Writer::default() };
+    append_numbers(&journal, &mut writer, 0..1);
+    journal.wake_after(&mut writer);
+    assert!(!writer.owes_bell, "nobody waited for it");
+    assert!(!journal.wants_bell(journal.end()));
+    append_numbers(&journal, &mut writer, 1..3);
+    journal.wake_after(&mut writer);
+    assert!(writer.owes_bell);
+    assert_eq!(rung.load(Relaxed), 0);
+    // It is still wanted.
+    let mut other = Writer::default();
+    append_numbers(&journal, &mut other, 3..4);
+    journal.wake_after(&mut other);
+    assert_eq!((rung.load(Relaxed), other.owes_bell), (1, false));
+}

@@ -42,6 +42,7 @@ impl<M: Model> EventLoop<M> {
             self.worker.context.outside =
                 self.in_script || gate.enter_unless_busy(self.slot) == Entered::Busy;
             self.worker.begin_batch();
+            self.worker.context.journal.defers_bell = true;
             // Read after the requests were received, so this server had the right to serve while
             // they were in flight.
             self.worker.fence = self.engine.fence();
@@ -70,6 +71,10 @@ impl<M: Model> EventLoop<M> {
                 self.engine.keyspace.gate.leave(self.slot);
             }
             self.worker.context.limbo.reclaim();
+            self.worker.context.journal.defers_bell = false;
+            if std::mem::take(&mut self.worker.context.journal.owes_bell) {
+                self.engine.tell_replicas_of_changes();
+            }
             M::after_execution(self);
             self.reply_hold.note_changes();
         }

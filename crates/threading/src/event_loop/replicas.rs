@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use braid_base::clock::Ticks;
+use braid_clients::client_flags;
 
 use super::pacing::{Circumstances, Pacing};
 use super::{EventLoop, Model};
@@ -127,7 +128,12 @@ impl<M: Model> EventLoop<M> {
         self.replicas.has_more = false;
         let (mut are_settled, mut holds) = (!is_cut_off, false);
         for place in self.replicas.places.clone() {
-            let client = self.clients.slab.get(place).filter(|client| !client.is_broken());
+            // A connection that was closed when the server changed its history gets nothing of the
+            // new one.
+            let may_send = |client: &&mut Client| {
+                !client.is_broken() && !client.session.record.has(client_flags::CLOSE_NOW)
+            };
+            let client = self.clients.slab.get(place).filter(may_send);
             let Some(Client { socket, replica_output: Some(output), session, .. }) = client else {
                 // The client may be away, with another thread.
                 are_settled = false;
