@@ -7,9 +7,9 @@
 //!
 //! Variables, in addition to those of `support/lib.rs`:
 //! - `BRAID_ROUNDS`: rounds of each workload (default 400)
-//! - `BRAID_TEST_BROKEN_SERVER`: a server built without its locks (cargo feature `no-locks`); the
-//!   test then also shows that violations in it are found. Without the variable that part is
-//!   skipped with a message.
+//!
+//! A server with assertions can do without its locks; the test then also shows that violations in
+//! it are found.
 //!
 //! Flow: `workload` draws the commands of a round, `history` runs them on many connections and
 //! records when each was sent and answered, `checker` looks for the order, using `model` for the
@@ -25,10 +25,10 @@ mod requests;
 mod torn;
 mod workload;
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 
 use braid_tests::random::{number, source};
-use braid_tests::server::Options;
+use braid_tests::server::{Options, without_locks};
 use braid_tests::{TestServer, Value, wait_for_within};
 
 use checker::Verdict;
@@ -38,13 +38,13 @@ use workload::Workload;
 const IO_THREADS: &str = "4";
 
 /// Stock servers accept `io-threads` too; Braid runs commands on these threads.
-fn start(program: Option<std::path::PathBuf>) -> TestServer {
+fn start(environment: &[(&'static str, OsString)]) -> TestServer {
     let arguments = ["--io-threads", IO_THREADS].map(str::to_owned).to_vec();
-    TestServer::start_with(Options { program, arguments, ..Options::default() })
+    TestServer::start_with(Options { arguments, environment: environment.to_vec(), ..Options::default() })
 }
 
 fn check(workload: &Workload) -> TestServer {
-    let server = start(None);
+    let server = start(&[]);
     if server.is_braid() {
         let threads = braid_tests::process::threads(server.process_id());
         assert!(threads >= 2, "a server with {IO_THREADS} io-threads has {threads} threads");
@@ -118,7 +118,7 @@ fn scripts_of_all_kinds() {
 /// of workload.
 #[test]
 fn commands_taken_apart_are_noticed() {
-    let server = start(None);
+    let server = start(&[]);
     let torn = torn::start(server.address());
     for workload in [
         &workload::SINGLE_KEYS,
@@ -144,23 +144,20 @@ fn commands_taken_apart_are_noticed() {
 /// The same proof with a real culprit: a server whose shard locks do nothing must be convicted.
 #[test]
 fn a_server_without_locks_is_convicted() {
-    let Some(program) = std::env::var_os("BRAID_TEST_BROKEN_SERVER") else {
-        println!("skipped: BRAID_TEST_BROKEN_SERVER names no server");
-        return;
-    };
+    let Some(Options { environment, .. }) = without_locks() else { return };
     for workloads in [
         &[&workload::MANY_KEYS, &workload::PIPELINES, &workload::TRANSACTIONS][..],
         &[&workload::SCRIPTS_ALONE, &workload::SCRIPTS],
     ] {
-        convict(&program, workloads);
+        convict(&environment, workloads);
     }
 }
 
-fn convict(program: &OsStr, workloads: &[&Workload]) {
+fn convict(environment: &[(&'static str, OsString)], workloads: &[&Workload]) {
     let mut random = source("without locks");
     let mut crashes = 0;
     for _ in 0..30 {
-        let mut server = start(Some(program.into()));
+        let mut server = start(environment);
         for workload in workloads {
             let Some(mut arena) = Arena::try_new(server.address(), workload.clients) else { break };
             for _ in 0..200 {

@@ -8,8 +8,6 @@
 //! Needs stock servers: the `redis-server` on PATH and those in `BRAID_PEERS_DIR`. Variables, in
 //! addition to those of `support/lib.rs`:
 //! - `BRAID_ROUNDS`: random rounds of `rounds.rs` (default 3)
-//! - `BRAID_TEST_BROKEN_SERVER`: a server that applies a stream incorrectly (cargo feature
-//!   `no-locks`); `prefix.rs` then also shows that this is detected
 //!
 //! At the end of each test the replica has the primary's dataset: the digests of both are
 //! compared.

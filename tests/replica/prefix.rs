@@ -4,20 +4,20 @@
 //! after a newer one.
 //!
 //! Writers count upwards in keys, in a known order; readers query these keys in all ways and
-//! orders, and [`history`] judges the replies. A deliberately wrong server (cargo feature
-//! `no-locks`, `BRAID_TEST_BROKEN_SERVER`) proves that the test can fail: as a replica it applies
-//! the requests of a batch one by one, sorted by key.
+//! orders, and [`history`] judges the replies. A server without locks (`without_locks`)
+//! proves that the test can fail: as a replica it applies the requests of a batch one by one, sorted
+//! by key.
 
 mod history;
 
-use std::path::PathBuf;
+use std::ffi::OsString;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use braid_tests::client::ReadError;
 use braid_tests::random::source;
-use braid_tests::server::Options;
+use braid_tests::server::{Options, without_locks};
 use braid_tests::{RawClient, TestServer, Value, request, wait_for};
 use rustix::process::Signal;
 
@@ -216,7 +216,11 @@ fn ask(
 }
 
 /// Reads from a replica while its primary is written to. `None` if the replica died.
-fn observe(manner: Manner, load: &str, program: Option<PathBuf>) -> Option<Result<(), Violation>> {
+fn observe(
+    manner: Manner,
+    load: &str,
+    environment: &[(&'static str, OsString)],
+) -> Option<Result<(), Violation>> {
     println!("{manner:?}, load {load}");
     let mut random = source("prefix");
     let backlog = if manner == Manner::FullSyncs { "16kb" } else { "64mb" };
@@ -224,7 +228,11 @@ fn observe(manner: Manner, load: &str, program: Option<PathBuf>) -> Option<Resul
     let port = primary.port().to_string();
     let arguments = ["--replicaof", "127.0.0.1", &port, "--io-threads", "3", "--repl-diskless-load", load];
     let arguments = arguments.map(str::to_owned).to_vec();
-    let replica = TestServer::start_with(Options { program, arguments, ..Options::default() });
+    let replica = TestServer::start_with(Options {
+        arguments,
+        environment: environment.to_vec(),
+        ..Options::default()
+    });
     wait_until_in_sync(&mut primary.connect(), &mut replica.connect());
     let load = Load {
         primary: &primary,
@@ -286,7 +294,7 @@ fn readers_see_states_that_the_primary_had() {
         (Manner::FullSyncs, "flush-before-load"),
         (Manner::FullSyncs, "swapdb"),
     ] {
-        match observe(manner, load, None) {
+        match observe(manner, load, &[]) {
             Some(Ok(())) => {}
             Some(Err(violation)) => panic!("{manner:?}, load {load}: {violation}"),
             None => panic!("{manner:?}, load {load}: the replica died"),
@@ -297,13 +305,10 @@ fn readers_see_states_that_the_primary_had() {
 /// Proves that this test can fail.
 #[test]
 fn a_replica_that_applies_out_of_order_is_convicted() {
-    let Some(program) = std::env::var_os("BRAID_TEST_BROKEN_SERVER").map(PathBuf::from) else {
-        println!("skipped: BRAID_TEST_BROKEN_SERVER names no server");
-        return;
-    };
+    let Some(Options { environment, .. }) = without_locks() else { return };
     for manner in [Manner::Steady, Manner::Bursts] {
         // Without locks the server may crash before it is convicted.
-        let convicted = (0..5).find_map(|_| observe(manner, "disabled", Some(program.clone()))?.err());
+        let convicted = (0..5).find_map(|_| observe(manner, "disabled", &environment)?.err());
         let violation = convicted.unwrap_or_else(|| panic!("{manner:?}: no violation was found"));
         println!("{manner:?}: {violation}");
     }

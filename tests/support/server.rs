@@ -39,6 +39,17 @@ pub struct Options {
     pub environment: Vec<(&'static str, OsString)>,
 }
 
+/// Options of a server whose locks do nothing. `None` if the program under test was built without
+/// assertions, and so always has them.
+pub fn without_locks() -> Option<Options> {
+    let options = || Options { environment: vec![("BRAID_NO_LOCKS", "yes".into())], ..Options::default() };
+    let is_possible = TestServer::start_with(options()).log().contains("BRAID_NO_LOCKS");
+    if !is_possible {
+        println!("skipped: the server under test was built without assertions");
+    }
+    is_possible.then(options)
+}
+
 /// A running server process.
 pub struct TestServer {
     child: Child,

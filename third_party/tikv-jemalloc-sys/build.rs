@@ -17,6 +17,8 @@ use std::{
 };
 
 include!("src/env.rs");
+// Braid: the usual configuration without configure and make (see third_party/README.md).
+include!("configured/build.rs");
 
 macro_rules! info {
     ($($args:tt)*) => { println!($($args)*) }
@@ -149,6 +151,9 @@ fn main() {
             "dylib"
         };
         println!("cargo:rustc-link-lib={}={}", kind, &stem[3..]);
+        return;
+    }
+    if build_configured(&target, &out_dir) {
         return;
     }
     // Disable -Wextra warnings - jemalloc doesn't compile free of warnings with

@@ -18,6 +18,7 @@
 
 use std::cell::Cell;
 
+use braid_base::build::are_locks_off;
 use braid_base::gate::World;
 use smallvec::SmallVec;
 
@@ -356,7 +357,7 @@ impl Drop for Txn<'_> {
 
 #[inline]
 fn lock_shard(keyspace: &Keyspace, context: &Context, shard: u32, write: bool) {
-    if cfg!(feature = "no-locks") {
+    if are_locks_off() {
         return;
     }
     let lock = &keyspace.shard(shard).lock;
@@ -368,7 +369,7 @@ fn lock_shard(keyspace: &Keyspace, context: &Context, shard: u32, write: bool) {
 
 #[inline]
 fn unlock_shard(keyspace: &Keyspace, shard: u32, write: bool) {
-    if cfg!(feature = "no-locks") {
+    if are_locks_off() {
         return;
     }
     let lock = &keyspace.shard(shard).lock;

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use braid_base::build::{PROFILE, are_locks_off};
 use braid_clients::Message;
 use braid_config::{Config, Request};
 use braid_engine::Engine;
@@ -151,10 +152,13 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     define_users(&engine, &loaded)?;
     log::warn!("oO0OoO0OoO0Oo Braid is starting oO0OoO0OoO0Oo");
     log::warn!(
-        "Braid version={VERSION}, bits=64, pid={}, just started, compatible with Redis {}",
+        "Braid version={VERSION}, bits=64, profile={PROFILE}, pid={}, just started, compatible with Redis {}",
         std::process::id(),
         config.redis_version()
     );
+    if are_locks_off() {
+        log::warn!("BRAID_NO_LOCKS: there are no locks, for a test that must fail");
+    }
     log_configuration(&loaded, arguments);
     let is_interactive = std::io::IsTerminal::is_terminal(&std::io::stdout()) && !config.syslog_enabled();
     if config.always_show_logo() || is_interactive {

@@ -155,6 +155,7 @@ fn server(fields: &mut Fields<'_>) {
     fields.field("redis_version", config.redis_version());
     fields.field("server_name", "braid");
     fields.field("braid_version", env!("CARGO_PKG_VERSION"));
+    fields.field("braid_build_profile", braid_base::build::PROFILE);
     fields.field("redis_git_sha1", "00000000");
     fields.field("redis_git_dirty", 0);
     let build = braid_base::crc::crc64(0, concat!("braid ", env!("CARGO_PKG_VERSION")).as_bytes());

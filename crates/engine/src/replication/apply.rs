@@ -98,11 +98,11 @@ impl<'b> Batch<'b> {
     }
 
     /// The parts of a batch that are each applied under one stop of the world: one part, the
-    /// whole batch. A deliberately incorrect build lets readers in between requests, and sorts
+    /// whole batch. A server without locks lets readers in between requests, and sorts
     /// those by key.
     fn pieces(&self, requests: &'b [StreamRequest]) -> SmallVec<[&'b [StreamRequest]; 1]> {
         let mut pieces = SmallVec::from_slice(&[requests]);
-        if cfg!(feature = "no-locks") {
+        if braid_base::build::are_locks_off() {
             let key = |piece: &&[StreamRequest]| {
                 piece
                     .first()
