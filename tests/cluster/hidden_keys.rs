@@ -118,6 +118,64 @@ fn check_events(cluster: &Cluster, listeners: &mut [(usize, RawClient)], key: &s
     }
 }
 
+/// Clients of these nodes that watch what happens there: by MONITOR, and by tracking all changes.
+struct Watchers {
+    monitors: Vec<(usize, RawClient)>,
+    trackers: Vec<(usize, RawClient)>,
+}
+
+impl Watchers {
+    fn new(cluster: &Cluster, nodes: &[usize]) -> Watchers {
+        let monitor = |&index: &usize| {
+            let mut client = cluster.client(index);
+            client.ok("MONITOR");
+            (index, client)
+        };
+        let track = |&index: &usize| {
+            let mut client = cluster.client(index);
+            client.call("HELLO 3");
+            client.ok("CLIENT TRACKING ON BCAST");
+            (index, client)
+        };
+        Watchers {
+            monitors: nodes.iter().map(monitor).collect(),
+            trackers: nodes.iter().map(track).collect(),
+        }
+    }
+
+    /// Nobody has heard of moving keys: since the last check clients have changed these keys only,
+    /// the last of them by this INCR. MONITOR shows no requests that fill the slots.
+    fn check(&mut self, cluster: &Cluster, keys: &[&str]) {
+        let key = keys[keys.len() - 1];
+        cluster.call(&format!("INCR {key}"));
+        for (index, client) in &mut self.monitors {
+            cluster.client(*index).call(&format!("ECHO mark:{key}"));
+            let mark = format!("\"mark:{key}\"");
+            loop {
+                let line = client.read().text();
+                if line.contains(&mark) {
+                    break;
+                }
+                let is_filled = line.contains("\"RESTORE\"") || line.contains("\"UNLINK\"");
+                assert!(!is_filled, "n{index}: {line}");
+            }
+        }
+        for (index, client) in &mut self.trackers {
+            for key in keys {
+                assert_eq!(invalidated(client), [*key], "n{index}");
+            }
+        }
+    }
+}
+
+/// The keys of a client's next invalidation.
+fn invalidated(client: &mut RawClient) -> Vec<String> {
+    let message = client.read();
+    let parts = message.elements().unwrap_or_default();
+    let keys = parts.get(1).and_then(Value::elements).unwrap_or_else(|| panic!("{message}"));
+    keys.iter().map(Value::text).collect()
+}
+
 /// Waits until all nodes show all keys. Until then each shows none of those that move: they
 /// appear together.
 fn check_arrival(cluster: &Cluster, nodes: &[usize], own: usize) {
@@ -139,6 +197,8 @@ fn keys_appear_at_all_members_of_the_target_together() {
     let Some(mut cluster) = create() else { return };
     let mut events = listeners(&cluster, &[0, 2]);
     let mut at_source = listeners(&cluster, &[1]);
+    let mut watchers = Watchers::new(&cluster, &[0, 2]);
+    let mut source_watchers = Watchers::new(&cluster, &[1]);
     // A replica that joins in the middle gets the keys in its full sync.
     half_moved(&cluster, &[2]);
     cluster.add_node();
@@ -153,6 +213,10 @@ fn keys_appear_at_all_members_of_the_target_together() {
     check_events(&cluster, &mut events, "{hello}:before");
     cluster.client(0).call("DEL {hello}:before");
     events.iter_mut().for_each(|(_, client)| drop(client.read()));
+    // Of INCR, and of DEL.
+    watchers.check(&cluster, &["{hello}:before", "{hello}:before", "{hello}:watched"]);
+    cluster.client(0).call("DEL {hello}:watched");
+    events.iter_mut().for_each(|(_, client)| drop((client.read(), client.read())));
     cluster.nodes[1].signal(Signal::CONT);
     check_arrival(&cluster, &[0, 2, 3], 1);
     check_events(&cluster, &mut events, "{foo}:after");
@@ -160,12 +224,29 @@ fn keys_appear_at_all_members_of_the_target_together() {
     cluster.wait_for("the source has deleted the keys", || physical(&cluster, 1) == 0);
     assert_eq!(cluster.client(1).call("DBSIZE"), Value::Integer(0));
     check_events(&cluster, &mut at_source, "a");
+    watchers.check(&cluster, &["{hello}:watched", "{foo}:after", "{foo}:watched"]);
+    check_departure(&mut source_watchers.trackers[0].1);
+}
+
+/// Clients that may have cached keys at the source hear that they are gone: nobody else may tell
+/// them.
+fn check_departure(client: &mut RawClient) {
+    let mut gone = std::collections::HashSet::new();
+    loop {
+        let keys = invalidated(client);
+        if keys == ["a"] {
+            break;
+        }
+        gone.extend(keys);
+    }
+    assert_eq!(gone.len(), KEYS + 1);
 }
 
 #[test]
 fn keys_of_a_cancelled_move_are_never_visible() {
     let Some(cluster) = create() else { return };
     let mut events = listeners(&cluster, &[0, 2]);
+    let mut watchers = Watchers::new(&cluster, &[0, 2]);
     half_moved(&cluster, &[2]);
     let mut clients = [0, 2].map(|index| cluster.client(index));
     assert_eq!(clients[0].call("CLUSTER MIGRATION CANCEL ALL"), Value::Integer(1));
@@ -176,6 +257,7 @@ fn keys_of_a_cancelled_move_are_never_visible() {
         [0, 2].iter().all(|&index| physical(&cluster, index) == 1)
     });
     check_events(&cluster, &mut events, "{hello}:after");
+    watchers.check(&cluster, &["{hello}:after", "{hello}:watched"]);
     cluster.nodes[1].signal(Signal::CONT);
     wait_for_keys(&cluster, &[1], KEYS as i64 + 1);
 }

@@ -12,7 +12,9 @@
 //!
 //! A slot can be *hidden*: it is still being imported, or it has moved away and its keys are being
 //! deleted. Walks over a database skip hidden slots, their keys are not counted and cause no
-//! keyspace events, and none of them expire or are evicted.
+//! keyspace events, and none of them expire or are evicted. Clients that track all changes
+//! (broadcasting mode) hear of a hidden slot only if it was shown before: they may have cached its
+//! keys, and nobody else may tell them that they are gone.
 
 use braid_base::crc::HASH_SLOTS;
 use braid_base::hash::KeyHasher;
@@ -27,12 +29,25 @@ impl Keyspace {
         let mut keyspace = Keyspace::new(Shape { shards: usize::from(HASH_SLOTS), ..shape }, hasher);
         keyspace.is_by_slot = true;
         keyspace.hidden = HiddenSlots::new();
+        keyspace.gone = HiddenSlots::new();
         keyspace
     }
 
-    /// Hides these slots and no others.
+    /// Hides these slots and no others. One caller at a time.
     pub fn hide_slots(&self, hidden: impl Iterator<Item = u16>) {
-        self.hidden.set(hidden);
+        let hidden: Vec<u16> = hidden.collect();
+        let has_keys = |slot: u16| (0..self.databases()).any(|db| self.slot_len(slot, db) > 0);
+        let was_shown = |slot: u16| !self.is_silent(u32::from(slot));
+        // First, so that no deletion goes unheard.
+        self.gone.set(hidden.iter().copied().filter(|&slot| was_shown(slot) && has_keys(slot)));
+        self.hidden.set(hidden.into_iter());
+    }
+
+    /// True if changes of this shard's keys are no business of clients: its slot is hidden, and was
+    /// before it had these keys.
+    #[inline]
+    pub(crate) fn is_silent(&self, shard: u32) -> bool {
+        self.hidden.has(shard) && !self.gone.has(shard)
     }
 
     /// True if any slot is hidden.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Slots that walks over a database skip (`by_slot.rs`): one bit per slot.
+//! Sets of slots that walks over a database skip, and of those that were shown before
+//! (`by_slot.rs`): one bit per slot.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};

@@ -167,6 +167,8 @@ pub struct Keyspace {
     pub(crate) is_by_slot: bool,
     /// See `by_slot.rs`.
     pub(crate) hidden: HiddenSlots,
+    /// Hidden slots that were shown while they had the keys that they still have.
+    pub(crate) gone: HiddenSlots,
     /// See `due.rs`.
     pub(crate) due: DueTimes,
     /// The gate of all executing threads.
@@ -272,6 +274,7 @@ impl Keyspace {
             hasher,
             is_by_slot: false,
             hidden: HiddenSlots::default(),
+            gone: HiddenSlots::default(),
             due: DueTimes::new(shape.shards.ilog2()),
             gate: Arc::new(Gate::with_room(shape.threads, shape.threads_max, 2)),
             lazy_free: LazyFree::start(),

@@ -302,7 +302,8 @@ impl<'a> Txn<'a> {
             self.context.invalidated.borrow_mut().push((key.into(), readers));
             self.context.follow_up.set(true);
         }
-        if self.keyspace.settings.broadcasts.load(Relaxed) != 0 {
+        let keyspace = self.keyspace;
+        if keyspace.settings.broadcasts.load(Relaxed) != 0 && !keyspace.is_silent(keyspace.shard_of(hash)) {
             self.context.broadcast.borrow_mut().push(key.into());
             self.context.follow_up.set(true);
         }
