@@ -3,9 +3,9 @@
 //! collections without rewriting them.
 
 use super::pair::{all, let_time_pass};
-use super::{cut, link_all, server, wait_until_equal};
+use super::{PATIENCE, cut, link_all, server, texts, wait_until_equal};
 use braid_tests::server::{newer_peers, stock};
-use braid_tests::{RawClient, TestServer, Value, wait_for};
+use braid_tests::{RawClient, TestServer, Value, wait_for, wait_for_within};
 
 /// Number of elements of a collection.
 const MANY: usize = 2_000;
@@ -166,5 +166,119 @@ fn stock_replicas_receive_out_of_order_stream_entries() {
         add_on_both(&one, &two);
         let entries = one.connect().call("XRANGE x - +");
         wait_for("the replica to have all data", || replica.connect().call("XRANGE x - +") == entries);
+    }
+}
+
+/// The pending entries of a group and their deliveries, without the times.
+fn pending(server: &TestServer, key: &str) -> Vec<[String; 3]> {
+    let reply = server.connect().call(&format!("XPENDING {key} g - + 100"));
+    let entry = |entry: &Value| {
+        let words = texts(entry);
+        let count = entry.elements().map(|fields| fields[3].to_string());
+        [words[0].clone(), words[1].clone(), count.unwrap_or_default()]
+    };
+    reply.elements().unwrap_or_default().iter().map(entry).collect()
+}
+
+/// Deletes a pending entry in several ways, while the server is disconnected or not.
+fn delete_pending(one: &TestServer, key: &str) {
+    for line in [
+        "XADD k 1-0 f v",
+        "XADD k 2-0 f v",
+        "XADD k 3-0 f v",
+        "XADD k 4-0 f v",
+        "XGROUP CREATE k g 0",
+        "XREADGROUP GROUP g c STREAMS k >",
+        "XDEL k 2-0 4-0",
+        "XTRIM k MINID = 2-0",
+        // Another delivery, of an entry that is there and of three that are not.
+        "XREADGROUP GROUP g c STREAMS k 0",
+    ] {
+        let line = line.split(' ').map(|word| if word == "k" { key } else { word }).collect::<Vec<_>>();
+        all(one, &[&line.join(" ")]);
+    }
+    assert!(pending(one, key).len() >= 4);
+}
+
+#[track_caller]
+fn wait_for_pending(at: &TestServer, like: &TestServer, key: &str) {
+    let expected = pending(like, key);
+    let mut seen = Vec::new();
+    let equal = wait_for_within(PATIENCE, || {
+        seen = pending(at, key);
+        seen == expected
+    });
+    assert!(equal, "{key}: {seen:?}, not {expected:?}");
+}
+
+/// As everywhere: an entry that was deleted from its stream stays pending until it is
+/// acknowledged.
+#[test]
+fn deleted_entries_stay_pending_at_the_peer() {
+    let more = ["--repl-diskless-sync-delay", "0", "--appendonly", "yes"];
+    let (one, two) = (server(1, &more), server(2, &more));
+    let port = two.port().to_string();
+    let replica = TestServer::start(&["--replicaof", "127.0.0.1", &port]);
+    link_all(&[&one, &two]);
+    all(&one, &["XADD known 0-1 f v"]);
+    wait_until_equal(&[&one, &two]);
+    // One by one, and all at once: of a stream that the peer has, and of one that it has not.
+    delete_pending(&one, "slowly");
+    wait_until_equal(&[&one, &two]);
+    cut(&[&one, &two]);
+    delete_pending(&one, "known");
+    delete_pending(&one, "new");
+    link_all(&[&one, &two]);
+    wait_until_equal(&[&one, &two]);
+    // A third one gets a full copy.
+    let three = server(3, &more);
+    link_all(&[&one, &two, &three]);
+    wait_until_equal(&[&one, &two, &three]);
+    for key in ["slowly", "known", "new"] {
+        for server in [&two, &three, &replica] {
+            wait_for_pending(server, &one, key);
+        }
+    }
+    for server in [&two, &three] {
+        server.connect().ok("DEBUG LOADAOF");
+        for key in ["slowly", "known", "new"] {
+            wait_for_pending(server, &one, key);
+        }
+    }
+    // They can be acknowledged, and by a claim, as everywhere.
+    all(&two, &["XACK known g 1-0", "XCLAIM known g d 0 2-0"]);
+    wait_until_equal(&[&one, &two, &three]);
+    for server in [&one, &two, &three, &replica] {
+        wait_for("the rest", || pending(server, "known").len() == 3);
+    }
+    let refusal = one.connect().call("XCLAIM known g d 0 3-0 DELETED").text().to_string();
+    assert_eq!(refusal, "ERR Unrecognized XCLAIM option 'DELETED'");
+}
+
+/// Their stream contains no request that only Braid knows.
+#[test]
+fn deleted_entries_stay_pending_at_a_stock_replica() {
+    for peer in stock().into_iter().chain(newer_peers()) {
+        let (one, two) = (server(1, &[]), server(2, &["--repl-diskless-sync-delay", "0"]));
+        let port = two.port().to_string();
+        let usual = ["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"];
+        let replica = TestServer::start_program(&peer.program, &usual);
+        wait_for("the replica is in sync", || {
+            replica.connect().info_field("replication", "master_link_status").as_deref() == Some("up")
+        });
+        link_all(&[&one, &two]);
+        all(&one, &["XADD known 0-1 f v"]);
+        wait_until_equal(&[&one, &two]);
+        cut(&[&one, &two]);
+        delete_pending(&one, "known");
+        delete_pending(&one, "new");
+        link_all(&[&one, &two]);
+        wait_until_equal(&[&one, &two]);
+        for key in ["known", "new"] {
+            wait_for_pending(&two, &one, key);
+            wait_for_pending(&replica, &one, key);
+            let entries = two.connect().call(&format!("XRANGE {key} - +"));
+            assert_eq!(replica.connect().call(&format!("XRANGE {key} - +")), entries);
+        }
     }
 }

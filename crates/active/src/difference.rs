@@ -436,6 +436,9 @@ fn finish_key(requests: &mut Requests, replica: &Replica, name: &Name, touched: 
             Value::List(list) => bring_list(requests, name, list, touched, places),
             value => {
                 let to = View::of_parts(value, touched.iter(), now_ended, replica.rules());
+                if let Value::Stream(stream) = value {
+                    requests.note_uncovered(from, &to, stream);
+                }
                 requests.goes_on(name, from, None, &to, None)
             }
         };

@@ -4,16 +4,18 @@
 //! list, another type).
 //!
 //! An entry in the middle of a stream is an XADD with its ID, which only Braid accepts, and only
-//! in such requests.
+//! in such requests. So is the last word of XCLAIM ... DELETED: the entry stays pending although
+//! the stream no longer has it. Other servers drop such an entry, so for them the stream is
+//! rewritten, and has the entry for as long as the claims take.
 //!
 //! Both views may cover only a part of a collection: the elements that may differ.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Bytes;
 use crate::matching::common;
 use crate::place::Side;
-use crate::stream::{Fields, GroupView, Id};
+use crate::stream::{Fields, GroupView, Id, Pending, Stream};
 use crate::view::{Shown, Until, View};
 
 /// The maximum number of elements in a request.
@@ -23,13 +25,15 @@ const ELEMENTS: usize = 512;
 pub struct Requests {
     pub database: u32,
     pub all: Vec<Vec<Vec<u8>>>,
-    /// Rewrite streams with late entries, for servers other than Braid.
+    /// Rewrite streams with late or deleted entries, for servers other than Braid.
     pub rewrites_streams: bool,
+    /// Pending entries that the stream has, though the view of its parts does not cover them.
+    uncovered: BTreeSet<Id>,
 }
 
 impl Requests {
     pub fn new(database: u32) -> Requests {
-        Requests { database, all: Vec::new(), rewrites_streams: false }
+        Requests { database, all: Vec::new(), rewrites_streams: false, uncovered: BTreeSet::new() }
     }
 
     fn push(&mut self, words: &[&[u8]]) {
@@ -53,6 +57,13 @@ impl Requests {
         let word: &[u8] = if prefix == "H" { b"FIELDS" } else { b"MEMBERS" };
         words.extend([word, b"1", element]);
         self.push(&words);
+    }
+
+    /// Notes which newly pending entries the whole stream has.
+    pub fn note_uncovered(&mut self, from: &View, to: &View, stream: &Stream) {
+        if let (View::Stream { groups: from, .. }, View::Stream { groups, .. }) = (from, to) {
+            self.uncovered = given(from, groups).filter(|id| stream.entry(*id).is_some()).collect();
+        }
     }
 
     /// Deletes a key, which the keyspace may hold past its time.
@@ -144,17 +155,18 @@ impl Requests {
                 let had: BTreeMap<Id, &Fields> = from.iter().map(|(id, fields)| (*id, fields)).collect();
                 let new = entries.iter().filter(|(id, fields)| had.get(id) != Some(&fields));
                 let new: Vec<&(Id, Fields)> = new.collect();
+                let kept: BTreeSet<Id> = entries.iter().map(|(id, _)| *id).collect();
+                let mut there: BTreeSet<Id> = kept.union(&self.uncovered).copied().collect();
+                // Those that go are removed after the claims.
+                there.extend(had.keys());
                 let is_late = new.iter().any(|(id, _)| id <= from_last);
-                if is_late && self.rewrites_streams || last < from_last {
+                let is_foreign = is_late || given(from_groups, groups).any(|id| !there.contains(&id));
+                if is_foreign && self.rewrites_streams || last < from_last {
                     return false;
                 }
-                self.add_entries(key, new.into_iter());
-                self.bring_groups(key, from_groups, groups);
-                let kept: BTreeMap<Id, ()> = entries.iter().map(|(id, _)| (*id, ())).collect();
-                let gone = from.iter().map(|(id, _)| *id).filter(|id| !kept.contains_key(id));
-                let gone: Vec<String> = gone.map(id_text).collect();
-                let gone: Vec<Vec<&[u8]>> = gone.iter().map(|id| vec![id.as_bytes()]).collect();
-                self.spread(&[b"XDEL", key], &gone);
+                self.add_entries(key, new.into_iter().map(|(id, fields)| (*id, fields)));
+                self.bring_groups(key, from_groups, groups, &there);
+                self.delete_entries(key, had.into_keys().filter(|id| !kept.contains(id)));
                 if entries.last().map_or(*from_last, |(id, _)| *id.max(from_last)) != *last {
                     self.push(&[b"XSETID", key, id_text(*last).as_bytes()]);
                 }
@@ -279,13 +291,43 @@ impl Requests {
         self.replace_ends(key, [(side, gone, new), (none, 0, Vec::new())]);
     }
 
-    fn add_entries<'a>(&mut self, key: &[u8], entries: impl Iterator<Item = &'a (Id, Fields)>) {
+    fn add_entries<'a>(&mut self, key: &[u8], entries: impl Iterator<Item = (Id, &'a Fields)>) {
         for (id, fields) in entries {
-            let id = id_text(*id);
+            let id = id_text(id);
             let mut words: Vec<&[u8]> = vec![b"XADD", key, id.as_bytes()];
             words.extend(fields.iter().map(|field| &field[..]));
             self.push(&words);
         }
+    }
+
+    fn delete_entries(&mut self, key: &[u8], ids: impl Iterator<Item = Id>) {
+        let ids: Vec<String> = ids.map(id_text).collect();
+        let ids: Vec<Vec<&[u8]>> = ids.iter().map(|id| vec![id.as_bytes()]).collect();
+        self.spread(&[b"XDEL", key], &ids);
+    }
+
+    fn write_stream(
+        &mut self,
+        key: &[u8],
+        entries: &[(Id, Fields)],
+        last: Id,
+        groups: &[(Bytes, GroupView)],
+    ) {
+        let mut all: BTreeMap<Id, &Fields> = entries.iter().map(|(id, fields)| (*id, fields)).collect();
+        let is_possible = |id: &Id| *id > Id::default() && *id <= last;
+        let missing = given(&[], groups).filter(|id| self.rewrites_streams && is_possible(id));
+        let missing: BTreeSet<Id> = missing.filter(|id| !all.contains_key(id)).collect();
+        let filler: Fields = [Bytes::from(&b"x"[..]), Bytes::from(&b"y"[..])].into();
+        all.extend(missing.iter().map(|id| (*id, &filler)));
+        let there: BTreeSet<Id> = all.keys().copied().collect();
+        match all.is_empty() {
+            // The only way to create an empty stream.
+            true => self.push(&[b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y"]),
+            false => self.add_entries(key, all.into_iter()),
+        }
+        self.push(&[b"XSETID", key, id_text(last).as_bytes()]);
+        self.bring_groups(key, &[], groups, &there);
+        self.delete_entries(key, missing.into_iter());
     }
 
     fn write_view(&mut self, key: &[u8], view: &View) {
@@ -294,15 +336,7 @@ impl Requests {
                 let values: Vec<Vec<&[u8]>> = values.iter().map(|value| vec![&value[..]]).collect();
                 self.spread(&[b"RPUSH", key], &values);
             }
-            View::Stream { entries, last, groups } => {
-                match entries.is_empty() {
-                    // The only way to create an empty stream.
-                    true => self.push(&[b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y"]),
-                    false => self.add_entries(key, entries.iter()),
-                }
-                self.push(&[b"XSETID", key, id_text(*last).as_bytes()]);
-                self.bring_groups(key, &[], groups);
-            }
+            View::Stream { entries, last, groups } => self.write_stream(key, entries, *last, groups),
             View::String(text) => self.push(&[b"SET", key, text]),
             View::HyperLogLog(registers) => self.push(&[b"SET", key, &dense(registers)]),
             View::Set(to) => self.bring_set(key, &[], to),
@@ -311,7 +345,14 @@ impl Requests {
         }
     }
 
-    fn bring_groups(&mut self, key: &[u8], from: &[(Bytes, GroupView)], to: &[(Bytes, GroupView)]) {
+    /// `there`: entries that the stream has while these requests run.
+    fn bring_groups(
+        &mut self,
+        key: &[u8],
+        from: &[(Bytes, GroupView)],
+        to: &[(Bytes, GroupView)],
+        there: &BTreeSet<Id>,
+    ) {
         let had: BTreeMap<&Bytes, &GroupView> = from.iter().map(|(name, group)| (name, group)).collect();
         let kept: BTreeMap<&Bytes, &GroupView> = to.iter().map(|(name, group)| (name, group)).collect();
         for name in had.keys().filter(|name| !kept.contains_key(**name)) {
@@ -327,7 +368,7 @@ impl Requests {
                     &empty
                 }
             };
-            self.bring_group(key, name, before, group);
+            self.bring_group(key, name, before, group, there);
             // Last, so that no claim moves it.
             if before.delivered != group.delivered {
                 self.push(&[b"XGROUP", b"SETID", key, name, delivered.as_bytes()]);
@@ -335,18 +376,26 @@ impl Requests {
         }
     }
 
-    fn bring_group(&mut self, key: &[u8], name: &[u8], before: &GroupView, group: &GroupView) {
+    fn bring_group(
+        &mut self,
+        key: &[u8],
+        name: &[u8],
+        before: &GroupView,
+        group: &GroupView,
+        there: &BTreeSet<Id>,
+    ) {
         for consumer in group.consumers.iter().filter(|one| before.consumers.binary_search(one).is_err()) {
             self.push(&[b"XGROUP", b"CREATECONSUMER", key, name, consumer]);
         }
         for (id, pending) in group.pending.iter().filter(|(id, one)| before.pending.get(id) != Some(one)) {
+            let deleted: &[&[u8]] = if there.contains(id) { &[] } else { &[b"DELETED"] };
             let (id, time) = (id_text(*id), pending.delivered_ms.to_string());
             let (count, delivered) = (pending.count.to_string(), id_text(group.delivered));
             let claim: [&[u8]; 8] =
                 [b"XCLAIM", key, name, &pending.consumer, b"0", id.as_bytes(), b"TIME", time.as_bytes()];
             let options: [&[u8]; 6] =
                 [b"RETRYCOUNT", count.as_bytes(), b"FORCE", b"JUSTID", b"LASTID", delivered.as_bytes()];
-            self.push(&[&claim[..], &options[..]].concat());
+            self.push(&[&claim[..], &options[..], deleted].concat());
         }
         let gone = before.pending.keys().filter(|id| !group.pending.contains_key(id));
         let gone: Vec<String> = gone.map(|id| id_text(*id)).collect();
@@ -356,6 +405,15 @@ impl Requests {
             self.push(&[b"XGROUP", b"DELCONSUMER", key, name, consumer]);
         }
     }
+}
+
+/// The entries that are pending in other ways than before.
+fn given<'a>(from: &'a [(Bytes, GroupView)], to: &'a [(Bytes, GroupView)]) -> impl Iterator<Item = Id> + 'a {
+    to.iter().flat_map(move |(name, group)| {
+        let before = from.iter().find(|(other, _)| other == name).map(|(_, before)| before);
+        let is_new = move |id: &Id, one: &Pending| before.and_then(|it| it.pending.get(id)) != Some(one);
+        group.pending.iter().filter(move |(id, one)| is_new(id, one)).map(|(id, _)| *id)
+    })
 }
 
 /// The removed elements, each as the word that names it in a request.

@@ -137,7 +137,7 @@ struct ClaimOptions {
 }
 
 impl ClaimOptions {
-    fn parse(args: &[&[u8]], now: i64) -> Result<ClaimOptions, CommandError> {
+    fn parse(args: &[&[u8]], now: i64, is_replay: bool) -> Result<ClaimOptions, CommandError> {
         let integer =
             |text: &[u8], error: &'static str| number::parse_i64(text).ok_or(CommandError::text(error));
         let min_idle = integer(args[0], "ERR Invalid min-idle-time argument for XCLAIM")?;
@@ -145,13 +145,25 @@ impl ClaimOptions {
             args[1..].iter().map_while(|text| strict_id(text, 0).ok()).collect();
         let mut rest = &args[1 + ids.len()..];
         let (mut delivery_time, mut last_id) = (None, StreamId::MIN);
-        let mut claim =
-            Claim { now, min_idle, delivery_time: now, retry_count: None, just_id: false, force: false };
+        let mut claim = Claim {
+            now,
+            min_idle,
+            delivery_time: now,
+            retry_count: None,
+            just_id: false,
+            force: false,
+            deleted: false,
+        };
         while let [option, after @ ..] = rest {
             let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
             rest = match after {
                 _ if is("FORCE") => {
                     claim.force = true;
+                    after
+                }
+                // Only among a peer's changes, and in streams and files that contain these.
+                _ if is_replay && is("DELETED") => {
+                    claim.deleted = true;
                     after
                 }
                 _ if is("JUSTID") => {
@@ -199,7 +211,7 @@ pub fn xclaim(call: &mut Call) -> CommandResult {
     }) else {
         return Err(no_group(args[1], args[2], ""));
     };
-    let options = ClaimOptions::parse(&args[4..], now)?;
+    let options = ClaimOptions::parse(&args[4..], now, call.session.is_replay)?;
     let advanced = group.skip_to(log, options.last_id);
     let (header, mut count) = (call.reply.begin_array(), 0);
     let is_new = group.find_consumer(args[3]).is_none();
@@ -259,6 +271,9 @@ impl Given {
                 request.extend([b"RETRYCOUNT".to_vec(), number(pending.delivery_count as i64)]);
                 request.extend(words(&[b"FORCE", b"JUSTID", b"LASTID"]));
                 request.push(text(group.last_id));
+                if stream.is_some_and(|stream| !stream.log().contains(*id)) {
+                    request.push(b"DELETED".to_vec());
+                }
                 requests.push(request);
             }
             if self.advanced {
@@ -317,7 +332,8 @@ pub fn xautoclaim(call: &mut Call) -> CommandResult {
     }) else {
         return Err(no_group(args[1], args[2], ""));
     };
-    let claim = Claim { now, min_idle, delivery_time: now, retry_count: None, just_id, force: false };
+    let claim =
+        Claim { now, min_idle, delivery_time: now, retry_count: None, just_id, force: false, deleted: false };
     let is_new = group.find_consumer(args[3]).is_none();
     let done = match claimant(group, args[3], now) {
         Some(consumer) => group.auto_claim(log, consumer, start, most, &claim),

@@ -439,8 +439,15 @@ fn deliver(
 ) {
     let &Delivery { consumer, now, no_ack, min_idle } = delivery;
     let idle = min_idle.map(|min_idle| {
-        let claim =
-            Claim { now, min_idle, delivery_time: now, retry_count: None, just_id: false, force: false };
+        let claim = Claim {
+            now,
+            min_idle,
+            delivery_time: now,
+            retry_count: None,
+            just_id: false,
+            force: false,
+            deleted: false,
+        };
         group.claim_idle(log, consumer, most, &claim)
     });
     let with_deliveries = idle.is_some();

@@ -88,6 +88,8 @@ pub struct Claim {
     pub just_id: bool,
     /// Create the pending entry if there is none (FORCE).
     pub force: bool,
+    /// Claim it though the stream no longer has the entry (DELETED).
+    pub deleted: bool,
 }
 
 /// XCLAIM's result for one id.
@@ -267,7 +269,7 @@ impl Group {
         if self.consumer(consumer).is_none() {
             return Claimed::No;
         }
-        if !log.contains(id) {
+        if !claim.deleted && !log.contains(id) {
             return self.acknowledge(id).map_or(Claimed::No, Claimed::Gone);
         }
         let delivery_count = match self.pending.get(&id) {

@@ -344,8 +344,15 @@ fn check_owners(group: &Group) {
     }
 }
 
-const CLAIM: Claim =
-    Claim { now: 200, min_idle: 0, delivery_time: 200, retry_count: None, just_id: false, force: false };
+const CLAIM: Claim = Claim {
+    now: 200,
+    min_idle: 0,
+    delivery_time: 200,
+    retry_count: None,
+    just_id: false,
+    force: false,
+    deleted: false,
+};
 
 #[test]
 fn pending_entries_change_hands() {
