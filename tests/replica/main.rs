@@ -34,6 +34,7 @@ mod rounds;
 mod seen;
 mod sentinel;
 mod siblings;
+mod sources;
 mod stream;
 mod streams;
 mod waiting;

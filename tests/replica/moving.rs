@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Moving from a stock server to Braid and back without downtime: the commands of
-//! docs/replication.md, with other ports, while a client writes continuously.
+//! docs/moving.md, with other ports, while a client writes continuously.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use braid_tests::{RawClient, TestServer, wait_for};
 
 use crate::{assert_same, peers};
 
-const DOCUMENT: &str = include_str!("../../docs/replication.md");
+const DOCUMENT: &str = include_str!("../../docs/moving.md");
 
 /// The redis-cli commands in the section on moving: first those with CLIENT PAUSE, then the one
 /// with FAILOVER.
 fn commands() -> (Vec<&'static str>, &'static str) {
-    let (_, section) = DOCUMENT.split_once("\n## Move to Braid").expect("the document has the section");
+    let (_, section) = DOCUMENT.split_once("\n## Without downtime").expect("the document has the section");
     let section = section.split("\n## ").next().expect("split yields at least one part");
     let lines: Vec<&str> =
         section.lines().map(str::trim).filter(|line| line.starts_with("redis-cli")).collect();

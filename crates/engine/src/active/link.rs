@@ -446,7 +446,7 @@ impl Link<'_> {
         self.peer.told.lock().is_foreign = true;
         LinkError::Refused(
             "the peer is not a Braid server: active-replica links only Braid servers, in place of all servers of \
-             KeyDB at once. To take over their data first, see docs/migrating.md"
+             KeyDB at once. To take over their data first, see docs/moving.md"
                 .into(),
         )
     }
