@@ -8,6 +8,7 @@
 //! Needs stock servers: the `redis-server` on PATH and those in `BRAID_PEERS_DIR`. Variables, in
 //! addition to those of `support/lib.rs`:
 //! - `BRAID_ROUNDS`: random rounds of `rounds.rs` (default 3)
+//! - `BRAID_STACK`: a program that starts Redis Stack, for `sources.rs`
 //!
 //! At the end of each test the replica has the primary's dataset: the digests of both are
 //! compared.
