@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Passes the name of the cargo profile to `src/build.rs`. Cargo tells build scripts only whether it
-//! is like `dev` or like `release`, but names the output folder after the profile.
+//! Passes the name of the cargo profile to `src/build.rs`. Cargo tells build scripts only whether
+//! it is like `dev` or like `release`, but names the output folder after the profile.
 
 use std::path::PathBuf;
 

@@ -4,9 +4,8 @@
 //! after a newer one.
 //!
 //! Writers count upwards in keys, in a known order; readers query these keys in all ways and
-//! orders, and [`history`] judges the replies. A server without locks (`without_locks`)
-//! proves that the test can fail: as a replica it applies the requests of a batch one by one, sorted
-//! by key.
+//! orders, and [`history`] judges the replies. A server without locks (`without_locks`) proves that
+//! the test can fail: as a replica it applies the requests of a batch one by one, sorted by key.
 
 mod history;
 

@@ -331,7 +331,7 @@ impl Engine {
         let journal = &self.keyspace.journal;
         let (end, awaited) = self.sendable();
         let may_send = awaited.is_none() && end == journal.end();
-        if !(may_send && self.replication.send_streams(journal, end)) {
+        if !(may_send && self.replication.streams.send(journal, end, &self.replication.sent_bytes)) {
             journal.wake();
         }
     }

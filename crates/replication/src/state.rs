@@ -2,9 +2,9 @@
 //! Replication state of both sides.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Weak};
 
 use braid_persistence::SnapshotProgress;
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ use crate::link::Link;
 use crate::replicas::full_sync::FullSync;
 use crate::replicas::lag::StreamTimes;
 use crate::replicas::replica::{Replica, Stage};
-use crate::replicas::stream_output::StreamOutput;
+use crate::replicas::stream_output::SharedStreams;
 use crate::replicas::stream_position::StreamPosition;
 
 /// Replication state. One per server.
@@ -57,7 +57,7 @@ pub struct Replication {
     /// Loops whose bells are rung when the journal grows.
     pub loops: Mutex<Vec<usize>>,
     /// Streams of replicas that any thread may send.
-    pub streams: Mutex<Vec<Weak<StreamOutput>>>,
+    pub streams: SharedStreams,
 }
 
 /// A stream that the journal keeps for a replica whose full sync is on a second connection.
@@ -122,7 +122,7 @@ impl Default for Replication {
             asked_at: AtomicU64::new(0),
             journal_uses: AtomicU8::new(0),
             loops: Mutex::default(),
-            streams: Mutex::default(),
+            streams: SharedStreams::default(),
         }
     }
 }

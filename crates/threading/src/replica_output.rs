@@ -167,7 +167,8 @@ impl ReplicaOutput {
         if !std::mem::replace(&mut self.is_shared, true) {
             match rustix::io::fcntl_dupfd_cloexec(socket, 0) {
                 Ok(socket) => {
-                    self.stream.share(&engine.replication, socket, Arc::clone(&self.replica.record));
+                    let record = Arc::clone(&self.replica.record);
+                    engine.replication.streams.add(&self.stream, socket, record);
                 }
                 Err(error) => log::debug!("Only one thread can send to {}: {error}", self.replica.name()),
             }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The primary's side: a [`replica::Replica`] for each attached replica, with the options it sent
-//! ([`options`]). A replica gets a full sync ([`full_sync`]), then the stream from a position
-//! ([`stream_position`], [`stream_output`]). [`lag`] computes the age of the oldest change that it lacks.
+//! ([`options`]). A replica gets a full sync ([`full_sync`]), then the stream ([`stream_output`])
+//! from a position ([`stream_position`]). [`lag`] computes the age of the oldest change that it
+//! lacks.
 
 pub mod full_sync;
 pub mod lag;

@@ -10,15 +10,15 @@
 //! what the socket has taken.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 
 use braid_journal::Journal;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::net::SendFlags;
 
 use super::stream_position::StreamPosition;
-use crate::state::Replication;
 use braid_clients::{ClientRecord, client_flags};
 
 /// The most bytes that a thread sends for the owner of the connection.
@@ -48,17 +48,6 @@ impl StreamOutput {
         self.part.lock()
     }
 
-    /// Offers the connection to other threads, until this is dropped.
-    pub fn share(
-        self: &Arc<StreamOutput>,
-        replication: &Replication,
-        socket: OwnedFd,
-        record: Arc<ClientRecord>,
-    ) {
-        self.lock().socket = Some((socket, record));
-        replication.streams.lock().push(Arc::downgrade(self));
-    }
-
     /// Takes the connection back.
     pub fn close(&self) {
         *self.lock() = Part::default();
@@ -67,7 +56,7 @@ impl StreamOutput {
 
 impl Part {
     /// Sends the journal up to `end`. False if that is not possible now: the owner must send.
-    fn send(&mut self, replication: &Replication, journal: &Journal, end: u64) -> bool {
+    fn send(&mut self, journal: &Journal, end: u64, sent_bytes: &AtomicU64) -> bool {
         let Part { position: Some(position), socket: Some((socket, record)), is_open: true } = self else {
             return false;
         };
@@ -89,25 +78,37 @@ impl Part {
                 taken
             });
             record.net_out.store(record.net_out.load(Relaxed) + sent, Relaxed);
-            replication.sent_bytes.fetch_add(sent, Relaxed);
+            sent_bytes.fetch_add(sent, Relaxed);
         }
         self.is_open = reader.position() >= end;
         self.is_open
     }
 }
 
-impl Replication {
-    /// Sends the journal up to `end` to all replicas that receive the stream. False if that was
+/// The streams that any thread may send.
+#[derive(Default)]
+pub struct SharedStreams {
+    streams: Mutex<Vec<Weak<StreamOutput>>>,
+}
+
+impl SharedStreams {
+    /// Offers a stream with its connection, until the stream is dropped.
+    pub fn add(&self, stream: &Arc<StreamOutput>, socket: OwnedFd, record: Arc<ClientRecord>) {
+        stream.lock().socket = Some((socket, record));
+        self.streams.lock().push(Arc::downgrade(stream));
+    }
+
+    /// Sends the journal up to `end` to all these replicas, and counts the bytes. False if that was
     /// not possible for one of them: the loops that own them must be woken.
     #[must_use]
-    pub fn send_streams(&self, journal: &Journal, end: u64) -> bool {
+    pub fn send(&self, journal: &Journal, end: u64, sent_bytes: &AtomicU64) -> bool {
         // Another thread is sending: one of the loops does it for both from now on.
         let Some(mut streams) = self.streams.try_lock() else { return false };
         let mut are_sent = true;
         streams.retain(|stream| {
             let Some(stream) = stream.upgrade() else { return false };
             // The owner is awake if it holds the lock, and looks once more before it sleeps.
-            are_sent &= stream.part.try_lock().is_some_and(|mut part| part.send(self, journal, end));
+            are_sent &= stream.part.try_lock().is_some_and(|mut part| part.send(journal, end, sent_bytes));
             true
         });
         are_sent
