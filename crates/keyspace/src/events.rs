@@ -18,6 +18,8 @@ pub mod class {
     pub const STREAM: u32 = 1 << 10;
     /// A read of a missing key.
     pub const KEY_MISS: u32 = 1 << 11;
+    /// Commands on types that modules bring to stock servers.
+    pub const MODULE: u32 = 1 << 13;
     /// A key was created.
     pub const NEW: u32 = 1 << 14;
     /// A value was replaced as a whole.
@@ -55,6 +57,7 @@ makers! {
     hash => HASH;
     zset => ZSET;
     stream => STREAM;
+    module => MODULE;
 }
 
 /// A key was removed because its collection became empty, or by a command that deletes keys.

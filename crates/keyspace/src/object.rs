@@ -166,6 +166,9 @@ pub struct Descriptor {
     pub members: Option<MemberWords>,
     /// True once a value may exist for which [`Collection::needs_expiry_version`] is true.
     pub may_need_expiry_version: fn() -> bool,
+    /// True once a value may exist that replicas of other kinds may not have the type for, and for
+    /// which they are refused: they would fail to execute its commands.
+    pub is_refused_elsewhere: fn() -> bool,
     /// Access to values.
     pub access: AccessFns,
 }

@@ -23,6 +23,7 @@ const _: () = {
         (class::EVICTED, NotifyFlags::EVICTED),
         (class::STREAM, NotifyFlags::STREAM),
         (class::KEY_MISS, NotifyFlags::KEY_MISS),
+        (class::MODULE, NotifyFlags::MODULE),
         (class::NEW, NotifyFlags::NEW),
         (class::OVERWRITTEN, NotifyFlags::OVERWRITTEN),
         (class::TYPE_CHANGED, NotifyFlags::TYPE_CHANGED),

@@ -47,7 +47,7 @@ pub use error::{Error, Fault};
 pub use file::{Access, FileReader, FileWriter, Record, encode_key};
 pub use limits::Limits;
 pub use object::SavedObject;
-pub use rdb_type::{Part, RdbType, ValueForm, register};
+pub use rdb_type::{MODULE, Part, RdbType, ValueForm, register};
 pub use source::{Bytes, Source, Stream};
 pub use target::{Format, Target};
 pub use write::{NO_TIME, ValueRef};

@@ -98,7 +98,8 @@ impl fmt::Debug for RdbType {
 static STRING: ValueForm = ValueForm::new(0, "String", &[Part::Text]);
 /// Modules in pre-releases of Redis 4.
 static MODULE_PRE_RELEASE: ValueForm = ValueForm::new(6, "ModulePreRelease", &[]).packed().unskippable();
-static MODULE: ValueForm = ValueForm::new(7, "Module", &[]).packed().unskippable();
+/// A module's value: which module's is in the ID in front of it.
+pub static MODULE: ValueForm = ValueForm::new(7, "Module", &[]).packed().unskippable();
 /// KeyDB: a scheduled script (KEYDB.CRON).
 static KEYDB_JOB: ValueForm =
     ValueForm::new(64, "KeyDbJob", &[]).in_versions(|version| version <= crate::VERSION_KEYDB).unskippable();

@@ -22,7 +22,7 @@ impl<S: Source> Decoder<S> {
     /// [`Fault::Module`] and [`Fault::LeftOut`].
     pub fn foreign_value(&mut self, kind: RdbType) -> Error {
         let read = match kind.number() {
-            7 => self.skip_module_value(),
+            7 => return self.foreign_module_value(),
             64 => self.skip_keydb_job().map(|()| Fault::LeftOut("a job of KeyDB's KEYDB.CRON")),
             6 => Ok(Fault::Corrupt("a module's value of a pre-release of Redis 4")),
             _ => Ok(Fault::UnknownType(kind.number())),
@@ -70,10 +70,19 @@ impl<S: Source> Decoder<S> {
         Ok(())
     }
 
-    fn skip_module_value(&mut self) -> Result<Fault, Error> {
-        let id = self.length()?;
-        self.skip_module()?;
-        Ok(Fault::Module(module_name(id)))
+    fn foreign_module_value(&mut self) -> Error {
+        match self.length() {
+            Ok(id) => self.foreign_module(id),
+            Err(error) => error,
+        }
+    }
+
+    /// Skips the value of an unsupported module, after the module's ID; the fault names it.
+    pub fn foreign_module(&mut self, id: u64) -> Error {
+        match self.skip_module() {
+            Ok(()) => self.error(Fault::Module(module_name(id))),
+            Err(error) => error,
+        }
     }
 
     /// Skips a module's value or auxiliary data, after the module's id.

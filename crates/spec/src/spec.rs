@@ -144,6 +144,7 @@ bit_set! {
         TRANSACTION = 19, "transaction";
         SCRIPTING = 20, "scripting";
         BLOOM = 21, "bloom";
+        JSON = 22, "json";
     }
 }
 
