@@ -266,7 +266,7 @@ fn hello(call: &mut Call) -> CommandResult {
     text("mode", mode);
     text("role", role);
     reply.bulk(b"modules");
-    reply.array(0);
+    crate::module::reply_list(call.engine, reply);
     if !zone.is_empty() {
         reply.bulk(b"availability_zone");
         reply.bulk(zone.as_bytes());

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! MODULE: there are no modules, so lists are empty, and loading fails after the permission check
-//! of a stock server.
+//! MODULE: there are no modules, so lists are empty, unless `module-list-compatible` asks for those
+//! whose commands are built in; and loading fails after the permission check of a stock server.
 
-use braid_engine::{Call, Row};
+use braid_engine::{Call, Engine, Row};
+use braid_resp::reply::ReplyBuffer;
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group};
 
 const LOADING: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_ASYNC_LOADING).and(Flags::PROTECTED);
@@ -51,9 +52,32 @@ fn help(call: &mut Call) -> CommandResult {
     ])
 }
 
+/// The modules of stock servers whose commands are built in, with the version that they match.
+const BUILT_IN: [(&str, i64); 1] = [("ReJSON", 20_803)];
+
 fn list(call: &mut Call) -> CommandResult {
-    call.reply.array(0);
+    reply_list(call.engine, call.reply);
     Ok(())
+}
+
+/// Replies with the list of modules, as MODULE LIST and HELLO do.
+pub(crate) fn reply_list(engine: &Engine, reply: &mut ReplyBuffer) {
+    if !engine.config.module_list_compatible() {
+        reply.array(0);
+        return;
+    }
+    reply.array(BUILT_IN.len());
+    for (name, version) in BUILT_IN {
+        reply.map(4);
+        reply.bulk(b"name");
+        reply.bulk(name.as_bytes());
+        reply.bulk(b"ver");
+        reply.integer(version);
+        reply.bulk(b"path");
+        reply.bulk(b"");
+        reply.bulk(b"args");
+        reply.array(0);
+    }
 }
 
 fn load(call: &mut Call) -> CommandResult {
@@ -76,6 +100,10 @@ mod tests {
     fn there_are_no_modules_and_loading_needs_permission() {
         let mut tester = Tester::new();
         tester.check(&[("MODULE LIST", "*0\r\n")]);
+        let row = "*8\r\n$4\r\nname\r\n$6\r\nReJSON\r\n$3\r\nver\r\n:20803\r\n$4\r\npath\r\n$0\r\n\r\n$4\r\nargs\r\n*0\r\n";
+        let mut compatible = Tester::with("module-list-compatible yes");
+        compatible.check(&[("MODULE LIST", &format!("*1\r\n{row}"))]);
+        assert!(compatible.run("HELLO 2").contains(row));
         let refusal = tester.run("MODULE LOAD /x.so");
         assert!(
             refusal.starts_with("-ERR MODULE command not allowed. If the enable-module-command"),

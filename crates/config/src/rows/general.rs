@@ -129,6 +129,10 @@ super::directives! {
     /// always reports `redis`.
     extended_redis_compatibility: bool => switch("extended-redis-compatibility", false).always_on();
 
+    /// Name the modules of stock servers whose commands this server has in MODULE LIST and HELLO:
+    /// some libraries look for `ReJSON` there before they use its commands.
+    module_list_compatible: bool => switch("module-list-compatible", false).beyond_redis();
+
     /// Location of this server, reported by HELLO and INFO; some clients prefer nearby servers.
     availability_zone: text => text("availability-zone", "");
 }
