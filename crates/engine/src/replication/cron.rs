@@ -37,6 +37,7 @@ impl Engine {
             is_due
         };
         self.begin_full_sync_if_due(now_ms);
+        self.refuse_those_that_lack_a_type();
         if is_due {
             self.give_up_reserved(now_ms);
             self.cut_off_the_silent(now_ms);

@@ -22,6 +22,7 @@ use braid_persistence::temporary::{Purpose, temporary_path};
 
 use super::FOR_REPLICAS;
 use braid_config::RdbTarget;
+use braid_keyspace::object;
 use braid_replication::replicas::full_sync::FullSyncWriter;
 use braid_replication::{Filter, FullSync, Reads, Replica, ReplicaOptions, Stage};
 
@@ -38,6 +39,10 @@ const RETRY_MS: i64 = 1000;
 /// Why a replica is refused a full sync that it may not be able to read.
 const UNREADABLE: &str = "members of keys expire, and a replica that does not state its version may \
                           not read that: set rdb-target on the primary, for example to redis-8";
+
+/// Why a replica is refused that may lack a type of value.
+const TYPE_UNKNOWN: &str = "there are JSON documents, and a replica that does not state its version may not \
+                            have that type: set rdb-target on the primary to redis-8 if it has";
 
 /// A full sync to be started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,34 +177,65 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a full sync would be unreadable for a replica: members expire, and it has not said
-    /// that it reads that.
-    fn is_unreadable(&self, options: &ReplicaOptions) -> bool {
+    /// Why a full sync would be unreadable for a replica: members expire, and it has not said that
+    /// it reads that.
+    fn unreadable(&self, options: &ReplicaOptions) -> Option<&'static str> {
         // Clients that are no servers have no data to lose.
-        options.port != 0
+        let is_unreadable = options.port != 0
             && options.reads() == Reads::Unstated
             && self.config.rdb_target() == RdbTarget::Braid
-            && self.keyspace.has_expiring_members()
+            && self.keyspace.has_expiring_members();
+        is_unreadable.then_some(UNREADABLE).or_else(|| self.lacks_a_type(options))
     }
 
-    /// The reason for refusing a replica that needs a full sync and cannot read it.
+    /// Why a replica cannot follow at all: there are values of a type that it may lack.
+    fn lacks_a_type(&self, options: &ReplicaOptions) -> Option<&'static str> {
+        let has_type = options.port == 0
+            || match options.reads() {
+                Reads::Own => true,
+                Reads::Unstated => self.config.rdb_target() == RdbTarget::Redis8,
+                Reads::Valkey9 => false,
+            };
+        let is_lacking = !has_type && object::types().any(|known| (known.is_refused_elsewhere)());
+        is_lacking.then_some(TYPE_UNKNOWN)
+    }
+
+    /// The reason for refusing a replica that cannot follow, or that needs a full sync and cannot
+    /// read it.
     pub fn unreadable_for(&self, session: &Session, position: Option<&Position<'_>>) -> Option<&'static str> {
         let options = session.replica_options.as_deref()?;
+        let reason = self.unreadable(options)?;
         let resumes = |position: &Position<'_>| self.can_resume_at(&self.replication.state.lock(), position);
-        if !self.is_unreadable(options) || position.is_some_and(resumes) {
+        if self.lacks_a_type(options).is_none() && position.is_some_and(resumes) {
             return None;
         }
-        log::warn!("A replica at port {} is refused: {UNREADABLE}", options.port);
-        Some(UNREADABLE)
+        log::warn!("A replica at port {} is refused: {reason}", options.port);
+        Some(reason)
     }
 
     /// Closes the connections of waiting replicas that cannot read the full sync about to be
     /// written: members expire only since their request.
     fn refuse_unreadable(&self) {
+        self.refuse(|replica| match replica.stage() {
+            Stage::Waits => self.unreadable(&replica.options),
+            _ => None,
+        });
+    }
+
+    /// Closes the connections of replicas that cannot follow: the first value of a type that they
+    /// may lack has been made since they came.
+    pub(super) fn refuse_those_that_lack_a_type(&self) {
+        self.refuse(|replica| match replica.stage() {
+            Stage::Gone => None,
+            _ => self.lacks_a_type(&replica.options),
+        });
+    }
+
+    fn refuse(&self, reason: impl Fn(&Replica) -> Option<&'static str>) {
         let state = self.replication.state.lock();
         for replica in &state.replicas {
-            if replica.stage() == Stage::Waits && self.is_unreadable(&replica.options) {
-                log::warn!("Replica {} is refused: {UNREADABLE}", replica.name());
+            if let Some(reason) = reason(replica) {
+                log::warn!("Replica {} is refused: {reason}", replica.name());
                 replica.set_stage(Stage::Gone);
                 self.clients.registry.disconnect(&replica.record);
             }
