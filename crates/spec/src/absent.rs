@@ -24,7 +24,6 @@ const fn module(prefix: &'static str, title: &'static str, from: &'static str) -
 
 /// All families.
 pub const FAMILIES: &[Family] = &[
-    module("JSON.", "JSON documents", "Redis Stack, Redis 8"),
     module("FT.", "search", "Redis Stack, Redis 8"),
     module("_FT.", "search", "Redis Stack, Redis 8"),
     module("TS.", "time series", "Redis Stack, Redis 8"),
@@ -88,7 +87,7 @@ mod tests {
     fn commands_belong_to_a_family_by_prefix_or_name() {
         let title = |command: &str| family_of(command.as_bytes()).map(|family| family.title);
         assert_eq!(title("ts.add"), Some("time series"));
-        assert_eq!(title("JSON.SET"), Some("JSON documents"));
+        assert_eq!(title("FT.SEARCH"), Some("search"));
         assert_eq!(title("vsim"), Some("vector sets"));
         assert_eq!(title("VSIMX"), None);
         assert_eq!(title("TS"), None);

@@ -30,6 +30,7 @@ pub mod decimal;
 pub mod geo;
 pub mod hash;
 pub mod hyperloglog;
+pub mod json;
 pub mod lifetime;
 pub mod list;
 pub mod member_expiry;
@@ -53,6 +54,7 @@ static TYPES: &[(&Descriptor, &[&[Row]])] = &[
     (&hash::DESCRIPTOR, &[hash::commands::COMMANDS, hash::commands::MEMBER_EXPIRY]),
     (&stream::DESCRIPTOR, &[stream::commands::COMMANDS]),
     (&bloom::DESCRIPTOR, &[bloom::commands::COMMANDS]),
+    (&json::DESCRIPTOR, &[json::commands::COMMANDS]),
 ];
 
 /// Commands on strings, on other views of strings and sorted sets, and on several types.
@@ -73,7 +75,7 @@ pub fn register() {
 
 /// Command families whose values cannot be merged; active-active servers lack these commands.
 pub fn unmergeable_families() -> impl Iterator<Item = &'static [Row]> {
-    [bloom::commands::COMMANDS].into_iter()
+    [bloom::commands::COMMANDS, json::commands::COMMANDS].into_iter()
 }
 
 /// The command families of the types' folders.

@@ -7,6 +7,7 @@ mod bloom;
 mod geo;
 mod hash;
 mod hyperloglog;
+mod json;
 mod list;
 mod member_expiry;
 mod scanning;

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Prints packed values as JSON text: compact, or with JSON.GET's INDENT, NEWLINE and SPACE.
+
+use super::packed::{self, Slot, Value};
+use super::parse::plain_len;
+
+/// Texts inserted between the parts of a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Format<'a> {
+    pub indent: &'a [u8],
+    pub newline: &'a [u8],
+    pub space: &'a [u8],
+}
+
+impl Format<'_> {
+    pub fn is_compact(&self) -> bool {
+        self.indent.is_empty() && self.newline.is_empty() && self.space.is_empty()
+    }
+}
+
+/// Appends a value as compact text.
+pub fn compact(bytes: &[u8], slot: Slot, out: &mut Vec<u8>) {
+    match packed::value(bytes, slot) {
+        Value::Object(object) => {
+            out.push(b'{');
+            for (index, (name, at)) in packed::members(bytes, object).enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                string(name, out);
+                out.push(b':');
+                compact(bytes, Slot::whole(at), out);
+            }
+            out.push(b'}');
+        }
+        Value::Typed(array) => {
+            out.push(b'[');
+            for index in 0..array.count {
+                if index > 0 {
+                    out.push(b',');
+                }
+                array.get(bytes, index).print(out);
+            }
+            out.push(b']');
+        }
+        Value::Array(_) => {
+            out.push(b'[');
+            for (index, item) in packed::items(bytes, slot).enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                compact(bytes, item, out);
+            }
+            out.push(b']');
+        }
+        scalar => print_scalar(scalar, out),
+    }
+}
+
+fn print_scalar(value: Value<'_>, out: &mut Vec<u8>) {
+    match value {
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Num(number) => number.print(out),
+        Value::Str(text) => string(text, out),
+        _ => out.extend_from_slice(b"null"),
+    }
+}
+
+/// Appends a value at a depth of indentation.
+pub fn formatted(bytes: &[u8], slot: Slot, format: Format<'_>, depth: usize, out: &mut Vec<u8>) {
+    match packed::value(bytes, slot) {
+        Value::Object(object) => {
+            begin(b'{', out);
+            for (index, (name, at)) in packed::members(bytes, object).enumerate() {
+                break_line(index > 0, format, depth + 1, out);
+                string(name, out);
+                out.push(b':');
+                out.extend_from_slice(format.space);
+                formatted(bytes, Slot::whole(at), format, depth + 1, out);
+            }
+            end(b'}', object.count > 0, format, depth, out);
+        }
+        Value::Array(_) | Value::Typed(_) => {
+            list(packed::items(bytes, slot), format, depth, out, |item, out| {
+                formatted(bytes, item, format, depth + 1, out);
+            });
+        }
+        scalar => print_scalar(scalar, out),
+    }
+}
+
+/// Appends an array of parts.
+pub fn list<T>(
+    parts: impl Iterator<Item = T>,
+    format: Format<'_>,
+    depth: usize,
+    out: &mut Vec<u8>,
+    mut print: impl FnMut(T, &mut Vec<u8>),
+) {
+    begin(b'[', out);
+    let mut count = 0;
+    for part in parts {
+        break_line(count > 0, format, depth + 1, out);
+        print(part, out);
+        count += 1;
+    }
+    end(b']', count > 0, format, depth, out);
+}
+
+fn begin(bracket: u8, out: &mut Vec<u8>) {
+    out.push(bracket);
+}
+
+/// The comma, line break and indentation before a member.
+pub fn break_line(has_comma: bool, format: Format<'_>, depth: usize, out: &mut Vec<u8>) {
+    if has_comma {
+        out.push(b',');
+    }
+    out.extend_from_slice(format.newline);
+    for _ in 0..depth {
+        out.extend_from_slice(format.indent);
+    }
+}
+
+/// The closing bracket, on a line of its own behind members.
+pub fn end(bracket: u8, has_members: bool, format: Format<'_>, depth: usize, out: &mut Vec<u8>) {
+    if has_members {
+        break_line(false, format, depth, out);
+    }
+    out.push(bracket);
+}
+
+/// Appends a string with quotes and escapes.
+pub fn string(text: &[u8], out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    out.push(b'"');
+    let mut rest = text;
+    loop {
+        let (plain, behind) = rest.split_at(plain_len(rest));
+        out.extend_from_slice(plain);
+        let Some((&byte, next)) = behind.split_first() else { break };
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            8 => out.extend_from_slice(b"\\b"),
+            12 => out.extend_from_slice(b"\\f"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            _ => {
+                out.extend_from_slice(b"\\u00");
+                out.push(HEX[usize::from(byte >> 4)]);
+                out.push(HEX[usize::from(byte & 15)]);
+            }
+        }
+        rest = next;
+    }
+    out.push(b'"');
+}
