@@ -6,6 +6,7 @@
 
 mod bloom;
 mod corpus;
+mod json;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -10,6 +10,7 @@
 //! - `BRAID_FAMILIES`: names of families (files in `families/`) separated by commas, or `all`
 //! - `BRAID_MISMATCHES`: number of different mismatches to collect and shrink before the test
 //!   stops (default 5)
+//! - `BRAID_STACK`: a Redis Stack 7.4, for JSON documents (`json.rs`)
 //! - `BRAID_PEER`: a program to compare with, instead of a stock Redis 7
 //! - `BRAID_ENCODINGS=0`: do not compare OBJECT ENCODING of the whole keyspace
 //!
@@ -27,6 +28,7 @@ mod families;
 mod family;
 mod generator;
 mod grammar;
+mod json;
 mod keyspace;
 mod known;
 mod pair;

@@ -104,6 +104,31 @@ fn a_stock_replica_that_could_not_read_the_copy_keeps_its_data() {
     }
 }
 
+/// A stock server would fail to execute the commands on documents: it is refused at the first one,
+/// whether it is attached already or comes later. Braid gets them.
+#[test]
+fn a_stock_replica_is_refused_once_there_are_documents() {
+    for peer in peers() {
+        let server = primary(&[]);
+        let mut client = server.connect();
+        client.ok("SET key 1");
+        let _other = replica(&peer, &server, &[]);
+        let port = server.port().to_string();
+        let own = TestServer::start(&["--replicaof", "127.0.0.1", &port]);
+        let mut its = own.connect();
+        wait_until_in_sync(&mut client, &mut its);
+        client.ok("JSON.SET doc $ {\"a\":[1,2.0]}");
+        wait_for("the attached one is refused", || server.log().contains("there are JSON documents"));
+        wait_for("it comes again and is refused", || server.log().matches("A replica at port").count() > 0);
+        wait_until_in_sync(&mut client, &mut its);
+        assert_eq!(its.call("JSON.GET doc"), client.call("JSON.GET doc"), "{}", peer.version);
+        let later = TestServer::start(&["--replicaof", "127.0.0.1", &port]);
+        let mut its = later.connect();
+        wait_until_in_sync(&mut client, &mut its);
+        assert_eq!(its.call("JSON.GET doc"), client.call("JSON.GET doc"), "{}", peer.version);
+    }
+}
+
 /// A member of a dataset gets an expiry between a replica's request and its full sync.
 #[test]
 fn a_waiting_replica_is_refused_when_members_begin_to_expire() {

@@ -127,6 +127,31 @@ def locks(client):
     check(client.get("locked"), b"150", "one lock holder at a time")
 
 
+def documents(client):
+    """redis-py's own methods for JSON; stock servers lack the commands."""
+    if "braid_version" not in client.info("server"):
+        return
+    document = client.json()
+    check(document.set("doc", "$", {"a": 1, "l": [1, "x", 2.5], "s": "text", "b": True}), True, "JSON.SET")
+    check(document.get("doc"), {"a": 1, "l": [1, "x", 2.5], "s": "text", "b": True}, "JSON.GET")
+    check(document.get("doc", "$.l[2]"), [2.5], "JSON.GET of a path")
+    check(document.get("doc", ".s"), "text", "JSON.GET of an older path")
+    check(document.get("doc", "$.a", "$.s"), {"$.a": [1], "$.s": ["text"]}, "JSON.GET of several paths")
+    check(document.numincrby("doc", "$.a", 2), [3], "JSON.NUMINCRBY")
+    check(document.arrappend("doc", "$.l", "y", None), [5], "JSON.ARRAPPEND")
+    check(document.arrindex("doc", "$.l", "y"), [3], "JSON.ARRINDEX")
+    check(document.arrpop("doc", "$.l"), ["null"], "JSON.ARRPOP")
+    check(document.strappend("doc", " more", "$.s"), [9], "JSON.STRAPPEND")
+    check(document.toggle("doc", "$.b"), [False], "JSON.TOGGLE")
+    check(document.objlen("doc"), 4, "JSON.OBJLEN")
+    check([bytes(name) for name in document.objkeys("doc")], [b"a", b"l", b"s", b"b"], "JSON.OBJKEYS")
+    check(document.merge("doc", "$", {"s": None, "n": {"m": 1}}), True, "JSON.MERGE")
+    check(document.mset([("doc2", "$", 1), ("doc3", "$", [1])]), True, "JSON.MSET")
+    check(document.mget(["doc2", "nosuch", "doc3"], "$"), [[1], None, [[1]]], "JSON.MGET")
+    check(document.delete("doc", "$.n"), 1, "JSON.DEL")
+    check(client.type("doc"), b"ReJSON-RL", "TYPE")
+
+
 def server(client):
     check(client.ping(), True, "PING")
     check(client.echo("hello"), b"hello", "ECHO")
@@ -145,7 +170,7 @@ def main():
     for protocol in (2, 3):
         client = redis.Redis(port=port, protocol=protocol, socket_timeout=20)
         client.flushall()
-        for part in (strings, keys, pipelines, transactions, locks, server):
+        for part in (strings, keys, pipelines, transactions, locks, documents, server):
             part(client)
         client.close()
     decoded = redis.Redis(port=port, decode_responses=True, db=2)

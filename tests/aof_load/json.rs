@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! JSON documents survive a restart: after a kill during changes, after a rewrite in either form,
+//! and after a save.
+
+use braid_tests::server::is_braid;
+use braid_tests::{RawClient, wait_for};
+
+use super::DataFolder;
+
+/// Changes the document in every way, for each number once.
+fn change(client: &mut RawClient, numbers: std::ops::Range<u32>) {
+    for number in numbers {
+        for command in [
+            format!("JSON.ARRAPPEND doc $.list {number} {number}.5"),
+            format!("JSON.SET doc $.members.m{number} {{\"n\":{number}}}"),
+            "JSON.NUMINCRBY doc $.count 1".to_owned(),
+            "JSON.NUMINCRBY doc $..n 0.5".to_owned(),
+            format!("JSON.MERGE doc $.merged {{\"m{}\":{number}}}", number % 7),
+            "JSON.ARRPOP doc $.list 0".to_owned(),
+            "JSON.TOGGLE doc $.flag".to_owned(),
+            format!("JSON.DEL doc $.members.m{}", number / 2),
+        ] {
+            let reply = client.call(&command);
+            assert!(!reply.is_error(), "{command}: {reply}");
+        }
+    }
+}
+
+#[test]
+fn documents_survive_kills_rewrites_and_saves() {
+    if !is_braid() {
+        return;
+    }
+    for preamble in ["yes", "no"] {
+        let place = DataFolder::new();
+        let arguments =
+            ["--appendfsync", "always", "--aof-use-rdb-preamble", preamble, "--enable-debug-command", "yes"];
+        let server = place.start(&arguments);
+        let mut client = server.connect();
+        client.ok("JSON.SET doc $ {\"list\":[],\"members\":{},\"merged\":{},\"count\":0,\"flag\":true}");
+        change(&mut client, 0..60);
+        let text = client.call("JSON.GET doc").to_string();
+        assert!(text.contains("\"count\":60") || text.contains("\\\"count\\\":60"), "{text}");
+        // Dropping the server kills it.
+        drop(server);
+        let server = place.start(&arguments);
+        let mut client = server.connect();
+        assert_eq!(client.call("JSON.GET doc").to_string(), text);
+        client.call("BGREWRITEAOF");
+        wait_for("the rewrite is over", || {
+            client.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
+                && client.info_field("persistence", "aof_last_bgrewrite_status").as_deref() == Some("ok")
+                && client.info_field("persistence", "aof_rewrites").as_deref() == Some("1")
+        });
+        change(&mut client, 60..90);
+        let text = client.call("JSON.GET doc").to_string();
+        drop(server);
+        let server = place.start(&arguments);
+        let mut client = server.connect();
+        assert_eq!(client.call("JSON.GET doc").to_string(), text);
+        let digest = client.call("DEBUG DIGEST-VALUE doc").to_string();
+        client.ok("DEBUG RELOAD");
+        assert_eq!(client.call("DEBUG DIGEST-VALUE doc").to_string(), digest);
+        assert_eq!(client.call("JSON.GET doc").to_string(), text);
+    }
+}
