@@ -160,6 +160,16 @@ fn hostile_requests_are_refused() {
     ]);
     let path = format!("$[?({}1)]", "(".repeat(50_000));
     assert!(tester.run(&format!("JSON.GET d {path}")).starts_with("-Error occurred on position"));
+    let path = format!("$.a{}", "[?(@==1)]".repeat(100_000));
+    assert!(tester.run(&format!("JSON.GET d {path}")).starts_with("-Error occurred on position"));
+    let deep = format!("{}{}", "[".repeat(127), "]".repeat(127));
+    assert_eq!(tester.run(&format!("JSON.SET deep $ {deep}")), "+OK\r\n");
+    for command in
+        ["JSON.GET", "JSON.TYPE", "JSON.ARRLEN", "JSON.CLEAR", "JSON.DEL", "JSON.RESP", "JSON.MGET"]
+    {
+        let reply = tester.run(&format!("{command} deep $..*..*..*..*..*"));
+        assert_eq!(reply, "-ERR the path visits too many values\r\n", "{command}");
+    }
     let members = tester.run("ACL CAT json");
     assert!(members.starts_with("*27\r\n"), "{members}");
 }

@@ -27,9 +27,15 @@ fn found(text: &str, path: &str) -> String {
     let bytes = packed(text);
     let path = Path::parse(path.as_bytes()).unwrap_or_else(|error| panic!("{path}: {error}"));
     let mut out = Vec::new();
-    print::list(eval::all(&bytes, &path).into_iter(), Format::default(), 0, &mut out, |slot, out| {
-        print::compact(&bytes, slot, out);
-    });
+    print::list(
+        eval::all(&bytes, &path).expect("few visits").into_iter(),
+        Format::default(),
+        0,
+        &mut out,
+        |slot, out| {
+            print::compact(&bytes, slot, out);
+        },
+    );
     String::from_utf8(out).expect("UTF-8")
 }
 
@@ -164,7 +170,9 @@ fn wrong_paths_are_explained_as_in_redis_stack() {
 fn a_shared_document_stays_as_it_was() {
     let mut document = Json::new(&packed(DOCUMENT)).expect("small");
     let shared = document.cow();
-    let slot = eval::first(document.bytes(), &Path::parse(b"$.b.c.a").expect("valid")).expect("there");
+    let slot = eval::first(document.bytes(), &Path::parse(b"$.b.c.a").expect("valid"))
+        .expect("few visits")
+        .expect("there");
     edit::replace(&mut document, slot, &packed("\"new\"")).expect("small");
     assert_eq!(printed(shared.bytes()), DOCUMENT);
     assert_eq!(printed(document.bytes()), DOCUMENT.replace('7', "\"new\""));
@@ -175,12 +183,12 @@ fn headers_grow_and_shrink_with_their_content() {
     let mut document = Json::new(&packed(r#"{"a":{"b":["x"]},"z":1}"#)).expect("small");
     let path = Path::parse(b"$.a.b").expect("valid");
     for count in 1..400 {
-        let array = eval::first(document.bytes(), &path).expect("there");
+        let array = eval::first(document.bytes(), &path).expect("few visits").expect("there");
         edit::insert(&mut document, array, count, &[packed("\"0123456789\"")]).expect("small");
         document.check();
     }
     for count in (0..400).rev() {
-        let array = eval::first(document.bytes(), &path).expect("there");
+        let array = eval::first(document.bytes(), &path).expect("few visits").expect("there");
         let item = packed::item(document.bytes(), array, count / 2).expect("there");
         edit::remove(&mut document, item).expect("smaller");
         document.check();
@@ -194,7 +202,7 @@ fn arrays_of_numbers_grow_in_place_and_give_way_to_other_values() {
     let path = Path::parse(b"$.n").expect("valid");
     let mut want = vec!["1".to_owned(), "2".to_owned()];
     for next in ["3", "4.5", "-7", "\"x\"", "70000", "[1,2]"] {
-        let array = eval::first(document.bytes(), &path).expect("there");
+        let array = eval::first(document.bytes(), &path).expect("few visits").expect("there");
         edit::insert(&mut document, array, want.len(), &[packed(next)]).expect("small");
         want.push(next.to_owned());
         document.check();
@@ -272,7 +280,7 @@ proptest! {
     ) {
         let bytes = packed(&text);
         let path = Path::parse(PATHS[path].as_bytes()).expect("valid");
-        let slots = eval::all(&bytes, &path);
+        let slots = eval::all(&bytes, &path).expect("few visits");
         prop_assume!(!slots.is_empty());
         let slot = *pick.get(&slots);
         let route = edit::route(&bytes, slot);
@@ -296,7 +304,7 @@ proptest! {
     fn removals_in_one_pass_equal_those_one_after_the_other(text in arb_json(), path in 0..PATHS.len()) {
         let bytes = packed(&text);
         let path = Path::parse(PATHS[path].as_bytes()).expect("valid");
-        let mut slots = eval::all(&bytes, &path);
+        let mut slots = eval::all(&bytes, &path).expect("few visits");
         slots.sort_unstable();
         slots.dedup();
         prop_assume!(edit::are_disjoint(&bytes, &slots) && slots.iter().all(|slot| *slot != Slot::whole(0)));
@@ -317,7 +325,7 @@ proptest! {
     ) {
         let bytes = packed(&format!("{{\"x\":[{text}],\"y\":{text}}}"));
         let path = Path::parse(b"$..[?(@)]").expect("valid");
-        let arrays: Vec<Slot> = eval::all(&bytes, &path)
+        let arrays: Vec<Slot> = eval::all(&bytes, &path).expect("few visits")
             .into_iter()
             .filter(|&slot| packed::array_len(&bytes, slot).is_some())
             .collect();
@@ -363,4 +371,30 @@ proptest! {
         super::check(&text, path.as_bytes());
         super::check(DOCUMENT, format!("${path}").as_bytes());
     }
+}
+
+#[test]
+fn the_work_of_a_path_is_bounded() {
+    let numbers = packed(r#"{"a":1}"#);
+    let filters = |count: usize| format!("$.a{}", "[?(@==1)]".repeat(count));
+    let most = filters(120);
+    assert_eq!(
+        eval::all(&numbers, &Path::parse(most.as_bytes()).expect("short")).map(|all| all.len()),
+        Ok(1)
+    );
+    for path in [filters(100_000), format!("$[?(@==1{})]", " || @==1".repeat(1000))] {
+        assert!(Path::parse(path.as_bytes()).is_err());
+    }
+    // Each `..` passes the values inside of a value once for each value around them.
+    let deep = packed(&format!("{}{}", "[".repeat(127), "]".repeat(127)));
+    let all = |path: &str| eval::all(&deep, &Path::parse(path.as_bytes()).expect("valid"));
+    assert_eq!(all("$..*").map(|all| all.len()), Ok(126));
+    assert_eq!(all("$..*..*").map(|all| all.len()), Ok(126 * 125 / 2));
+    for path in ["$..*..*..*..*..*", "$..*..*..*..*..*.nothing", "$..[?(@..[?(@..[?(@..[?(@..a)])])])]"] {
+        assert_eq!(all(path), Err(eval::TooManyVisits), "{path}");
+    }
+    // A walk through all of a large document is not too much.
+    let wide = packed(&format!("[{}{{\"a\":[0]}}]", "{\"a\":[0]},".repeat(300_000)));
+    let path = Path::parse(b"$..a[?(@==0)]").expect("valid");
+    assert_eq!(eval::all(&wide, &path).map(|all| all.len()), Ok(300_001));
 }

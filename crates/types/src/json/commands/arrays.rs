@@ -58,12 +58,12 @@ fn rebuilt(bytes: &[u8], array: Slot, kept: std::ops::Range<usize>, at: usize, n
 fn only_array(bytes: &[u8], path: &Path<'_>) -> Option<Slot> {
     let mut only = None;
     let mut count = 0;
-    eval::visit(bytes, path, &mut |slot| {
+    let searched = eval::visit(bytes, path, &mut |slot| {
         only = Some(slot);
         count += 1;
         count < 2
     });
-    only.filter(|&slot| count == 1 && packed::array_len(bytes, slot).is_some())
+    only.filter(|&slot| searched.is_ok() && count == 1 && packed::array_len(bytes, slot).is_some())
 }
 
 fn values_arg(call: &Call, first: usize) -> Result<Vec<Vec<u8>>, CommandError> {

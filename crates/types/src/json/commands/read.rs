@@ -16,6 +16,10 @@ use crate::json::path::{Path, eval};
 use crate::json::print::{self, Format};
 use crate::json::value::Json;
 
+/// The longest text that is replied, as for any bulk string.
+const REPLY_BYTES_MAX: usize = 512 << 20;
+const TOO_LONG: &str = "ERR the reply would exceed 512 MB";
+
 /// How JSON.GET shows values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
@@ -96,10 +100,10 @@ pub(super) fn get(call: &mut Call) -> CommandResult {
     let mut out = Vec::new();
     if let [path] = options.paths.as_slice() {
         if path.is_legacy {
-            let slot = eval::first(bytes, path).ok_or_else(|| no_match(path, ""))?;
+            let slot = eval::first(bytes, path)?.ok_or_else(|| no_match(path, ""))?;
             print_value(bytes, slot, options.format, 0, &mut out);
         } else {
-            print_matches(bytes, path, options.format, 0, &mut out);
+            print_matches(bytes, path, options.format, 0, &mut out)?;
         }
     } else {
         print_paths(bytes, &options, &mut out)?;
@@ -111,7 +115,7 @@ pub(super) fn get(call: &mut Call) -> CommandResult {
 fn get_expanded(reply: &mut ReplyBuffer, bytes: &[u8], options: &GetOptions<'_>) -> CommandResult {
     reply.array(options.paths.len());
     for path in &options.paths {
-        let slots = eval::all(bytes, path);
+        let slots = eval::all(bytes, path)?;
         reply.array(slots.len());
         for slot in slots {
             let is_container =
@@ -136,7 +140,13 @@ fn print_value(bytes: &[u8], slot: Slot, format: Format<'_>, depth: usize, out: 
     }
 }
 
-fn print_matches(bytes: &[u8], path: &Path<'_>, format: Format<'_>, depth: usize, out: &mut Vec<u8>) {
+fn print_matches(
+    bytes: &[u8],
+    path: &Path<'_>,
+    format: Format<'_>,
+    depth: usize,
+    out: &mut Vec<u8>,
+) -> CommandResult {
     if format.is_compact() {
         out.push(b'[');
         let mut is_first = true;
@@ -146,15 +156,19 @@ fn print_matches(bytes: &[u8], path: &Path<'_>, format: Format<'_>, depth: usize
             }
             is_first = false;
             print::compact(bytes, slot, out);
-            true
-        });
+            out.len() <= REPLY_BYTES_MAX
+        })?;
         out.push(b']');
-        return;
+    } else {
+        let slots = eval::all(bytes, path)?;
+        print::list(slots.into_iter(), format, depth, out, |slot, out| {
+            // Values inside each other can be printed many times.
+            if out.len() <= REPLY_BYTES_MAX {
+                print_value(bytes, slot, format, depth + 1, out);
+            }
+        });
     }
-    let slots = eval::all(bytes, path);
-    print::list(slots.into_iter(), format, depth, out, |slot, out| {
-        print_value(bytes, slot, format, depth + 1, out);
-    });
+    if out.len() > REPLY_BYTES_MAX { Err(text(TOO_LONG)) } else { Ok(()) }
 }
 
 /// The values at several paths, as an object with the paths as names.
@@ -172,10 +186,10 @@ fn print_paths(bytes: &[u8], options: &GetOptions<'_>, out: &mut Vec<u8>) -> Com
         out.push(b':');
         out.extend_from_slice(format.space);
         if is_legacy {
-            let slot = eval::first(bytes, path).ok_or_else(|| no_match_raw(path, ""))?;
+            let slot = eval::first(bytes, path)?.ok_or_else(|| no_match_raw(path, ""))?;
             print_value(bytes, slot, format, 1, out);
         } else {
-            print_matches(bytes, path, format, 1, out);
+            print_matches(bytes, path, format, 1, out)?;
         }
         count += 1;
     }
@@ -187,22 +201,34 @@ pub(super) fn mget(call: &mut Call) -> CommandResult {
     let (last, keys) = call.args[1..].split_last().expect("arity");
     // A path that cannot be parsed finds nothing.
     let path = Path::parse(last).ok();
-    call.reply.array(keys.len());
+    let mut found: Vec<Option<Vec<u8>>> = Vec::with_capacity(keys.len());
     for key in keys {
         let document = call.keyspace.read_as::<Json>(key).ok().flatten();
-        let mut out = Vec::new();
-        let found = document.zip(path.as_ref()).is_some_and(|(document, path)| {
-            let bytes = document.bytes();
-            if !path.is_legacy {
-                print_matches(bytes, path, Format::default(), 0, &mut out);
-                return true;
-            }
-            let slot = eval::first(bytes, path);
-            slot.map(|slot| print::compact(bytes, slot, &mut out)).is_some()
+        found.push(match (document, &path) {
+            (Some(document), Some(path)) => text_at(document.bytes(), path)?,
+            _ => None,
         });
-        if found { call.reply.bulk(&out) } else { call.reply.null() }
     }
+    call.reply.array(found.len());
+    found.iter().for_each(|text| match text {
+        Some(text) => call.reply.bulk(text),
+        None => call.reply.null(),
+    });
     Ok(())
+}
+
+/// The text of all matches, or of the first one in the older syntax.
+fn text_at(bytes: &[u8], path: &Path<'_>) -> Result<Option<Vec<u8>>, CommandError> {
+    let mut out = Vec::new();
+    if !path.is_legacy {
+        print_matches(bytes, path, Format::default(), 0, &mut out)?;
+        return Ok(Some(out));
+    }
+    let slot = eval::first(bytes, path)?;
+    Ok(slot.map(|slot| {
+        print::compact(bytes, slot, &mut out);
+        out
+    }))
 }
 
 /// Replies with a property of the values at the path of the second argument: an array in JSONPath
@@ -219,7 +245,8 @@ fn property<T>(
         return on_no_key(call, path);
     };
     if !path.is_legacy {
-        let values: Vec<Option<T>> = eval::all(bytes, path).into_iter().map(|slot| of(bytes, slot)).collect();
+        let values: Vec<Option<T>> =
+            eval::all(bytes, path)?.into_iter().map(|slot| of(bytes, slot)).collect();
         call.reply.array(values.len());
         for value in values {
             match value {
@@ -229,7 +256,7 @@ fn property<T>(
         }
         return Ok(());
     }
-    let first = eval::first(bytes, path);
+    let first = eval::first(bytes, path)?;
     match first.map(|slot| (of(bytes, slot), type_name(bytes, slot))) {
         Some((Some(value), _)) => one(call.reply, value),
         Some((None, name)) => return missing(call, Some(name)),
@@ -329,13 +356,13 @@ pub(super) fn type_of(call: &mut Call) -> CommandResult {
         return Ok(());
     };
     if path.is_legacy {
-        match eval::first(bytes, &path) {
+        match eval::first(bytes, &path)? {
             Some(slot) => call.reply.bulk(type_name(bytes, slot).as_bytes()),
             None => call.reply.null(),
         }
         return Ok(());
     }
-    let slots = eval::all(bytes, &path);
+    let slots = eval::all(bytes, &path)?;
     call.reply.array(slots.len());
     slots.into_iter().for_each(|slot| call.reply.bulk(type_name(bytes, slot).as_bytes()));
     Ok(())
@@ -390,11 +417,11 @@ pub(super) fn resp(call: &mut Call) -> CommandResult {
     };
     let bytes = document.bytes();
     if path.is_legacy {
-        let slot = eval::first(bytes, &path).ok_or_else(|| no_match(&path, ""))?;
+        let slot = eval::first(bytes, &path)?.ok_or_else(|| no_match(&path, ""))?;
         reply_resp(call.reply, bytes, slot);
         return Ok(());
     }
-    let slots = eval::all(bytes, &path);
+    let slots = eval::all(bytes, &path)?;
     call.reply.array(slots.len());
     slots.into_iter().for_each(|slot| reply_resp(call.reply, bytes, slot));
     Ok(())
@@ -433,9 +460,7 @@ pub(super) fn debug_memory(call: &mut Call) -> CommandResult {
 }
 
 fn memory_sizes(keyspace: &Txn<'_>, key: &[u8], path: &Path<'_>) -> Result<Option<Vec<usize>>, CommandError> {
-    let document = read(keyspace, key)?;
-    Ok(document.map(|document| {
-        let slots = eval::all(document.bytes(), path);
-        slots.into_iter().map(|slot| memory_of(document, slot)).collect()
-    }))
+    let Some(document) = read(keyspace, key)? else { return Ok(None) };
+    let slots = eval::all(document.bytes(), path)?;
+    Ok(Some(slots.into_iter().map(|slot| memory_of(document, slot)).collect()))
 }

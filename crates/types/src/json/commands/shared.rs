@@ -101,7 +101,10 @@ pub(super) fn change_values<T>(
     path: &Path<'_>,
     work: &mut dyn FnMut(&[u8], Slot) -> Result<Outcome<T>, CommandError>,
 ) -> (Result<Vec<Option<T>>, CommandError>, bool) {
-    let slots = eval::all(document.bytes(), path);
+    let slots = match eval::all(document.bytes(), path) {
+        Ok(slots) => slots,
+        Err(error) => return (Err(error.into()), false),
+    };
     let mut sorted: Vec<Slot> = slots.clone();
     sorted.sort_unstable();
     let mut has_changed = false;

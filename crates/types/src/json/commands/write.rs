@@ -60,9 +60,9 @@ fn plan(bytes: &[u8], path: &Path<'_>, condition: Condition) -> Result<Plan, Com
     let slots = match condition {
         // The way to a new member must be static, whether or not it is needed.
         Condition::Missing if !path.is_static() => return Err(text(NOT_STATIC)),
-        Condition::Missing if eval::first(bytes, path).is_some() => return Ok(Plan::Nothing),
+        Condition::Missing if eval::first(bytes, path)?.is_some() => return Ok(Plan::Nothing),
         Condition::Missing => Vec::new(),
-        _ => eval::all(bytes, path),
+        _ => eval::all(bytes, path)?,
     };
     if !slots.is_empty() {
         return Ok(Plan::Replace(slots));
@@ -77,7 +77,7 @@ fn plan(bytes: &[u8], path: &Path<'_>, condition: Condition) -> Result<Plan, Com
     if matches!(last.selector, Selector::Index(_)) {
         return Err(text(OUT_OF_RANGE));
     }
-    let parent = eval::first_of(bytes, before);
+    let parent = eval::first_of(bytes, before)?;
     let is_object = |&slot: &Slot| matches!(packed::value(bytes, slot), Value::Object(_));
     Ok(parent.filter(is_object).map_or(Plan::Nothing, Plan::Add))
 }
@@ -245,7 +245,7 @@ pub(super) fn del(call: &mut Call) -> CommandResult {
         return Ok(());
     };
     let bytes = document.bytes();
-    let mut slots = eval::all(bytes, &path);
+    let mut slots = eval::all(bytes, &path)?;
     if slots.iter().any(|slot| slot.at() == 0 && !slot.is_element()) {
         call.keyspace.settle(DEL, key, 1, false);
         call.keyspace.remove(key);

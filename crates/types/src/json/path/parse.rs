@@ -3,7 +3,8 @@
 //!
 //! The language and the messages are Redis Stack's: only spaces separate tokens, names without
 //! quotes are of ASCII letters, digits and some signs, and indices have no leading zeros.
-//! Nesting of filters is limited, so the recursion here and in the evaluation is bounded.
+//! Nesting of filters and the number of steps are limited, so the recursion here and in the
+//! evaluation is bounded.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -14,6 +15,8 @@ use crate::json::number::Num;
 
 /// Levels of filters and parentheses in one path.
 const DEPTH_MAX: u32 = 32;
+/// Steps and comparisons in one path, with those in its filters.
+const PARTS_MAX: usize = 256;
 /// Memory for one compiled regular expression, in bytes.
 const REGEX_BYTES_MAX: usize = 1 << 20;
 
@@ -45,6 +48,7 @@ const AFTER_ALL: &str = "'<string>[,<string>,...]', '<number>', ['start:end:step
 const SLICE: &str = "['start:end:steps']";
 const END: &str = "EOI, '..'";
 const END_OR_ROOT: &str = "EOI, root";
+const FEWER_PARTS: &str = "at most 256 steps and comparisons";
 const STEP: &str = "pos_number";
 const FILTER: &str = "single_filter";
 const TERM: &str = "decimal, from_current, from_root, boolean_true, boolean_false, null";
@@ -87,7 +91,7 @@ impl<'a> Path<'a> {
             [b'.' | b'[', ..] => (0, true),
             _ => (0, false),
         };
-        let mut parser = Parser { text, at: from, depth: 0 };
+        let mut parser = Parser { text, at: from, depth: 0, parts: 0 };
         let parsed = parser.path(has_dot);
         let steps = parsed.map_err(|(at, expected)| {
             let shown = to_json_path(text);
@@ -117,6 +121,8 @@ struct Parser<'a> {
     text: &'a [u8],
     at: usize,
     depth: u32,
+    /// Steps and comparisons so far.
+    parts: usize,
 }
 
 fn is_name_byte(byte: u8) -> bool {
@@ -172,8 +178,14 @@ impl<'a> Parser<'a> {
                 self.at = before;
                 return Ok(());
             };
+            self.count_part()?;
             steps.push(Step { descends, selector });
         }
+    }
+
+    fn count_part(&mut self) -> Result<(), Failure> {
+        self.parts += 1;
+        if self.parts > PARTS_MAX { Err((self.at, FEWER_PARTS)) } else { Ok(()) }
     }
 
     fn name_or_all(&mut self) -> Result<Selector<'a>, Failure> {
@@ -377,6 +389,7 @@ impl<'a> Parser<'a> {
     }
 
     fn single(&mut self) -> Result<Condition<'a>, Failure> {
+        self.count_part()?;
         if self.eat(b"(") {
             self.space();
             self.depth += 1;
