@@ -12,10 +12,10 @@ fn change(client: &mut RawClient, numbers: std::ops::Range<u32>) {
     for number in numbers {
         for command in [
             format!("JSON.ARRAPPEND doc $.list {number} {number}.5"),
-            format!("JSON.SET doc $.members.m{number} {{\"n\":{number}}}"),
+            format!("JSON.SET doc $.members.m{number} '{{\"n\":{number}}}'"),
             "JSON.NUMINCRBY doc $.count 1".to_owned(),
             "JSON.NUMINCRBY doc $..n 0.5".to_owned(),
-            format!("JSON.MERGE doc $.merged {{\"m{}\":{number}}}", number % 7),
+            format!("JSON.MERGE doc $.merged '{{\"m{}\":{number}}}'", number % 7),
             "JSON.ARRPOP doc $.list 0".to_owned(),
             "JSON.TOGGLE doc $.flag".to_owned(),
             format!("JSON.DEL doc $.members.m{}", number / 2),
@@ -37,7 +37,7 @@ fn documents_survive_kills_rewrites_and_saves() {
             ["--appendfsync", "always", "--aof-use-rdb-preamble", preamble, "--enable-debug-command", "yes"];
         let server = place.start(&arguments);
         let mut client = server.connect();
-        client.ok("JSON.SET doc $ {\"list\":[],\"members\":{},\"merged\":{},\"count\":0,\"flag\":true}");
+        client.ok("JSON.SET doc $ '{\"list\":[],\"members\":{},\"merged\":{},\"count\":0,\"flag\":true}'");
         change(&mut client, 0..60);
         let text = client.call("JSON.GET doc").to_string();
         assert!(text.contains("\"count\":60") || text.contains("\\\"count\\\":60"), "{text}");

@@ -117,7 +117,7 @@ fn a_stock_replica_is_refused_once_there_are_documents() {
         let own = TestServer::start(&["--replicaof", "127.0.0.1", &port]);
         let mut its = own.connect();
         wait_until_in_sync(&mut client, &mut its);
-        client.ok("JSON.SET doc $ {\"a\":[1,2.0]}");
+        client.ok("JSON.SET doc $ '{\"a\":[1,2.0]}'");
         wait_for("the attached one is refused", || server.log().contains("there are JSON documents"));
         wait_for("it comes again and is refused", || server.log().matches("A replica at port").count() > 0);
         wait_until_in_sync(&mut client, &mut its);

@@ -107,7 +107,7 @@ fn arrays_objects_strings_and_booleans() {
         ("JSON.OBJLEN d $.*", "*4\r\n$-1\r\n$-1\r\n$-1\r\n:2\r\n"),
         ("JSON.CLEAR d $.o", ":1\r\n"),
         ("JSON.CLEAR d $.o", ":0\r\n"),
-        ("JSON.DEBUG HELP", "*2\r\n$41\r\nMEMORY <key> [path] - reports memory usage\r\n$35\r\nHELP                - this message\r\n"),
+        ("JSON.DEBUG HELP", "*2\r\n$42\r\nMEMORY <key> [path] - reports memory usage\r\n$34\r\nHELP                - this message\r\n"),
         ("JSON.RESP d .l", "*3\r\n+[\r\n$1\r\nx\r\n:5\r\n"),
     ]);
     get(&mut tester, "JSON.GET d", r#"{"l":["x",5],"s":"abcd","b":true,"o":{}}"#);

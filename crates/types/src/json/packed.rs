@@ -215,8 +215,11 @@ fn container(bytes: &[u8], at: usize, code: u8) -> Container {
 fn typed(bytes: &[u8], at: usize) -> Typed {
     let code = bytes[at] - TYPED;
     let elements = Elements::ALL[usize::from(code / 2)];
-    let (count, mut start) =
-        if code % 2 == 0 { (usize::from(bytes[at + 1]), at + 2) } else { (field(bytes, at + 1, 2), at + 5) };
+    let (count, mut start) = if code.is_multiple_of(2) {
+        (usize::from(bytes[at + 1]), at + 2)
+    } else {
+        (field(bytes, at + 1, 2), at + 5)
+    };
     let mut scale = 0;
     if elements.has_scale() {
         scale = bytes[start];

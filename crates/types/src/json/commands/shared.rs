@@ -78,13 +78,16 @@ pub(super) fn large(error: TooLarge) -> CommandError {
 /// and the new value, packed, if there is one.
 pub(super) type Outcome<T> = (Option<T>, Option<Vec<u8>>);
 
+/// Changes the value in a slot.
+type Work<'w, T> = &'w mut dyn FnMut(&[u8], Slot) -> Result<Outcome<T>, CommandError>;
+
 /// Changes all values that a path matches, and returns what is to be replied for each. Reports
 /// `event` if any value was changed.
 pub(super) fn change_each<T>(
     call: &mut Call,
     path: &Path<'_>,
     event: Event,
-    work: &mut dyn FnMut(&[u8], Slot) -> Result<Outcome<T>, CommandError>,
+    work: Work<'_, T>,
 ) -> Result<Vec<Option<T>>, CommandError> {
     let key = call.args[1];
     let document = change(call.keyspace, key)?;
@@ -99,7 +102,7 @@ pub(super) fn change_each<T>(
 pub(super) fn change_values<T>(
     document: &mut Json,
     path: &Path<'_>,
-    work: &mut dyn FnMut(&[u8], Slot) -> Result<Outcome<T>, CommandError>,
+    work: Work<'_, T>,
 ) -> (Result<Vec<Option<T>>, CommandError>, bool) {
     let slots = match eval::all(document.bytes(), path) {
         Ok(slots) => slots,

@@ -201,7 +201,8 @@ impl<'a> Search<'a> {
             Condition::Exists(Term::Current(steps)) => self.exists(current, steps),
             Condition::Exists(Term::Root(steps)) => self.exists(Slot::whole(0), steps),
             Condition::Exists(_) => true,
-            Condition::Compare(left, comparison, right) => {
+            Condition::Compare(sides) => {
+                let (left, comparison, right) = &**sides;
                 let sides = self.evaluate(current, left).zip(self.evaluate(current, right));
                 match (comparison, sides) {
                     (Comparison::NotEqual, None) => true,

@@ -412,7 +412,7 @@ impl<'a> Parser<'a> {
             Comparison::Matches(_) => Comparison::Matches(regex(&right)),
             other => other,
         };
-        Ok(Condition::Compare(left, comparison, right))
+        Ok(Condition::Compare(Box::new((left, comparison, right))))
     }
 
     /// What may follow, for the message: behind a path also an operator.
@@ -427,16 +427,25 @@ impl<'a> Parser<'a> {
     }
 
     fn comparison(&mut self) -> Option<Comparison> {
-        let table: [(&[u8], fn() -> Comparison); 7] = [
-            (b">=", || Comparison::Ordered(&[Ordering::Greater, Ordering::Equal])),
-            (b"<=", || Comparison::Ordered(&[Ordering::Less, Ordering::Equal])),
-            (b"==", || Comparison::Equal),
-            (b"!=", || Comparison::NotEqual),
-            (b"=~", || Comparison::Matches(None)),
-            (b">", || Comparison::Ordered(&[Ordering::Greater])),
-            (b"<", || Comparison::Ordered(&[Ordering::Less])),
-        ];
-        table.into_iter().find(|(token, _)| self.eat(token)).map(|(_, make)| make())
+        // Longer operators first, since some begin like shorter ones.
+        let comparison = if self.eat(b">=") {
+            Comparison::Ordered(&[Ordering::Greater, Ordering::Equal])
+        } else if self.eat(b"<=") {
+            Comparison::Ordered(&[Ordering::Less, Ordering::Equal])
+        } else if self.eat(b"==") {
+            Comparison::Equal
+        } else if self.eat(b"!=") {
+            Comparison::NotEqual
+        } else if self.eat(b"=~") {
+            Comparison::Matches(None)
+        } else if self.eat(b">") {
+            Comparison::Ordered(&[Ordering::Greater])
+        } else if self.eat(b"<") {
+            Comparison::Ordered(&[Ordering::Less])
+        } else {
+            return None;
+        };
+        Some(comparison)
     }
 
     fn term(&mut self) -> Result<Term<'a>, Failure> {

@@ -52,7 +52,7 @@ pub enum Condition<'a> {
     All(Vec<Condition<'a>>),
     /// The term is a literal, or a path that matches something.
     Exists(Term<'a>),
-    Compare(Term<'a>, Comparison, Term<'a>),
+    Compare(Box<(Term<'a>, Comparison, Term<'a>)>),
 }
 
 /// A side of a comparison.
