@@ -156,7 +156,7 @@ fn hostile_requests_are_refused() {
         ("JSON.ARRTRIM d $ -9223372036854775808 9223372036854775807", "*1\r\n:2\r\n"),
         ("JSON.ARRTRIM d $ 9223372036854775807 -9223372036854775808", "*1\r\n:0\r\n"),
         ("JSON.ARRINSERT d $ -9223372036854775808 1", "-ERR index out of bounds\r\n"),
-        ("JSON.GET d $[99999999999999999999]", "$2\r\n[]\r\n"),
+        ("JSON.GET d $[9999999999]", "$2\r\n[]\r\n"),
     ]);
     let path = format!("$[?({}1)]", "(".repeat(50_000));
     assert!(tester.run(&format!("JSON.GET d {path}")).starts_with("-Error occurred on position"));

@@ -389,7 +389,6 @@ impl<'a> Parser<'a> {
     }
 
     fn single(&mut self) -> Result<Condition<'a>, Failure> {
-        self.count_part()?;
         if self.eat(b"(") {
             self.space();
             self.depth += 1;
@@ -398,6 +397,7 @@ impl<'a> Parser<'a> {
             self.space();
             return if self.eat(b")") { Ok(inner) } else { Err((self.at, self.continuation())) };
         }
+        self.count_part()?;
         let left =
             self.term().map_err(|(at, expected)| (at, if expected == TERM { FILTER } else { expected }))?;
         let before = self.at;
