@@ -350,7 +350,11 @@ fn nothing_after_a_hole_in_a_value_remains() {
     let library = "#!lua name=lib\nredis.register_function('f', function() return 1 end)";
     for number in 0..8 {
         client.call("INCR count");
-        client.call_arguments(&["SET", &format!("long:{number}"), &"v".repeat(3000)]);
+        let key = format!("long:{number}");
+        client.call_arguments(&["SET", &key, &"v".repeat(3000)]);
+        // Each write has a checksum, so they must not be joined.
+        let is_written = || written.read(INCR).windows(key.len()).any(|window| window == key.as_bytes());
+        wait_for("the file has the value", is_written);
     }
     client.call_arguments(&["FUNCTION", "LOAD", library]);
     server.signal(Signal::TERM);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The ways from other servers to Braid (docs/moving.md) with data that not every server knows:
-//! hash fields that expire, vector sets, and values of modules if `BRAID_STACK` names a program
-//! that starts Redis Stack.
+//! hash fields that expire, vector sets, and values of modules, JSON documents among them, if
+//! `BRAID_STACK` names a program that starts Redis Stack.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use braid_tests::{RawClient, TestServer, Value, wait_for};
 use crate::{figure, peers, wait_until_in_sync};
 
 /// Commands that create values for which Braid has no place. Servers know some of them or none.
-const FOREIGN: [&str; 4] =
-    ["VADD vectors VALUES 2 1 2 element", "JSON.SET document $ 1", "TS.ADD series 1 2", "BF.ADD filter one"];
+const FOREIGN: [&str; 3] = ["VADD vectors VALUES 2 1 2 element", "TS.ADD series 1 2", "BF.ADD filter one"];
+const DOCUMENT: &str = r#"JSON.SET document $ {"a":[1,2.5,"x"]}"#;
 const TIME: i64 = 4_000_000_000_000;
 
 /// Stock servers, and Redis Stack.
@@ -31,6 +31,7 @@ struct From {
     name: String,
     /// Its hash fields can expire.
     has_times: bool,
+    has_documents: bool,
     /// The command that created each key that Braid cannot have.
     foreign: Vec<&'static str>,
 }
@@ -43,9 +44,10 @@ impl From {
         client.ok("SET plain value");
         client.call("HSET hash a 1 b 2");
         let has_times = !client.call(&format!("HPEXPIREAT hash {TIME} FIELDS 1 a")).is_error();
+        let has_documents = !client.call(DOCUMENT).is_error();
         let foreign = FOREIGN.into_iter().filter(|command| !client.call(command).is_error()).collect();
         println!("{} has {foreign:?}", peer.version);
-        From { server, client, name: peer.version.clone(), has_times, foreign }
+        From { server, client, name: peer.version.clone(), has_times, foreign, has_documents }
     }
 
     fn is_valkey(&self) -> bool {
@@ -79,7 +81,10 @@ fn check(from: &From, client: &mut RawClient) {
     assert_eq!(client.call("HGETALL hash").to_string(), "[\"a\", \"1\", \"b\", \"2\"]");
     let times = [if from.has_times { TIME } else { -1 }, -1].map(Value::Integer);
     assert_eq!(client.call("HPEXPIRETIME hash FIELDS 2 a b"), Value::Array(times.to_vec()));
-    assert_eq!(client.call("DBSIZE"), Value::Integer(2));
+    if from.has_documents {
+        assert_eq!(client.call("JSON.GET document").text(), r#"{"a":[1,2.5,"x"]}"#);
+    }
+    assert_eq!(client.call("DBSIZE"), Value::Integer(2 + i64::from(from.has_documents)));
 }
 
 /// The output of a server under test that cannot start with the files of this folder.
@@ -189,7 +194,8 @@ fn by_migrate() {
             assert_eq!(reply.text(), error, "{}: {key}", from.name);
             assert_eq!(from.client.call(&format!("EXISTS {key}")), Value::Integer(1));
         }
-        from.client.ok(&format!("MIGRATE 127.0.0.1 {port} \"\" 0 5000 KEYS plain hash"));
+        let keys = if from.has_documents { "plain hash document" } else { "plain hash" };
+        from.client.ok(&format!("MIGRATE 127.0.0.1 {port} \"\" 0 5000 KEYS {keys}"));
         check(&from, &mut server.connect());
         assert_eq!(from.client.call("EXISTS plain hash"), Value::Integer(0));
     }
@@ -215,6 +221,10 @@ fn by_replication() {
         wait_until_in_sync(&mut from.client, &mut client);
         check(&from, &mut client);
         check_stream(&mut from, &mut client);
+        if from.has_documents {
+            // Otherwise Braid takes the source for a server that lacks documents.
+            client.ok("CONFIG SET rdb-target redis-8");
+        }
         let keys = from.client.call("DBSIZE");
         from.client.ok(&format!("FAILOVER TO 127.0.0.1 {}", server.port()));
         wait_for("Braid leads", || client.call("ROLE").to_string().contains("master"));
