@@ -301,7 +301,7 @@ fn run(kind: &Transfer, server: SocketAddr, count: u64) -> History {
 #[test]
 fn every_element_is_delivered_once_and_in_order() {
     let count = number("BRAID_ROUNDS", 400);
-    let server = super::start(&[]);
+    let server = super::start(super::Options::default());
     for kind in KINDS {
         let history = run(kind, server.address(), count);
         let (puts, takes, left) = (history.puts.len(), history.takes.len(), history.left.len());

@@ -25,8 +25,6 @@ mod requests;
 mod torn;
 mod workload;
 
-use std::ffi::OsString;
-
 use braid_tests::random::{number, source};
 use braid_tests::server::{Options, without_locks};
 use braid_tests::{TestServer, Value, wait_for_within};
@@ -38,13 +36,13 @@ use workload::Workload;
 const IO_THREADS: &str = "4";
 
 /// Stock servers accept `io-threads` too; Braid runs commands on these threads.
-fn start(environment: &[(&'static str, OsString)]) -> TestServer {
+fn start(options: Options) -> TestServer {
     let arguments = ["--io-threads", IO_THREADS].map(str::to_owned).to_vec();
-    TestServer::start_with(Options { arguments, environment: environment.to_vec(), ..Options::default() })
+    TestServer::start_with(Options { arguments, ..options })
 }
 
 fn check(workload: &Workload) -> TestServer {
-    let server = start(&[]);
+    let server = start(Options::default());
     if server.is_braid() {
         let threads = braid_tests::process::threads(server.process_id());
         assert!(threads >= 2, "a server with {IO_THREADS} io-threads has {threads} threads");
@@ -118,7 +116,7 @@ fn scripts_of_all_kinds() {
 /// of workload.
 #[test]
 fn commands_taken_apart_are_noticed() {
-    let server = start(&[]);
+    let server = start(Options::default());
     let torn = torn::start(server.address());
     for workload in [
         &workload::SINGLE_KEYS,
@@ -144,20 +142,20 @@ fn commands_taken_apart_are_noticed() {
 /// The same proof with a real culprit: a server whose shard locks do nothing must be convicted.
 #[test]
 fn a_server_without_locks_is_convicted() {
-    let Some(Options { environment, .. }) = without_locks() else { return };
+    let Some(options) = without_locks() else { return };
     for workloads in [
         &[&workload::MANY_KEYS, &workload::PIPELINES, &workload::TRANSACTIONS][..],
         &[&workload::SCRIPTS_ALONE, &workload::SCRIPTS],
     ] {
-        convict(&environment, workloads);
+        convict(options, workloads);
     }
 }
 
-fn convict(environment: &[(&'static str, OsString)], workloads: &[&Workload]) {
+fn convict(options: fn() -> Options, workloads: &[&Workload]) {
     let mut random = source("without locks");
     let mut crashes = 0;
     for _ in 0..30 {
-        let mut server = start(environment);
+        let mut server = start(options());
         for workload in workloads {
             let Some(mut arena) = Arena::try_new(server.address(), workload.clients) else { break };
             for _ in 0..200 {

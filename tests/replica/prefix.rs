@@ -9,7 +9,6 @@
 
 mod history;
 
-use std::ffi::OsString;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
@@ -215,11 +214,7 @@ fn ask(
 }
 
 /// Reads from a replica while its primary is written to. `None` if the replica died.
-fn observe(
-    manner: Manner,
-    load: &str,
-    environment: &[(&'static str, OsString)],
-) -> Option<Result<(), Violation>> {
+fn observe(manner: Manner, load: &str, options: Options) -> Option<Result<(), Violation>> {
     println!("{manner:?}, load {load}");
     let mut random = source("prefix");
     let backlog = if manner == Manner::FullSyncs { "16kb" } else { "64mb" };
@@ -227,11 +222,7 @@ fn observe(
     let port = primary.port().to_string();
     let arguments = ["--replicaof", "127.0.0.1", &port, "--io-threads", "3", "--repl-diskless-load", load];
     let arguments = arguments.map(str::to_owned).to_vec();
-    let replica = TestServer::start_with(Options {
-        arguments,
-        environment: environment.to_vec(),
-        ..Options::default()
-    });
+    let replica = TestServer::start_with(Options { arguments, ..options });
     wait_until_in_sync(&mut primary.connect(), &mut replica.connect());
     let load = Load {
         primary: &primary,
@@ -293,7 +284,7 @@ fn readers_see_states_that_the_primary_had() {
         (Manner::FullSyncs, "flush-before-load"),
         (Manner::FullSyncs, "swapdb"),
     ] {
-        match observe(manner, load, &[]) {
+        match observe(manner, load, Options::default()) {
             Some(Ok(())) => {}
             Some(Err(violation)) => panic!("{manner:?}, load {load}: {violation}"),
             None => panic!("{manner:?}, load {load}: the replica died"),
@@ -304,10 +295,10 @@ fn readers_see_states_that_the_primary_had() {
 /// Proves that this test can fail.
 #[test]
 fn a_replica_that_applies_out_of_order_is_convicted() {
-    let Some(Options { environment, .. }) = without_locks() else { return };
+    let Some(options) = without_locks() else { return };
     for manner in [Manner::Steady, Manner::Bursts] {
         // Without locks the server may crash before it is convicted.
-        let convicted = (0..5).find_map(|_| observe(manner, "disabled", &environment)?.err());
+        let convicted = (0..5).find_map(|_| observe(manner, "disabled", options())?.err());
         let violation = convicted.unwrap_or_else(|| panic!("{manner:?}: no violation was found"));
         println!("{manner:?}: {violation}");
     }

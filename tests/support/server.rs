@@ -39,15 +39,20 @@ pub struct Options {
     pub environment: Vec<(&'static str, OsString)>,
 }
 
-/// Options of a server whose locks do nothing. `None` if the program under test was built without
-/// assertions, and so always has them.
-pub fn without_locks() -> Option<Options> {
-    let options = || Options { environment: vec![("BRAID_NO_LOCKS", "yes".into())], ..Options::default() };
+/// Makes the options of a server whose locks do nothing. `None` if the program under test was built
+/// without assertions, and so always has them. The server does not get `BRAID_TEST_ARGS`: in some
+/// threading models it would not need locks.
+pub fn without_locks() -> Option<fn() -> Options> {
+    let options = || Options {
+        program: Some(program_under_test().clone()),
+        environment: vec![("BRAID_NO_LOCKS", "yes".into())],
+        ..Options::default()
+    };
     let is_possible = TestServer::start_with(options()).log().contains("BRAID_NO_LOCKS");
     if !is_possible {
         println!("skipped: the server under test was built without assertions");
     }
-    is_possible.then(options)
+    is_possible.then_some(options)
 }
 
 /// A running server process.
