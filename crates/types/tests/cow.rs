@@ -367,15 +367,7 @@ fn streams_with_groups() {
     let limits = BlockLimits::default();
     let name = |number: u32| format!("consumer {number}").into_bytes();
     let id = |ms: u64| StreamId { ms, seq: 0 };
-    let claim = Claim {
-        now: NOW,
-        min_idle: 0,
-        delivery_time: NOW,
-        retry_count: None,
-        just_id: false,
-        force: true,
-        deleted: false,
-    };
+    let claim = Claim { force: true, ..Claim::new(NOW, 0) };
     check(
         9,
         || {

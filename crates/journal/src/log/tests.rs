@@ -277,14 +277,20 @@ fn a_backlog_without_readers_does_not_grow() {
     assert!(journal.memory_bytes() <= (1 + SPARE_CHUNKS) * CHUNK);
 }
 
-#[test]
-fn the_bell_is_rung_once_for_each_time_that_it_is_wanted() {
-    let journal = journal(1);
+/// Sets a bell that counts its rings.
+fn counting_bell(journal: &Journal) -> Arc<AtomicU64> {
     let rung = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&rung);
     journal.set_bell(move || {
         counter.fetch_add(1, Relaxed);
     });
+    rung
+}
+
+#[test]
+fn the_bell_is_rung_once_for_each_time_that_it_is_wanted() {
+    let journal = journal(1);
+    let rung = counting_bell(&journal);
     let mut writer = Writer::default();
     let seen = journal.end();
     assert!(!journal.wants_bell(seen));
@@ -298,11 +304,7 @@ fn the_bell_is_rung_once_for_each_time_that_it_is_wanted() {
 #[test]
 fn a_thread_that_defers_the_bell_is_told_that_it_was_wanted() {
     let journal = journal(1);
-    let rung = Arc::new(AtomicU64::new(0));
-    let counter = Arc::clone(&rung);
-    journal.set_bell(move || {
-        counter.fetch_add(1, Relaxed);
-    });
+    let rung = counting_bell(&journal);
     let mut writer = Writer { defers_bell: true, ..Writer::default() };
     append_numbers(&journal, &mut writer, 0..1);
     journal.wake_after(&mut writer);

@@ -108,14 +108,7 @@ pub fn as_decimal(value: f64) -> Option<(i32, u8)> {
     if !(1e-9..=2_147_483_647.0).contains(&magnitude) {
         return None;
     }
-    (0..=SCALE_MAX).find_map(|scale| {
-        let scaled = (value * POWERS[usize::from(scale)]).round();
-        if scaled.abs() > f64::from(i32::MAX) {
-            return None;
-        }
-        let mantissa = scaled as i32;
-        (decimal(mantissa, scale).to_bits() == value.to_bits()).then_some((mantissa, scale))
-    })
+    (0..=SCALE_MAX).find_map(|scale| Some((at_scale(value, scale)?, scale)))
 }
 
 /// The integer that gives this number at a scale.

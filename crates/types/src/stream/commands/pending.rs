@@ -145,15 +145,7 @@ impl ClaimOptions {
             args[1..].iter().map_while(|text| strict_id(text, 0).ok()).collect();
         let mut rest = &args[1 + ids.len()..];
         let (mut delivery_time, mut last_id) = (None, StreamId::MIN);
-        let mut claim = Claim {
-            now,
-            min_idle,
-            delivery_time: now,
-            retry_count: None,
-            just_id: false,
-            force: false,
-            deleted: false,
-        };
+        let mut claim = Claim::new(now, min_idle);
         while let [option, after @ ..] = rest {
             let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
             rest = match after {
@@ -332,8 +324,7 @@ pub fn xautoclaim(call: &mut Call) -> CommandResult {
     }) else {
         return Err(no_group(args[1], args[2], ""));
     };
-    let claim =
-        Claim { now, min_idle, delivery_time: now, retry_count: None, just_id, force: false, deleted: false };
+    let claim = Claim { just_id, ..Claim::new(now, min_idle) };
     let is_new = group.find_consumer(args[3]).is_none();
     let done = match claimant(group, args[3], now) {
         Some(consumer) => group.auto_claim(log, consumer, start, most, &claim),

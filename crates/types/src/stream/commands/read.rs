@@ -438,18 +438,7 @@ fn deliver(
     given: &mut Given,
 ) {
     let &Delivery { consumer, now, no_ack, min_idle } = delivery;
-    let idle = min_idle.map(|min_idle| {
-        let claim = Claim {
-            now,
-            min_idle,
-            delivery_time: now,
-            retry_count: None,
-            just_id: false,
-            force: false,
-            deleted: false,
-        };
-        group.claim_idle(log, consumer, most, &claim)
-    });
+    let idle = min_idle.map(|min_idle| group.claim_idle(log, consumer, most, &Claim::new(now, min_idle)));
     let with_deliveries = idle.is_some();
     let idle = idle.unwrap_or_default();
     given.gone = idle.gone;

@@ -92,6 +92,21 @@ pub struct Claim {
     pub deleted: bool,
 }
 
+impl Claim {
+    /// A claim without options.
+    pub const fn new(now: i64, min_idle: i64) -> Claim {
+        Claim {
+            now,
+            min_idle,
+            delivery_time: now,
+            retry_count: None,
+            just_id: false,
+            force: false,
+            deleted: false,
+        }
+    }
+}
+
 /// XCLAIM's result for one id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {

@@ -344,15 +344,7 @@ fn check_owners(group: &Group) {
     }
 }
 
-const CLAIM: Claim = Claim {
-    now: 200,
-    min_idle: 0,
-    delivery_time: 200,
-    retry_count: None,
-    just_id: false,
-    force: false,
-    deleted: false,
-};
+const CLAIM: Claim = Claim::new(200, 0);
 
 #[test]
 fn pending_entries_change_hands() {
