@@ -371,6 +371,31 @@ fn nothing_after_a_hole_in_a_value_remains() {
     assert!(server.log().contains(&format!("zeros at offset {start} of the AOF file")), "{}", server.log());
 }
 
+/// Commands whose checksum comes late, because they were written together, are kept up to the hole.
+#[test]
+fn what_is_before_a_hole_remains_although_one_sum_covers_both() {
+    if !is_braid() {
+        return;
+    }
+    let written = DataFolder::new();
+    let mut server = written.start(&["--auto-aof-rewrite-percentage", "0"]);
+    let mut client = server.connect();
+    let (short, long) = ("v".repeat(200), "v".repeat(3000));
+    // Less than a checksum is written for, and then a value that calls for one.
+    for number in 0..7 {
+        client.call_arguments(&["SET", &format!("short:{number}"), &short]);
+    }
+    client.call_arguments(&["SET", "long", &long]);
+    server.signal(Signal::TERM);
+    server.wait();
+    let content = written.read(INCR);
+    let name = content.windows(4).position(|window| window == b"long").expect("the command");
+    let start = (name + 20).next_multiple_of(512);
+    let place = DataFolder::of(with_hole(&content, start..start + 1024));
+    let server = place.start(&[]);
+    assert_eq!(server.connect().call("DBSIZE"), Value::Integer(7), "{}", server.log());
+}
+
 #[test]
 fn only_the_last_file_may_be_cut() {
     let first = [&commands(&["SET a 1"])[..], b"*3\r\n$3"].concat();

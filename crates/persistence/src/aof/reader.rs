@@ -210,7 +210,12 @@ impl<R: Read> CommandReader<R> {
                 let args = self.args.len();
                 match self.look(at) {
                     Look::Whole(record, end) => {
-                        let record = self.sum_up(record, at..end)?;
+                        let record = match self.sum_up(record, at..end) {
+                            // The commands before it are returned first: the caller tells by them
+                            // how much of the file it has executed.
+                            Err(_) if !self.ahead.is_empty() => return Ok(true),
+                            record => record?,
+                        };
                         self.ahead.push(Found { record, end, args: args..self.args.len() });
                         at = end;
                         if at == self.end || self.ahead.len() == AHEAD {

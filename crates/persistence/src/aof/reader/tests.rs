@@ -268,3 +268,22 @@ fn sums_tell_of_changed_bits() {
         other => panic!("{other:?}"),
     }
 }
+
+/// Commands that are parsed together with a wrong sum are returned before the error, so that the
+/// caller does not cut them off with it.
+#[test]
+fn commands_before_a_wrong_sum_are_returned() {
+    use crate::aof::check::Check;
+
+    for count in [0, 1, 5, AHEAD - 1, AHEAD, AHEAD + 1, 3 * AHEAD] {
+        let commands = b"*1\r\n$4\r\nPING\r\n".repeat(count);
+        let file = [&commands[..], Check::Sum(1).line().as_bytes()].concat();
+        let mut reader = CommandReader::new(&file[..], Some(file.len() as u64));
+        for _ in 0..count {
+            assert!(matches!(reader.read(), Ok(Some(AofRecord::Command))));
+        }
+        let end = commands.len() as u64;
+        assert!(matches!(reader.read(), Err(ReadError::Checksum { position }) if position == end));
+        assert_eq!((reader.whole(), reader.usable()), (end, end));
+    }
+}
