@@ -11,6 +11,7 @@ use braid_group::cluster::shared::SharedKind;
 use braid_spec::{Category, Command, CommandError, CommandResult, Flags, Group};
 
 use crate::cluster::shared::{for_cluster, share, text_of};
+use braid_engine::engine::access;
 
 const ANY_TIME: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE).and(Flags::SENTINEL);
 const EVERY_NODE: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
@@ -109,11 +110,11 @@ const fn admin(name: &'static str, handler: Handler) -> Row {
 fn set_user(call: &mut Call) -> CommandResult {
     if let Some(rules) = for_cluster(call, &call.args[3..]) {
         let name = text_of(call.args[2], "the user's name")?;
-        let rules = call.engine.acl.rules_after(call.engine.acl_server(), name.as_bytes(), rules)?;
+        let rules = call.engine.acl.rules_after(access::acl_server(call.engine), name.as_bytes(), rules)?;
         let rules = text_of(&rules, "the rules")?;
         return share(call, vec![(SharedKind::User, name, Some(rules))], |reply| reply.ok());
     }
-    call.engine.acl.set_user(call.engine.acl_server(), call.args[2], &call.args[3..])?;
+    call.engine.acl.set_user(access::acl_server(call.engine), call.args[2], &call.args[3..])?;
     call.reply.ok();
     Ok(())
 }
@@ -129,7 +130,7 @@ fn delete_users(call: &mut Call) -> CommandResult {
         let values = names.iter().map(deleted).collect::<Result<_, CommandError>>()?;
         return share(call, values, move |reply| reply.integer(known as i64));
     }
-    let deleted = call.engine.acl.delete_users(call.engine.acl_server(), names, call.session.id());
+    let deleted = call.engine.acl.delete_users(access::acl_server(call.engine), names, call.session.id());
     call.reply.integer(deleted as i64);
     close_without_user(call);
     Ok(())
@@ -216,7 +217,7 @@ fn load(call: &mut Call) -> CommandResult {
     let asking = call.session.id();
     call.engine
         .acl
-        .load_file(call.engine.acl_server(), asking)
+        .load_file(access::acl_server(call.engine), asking)
         .map_err(|error| CommandError::text(format!("ERR {error}")))?;
     call.reply.ok();
     close_without_user(call);

@@ -19,6 +19,8 @@ use braid_engine::{Call, Handler, Row};
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group};
 
 use crate::connection::{check_name, is_showable};
+use braid_engine::blocking;
+use braid_engine::sync_writes;
 use filter::{Filters, Purpose};
 
 const ANY_TIME: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE);
@@ -285,12 +287,12 @@ fn import_source(call: &mut Call) -> CommandResult {
 /// CLIENT DURABLE ON|OFF: overrides `sync-writes` for this connection.
 fn durable(call: &mut Call) -> CommandResult {
     let on = on_or_off(call)?;
-    if on && !call.engine.has_group() {
+    if on && !sync_writes::has_group(call.engine) {
         return Err(CommandError::text(NO_GROUP));
     }
     call.session.durable = Some(on);
     if on {
-        call.engine.note_durable_client();
+        sync_writes::note_durable_client(call.engine);
     }
     call.reply.ok();
     Ok(())
@@ -363,7 +365,7 @@ fn unblock(call: &mut Call) -> CommandResult {
     let id = call.integer_arg(2)?;
     let target = u64::try_from(id).ok().and_then(|id| call.engine.clients.registry.get(id));
     let slot = call.keyspace.context.slot;
-    let unblocked = target.is_some_and(|record| call.engine.unblock(slot, &record, how));
+    let unblocked = target.is_some_and(|record| blocking::unblock(call.engine, slot, &record, how));
     call.reply.integer(i64::from(unblocked));
     Ok(())
 }

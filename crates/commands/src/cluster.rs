@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_clients::client_flags;
 use braid_engine::cluster_node::ClusterNode;
+use braid_engine::shard_channels;
 use braid_engine::{Call, Engine, Handler, Row};
 use braid_spec::{
     Behavior, Category, ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, KeyFlags,
@@ -341,7 +342,9 @@ fn asking(call: &mut Call) -> CommandResult {
 /// Delivers a message that was published on another node.
 fn forward(call: &mut Call) -> CommandResult {
     node_of(call)?;
-    let Some(forwarding) = call.engine.forwarding() else { return Err(operators::alone(call)) };
+    let Some(forwarding) = shard_channels::forwarding(call.engine) else {
+        return Err(operators::alone(call));
+    };
     forwarding.received.fetch_add(1, Relaxed);
     let (from, blob) = (call.keyspace.context.slot, call.blob_of(call.args[3]));
     let receivers = call.engine.hub.publish(from, call.args[2], call.args[3], blob.as_ref());

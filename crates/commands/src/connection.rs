@@ -14,6 +14,7 @@ use braid_resp::reply::Protocol;
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group, Scope, UsedDatabases};
 
 use crate::keys::{database, has_one_database_of_cluster, small_integer_arg};
+use braid_engine::engine::access;
 
 const ANY_TIME: Flags = Flags::LOADING.and(Flags::STALE);
 const QUICK: Flags = ANY_TIME.and(Flags::FAST);
@@ -134,7 +135,7 @@ fn quit(call: &mut Call) -> CommandResult {
 /// Checks name and password; on success the session belongs to the user.
 fn authenticate(call: &mut Call, user: &[u8], password: &[u8]) -> CommandResult {
     let current = (call.command, call.args);
-    call.engine.log_in(call.session, current, user, password)
+    access::log_in(call.engine, call.session, current, user, password)
 }
 
 /// True for HELLO's arguments after AUTH.

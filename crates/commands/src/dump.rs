@@ -9,6 +9,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::SanitizeDumpPayload;
+use braid_engine::limits;
 use braid_engine::saving::rdb_format;
 use braid_engine::{Call, Row};
 use braid_keyspace::keyspace::Removal;
@@ -181,7 +182,7 @@ fn read_value<'d>(
     if kind.is_packed() && call.engine.config.sanitize_dump_payload() != SanitizeDumpPayload::No {
         call.engine.telemetry.threads[call.keyspace.context.slot].payload_checks.add(1);
     }
-    braid_persistence::read_value(decoder, kind, &call.engine.limits(), i64::MIN)
+    braid_persistence::read_value(decoder, kind, &limits::limits(call.engine), i64::MIN)
 }
 
 #[cfg(test)]

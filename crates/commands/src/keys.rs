@@ -19,6 +19,7 @@ use braid_spec::{
 };
 use braid_types::sorted_set::SortedSet;
 
+use braid_engine::background_save;
 use braid_types::collection::MANY_MEMBERS;
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO)];
@@ -463,7 +464,7 @@ fn flush(call: &mut Call, db: Option<u32>) -> CommandResult {
     // Before the save: changes that the file contains do not count as unsaved.
     call.keyspace.context.counters.dirty.add(removed.keys as u64);
     if db.is_none() {
-        call.engine.save_after_flush(world);
+        background_save::save_after_flush(call.engine, world);
     }
     call.keyspace.databases_changed(|changed| db.is_none_or(|db| db == changed));
     call.engine.trackers.flushed(&call.engine.keyspace, call.keyspace.context.slot);

@@ -7,7 +7,14 @@
 
 use braid_base::number;
 use braid_clients::ClientRecord;
+use braid_engine::active::peers;
+use braid_engine::replication;
 use braid_engine::replication::Position;
+use braid_engine::replication::dual_channel;
+use braid_engine::replication::failover;
+use braid_engine::replication::full_syncs;
+use braid_engine::replication::role;
+use braid_engine::replication::siblings;
 use braid_engine::{Call, Row};
 use braid_group::MemberId;
 use braid_replication::failover::{FailoverPhase, FailoverRequest};
@@ -107,7 +114,7 @@ fn take_over(call: &mut Call) -> CommandResult {
         return Err(CommandError::text("ERR PSYNC FAILOVER replid must match my replid."));
     }
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
-    engine.become_primary(world);
+    role::become_primary(engine, world);
     log::info!("MASTER MODE enabled (failover request from '{}')", describe(&call.session.record));
     Ok(())
 }
@@ -129,7 +136,7 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
         )));
     }
     let is_other = call.session.replica_options.as_ref().is_none_or(|wish| wish.is_other());
-    if is_other && call.engine.merges_copy() {
+    if is_other && peers::merges_copy(call.engine) {
         return Err(CommandError::text("NOMASTERLINK Can't SYNC while a peer's full copy is merged"));
     }
     if !call.reply.is_empty() {
@@ -139,21 +146,21 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
     if wish.is_some_and(|wish| wish.filter != Filter::ALL && !wish.eof) {
         return Err(CommandError::text("ERR Filtered replica requires EOF capability"));
     }
-    if let Some(sibling) = call.engine.sibling_for(call.session, position) {
+    if let Some(sibling) = siblings::sibling_for(call.engine, call.session, position) {
         log::info!("Redirecting a replica to its sibling {sibling} for a full sync");
         call.reply.simple(&format!("{} {} {}", SIBLING.to_ascii_uppercase(), sibling.host, sibling.port));
         return Ok(());
     }
-    if let Some(error) = call.engine.unreadable_for(call.session, position) {
+    if let Some(error) = full_syncs::unreadable_for(call.engine, call.session, position) {
         // Redis asks again later after this word. After others it would ask with SYNC at once.
         return Err(CommandError::text(format!("NOMASTERLINK {error}")));
     }
-    if call.engine.needs_dual_channel_sync(call.session, position) {
+    if dual_channel::needs_dual_channel_sync(call.engine, call.session, position) {
         call.reply.simple("DUALCHANNELSYNC");
         return Ok(());
     }
     let now = call.clock_ms();
-    call.engine.attach_replica(call.session, position, now);
+    replication::attach_replica(call.engine, call.session, position, now);
     Ok(())
 }
 
@@ -193,7 +200,8 @@ fn replconf(call: &mut Call) -> CommandResult {
             b"rdb-channel" => wish(call).rdb_channel = flag(value)?,
             b"set-rdb-client-id" => {
                 let id = number::parse_i64(value).ok_or(CommandError::NotAnInteger)?;
-                let client = u64::try_from(id).ok().filter(|&client| call.engine.has_reserved(client));
+                let client =
+                    u64::try_from(id).ok().filter(|&client| dual_channel::has_reserved(call.engine, client));
                 let unknown = || CommandError::text(format!("ERR Unrecognized RDB client id {id}"));
                 wish(call).rdb_client = Some(client.ok_or_else(unknown)?);
             }
@@ -286,7 +294,7 @@ fn acknowledge(call: &mut Call, at: usize) -> CommandResult {
     let on_disk = if call.args.len() > at + 3 && call.arg_is(at + 2, "fack") { offset(at + 3) } else { None };
     if let Some(acknowledged) = offset(at + 1) {
         let now = call.clock_ms();
-        call.engine.acknowledge(&replica, acknowledged, on_disk, now, call.keyspace.context);
+        replication::acknowledge(call.engine, &replica, acknowledged, on_disk, now, call.keyspace.context);
     }
     Ok(())
 }
@@ -334,10 +342,10 @@ fn address_arg<'a>(call: &Call<'a, '_>) -> Result<(&'a str, u16), CommandError> 
 fn change_active_peers(call: &mut Call) -> CommandResult {
     let failed = |error: String| CommandError::text(format!("ERR {error}"));
     if call.arg_is(1, "no") && call.arg_is(2, "one") {
-        call.engine.remove_active_peers().map_err(failed)?;
+        peers::remove_active_peers(call.engine).map_err(failed)?;
     } else {
         let (host, port) = address_arg(call)?;
-        call.engine.add_active_peer(host, port).map_err(failed)?;
+        peers::add_active_peer(call.engine, host, port).map_err(failed)?;
     }
     call.reply.ok();
     Ok(())
@@ -366,7 +374,7 @@ fn replicaof(call: &mut Call) -> CommandResult {
     let link = &engine.replication.link;
     if call.arg_is(1, "no") && call.arg_is(2, "one") {
         if link.is_replica() {
-            engine.become_primary(world);
+            role::become_primary(engine, world);
             log::info!("MASTER MODE enabled (user request from '{}')", describe(&call.session.record));
         }
         call.reply.ok();
@@ -381,7 +389,7 @@ fn replicaof(call: &mut Call) -> CommandResult {
         call.reply.simple("OK Already connected to specified master");
         return Ok(());
     }
-    engine.become_replica(world, primary);
+    role::become_replica(engine, world, primary);
     log::info!("REPLICAOF {host}:{port} enabled (user request from '{}')", describe(&call.session.record));
     call.reply.ok();
     Ok(())
@@ -456,7 +464,7 @@ fn failover(call: &mut Call) -> CommandResult {
     }
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
     if abort {
-        if !engine.end_failover_in(world, "Failover manually aborted") {
+        if !failover::end_failover_in(engine, world, "Failover manually aborted") {
             return Err(CommandError::text("ERR No failover in progress."));
         }
         call.reply.ok();
@@ -480,13 +488,13 @@ fn failover(call: &mut Call) -> CommandResult {
         ));
     }
     if let Some(target) = &request.target {
-        let replica = engine.replica_at(target);
+        let replica = failover::replica_at(engine, target);
         let replica = replica.ok_or(CommandError::text(NOT_A_REPLICA))?;
         if replica.stage() != Stage::Online {
             return Err(CommandError::text(NOT_ONLINE));
         }
     }
-    engine.begin_failover(world, request).map_err(CommandError::text)?;
+    failover::begin_failover(engine, world, request).map_err(CommandError::text)?;
     call.reply.ok();
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! and collects keys in a buffer, because the next cursor precedes them in the reply. Expired keys
 //! found on the way are removed after the walk.
 
+use braid_engine::memory;
 use braid_engine::{Call, Row};
 use braid_keyspace::{Entry, scan as walk};
 use braid_resp::Protocol;
@@ -85,7 +86,7 @@ impl FoundKeys {
 pub(crate) fn expire_found(call: &mut Call, expired: &[Vec<u8>]) {
     let (keyspace, db, now) = (call.keyspace.keyspace(), call.keyspace.db(), call.now());
     // Nothing expires while clients are paused.
-    if !call.engine.is_paused(now) {
+    if !memory::is_paused(call.engine, now) {
         for key in expired {
             keyspace.expire_key(call.keyspace.context, db, now, key);
         }

@@ -27,8 +27,11 @@ use braid_persistence::files::File;
 use crate::aof_load::{AofLoaded, append_only_folder};
 use crate::background_save::old_forms_limit;
 use crate::engine::Engine;
+use crate::processors;
 use crate::processors::Work;
 use crate::replication::FOR_FILE;
+use crate::replication::full_syncs;
+use crate::replication::role;
 use crate::saving::Settings;
 use crate::sync_writes::state::WAITS_FOR_DISK;
 use braid_clients::attention::{APPEND_ONLY_FAILED, JOURNAL_FULL};
@@ -68,444 +71,445 @@ enum RewriteError {
     Stopped,
 }
 
-impl Engine {
-    /// Starts writing changes to the append-only file after loading it. If it is new, a base is
-    /// written from the dataset first. The world is stopped.
-    pub(crate) fn begin_append_only(&self, world: &World<'_>, loaded: &AofLoaded) -> Result<(), String> {
-        let (folder, mut manifest) = (&loaded.folder, loaded.manifest.clone());
-        let text = |error: &dyn std::error::Error| error.to_string();
-        folder.create().map_err(|error| text(&error))?;
-        let mut changed = false;
-        if manifest.base.is_none() && manifest.incrs.is_empty() {
-            let settings = Settings::for_base(self, folder, &mut manifest);
-            let notes = settings.notes();
-            braid_persistence::save(&self.keyspace, world, &settings.options(&notes))
-                .map_err(|error| text(&error))?;
-            log::info!("Creating AOF base file {} on server start", settings.name());
-            changed = true;
-        }
-        let last = manifest.incrs.last().cloned();
-        let info = last.unwrap_or_else(|| {
-            changed = true;
-            let info = manifest.begin_incr(folder.name());
-            log::info!("Creating AOF incr file {} on server start", info.name.display());
-            info
-        });
-        let file = folder.open_incr(&info.name).map_err(|error| text(&error))?;
-        if changed {
-            folder.persist(&manifest).map_err(|error| text(&error))?;
-        }
-        remove_history(&self.config, folder, &mut manifest);
-        let size = folder.data_bytes(&manifest);
-        let state = &self.append_only;
-        state.appender.set_size(size);
-        state.base_size.store(size, Relaxed);
-        state.state.lock().manifest = manifest;
-        self.keyspace.journal.forget_database();
-        self.start_writer(self.keyspace.journal.reader(), file).map_err(|error| text(&error))?;
-        state.on.store(true, Relaxed);
-        Ok(())
-    }
-
-    /// Starts the writer thread and the journalling of changes. The world is stopped.
-    fn start_writer(&self, reader: Reader, file: File) -> io::Result<()> {
-        let (engine, appender) = (self.this.clone(), Arc::clone(&self.append_only.appender));
-        appender.begin(&reader, self.replication.history().dataset());
-        let writer = std::thread::Builder::new().name("aof".into()).spawn(move || {
-            if let Some(engine) = engine.upgrade() {
-                engine.bind_thread(Work::Background);
-                appender.run(&engine.keyspace.journal, reader, file);
-            }
-        })?;
-        self.append_only.state.lock().writer = Some(writer);
-        self.set_journal_use(FOR_FILE, true);
-        self.configure_append_only();
-        Ok(())
-    }
-
-    /// Stops the writer thread after it has written everything. Nothing may be journalled any more.
-    fn end_writer(&self) {
-        let mut state = self.append_only.state.lock();
-        if let Some(writer) = state.writer.take() {
-            self.append_only.appender.end(&self.keyspace.journal);
-            state.stopping = Some(writer);
-        }
-    }
-
-    /// Applies the settings for syncing and annotations.
-    pub(crate) fn configure_append_only(&self) {
-        let (state, config) = (&self.append_only, &self.config);
-        let policy = match config.appendfsync() {
-            AppendFsync::Always => Policy::Always,
-            AppendFsync::Everysec => Policy::EverySecond,
-            AppendFsync::No => Policy::Never,
-        };
-        state.appender.set_policy(&self.keyspace.journal, policy);
-        state.appender.set_timestamps(config.aof_timestamp_enabled());
-        let is_written = self.replication.journal_uses.load(Relaxed) & FOR_FILE != 0;
-        let waits = is_written && policy == Policy::Always;
-        self.sync_writes.set_reason(WAITS_FOR_DISK, waits);
-        self.append_only.ring_loops(&self.clients.mailboxes);
-    }
-
-    /// CONFIG SET appendonly: starts the file by a rewrite, or stops it.
-    pub(crate) fn switch_append_only(&self) -> Result<(), String> {
-        let state = &self.append_only;
-        let on = self.config.appendonly();
-        if on == state.on.load(Relaxed) {
-            return Ok(());
-        }
-        if on {
-            let folder = append_only_folder(&self.config);
-            let manifest = folder.load_manifest().map_err(|error| cannot_switch(&error))?;
-            folder.create().map_err(|error| cannot_switch(&error))?;
-            {
-                let mut files = state.state.lock();
-                state.awaits_base.store(true, SeqCst);
-                files.manifest = manifest;
-            }
-            state.on.store(true, Relaxed);
-            state.scheduled.store(true, Relaxed);
-            if !self.is_saving() {
-                // The reason is in the log; the rewrite will be retried.
-                let _ = self.rewrite_append_only(false);
-            }
-        } else {
-            self.end_append_only();
-        }
-        Ok(())
-    }
-
-    /// Stops the append-only file if it is on: by CONFIG SET, or because another dataset replaces
-    /// this one.
-    pub(crate) fn end_append_only(&self) {
-        let state = &self.append_only;
-        if state.on.swap(false, Relaxed) {
-            log::info!("The append-only file is switched off");
-            self.sync_writes.set_reason(WAITS_FOR_DISK, false);
-            self.set_journal_use(FOR_FILE, false);
-            if state.rewriting.load(Relaxed) {
-                // Tools look for these words.
-                log::info!("Killing AOF child: the rewrite is stopped");
-            }
-            {
-                let _files = state.state.lock();
-                state.scheduled.store(false, Relaxed);
-                state.progress.stop();
-            }
-            self.end_writer();
-            self.append_only.ring_loops(&self.clients.mailboxes);
-            self.durability.serve(self);
-            self.attention.set(APPEND_ONLY_FAILED | JOURNAL_FULL, false);
-        }
-    }
-
-    /// Rewrites the append-only file in the background. The outcome is in the log and in
-    /// [`AppendOnly`]. `in_transaction`: start after the transaction. `None` if a rewrite is
-    /// already running.
-    pub fn rewrite_append_only(&self, in_transaction: bool) -> Option<Rewriting> {
-        let state = &self.append_only;
-        {
-            // Serializes with switching the file off, which stops a rewrite it finds.
-            let _files = state.state.lock();
-            if state.rewriting.load(SeqCst) {
-                // A stopped rewrite ends soon, so another one is scheduled.
-                return state.progress.is_stopped().then(|| {
-                    state.scheduled.store(true, SeqCst);
-                    Rewriting::Scheduled
-                });
-            }
-            if in_transaction || self.is_saving() {
-                state.scheduled.store(true, SeqCst);
-                return Some(Rewriting::Scheduled);
-            }
-            state.progress.begin();
-            state.rewriting.store(true, SeqCst);
-            state.scheduled.store(false, SeqCst);
-        }
-        state.began_s.store(unix_ms() / 1000, Relaxed);
-        state.rewrites.fetch_add(1, Relaxed);
-        let engine = self.this.clone();
-        let thread = std::thread::Builder::new().name("bgrewriteaof".into()).spawn(move || {
-            if let Some(engine) = engine.upgrade() {
-                engine.bind_thread(Work::Rewrite);
-                engine.rewrite_in_background();
-            }
-        });
-        match thread {
-            Ok(_) => log::info!("Background append only file rewriting started by a thread"),
-            Err(error) => {
-                log::warn!("Can't rewrite append only file in background: {error}");
-                self.end_rewrite(true);
-            }
-        }
-        Some(Rewriting::Begun)
-    }
-
-    fn rewrite_in_background(&self) {
-        let outcome = self.write_base();
-        match &outcome {
-            Ok(bytes) => {
-                log::info!("Background AOF rewrite terminated with success: {bytes} bytes");
-            }
-            Err(_) if self.append_only.progress.is_stopped() => {
-                log::warn!("Background AOF rewrite terminated by signal: it was cancelled");
-            }
-            Err(error) => log::warn!("Background AOF rewrite terminated with error: {error}"),
-        }
-        self.append_only.last_copied_bytes.store(self.background_save.copied_bytes(), Relaxed);
-        if matches!(outcome, Err(RewriteError::Busy)) {
-            // A BGSAVE started first: the rewrite waits for it, which is not a failure.
-            self.append_only.scheduled.store(true, SeqCst);
-            self.append_only.rewriting.store(false, SeqCst);
-            return;
-        }
-        self.end_rewrite(outcome.is_err() && !self.append_only.progress.is_stopped());
-    }
-
-    fn end_rewrite(&self, failed: bool) {
-        let state = &self.append_only;
-        state.last_seconds.store(unix_ms() / 1000 - state.began_s.load(Relaxed), Relaxed);
-        state.last_failed.store(failed, Relaxed);
-        if failed {
-            state.failures.fetch_add(1, Relaxed);
-            // Without a base the increment is useless, so the rewrite is retried.
-            state.scheduled.store(state.awaits_base.load(SeqCst), SeqCst);
-        } else {
-            state.failures.store(0, Relaxed);
-        }
-        state.appender.pause_syncs(false);
-        state.rewriting.store(false, SeqCst);
-    }
-
-    /// Runs a rewrite and returns the size of all files afterwards.
-    fn write_base(&self) -> Result<u64, RewriteError> {
-        let state = &self.append_only;
-        let folder = append_only_folder(&self.config);
-        folder.create()?;
-        let on = state.on.load(Relaxed);
-        let (mut manifest, awaits_base) = {
-            let files = state.state.lock();
-            (files.manifest.clone(), state.awaits_base.load(SeqCst))
-        };
-        if !on && manifest.has_no_data() {
-            // Files left by an earlier run are replaced, too.
-            manifest = folder.load_manifest()?;
-        }
-        let mut increment = None;
-        if on && awaits_base {
-            // The increment of a failed first base is useless.
-            self.set_journal_use(FOR_FILE, false);
-            self.configure_append_only();
-            self.end_writer();
-            self.append_only.wait_for_end_of_writer();
-            increment = Some(folder.create_temporary_incr()?);
-        } else if on {
-            let info = manifest.begin_incr(folder.name());
-            increment = Some(folder.open_incr(&info.name)?);
-            folder.persist(&manifest)?;
-            log::info!("Creating AOF incr file {} on background rewrite", info.name.display());
-            state.state.lock().manifest = manifest.clone();
-        }
-        let mut settings = Settings::for_base(self, &folder, &mut manifest);
-        let (cut, cut_offset) = {
-            let world = self.keyspace.gate.close(None);
-            if state.progress.is_stopped() {
-                return Err(RewriteError::Stopped);
-            }
-            let forms = &self.background_save.forms;
-            let cut =
-                braid_persistence::cut(&self.keyspace, &world, forms, old_forms_limit(), settings.form());
-            if let Some(file) = increment {
-                let journal = &self.keyspace.journal;
-                let offset = self.begin_increment(&file)?;
-                if awaits_base {
-                    self.start_writer(journal.reader(), file)?;
-                } else {
-                    state.appender.switch(journal, offset, file);
-                }
-            }
-            settings.read_functions(self);
-            (cut.ok_or(RewriteError::Busy)?, self.keyspace.journal.end())
-        };
-        state.appender.pause_syncs(self.config.no_appendfsync_on_rewrite());
+/// Starts writing changes to the append-only file after loading it. If it is new, a base is
+/// written from the dataset first. The world is stopped.
+pub(crate) fn begin_append_only(
+    engine: &Engine,
+    world: &World<'_>,
+    loaded: &AofLoaded,
+) -> Result<(), String> {
+    let (folder, mut manifest) = (&loaded.folder, loaded.manifest.clone());
+    let text = |error: &dyn std::error::Error| error.to_string();
+    folder.create().map_err(|error| text(&error))?;
+    let mut changed = false;
+    if manifest.base.is_none() && manifest.incrs.is_empty() {
+        let settings = Settings::for_base(engine, folder, &mut manifest);
         let notes = settings.notes();
-        let options = settings.options(&notes);
-        braid_persistence::write_snapshot(&self.keyspace, cut, &options, &state.progress)?;
-        {
-            // Serializes with switching the file off and on.
-            let mut files = state.state.lock();
-            if state.progress.is_stopped() {
-                return Err(RewriteError::Stopped);
-            }
-            if on && awaits_base {
-                let info = manifest.begin_incr(folder.name());
-                folder.name_temporary_incr(&info.name)?;
-            }
-            manifest.retire_incrs(usize::from(on));
-            folder.persist(&manifest)?;
-            files.manifest = manifest.clone();
-            state.awaits_base.store(false, SeqCst);
-        }
-        state.appender.forgive(cut_offset);
-        remove_history(&self.config, &folder, &mut manifest);
-        {
-            let mut files = state.state.lock();
-            if !state.progress.is_stopped() {
-                files.manifest = manifest.clone();
-            }
-        }
-        let size = folder.data_bytes(&manifest);
-        state.appender.set_size(size);
-        state.base_size.store(size, Relaxed);
-        Ok(size)
+        braid_persistence::save(&engine.keyspace, world, &settings.options(&notes))
+            .map_err(|error| text(&error))?;
+        log::info!("Creating AOF base file {} on server start", settings.name());
+        changed = true;
     }
-
-    /// Starts a new increment by selecting a database, and returns its journal offset. The world is
-    /// stopped.
-    fn begin_increment(&self, mut file: &File) -> io::Result<u64> {
-        let (journal, link) = (&self.keyspace.journal, &self.replication.link);
-        if !link.is_replica() {
-            return Ok(journal.forget_database());
-        }
-        // The journal selected the database long ago.
-        let mut select = Vec::new();
-        let db = link.db.load(Relaxed).to_string();
-        braid_resp::request::push(&mut select, &[b"SELECT", db.as_bytes()]);
-        file.write_all(&select)?;
-        Ok(journal.end())
+    let last = manifest.incrs.last().cloned();
+    let info = last.unwrap_or_else(|| {
+        changed = true;
+        let info = manifest.begin_incr(folder.name());
+        log::info!("Creating AOF incr file {} on server start", info.name.display());
+        info
+    });
+    let file = folder.open_incr(&info.name).map_err(|error| text(&error))?;
+    if changed {
+        folder.persist(&manifest).map_err(|error| text(&error))?;
     }
+    remove_history(&engine.config, folder, &mut manifest);
+    let size = folder.data_bytes(&manifest);
+    let state = &engine.append_only;
+    state.appender.set_size(size);
+    state.base_size.store(size, Relaxed);
+    state.state.lock().manifest = manifest;
+    engine.keyspace.journal.forget_database();
+    start_writer(engine, engine.keyspace.journal.reader(), file).map_err(|error| text(&error))?;
+    state.on.store(true, Relaxed);
+    Ok(())
+}
 
-    /// Starts a rewrite that is due, and makes writers wait if the disk is behind. Called by the
-    /// first loop's cron, outside of the gate.
-    pub fn append_only_cron(&self, now_ms: i64) {
-        let state = &self.append_only;
-        let is_on = state.on.load(Relaxed);
-        if !is_on && !state.scheduled.load(Relaxed) {
-            return;
+/// Starts the writer thread and the journalling of changes. The world is stopped.
+fn start_writer(engine: &Engine, reader: Reader, file: File) -> io::Result<()> {
+    let (weak, appender) = (engine.this.clone(), Arc::clone(&engine.append_only.appender));
+    appender.begin(&reader, engine.replication.history().dataset());
+    let writer = std::thread::Builder::new().name("aof".into()).spawn(move || {
+        if let Some(engine) = weak.upgrade() {
+            processors::bind_thread(&engine, Work::Background);
+            appender.run(&engine.keyspace.journal, reader, file);
         }
-        self.watch_journal(now_ms);
-        let is_busy = state.rewriting.load(Relaxed) || self.is_saving();
-        if is_busy || self.persistence.progress.active.load(Relaxed) {
-            return;
+    })?;
+    engine.append_only.state.lock().writer = Some(writer);
+    role::set_journal_use(engine, FOR_FILE, true);
+    configure_append_only(engine);
+    Ok(())
+}
+
+/// Stops the writer thread after it has written everything. Nothing may be journalled any more.
+fn end_writer(engine: &Engine) {
+    let mut state = engine.append_only.state.lock();
+    if let Some(writer) = state.writer.take() {
+        engine.append_only.appender.end(&engine.keyspace.journal);
+        state.stopping = Some(writer);
+    }
+}
+
+/// Applies the settings for syncing and annotations.
+pub(crate) fn configure_append_only(engine: &Engine) {
+    let (state, config) = (&engine.append_only, &engine.config);
+    let policy = match config.appendfsync() {
+        AppendFsync::Always => Policy::Always,
+        AppendFsync::Everysec => Policy::EverySecond,
+        AppendFsync::No => Policy::Never,
+    };
+    state.appender.set_policy(&engine.keyspace.journal, policy);
+    state.appender.set_timestamps(config.aof_timestamp_enabled());
+    let is_written = engine.replication.journal_uses.load(Relaxed) & FOR_FILE != 0;
+    let waits = is_written && policy == Policy::Always;
+    engine.sync_writes.set_reason(WAITS_FOR_DISK, waits);
+    engine.append_only.ring_loops(&engine.clients.mailboxes);
+}
+
+/// CONFIG SET appendonly: starts the file by a rewrite, or stops it.
+pub(crate) fn switch_append_only(engine: &Engine) -> Result<(), String> {
+    let state = &engine.append_only;
+    let on = engine.config.appendonly();
+    if on == state.on.load(Relaxed) {
+        return Ok(());
+    }
+    if on {
+        let folder = append_only_folder(&engine.config);
+        let manifest = folder.load_manifest().map_err(|error| cannot_switch(&error))?;
+        folder.create().map_err(|error| cannot_switch(&error))?;
+        {
+            let mut files = state.state.lock();
+            state.awaits_base.store(true, SeqCst);
+            files.manifest = manifest;
         }
-        let failures = state.failures.load(Relaxed);
-        let needed = || is_on && state.appender.failure().is_some_and(|failure| failure.needs_rewrite);
-        if failures > 0 {
-            let rest_s = if needed() {
-                // Writes are refused until it succeeds.
-                (1 << failures.min(6)).min(REST_WHEN_NEEDED_S)
-            } else if failures >= FAILURES_BEFORE_REST {
-                60 * (1 << (failures - FAILURES_BEFORE_REST).min(6)).min(REST_MINUTES_MAX)
+        state.on.store(true, Relaxed);
+        state.scheduled.store(true, Relaxed);
+        if !full_syncs::is_saving(engine) {
+            // The reason is in the log; the rewrite will be retried.
+            let _ = rewrite_append_only(engine, false);
+        }
+    } else {
+        end_append_only(engine);
+    }
+    Ok(())
+}
+
+/// Stops the append-only file if it is on: by CONFIG SET, or because another dataset replaces
+/// this one.
+pub(crate) fn end_append_only(engine: &Engine) {
+    let state = &engine.append_only;
+    if state.on.swap(false, Relaxed) {
+        log::info!("The append-only file is switched off");
+        engine.sync_writes.set_reason(WAITS_FOR_DISK, false);
+        role::set_journal_use(engine, FOR_FILE, false);
+        if state.rewriting.load(Relaxed) {
+            // Tools look for these words.
+            log::info!("Killing AOF child: the rewrite is stopped");
+        }
+        {
+            let _files = state.state.lock();
+            state.scheduled.store(false, Relaxed);
+            state.progress.stop();
+        }
+        end_writer(engine);
+        engine.append_only.ring_loops(&engine.clients.mailboxes);
+        engine.durability.serve(engine);
+        engine.attention.set(APPEND_ONLY_FAILED | JOURNAL_FULL, false);
+    }
+}
+
+/// Rewrites the append-only file in the background. The outcome is in the log and in
+/// [`AppendOnly`]. `in_transaction`: start after the transaction. `None` if a rewrite is
+/// already running.
+pub fn rewrite_append_only(engine: &Engine, in_transaction: bool) -> Option<Rewriting> {
+    let state = &engine.append_only;
+    {
+        // Serializes with switching the file off, which stops a rewrite it finds.
+        let _files = state.state.lock();
+        if state.rewriting.load(SeqCst) {
+            // A stopped rewrite ends soon, so another one is scheduled.
+            return state.progress.is_stopped().then(|| {
+                state.scheduled.store(true, SeqCst);
+                Rewriting::Scheduled
+            });
+        }
+        if in_transaction || full_syncs::is_saving(engine) {
+            state.scheduled.store(true, SeqCst);
+            return Some(Rewriting::Scheduled);
+        }
+        state.progress.begin();
+        state.rewriting.store(true, SeqCst);
+        state.scheduled.store(false, SeqCst);
+    }
+    state.began_s.store(unix_ms() / 1000, Relaxed);
+    state.rewrites.fetch_add(1, Relaxed);
+    let weak = engine.this.clone();
+    let thread = std::thread::Builder::new().name("bgrewriteaof".into()).spawn(move || {
+        if let Some(engine) = weak.upgrade() {
+            processors::bind_thread(&engine, Work::Rewrite);
+            rewrite_in_background(&engine);
+        }
+    });
+    match thread {
+        Ok(_) => log::info!("Background append only file rewriting started by a thread"),
+        Err(error) => {
+            log::warn!("Can't rewrite append only file in background: {error}");
+            end_rewrite(engine, true);
+        }
+    }
+    Some(Rewriting::Begun)
+}
+
+fn rewrite_in_background(engine: &Engine) {
+    let outcome = write_base(engine);
+    match &outcome {
+        Ok(bytes) => {
+            log::info!("Background AOF rewrite terminated with success: {bytes} bytes");
+        }
+        Err(_) if engine.append_only.progress.is_stopped() => {
+            log::warn!("Background AOF rewrite terminated by signal: it was cancelled");
+        }
+        Err(error) => log::warn!("Background AOF rewrite terminated with error: {error}"),
+    }
+    engine.append_only.last_copied_bytes.store(engine.background_save.copied_bytes(), Relaxed);
+    if matches!(outcome, Err(RewriteError::Busy)) {
+        // A BGSAVE started first: the rewrite waits for it, which is not a failure.
+        engine.append_only.scheduled.store(true, SeqCst);
+        engine.append_only.rewriting.store(false, SeqCst);
+        return;
+    }
+    end_rewrite(engine, outcome.is_err() && !engine.append_only.progress.is_stopped());
+}
+
+fn end_rewrite(engine: &Engine, failed: bool) {
+    let state = &engine.append_only;
+    state.last_seconds.store(unix_ms() / 1000 - state.began_s.load(Relaxed), Relaxed);
+    state.last_failed.store(failed, Relaxed);
+    if failed {
+        state.failures.fetch_add(1, Relaxed);
+        // Without a base the increment is useless, so the rewrite is retried.
+        state.scheduled.store(state.awaits_base.load(SeqCst), SeqCst);
+    } else {
+        state.failures.store(0, Relaxed);
+    }
+    state.appender.pause_syncs(false);
+    state.rewriting.store(false, SeqCst);
+}
+
+/// Runs a rewrite and returns the size of all files afterwards.
+fn write_base(engine: &Engine) -> Result<u64, RewriteError> {
+    let state = &engine.append_only;
+    let folder = append_only_folder(&engine.config);
+    folder.create()?;
+    let on = state.on.load(Relaxed);
+    let (mut manifest, awaits_base) = {
+        let files = state.state.lock();
+        (files.manifest.clone(), state.awaits_base.load(SeqCst))
+    };
+    if !on && manifest.has_no_data() {
+        // Files left by an earlier run are replaced, too.
+        manifest = folder.load_manifest()?;
+    }
+    let mut increment = None;
+    if on && awaits_base {
+        // The increment of a failed first base is useless.
+        role::set_journal_use(engine, FOR_FILE, false);
+        configure_append_only(engine);
+        end_writer(engine);
+        engine.append_only.wait_for_end_of_writer();
+        increment = Some(folder.create_temporary_incr()?);
+    } else if on {
+        let info = manifest.begin_incr(folder.name());
+        increment = Some(folder.open_incr(&info.name)?);
+        folder.persist(&manifest)?;
+        log::info!("Creating AOF incr file {} on background rewrite", info.name.display());
+        state.state.lock().manifest = manifest.clone();
+    }
+    let mut settings = Settings::for_base(engine, &folder, &mut manifest);
+    let (cut, cut_offset) = {
+        let world = engine.keyspace.gate.close(None);
+        if state.progress.is_stopped() {
+            return Err(RewriteError::Stopped);
+        }
+        let forms = &engine.background_save.forms;
+        let cut = braid_persistence::cut(&engine.keyspace, &world, forms, old_forms_limit(), settings.form());
+        if let Some(file) = increment {
+            let journal = &engine.keyspace.journal;
+            let offset = begin_increment(engine, &file)?;
+            if awaits_base {
+                start_writer(engine, journal.reader(), file)?;
             } else {
-                0
-            };
-            if now_ms / 1000 - state.began_s.load(Relaxed) < rest_s {
-                return;
+                state.appender.switch(journal, offset, file);
             }
         }
-        if state.scheduled.load(Relaxed) || (is_on && state.has_grown(&self.config)) || needed() {
-            self.rewrite_append_only(false);
+        settings.read_functions(engine);
+        (cut.ok_or(RewriteError::Busy)?, engine.keyspace.journal.end())
+    };
+    state.appender.pause_syncs(engine.config.no_appendfsync_on_rewrite());
+    let notes = settings.notes();
+    let options = settings.options(&notes);
+    braid_persistence::write_snapshot(&engine.keyspace, cut, &options, &state.progress)?;
+    {
+        // Serializes with switching the file off and on.
+        let mut files = state.state.lock();
+        if state.progress.is_stopped() {
+            return Err(RewriteError::Stopped);
+        }
+        if on && awaits_base {
+            let info = manifest.begin_incr(folder.name());
+            folder.name_temporary_incr(&info.name)?;
+        }
+        manifest.retire_incrs(usize::from(on));
+        folder.persist(&manifest)?;
+        files.manifest = manifest.clone();
+        state.awaits_base.store(false, SeqCst);
+    }
+    state.appender.forgive(cut_offset);
+    remove_history(&engine.config, &folder, &mut manifest);
+    {
+        let mut files = state.state.lock();
+        if !state.progress.is_stopped() {
+            files.manifest = manifest.clone();
         }
     }
+    let size = folder.data_bytes(&manifest);
+    state.appender.set_size(size);
+    state.base_size.store(size, Relaxed);
+    Ok(size)
+}
 
-    /// Makes writers wait while the file is too far behind the journal or too long unsynced.
-    fn watch_journal(&self, now_ms: i64) {
-        let state = &self.append_only;
-        let behind = self.keyspace.journal.end().saturating_sub(state.appender.written());
-        let is_late = state.appender.policy() == Policy::EverySecond
-            && !self.config.no_appendfsync_on_rewrite()
-            && state.appender.unsynced_ms(now_ms) > SYNC_LAG_MS;
-        // Refused writers need not wait.
-        let is_full = state.on.load(Relaxed)
-            && (behind > JOURNAL_BYTES || is_late)
-            && self.attention.get() & APPEND_ONLY_FAILED == 0;
-        let mut full = state.full.lock();
-        if is_full && !*full {
-            state.delayed_syncs.fetch_add(1, Relaxed);
-            log::info!(
-                "Asynchronous AOF fsync is taking too long (disk is busy?). Writers wait for it, this may \
-                 slow down the server."
-            );
-        }
-        if is_full != *full {
-            *full = is_full;
-            self.attention.set(JOURNAL_FULL, is_full);
-            state.room.notify_all();
-        }
+/// Starts a new increment by selecting a database, and returns its journal offset. The world is
+/// stopped.
+fn begin_increment(engine: &Engine, mut file: &File) -> io::Result<u64> {
+    let (journal, link) = (&engine.keyspace.journal, &engine.replication.link);
+    if !link.is_replica() {
+        return Ok(journal.forget_database());
     }
+    // The journal selected the database long ago.
+    let mut select = Vec::new();
+    let db = link.db.load(Relaxed).to_string();
+    braid_resp::request::push(&mut select, &[b"SELECT", db.as_bytes()]);
+    file.write_all(&select)?;
+    Ok(journal.end())
+}
 
-    /// Waits at most 100 ms for room in the journal. No lock may be held. The thread leaves the
-    /// gate meanwhile, and stays outside if a script has stopped the world for long.
-    pub(crate) fn wait_for_journal(&self, context: &mut Context) {
-        self.keyspace.gate.leave(context.slot);
-        context.outside = true;
-        // The waiting thread may be the one whose cron would clear the flag.
-        self.watch_journal(unix_ms());
-        let mut full = self.append_only.full.lock();
-        if *full {
-            self.append_only.room.wait_for(&mut full, std::time::Duration::from_millis(100));
-        }
-        drop(full);
-        self.keyspace.come_in(context);
+/// Starts a rewrite that is due, and makes writers wait if the disk is behind. Called by the
+/// first loop's cron, outside of the gate.
+pub fn append_only_cron(engine: &Engine, now_ms: i64) {
+    let state = &engine.append_only;
+    let is_on = state.on.load(Relaxed);
+    if !is_on && !state.scheduled.load(Relaxed) {
+        return;
     }
+    watch_journal(engine, now_ms);
+    let is_busy = state.rewriting.load(Relaxed) || full_syncs::is_saving(engine);
+    if is_busy || engine.persistence.progress.active.load(Relaxed) {
+        return;
+    }
+    let failures = state.failures.load(Relaxed);
+    let needed = || is_on && state.appender.failure().is_some_and(|failure| failure.needs_rewrite);
+    if failures > 0 {
+        let rest_s = if needed() {
+            // Writes are refused until it succeeds.
+            (1 << failures.min(6)).min(REST_WHEN_NEEDED_S)
+        } else if failures >= FAILURES_BEFORE_REST {
+            60 * (1 << (failures - FAILURES_BEFORE_REST).min(6)).min(REST_MINUTES_MAX)
+        } else {
+            0
+        };
+        if now_ms / 1000 - state.began_s.load(Relaxed) < rest_s {
+            return;
+        }
+    }
+    if state.scheduled.load(Relaxed) || (is_on && state.has_grown(&engine.config)) || needed() {
+        rewrite_append_only(engine, false);
+    }
+}
 
-    /// Waits until all changes so far are on disk, if replies must not be sent before. False if
-    /// they cannot be written: the replies of clients that have written are uncertain then. No lock
-    /// may be held, and the thread is outside of the gate.
-    #[inline]
-    pub fn settle_changes(&self) -> bool {
-        if !self.sync_writes.waits_for_disk() {
-            return true;
-        }
-        let end = self.keyspace.journal.end();
-        if let Some(active) = &self.active {
-            active.ask_for_disk();
-        }
-        let is_written = self.append_only.appender.wait_until_synced(end);
-        is_written && self.active.as_ref().is_none_or(|active| active.wait_until_on_disk(end))
+/// Makes writers wait while the file is too far behind the journal or too long unsynced.
+fn watch_journal(engine: &Engine, now_ms: i64) {
+    let state = &engine.append_only;
+    let behind = engine.keyspace.journal.end().saturating_sub(state.appender.written());
+    let is_late = state.appender.policy() == Policy::EverySecond
+        && !engine.config.no_appendfsync_on_rewrite()
+        && state.appender.unsynced_ms(now_ms) > SYNC_LAG_MS;
+    // Refused writers need not wait.
+    let is_full = state.on.load(Relaxed)
+        && (behind > JOURNAL_BYTES || is_late)
+        && engine.attention.get() & APPEND_ONLY_FAILED == 0;
+    let mut full = state.full.lock();
+    if is_full && !*full {
+        state.delayed_syncs.fetch_add(1, Relaxed);
+        log::info!(
+            "Asynchronous AOF fsync is taking too long (disk is busy?). Writers wait for it, this may \
+             slow down the server."
+        );
     }
+    if is_full != *full {
+        *full = is_full;
+        engine.attention.set(JOURNAL_FULL, is_full);
+        state.room.notify_all();
+    }
+}
 
-    /// Whether the journal is on disk up to `offset`, like [`Engine::settle_changes`]; `None` where
-    /// that would wait.
-    pub fn progress_on_disk(&self, offset: u64) -> Option<bool> {
-        if !self.sync_writes.waits_for_disk() {
-            return Some(true);
-        }
-        match (self.append_only.appender.progress(offset), &self.active) {
-            (Some(true), Some(active)) => active.progress_on_disk(offset),
-            (progress, _) => progress,
-        }
+/// Waits at most 100 ms for room in the journal. No lock may be held. The thread leaves the
+/// gate meanwhile, and stays outside if a script has stopped the world for long.
+pub(crate) fn wait_for_journal(engine: &Engine, context: &mut Context) {
+    engine.keyspace.gate.leave(context.slot);
+    context.outside = true;
+    // The waiting thread may be the one whose cron would clear the flag.
+    watch_journal(engine, unix_ms());
+    let mut full = engine.append_only.full.lock();
+    if *full {
+        engine.append_only.room.wait_for(&mut full, std::time::Duration::from_millis(100));
     }
+    drop(full);
+    engine.keyspace.come_in(context);
+}
 
-    /// Rings a loop's bell once when [`Engine::progress_on_disk`] may have changed. Earlier changes
-    /// are not reported.
-    pub fn ask_for_disk(&self, slot: usize, offset: u64) {
-        let mut loops = self.append_only.loops.lock();
-        if !loops.contains(&slot) {
-            loops.push(slot);
-        }
-        drop(loops);
-        self.append_only.appender.ask(offset);
-        if let Some(active) = &self.active {
-            active.ask_for_disk();
-        }
+/// Waits until all changes so far are on disk, if replies must not be sent before. False if
+/// they cannot be written: the replies of clients that have written are uncertain then. No lock
+/// may be held, and the thread is outside of the gate.
+#[inline]
+pub fn settle_changes(engine: &Engine) -> bool {
+    if !engine.sync_writes.waits_for_disk() {
+        return true;
     }
+    let end = engine.keyspace.journal.end();
+    if let Some(active) = &engine.active {
+        active.ask_for_disk();
+    }
+    let is_written = engine.append_only.appender.wait_until_synced(end);
+    is_written && engine.active.as_ref().is_none_or(|active| active.wait_until_on_disk(end))
+}
 
-    /// Rings the loops whose clients wait for the disk.
-    pub(crate) fn tell_durable(&self) {
-        self.append_only.ring_loops(&self.clients.mailboxes);
-        self.durability.serve(self);
+/// Whether the journal is on disk up to `offset`, like [`settle_changes`]; `None` where
+/// that would wait.
+pub fn progress_on_disk(engine: &Engine, offset: u64) -> Option<bool> {
+    if !engine.sync_writes.waits_for_disk() {
+        return Some(true);
     }
+    match (engine.append_only.appender.progress(offset), &engine.active) {
+        (Some(true), Some(active)) => active.progress_on_disk(offset),
+        (progress, _) => progress,
+    }
+}
 
-    /// Writes everything at shutdown. No command may execute any more.
-    pub(crate) fn finish_append_only(&self) {
-        if self.append_only.on.load(Relaxed) {
-            log::info!("Calling fsync() on the AOF file.");
-            self.end_writer();
-        }
-        self.append_only.wait_for_end_of_writer();
+/// Rings a loop's bell once when [`progress_on_disk`] may have changed. Earlier changes
+/// are not reported.
+pub fn ask_for_disk(engine: &Engine, slot: usize, offset: u64) {
+    let mut loops = engine.append_only.loops.lock();
+    if !loops.contains(&slot) {
+        loops.push(slot);
     }
+    drop(loops);
+    engine.append_only.appender.ask(offset);
+    if let Some(active) = &engine.active {
+        active.ask_for_disk();
+    }
+}
+
+/// Rings the loops whose clients wait for the disk.
+pub(crate) fn tell_durable(engine: &Engine) {
+    engine.append_only.ring_loops(&engine.clients.mailboxes);
+    engine.durability.serve(engine);
+}
+
+/// Writes everything at shutdown. No command may execute any more.
+pub(crate) fn finish_append_only(engine: &Engine) {
+    if engine.append_only.on.load(Relaxed) {
+        log::info!("Calling fsync() on the AOF file.");
+        end_writer(engine);
+    }
+    engine.append_only.wait_for_end_of_writer();
 }
 
 fn cannot_switch(error: &dyn std::error::Error) -> String {

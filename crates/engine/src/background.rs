@@ -3,7 +3,7 @@
 //! served.
 //!
 //! A body that would take long calls [`Call::leave_to_background`] and passes the [`Answer`] with
-//! the work to [`Engine::in_background`], or to the lazy-free thread. The client blocks without a
+//! the work to [`in_background`], or to the lazy-free thread. The client blocks without a
 //! key (`blocking.rs`): its further requests stay in its buffer, and closing the connection ends
 //! the wait. CLIENT UNBLOCK does not.
 //!
@@ -35,6 +35,7 @@ use crate::blocking::state::{Discard, Waiter};
 use crate::blocking::{self, TimeoutReply, Wait};
 use crate::engine::Engine;
 use crate::engine::call::Call;
+use crate::processors;
 use crate::processors::Work;
 use crate::session::session_attention;
 use braid_spec::{CommandError, CommandResult};
@@ -91,62 +92,60 @@ impl Answer {
 /// Attempts to compute a result in the background before the command does the work itself.
 const TRIES_MAX: u32 = 3;
 
-impl Engine {
-    /// Frees a [`Precomputed`] in the background, because locks may be held and freeing may take
-    /// long. If it cannot be sent, the server is shutting down.
-    fn discard(&self) -> Discard {
-        let engine = self.this.clone();
-        Box::new(move |watch, result| {
-            if let Some(engine) = engine.upgrade() {
-                engine.in_background(move |engine| {
-                    if let Some(watch) = watch {
-                        engine.keyspace.reader().unwatch(&watch);
-                    }
-                    drop(result);
-                });
-            }
-        })
-    }
-
-    /// Runs `job` on a background thread, after earlier jobs have started. False if there is no
-    /// thread.
-    pub fn in_background(&self, job: impl FnOnce(&Engine) + Send + 'static) -> bool {
-        let sender = self.background.sender.lock();
-        let engine = self.this.clone();
-        let job = move || {
-            if let Some(engine) = engine.upgrade() {
-                job(&engine);
-            }
-        };
-        sender.as_ref().is_some_and(|sender| sender.send(Box::new(job)).is_ok())
-    }
-
-    /// Starts the threads if needed. False if none can be started.
-    fn start_background(&self) -> bool {
-        let mut sender = self.background.sender.lock();
-        if sender.is_none() {
-            let (jobs, receiver) = channel::<Job>();
-            let receiver = Arc::new(Mutex::new(receiver));
-            for _ in 0..self.clients.mailboxes.thread_count().div_ceil(2) {
-                let receiver = Arc::clone(&receiver);
-                let next = move || receiver.lock().recv();
-                let engine = self.this.clone();
-                let run = move || {
-                    if let Some(engine) = engine.upgrade() {
-                        engine.bind_thread(Work::Background);
-                    }
-                    while let Ok(job) = next() {
-                        job();
-                    }
-                };
-                match std::thread::Builder::new().name("bio_commands".into()).spawn(run) {
-                    Ok(_) => *sender = Some(jobs.clone()),
-                    Err(error) => log::warn!("Cannot start a thread for long commands: {error}"),
+/// Frees a [`Precomputed`] in the background, because locks may be held and freeing may take
+/// long. If it cannot be sent, the server is shutting down.
+fn discard(engine: &Engine) -> Discard {
+    let weak = engine.this.clone();
+    Box::new(move |watch, result| {
+        if let Some(engine) = weak.upgrade() {
+            in_background(&engine, move |engine| {
+                if let Some(watch) = watch {
+                    engine.keyspace.reader().unwatch(&watch);
                 }
+                drop(result);
+            });
+        }
+    })
+}
+
+/// Runs `job` on a background thread, after earlier jobs have started. False if there is no
+/// thread.
+pub fn in_background(engine: &Engine, job: impl FnOnce(&Engine) + Send + 'static) -> bool {
+    let sender = engine.background.sender.lock();
+    let weak = engine.this.clone();
+    let job = move || {
+        if let Some(engine) = weak.upgrade() {
+            job(&engine);
+        }
+    };
+    sender.as_ref().is_some_and(|sender| sender.send(Box::new(job)).is_ok())
+}
+
+/// Starts the threads if needed. False if none can be started.
+fn start_background(engine: &Engine) -> bool {
+    let mut sender = engine.background.sender.lock();
+    if sender.is_none() {
+        let (jobs, receiver) = channel::<Job>();
+        let receiver = Arc::new(Mutex::new(receiver));
+        for _ in 0..engine.clients.mailboxes.thread_count().div_ceil(2) {
+            let receiver = Arc::clone(&receiver);
+            let next = move || receiver.lock().recv();
+            let weak = engine.this.clone();
+            let run = move || {
+                if let Some(engine) = weak.upgrade() {
+                    processors::bind_thread(&engine, Work::Background);
+                }
+                while let Ok(job) = next() {
+                    job();
+                }
+            };
+            match std::thread::Builder::new().name("bio_commands".into()).spawn(run) {
+                Ok(_) => *sender = Some(jobs.clone()),
+                Err(error) => log::warn!("Cannot start a thread for long commands: {error}"),
             }
         }
-        sender.is_some()
     }
+    sender.is_some()
 }
 
 impl Call<'_, '_> {
@@ -156,7 +155,7 @@ impl Call<'_, '_> {
         let session = &*self.session;
         let tracks = session.attention & session_attention::TRACKS != 0;
         let must_stay = session.deny_blocking || session.in_script || session.serving.is_some();
-        !must_stay && (!reads || !tracks) && self.engine.start_background()
+        !must_stay && (!reads || !tracks) && start_background(self.engine)
     }
 
     /// Blocks the client until the returned [`Answer`] is used.
@@ -175,7 +174,7 @@ impl Call<'_, '_> {
         work: impl FnOnce(&Engine, Answer) + Send + 'static,
     ) -> CommandResult {
         if let Some(answer) = self.leave_to_background()? {
-            self.engine.in_background(move |engine| work(engine, answer));
+            in_background(self.engine, move |engine| work(engine, answer));
         }
         Ok(())
     }
@@ -218,7 +217,7 @@ impl Call<'_, '_> {
             let now = unix_ms();
             let (shared, watch) = engine.keyspace.reader().share(db, now, &keys, true);
             let began = began.unwrap_or(answer.began);
-            let mut again = Precomputed::new(began, tries + 1, watch, engine.discard());
+            let mut again = Precomputed::new(began, tries + 1, watch, discard(engine));
             if are_shared(&shared) {
                 again.result = compute(&shared, now).map(|result| result.map(Object::new));
             } else {
@@ -245,7 +244,7 @@ impl Call<'_, '_> {
             let now = unix_ms();
             let (shared, _) = engine.keyspace.reader().share(db, now, &keys, false);
             if !are_shared(&shared) {
-                let inline = Precomputed::new(answer.began, TRIES_MAX, None, engine.discard());
+                let inline = Precomputed::new(answer.began, TRIES_MAX, None, discard(engine));
                 return blocking::run_again(&answer.waiter, inline);
             }
             let mut reply = answer.buffer();

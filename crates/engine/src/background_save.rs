@@ -13,7 +13,10 @@ use braid_base::plural::plural;
 use braid_persistence::Cut;
 
 use crate::engine::Engine;
+use crate::processors;
 use crate::processors::Work;
+use crate::replication::full_syncs;
+use crate::saving;
 use crate::saving::Settings;
 use braid_clients::attention::WRITES_REFUSED;
 pub use state::BackgroundSave;
@@ -39,149 +42,142 @@ pub(crate) fn old_forms_limit() -> usize {
     FORMS_BYTES.max(braid_base::alloc::used_bytes() / FORMS_SHARE)
 }
 
-impl Engine {
-    /// Saves all databases as they are now to the dump file. The outcome is in the log and in
-    /// [`BackgroundSave`].
-    pub fn save_in_background(&self, world: &World<'_>) -> Result<(), NotBegun> {
-        let state = &self.background_save;
-        if self.is_saving() || self.append_only.rewriting.load(Relaxed) {
-            return Err(NotBegun::InProgress);
+/// Saves all databases as they are now to the dump file. The outcome is in the log and in
+/// [`BackgroundSave`].
+pub fn save_in_background(engine: &Engine, world: &World<'_>) -> Result<(), NotBegun> {
+    let state = &engine.background_save;
+    if full_syncs::is_saving(engine) || engine.append_only.rewriting.load(Relaxed) {
+        return Err(NotBegun::InProgress);
+    }
+    let (sender, receiver) = channel::<Cut>();
+    let dirty = engine.keyspace.total(|counters| counters.dirty.get());
+    let (weak, settings) = (engine.this.clone(), Settings::of(engine));
+    let form = settings.form();
+    // The thread comes first, because a cut must be walked.
+    let thread = std::thread::Builder::new().name("bgsave".into()).spawn(move || {
+        if let (Ok(cut), Some(engine)) = (receiver.recv(), weak.upgrade()) {
+            processors::bind_thread(&engine, Work::Save);
+            write_in_background(&engine, cut, &settings, dirty);
         }
-        let (sender, receiver) = channel::<Cut>();
-        let dirty = self.keyspace.total(|counters| counters.dirty.get());
-        let (engine, settings) = (self.this.clone(), Settings::of(self));
-        let form = settings.form();
-        // The thread comes first, because a cut must be walked.
-        let thread = std::thread::Builder::new().name("bgsave".into()).spawn(move || {
-            if let (Ok(cut), Some(engine)) = (receiver.recv(), engine.upgrade()) {
-                engine.bind_thread(Work::Save);
-                engine.write_in_background(cut, &settings, dirty);
-            }
-        })?;
-        let cut = braid_persistence::cut(&self.keyspace, world, &state.forms, old_forms_limit(), form);
-        let cut = cut.ok_or(NotBegun::InProgress)?;
-        state.active.store(true, Relaxed);
-        state.scheduled.store(false, Relaxed);
-        state.began_s.store(unix_ms() / 1000, Relaxed);
-        state.keys.store(cut.keys(), Relaxed);
-        state.progress.begin();
-        log::info!("Background saving started by a thread");
-        *state.thread.lock() = Some(thread);
-        // The thread is waiting for it.
-        let _ = sender.send(cut);
-        Ok(())
-    }
+    })?;
+    let cut = braid_persistence::cut(&engine.keyspace, world, &state.forms, old_forms_limit(), form);
+    let cut = cut.ok_or(NotBegun::InProgress)?;
+    state.active.store(true, Relaxed);
+    state.scheduled.store(false, Relaxed);
+    state.began_s.store(unix_ms() / 1000, Relaxed);
+    state.keys.store(cut.keys(), Relaxed);
+    state.progress.begin();
+    log::info!("Background saving started by a thread");
+    *state.thread.lock() = Some(thread);
+    // The thread is waiting for it.
+    let _ = sender.send(cut);
+    Ok(())
+}
 
-    fn write_in_background(&self, cut: Cut, settings: &Settings, dirty: u64) {
-        let state = &self.background_save;
-        let notes = settings.notes();
-        let saved = braid_persistence::write_snapshot(
-            &self.keyspace,
-            cut,
-            &settings.options(&notes),
-            &state.progress,
-        );
-        let now_s = unix_ms() / 1000;
-        state.last_seconds.store(now_s - state.began_s.load(Relaxed), Relaxed);
-        state.last_copied_bytes.store(state.copied_bytes(), Relaxed);
-        match saved {
-            Ok(saved) => {
-                log::info!(
-                    "DB saved on disk: {}, {}, {:.3} seconds",
-                    plural(saved.keys, "key"),
-                    plural(saved.bytes, "byte"),
-                    saved.duration.as_secs_f64()
-                );
-                log::info!("Background saving terminated with success");
-                self.persistence.last_save_s.store(now_s, Relaxed);
-                self.persistence.saves.fetch_add(1, Relaxed);
-                self.keyspace.dirty_baseline.store(dirty, Relaxed);
-                self.note_save_outcome(false);
-            }
-            Err(_) if state.progress.is_stopped() => {
-                log::warn!("Background saving terminated by signal: it was cancelled");
-            }
-            Err(error) => {
-                log::warn!("Background saving error: {error}");
-                self.note_save_outcome(true);
-            }
+fn write_in_background(engine: &Engine, cut: Cut, settings: &Settings, dirty: u64) {
+    let state = &engine.background_save;
+    let notes = settings.notes();
+    let saved =
+        braid_persistence::write_snapshot(&engine.keyspace, cut, &settings.options(&notes), &state.progress);
+    let now_s = unix_ms() / 1000;
+    state.last_seconds.store(now_s - state.began_s.load(Relaxed), Relaxed);
+    state.last_copied_bytes.store(state.copied_bytes(), Relaxed);
+    match saved {
+        Ok(saved) => {
+            log::info!(
+                "DB saved on disk: {}, {}, {:.3} seconds",
+                plural(saved.keys, "key"),
+                plural(saved.bytes, "byte"),
+                saved.duration.as_secs_f64()
+            );
+            log::info!("Background saving terminated with success");
+            engine.persistence.last_save_s.store(now_s, Relaxed);
+            engine.persistence.saves.fetch_add(1, Relaxed);
+            engine.keyspace.dirty_baseline.store(dirty, Relaxed);
+            note_save_outcome(engine, false);
         }
-        state.active.store(false, Relaxed);
-    }
-
-    /// Records the outcome of a save: after a failure writes are refused, if
-    /// `stop-writes-on-bgsave-error`.
-    pub(crate) fn note_save_outcome(&self, failed: bool) {
-        self.background_save.last_failed.store(failed, Relaxed);
-        self.apply_refusal();
-    }
-
-    /// Refuses or allows writes according to the last save and the configuration.
-    pub(crate) fn apply_refusal(&self) {
-        let config = &self.config;
-        let refused = config.stop_writes_on_bgsave_error()
-            && !config.save_points().is_empty()
-            && self.background_save.last_failed.load(Relaxed);
-        self.attention.set(WRITES_REFUSED, refused);
-    }
-
-    /// After FLUSHALL: cancels a save of the removed keys, and with save points writes an empty
-    /// dump file, as users of FLUSHALL expect.
-    pub fn save_after_flush(&self, world: &World<'_>) {
-        self.background_save.stop();
-        // A FLUSHALL read from the append-only file is an old one.
-        let is_loading = self.persistence.progress.active.load(Relaxed);
-        if !is_loading && !self.config.save_points().is_empty() {
-            // The reason is in the log.
-            let _ = self.save(world);
+        Err(_) if state.progress.is_stopped() => {
+            log::warn!("Background saving terminated by signal: it was cancelled");
+        }
+        Err(error) => {
+            log::warn!("Background saving error: {error}");
+            note_save_outcome(engine, true);
         }
     }
+    state.active.store(false, Relaxed);
+}
 
-    /// Cancels a background save and waits for its end. The caller must not have closed the gate.
-    pub fn finish_background_save(&self) {
-        self.background_save.stop();
-        let thread = self.background_save.thread.lock().take();
-        if let Some(thread) = thread {
-            let _ = thread.join();
-        }
+/// Records the outcome of a save: after a failure writes are refused, if
+/// `stop-writes-on-bgsave-error`.
+pub(crate) fn note_save_outcome(engine: &Engine, failed: bool) {
+    engine.background_save.last_failed.store(failed, Relaxed);
+    apply_refusal(engine);
+}
+
+/// Refuses or allows writes according to the last save and the configuration.
+pub(crate) fn apply_refusal(engine: &Engine) {
+    let config = &engine.config;
+    let refused = config.stop_writes_on_bgsave_error()
+        && !config.save_points().is_empty()
+        && engine.background_save.last_failed.load(Relaxed);
+    engine.attention.set(WRITES_REFUSED, refused);
+}
+
+/// After FLUSHALL: cancels a save of the removed keys, and with save points writes an empty
+/// dump file, as users of FLUSHALL expect.
+pub fn save_after_flush(engine: &Engine, world: &World<'_>) {
+    engine.background_save.stop();
+    // A FLUSHALL read from the append-only file is an old one.
+    let is_loading = engine.persistence.progress.active.load(Relaxed);
+    if !is_loading && !engine.config.save_points().is_empty() {
+        // The reason is in the log.
+        let _ = saving::save(engine, world);
     }
+}
 
-    /// Starts a save that is scheduled or due by a save point. Called by the first loop's cron,
-    /// outside of the gate.
-    pub fn save_if_due(&self, now_ms: i64) {
-        let state = &self.background_save;
-        let is_busy = self.is_saving() || self.append_only.rewriting.load(Relaxed);
-        if is_busy || self.persistence.progress.active.load(Relaxed) {
-            return;
+/// Cancels a background save and waits for its end. The caller must not have closed the gate.
+pub fn finish_background_save(engine: &Engine) {
+    engine.background_save.stop();
+    let thread = engine.background_save.thread.lock().take();
+    if let Some(thread) = thread {
+        let _ = thread.join();
+    }
+}
+
+/// Starts a save that is scheduled or due by a save point. Called by the first loop's cron,
+/// outside of the gate.
+pub fn save_if_due(engine: &Engine, now_ms: i64) {
+    let state = &engine.background_save;
+    let is_busy = full_syncs::is_saving(engine) || engine.append_only.rewriting.load(Relaxed);
+    if is_busy || engine.persistence.progress.active.load(Relaxed) {
+        return;
+    }
+    let now_s = now_ms / 1000;
+    let due = || {
+        let points = engine.config.save_points();
+        if points.is_empty() {
+            return false;
         }
-        let now_s = now_ms / 1000;
-        let due = || {
-            let points = self.config.save_points();
-            if points.is_empty() {
-                return false;
+        let changes = engine.keyspace.unsaved_changes();
+        let since = now_s - engine.persistence.last_save_s.load(Relaxed);
+        let rests = state.last_failed.load(Relaxed) && now_s - state.began_s.load(Relaxed) <= RETRY_AFTER_S;
+        let point = points
+            .iter()
+            .find(|point| changes >= u64::from(point.changes.unsigned_abs()) && since > point.seconds);
+        match point.filter(|_| !rests) {
+            Some(point) => {
+                log::info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
+                true
             }
-            let changes = self.keyspace.unsaved_changes();
-            let since = now_s - self.persistence.last_save_s.load(Relaxed);
-            let rests =
-                state.last_failed.load(Relaxed) && now_s - state.began_s.load(Relaxed) <= RETRY_AFTER_S;
-            let point = points
-                .iter()
-                .find(|point| changes >= u64::from(point.changes.unsigned_abs()) && since > point.seconds);
-            match point.filter(|_| !rests) {
-                Some(point) => {
-                    log::info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
-                    true
-                }
-                None => false,
-            }
-        };
-        if state.scheduled.load(Relaxed) || due() {
-            let world = self.keyspace.gate.close(None);
-            if let Err(error) = self.save_in_background(&world) {
-                log::warn!("Can't save in background: {error}");
-                state.began_s.store(now_s, Relaxed);
-                state.last_failed.store(true, Relaxed);
-            }
+            None => false,
+        }
+    };
+    if state.scheduled.load(Relaxed) || due() {
+        let world = engine.keyspace.gate.close(None);
+        if let Err(error) = save_in_background(engine, &world) {
+            log::warn!("Can't save in background: {error}");
+            state.began_s.store(now_s, Relaxed);
+            state.last_failed.store(true, Relaxed);
         }
     }
 }

@@ -34,13 +34,16 @@ use braid_resp::request;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
+use crate::client_eviction;
 use crate::dispatch::body::run_journalled;
 use crate::dispatch::data::command_reveals_data;
 use crate::dispatch::journal::note_unit;
 use crate::dispatch::{report, slot_stats};
 use crate::engine::Engine;
+use crate::engine::access;
 use crate::engine::call::{Call, Others};
 use crate::locks::{LockSet, lock};
+use crate::replication::redirect;
 use crate::session::{ReplyMode, Session};
 use crate::shutdown::state::SHUTDOWN_FAILED;
 use crate::worker::Worker;
@@ -166,23 +169,21 @@ pub(crate) fn run_again(waiter: &Waiter, precomputed: Precomputed) {
     }
 }
 
-impl Engine {
-    /// Makes the clients that wait for keys of slots no longer served here run their commands
-    /// again, so that they are redirected. Must not be called by a loop.
-    pub(crate) fn redirect_waiters(&self, slots: &SlotSet) {
-        let mut ended = Vec::new();
-        for waiter in slots.iter().flat_map(|slot| self.wait_queues.of_shard(u32::from(slot))) {
-            if claim(&waiter) {
-                let client = &waiter.request.client;
-                client.send(Message::RunAgain(client.id));
-                ended.push(waiter);
-            }
+/// Makes the clients that wait for keys of slots no longer served here run their commands
+/// again, so that they are redirected. Must not be called by a loop.
+pub(crate) fn redirect_waiters(engine: &Engine, slots: &SlotSet) {
+    let mut ended = Vec::new();
+    for waiter in slots.iter().flat_map(|slot| engine.wait_queues.of_shard(u32::from(slot))) {
+        if claim(&waiter) {
+            let client = &waiter.request.client;
+            client.send(Message::RunAgain(client.id));
+            ended.push(waiter);
         }
-        if !ended.is_empty() {
-            let _world = self.keyspace.gate.close(None);
-            let mut worker = self.worker(0);
-            ended.iter().for_each(|waiter| leave_queues(self, &mut worker, waiter));
-        }
+    }
+    if !ended.is_empty() {
+        let _world = engine.keyspace.gate.close(None);
+        let mut worker = engine.worker(0);
+        ended.iter().for_each(|waiter| leave_queues(engine, &mut worker, waiter));
     }
 }
 
@@ -229,7 +230,7 @@ pub(crate) fn serve_held(engine: &Engine, txn: &mut Txn<'_>, later: &mut Later) 
         }
         // Clients that are to be closed get nothing, even if the command that filled the keys, or
         // one before it in the same batch, is what made them exceed the limit.
-        later.evicted.append(&mut engine.evict_clients(txn.context.slot));
+        later.evicted.append(&mut client_eviction::evict_clients(engine, txn.context.slot));
         // A transaction or script uses the time of its start, which may be long ago.
         txn.catch_up(unix_ms());
         for (db, key) in ready {
@@ -293,7 +294,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     let mut reply = ReplyBuffer::new(request.protocol);
     // Permissions may have changed during the wait.
     session.refresh_user(&engine.acl, &engine.attention);
-    let access = engine.check_access(&session, command, &args, Origin::TopLevel, (command, &args));
+    let access = access::check_access(engine, &session, command, &args, Origin::TopLevel, (command, &args));
     if let Err(denied) = access {
         return refuse(engine, txn.context.slot, waiter, &session, denied, reply);
     }
@@ -378,7 +379,7 @@ fn account(
 /// held.
 pub(crate) fn serve_later(engine: &Engine, worker: &mut Worker, mut later: Later) {
     loop {
-        engine.log_evicted(&std::mem::take(&mut later.evicted), worker.now_ms());
+        client_eviction::log_evicted(engine, &std::mem::take(&mut later.evicted), worker.now_ms());
         for (db, key) in std::mem::take(worker.context.ready.get_mut()) {
             later.keys.push(Unserved { db, key, waiter: None });
         }
@@ -412,21 +413,19 @@ fn leave_queues(engine: &Engine, worker: &mut Worker, waiter: &Waiter) {
 /// The error of a client whose wait CLIENT UNBLOCK ... ERROR has ended.
 const UNBLOCKED: &[u8] = b"UNBLOCKED client unblocked via CLIENT UNBLOCK";
 
-impl Engine {
-    /// CLIENT UNBLOCK: ends a client's wait and counts its command, so that the statistics are
-    /// complete once CLIENT UNBLOCK has replied. False if the client does not wait.
-    pub fn unblock(&self, slot: usize, record: &ClientRecord, how: Unblocking) -> bool {
-        let Some(waiter) = record.unblock() else { return false };
-        if let Some(request) = waiter.request.downcast_ref::<Request>() {
-            let (command, nanos) = (self.commands.get(request.command), request.nanos.load(Relaxed));
-            let failed = how == Unblocking::Error;
-            if failed {
-                self.telemetry.threads[slot].count_error(UNBLOCKED);
-            }
-            report::count(self, slot, command, nanos, failed);
+/// CLIENT UNBLOCK: ends a client's wait and counts its command, so that the statistics are
+/// complete once CLIENT UNBLOCK has replied. False if the client does not wait.
+pub fn unblock(engine: &Engine, slot: usize, record: &ClientRecord, how: Unblocking) -> bool {
+    let Some(waiter) = record.unblock() else { return false };
+    if let Some(request) = waiter.request.downcast_ref::<Request>() {
+        let (command, nanos) = (engine.commands.get(request.command), request.nanos.load(Relaxed));
+        let failed = how == Unblocking::Error;
+        if failed {
+            engine.telemetry.threads[slot].count_error(UNBLOCKED);
         }
-        record.send(Message::Unblock { id: record.id, how })
+        report::count(engine, slot, command, nanos, failed);
     }
+    record.send(Message::Unblock { id: record.id, how })
 }
 
 /// How a wait ends without being served.
@@ -551,8 +550,11 @@ impl Blocked {
                 TimeoutReply::Never => reply.error("ERR the command was cancelled"),
             },
             WaitEnd::Error | WaitEnd::RoleChange | WaitEnd::Redirect => {
-                let redirection =
-                    if end == WaitEnd::Redirect { engine.redirection(&session.record) } else { None };
+                let redirection = if end == WaitEnd::Redirect {
+                    redirect::redirection(engine, &session.record)
+                } else {
+                    None
+                };
                 let redirection = redirection.map(|error| error.line().into_owned());
                 let line: &[u8] = match end {
                     WaitEnd::Redirect if redirection.is_some() => redirection.as_deref().unwrap_or_default(),

@@ -20,6 +20,7 @@ use crate::blocking;
 use crate::blocking::state::{TimeoutReply, Wait};
 use crate::engine::Engine;
 use crate::engine::call::Call;
+use crate::replication::cron;
 use braid_spec::CommandResult;
 
 pub use acknowledgements::{AckTarget, Acknowledgements};
@@ -94,7 +95,7 @@ impl Call<'_, '_> {
         })?;
         if let Some(blocked) = &self.session.blocked {
             engine.durability.waiters.lock().push((acks, Arc::clone(&blocked.waiter)));
-            engine.ask_replicas(self.keyspace.context);
+            cron::ask_replicas(engine, self.keyspace.context);
             // The condition may have been met meanwhile.
             engine.durability.serve(engine);
         }

@@ -5,7 +5,7 @@ pub mod access;
 pub mod call;
 pub mod request;
 pub mod row;
-mod settings;
+pub mod settings;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
@@ -26,6 +26,8 @@ use braid_replication::Replication;
 use braid_scripting::Scripts;
 use braid_telemetry::Telemetry;
 
+use crate::active::peers;
+use crate::append_only;
 use crate::append_only::state::AppendOnly;
 use crate::background::threads::Background;
 use crate::background_save::state::BackgroundSave;
@@ -34,8 +36,10 @@ use crate::durability::state::Durability;
 use crate::memory::state::Memory;
 use crate::migrate::state::Migrations;
 use crate::process::Process;
+use crate::replication::role;
 use crate::shutdown::state::Shutdown;
 use crate::slot_moves::state::SlotMoves;
+use crate::sync_writes;
 use crate::sync_writes::state::SyncWrites;
 use crate::worker::Worker;
 use row::Rows;
@@ -173,16 +177,16 @@ impl Engine {
         engine.persistence.last_save_s.store(engine.process.started_at, Relaxed);
         let has_map = engine.cluster.as_ref().is_some_and(|cluster| cluster.map.is_some());
         engine.attention.set(OTHER_NODES, has_map);
-        engine.apply_settings();
+        settings::apply_settings(&engine);
         // Set only here.
         let _ = engine.keyspace.observer.set(Arc::clone(&engine.hub) as Arc<dyn Observer>);
-        engine.apply_sync_writes();
+        sync_writes::apply_sync_writes(&engine);
         settings::follow_settings(&engine);
-        engine.check_sync_writes(&engine.config).map_err(std::io::Error::other)?;
-        engine.begin_in_configured_role();
+        sync_writes::check_sync_writes(&engine, &engine.config).map_err(std::io::Error::other)?;
+        role::begin_in_configured_role(&engine);
         // A failure is in the log.
-        let _ = engine.apply_oom_score();
-        engine.begin_active();
+        let _ = settings::apply_oom_score(&engine);
+        peers::begin_active(&engine);
         Ok(engine)
     }
 
@@ -248,7 +252,7 @@ fn place_of(engine: Weak<Engine>) -> PlaceOf {
 fn on_append_sync(engine: Weak<Engine>) -> Box<dyn Fn() + Send + Sync> {
     Box::new(move || {
         if let Some(engine) = engine.upgrade() {
-            engine.tell_durable();
+            append_only::tell_durable(&engine);
         }
     })
 }

@@ -20,6 +20,7 @@ use braid_resp::request;
 use crate::engine::Engine;
 use crate::migrate::target::{Broken, Connection, Target};
 
+use crate::shard_channels;
 use peers::{Forwarding, Peer, PeerAddress};
 
 /// Maximum bytes queued for one node; further messages are lost.
@@ -32,25 +33,23 @@ const IDLE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-impl Engine {
-    /// Sends a message that was published here to all other nodes of the cluster.
-    #[cold]
-    pub fn forward(&self, forwarding: &Forwarding, channel: &[u8], message: &[u8]) {
-        let peers = forwarding.peers.load();
-        if peers.is_empty() {
-            return;
-        }
-        let mut bytes = Vec::with_capacity(channel.len() + message.len() + 64);
-        let args = [b"CLUSTER", &b"FORWARD"[..], channel, message];
-        request::push_count(&mut bytes, args.len());
-        args.iter().for_each(|arg| request::push_bulk(&mut bytes, arg));
-        let request: Arc<[u8]> = bytes.into();
-        for peer in peers.iter() {
-            if peer.push(self, &request) {
-                forwarding.sent.fetch_add(1, Relaxed);
-            } else {
-                forwarding.lost.fetch_add(1, Relaxed);
-            }
+/// Sends a message that was published here to all other nodes of the cluster.
+#[cold]
+pub fn forward(engine: &Engine, forwarding: &Forwarding, channel: &[u8], message: &[u8]) {
+    let peers = forwarding.peers.load();
+    if peers.is_empty() {
+        return;
+    }
+    let mut bytes = Vec::with_capacity(channel.len() + message.len() + 64);
+    let args = [b"CLUSTER", &b"FORWARD"[..], channel, message];
+    request::push_count(&mut bytes, args.len());
+    args.iter().for_each(|arg| request::push_bulk(&mut bytes, arg));
+    let request: Arc<[u8]> = bytes.into();
+    for peer in peers.iter() {
+        if peer.push(engine, &request) {
+            forwarding.sent.fetch_add(1, Relaxed);
+        } else {
+            forwarding.lost.fetch_add(1, Relaxed);
         }
     }
 }
@@ -88,7 +87,7 @@ impl Peer {
         let Err(why) = self.send_all(&engine) else { return };
         let mut queue = self.queue.lock();
         (queue.is_served, queue.connected_ms) = (false, 0);
-        if let Some(forwarding) = engine.forwarding() {
+        if let Some(forwarding) = shard_channels::forwarding(&engine) {
             forwarding.lost.fetch_add(queue.requests.len() as u64, Relaxed);
         }
         queue.clear();

@@ -37,7 +37,7 @@ pub mod migrate;
 pub mod oom_score;
 pub mod over_limit;
 pub mod process;
-mod processors;
+pub mod processors;
 pub mod replication;
 pub mod saving;
 pub mod script_debugger;

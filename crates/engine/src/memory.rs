@@ -13,6 +13,7 @@ use braid_keyspace::eviction;
 
 use crate::engine::Engine;
 use crate::over_limit::{TELLING_MAX_MS, TELLING_MS};
+use crate::replication::cron;
 use crate::worker::Worker;
 
 /// Result of [`make_room`].
@@ -109,12 +110,12 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64, may_evict: b
         if engine.memory.counted_bytes().saturating_sub(on_its_way) <= limit {
             give_back(&engine.keyspace, worker);
             engine.memory.over_limit.end(braid_base::clock::unix_ms());
-            engine.note_eviction_messages(now_ms);
+            note_eviction_messages(engine, now_ms);
             return Room::Enough;
         }
         if freed >= to_free {
             give_back(&engine.keyspace, worker);
-            engine.note_eviction_messages(now_ms);
+            note_eviction_messages(engine, now_ms);
             return Room::Coming;
         }
         if evicted.is_multiple_of(16) && Ticks::now().nanos_since(start) > slice {
@@ -129,10 +130,10 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64, may_evict: b
 fn counted_bytes_now(engine: &Engine) -> usize {
     // Memory that others allocate or free between these steps must not seem to count: for that,
     // keys would be evicted.
-    engine.note_uncounted_bytes();
+    cron::note_uncounted_bytes(engine);
     let before = engine.memory.uncounted_bytes.load(Relaxed);
     let used = used_bytes();
-    engine.note_uncounted_bytes();
+    cron::note_uncounted_bytes(engine);
     used.saturating_sub(before.max(engine.memory.uncounted_bytes.load(Relaxed)))
 }
 
@@ -144,18 +145,16 @@ fn is_telling(engine: &Engine, now_ms: i64) -> bool {
     (0..TELLING_MS).contains(&since_ms) || ((0..TELLING_MAX_MS).contains(&since_ms) && is_waiting())
 }
 
-impl Engine {
-    /// True while commands, or only writes, are paused (CLIENT PAUSE, FAILOVER).
-    #[inline]
-    pub fn is_paused(&self, now_ms: i64) -> bool {
-        self.attention.get() & PAUSED != 0 && self.clients.pause.current(now_ms).is_some()
-    }
+/// True while commands, or only writes, are paused (CLIENT PAUSE, FAILOVER).
+#[inline]
+pub fn is_paused(engine: &Engine, now_ms: i64) -> bool {
+    engine.attention.get() & PAUSED != 0 && engine.clients.pause.current(now_ms).is_some()
+}
 
-    /// Records an eviction whose messages are in transit.
-    fn note_eviction_messages(&self, now_ms: i64) {
-        if self.trackers.clients() > 0 {
-            self.memory.over_limit.told_ms.store(now_ms, Relaxed);
-        }
+/// Records an eviction whose messages are in transit.
+fn note_eviction_messages(engine: &Engine, now_ms: i64) {
+    if engine.trackers.clients() > 0 {
+        engine.memory.over_limit.told_ms.store(now_ms, Relaxed);
     }
 }
 

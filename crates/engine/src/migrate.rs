@@ -47,7 +47,9 @@ use braid_spec::{CommandError, CommandResult};
 use crate::background::Answer;
 use crate::engine::Engine;
 use crate::engine::call::Call;
+use crate::memory;
 use crate::saving::rdb_format;
+use crate::world_change;
 use state::Claims;
 pub use state::Migrations;
 pub use target::Credentials;
@@ -201,10 +203,10 @@ impl Call<'_, '_> {
             && let Some(seat) = engine.migrations.seat()
         {
             if let Some(answer) = self.leave_to_background()? {
-                let engine = engine.this.clone();
+                let weak = engine.this.clone();
                 seat.give(move || {
-                    if let Some(engine) = engine.upgrade() {
-                        engine.migrate(&migration, keys, answer);
+                    if let Some(engine) = weak.upgrade() {
+                        migrate(&engine, &migration, keys, answer);
                     }
                 });
             }
@@ -234,336 +236,334 @@ fn del<'k>(keys: &[&'k [u8]]) -> Vec<&'k [u8]> {
     std::iter::once(&b"DEL"[..]).chain(keys.iter().copied()).collect()
 }
 
-impl Engine {
-    /// The job of a thread of [`Migrations`].
-    fn migrate(&self, migration: &Migration, keys: Vec<Box<[u8]>>, answer: Answer) {
-        if !answer.is_wanted() {
-            return;
-        }
-        let claimed = if migration.copy { &[][..] } else { &keys };
-        let claims = self.migrations.claim(migration.db, claimed, &self.attention, &self.clients.mailboxes);
-        if !migration.copy {
-            // Commands that were checked before the claim have left the gate afterwards.
-            drop(self.keyspace.gate.close(None));
-        }
-        let mut pending = first(keys);
-        let (mut failure, mut written_to, mut found) = (None, 0, false);
-        for round in 0..=ROUNDS_MAX {
-            let ended = if round < ROUNDS_MAX {
-                let mut items = self.share_values(migration, pending);
-                found |= !items.is_empty();
-                self.round(migration, &mut items, &claims, &mut failure)
-            } else {
-                self.last_round(migration, pending)
-            };
-            written_to = written_to.max(ended.written_to);
-            let is_final = ended.failure.as_ref().is_some_and(Failure::is_final);
-            failure = failure.or(ended.failure);
-            pending = ended.pending;
-            if pending.is_empty() || is_final {
-                break;
-            }
-        }
-        drop(claims);
-        let mut reply = answer.buffer();
-        match failure {
-            Some(failure) => reply.error_bytes(&failure.error().line()),
-            None if found => reply.ok(),
-            None => reply.simple("NOKEY"),
-        }
-        answer.give_after(reply, written_to);
+/// The job of a thread of [`Migrations`].
+fn migrate(engine: &Engine, migration: &Migration, keys: Vec<Box<[u8]>>, answer: Answer) {
+    if !answer.is_wanted() {
+        return;
     }
-
-    /// Shares the keys' current values. Missing keys are left out, unless the target has a copy.
-    fn share_values(&self, migration: &Migration, pending: Vec<Pending>) -> Vec<Item> {
-        let mut items = Vec::with_capacity(pending.len());
-        for key in pending {
-            let now = unix_ms();
-            let copy = |entry: Entry<'_>| (self.payload(entry, key.version, now), entry.expiry());
-            let shared = self.keyspace.reader().share_or_copy(migration.db, now, &key.key, copy);
-            let (content, watch) = match shared {
-                Some((Ok(entry), watch)) => (Content::Shared(entry), Some(watch)),
-                Some((Err((payload, expiry)), watch)) => (Content::Copied(payload, expiry), Some(watch)),
-                None if key.is_there => (Content::Gone, None),
-                None => continue,
-            };
-            items.push(Item::new(key, content, watch));
-        }
-        items
+    let claimed = if migration.copy { &[][..] } else { &keys };
+    let claims = engine.migrations.claim(migration.db, claimed, &engine.attention, &engine.clients.mailboxes);
+    if !migration.copy {
+        // Commands that were checked before the claim have left the gate afterwards.
+        drop(engine.keyspace.gate.close(None));
     }
-
-    /// Sends keys, and deletes those that can be deleted.
-    fn round(
-        &self,
-        migration: &Migration,
-        items: &mut [Item],
-        claims: &Claims<'_>,
-        failure: &mut Option<Failure>,
-    ) -> Committed {
-        if items.is_empty() {
-            return Committed::default();
-        }
-        let told = self.exchange(migration, items);
-        let is_final = told.as_ref().is_some_and(Failure::is_final);
-        *failure = failure.take().or(told);
-        let mut ended = Committed::default();
-        if !migration.copy && items.iter().any(Item::has_moved) {
-            ended = self.commit(migration.db, items, claims);
-        }
-        if is_final {
-            ended.pending.clear();
+    let mut pending = first(keys);
+    let (mut failure, mut written_to, mut found) = (None, 0, false);
+    for round in 0..=ROUNDS_MAX {
+        let ended = if round < ROUNDS_MAX {
+            let mut items = share_values(engine, migration, pending);
+            found |= !items.is_empty();
+            one_round(engine, migration, &mut items, &claims, &mut failure)
         } else {
-            ended.pending.extend(items.iter().filter_map(Item::in_next_version));
-        }
-        // The world is running again: a reader must enter the gate.
-        for watch in items.iter_mut().filter_map(|item| item.watch.take()) {
-            self.keyspace.reader().unwatch(&watch);
-        }
-        ended
-    }
-
-    /// Stops the world for a change of keys, once nothing holds writes back.
-    pub(crate) fn world_for_changes(&self) -> Result<World<'_>, CommandError> {
-        self.world_for_writes().map_err(|failure| failure.error())
-    }
-
-    fn world_for_writes(&self) -> Result<World<'_>, Failure> {
-        loop {
-            let world = self.keyspace.gate.close(None);
-            let state = self.attention.get();
-            if state & STOPPING != 0 {
-                return Err(Failure::Ending);
-            }
-            if self.replication.link.is_replica() && self.config.replica_read_only() {
-                return Err(Failure::ReadOnly);
-            }
-            if !self.is_paused(unix_ms()) && state & (JOURNAL_FULL | SNAPSHOT_FULL) == 0 {
-                return Ok(world);
-            }
-            drop(world);
-            std::thread::sleep(LOOK);
-        }
-    }
-
-    /// Runs `change` with the world stopped, with the follow-up work for changed keys. `change`
-    /// returns the keys that it has deleted.
-    fn change_all<R>(
-        &self,
-        db: u32,
-        change: impl FnOnce(&mut Txn<'_>) -> (R, Vec<Box<[u8]>>),
-    ) -> Result<(R, u64), Failure> {
-        let world = self.world_for_writes()?;
-        // The first loop's context is free while the world is stopped.
-        let mut worker = self.worker(0);
-        Ok(self.change_in_world(world, &mut worker, db, unix_ms(), |txn| {
-            let (result, deleted) = change(txn);
-            if !deleted.is_empty() {
-                txn.journal_too(&del(&deleted.iter().map(|key| &**key).collect::<Vec<_>>()));
-            }
-            txn.journal_now();
-            (result, txn.context.journal.end)
-        }))
-    }
-
-    /// Deletes keys, each given with its slot, with the follow-up work, if `is_wanted` still
-    /// holds for the slot once the world is stopped.
-    ///
-    /// # Errors
-    /// This server has become a replica, or is about to shut down.
-    pub(crate) fn delete_keys(
-        &self,
-        db: u32,
-        mut keys: Vec<(u16, Box<[u8]>)>,
-        is_wanted: impl Fn(u16) -> bool,
-    ) -> Result<(), CommandError> {
-        let deleted = self.change_all(db, |txn| {
-            let mut last = None;
-            keys.retain(|(slot, key)| {
-                let wanted = match last {
-                    Some((of, wanted)) if of == *slot => wanted,
-                    _ => is_wanted(*slot),
-                };
-                last = Some((*slot, wanted));
-                wanted && txn.delete(key)
-            });
-            ((), keys.into_iter().map(|(_, key)| key).collect())
-        });
-        deleted.map(drop).map_err(|failure| failure.error())
-    }
-
-    /// Deletes the keys that have not changed since they were sent; the others must be sent again.
-    fn commit(&self, db: u32, items: &[Item], claims: &Claims<'_>) -> Committed {
-        let committed = self.change_all(db, |txn| {
-            let now = txn.now();
-            let arrived = items.iter().filter(|item| item.has_moved());
-            // Evaluated before any deletion, because a key may be named twice.
-            let unchanged = |item: &Item| item.watch.as_ref().is_some_and(|watch| watch.holds(now));
-            let arrived: Vec<(&Item, bool)> = arrived.map(|item| (item, unchanged(item))).collect();
-            let (mut pending, mut deleted) = (Vec::new(), Vec::new());
-            for (item, is_unchanged) in arrived {
-                let key = &item.key;
-                if is_unchanged {
-                    if txn.delete(key) {
-                        deleted.push(key.clone());
-                    }
-                } else if !claims.is_moved(db, key) && !has_expired(item, txn) {
-                    pending.push(item.again(item.version, true));
-                }
-            }
-            (pending, deleted)
-        });
-        match committed {
-            Ok((pending, written_to)) => Committed { pending, written_to, failure: None },
-            Err(failure) => Committed { failure: Some(failure), ..Committed::default() },
-        }
-    }
-
-    /// Moves keys with the world stopped.
-    fn last_round(&self, migration: &Migration, pending: Vec<Pending>) -> Committed {
-        let moved = self.change_all(migration.db, |txn| move_now(self, txn, migration, pending));
-        match moved {
-            Ok((failure, written_to)) => Committed { failure, written_to, pending: Vec::new() },
-            Err(failure) => Committed { failure: Some(failure), ..Committed::default() },
-        }
-    }
-
-    /// The payload of a value in one of the versions that can hold it. `None` if there is no such
-    /// version, or all members of the value have expired.
-    fn payload(&self, entry: Entry<'_>, version: usize, now_ms: i64) -> Option<Payload> {
-        let value = braid_persistence::to_rdb(entry);
-        let configured = rdb_format(&self.config);
-        let versions: Vec<Format> = match configured.target {
-            Version::Own => VERSIONS
-                .map(|target| Format { target, now_ms })
-                .into_iter()
-                .filter(|format| !format.is_foreign(value) && format.times_left_out(value, false) == 0)
-                .collect(),
-            _ => vec![configured],
+            last_round(engine, migration, pending)
         };
-        let format = *versions.get(version)?;
-        if format.is_void(value) {
-            return None;
-        }
-        let bytes = braid_rdb::dump(value, format, self.config.rdbcompression());
-        Some(Payload { bytes, has_next: version + 1 < versions.len() })
-    }
-
-    /// Sends the keys and reads the target's reply to each. A connection that breaks before the
-    /// first reply is reopened once, unless it timed out.
-    fn exchange(&self, migration: &Migration, items: &mut [Item]) -> Option<Failure> {
-        let target = Target {
-            host: migration.host.clone(),
-            port: migration.port,
-            credentials: migration.credentials.clone(),
-            tls: self.config.tls_cluster(),
-        };
-        let mut may_retry = true;
-        loop {
-            let mut connection = match self.connection(&target, migration.timeout) {
-                Ok(connection) => connection,
-                Err(failure) => return Some(failure),
-            };
-            items.iter_mut().for_each(|item| item.outcome = Outcome::Unanswered);
-            let mut refusal = None;
-            let Err(broken) = self.talk(&mut connection, migration, items, &mut refusal) else {
-                self.migrations.keep(connection);
-                return refusal;
-            };
-            let is_silent =
-                items.iter().all(|item| matches!(item.outcome, Outcome::Unanswered | Outcome::Skipped));
-            if !(is_silent && may_retry && !broken.timed_out) {
-                return refusal.or(Some(Failure::Broken(broken)));
-            }
-            may_retry = false;
+        written_to = written_to.max(ended.written_to);
+        let is_final = ended.failure.as_ref().is_some_and(Failure::is_final);
+        failure = failure.or(ended.failure);
+        pending = ended.pending;
+        if pending.is_empty() || is_final {
+            break;
         }
     }
-
-    fn connection(&self, target: &Target, timeout: Duration) -> Result<Connection, Failure> {
-        if let Some(kept) = self.migrations.take(target) {
-            return Ok(kept);
-        }
-        let config = &self.config;
-        let options = crate::tls::connect_options(config, target.tls, timeout).map_err(|error| {
-            log::warn!("MIGRATE cannot use TLS: {error}");
-            Failure::Connect
-        })?;
-        Connection::open(target, &options).map_err(|error| {
-            log::debug!("MIGRATE to {}:{}: {error}", target.host, target.port);
-            match error.kind() {
-                // Stock servers notice this when they write.
-                ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable => {
-                    Failure::Broken(Broken { writing: true, timed_out: false })
-                }
-                _ => Failure::Connect,
-            }
-        })
+    drop(claims);
+    let mut reply = answer.buffer();
+    match failure {
+        Some(failure) => reply.error_bytes(&failure.error().line()),
+        None if found => reply.ok(),
+        None => reply.simple("NOKEY"),
     }
+    answer.give_after(reply, written_to);
+}
 
-    /// Logs in, selects the database, sends everything, reads all replies. `refusal`: the first
-    /// error of the target.
-    fn talk(
-        &self,
-        connection: &mut Connection,
-        migration: &Migration,
-        items: &mut [Item],
-        refusal: &mut Option<Failure>,
-    ) -> Result<(), Broken> {
-        connection.set_timeout(migration.timeout)?;
-        if let Some(line) = enter(connection, migration)? {
-            *refusal = Some(Failure::Target(line));
-            items.iter_mut().for_each(|item| item.outcome = Outcome::Refused);
-            return Ok(());
-        }
-        for item in items.iter_mut() {
-            self.send(connection, migration, item)?;
-        }
-        connection.flush()?;
-        for item in items.iter_mut().filter(|item| item.outcome != Outcome::Skipped) {
-            let line = connection.line()?;
-            let Some(error) = line.strip_prefix(b"-") else {
-                item.outcome = Outcome::Acknowledged;
-                continue;
-            };
-            if error.starts_with(REFUSED_VERSION) && item.has_next {
-                item.outcome = Outcome::WrongVersion;
-                continue;
-            }
-            item.outcome = Outcome::Refused;
-            connection.selected = None;
-            refusal.get_or_insert_with(|| Failure::Target(error.to_vec()));
-        }
-        Ok(())
-    }
-
-    fn send(
-        &self,
-        connection: &mut Connection,
-        migration: &Migration,
-        item: &mut Item,
-    ) -> Result<(), Broken> {
+/// Shares the keys' current values. Missing keys are left out, unless the target has a copy.
+fn share_values(engine: &Engine, migration: &Migration, pending: Vec<Pending>) -> Vec<Item> {
+    let mut items = Vec::with_capacity(pending.len());
+    for key in pending {
         let now = unix_ms();
-        let made;
-        let (payload, expiry) = match &item.content {
-            Content::Gone => return connection.request(&[b"DEL", &item.key]),
-            Content::Copied(payload, expiry) => (payload.as_ref(), *expiry),
-            Content::Shared(entry) => {
-                made = self.payload(entry.entry(), item.version, now);
-                (made.as_ref(), entry.entry().expiry())
-            }
+        let copy = |entry: Entry<'_>| (payload(engine, entry, key.version, now), entry.expiry());
+        let shared = engine.keyspace.reader().share_or_copy(migration.db, now, &key.key, copy);
+        let (content, watch) = match shared {
+            Some((Ok(entry), watch)) => (Content::Shared(entry), Some(watch)),
+            Some((Err((payload, expiry)), watch)) => (Content::Copied(payload, expiry), Some(watch)),
+            None if key.is_there => (Content::Gone, None),
+            None => continue,
         };
-        let ttl = expiry.map_or(0, |at| (at - now).max(1));
-        let payload = payload.filter(|_| expiry.is_none_or(|at| at >= now));
-        let Some(payload) = payload else {
-            item.outcome = Outcome::Skipped;
-            return Ok(());
-        };
-        item.has_next = payload.has_next;
-        let name: &[u8] = if self.config.cluster_enabled() { b"RESTORE-ASKING" } else { b"RESTORE" };
-        let mut number = [0; 20];
-        let args = [name, &item.key, write_i64(&mut number, ttl), &payload.bytes, b"REPLACE"];
-        let replaces = migration.replace || item.is_there;
-        connection.request(if replaces { &args } else { &args[..4] })
+        items.push(Item::new(key, content, watch));
     }
+    items
+}
+
+/// Sends keys, and deletes those that can be deleted.
+fn one_round(
+    engine: &Engine,
+    migration: &Migration,
+    items: &mut [Item],
+    claims: &Claims<'_>,
+    failure: &mut Option<Failure>,
+) -> Committed {
+    if items.is_empty() {
+        return Committed::default();
+    }
+    let told = exchange(engine, migration, items);
+    let is_final = told.as_ref().is_some_and(Failure::is_final);
+    *failure = failure.take().or(told);
+    let mut ended = Committed::default();
+    if !migration.copy && items.iter().any(Item::has_moved) {
+        ended = commit(engine, migration.db, items, claims);
+    }
+    if is_final {
+        ended.pending.clear();
+    } else {
+        ended.pending.extend(items.iter().filter_map(Item::in_next_version));
+    }
+    // The world is running again: a reader must enter the gate.
+    for watch in items.iter_mut().filter_map(|item| item.watch.take()) {
+        engine.keyspace.reader().unwatch(&watch);
+    }
+    ended
+}
+
+/// Stops the world for a change of keys, once nothing holds writes back.
+pub(crate) fn world_for_changes(engine: &Engine) -> Result<World<'_>, CommandError> {
+    world_for_writes(engine).map_err(|failure| failure.error())
+}
+
+fn world_for_writes(engine: &Engine) -> Result<World<'_>, Failure> {
+    loop {
+        let world = engine.keyspace.gate.close(None);
+        let state = engine.attention.get();
+        if state & STOPPING != 0 {
+            return Err(Failure::Ending);
+        }
+        if engine.replication.link.is_replica() && engine.config.replica_read_only() {
+            return Err(Failure::ReadOnly);
+        }
+        if !memory::is_paused(engine, unix_ms()) && state & (JOURNAL_FULL | SNAPSHOT_FULL) == 0 {
+            return Ok(world);
+        }
+        drop(world);
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Runs `change` with the world stopped, with the follow-up work for changed keys. `change`
+/// returns the keys that it has deleted.
+fn change_all<R>(
+    engine: &Engine,
+    db: u32,
+    change: impl FnOnce(&mut Txn<'_>) -> (R, Vec<Box<[u8]>>),
+) -> Result<(R, u64), Failure> {
+    let world = world_for_writes(engine)?;
+    // The first loop's context is free while the world is stopped.
+    let mut worker = engine.worker(0);
+    Ok(world_change::change_in_world(engine, world, &mut worker, db, unix_ms(), |txn| {
+        let (result, deleted) = change(txn);
+        if !deleted.is_empty() {
+            txn.journal_too(&del(&deleted.iter().map(|key| &**key).collect::<Vec<_>>()));
+        }
+        txn.journal_now();
+        (result, txn.context.journal.end)
+    }))
+}
+
+/// Deletes keys, each given with its slot, with the follow-up work, if `is_wanted` still
+/// holds for the slot once the world is stopped.
+///
+/// # Errors
+/// This server has become a replica, or is about to shut down.
+pub(crate) fn delete_keys(
+    engine: &Engine,
+    db: u32,
+    mut keys: Vec<(u16, Box<[u8]>)>,
+    is_wanted: impl Fn(u16) -> bool,
+) -> Result<(), CommandError> {
+    let deleted = change_all(engine, db, |txn| {
+        let mut last = None;
+        keys.retain(|(slot, key)| {
+            let wanted = match last {
+                Some((of, wanted)) if of == *slot => wanted,
+                _ => is_wanted(*slot),
+            };
+            last = Some((*slot, wanted));
+            wanted && txn.delete(key)
+        });
+        ((), keys.into_iter().map(|(_, key)| key).collect())
+    });
+    deleted.map(drop).map_err(|failure| failure.error())
+}
+
+/// Deletes the keys that have not changed since they were sent; the others must be sent again.
+fn commit(engine: &Engine, db: u32, items: &[Item], claims: &Claims<'_>) -> Committed {
+    let committed = change_all(engine, db, |txn| {
+        let now = txn.now();
+        let arrived = items.iter().filter(|item| item.has_moved());
+        // Evaluated before any deletion, because a key may be named twice.
+        let unchanged = |item: &Item| item.watch.as_ref().is_some_and(|watch| watch.holds(now));
+        let arrived: Vec<(&Item, bool)> = arrived.map(|item| (item, unchanged(item))).collect();
+        let (mut pending, mut deleted) = (Vec::new(), Vec::new());
+        for (item, is_unchanged) in arrived {
+            let key = &item.key;
+            if is_unchanged {
+                if txn.delete(key) {
+                    deleted.push(key.clone());
+                }
+            } else if !claims.is_moved(db, key) && !has_expired(item, txn) {
+                pending.push(item.again(item.version, true));
+            }
+        }
+        (pending, deleted)
+    });
+    match committed {
+        Ok((pending, written_to)) => Committed { pending, written_to, failure: None },
+        Err(failure) => Committed { failure: Some(failure), ..Committed::default() },
+    }
+}
+
+/// Moves keys with the world stopped.
+fn last_round(engine: &Engine, migration: &Migration, pending: Vec<Pending>) -> Committed {
+    let moved = change_all(engine, migration.db, |txn| move_now(engine, txn, migration, pending));
+    match moved {
+        Ok((failure, written_to)) => Committed { failure, written_to, pending: Vec::new() },
+        Err(failure) => Committed { failure: Some(failure), ..Committed::default() },
+    }
+}
+
+/// The payload of a value in one of the versions that can hold it. `None` if there is no such
+/// version, or all members of the value have expired.
+fn payload(engine: &Engine, entry: Entry<'_>, version: usize, now_ms: i64) -> Option<Payload> {
+    let value = braid_persistence::to_rdb(entry);
+    let configured = rdb_format(&engine.config);
+    let versions: Vec<Format> = match configured.target {
+        Version::Own => VERSIONS
+            .map(|target| Format { target, now_ms })
+            .into_iter()
+            .filter(|format| !format.is_foreign(value) && format.times_left_out(value, false) == 0)
+            .collect(),
+        _ => vec![configured],
+    };
+    let format = *versions.get(version)?;
+    if format.is_void(value) {
+        return None;
+    }
+    let bytes = braid_rdb::dump(value, format, engine.config.rdbcompression());
+    Some(Payload { bytes, has_next: version + 1 < versions.len() })
+}
+
+/// Sends the keys and reads the target's reply to each. A connection that breaks before the
+/// first reply is reopened once, unless it timed out.
+fn exchange(engine: &Engine, migration: &Migration, items: &mut [Item]) -> Option<Failure> {
+    let target = Target {
+        host: migration.host.clone(),
+        port: migration.port,
+        credentials: migration.credentials.clone(),
+        tls: engine.config.tls_cluster(),
+    };
+    let mut may_retry = true;
+    loop {
+        let mut connection = match connection(engine, &target, migration.timeout) {
+            Ok(connection) => connection,
+            Err(failure) => return Some(failure),
+        };
+        items.iter_mut().for_each(|item| item.outcome = Outcome::Unanswered);
+        let mut refusal = None;
+        let Err(broken) = talk(engine, &mut connection, migration, items, &mut refusal) else {
+            engine.migrations.keep(connection);
+            return refusal;
+        };
+        let is_silent =
+            items.iter().all(|item| matches!(item.outcome, Outcome::Unanswered | Outcome::Skipped));
+        if !(is_silent && may_retry && !broken.timed_out) {
+            return refusal.or(Some(Failure::Broken(broken)));
+        }
+        may_retry = false;
+    }
+}
+
+fn connection(engine: &Engine, target: &Target, timeout: Duration) -> Result<Connection, Failure> {
+    if let Some(kept) = engine.migrations.take(target) {
+        return Ok(kept);
+    }
+    let config = &engine.config;
+    let options = crate::tls::connect_options(config, target.tls, timeout).map_err(|error| {
+        log::warn!("MIGRATE cannot use TLS: {error}");
+        Failure::Connect
+    })?;
+    Connection::open(target, &options).map_err(|error| {
+        log::debug!("MIGRATE to {}:{}: {error}", target.host, target.port);
+        match error.kind() {
+            // Stock servers notice this when they write.
+            ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable => {
+                Failure::Broken(Broken { writing: true, timed_out: false })
+            }
+            _ => Failure::Connect,
+        }
+    })
+}
+
+/// Logs in, selects the database, sends everything, reads all replies. `refusal`: the first
+/// error of the target.
+fn talk(
+    engine: &Engine,
+    connection: &mut Connection,
+    migration: &Migration,
+    items: &mut [Item],
+    refusal: &mut Option<Failure>,
+) -> Result<(), Broken> {
+    connection.set_timeout(migration.timeout)?;
+    if let Some(line) = enter(connection, migration)? {
+        *refusal = Some(Failure::Target(line));
+        items.iter_mut().for_each(|item| item.outcome = Outcome::Refused);
+        return Ok(());
+    }
+    for item in items.iter_mut() {
+        send(engine, connection, migration, item)?;
+    }
+    connection.flush()?;
+    for item in items.iter_mut().filter(|item| item.outcome != Outcome::Skipped) {
+        let line = connection.line()?;
+        let Some(error) = line.strip_prefix(b"-") else {
+            item.outcome = Outcome::Acknowledged;
+            continue;
+        };
+        if error.starts_with(REFUSED_VERSION) && item.has_next {
+            item.outcome = Outcome::WrongVersion;
+            continue;
+        }
+        item.outcome = Outcome::Refused;
+        connection.selected = None;
+        refusal.get_or_insert_with(|| Failure::Target(error.to_vec()));
+    }
+    Ok(())
+}
+
+fn send(
+    engine: &Engine,
+    connection: &mut Connection,
+    migration: &Migration,
+    item: &mut Item,
+) -> Result<(), Broken> {
+    let now = unix_ms();
+    let made;
+    let (payload, expiry) = match &item.content {
+        Content::Gone => return connection.request(&[b"DEL", &item.key]),
+        Content::Copied(payload, expiry) => (payload.as_ref(), *expiry),
+        Content::Shared(entry) => {
+            made = payload(engine, entry.entry(), item.version, now);
+            (made.as_ref(), entry.entry().expiry())
+        }
+    };
+    let ttl = expiry.map_or(0, |at| (at - now).max(1));
+    let payload = payload.filter(|_| expiry.is_none_or(|at| at >= now));
+    let Some(payload) = payload else {
+        item.outcome = Outcome::Skipped;
+        return Ok(());
+    };
+    item.has_next = payload.has_next;
+    let name: &[u8] = if engine.config.cluster_enabled() { b"RESTORE-ASKING" } else { b"RESTORE" };
+    let mut number = [0; 20];
+    let args = [name, &item.key, write_i64(&mut number, ttl), &payload.bytes, b"REPLACE"];
+    let replaces = migration.replace || item.is_there;
+    connection.request(if replaces { &args } else { &args[..4] })
 }
 
 /// Logs in and selects the database. Nothing else is sent before both have succeeded, so that
@@ -612,7 +612,7 @@ fn move_now(
         for key in pending {
             let content = match txn.peek(&key.key) {
                 Some(entry) => {
-                    let payload = engine.payload(entry, key.version, unix_ms());
+                    let payload = payload(engine, entry, key.version, unix_ms());
                     Content::Copied(payload, entry.expiry())
                 }
                 None if key.is_there => Content::Gone,
@@ -620,7 +620,7 @@ fn move_now(
             };
             items.push(Item::new(key, content, None));
         }
-        let told = engine.exchange(migration, &mut items);
+        let told = exchange(engine, migration, &mut items);
         let is_final = told.as_ref().is_some_and(Failure::is_final);
         failure = failure.or(told);
         for item in items.iter().filter(|item| item.has_moved() && !migration.copy) {

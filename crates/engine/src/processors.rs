@@ -20,24 +20,22 @@ pub(crate) enum Work {
     Rewrite,
 }
 
-impl Engine {
-    /// [`Engine::bind_thread`] for a thread that does a client's work.
-    pub fn bind_background_thread(&self) {
-        self.bind_thread(Work::Background);
-    }
+/// [`bind_thread`] for a thread that does a client's work.
+pub fn bind_background_thread(engine: &Engine) {
+    bind_thread(engine, Work::Background);
+}
 
-    /// Binds the calling thread to the processors configured for its work, or else to all that the
-    /// process had at its start.
-    pub(crate) fn bind_thread(&self, work: Work) {
-        let (name, list) = match work {
-            Work::Background => ("bio_cpulist", self.config.bio_cpulist()),
-            Work::Save => ("bgsave_cpulist", self.config.bgsave_cpulist()),
-            Work::Rewrite => ("aof_rewrite_cpulist", self.config.aof_rewrite_cpulist()),
-        };
-        let listed = affinity::listed(name, &list);
-        let processors = listed.as_deref().unwrap_or(&self.process.processors);
-        if !processors.is_empty() && !affinity::bind_thread(processors) {
-            log::warn!("Cannot bind a background thread to processors {processors:?}");
-        }
+/// Binds the calling thread to the processors configured for its work, or else to all that the
+/// process had at its start.
+pub(crate) fn bind_thread(engine: &Engine, work: Work) {
+    let (name, list) = match work {
+        Work::Background => ("bio_cpulist", engine.config.bio_cpulist()),
+        Work::Save => ("bgsave_cpulist", engine.config.bgsave_cpulist()),
+        Work::Rewrite => ("aof_rewrite_cpulist", engine.config.aof_rewrite_cpulist()),
+    };
+    let listed = affinity::listed(name, &list);
+    let processors = listed.as_deref().unwrap_or(&engine.process.processors);
+    if !processors.is_empty() && !affinity::bind_thread(processors) {
+        log::warn!("Cannot bind a background thread to processors {processors:?}");
     }
 }

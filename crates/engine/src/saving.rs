@@ -22,10 +22,17 @@ use braid_rdb::{Format, Target};
 use braid_replication::Reads;
 use braid_scripting::scripts::PresentLibraries;
 
+use crate::aof_load;
 use crate::aof_load::outcome::{AofLoadError, AofLoaded};
+use crate::append_only;
+use crate::background_save;
 use crate::cluster_map::ClusterMap;
 use crate::engine::Engine;
+use crate::engine::settings;
+use crate::limits;
 use crate::locks::{LockSet, lock};
+use crate::replication::role;
+use crate::shard_channels;
 use braid_clients::attention::LOADING;
 
 /// Size in bytes below which a dump file is loaded by one thread.
@@ -97,7 +104,7 @@ impl Settings {
             functions: functions(&engine.scripts),
             requests: request_count(engine),
             is_base: false,
-            replication: engine.replication_note(),
+            replication: replication_note(engine),
         }
     }
 
@@ -188,22 +195,19 @@ impl Settings {
 
 /// Counts the requests of clients.
 fn request_count(engine: &Engine) -> RequestCount {
-    let engine = engine.this.clone();
-    Arc::new(move || engine.upgrade().map_or(0, |engine| engine.telemetry.total_commands()))
+    let weak = engine.this.clone();
+    Arc::new(move || weak.upgrade().map_or(0, |engine| engine.telemetry.total_commands()))
 }
 
-impl Engine {
-    /// The replication fields of a dump of the current dataset. The world is stopped.
-    fn replication_note(&self) -> Option<ReplicationNote> {
-        let journal = &self.keyspace.journal;
-        journal.backlog()?;
-        let link = &self.replication.link;
-        let db =
-            if link.is_replica() { link.db.load(Relaxed) as u32 } else { journal.database().unwrap_or(0) };
-        let history = self.replication.history();
-        let id = history.id().as_bytes().try_into().ok()?;
-        Some(ReplicationNote { id, offset: history.offset(journal.end()), db })
-    }
+/// The replication fields of a dump of the current dataset. The world is stopped.
+fn replication_note(engine: &Engine) -> Option<ReplicationNote> {
+    let journal = &engine.keyspace.journal;
+    journal.backlog()?;
+    let link = &engine.replication.link;
+    let db = if link.is_replica() { link.db.load(Relaxed) as u32 } else { journal.database().unwrap_or(0) };
+    let history = engine.replication.history();
+    let id = history.id().as_bytes().try_into().ok()?;
+    Some(ReplicationNote { id, offset: history.offset(journal.end()), db })
 }
 
 /// Which dump files are loaded.
@@ -233,195 +237,193 @@ fn functions(scripts: &Scripts) -> Vec<Vec<u8>> {
     scripts.library_codes()
 }
 
-impl Engine {
-    /// Saves all databases to the dump file while the world is stopped, and logs the outcome.
-    /// Cancels a background save, whose older file must not replace this one.
-    pub fn save(&self, world: &World<'_>) -> Result<(), SaveError> {
-        self.background_save.stop();
-        let settings = Settings::of(self);
-        let notes = settings.notes();
-        let saved = braid_persistence::save(&self.keyspace, world, &settings.options(&notes))
-            .inspect_err(|error| log::warn!("Write error while saving DB to the disk: {error}"))?;
-        log::info!(
-            "DB saved on disk: {}, {}, {:.3} seconds",
-            plural(saved.keys, "key"),
-            plural(saved.bytes, "byte"),
-            saved.duration.as_secs_f64()
-        );
-        let state = &self.persistence;
-        state.last_save_s.store(unix_ms() / 1000, Relaxed);
-        state.saves.fetch_add(1, Relaxed);
-        self.keyspace.forget_changes();
-        self.note_save_outcome(false);
-        Ok(())
-    }
+/// Saves all databases to the dump file while the world is stopped, and logs the outcome.
+/// Cancels a background save, whose older file must not replace this one.
+pub fn save(engine: &Engine, world: &World<'_>) -> Result<(), SaveError> {
+    engine.background_save.stop();
+    let settings = Settings::of(engine);
+    let notes = settings.notes();
+    let saved = braid_persistence::save(&engine.keyspace, world, &settings.options(&notes))
+        .inspect_err(|error| log::warn!("Write error while saving DB to the disk: {error}"))?;
+    log::info!(
+        "DB saved on disk: {}, {}, {:.3} seconds",
+        plural(saved.keys, "key"),
+        plural(saved.bytes, "byte"),
+        saved.duration.as_secs_f64()
+    );
+    let state = &engine.persistence;
+    state.last_save_s.store(unix_ms() / 1000, Relaxed);
+    state.saves.fetch_add(1, Relaxed);
+    engine.keyspace.forget_changes();
+    background_save::note_save_outcome(engine, false);
+    Ok(())
+}
 
-    /// Loads the dump file at start. The loops already run and serve commands that need no data
-    /// between slices of the load. False if there is no dump file.
-    pub fn load_at_start(&self) -> Result<bool, LoadFailure> {
-        // On a replica, expired keys stay until the primary deletes them.
-        let now = if self.replication.link.is_replica() { NOTHING_EXPIRED } else { unix_ms() };
-        self.at_start(now, |txn| self.load(txn, Manner::AtStart))
-    }
+/// Loads the dump file at start. The loops already run and serve commands that need no data
+/// between slices of the load. False if there is no dump file.
+pub fn load_at_start(engine: &Engine) -> Result<bool, LoadFailure> {
+    // On a replica, expired keys stay until the primary deletes them.
+    let now = if engine.replication.link.is_replica() { NOTHING_EXPIRED } else { unix_ms() };
+    at_start(engine, now, |txn| load(engine, txn, Manner::AtStart))
+}
 
-    /// Like [`Engine::load_at_start`], but loads the append-only file and continues writing it.
-    pub fn load_append_only_at_start(&self) -> Result<AofLoaded, AofLoadError> {
-        self.at_start(NOTHING_EXPIRED, |txn| {
-            let loaded = self.load_append_only(txn, true)?;
-            self.append_only.was_loaded.store(!loaded.manifest.has_no_data(), Relaxed);
-            if let Some(world) = txn.stopped_world() {
-                if let Some(place) = loaded.place.filter(|_| self.active.is_none()) {
-                    self.resume_history(world, &place);
-                }
-                self.begin_append_only(world, &loaded).map_err(|error| {
-                    log::warn!("{error}");
-                    AofLoadError::File(error)
-                })?;
+/// Like [`load_at_start`], but loads the append-only file and continues writing it.
+pub fn load_append_only_at_start(engine: &Engine) -> Result<AofLoaded, AofLoadError> {
+    at_start(engine, NOTHING_EXPIRED, |txn| {
+        let loaded = aof_load::load_append_only(engine, txn, true)?;
+        engine.append_only.was_loaded.store(!loaded.manifest.has_no_data(), Relaxed);
+        if let Some(world) = txn.stopped_world() {
+            if let Some(place) = loaded.place.filter(|_| engine.active.is_none()) {
+                role::resume_history(engine, world, &place);
             }
-            Ok(loaded)
-        })
-    }
-
-    fn at_start<T, E>(&self, now: i64, load: impl FnOnce(&mut Txn<'_>) -> Result<T, E>) -> Result<T, E> {
-        // This thread uses the first loop's context, with the world stopped only.
-        let mut worker = self.worker(0);
-        let world = self.keyspace.gate.close(None);
-        let mut txn = lock(&self.keyspace, &mut worker.context, LockSet::World(world), 0, now);
-        // The loaded changes are in the files already. In active mode the journal is in use: its
-        // readers, the append-only file among them, must not get them again.
-        self.keyspace.settings.journals.store(0, Relaxed);
-        let loaded = load(&mut txn);
-        self.apply_journal_uses();
-        if loaded.is_ok() {
-            // In active mode more must be done before clients are served.
-            self.set_loading(self.active.is_some());
-            self.expect_map();
-        } else {
-            // A partial dataset must be neither served nor saved.
-            self.persistence.progress.active.store(true, Relaxed);
+            append_only::begin_append_only(engine, world, &loaded).map_err(|error| {
+                log::warn!("{error}");
+                AofLoadError::File(error)
+            })?;
         }
-        loaded
-    }
-
-    /// Refuses commands that need data until [`Engine::load_at_start`] is done. Call it before the
-    /// loops start.
-    pub fn expect_load(&self) {
-        self.set_loading(true);
-    }
-
-    /// Makes clients wait as during a load, if this is a node of a cluster of several that has
-    /// not seen the cluster's records yet: until then it does not know the owners of slots.
-    /// Settings can be changed meanwhile: some come with the records.
-    pub fn expect_map(&self) {
-        if self.cluster_map().is_some_and(ClusterMap::is_awaited) {
-            self.attention.set(LOADING, true);
-        }
-    }
-
-    /// The records have been seen, or cannot be read: clients need not wait any more.
-    pub(crate) fn stop_expecting_map(&self) {
-        if let Some(map) = self.cluster_map() {
-            map.stop_waiting(|| {
-                self.attention.set(LOADING, false);
-                self.apply_settings();
-            });
-        }
-    }
-
-    pub(crate) fn set_loading(&self, is_loading: bool) {
-        // INFO's status changes last: CONFIG SET works once the load is reported as finished.
-        self.config.set_loading(is_loading);
-        self.attention.set(LOADING, is_loading);
-        // Loading publishes no events.
-        self.apply_settings();
-    }
-
-    /// Loads the dump file while the world is stopped; false if there is none.
-    pub fn load(&self, txn: &mut Txn<'_>, manner: Manner) -> Result<bool, LoadFailure> {
-        let config = &self.config;
-        let name = config.dbfilename().to_string();
-        let file = match files::open(Path::new(&name)) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(LoadFailure::Open(name, error)),
-        };
-        let len = file.metadata().ok().filter(|data| data.is_file()).map(|data| data.len());
-        let progress = &self.persistence.progress;
-        progress.begin(len.unwrap_or(0), unix_ms() / 1000);
-        let delay = config.key_load_delay_microseconds();
-        let mut slices = Slices::new(progress, manner == Manner::AtStart, delay);
-        let loaded = self.load_dump(txn, &file, len, manner, &mut slices);
-        progress.end();
-        let loaded =
-            loaded.inspect_err(|error| log::warn!("Internal error in RDB reading of {name}: {error}"))?;
-        if let Some((note, world)) = loaded.replication.as_ref().zip(txn.stopped_world())
-            && manner == Manner::AtStart
-            && self.replication.link.is_replica()
-        {
-            self.resume_history(world, note);
-        }
-        self.keyspace.forget_changes();
-        Ok(true)
-    }
-
-    /// Loads a dump of at most `len` bytes (if known) from the start of a file; more data may
-    /// follow it.
-    pub(crate) fn load_dump(
-        &self,
-        txn: &mut Txn<'_>,
-        file: impl std::io::Read,
-        len: Option<u64>,
-        manner: Manner,
-        slices: &mut Slices<'_>,
-    ) -> Result<Loaded, LoadError> {
-        let (config, state) = (&self.config, &self.persistence);
-        // Replicas that continue from this server's offset still have them.
-        let is_primary = !self.replication.link.is_replica();
-        let expired = (manner == Manner::AtStart && is_primary).then(ExpiredKeys::default);
-        let options = LoadOptions {
-            len,
-            limits: self.limits(),
-            accepts: accepts(self),
-            replace: manner == Manner::Merge,
-            expired: expired.as_ref(),
-            first_db: if manner == Manner::Staged { txn.keyspace().databases() } else { 0 },
-            threads: if len.is_some_and(|len| len < CREW_MIN) { 1 } else { config.io_threads() },
-            // For a full sync, or after startup.
-            stands_back: self.replication.link.has_thread.load(Relaxed),
-            progress: &state.progress,
-        };
-        let mut functions = Vec::new();
-        let loaded = braid_persistence::load(txn, file, &options, slices, &mut |code| {
-            functions.push(code.to_vec());
-            Ok(())
-        })?;
-        let present = match manner {
-            Manner::AtStart | Manner::Strict => PresentLibraries::Kept,
-            Manner::Merge => PresentLibraries::Replaced,
-            Manner::Staged => PresentLibraries::Removed,
-        };
-        let slot = txn.context.slot;
-        self.scripts.load_libraries(slot, config, &functions, present).map_err(LoadError::Function)?;
-        if let Some((note, world)) = loaded.replication.as_ref().zip(txn.stopped_world())
-            && let Some(expired) = expired
-        {
-            self.resume_history(world, note);
-            self.journal_lost_keys(txn.context, &expired.into_inner());
-        }
-        state.keys_loaded.store(loaded.keys, Relaxed);
-        state.keys_expired.store(loaded.expired, Relaxed);
-        state.keys_unsupported.store(loaded.unsupported, Relaxed);
-        let skipped = match loaded.empty {
-            0 => String::new(),
-            count => format!(", empty keys skipped: {count}"),
-        };
-        log::info!(
-            "Done loading RDB, keys loaded: {}, keys expired: {}{skipped}.",
-            loaded.keys,
-            loaded.expired
-        );
         Ok(loaded)
+    })
+}
+
+fn at_start<T, E>(
+    engine: &Engine,
+    now: i64,
+    load: impl FnOnce(&mut Txn<'_>) -> Result<T, E>,
+) -> Result<T, E> {
+    // This thread uses the first loop's context, with the world stopped only.
+    let mut worker = engine.worker(0);
+    let world = engine.keyspace.gate.close(None);
+    let mut txn = lock(&engine.keyspace, &mut worker.context, LockSet::World(world), 0, now);
+    // The loaded changes are in the files already. In active mode the journal is in use: its
+    // readers, the append-only file among them, must not get them again.
+    engine.keyspace.settings.journals.store(0, Relaxed);
+    let loaded = load(&mut txn);
+    role::apply_journal_uses(engine);
+    if loaded.is_ok() {
+        // In active mode more must be done before clients are served.
+        set_loading(engine, engine.active.is_some());
+        expect_map(engine);
+    } else {
+        // A partial dataset must be neither served nor saved.
+        engine.persistence.progress.active.store(true, Relaxed);
     }
+    loaded
+}
+
+/// Refuses commands that need data until [`load_at_start`] is done. Call it before the
+/// loops start.
+pub fn expect_load(engine: &Engine) {
+    set_loading(engine, true);
+}
+
+/// Makes clients wait as during a load, if this is a node of a cluster of several that has
+/// not seen the cluster's records yet: until then it does not know the owners of slots.
+/// Settings can be changed meanwhile: some come with the records.
+pub fn expect_map(engine: &Engine) {
+    if shard_channels::cluster_map(engine).is_some_and(ClusterMap::is_awaited) {
+        engine.attention.set(LOADING, true);
+    }
+}
+
+/// The records have been seen, or cannot be read: clients need not wait any more.
+pub(crate) fn stop_expecting_map(engine: &Engine) {
+    if let Some(map) = shard_channels::cluster_map(engine) {
+        map.stop_waiting(|| {
+            engine.attention.set(LOADING, false);
+            settings::apply_settings(engine);
+        });
+    }
+}
+
+pub(crate) fn set_loading(engine: &Engine, is_loading: bool) {
+    // INFO's status changes last: CONFIG SET works once the load is reported as finished.
+    engine.config.set_loading(is_loading);
+    engine.attention.set(LOADING, is_loading);
+    // Loading publishes no events.
+    settings::apply_settings(engine);
+}
+
+/// Loads the dump file while the world is stopped; false if there is none.
+pub fn load(engine: &Engine, txn: &mut Txn<'_>, manner: Manner) -> Result<bool, LoadFailure> {
+    let config = &engine.config;
+    let name = config.dbfilename().to_string();
+    let file = match files::open(Path::new(&name)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(LoadFailure::Open(name, error)),
+    };
+    let len = file.metadata().ok().filter(|data| data.is_file()).map(|data| data.len());
+    let progress = &engine.persistence.progress;
+    progress.begin(len.unwrap_or(0), unix_ms() / 1000);
+    let delay = config.key_load_delay_microseconds();
+    let mut slices = Slices::new(progress, manner == Manner::AtStart, delay);
+    let loaded = load_dump(engine, txn, &file, len, manner, &mut slices);
+    progress.end();
+    let loaded =
+        loaded.inspect_err(|error| log::warn!("Internal error in RDB reading of {name}: {error}"))?;
+    if let Some((note, world)) = loaded.replication.as_ref().zip(txn.stopped_world())
+        && manner == Manner::AtStart
+        && engine.replication.link.is_replica()
+    {
+        role::resume_history(engine, world, note);
+    }
+    engine.keyspace.forget_changes();
+    Ok(true)
+}
+
+/// Loads a dump of at most `len` bytes (if known) from the start of a file; more data may
+/// follow it.
+pub(crate) fn load_dump(
+    engine: &Engine,
+    txn: &mut Txn<'_>,
+    file: impl std::io::Read,
+    len: Option<u64>,
+    manner: Manner,
+    slices: &mut Slices<'_>,
+) -> Result<Loaded, LoadError> {
+    let (config, state) = (&engine.config, &engine.persistence);
+    // Replicas that continue from this server's offset still have them.
+    let is_primary = !engine.replication.link.is_replica();
+    let expired = (manner == Manner::AtStart && is_primary).then(ExpiredKeys::default);
+    let options = LoadOptions {
+        len,
+        limits: limits::limits(engine),
+        accepts: accepts(engine),
+        replace: manner == Manner::Merge,
+        expired: expired.as_ref(),
+        first_db: if manner == Manner::Staged { txn.keyspace().databases() } else { 0 },
+        threads: if len.is_some_and(|len| len < CREW_MIN) { 1 } else { config.io_threads() },
+        // For a full sync, or after startup.
+        stands_back: engine.replication.link.has_thread.load(Relaxed),
+        progress: &state.progress,
+    };
+    let mut functions = Vec::new();
+    let loaded = braid_persistence::load(txn, file, &options, slices, &mut |code| {
+        functions.push(code.to_vec());
+        Ok(())
+    })?;
+    let present = match manner {
+        Manner::AtStart | Manner::Strict => PresentLibraries::Kept,
+        Manner::Merge => PresentLibraries::Replaced,
+        Manner::Staged => PresentLibraries::Removed,
+    };
+    let slot = txn.context.slot;
+    engine.scripts.load_libraries(slot, config, &functions, present).map_err(LoadError::Function)?;
+    if let Some((note, world)) = loaded.replication.as_ref().zip(txn.stopped_world())
+        && let Some(expired) = expired
+    {
+        role::resume_history(engine, world, note);
+        role::journal_lost_keys(engine, txn.context, &expired.into_inner());
+    }
+    state.keys_loaded.store(loaded.keys, Relaxed);
+    state.keys_expired.store(loaded.expired, Relaxed);
+    state.keys_unsupported.store(loaded.unsupported, Relaxed);
+    let skipped = match loaded.empty {
+        0 => String::new(),
+        count => format!(", empty keys skipped: {count}"),
+    };
+    log::info!("Done loading RDB, keys loaded: {}, keys expired: {}{skipped}.", loaded.keys, loaded.expired);
+    Ok(loaded)
 }
 
 /// Removes unfinished files left by killed processes. Must be called at startup, before anything

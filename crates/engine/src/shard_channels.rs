@@ -15,25 +15,23 @@ use crate::engine::Engine;
 use crate::forwarding::peers::Forwarding;
 use crate::session::Session;
 
-impl Engine {
-    /// The map of the cluster; `None` unless it has several nodes.
-    #[inline]
-    pub fn cluster_map(&self) -> Option<&ClusterMap> {
-        self.cluster.as_ref()?.map.as_ref()
-    }
+/// The map of the cluster; `None` unless it has several nodes.
+#[inline]
+pub fn cluster_map(engine: &Engine) -> Option<&ClusterMap> {
+    engine.cluster.as_ref()?.map.as_ref()
+}
 
-    /// The cluster as this server knows it; `None` unless it has several nodes.
-    pub fn cluster_view(&self) -> Option<Arc<ClusterView>> {
-        Some(self.cluster_map()?.view())
-    }
+/// The cluster as this server knows it; `None` unless it has several nodes.
+pub fn cluster_view(engine: &Engine) -> Option<Arc<ClusterView>> {
+    Some(cluster_map(engine)?.view())
+}
 
-    /// The forwarder of PUBLISH messages to the cluster's other nodes; `None` unless it has
-    /// several.
-    #[inline]
-    pub fn forwarding(&self) -> Option<&Forwarding> {
-        let cluster = self.cluster.as_ref()?;
-        cluster.map.as_ref().map(|_| &cluster.forwarding)
-    }
+/// The forwarder of PUBLISH messages to the cluster's other nodes; `None` unless it has
+/// several.
+#[inline]
+pub fn forwarding(engine: &Engine) -> Option<&Forwarding> {
+    let cluster = engine.cluster.as_ref()?;
+    cluster.map.as_ref().map(|_| &cluster.forwarding)
 }
 
 /// Ends subscriptions to shard channels of slots that have moved away, by messages to the

@@ -15,10 +15,17 @@ use braid_base::clock::unix_ms;
 use braid_keyspace::Type;
 use parking_lot::MutexGuard;
 
+use crate::append_only;
+use crate::background_save;
 use crate::blocking;
 use crate::blocking::state::{TimeoutReply, Wait};
 use crate::engine::Engine;
 use crate::engine::call::Call;
+use crate::group::former;
+use crate::replication::cron;
+use crate::replication::failover;
+use crate::replication::full_syncs;
+use crate::saving;
 use crate::saving::remove_unfinished_saves;
 use braid_clients::attention::STOPPING;
 use braid_clients::pause::{PauseMode, Purpose};
@@ -34,247 +41,255 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 #[derive(Debug, PartialEq, Eq)]
 pub struct ShutdownFailed;
 
-impl Engine {
-    /// Shuts down for a signal, after [`Shutdown::schedule`]. Does nothing if the shutdown has
-    /// been aborted since.
-    pub fn shut_down_by_signal(&self, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
-        let Some(request) = self.shutdown.wait(Stage::Scheduled) else { return Ok(()) };
-        self.shut_down_after_replicas(request, options)
-    }
+/// Shuts down for a signal, after [`Shutdown::schedule`]. Does nothing if the shutdown has
+/// been aborted since.
+pub fn shut_down_by_signal(engine: &Engine, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
+    let Some(request) = engine.shutdown.wait(Stage::Scheduled) else { return Ok(()) };
+    shut_down_after_replicas(engine, request, options)
+}
 
-    /// Cancels a pending shutdown (SHUTDOWN ABORT); false if there is none, or if it is too late.
-    pub fn abort_shutdown(&self) -> bool {
-        let state = self.shutdown.state.lock();
-        let may = matches!(state.stage, Stage::Scheduled | Stage::WaitingForReplicas);
-        if may {
-            self.cancel_shutdown(state);
-        }
-        may
+/// Cancels a pending shutdown (SHUTDOWN ABORT); false if there is none, or if it is too late.
+pub fn abort_shutdown(engine: &Engine) -> bool {
+    let state = engine.shutdown.state.lock();
+    let may = matches!(state.stage, Stage::Scheduled | Stage::WaitingForReplicas);
+    if may {
+        cancel_shutdown(engine, state);
     }
+    may
+}
 
-    /// Waits for replicas unless `options.now`, then shuts down. The calling thread must be outside
-    /// of the gate.
-    fn shut_down_after_replicas(&self, request: u64, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
-        log::warn!("User requested shutdown...");
-        if !options.now {
-            self.process.supervisor.patiently(|| None, || self.wait_for_replicas(request));
-        }
-        if options.failover {
-            self.process.supervisor.patiently(|| None, || self.hand_over(request));
-        }
-        if !self.shutdown.begin(request) {
-            return Ok(());
-        }
-        let ended = self.shut_down(None, options);
-        if ended.is_err() {
-            log::warn!("Errors trying to shut down the server. Check the logs for more information.");
-            self.cancel_shutdown(self.shutdown.state.lock());
-        }
-        ended
+/// Waits for replicas unless `options.now`, then shuts down. The calling thread must be outside
+/// of the gate.
+fn shut_down_after_replicas(
+    engine: &Engine,
+    request: u64,
+    options: ShutdownOptions,
+) -> Result<(), ShutdownFailed> {
+    log::warn!("User requested shutdown...");
+    if !options.now {
+        engine.process.supervisor.patiently(|| None, || wait_for_replicas(engine, request));
     }
+    if options.failover {
+        engine.process.supervisor.patiently(|| None, || hand_over(engine, request));
+    }
+    if !engine.shutdown.begin(request) {
+        return Ok(());
+    }
+    let ended = shut_down(engine, None, options);
+    if ended.is_err() {
+        log::warn!("Errors trying to shut down the server. Check the logs for more information.");
+        cancel_shutdown(engine, engine.shutdown.state.lock());
+    }
+    ended
+}
 
-    /// Returns when all replicas are in sync, after `shutdown-timeout`, or when the shutdown was
-    /// aborted.
-    fn wait_for_replicas(&self, request: u64) {
-        let timeout_ms = i64::from(self.config.shutdown_timeout_seconds()) * 1000;
-        if timeout_ms == 0 || self.lasting_replicas().is_empty() {
+/// Returns when all replicas are in sync, after `shutdown-timeout`, or when the shutdown was
+/// aborted.
+fn wait_for_replicas(engine: &Engine, request: u64) {
+    let timeout_ms = i64::from(engine.config.shutdown_timeout_seconds()) * 1000;
+    if timeout_ms == 0 || lasting_replicas(engine).is_empty() {
+        return;
+    }
+    let until_ms = unix_ms().saturating_add(timeout_ms);
+    {
+        let mut state = engine.shutdown.state.lock();
+        if !state.waits(request) {
             return;
         }
-        let until_ms = unix_ms().saturating_add(timeout_ms);
-        {
-            let mut state = self.shutdown.state.lock();
-            if !state.waits(request) {
-                return;
-            }
-            state.until_ms = until_ms;
-            log::info!("Waiting for replicas before shutting down.");
-            self.clients.pause.begin(
-                &self.attention,
-                Purpose::Shutdown,
-                PauseMode::Write,
-                i64::MAX,
-                unix_ms(),
-            );
-        }
-        // Polls `is_so` until it holds, the time is over, the shutdown is aborted or a script
-        // blocks it.
-        let wait_until = |is_so: &dyn Fn() -> bool| {
-            let goes_on = || self.shutdown.waits(request) && self.clients.busy.error().is_none();
-            while !is_so() && unix_ms() < until_ms && goes_on() {
-                std::thread::sleep(POLL_INTERVAL);
-            }
-        };
-        // A command that was running when the pause began has journalled its changes once the epoch
-        // has advanced twice.
-        let gate = &self.keyspace.gate;
-        let begin = gate.epoch();
-        wait_until(&|| gate.try_advance() >= begin + 2);
-        let offset = self.keyspace.journal.end();
-        let have_all = || self.lasting_replicas().iter().all(|replica| replica.has(offset));
-        if !have_all() {
-            self.ask_replicas_soon();
-            wait_until(&have_all);
-        }
-        if self.shutdown.waits(request) {
-            self.log_lagging_replicas(offset);
-        }
-    }
-
-    /// Lets a replica that has everything take over, if there is one.
-    fn hand_over(&self, request: u64) {
-        if self.replication.link.is_replica() || self.lasting_replicas().is_empty() {
-            return;
-        }
-        let timeout_ms = i64::from(self.config.shutdown_timeout_seconds().max(1)) * 1000;
-        self.fail_over_before_exit(unix_ms().saturating_add(timeout_ms), || {
-            self.shutdown.waits(request) && self.clients.busy.error().is_none()
-        });
-    }
-
-    /// Replicas that follow the journal, not those that only fetch a dump file.
-    fn lasting_replicas(&self) -> Vec<Arc<Replica>> {
-        let mut replicas = self.replication.replicas();
-        replicas.retain(|replica| !replica.options.rdb_only && replica.stage() != ReplicaStage::Gone);
-        replicas
-    }
-
-    fn log_lagging_replicas(&self, offset: u64) {
-        let (replicas, now_ms) = (self.lasting_replicas(), unix_ms());
-        for replica in replicas.iter().filter(|replica| !replica.has(offset)) {
-            let lag = if replica.stage() == ReplicaStage::Online { replica.lag_seconds(now_ms) } else { 0 };
-            log::info!(
-                "Lagging replica {} reported offset {} behind master, lag={lag}, state={}.",
-                replica.name(),
-                offset.saturating_sub(replica.acknowledged.load(Relaxed)),
-                replica.stage_name()
-            );
-        }
-        let count = replicas.iter().filter(|replica| replica.has(offset)).count();
-        log::info!("{count} of {} replicas are in sync when shutting down.", replicas.len());
-    }
-
-    /// Resumes writes and answers the waiting SHUTDOWN clients with an error.
-    fn cancel_shutdown(&self, mut state: MutexGuard<'_, State>) {
-        state.stage = Stage::Running;
-        self.clients.pause.end(&self.attention, &self.clients.mailboxes, Purpose::Shutdown);
-        let waiters = std::mem::take(&mut state.waiters);
-        drop(state);
-        for waiter in waiters {
-            blocking::serve_keyless(&waiter, 0, |reply| reply.error(SHUTDOWN_FAILED));
-        }
-    }
-
-    /// Exits while a script that has written exceeds `shutdown-timeout`. The append-only file keeps
-    /// its state from before the script and no dump file is written, because a script's changes
-    /// must not be saved in part. Called on the script's thread.
-    pub fn exit_during_script(&self, name: &str) -> ! {
-        log::error!(
-            "Script {name} has written and is still running after shutdown-timeout. The server exits \
-             without waiting for it or saving a dump file."
+        state.until_ms = until_ms;
+        log::info!("Waiting for replicas before shutting down.");
+        engine.clients.pause.begin(
+            &engine.attention,
+            Purpose::Shutdown,
+            PauseMode::Write,
+            i64::MAX,
+            unix_ms(),
         );
-        if self.append_only.on.load(Relaxed) {
-            self.finish_append_only();
-        }
-        remove_unfinished_saves();
-        // A requested exit is not a failure to a supervisor.
-        std::process::exit(0);
     }
+    // Polls `is_so` until it holds, the time is over, the shutdown is aborted or a script
+    // blocks it.
+    let wait_until = |is_so: &dyn Fn() -> bool| {
+        let goes_on = || engine.shutdown.waits(request) && engine.clients.busy.error().is_none();
+        while !is_so() && unix_ms() < until_ms && goes_on() {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    };
+    // A command that was running when the pause began has journalled its changes once the epoch
+    // has advanced twice.
+    let gate = &engine.keyspace.gate;
+    let begin = gate.epoch();
+    wait_until(&|| gate.try_advance() >= begin + 2);
+    let offset = engine.keyspace.journal.end();
+    let have_all = || lasting_replicas(engine).iter().all(|replica| replica.has(offset));
+    if !have_all() {
+        cron::ask_replicas_soon(engine);
+        wait_until(&have_all);
+    }
+    if engine.shutdown.waits(request) {
+        log_lagging_replicas(engine, offset);
+    }
+}
 
-    /// Saves according to `options.save` and stops the loops, without waiting for replicas. No
-    /// command executes afterwards, because its changes would be lost. Fails if saving fails,
-    /// while the append-only file has no base yet, or if `options.safe` forbids it; not with
-    /// `options.force`. `slot` is the calling thread's own, if it executes commands.
-    pub fn shut_down(&self, slot: Option<usize>, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
-        if options.safe && self.is_primary_with_slots() {
-            let outcome = if options.force { "Exit anyway." } else { "Can't exit." };
-            log::warn!(
-                "This node is a primary that owns slots, which become unavailable without it. {outcome}"
-            );
-            if !options.force {
-                return Err(ShutdownFailed);
-            }
-        }
-        let ended = self.process.supervisor.patiently(|| None, || self.prepare_shutdown(slot, options));
-        match ended {
-            Ok(()) => {
-                // Before the loops stop: the process ends right after them.
-                self.process.supervisor.stopping();
-                self.shutdown.request();
-            }
-            Err(ShutdownFailed) => self.process.supervisor.status("Error trying to save the DB, can't exit"),
-        }
-        ended
+/// Lets a replica that has everything take over, if there is one.
+fn hand_over(engine: &Engine, request: u64) {
+    if engine.replication.link.is_replica() || lasting_replicas(engine).is_empty() {
+        return;
     }
+    let timeout_ms = i64::from(engine.config.shutdown_timeout_seconds().max(1)) * 1000;
+    failover::fail_over_before_exit(engine, unix_ms().saturating_add(timeout_ms), || {
+        engine.shutdown.waits(request) && engine.clients.busy.error().is_none()
+    });
+}
 
-    /// True if a cluster loses slots when this server ends, unless a replica takes over.
-    fn is_primary_with_slots(&self) -> bool {
-        let Some(cluster) = &self.cluster else { return false };
-        match &cluster.map {
-            // A cluster of one node owns all slots.
-            None => true,
-            // The map may not show yet that a replica has taken over.
-            Some(map) => !self.replication.link.is_replica() && map.view().leads_slots(),
-        }
-    }
+/// Replicas that follow the journal, not those that only fetch a dump file.
+fn lasting_replicas(engine: &Engine) -> Vec<Arc<Replica>> {
+    let mut replicas = engine.replication.replicas();
+    replicas.retain(|replica| !replica.options.rdb_only && replica.stage() != ReplicaStage::Gone);
+    replicas
+}
 
-    /// The part of [`Engine::shut_down`] before the loops stop.
-    fn prepare_shutdown(&self, slot: Option<usize>, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
-        let ShutdownOptions { save, force, .. } = options;
-        let progress = &self.persistence.progress;
-        if slot.is_some() && self.clients.busy.any_error().is_some() {
-            // SHUTDOWN NOSAVE while a script blocks the server: kill it, even if it has written.
-            self.clients.busy.kill_all();
-            return Ok(());
-        }
-        self.finish_background_save();
-        self.stop_full_syncs();
-        if self.append_only.awaits_base() {
-            if !force {
-                log::warn!("Writing initial AOF, can't exit.");
-                return Err(ShutdownFailed);
-            }
-            log::warn!("Writing initial AOF. Exit anyway.");
-        }
-        if self.append_only.rewriting.load(Relaxed) {
-            log::warn!("There is a child rewriting the AOF. Killing it!");
-        }
-        self.append_only.stop_rewrite();
-        // Scripts that have not written end because of this flag, others within `shutdown-timeout`,
-        // so the world can be stopped.
-        self.shutdown.set_imminent(true);
-        let world = self.keyspace.gate.close(slot);
-        // A partly loaded dataset must not replace the files that it is loaded from.
-        let is_loading = progress.active.load(Relaxed);
-        progress.stop.store(is_loading, Relaxed);
-        let mut has_dump = false;
-        if !is_loading && save.unwrap_or_else(|| !self.config.save_points().is_empty()) {
-            log::info!("Saving the final RDB snapshot before exiting.");
-            self.process.supervisor.status("Saving the final RDB snapshot");
-            has_dump = self.save(&world).is_ok();
-            if !has_dump && !force {
-                log::warn!("Error trying to save the DB, can't exit.");
-                self.shutdown.set_imminent(false);
-                return Err(ShutdownFailed);
-            }
-            self.attention.set(STOPPING, true);
-        }
-        if !is_loading && self.append_only.on.load(Relaxed) {
-            self.attention.set(STOPPING, true);
-            self.finish_append_only();
-        }
-        // The files to be loaded next time have everything, and nothing more can be executed or
-        // applied.
-        let is_saved = if self.config.appendonly() {
-            self.append_only.is_complete(&self.keyspace.journal)
-        } else {
-            has_dump
-        };
-        if is_saved {
-            self.note_good_end();
-        }
-        drop(world);
-        Ok(())
+fn log_lagging_replicas(engine: &Engine, offset: u64) {
+    let (replicas, now_ms) = (lasting_replicas(engine), unix_ms());
+    for replica in replicas.iter().filter(|replica| !replica.has(offset)) {
+        let lag = if replica.stage() == ReplicaStage::Online { replica.lag_seconds(now_ms) } else { 0 };
+        log::info!(
+            "Lagging replica {} reported offset {} behind master, lag={lag}, state={}.",
+            replica.name(),
+            offset.saturating_sub(replica.acknowledged.load(Relaxed)),
+            replica.stage_name()
+        );
     }
+    let count = replicas.iter().filter(|replica| replica.has(offset)).count();
+    log::info!("{count} of {} replicas are in sync when shutting down.", replicas.len());
+}
+
+/// Resumes writes and answers the waiting SHUTDOWN clients with an error.
+fn cancel_shutdown(engine: &Engine, mut state: MutexGuard<'_, State>) {
+    state.stage = Stage::Running;
+    engine.clients.pause.end(&engine.attention, &engine.clients.mailboxes, Purpose::Shutdown);
+    let waiters = std::mem::take(&mut state.waiters);
+    drop(state);
+    for waiter in waiters {
+        blocking::serve_keyless(&waiter, 0, |reply| reply.error(SHUTDOWN_FAILED));
+    }
+}
+
+/// Exits while a script that has written exceeds `shutdown-timeout`. The append-only file keeps
+/// its state from before the script and no dump file is written, because a script's changes
+/// must not be saved in part. Called on the script's thread.
+pub fn exit_during_script(engine: &Engine, name: &str) -> ! {
+    log::error!(
+        "Script {name} has written and is still running after shutdown-timeout. The server exits \
+         without waiting for it or saving a dump file."
+    );
+    if engine.append_only.on.load(Relaxed) {
+        append_only::finish_append_only(engine);
+    }
+    remove_unfinished_saves();
+    // A requested exit is not a failure to a supervisor.
+    std::process::exit(0);
+}
+
+/// Saves according to `options.save` and stops the loops, without waiting for replicas. No
+/// command executes afterwards, because its changes would be lost. Fails if saving fails,
+/// while the append-only file has no base yet, or if `options.safe` forbids it; not with
+/// `options.force`. `slot` is the calling thread's own, if it executes commands.
+pub fn shut_down(
+    engine: &Engine,
+    slot: Option<usize>,
+    options: ShutdownOptions,
+) -> Result<(), ShutdownFailed> {
+    if options.safe && is_primary_with_slots(engine) {
+        let outcome = if options.force { "Exit anyway." } else { "Can't exit." };
+        log::warn!("This node is a primary that owns slots, which become unavailable without it. {outcome}");
+        if !options.force {
+            return Err(ShutdownFailed);
+        }
+    }
+    let ended = engine.process.supervisor.patiently(|| None, || prepare_shutdown(engine, slot, options));
+    match ended {
+        Ok(()) => {
+            // Before the loops stop: the process ends right after them.
+            engine.process.supervisor.stopping();
+            engine.shutdown.request();
+        }
+        Err(ShutdownFailed) => engine.process.supervisor.status("Error trying to save the DB, can't exit"),
+    }
+    ended
+}
+
+/// True if a cluster loses slots when this server ends, unless a replica takes over.
+fn is_primary_with_slots(engine: &Engine) -> bool {
+    let Some(cluster) = &engine.cluster else { return false };
+    match &cluster.map {
+        // A cluster of one node owns all slots.
+        None => true,
+        // The map may not show yet that a replica has taken over.
+        Some(map) => !engine.replication.link.is_replica() && map.view().leads_slots(),
+    }
+}
+
+/// The part of [`shut_down`] before the loops stop.
+fn prepare_shutdown(
+    engine: &Engine,
+    slot: Option<usize>,
+    options: ShutdownOptions,
+) -> Result<(), ShutdownFailed> {
+    let ShutdownOptions { save, force, .. } = options;
+    let progress = &engine.persistence.progress;
+    if slot.is_some() && engine.clients.busy.any_error().is_some() {
+        // SHUTDOWN NOSAVE while a script blocks the server: kill it, even if it has written.
+        engine.clients.busy.kill_all();
+        return Ok(());
+    }
+    background_save::finish_background_save(engine);
+    full_syncs::stop_full_syncs(engine);
+    if engine.append_only.awaits_base() {
+        if !force {
+            log::warn!("Writing initial AOF, can't exit.");
+            return Err(ShutdownFailed);
+        }
+        log::warn!("Writing initial AOF. Exit anyway.");
+    }
+    if engine.append_only.rewriting.load(Relaxed) {
+        log::warn!("There is a child rewriting the AOF. Killing it!");
+    }
+    engine.append_only.stop_rewrite();
+    // Scripts that have not written end because of this flag, others within `shutdown-timeout`,
+    // so the world can be stopped.
+    engine.shutdown.set_imminent(true);
+    let world = engine.keyspace.gate.close(slot);
+    // A partly loaded dataset must not replace the files that it is loaded from.
+    let is_loading = progress.active.load(Relaxed);
+    progress.stop.store(is_loading, Relaxed);
+    let mut has_dump = false;
+    if !is_loading && save.unwrap_or_else(|| !engine.config.save_points().is_empty()) {
+        log::info!("Saving the final RDB snapshot before exiting.");
+        engine.process.supervisor.status("Saving the final RDB snapshot");
+        has_dump = saving::save(engine, &world).is_ok();
+        if !has_dump && !force {
+            log::warn!("Error trying to save the DB, can't exit.");
+            engine.shutdown.set_imminent(false);
+            return Err(ShutdownFailed);
+        }
+        engine.attention.set(STOPPING, true);
+    }
+    if !is_loading && engine.append_only.on.load(Relaxed) {
+        engine.attention.set(STOPPING, true);
+        append_only::finish_append_only(engine);
+    }
+    // The files to be loaded next time have everything, and nothing more can be executed or
+    // applied.
+    let is_saved = if engine.config.appendonly() {
+        engine.append_only.is_complete(&engine.keyspace.journal)
+    } else {
+        has_dump
+    };
+    if is_saved {
+        former::note_good_end(engine);
+    }
+    drop(world);
+    Ok(())
 }
 
 impl Call<'_, '_> {
@@ -286,10 +301,10 @@ impl Call<'_, '_> {
         let waits_for_sync = !options.now && engine.config.shutdown_timeout_seconds() > 0;
         let has_to_wait = (waits_for_sync || options.failover)
             && engine.clients.busy.error().is_none()
-            && !engine.lasting_replicas().is_empty();
+            && !lasting_replicas(engine).is_empty();
         if !is_under_way && !has_to_wait {
             log::warn!("User requested shutdown...");
-            let ended = engine.shut_down(Some(self.keyspace.context.slot), options);
+            let ended = shut_down(engine, Some(self.keyspace.context.slot), options);
             ended.map_err(|ShutdownFailed| CommandError::text(SHUTDOWN_FAILED))?;
             self.session.close();
             return Ok(());
@@ -299,12 +314,12 @@ impl Call<'_, '_> {
             let end = move || {
                 if let Some(engine) = this.upgrade() {
                     // A failure is reported to the waiting clients by `cancel_shutdown`.
-                    let _ = engine.shut_down_after_replicas(request, options);
+                    let _ = shut_down_after_replicas(&engine, request, options);
                 }
             };
             if let Err(error) = std::thread::Builder::new().name("shutdown".into()).spawn(end) {
                 log::warn!("Cannot start the thread that shuts down the server: {error}");
-                engine.cancel_shutdown(engine.shutdown.state.lock());
+                cancel_shutdown(engine, engine.shutdown.state.lock());
                 return Err(CommandError::text(SHUTDOWN_FAILED));
             }
         }
@@ -314,7 +329,7 @@ impl Call<'_, '_> {
             state.waiters.push(Arc::clone(&blocked.waiter));
             // It may have been aborted in between.
             if state.stage == Stage::Running {
-                engine.cancel_shutdown(state);
+                cancel_shutdown(engine, state);
             }
         }
         Ok(())

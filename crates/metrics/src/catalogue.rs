@@ -38,6 +38,12 @@ use braid_telemetry::stats;
 use braid_telemetry::stats::{CommandTotals, ThreadStats};
 
 use crate::text::{MetricKind, Samples};
+use braid_engine::active;
+use braid_engine::cluster_report;
+use braid_engine::engine::access;
+use braid_engine::group;
+use braid_engine::replication;
+use braid_engine::replication::full_syncs;
 
 /// A metric.
 pub struct Metric {
@@ -141,11 +147,11 @@ impl<'e> Scrape<'e> {
             engine,
             now_ms: unix_ms(),
             clients: engine.clients.registry.all(),
-            replicas: named(engine.replica_reports()),
-            link: engine.link_report().map(|report| (report.primary.to_string(), report)),
-            group: engine.group_report(),
-            cluster: engine.cluster_report(),
-            active: engine.active_report(),
+            replicas: named(replication::report::replica_reports(engine)),
+            link: replication::report::link_report(engine).map(|report| (report.primary.to_string(), report)),
+            group: group::report::group_report(engine),
+            cluster: cluster_report::cluster_report(engine),
+            active: active::report::active_report(engine),
             commands,
             used: braid_base::alloc::used_bytes(),
             resident: system::resident_bytes(),
@@ -376,7 +382,7 @@ pub fn is_blocked(record: &ClientRecord) -> bool {
 pub fn refusals(engine: &Engine) -> [(&'static str, u64); 6] {
     let total = |counter: fn(&ThreadStats) -> u64| stats::total(&engine.telemetry.threads, counter);
     [
-        ("auth", engine.denied_logins()),
+        ("auth", access::denied_logins(engine)),
         ("command", total(|thread| thread.denied_commands.get())),
         ("key", total(|thread| thread.denied_keys.get())),
         ("channel", total(|thread| thread.denied_channels.get())),
@@ -523,7 +529,7 @@ pub const METRICS: &[Metric] = &[
     gauge("braid_rdb_last_bgsave_success", "1 if the last background save succeeded, or none has run.", |s| yes(!s.engine.background_save.last_failed.load(Relaxed))),
     gauge("braid_rdb_last_bgsave_duration_seconds", "Duration of the last background save; NaN before the first.", |s| seconds_or_none(s.engine.background_save.last_seconds.load(Relaxed))),
     gauge("braid_rdb_changes_since_last_save", "Changes to the dataset since the last successful save.", |s| s.engine.keyspace.unsaved_changes() as f64),
-    gauge("braid_rdb_save_in_progress", "1 while a snapshot is being written to a file.", |s| yes(s.engine.is_saving())),
+    gauge("braid_rdb_save_in_progress", "1 while a snapshot is being written to a file.", |s| yes(full_syncs::is_saving(s.engine))),
     gauge("braid_rdb_save_progress_ratio", "Fraction of the keys that the current background save has written; 0 without one.", |s| {
         let save = &s.engine.background_save;
         if save.active.load(Relaxed) { share(save.progress.keys.load(Relaxed), save.keys.load(Relaxed)).min(1.0) } else { 0.0 }

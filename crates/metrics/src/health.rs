@@ -7,6 +7,8 @@
 
 use braid_clients::attention::{STALE, STOPPING};
 use braid_engine::Engine;
+use braid_engine::active;
+use braid_engine::group;
 
 /// Whether the server should receive clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +34,7 @@ impl Readiness {
             Readiness::Stopping
         } else if engine.config.is_loading() {
             Readiness::Loading
-        } else if !engine.has_records() {
+        } else if !group::report::has_records(engine) {
             Readiness::NoRecords
         } else if engine.attention.get() & STALE != 0 {
             Readiness::LinkDown
@@ -67,7 +69,7 @@ fn lacks_data(engine: &Engine) -> bool {
 /// other: its configuration is that of KeyDB servers, whose data it does not have. A peer that
 /// cannot be reached does not count, since each server serves without the others.
 fn lacks_peers(engine: &Engine) -> bool {
-    engine.active_report().is_some_and(|report| {
+    active::report::active_report(engine).is_some_and(|report| {
         report.peers.iter().any(|peer| peer.is_foreign)
             && report.peers.iter().all(|peer| peer.region.is_none())
     })

@@ -9,7 +9,14 @@ use braid_base::clock::unix_ms;
 use braid_base::crc::HASH_SLOTS;
 use braid_commands::cluster::slot_stats::figures;
 use braid_engine::Engine;
+use braid_engine::active;
 use braid_engine::cluster_map::ClusterView;
+use braid_engine::cluster_report;
+use braid_engine::engine::settings;
+use braid_engine::group;
+use braid_engine::replication;
+use braid_engine::shard_channels;
+use braid_engine::slot_moves::orders;
 use braid_telemetry::command_log::LogKind;
 use serde_json::{Value, json};
 
@@ -71,7 +78,7 @@ pub fn hot_slots(engine: &Engine) -> Value {
     if engine.cluster.is_none() {
         return Value::Null;
     }
-    let mut figures = if engine.counts_slots() { figures(engine) } else { Vec::new() };
+    let mut figures = if settings::counts_slots(engine) { figures(engine) } else { Vec::new() };
     figures.retain(|one| one.cost.nanos > 0);
     figures.sort_by_key(|one| Reverse(one.cost.nanos));
     let slots = figures.iter().take(SLOTS_SHOWN).map(|one| {
@@ -83,7 +90,7 @@ pub fn hot_slots(engine: &Engine) -> Value {
             "sent_bytes": one.cost.bytes_out,
         })
     });
-    json!({ "is_counted": engine.counts_slots(), "slots": slots.collect::<Vec<_>>() })
+    json!({ "is_counted": settings::counts_slots(engine), "slots": slots.collect::<Vec<_>>() })
 }
 
 /// Number of finished slot migrations shown.
@@ -92,8 +99,8 @@ const ENDED_MOVES_SHOWN: usize = 3;
 /// The cluster as seen by this node: shards with their slots and nodes, and slot migrations; null
 /// for a server outside a cluster.
 pub fn cluster(engine: &Engine) -> Value {
-    let Some(report) = engine.cluster_report() else { return Value::Null };
-    let view = engine.cluster_view();
+    let Some(report) = cluster_report::cluster_report(engine) else { return Value::Null };
+    let view = shard_channels::cluster_view(engine);
     let shards: Vec<Value> = match &view {
         Some(view) => view.map.shards.keys().map(|id| shard(view, id)).collect(),
         None => {
@@ -106,7 +113,7 @@ pub fn cluster(engine: &Engine) -> Value {
         node.map_or_else(|| id.to_owned(), |node| node.name.to_string())
     };
     let mut ended = 0;
-    let mut moves = engine.all_moves();
+    let mut moves = orders::all_moves(engine);
     moves.retain(|one| {
         let is_over = one.progress().state.is_over();
         ended += usize::from(is_over);
@@ -158,7 +165,7 @@ fn shard(view: &ClusterView, id: &str) -> Value {
 
 /// The group and its members; null for a server outside a group.
 fn group(engine: &Engine) -> Value {
-    let Some(report) = engine.group_report() else { return Value::Null };
+    let Some(report) = group::report::group_report(engine) else { return Value::Null };
     let view = &report.view;
     let members = report.members.iter().map(|member| {
         json!({
@@ -189,7 +196,7 @@ fn group(engine: &Engine) -> Value {
 
 /// Active-active replication and its peers; null if it is off.
 fn active(engine: &Engine) -> Value {
-    let Some(report) = engine.active_report() else { return Value::Null };
+    let Some(report) = active::report::active_report(engine) else { return Value::Null };
     let peers = report.peers.iter().map(|peer| {
         json!({
             "address": peer.address(),
@@ -224,7 +231,7 @@ fn active(engine: &Engine) -> Value {
 
 /// The role, the link to the primary, and the replicas.
 pub fn replication(engine: &Engine) -> Value {
-    let link = engine.link_report().map(|report| {
+    let link = replication::report::link_report(engine).map(|report| {
         json!({
             "address": report.primary.to_string(),
             "state": report.phase.name(),
@@ -238,7 +245,7 @@ pub fn replication(engine: &Engine) -> Value {
             })),
         })
     });
-    let replicas = engine.replica_reports();
+    let replicas = replication::report::replica_reports(engine);
     let replicas = replicas.iter().map(|report| {
         json!({
             "address": report.replica.name(),

@@ -22,8 +22,15 @@ use braid_base::build::{PROFILE, are_locks_off};
 use braid_clients::Message;
 use braid_config::{Config, Request};
 use braid_engine::Engine;
+use braid_engine::active;
 use braid_engine::aof_load::AofLoadError;
 use braid_engine::engine::Start;
+use braid_engine::engine::access;
+use braid_engine::group;
+use braid_engine::group::former;
+use braid_engine::group::report;
+use braid_engine::replication::link;
+use braid_engine::saving;
 use braid_engine::saving::LoadFailure;
 use braid_engine::supervisor::Supervisor;
 use braid_persistence::LoadError;
@@ -178,9 +185,9 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     let is_load_due = is_load_due(config);
     if is_load_due || config.active_replica() {
         // Before the first HTTP answer: the server is not ready until the load is done.
-        engine.expect_load();
+        saving::expect_load(&engine);
     }
-    engine.expect_map();
+    saving::expect_map(&engine);
     serve_metrics(&engine)?;
     let threads = braid_threading::start(&engine, &listeners).map_err(|error| error.to_string())?;
     log::info!("Server initialized");
@@ -241,12 +248,12 @@ fn define_users(engine: &Engine, loaded: &braid_config::Loaded) -> Result<(), St
         }
         return engine
             .acl
-            .load_file(engine.acl_server(), 0)
+            .load_file(access::acl_server(engine), 0)
             .map_err(|error| format!("Aborting startup because of ACL errors: {error}"));
     }
     engine
         .acl
-        .define_users(engine.acl_server(), &lines)
+        .define_users(access::acl_server(engine), &lines)
         .map_err(|(number, error)| loaded.users[number].place.error(error).to_string())
 }
 
@@ -266,18 +273,18 @@ fn is_load_due(config: &Config) -> bool {
 /// Logs that clients are served. A node of a cluster that could not read the records serves no
 /// slot, so it says that first.
 fn announce(engine: &Arc<Engine>) {
-    if !engine.config.cluster_enabled() || engine.has_records() {
+    if !engine.config.cluster_enabled() || report::has_records(engine) {
         return listeners::announce(&engine.config);
     }
-    let error = engine.group_report().map(|report| report.view.etcd_error).unwrap_or_default();
+    let error = report::group_report(engine).map(|report| report.view.etcd_error).unwrap_or_default();
     log::warn!("Waiting for the cluster's records: this node serves no slot before etcd answers. {error}");
     engine.process.supervisor.status("Waiting for the cluster's records in etcd");
     let engine = Arc::clone(engine);
     let wait = move || {
-        while !engine.has_records() && !engine.shutdown.is_requested() {
+        while !report::has_records(&engine) && !engine.shutdown.is_requested() {
             std::thread::sleep(RECORDS_LOOK);
         }
-        if engine.has_records() {
+        if report::has_records(&engine) {
             listeners::announce(&engine.config);
             engine.process.supervisor.status("Ready to accept connections");
         }
@@ -292,30 +299,30 @@ fn announce(engine: &Arc<Engine>) {
 /// follow its primary.
 fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
     braid_engine::saving::remove_left_over_files(&engine.config);
-    engine.recognize_files();
+    former::recognize_files(engine);
     if !is_load_due {
         start_active(engine)?;
-        engine.start_link();
-        engine.start_group().map_err(|error| error.to_string())?;
+        link::start_link(engine);
+        group::thread::start_group(engine).map_err(|error| error.to_string())?;
         return Ok(());
     }
     let progress = &engine.persistence.progress;
     let status = || progress.active.load(Relaxed).then(|| format!("Loading: {:.1} %", progress.percent()));
     engine.process.supervisor.patiently(status, || load(engine))?;
     start_active(engine)?;
-    engine.start_link();
-    engine.start_group().map_err(|error| error.to_string())
+    link::start_link(engine);
+    group::thread::start_group(engine).map_err(|error| error.to_string())
 }
 
 /// After the loops have ended: sends other servers their pending data, and leaves the group.
 fn leave(engine: &Engine) {
-    engine.end_active();
-    engine.leave_group();
+    active::thread::end_active(engine);
+    group::thread::leave_group(engine);
 }
 
 /// Starts active-active replication, if configured.
 fn start_active(engine: &Engine) -> Result<(), String> {
-    engine.start_active(Arc::new(braid_types::active::ActiveValues))
+    active::thread::start_active(engine, Arc::new(braid_types::active::ActiveValues))
 }
 
 /// Loads the data, if any.
@@ -324,7 +331,7 @@ fn load(engine: &Engine) -> Result<(), String> {
     if engine.config.appendonly() {
         return load_append_only(engine);
     }
-    match engine.load_at_start() {
+    match saving::load_at_start(engine) {
         Ok(false) => Ok(()),
         Ok(true) => {
             log::info!("DB loaded from disk: {:.3} seconds", began.elapsed().as_secs_f64());
@@ -349,7 +356,7 @@ fn load(engine: &Engine) -> Result<(), String> {
 
 /// Loads the append-only file, if there is one. A dump file next to it is ignored.
 fn load_append_only(engine: &Engine) -> Result<(), String> {
-    match engine.load_append_only_at_start() {
+    match saving::load_append_only_at_start(engine) {
         Ok(loaded) => {
             let dump = engine.config.dbfilename();
             if loaded.manifest.has_no_data() && Path::new(&*dump).is_file() {

@@ -13,6 +13,7 @@ use braid_base::system_text::reason;
 use braid_commands::server::allocator;
 use braid_config::{Config, ShutdownFlags};
 use braid_engine::Engine;
+use braid_engine::shutdown;
 use braid_engine::shutdown::ShutdownOptions;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
@@ -204,7 +205,7 @@ pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
                 log::warn!(
                     "{name} received, but the thread that shuts down the server cannot be started: {error}"
                 );
-                engine.abort_shutdown();
+                shutdown::abort_shutdown(&engine);
             }
         }
     };
@@ -225,7 +226,7 @@ fn shut_down_by_signal(engine: &Engine, name: &str, flags: ShutdownFlags) {
     };
     let (now, force) = (flags.has(ShutdownFlags::NOW), flags.has(ShutdownFlags::FORCE));
     let (safe, failover) = (flags.has(ShutdownFlags::SAFE), flags.has(ShutdownFlags::FAILOVER));
-    if engine.shut_down_by_signal(ShutdownOptions { save, now, force, safe, failover }).is_err() {
+    if shutdown::shut_down_by_signal(engine, ShutdownOptions { save, now, force, safe, failover }).is_err() {
         log::warn!(
             "{name} received but errors trying to shut down the server, check the logs for more information"
         );

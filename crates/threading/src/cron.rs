@@ -16,6 +16,11 @@ use braid_keyspace::expiry;
 use braid_telemetry::LinkBytes;
 
 use crate::client_set::ClientSet;
+use braid_engine::append_only;
+use braid_engine::background_save;
+use braid_engine::client_eviction;
+use braid_engine::memory;
+use braid_engine::replication::cron;
 
 /// Entries visited per expiry pass.
 const EXPIRY_BUDGET: usize = 2000;
@@ -113,10 +118,10 @@ impl Cron {
             engine.telemetry.hot_keys.end_if_due(&engine.telemetry.threads, now_ms);
         }
         if self.slot == 0 {
-            engine.save_if_due(now_ms);
-            engine.append_only_cron(now_ms);
-            engine.tend_replicas(now_ms);
-            engine.note_uncounted_bytes();
+            background_save::save_if_due(engine, now_ms);
+            append_only::append_only_cron(engine, now_ms);
+            cron::tend_replicas(engine, now_ms);
+            cron::note_uncounted_bytes(engine);
         }
         if engine.keyspace.gate.enter_unless_busy(self.slot) == Entered::Busy {
             // A script has stopped the world for long.
@@ -125,7 +130,7 @@ impl Cron {
         worker.begin_batch();
         // A dataset must not change while it is being loaded.
         let is_loading = engine.attention.get() & LOADING != 0;
-        let is_paused = engine.is_paused(now_ms);
+        let is_paused = memory::is_paused(engine, now_ms);
         if !is_paused && !is_loading {
             self.expire(engine, worker, now_ms);
             if engine.attention.get() & MEMORY_LIMIT != 0 {
@@ -136,7 +141,7 @@ impl Cron {
             return;
         }
         if self.slot == 0 {
-            engine.ping_replicas(&mut worker.context, now_ms);
+            cron::ping_replicas(engine, &mut worker.context, now_ms);
             if !is_paused && !is_loading && engine.replication.link.is_replica() {
                 engine.keyspace.expire_own(&mut worker.context, now_ms);
             }
@@ -222,7 +227,7 @@ impl Cron {
         if deaf.is_empty() {
             return;
         }
-        let mut excess = engine.excess_push_bytes();
+        let mut excess = client_eviction::excess_push_bytes(engine);
         deaf.sort_unstable();
         while let Some((bytes, place)) = deaf.pop().filter(|_| excess > 0) {
             let Some(client) = clients.slab.get(place) else { continue };

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::OutputLimit;
 use braid_engine::Engine;
+use braid_engine::replication;
 use braid_net::stream::Stream;
 use braid_replication::blocks::push_block;
 use braid_replication::replicas::full_sync::Next;
@@ -202,7 +203,7 @@ impl ReplicaOutput {
                 let marked = *marked;
                 self.replica.full_sync_sent(marked);
                 // Writes may have been waiting for one more replica.
-                context.engine.count_good_replicas(context.now_ms);
+                replication::count_good_replicas(context.engine, context.now_ms);
                 if part.position.is_none() {
                     log::info!(
                         "Closing the connection of replica {}: its full sync is complete",

@@ -25,6 +25,8 @@ use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
+use braid_engine::cluster_report;
+use braid_engine::shard_channels;
 
 /// Added to a node's port for its bus port, on which nothing listens.
 const BUS_PORT_OFFSET: u16 = 10_000;
@@ -270,7 +272,7 @@ pub(super) fn links(call: &mut Call) -> CommandResult {
     // Nodes meet through etcd, and connect only for messages of PUBLISH. Tools that judge a stock
     // cluster's bus expect two links with each live node.
     node_of(call)?;
-    let links = call.engine.forwarding().map_or_else(Vec::new, Forwarding::links);
+    let links = shard_channels::forwarding(call.engine).map_or_else(Vec::new, Forwarding::links);
     let reply = &mut *call.reply;
     reply.array(links.len());
     for link in links {
@@ -313,8 +315,8 @@ pub(super) fn count_failure_reports(call: &mut Call) -> CommandResult {
 
 pub(super) fn info(call: &mut Call) -> CommandResult {
     node_of(call)?.map.as_ref().map(view_of).transpose()?;
-    let Some(report) = call.engine.cluster_report() else { return Ok(()) };
-    let forwarding = call.engine.forwarding();
+    let Some(report) = cluster_report::cluster_report(call.engine) else { return Ok(()) };
+    let forwarding = shard_channels::forwarding(call.engine);
     let messages = |what: &str, count: fn(&Forwarding) -> &AtomicU64| {
         let count = forwarding.map_or(0, |forwarding| count(forwarding).load(Relaxed));
         let published = match count {

@@ -16,6 +16,10 @@ use braid_spec::{CommandError, CommandResult};
 use super::operators::{
     alone, count_in_background, id_arg, in_background, map_of, range_args_from, slot_arg,
 };
+use braid_engine::group::changes;
+use braid_engine::shard_channels;
+use braid_engine::slot_moves::import;
+use braid_engine::slot_moves::orders;
 
 fn error(text: impl Into<String>) -> CommandError {
     CommandError::text(format!("ERR {}", text.into()))
@@ -76,7 +80,7 @@ fn parse_moves(call: &Call) -> Result<Wanted, CommandError> {
 }
 
 fn check_moves(engine: &Engine, wanted: &Wanted) -> Result<(), CommandError> {
-    let view = engine.cluster_view().unwrap_or_default();
+    let view = shard_channels::cluster_view(engine).unwrap_or_default();
     for (slots, target) in wanted {
         if !view.leads || slots.iter().any(|slot| !view.owns(slot)) {
             return Err(error("Slots are not served by this node."));
@@ -98,7 +102,7 @@ fn check_moves(engine: &Engine, wanted: &Wanted) -> Result<(), CommandError> {
 
 pub(super) fn get_slot_migrations(call: &mut Call) -> CommandResult {
     map_of(call)?;
-    let moves = call.engine.all_moves();
+    let moves = orders::all_moves(call.engine);
     call.reply.array(moves.len());
     for one in moves {
         reply_as_valkey(call, &one);
@@ -165,7 +169,7 @@ pub(super) fn migration(call: &mut Call) -> CommandResult {
         return in_background(call, map, move |task| {
             let slots = slots.to_string();
             let request = [&b"CLUSTER"[..], b"SYNCSLOTS", b"EXPORT", slots.as_bytes(), own.as_bytes()];
-            task.engine.ask_node(&at.0, at.1, &request).map_err(|why| {
+            changes::ask_node(task.engine, &at.0, at.1, &request).map_err(|why| {
                 error(format!(
                     "the slots' owner refuses to send them: {}",
                     why.to_string().trim_start_matches("ERR ")
@@ -190,7 +194,8 @@ pub(super) fn migration(call: &mut Call) -> CommandResult {
         return count_in_background(call, map, move |task| task.cancel(true, name.as_deref()));
     }
     let is_meant = |one: &Move| name.as_ref().is_none_or(|name| *name == one.name);
-    let moves: Vec<Arc<Move>> = call.engine.all_moves().into_iter().filter(|one| is_meant(one)).collect();
+    let moves: Vec<Arc<Move>> =
+        orders::all_moves(call.engine).into_iter().filter(|one| is_meant(one)).collect();
     call.reply.array(moves.len());
     for one in moves {
         reply_as_redis(call, &one);
@@ -200,7 +205,7 @@ pub(super) fn migration(call: &mut Call) -> CommandResult {
 
 /// The node that owns all of these slots.
 fn source_of(engine: &Engine, slots: &SlotSet) -> Result<MapNode, CommandError> {
-    let view = engine.cluster_view().unwrap_or_default();
+    let view = shard_channels::cluster_view(engine).unwrap_or_default();
     if !view.leads {
         return Err(error("only a primary can import slots"));
     }
@@ -261,37 +266,40 @@ pub(super) fn sync_slots(call: &mut Call) -> CommandResult {
     match call.args.len() {
         6 if call.arg_is(2, "establish") => {
             let slots = slots_arg(call, 5)?;
-            let seat = call.engine.begin_import(&id_arg(call, 3), Arc::from(id_arg(call, 4)), slots)?;
+            let seat =
+                import::begin_import(call.engine, &id_arg(call, 3), Arc::from(id_arg(call, 4)), slots)?;
             call.session.import = Some(Arc::clone(&seat));
-            in_background(call, map, move |task| task.engine.prepare_import(&seat).map(|()| "OK".into()))
+            in_background(call, map, move |task| {
+                import::prepare_import(task.engine, &seat).map(|()| "OK".into())
+            })
         }
         5 if call.arg_is(2, "resume") => {
-            let seat = call.engine.resume_import(&id_arg(call, 3), &id_arg(call, 4))?;
+            let seat = import::resume_import(call.engine, &id_arg(call, 3), &id_arg(call, 4))?;
             call.session.import = Some(Arc::clone(&seat));
             count_in_background(call, map, move |task| {
-                task.engine.resume_from(&seat).map(|number| number as usize)
+                import::resume_from(task.engine, &seat).map(|number| number as usize)
             })
         }
         5 if call.arg_is(2, "apply") => {
             let seat = call.session.import.clone().ok_or_else(no_move)?;
             let number = parse_u64(call.args[3]).ok_or(CommandError::NotAnInteger)?;
             if call.args[4].is_empty() {
-                call.engine.note_import(&seat, number)?;
+                import::note_import(&seat, number)?;
                 call.reply.ok();
                 return Ok(());
             }
             let bytes = call.args[4].to_vec();
-            quietly(call, move |engine| engine.apply_import(&seat, number, &bytes))
+            quietly(call, move |engine| import::apply_import(engine, &seat, number, &bytes))
         }
         3 if call.arg_is(2, "ready") => {
             let seat = call.session.import.as_ref().ok_or_else(no_move)?;
-            call.engine.ready_import(seat)?;
+            import::ready_import(call.engine, seat)?;
             call.reply.ok();
             Ok(())
         }
         3 if call.arg_is(2, "done") => {
             let seat = call.session.import.clone().ok_or_else(no_move)?;
-            quietly(call, move |engine| engine.end_import(&seat))
+            quietly(call, move |engine| import::end_import(engine, &seat))
         }
         5 if call.arg_is(2, "export") => {
             let wanted = vec![(slots_arg(call, 3)?, Arc::from(id_arg(call, 4)))];

@@ -25,6 +25,12 @@ use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
 use crate::replication::{NO_REPLICAS, NOT_A_REPLICA, NOT_ONLINE};
+use braid_engine::cluster_report;
+use braid_engine::group::changes;
+use braid_engine::group::node;
+use braid_engine::group::slot_batch;
+use braid_engine::shard_channels;
+use braid_engine::slot_moves::orders;
 
 /// How long MEET waits for the record of a server that responds.
 const MEET_PATIENCE: Duration = Duration::from_secs(2);
@@ -67,21 +73,20 @@ pub(super) struct Task<'e> {
 impl Task<'_> {
     /// Changes the cluster. False if the client has already received its error.
     fn change(&self, work: impl Fn(&Operator<'_>) -> Result<Change, Refusal>) -> Result<bool, CommandError> {
-        self.engine
-            .change_cluster(&self.me, work)
+        changes::change_cluster(self.engine, &self.me, work)
             .map_err(|error: ChangeError| CommandError::text(error.to_string()))
     }
 
     /// Orders moves of slots; returns their names.
     pub(super) fn order(&self, wanted: Vec<(SlotSet, Arc<str>)>) -> Result<Vec<Arc<str>>, CommandError> {
-        let names = self.engine.order_moves(&self.me, wanted);
+        let names = orders::order_moves(self.engine, &self.me, wanted);
         names.map_err(|error| CommandError::text(error.to_string()))
     }
 
     /// Cancels moves from this server's shard, and with `also_to` those to it; returns their
     /// number.
     pub(super) fn cancel(&self, also_to: bool, name: Option<&str>) -> Result<usize, CommandError> {
-        let count = self.engine.cancel_moves(&self.me, also_to, name);
+        let count = orders::cancel_moves(self.engine, &self.me, also_to, name);
         count.map_err(|error| CommandError::text(error.to_string()))
     }
 }
@@ -149,7 +154,7 @@ fn change_slots(call: &mut Call, map: &ClusterMap, request: SlotRequest) -> Comm
         return Ok(());
     }
     in_background(call, map, move |task| {
-        let outcomes = task.engine.change_slots(&task.me, vec![request.clone()]);
+        let outcomes = slot_batch::change_slots(task.engine, &task.me, vec![request.clone()]);
         let outcomes = outcomes.map_err(|error| CommandError::text(error.to_string()))?;
         match outcomes.into_iter().next() {
             Some(Err(refusal)) => Err(CommandError::text(refusal.0)),
@@ -286,12 +291,14 @@ fn introduce(call: &mut Call, map: &ClusterMap) -> CommandResult {
     };
     in_background(call, map, move |task| {
         let failed = |why: String| CommandError::text(format!("ERR cannot meet {host}:{port}: {why}"));
-        let id = task.engine.ask_node(&host, port, &[b"CLUSTER", b"MYID"]);
+        let id = changes::ask_node(task.engine, &host, port, &[b"CLUSTER", b"MYID"]);
         let id = id.map_err(|why| failed(why.to_string()))?;
         // A server that has just started, or has a new id after CLUSTER RESET HARD, may not be in
         // etcd yet.
         let is_server = |view: &ClusterView| view.map.servers.values().any(|server| *server.id == *id);
-        if !task.engine.cluster_map().is_some_and(|map| map.wait_until(is_server, MEET_PATIENCE)) {
+        if !shard_channels::cluster_map(task.engine)
+            .is_some_and(|map| map.wait_until(is_server, MEET_PATIENCE))
+        {
             return Err(failed("it does not have this cluster's name, or has just started".into()));
         }
         task.change(|operator| operator.meet(&id, &host))?;
@@ -327,7 +334,7 @@ pub(super) fn replicate(call: &mut Call) -> CommandResult {
         return in_background(call, map, move |task| {
             let is_empty = task.engine.keyspace.is_empty();
             task.change(|operator| operator.replicate(&id, is_empty))?;
-            task.engine.wait_for_primary();
+            changes::wait_for_primary(task.engine);
             Ok("OK".to_owned())
         });
     }
@@ -381,7 +388,7 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
         // Another failover may just be changing the primary.
         let patience = Duration::from_millis(u64::from(config.lease_time_ms()));
         let is_settled = |view: &ClusterView| view.leads || handover(view, is_tls).is_some();
-        let map = task.engine.cluster_map().filter(|map| map.wait_until(is_settled, patience));
+        let map = shard_channels::cluster_map(task.engine).filter(|map| map.wait_until(is_settled, patience));
         let view = map.map(ClusterMap::view).unwrap_or_default();
         if view.leads {
             return Ok("OK".to_owned());
@@ -397,7 +404,7 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
         let request =
             [&b"FAILOVER"[..], b"TO", to.0.as_bytes(), port.as_bytes(), b"TIMEOUT", limit.as_bytes()];
         let error = loop {
-            match task.engine.ask_node(&at.0, at.1, &request) {
+            match changes::ask_node(task.engine, &at.0, at.1, &request) {
                 Ok(text) => return Ok(text),
                 Err(AskError::Refused(why)) if is_unseen(&why) && Instant::now() < until => {
                     std::thread::sleep(ONLINE_PAUSE);
@@ -469,7 +476,7 @@ fn leave(call: &mut Call, map: &ClusterMap, is_hard: bool) -> CommandResult {
         let was_replica = engine.replication.link.is_replica();
         let node = engine.cluster.as_ref();
         // The node uses these epochs while it is alone.
-        if let (Some(node), Some(report)) = (node, engine.cluster_report()) {
+        if let (Some(node), Some(report)) = (node, cluster_report::cluster_report(engine)) {
             let epochs = Epochs { own: report.own_epoch, current: report.epoch };
             node.keep_epochs(&engine.config, epochs).map_err(not_written)?;
         }
@@ -477,7 +484,7 @@ fn leave(call: &mut Call, map: &ClusterMap, is_hard: bool) -> CommandResult {
         task.change(|operator| operator.leave())?;
         if was_replica {
             // A replica's data belong to its primary.
-            engine.remove_all_keys();
+            node::remove_all_keys(engine);
         }
         if let Some(node) = node.filter(|_| is_hard) {
             node.renew(&engine.config).map_err(not_written)?;

@@ -12,11 +12,14 @@ use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
 use super::operators::{alone, map_of};
+use braid_engine::group::shared;
+use braid_engine::shard_channels;
 
 /// The arguments before the word CLUSTER, if it ends a request to a multi-node cluster.
 pub fn for_cluster<'a, 'b>(call: &Call, words: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> {
     let (last, rest) = words.split_last()?;
-    (last.eq_ignore_ascii_case(b"cluster") && call.engine.forwarding().is_some()).then_some(rest)
+    (last.eq_ignore_ascii_case(b"cluster") && shard_channels::forwarding(call.engine).is_some())
+        .then_some(rest)
 }
 
 /// Converts bytes to text, since records are UTF-8.
@@ -33,7 +36,7 @@ pub fn share(
     answer_with: impl FnOnce(&mut ReplyBuffer) + Send + 'static,
 ) -> CommandResult {
     must_leave(call)?;
-    call.work_in_background(move |engine, answer| match engine.share_with_cluster(&values) {
+    call.work_in_background(move |engine, answer| match shared::share_with_cluster(engine, &values) {
         Ok(()) => {
             let mut reply = answer.buffer();
             answer_with(&mut reply);
@@ -68,7 +71,7 @@ pub(super) fn settings(call: &mut Call) -> CommandResult {
 }
 
 fn list(call: &mut Call) -> CommandResult {
-    let reports = call.engine.shared_reports();
+    let reports = shared::shared_reports(call.engine);
     let reply = &mut *call.reply;
     reply.array(reports.len());
     for report in reports {
@@ -94,7 +97,7 @@ fn list(call: &mut Call) -> CommandResult {
 /// Deletes a library on all primaries. (FUNCTION DELETE takes only one argument.)
 fn delete_library(call: &mut Call) -> CommandResult {
     let name = text_of(call.args[4], "the library's name")?;
-    let is_known = call.engine.shared_reports().iter().any(|report| {
+    let is_known = shared::shared_reports(call.engine).iter().any(|report| {
         (report.kind, &*report.name) == (SharedKind::Library, name.as_str()) && report.value.is_some()
     });
     if !is_known {
@@ -108,7 +111,7 @@ fn forget(call: &mut Call) -> CommandResult {
     let Some(kind) = kind.and_then(|kind| SharedKind::named(&kind)) else { return Err(CommandError::Syntax) };
     let name = text_of(call.args[4], "the name")?;
     must_leave(call)?;
-    call.work_in_background(move |engine, answer| match engine.forget_shared(kind, &name) {
+    call.work_in_background(move |engine, answer| match shared::forget_shared(engine, kind, &name) {
         Ok(was_known) => {
             let mut reply = answer.buffer();
             reply.integer(i64::from(was_known));

@@ -17,6 +17,8 @@ use braid_telemetry::SlotCost;
 
 use super::node_of;
 use super::slots::as_slot;
+use braid_engine::engine::settings;
+use braid_engine::shard_channels;
 
 /// A metric of slots, under its name in replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,7 +81,7 @@ pub fn figures(engine: &Engine) -> Vec<Figures> {
 }
 
 fn own_slots(engine: &Engine, first: u16, last: u16) -> impl Iterator<Item = u16> + use<> {
-    let view = engine.cluster_view();
+    let view = shard_channels::cluster_view(engine);
     (first..=last).filter(move |&slot| view.as_ref().is_none_or(|view| view.owns(slot)))
 }
 
@@ -108,7 +110,7 @@ impl Filter {
         if !call.arg_is(2, "orderby") {
             return Err(call.unknown_subcommand());
         }
-        let counts = call.engine.counts_slots();
+        let counts = settings::counts_slots(call.engine);
         let is_told = |metric: Metric| counts || matches!(metric, Metric::KeyCount | Metric::MemoryBytes);
         let metric = Metric::ALL.into_iter().find(|metric| call.arg_is(3, metric.name()));
         let metric = metric.filter(|metric| is_told(*metric));
@@ -170,7 +172,7 @@ pub(super) fn slot_stats(call: &mut Call) -> CommandResult {
     };
     let engine = call.engine;
     let figures = own_slots(engine, first, last).map(|slot| Figures::of(engine, slot)).collect();
-    tell(call.reply, &filter.apply(figures), engine.counts_slots(), false);
+    tell(call.reply, &filter.apply(figures), settings::counts_slots(engine), false);
     Ok(())
 }
 
@@ -188,7 +190,7 @@ fn weigh(engine: &Engine, answer: Answer, filter: Filter) {
     }
     drop(reader);
     let mut reply = answer.buffer();
-    tell(&mut reply, &filter.apply(figures), engine.counts_slots(), true);
+    tell(&mut reply, &filter.apply(figures), settings::counts_slots(engine), true);
     answer.give(reply);
 }
 

@@ -4,6 +4,7 @@
 use braid_base::clock::boot_nanos;
 use braid_base::number;
 use braid_engine::Call;
+use braid_engine::sync_writes;
 use braid_group::MemberId;
 use braid_spec::{CommandError, CommandResult};
 
@@ -12,7 +13,7 @@ use braid_spec::{CommandError, CommandResult};
 pub(super) fn in_sync(call: &mut Call) -> CommandResult {
     let in_sync = &call.engine.replication.in_sync;
     if call.args.len() == 2 {
-        let slow = call.engine.slow_members(boot_nanos());
+        let slow = sync_writes::slow_members(call.engine, boot_nanos());
         call.reply.array(slow.len());
         slow.iter().for_each(|member| call.reply.bulk(member.to_string().as_bytes()));
         return Ok(());
@@ -33,7 +34,7 @@ pub(super) fn in_sync(call: &mut Call) -> CommandResult {
     let members: Result<Vec<MemberId>, _> =
         call.args[4..].iter().map(|name| String::from_utf8_lossy(name).parse()).collect();
     let members = members.map_err(|error| CommandError::text(format!("ERR {error}")))?;
-    call.engine.debug_sync_writes();
+    sync_writes::debug_sync_writes(call.engine);
     in_sync.begin(call.engine.keyspace.journal.end(), false);
     in_sync.set(epoch, members, usize::try_from(size).unwrap_or(usize::MAX));
     call.reply.ok();

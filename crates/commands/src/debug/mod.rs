@@ -23,6 +23,7 @@ use braid_keyspace::{Entry, ValueRef, eviction};
 use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 
 use crate::server::{Tuned, mallctl_integer, mallctl_text};
+use braid_engine::replication::cron;
 use digest::DataDigest;
 
 /// Rows of the DEBUG command.
@@ -69,7 +70,7 @@ fn debug(call: &mut Call) -> CommandResult {
         }
         (b"replicate", 3..) => {
             let (engine, args) = (call.engine, call.args);
-            engine.tell_replicas(call.keyspace, &args[2..]);
+            cron::tell_replicas(engine, call.keyspace, &args[2..]);
             done(call)
         }
         (b"change-repl-id", 2) => {

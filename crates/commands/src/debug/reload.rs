@@ -2,6 +2,8 @@
 //! DEBUG RELOAD and LOADAOF: saves and reloads the dataset, for tests of persistence.
 
 use braid_engine::Call;
+use braid_engine::aof_load;
+use braid_engine::saving;
 use braid_engine::saving::Manner;
 use braid_spec::{CommandError, CommandResult};
 
@@ -23,7 +25,7 @@ pub fn reload(call: &mut Call) -> CommandResult {
     let keyspace = call.keyspace.keyspace();
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
     if saves {
-        call.engine.save(world).map_err(|_| CommandError::text("ERR"))?;
+        saving::save(call.engine, world).map_err(|_| CommandError::text("ERR"))?;
     }
     if flushes {
         drop(keyspace.flush(world, None));
@@ -34,7 +36,7 @@ pub fn reload(call: &mut Call) -> CommandResult {
         CommandError::text("ERR Error trying to load the RDB dump, check server logs.")
     };
     let manner = if merges { Manner::Merge } else { Manner::Strict };
-    match call.engine.load(call.keyspace, manner) {
+    match saving::load(call.engine, call.keyspace, manner) {
         Ok(true) => {}
         Ok(false) => return Err(failed("there is no dump file".into())),
         Err(error) => return Err(failed(error.to_string())),
@@ -50,8 +52,7 @@ pub fn load_append_only(call: &mut Call) -> CommandResult {
             "ERR The append-only file has no base yet: try again once its first rewrite is complete",
         ));
     }
-    call.engine
-        .reload_append_only(call.keyspace)
+    aof_load::reload_append_only(call.engine, call.keyspace)
         .map_err(|_| CommandError::text("ERR Error trying to load the AOF files, check server logs."))?;
     log::warn!("Append Only File loaded by DEBUG LOADAOF");
     call.reply.ok();

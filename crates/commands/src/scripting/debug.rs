@@ -9,6 +9,8 @@ use braid_base::clock::unix_ms;
 use braid_clients::ClientRecord;
 use braid_config::Config;
 use braid_engine::engine::Start;
+use braid_engine::processors;
+use braid_engine::script_debugger;
 use braid_engine::script_debugger::state::{DebugMode, Debugged, Debugging, Departure, KeySource};
 use braid_engine::script_debugger::{Origin, StreamConsole};
 use braid_engine::{Call, Engine, Session};
@@ -104,7 +106,7 @@ pub(super) fn begin(call: &mut Call, mode: DebugMode) -> CommandResult {
 
 /// Runs the script and closes the connection.
 fn debug(server: &Arc<Engine>, job: &Job, console: StreamConsole) {
-    server.bind_background_thread();
+    processors::bind_background_thread(server);
     let timeout = match server.config.busy_reply_threshold_milliseconds() {
         milliseconds @ 1.. => Duration::from_millis(milliseconds),
         _ => TIMEOUT,
@@ -128,7 +130,7 @@ fn debug(server: &Arc<Engine>, job: &Job, console: StreamConsole) {
     let args: Vec<&[u8]> = job.args.iter().map(Vec::as_slice).collect();
     let mut reply = ReplyBuffer::new(job.protocol);
     let command = engine.commands.get(job.command);
-    if let Err(error) = engine.run_alone(&mut session, command, &args, &mut reply) {
+    if let Err(error) = script_debugger::run_alone(&engine, &mut session, command, &args, &mut reply) {
         reply.error_bytes(&error.line());
     }
     log::info!("Debugging session ended");

@@ -32,7 +32,9 @@ use braid_engine::dispatch::script::{self, OneSlot, ScriptCall, ScriptRun};
 use braid_engine::dispatch::speculative::Speculative;
 use braid_engine::engine::call::Others;
 use braid_engine::locks::{LockSet, lock};
+use braid_engine::replication::redirect;
 use braid_engine::script_debugger::state::{Debugged, Debugging, KeySource};
+use braid_engine::shutdown;
 use braid_engine::{Call, Engine, Session};
 use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::{KeyRef, Keyspace, Txn};
@@ -113,7 +115,7 @@ pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
         return Ok(());
     }
     if !flags.has(ScriptFlags::NO_WRITES)
-        && let Some(error) = call.engine.redirection(&call.session.record)
+        && let Some(error) = redirect::redirection(call.engine, &call.session.record)
     {
         return Err(error);
     }
@@ -486,7 +488,7 @@ impl Host for Hosted<'_, '_> {
             }
             let timeout = Duration::from_secs(u64::from(self.engine.config.shutdown_timeout_seconds()));
             if self.ends_since.get_or_insert_with(Instant::now).elapsed() >= timeout {
-                self.engine.exit_during_script(self.program.name);
+                shutdown::exit_during_script(self.engine, self.program.name);
             }
         }
         if running.is_killed() {

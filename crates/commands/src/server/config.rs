@@ -11,6 +11,7 @@ use braid_spec::{CommandError, CommandResult, Group};
 use crate::cluster::shared::{for_cluster, share};
 
 use super::{ADMIN, BY_SUBCOMMAND, HELP, HELP_SUMMARY};
+use braid_engine::client_eviction;
 
 pub const CONFIG: Row = Row::container("config", Group::Server, SUBCOMMANDS).docs(
     "2.0.0",
@@ -90,8 +91,8 @@ fn set(call: &mut Call) -> CommandResult {
         log::debug!("Configuration: {change}");
     }
     // A lower maxmemory-clients holds once the command has replied.
-    let closed = call.engine.evict_clients(call.keyspace.context.slot);
-    call.engine.log_evicted(&closed, call.clock_ms());
+    let closed = client_eviction::evict_clients(call.engine, call.keyspace.context.slot);
+    client_eviction::log_evicted(call.engine, &closed, call.clock_ms());
     call.reply.ok();
     Ok(())
 }

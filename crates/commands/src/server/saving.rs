@@ -4,8 +4,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
+use braid_engine::append_only;
 use braid_engine::append_only::Rewriting;
+use braid_engine::background_save;
 use braid_engine::durability::{AckTarget, NO_FILE};
+use braid_engine::replication::full_syncs;
+use braid_engine::saving;
 use braid_engine::{Call, Row, blocking};
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group, Scope};
 use braid_types::collection::least_arg;
@@ -64,13 +68,13 @@ pub const LASTSAVE: Row = Row::new("lastsave", Group::Server, last_save)
     .tips(&["nondeterministic_output"]);
 
 fn save(call: &mut Call) -> CommandResult {
-    if call.engine.is_saving() {
+    if full_syncs::is_saving(call.engine) {
         return Err(CommandError::text("ERR Background save already in progress"));
     }
     // A rewrite in progress may continue: the world is stopped, and it writes another file.
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
     // The cause of a failure is in the log.
-    call.engine.save(world).map_err(|_| CommandError::text("ERR"))?;
+    saving::save(call.engine, world).map_err(|_| CommandError::text("ERR"))?;
     call.reply.ok();
     Ok(())
 }
@@ -80,7 +84,7 @@ fn bgsave(call: &mut Call) -> CommandResult {
         return Err(CommandError::Syntax);
     }
     let state = &call.engine.background_save;
-    if call.engine.is_saving() {
+    if full_syncs::is_saving(call.engine) {
         return Err(CommandError::text("ERR Background save already in progress"));
     }
     if call.engine.append_only.rewriting.load(Relaxed) {
@@ -101,7 +105,7 @@ fn bgsave(call: &mut Call) -> CommandResult {
         return Ok(());
     }
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
-    call.engine.save_in_background(world).map_err(|error| {
+    background_save::save_in_background(call.engine, world).map_err(|error| {
         log::warn!("Can't save in background: {error}");
         CommandError::text("ERR")
     })?;
@@ -110,7 +114,7 @@ fn bgsave(call: &mut Call) -> CommandResult {
 }
 
 fn bgrewriteaof(call: &mut Call) -> CommandResult {
-    match call.engine.rewrite_append_only(call.session.deny_blocking) {
+    match append_only::rewrite_append_only(call.engine, call.session.deny_blocking) {
         None => {
             return Err(CommandError::text("ERR Background append only file rewriting already in progress"));
         }

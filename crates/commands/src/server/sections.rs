@@ -28,6 +28,11 @@ use braid_telemetry::stats::ThreadStats;
 
 use super::memory_report::Report;
 use super::system::{self, CpuTime, Whose};
+use braid_engine::engine::access;
+use braid_engine::group::shared;
+use braid_engine::replication::cron;
+use braid_engine::replication::full_syncs;
+use braid_engine::shard_channels;
 
 /// When a section is shown without being requested by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -241,7 +246,7 @@ fn memory(fields: &mut Fields<'_>) {
     let engine = fields.engine;
     let config = &engine.config;
     // Updated together with the memory in use, so that their difference is consistent.
-    engine.note_uncounted_bytes();
+    cron::note_uncounted_bytes(engine);
     let report = Report::take(engine);
     fields.bytes("used_memory", report.total as u64);
     fields.bytes("used_memory_rss", report.resident as u64);
@@ -327,7 +332,7 @@ fn persistence(fields: &mut Fields<'_>) {
     fields.field("current_save_keys_processed", done);
     fields.field("current_save_keys_total", total);
     fields.field("rdb_changes_since_last_save", engine.keyspace.unsaved_changes());
-    fields.field("rdb_bgsave_in_progress", u8::from(engine.is_saving()));
+    fields.field("rdb_bgsave_in_progress", u8::from(full_syncs::is_saving(engine)));
     fields.field("rdb_last_save_time", state.last_save_s.load(Relaxed));
     fields.field("rdb_last_bgsave_status", if save.last_failed.load(Relaxed) { "err" } else { "ok" });
     fields.field("rdb_last_bgsave_time_sec", save.last_seconds.load(Relaxed));
@@ -470,7 +475,7 @@ fn statistics(fields: &mut Fields<'_>) {
         "client_output_buffer_limit_disconnections",
         fields.total(|thread| thread.output_limit_disconnections.get()),
     );
-    fields.field("acl_access_denied_auth", engine.denied_logins());
+    fields.field("acl_access_denied_auth", access::denied_logins(engine));
     fields.field("acl_access_denied_cmd", fields.total(|thread| thread.denied_commands.get()));
     fields.field("acl_access_denied_key", fields.total(|thread| thread.denied_keys.get()));
     fields.field("acl_access_denied_channel", fields.total(|thread| thread.denied_channels.get()));
@@ -543,14 +548,14 @@ fn latency_stats(fields: &mut Fields<'_>) {
 fn cluster(fields: &mut Fields<'_>) {
     let enabled = fields.engine.config.cluster_enabled();
     fields.field("cluster_enabled", u8::from(enabled));
-    if let Some((count, errors)) = fields.engine.shared_figures() {
+    if let Some((count, errors)) = shared::shared_figures(fields.engine) {
         fields.field("cluster_settings", count);
         fields.field("cluster_settings_failed", errors.len());
         if let Some(error) = errors.first() {
             fields.field("cluster_settings_error", error.replace(['\r', '\n'], " "));
         }
     }
-    if let Some(forwarding) = fields.engine.forwarding() {
+    if let Some(forwarding) = shard_channels::forwarding(fields.engine) {
         fields.field("cluster_messages_lost", forwarding.lost.load(Relaxed));
     }
 }

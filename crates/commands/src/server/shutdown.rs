@@ -6,6 +6,7 @@ use braid_engine::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group};
 
 use super::ADMIN;
+use braid_engine::shutdown;
 
 pub const SHUTDOWN: Row = Row::new("shutdown", Group::Server, shutdown)
     .at_least(1)
@@ -58,7 +59,7 @@ fn options(args: &[&[u8]]) -> Result<Options, CommandError> {
 fn shutdown(call: &mut Call) -> CommandResult {
     let options = options(&call.args[1..])?;
     if options.abort {
-        if call.engine.abort_shutdown() {
+        if shutdown::abort_shutdown(call.engine) {
             log::info!("Shutdown manually aborted.");
             call.reply.ok();
             return Ok(());

@@ -28,6 +28,7 @@ use braid_types::list::{End, List, ListLimits};
 use braid_types::set::Set;
 use braid_types::sorted_set::SortedSet;
 
+use braid_engine::limits;
 use options::{Options, Pattern};
 
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
@@ -263,7 +264,7 @@ fn run(call: &mut Call, may_store: bool) -> CommandResult {
     match options.store {
         None => reply_with(Some(call.keyspace), call.reply, &items, &options),
         Some(destination) => {
-            let list = list_of(Some(call.keyspace), &items, &options, &call.engine.list_limits());
+            let list = list_of(Some(call.keyspace), &items, &options, &limits::list_limits(call.engine));
             store(call, destination, list, &options)?;
         }
     }
@@ -272,7 +273,7 @@ fn run(call: &mut Call, may_store: bool) -> CommandResult {
 
 /// Sorts a large collection in the background, to store the result.
 fn sort_for_later(call: &mut Call, options: &Options<'_>) -> CommandResult {
-    let (mut options, limits) = (options.to_owned_options(), call.engine.list_limits());
+    let (mut options, limits) = (options.to_owned_options(), limits::list_limits(call.engine));
     call.precompute(&call.args[1..2], move |shared, now| {
         Some(load_shared(&shared[0], now, &mut options).and_then(|elements| {
             let items = sort_and_cut(None, &elements, &options)?;

@@ -21,6 +21,7 @@ use braid_persistence::active::{ActiveManifest, Log, Records};
 use parking_lot::{Condvar, Mutex};
 
 use super::state::{Active, Order};
+use crate::append_only;
 use crate::engine::Engine;
 
 /// Delay before another attempt to write.
@@ -407,7 +408,7 @@ impl Writer<'_> {
             Ok(()) => {
                 self.active.note_own_on_disk(logged);
                 self.active.on_disk.note(until);
-                self.engine.tell_durable();
+                append_only::tell_durable(self.engine);
                 self.active.trouble.lock().clear();
             }
             Err(error) => self.note_failure(format!(

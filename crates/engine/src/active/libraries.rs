@@ -20,49 +20,47 @@ fn codes<'l>(libraries: impl Iterator<Item = &'l [u8]>) -> Vec<&'l [u8]> {
     codes
 }
 
-impl Engine {
-    /// The request that makes this server's libraries equal to the shadow's, if they differ. The
-    /// world is stopped, and the worker's slot is free.
-    pub(super) fn libraries_request(&self, slot: usize, replica: &Replica) -> Option<Vec<Vec<u8>>> {
-        let (wanted, present) = (replica.libraries(), self.scripts.cache.libraries());
-        let has = |libraries: &Libraries, codes: &[&[u8]]| {
-            self::codes(libraries.all().map(|library| &*library.code)) == codes
-        };
-        if has(&present, &codes(wanted.iter().map(|code| &**code))) {
-            return None;
-        }
-        let fitting = self.scripts.with_vms(slot, |vms| {
-            let mut fitting = Libraries::default();
-            for code in &wanted {
-                // On a copy, so that a library that does not fit leaves nothing behind.
-                let mut next = fitting.clone();
-                match next.prepare(code, false, |code| vms.read_library(&self.config, code, None)) {
-                    Ok(library) => {
-                        next.add(library);
-                        fitting = next;
-                    }
-                    Err(error) => log::warn!(
-                        "Active-active: a library stays hidden by one loaded later: {}",
-                        String::from_utf8_lossy(&error)
-                    ),
+/// The request that makes this server's libraries equal to the shadow's, if they differ. The
+/// world is stopped, and the worker's slot is free.
+pub(super) fn libraries_request(engine: &Engine, slot: usize, replica: &Replica) -> Option<Vec<Vec<u8>>> {
+    let (wanted, present) = (replica.libraries(), engine.scripts.cache.libraries());
+    let has = |libraries: &Libraries, codes: &[&[u8]]| {
+        self::codes(libraries.all().map(|library| &*library.code)) == codes
+    };
+    if has(&present, &codes(wanted.iter().map(|code| &**code))) {
+        return None;
+    }
+    let fitting = engine.scripts.with_vms(slot, |vms| {
+        let mut fitting = Libraries::default();
+        for code in &wanted {
+            // On a copy, so that a library that does not fit leaves nothing behind.
+            let mut next = fitting.clone();
+            match next.prepare(code, false, |code| vms.read_library(&engine.config, code, None)) {
+                Ok(library) => {
+                    next.add(library);
+                    fitting = next;
                 }
+                Err(error) => log::warn!(
+                    "Active-active: a library stays hidden by one loaded later: {}",
+                    String::from_utf8_lossy(&error)
+                ),
             }
-            fitting
-        });
-        let fitting = fitting.ok()?;
-        let chosen = codes(fitting.all().map(|library| &*library.code));
-        if has(&present, &chosen) {
-            return None;
         }
-        let words: [&[u8]; 4] = [b"FUNCTION", b"RESTORE", &fitting.dump(), b"FLUSH"];
-        Some(words.iter().map(|word| word.to_vec()).collect())
+        fitting
+    });
+    let fitting = fitting.ok()?;
+    let chosen = codes(fitting.all().map(|library| &*library.code));
+    if has(&present, &chosen) {
+        return None;
     }
+    let words: [&[u8]; 4] = [b"FUNCTION", b"RESTORE", &fitting.dump(), b"FLUSH"];
+    Some(words.iter().map(|word| word.to_vec()).collect())
+}
 
-    /// This server's libraries that the shadow lacks.
-    pub(super) fn libraries_missing_from(&self, replica: &Replica) -> Vec<(Name, Bytes)> {
-        let known = replica.libraries();
-        let present: Arc<Libraries> = self.scripts.cache.libraries();
-        let new = present.all().filter(|library| !known.contains(&library.code));
-        new.map(|library| (Name::from(library.name.as_bytes()), library.code.clone())).collect()
-    }
+/// This server's libraries that the shadow lacks.
+pub(super) fn libraries_missing_from(engine: &Engine, replica: &Replica) -> Vec<(Name, Bytes)> {
+    let known = replica.libraries();
+    let present: Arc<Libraries> = engine.scripts.cache.libraries();
+    let new = present.all().filter(|library| !known.contains(&library.code));
+    new.map(|library| (Name::from(library.name.as_bytes()), library.code.clone())).collect()
 }

@@ -33,9 +33,9 @@ mod link;
 
 mod on_disk;
 mod outbox;
-mod peers;
+pub mod peers;
 mod question;
 pub mod report;
 pub mod serve;
 pub mod state;
-mod thread;
+pub mod thread;

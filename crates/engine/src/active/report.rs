@@ -71,63 +71,61 @@ pub struct ActiveReport {
     pub peers: Vec<PeerReport>,
 }
 
-impl Engine {
-    /// The report; `None` if the server is not in active mode.
-    pub fn active_report(&self) -> Option<ActiveReport> {
-        let active = self.active.as_ref()?;
-        let (figures, me) = (&active.figures, active.me.lock().clone());
-        let (backlog_bytes, backlog_disk_bytes, applied) = {
-            let outbox = active.outbox.lock();
-            (outbox.backlog.bytes(), outbox.disk.bytes(), super::codec::vector_text(&outbox.applied))
-        };
-        let peers = active.peers.lock().clone();
-        let now_ms = unix_ms();
-        let peers = peers.iter().map(|peer| {
-            let told = peer.told.lock().clone();
-            let region = told.region.and_then(Region::new);
-            let behind = region.and_then(|region| active.outbox.lock().behind(region, now_ms));
-            PeerReport {
-                behind: behind.map(|behind| (behind.ms, behind.bytes)),
-                host: peer.host.clone(),
-                port: peer.port,
-                is_up: peer.is_up.load(Relaxed),
-                region: told.region,
-                lag_ms: peer.lag_ms.load(Relaxed),
-                units: peer.units.load(Relaxed),
-                bytes: peer.bytes.load(Relaxed),
-                error: told.error,
-                is_foreign: told.is_foreign,
-            }
-        });
-        Some(ActiveReport {
-            region: me.region,
-            identity: me.identity,
-            members: me.members.keys().copied().collect(),
-            own: figures.own.load(Relaxed),
-            merged: figures.merged.load(Relaxed),
-            known: figures.known.load(Relaxed),
-            sent: figures.sent.load(Relaxed),
-            sent_bytes: figures.sent_bytes.load(Relaxed),
-            sent_from_disk: figures.sent_from_disk.load(Relaxed),
-            copies_sent: figures.copies_sent.load(Relaxed),
-            copies_merged: figures.copies_merged.load(Relaxed),
-            results: figures.results.load(Relaxed),
-            type_conflicts: figures.type_conflicts.load(Relaxed),
-            conflicts: Kind::ALL
-                .into_iter()
-                .map(|kind| (kind.name(), figures.conflicts[kind as usize].load(Relaxed)))
-                .collect(),
-            throttled: figures.throttled.load(Relaxed),
-            tombstones: figures.tombstones.load(Relaxed),
-            evicted: figures.evicted.load(Relaxed),
-            shared: figures.shared.load(Relaxed),
-            backlog_bytes,
-            backlog_disk_bytes,
-            applied,
-            log_bytes: figures.log_bytes.load(Relaxed),
-            log_unwritten_bytes: figures.log_unwritten_bytes.load(Relaxed),
-            trouble: active.trouble.lock().clone(),
-            peers: peers.collect(),
-        })
-    }
+/// The report; `None` if the server is not in active mode.
+pub fn active_report(engine: &Engine) -> Option<ActiveReport> {
+    let active = engine.active.as_ref()?;
+    let (figures, me) = (&active.figures, active.me.lock().clone());
+    let (backlog_bytes, backlog_disk_bytes, applied) = {
+        let outbox = active.outbox.lock();
+        (outbox.backlog.bytes(), outbox.disk.bytes(), super::codec::vector_text(&outbox.applied))
+    };
+    let peers = active.peers.lock().clone();
+    let now_ms = unix_ms();
+    let peers = peers.iter().map(|peer| {
+        let told = peer.told.lock().clone();
+        let region = told.region.and_then(Region::new);
+        let behind = region.and_then(|region| active.outbox.lock().behind(region, now_ms));
+        PeerReport {
+            behind: behind.map(|behind| (behind.ms, behind.bytes)),
+            host: peer.host.clone(),
+            port: peer.port,
+            is_up: peer.is_up.load(Relaxed),
+            region: told.region,
+            lag_ms: peer.lag_ms.load(Relaxed),
+            units: peer.units.load(Relaxed),
+            bytes: peer.bytes.load(Relaxed),
+            error: told.error,
+            is_foreign: told.is_foreign,
+        }
+    });
+    Some(ActiveReport {
+        region: me.region,
+        identity: me.identity,
+        members: me.members.keys().copied().collect(),
+        own: figures.own.load(Relaxed),
+        merged: figures.merged.load(Relaxed),
+        known: figures.known.load(Relaxed),
+        sent: figures.sent.load(Relaxed),
+        sent_bytes: figures.sent_bytes.load(Relaxed),
+        sent_from_disk: figures.sent_from_disk.load(Relaxed),
+        copies_sent: figures.copies_sent.load(Relaxed),
+        copies_merged: figures.copies_merged.load(Relaxed),
+        results: figures.results.load(Relaxed),
+        type_conflicts: figures.type_conflicts.load(Relaxed),
+        conflicts: Kind::ALL
+            .into_iter()
+            .map(|kind| (kind.name(), figures.conflicts[kind as usize].load(Relaxed)))
+            .collect(),
+        throttled: figures.throttled.load(Relaxed),
+        tombstones: figures.tombstones.load(Relaxed),
+        evicted: figures.evicted.load(Relaxed),
+        shared: figures.shared.load(Relaxed),
+        backlog_bytes,
+        backlog_disk_bytes,
+        applied,
+        log_bytes: figures.log_bytes.load(Relaxed),
+        log_unwritten_bytes: figures.log_unwritten_bytes.load(Relaxed),
+        trouble: active.trouble.lock().clone(),
+        peers: peers.collect(),
+    })
 }

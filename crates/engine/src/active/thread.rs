@@ -40,8 +40,10 @@ use super::gather::Turn;
 use super::keys::KeyName;
 use super::outbox::Answers;
 use super::state::{Active, Merged, Order};
+use crate::active::peers;
 use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
+use crate::saving;
 use crate::worker::Worker;
 
 /// How long the thread sleeps when work may come soon, and when none has come for a while.
@@ -112,58 +114,56 @@ pub(super) struct Thread<'e> {
     holds_writes: bool,
 }
 
-impl Engine {
-    /// Starts active-active replication: reads its files, reconciles shadow and keyspace, and
-    /// starts its threads. The dataset has been loaded, and clients are still held back.
-    ///
-    /// # Errors
-    /// The files cannot be used.
-    pub fn start_active(&self, values: Arc<dyn Values + Send + Sync>) -> Result<(), String> {
-        let Some(active) = &self.active else { return Ok(()) };
-        let begin = files::begin(&self.config)?;
-        {
-            let mut me = active.me.lock();
-            me.identity = begin.manifest.identity.clone();
-            me.region = begin.manifest.region;
-            me.is_settled = begin.manifest.settled;
-            me.members = begin.manifest.members.iter().cloned().collect();
-            me.gone = begin.manifest.gone;
-        }
-        let (Some(inbox), Some(reader)) = (active.inbox.lock().take(), active.reader.lock().take()) else {
-            return Err("active-active replication has already started".into());
-        };
-        let failed = |error| format!("cannot start the threads of active-active replication: {error}");
-        let disk = DiskWriter::start(self, begin.files.folder()).map_err(failed)?;
-        let (told, outcome) = std::sync::mpsc::sync_channel(1);
-        let engine = self.this.clone();
-        let run = move || {
-            if let Some(engine) = engine.upgrade()
-                && let Some(active) = &engine.active
-            {
-                let is_known = begin.is_known;
-                let mut thread = Thread::new(&engine, active, values, begin, (reader, disk));
-                thread.begin(is_known);
-                give(&told, ());
-                thread.run(&inbox);
-            }
-        };
-        let started = std::thread::Builder::new().name("active".into()).spawn(run);
-        started.map_err(failed)?;
-        outcome.recv().map_err(|_| "active-active replication has not started".to_owned())?;
-        active.is_ready.store(true, Relaxed);
-        self.set_loading(false);
-        self.apply_peers()
+/// Starts active-active replication: reads its files, reconciles shadow and keyspace, and
+/// starts its threads. The dataset has been loaded, and clients are still held back.
+///
+/// # Errors
+/// The files cannot be used.
+pub fn start_active(engine: &Engine, values: Arc<dyn Values + Send + Sync>) -> Result<(), String> {
+    let Some(active) = &engine.active else { return Ok(()) };
+    let begin = files::begin(&engine.config)?;
+    {
+        let mut me = active.me.lock();
+        me.identity = begin.manifest.identity.clone();
+        me.region = begin.manifest.region;
+        me.is_settled = begin.manifest.settled;
+        me.members = begin.manifest.members.iter().cloned().collect();
+        me.gone = begin.manifest.gone;
     }
-
-    /// Ends active-active replication cleanly: everything is in its files. The loops have ended.
-    pub fn end_active(&self) {
-        let Some(active) = self.active.as_ref().filter(|active| active.is_ready.load(Relaxed)) else {
-            return;
-        };
-        let (answer, ended) = std::sync::mpsc::sync_channel(1);
-        if active.orders.send(Order::End { answer }).is_ok() {
-            let _ = ended.recv();
+    let (Some(inbox), Some(reader)) = (active.inbox.lock().take(), active.reader.lock().take()) else {
+        return Err("active-active replication has already started".into());
+    };
+    let failed = |error| format!("cannot start the threads of active-active replication: {error}");
+    let disk = DiskWriter::start(engine, begin.files.folder()).map_err(failed)?;
+    let (told, outcome) = std::sync::mpsc::sync_channel(1);
+    let weak = engine.this.clone();
+    let run = move || {
+        if let Some(engine) = weak.upgrade()
+            && let Some(active) = &engine.active
+        {
+            let is_known = begin.is_known;
+            let mut thread = Thread::new(&engine, active, values, begin, (reader, disk));
+            thread.begin(is_known);
+            give(&told, ());
+            thread.run(&inbox);
         }
+    };
+    let started = std::thread::Builder::new().name("active".into()).spawn(run);
+    started.map_err(failed)?;
+    outcome.recv().map_err(|_| "active-active replication has not started".to_owned())?;
+    active.is_ready.store(true, Relaxed);
+    saving::set_loading(engine, false);
+    peers::apply_peers(engine)
+}
+
+/// Ends active-active replication cleanly: everything is in its files. The loops have ended.
+pub fn end_active(engine: &Engine) {
+    let Some(active) = engine.active.as_ref().filter(|active| active.is_ready.load(Relaxed)) else {
+        return;
+    };
+    let (answer, ended) = std::sync::mpsc::sync_channel(1);
+    if active.orders.send(Order::End { answer }).is_ok() {
+        let _ = ended.recv();
     }
 }
 

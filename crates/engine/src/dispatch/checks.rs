@@ -10,10 +10,15 @@ use braid_config::ProtectedAction;
 
 use super::data::{DATA, declared, has, is_exec, queue_has, serves_data, writes};
 use super::{Request, Worker, follow_up, slots};
+use crate::append_only;
 use crate::engine::Engine;
+use crate::engine::access;
+use crate::memory;
 use crate::memory::{Room, make_room};
+use crate::replication::redirect;
 use crate::replication::redirect::leads_away;
 use crate::session::{Session, session_attention};
+use crate::sync_writes;
 use crate::transaction::{Queue, Queued};
 use braid_acl as acl;
 use braid_acl::log::Origin;
@@ -222,7 +227,7 @@ pub(super) fn check(
     }
     if attention & REPLICA != 0
         && is_redirected(engine, session, session.queue.as_deref(), command, args)
-        && let Some(error) = engine.redirection(&session.record)
+        && let Some(error) = redirect::redirection(engine, &session.record)
     {
         return Err(error);
     }
@@ -257,7 +262,7 @@ pub(super) fn check(
     if attention & MEMORY_LIMIT != 0 {
         // Every command gives eviction a slice, so that reads help to get below the limit, too.
         // A pause must leave the dataset as it is.
-        let may_evict = !engine.is_paused(worker.now_ms);
+        let may_evict = !memory::is_paused(engine, worker.now_ms);
         let room = make_room(engine, worker, worker.now_ms, may_evict);
         if worker.context.outside {
             return Err(busy(engine));
@@ -367,8 +372,7 @@ pub(super) fn check_rights(
         return Err(CommandError::text("ERR Command not allowed inside a transaction"));
     }
     let origin = if session.in_multi() { Origin::Transaction } else { Origin::TopLevel };
-    engine
-        .check_access(session, command, args, origin, (command, args))
+    access::check_access(engine, session, command, args, origin, (command, args))
         .map_err(|denied| acl::refusal(denied, session.user.name(), command))
 }
 
@@ -460,7 +464,7 @@ fn check_disk(
         return Err(error);
     }
     if attention & JOURNAL_FULL != 0 && (refusable || command.runs_scripts) {
-        engine.wait_for_journal(&mut worker.context);
+        append_only::wait_for_journal(engine, &mut worker.context);
         if worker.context.outside {
             return Err(busy(engine));
         }
@@ -492,7 +496,7 @@ fn check_small_set(engine: &Engine, session: &Session) -> Result<(), CommandErro
         engine.sync_writes.counts.refused.fetch_add(1, Relaxed);
         return Err(CommandError::text(TOO_FEW_IN_SYNC));
     }
-    engine.note_write_in_small_set();
+    sync_writes::note_write_in_small_set(engine);
     Ok(())
 }
 

@@ -28,6 +28,7 @@ use smallvec::SmallVec;
 use super::body::run_body;
 use super::{collect_keys, unknown_command};
 use crate::engine::Engine;
+use crate::engine::access;
 use crate::engine::call::{Call, Others};
 use crate::locks::{LockSet, lock};
 use crate::session::Session;
@@ -298,7 +299,7 @@ impl Replay {
         if command.runs_scripts {
             // Replayed scripts have all permissions.
             self.session.take_user(
-                engine.acl.unrestricted_user(engine.acl_server().terms()),
+                engine.acl.unrestricted_user(access::acl_server(engine).terms()),
                 true,
                 engine.attention.generation(),
             );

@@ -24,9 +24,11 @@ use super::{collect_keys, count, note_reads, report};
 use crate::blocking;
 use crate::cluster_map::ClusterView;
 use crate::engine::Engine;
+use crate::engine::access;
 use crate::engine::call::{Call, Others};
 use crate::locks::LockSet;
 use crate::session::Session;
+use crate::shard_channels;
 use braid_acl::log::Origin;
 use braid_clients::attention::{MONITORS, STALE};
 use braid_spec::{Command, Flags, Scope, keys};
@@ -158,7 +160,7 @@ pub fn call(
             // still be abandoned.
             return ScriptCall::Undeclared;
         }
-        engine.note_denied(call.session, command, args, Origin::Script, run.current, denied);
+        access::note_denied(engine, call.session, command, args, Origin::Script, run.current, denied);
         let text = denied.text(call.session.user.name(), command);
         let line = [b"ERR ACL failure in script: ", &text[..]].concat();
         return refuse_call(&mut call, run, &line);
@@ -263,7 +265,7 @@ fn check_slots(
 /// True if a command names a key that the script has not declared and whose slot this node does
 /// not serve, at all or at present.
 fn reaches_elsewhere(engine: &Engine, run: &ScriptRun<'_>, command: &Command, args: &[&[u8]]) -> bool {
-    let Some(map) = engine.cluster_map() else { return false };
+    let Some(map) = shard_channels::cluster_map(engine) else { return false };
     let found = keys::find_slotted(command.spec, args).unwrap_or_default();
     found.into_iter().any(|at| {
         let key = args[at.index];

@@ -18,6 +18,7 @@ use crate::cluster_map::{ClusterMap, ClusterView};
 use crate::engine::Engine;
 use crate::locks::{LockSet, lock};
 use crate::session::Session;
+use crate::shard_channels;
 use crate::slot_moves::state::ImportSeat;
 
 /// The error for keys in several slots; the texts here are Redis's.
@@ -90,7 +91,8 @@ pub(super) fn check(
         _ if command.simple_keys.is_single() => args.get(1).is_none_or(|key| slot.accepts(key)),
         _ => slot.accepts_all(command, args),
     };
-    let map = engine.cluster_map().filter(|_| !only_unsubscribes(&engine.commands, session, command));
+    let map = shard_channels::cluster_map(engine)
+        .filter(|_| !only_unsubscribes(&engine.commands, session, command));
     // As in Redis, an unserved slot is reported before keys in several slots.
     let Some(map) = map.filter(|_| !session.is_replay) else {
         return if is_one { Ok(()) } else { Err(CommandError::text(CROSS_SLOT)) };
@@ -184,7 +186,7 @@ impl Elsewhere<'_> {
         let owns = view.owns(slot);
         // The primary according to the records was restarted, and its shard's leader is not yet
         // decided. While that takes moments only, commands wait, and MULTI queues them.
-        let is_led = || engine.cluster_map().is_some_and(ClusterMap::is_led);
+        let is_led = || shard_channels::cluster_map(engine).is_some_and(ClusterMap::is_led);
         if owns && view.leads && !is_led() && !engine.slot_moves.is_unsettled() {
             return Err(CommandError::text(NOT_SERVED));
         }
@@ -278,13 +280,15 @@ impl Elsewhere<'_> {
 /// True if this node of a cluster of several serves the slot of a key without further checks.
 #[inline]
 pub(super) fn serves_slot_of(engine: &Engine, hash: u64) -> bool {
-    let map = engine.cluster_map();
+    let map = shard_channels::cluster_map(engine);
     map.is_some_and(|map| map.serves(engine.keyspace.slot_of(hash)))
 }
 
 /// True if the slot for which a session's command was allowed is no longer served here.
 pub(super) fn has_left(engine: &Engine, session: &Session) -> bool {
-    session.served.is_some_and(|slot| engine.cluster_map().is_some_and(|map| !map.serves(slot)))
+    session
+        .served
+        .is_some_and(|slot| shard_channels::cluster_map(engine).is_some_and(|map| !map.serves(slot)))
 }
 
 /// True if a client is connected by TLS: redirections then name TLS ports.

@@ -13,9 +13,11 @@ use super::body::run_body;
 use super::checks::{Asked, busy};
 use super::{FollowUp, Request, collect_keys, count, finish_held, note_reads, note_unit, report};
 use crate::engine::Engine;
+use crate::engine::access;
 use crate::engine::call::{Call, Others};
 use crate::locks::{LockSet, lock};
 use crate::session::{ReplyMode, Session, Watched};
+use crate::shard_channels;
 use braid_acl as acl;
 use braid_acl::log::Origin;
 use braid_clients::attention::MONITORS;
@@ -154,7 +156,7 @@ fn collect_queued_keys<'k>(
 /// True if a transaction consists of changes of a cluster's slots, which are then one change.
 fn is_slot_batch(engine: &Engine, queued: &[(&Command, Vec<&[u8]>)]) -> bool {
     let mut commands = queued.iter().map(|(command, _)| command);
-    engine.cluster_map().is_some()
+    shard_channels::cluster_map(engine).is_some()
         && !queued.is_empty()
         && commands.all(|command| command.behavior.has(Behavior::CHANGES_SLOTS))
 }
@@ -181,7 +183,9 @@ fn run_if_allowed(call: &mut Call<'_, '_>, current: (&Command, &[&[u8]])) {
     let slot = call.keyspace.context.slot;
     // Permissions may have changed since the command was queued, and even since EXEC was checked.
     call.session.refresh_user(&engine.acl, &engine.attention);
-    if let Err(denied) = engine.check_access(call.session, command, args, Origin::Transaction, current) {
+    if let Err(denied) =
+        access::check_access(engine, call.session, command, args, Origin::Transaction, current)
+    {
         let line = acl::refusal_in_transaction(denied).line().into_owned();
         engine.telemetry.threads[slot].count_error(&line);
         call.reply.error_bytes(&line);

@@ -9,62 +9,68 @@ use braid_config::{MaxmemoryPolicy, NotifyFlags};
 use braid_keyspace::eviction::Policy;
 use braid_keyspace::keyspace::Removal;
 
+use crate::active::peers;
+use crate::append_only;
+use crate::background_save;
 use crate::engine::Engine;
+use crate::engine::access;
+use crate::replication;
+use crate::replication::role;
+use crate::shard_channels;
+use crate::sync_writes;
 
-impl Engine {
-    /// Copies settings to where hot paths read them.
-    pub(crate) fn apply_settings(&self) {
-        let (config, settings) = (&self.config, &self.keyspace.settings);
-        let is_replica = self.replication.link.is_replica();
-        settings.keeps_expired.store(config.import_mode() || is_replica, Relaxed);
-        settings.notes_own_expiring.store(is_replica && !config.replica_read_only(), Relaxed);
-        if !is_replica {
-            self.keyspace.forget_own_expiring();
-        }
-        settings.set_policy(match config.maxmemory_policy() {
-            MaxmemoryPolicy::NoEviction => Policy::NoEviction,
-            MaxmemoryPolicy::AllkeysLru => Policy::AllKeysLru,
-            MaxmemoryPolicy::AllkeysLfu => Policy::AllKeysLfu,
-            MaxmemoryPolicy::AllkeysRandom => Policy::AllKeysRandom,
-            MaxmemoryPolicy::VolatileLru => Policy::VolatileLru,
-            MaxmemoryPolicy::VolatileLfu => Policy::VolatileLfu,
-            MaxmemoryPolicy::VolatileRandom => Policy::VolatileRandom,
-            MaxmemoryPolicy::VolatileTtl => Policy::VolatileTtl,
-        });
-        settings.lfu_log_factor.store(config.lfu_log_factor(), Relaxed);
-        settings.lfu_decay_minutes.store(config.lfu_decay_time_minutes(), Relaxed);
-        settings.eviction_samples.store(config.maxmemory_samples(), Relaxed);
-        let events = config.notify_keyspace_events().0;
-        let channels = events & (NotifyFlags::KEYSPACE | NotifyFlags::KEYEVENT);
-        self.hub.event_channels.store(channels, Relaxed);
-        let silent = channels == 0 || self.attention.get() & LOADING != 0;
-        settings.events.store(if silent { 0 } else { events }, Relaxed);
-        let unlinks = [
-            (config.lazyfree_lazy_expire(), Removal::Expired),
-            (config.lazyfree_lazy_eviction(), Removal::Evicted),
-            (config.lazyfree_lazy_server_del(), Removal::Server),
-        ];
-        let unlinks = unlinks.iter().filter(|(is_on, _)| *is_on).fold(0, |bits, (_, why)| bits | *why as u8);
-        settings.unlinks.store(unlinks, Relaxed);
-        settings.events_with_values.store(config.notify_keyspace_values().into(), Relaxed);
-        // The primary evicts for its replicas.
-        let evicts = !(is_replica && config.replica_ignore_maxmemory());
-        self.attention.set(MEMORY_LIMIT, evicts && config.maxmemory() > 0);
-        self.attention.set(SLOT_STATS, self.counts_slots());
-        self.apply_refusal();
+/// Copies settings to where hot paths read them.
+pub(crate) fn apply_settings(engine: &Engine) {
+    let (config, settings) = (&engine.config, &engine.keyspace.settings);
+    let is_replica = engine.replication.link.is_replica();
+    settings.keeps_expired.store(config.import_mode() || is_replica, Relaxed);
+    settings.notes_own_expiring.store(is_replica && !config.replica_read_only(), Relaxed);
+    if !is_replica {
+        engine.keyspace.forget_own_expiring();
     }
+    settings.set_policy(match config.maxmemory_policy() {
+        MaxmemoryPolicy::NoEviction => Policy::NoEviction,
+        MaxmemoryPolicy::AllkeysLru => Policy::AllKeysLru,
+        MaxmemoryPolicy::AllkeysLfu => Policy::AllKeysLfu,
+        MaxmemoryPolicy::AllkeysRandom => Policy::AllKeysRandom,
+        MaxmemoryPolicy::VolatileLru => Policy::VolatileLru,
+        MaxmemoryPolicy::VolatileLfu => Policy::VolatileLfu,
+        MaxmemoryPolicy::VolatileRandom => Policy::VolatileRandom,
+        MaxmemoryPolicy::VolatileTtl => Policy::VolatileTtl,
+    });
+    settings.lfu_log_factor.store(config.lfu_log_factor(), Relaxed);
+    settings.lfu_decay_minutes.store(config.lfu_decay_time_minutes(), Relaxed);
+    settings.eviction_samples.store(config.maxmemory_samples(), Relaxed);
+    let events = config.notify_keyspace_events().0;
+    let channels = events & (NotifyFlags::KEYSPACE | NotifyFlags::KEYEVENT);
+    engine.hub.event_channels.store(channels, Relaxed);
+    let silent = channels == 0 || engine.attention.get() & LOADING != 0;
+    settings.events.store(if silent { 0 } else { events }, Relaxed);
+    let unlinks = [
+        (config.lazyfree_lazy_expire(), Removal::Expired),
+        (config.lazyfree_lazy_eviction(), Removal::Evicted),
+        (config.lazyfree_lazy_server_del(), Removal::Server),
+    ];
+    let unlinks = unlinks.iter().filter(|(is_on, _)| *is_on).fold(0, |bits, (_, why)| bits | *why as u8);
+    settings.unlinks.store(unlinks, Relaxed);
+    settings.events_with_values.store(config.notify_keyspace_values().into(), Relaxed);
+    // The primary evicts for its replicas.
+    let evicts = !(is_replica && config.replica_ignore_maxmemory());
+    engine.attention.set(MEMORY_LIMIT, evicts && config.maxmemory() > 0);
+    engine.attention.set(SLOT_STATS, counts_slots(engine));
+    background_save::apply_refusal(engine);
+}
 
-    /// Tells the kernel how soon to kill this process if memory runs out, by the role.
-    pub(crate) fn apply_oom_score(&self) -> Result<(), String> {
-        let [primary, replica, _] = self.config.oom_score_adj_values();
-        let of_role = if self.replication.link.is_replica() { replica } else { primary };
-        self.process.oom_score.apply(self.config.oom_score_adj(), of_role)
-    }
+/// Tells the kernel how soon to kill this process if memory runs out, by the role.
+pub(crate) fn apply_oom_score(engine: &Engine) -> Result<(), String> {
+    let [primary, replica, _] = engine.config.oom_score_adj_values();
+    let of_role = if engine.replication.link.is_replica() { replica } else { primary };
+    engine.process.oom_score.apply(engine.config.oom_score_adj(), of_role)
+}
 
-    /// True if slot statistics are enabled.
-    pub fn counts_slots(&self) -> bool {
-        self.cluster.is_some() && self.config.cluster_slot_stats_enabled()
-    }
+/// True if slot statistics are enabled.
+pub fn counts_slots(engine: &Engine) -> bool {
+    engine.cluster.is_some() && engine.config.cluster_slot_stats_enabled()
 }
 
 /// Subscribes the engine to configuration changes, and the loops' bells to the journal.
@@ -90,19 +96,19 @@ pub(super) fn follow_settings(engine: &Arc<Engine>) {
     ];
     engine.config.on_change(&names, move |_| {
         if let Some(engine) = weak.upgrade() {
-            engine.apply_settings();
+            apply_settings(&engine);
         }
         Ok(())
     });
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["appendonly"], move |_| match weak.upgrade() {
-        Some(engine) => engine.switch_append_only(),
+        Some(engine) => append_only::switch_append_only(&engine),
         None => Ok(()),
     });
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["appendfsync", "aof-timestamp-enabled"], move |_| {
         if let Some(engine) = weak.upgrade() {
-            engine.configure_append_only();
+            append_only::configure_append_only(&engine);
         }
         Ok(())
     });
@@ -118,7 +124,7 @@ pub(super) fn follow_settings(engine: &Arc<Engine>) {
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["requirepass"], move |config| {
         if let Some(engine) = weak.upgrade() {
-            engine.acl.set_default_password(engine.acl_server(), config.requirepass().as_bytes());
+            engine.acl.set_default_password(access::acl_server(&engine), config.requirepass().as_bytes());
         }
         Ok(())
     });
@@ -133,29 +139,29 @@ pub(super) fn follow_settings(engine: &Arc<Engine>) {
     let names = ["replica-read-only", "replica-serve-stale-data", "replica-ignore-maxmemory"];
     engine.config.on_change(&names, move |_| {
         if let Some(engine) = weak.upgrade() {
-            engine.apply_role();
+            role::apply_role(&engine);
         }
         Ok(())
     });
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["oom-score-adj", "oom-score-adj-values"], move |_| match weak.upgrade() {
-        Some(engine) => engine.apply_oom_score(),
+        Some(engine) => apply_oom_score(&engine),
         None => Ok(()),
     });
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["min-replicas-to-write", "min-replicas-max-lag"], move |_| {
         if let Some(engine) = weak.upgrade() {
-            engine.count_good_replicas(braid_base::clock::unix_ms());
+            replication::count_good_replicas(&engine, braid_base::clock::unix_ms());
         }
         Ok(())
     });
     let weak = Arc::downgrade(engine);
     engine.keyspace.journal.set_bell(move || {
         if let Some(engine) = weak.upgrade() {
-            engine.tell_feeders();
+            replication::tell_feeders(&engine);
         }
     });
-    engine.count_good_replicas(braid_base::clock::unix_ms());
+    replication::count_good_replicas(engine, braid_base::clock::unix_ms());
     follow_active_settings(engine);
     follow_cluster_settings(engine);
     let weak = Arc::downgrade(engine);
@@ -181,7 +187,7 @@ fn follow_active_settings(engine: &Arc<Engine>) {
     });
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["active-peers"], move |_| match weak.upgrade() {
-        Some(engine) => engine.apply_peers(),
+        Some(engine) => peers::apply_peers(&engine),
         None => Ok(()),
     });
 }
@@ -191,7 +197,7 @@ fn follow_cluster_settings(engine: &Arc<Engine>) {
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["cluster-require-full-coverage"], move |config| {
         let engine = weak.upgrade();
-        if let Some(map) = engine.as_ref().and_then(|engine| engine.cluster_map()) {
+        if let Some(map) = engine.as_ref().and_then(|engine| shard_channels::cluster_map(engine)) {
             map.set_coverage(config.cluster_require_full_coverage());
         }
         Ok(())
@@ -205,14 +211,14 @@ fn follow_sync_settings(engine: &Arc<Engine>) {
         ["sync-writes", "min-sync-replicas", "sync-level", "sync-timeout", "appendonly", "appendfsync"];
     engine.config.on_change(&names, move |config| {
         let Some(engine) = weak.upgrade() else { return Ok(()) };
-        engine.check_sync_writes(config)?;
-        engine.apply_sync_writes();
+        sync_writes::check_sync_writes(&engine, config)?;
+        sync_writes::apply_sync_writes(&engine);
         Ok(())
     });
     let weak = Arc::downgrade(engine);
     engine.replication.in_sync.on_change(move || {
         if let Some(engine) = weak.upgrade() {
-            engine.apply_sync_writes();
+            sync_writes::apply_sync_writes(&engine);
         }
     });
 }

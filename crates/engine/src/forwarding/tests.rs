@@ -6,13 +6,15 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
+use crate::forwarding;
+use crate::shard_channels;
 use crate::testing::cluster_engine;
 
 /// Longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn forwarding(engine: &Engine) -> &Forwarding {
-    engine.forwarding().expect("a cluster of several nodes")
+    shard_channels::forwarding(engine).expect("a cluster of several nodes")
 }
 
 fn figures(engine: &Engine) -> (u64, u64) {
@@ -29,7 +31,7 @@ fn add_peer(engine: &Engine, id: &str, port: u16) -> Arc<Peer> {
 }
 
 fn publish(engine: &Engine, message: &str) {
-    engine.forward(forwarding(engine), b"news", message.as_bytes());
+    forwarding::forward(engine, forwarding(engine), b"news", message.as_bytes());
 }
 
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {

@@ -17,6 +17,11 @@ use super::view::{Address, is_same_place};
 use super::{Group, former, leaderless, view};
 use crate::cluster_node::stays_replica;
 use crate::engine::Engine;
+use crate::group::divergence;
+use crate::group::report;
+use crate::group::thread;
+use crate::replication::role;
+use crate::sync_writes;
 
 /// The executor of the state machine's orders.
 pub(super) struct Duties<'e> {
@@ -136,7 +141,7 @@ impl<'e> Duties<'e> {
             priority: engine.config.replica_priority(),
             stays_replica: stays_replica(&engine.config) && !group.is_wanted.load(Relaxed),
             followers,
-            slow: engine.slow_members(boot_nanos()),
+            slow: sync_writes::slow_members(engine, boot_nanos()),
             // It takes several steps to join.
             patience: timeout.max(group.timing.lease / 4),
             minimum: match engine.sync_writes.waits_for_members() {
@@ -150,7 +155,7 @@ impl<'e> Duties<'e> {
         let (engine, now, lease) = (self.engine, boot_nanos(), self.group.timing.lease);
         let before = std::mem::take(&mut self.disks);
         let disks = &mut self.disks;
-        let is_on_disk = engine.sync_level() == SyncLevel::Disk;
+        let is_on_disk = sync_writes::sync_level(engine) == SyncLevel::Disk;
         let follower = |replica: Arc<braid_replication::Replica>| {
             let (id, _) = replica.options.member.as_ref().filter(|(_, under)| *under == epoch)?;
             // Nothing counts before the replica has loaded its full sync and acknowledged it.
@@ -230,7 +235,7 @@ impl<'e> Duties<'e> {
             log::warn!("This primary serves again");
         } else if !serves && self.has_served && !self.is_fenced {
             let view = self.group.view.lock().clone();
-            let why = self.engine.why_not_serving(self.group, &view, now);
+            let why = report::why_not_serving(self.engine, self.group, &view, now);
             log::warn!("This primary is not serving: {why}");
         }
         self.is_fenced = !serves && self.has_served;
@@ -253,10 +258,10 @@ impl<'e> Duties<'e> {
             // Serve nothing before the members that replies wait for are known.
             in_sync.set_serve_until(0);
             if engine.replication.link.is_replica() {
-                engine.become_primary(&world);
+                role::become_primary(engine, &world);
             } else {
                 // They reconnect under the new epoch.
-                engine.disconnect_replicas();
+                role::disconnect_replicas(engine);
             }
             // With the world stopped: no batch meets a primary that may not serve yet.
             apply();
@@ -277,17 +282,18 @@ impl<'e> Duties<'e> {
     fn follow(&mut self, primary: &MemberId, epoch: u64, member: &Member) {
         let engine = self.engine;
         let known = member.snapshot().and_then(|records| records.nodes.get(&primary.node));
-        let place = known.filter(|node| node.run == primary.run).map(|node| engine.primary_at(node));
+        let place = known.filter(|node| node.run == primary.run).map(|node| primary_at(engine, node));
         // This process has taken the place of its former one, whose lease is still alive.
         let is_own = known.is_some_and(|node| {
-            primary.node == member.id().node && is_same_place(node, &engine.own_node(&primary.run))
+            primary.node == member.id().node && is_same_place(node, &thread::own_node(engine, &primary.run))
         });
         let place = place.filter(|_| !is_own);
         let is_same = matches!(&self.duty, Duty::Follow { primary: old, epoch: under } if old == primary && *under == epoch);
         // Another process runs where the primary was.
         let is_replaced = self.primary.is_some()
-            && known
-                .is_some_and(|node| node.run != primary.run && self.primary == Some(engine.primary_at(node)))
+            && known.is_some_and(|node| {
+                node.run != primary.run && self.primary == Some(primary_at(engine, node))
+            })
             && !engine.replication.link.is_up();
         // While its record is missing, the primary may still be where it was.
         if is_same && !is_replaced && (place.is_none() || place == self.primary) {
@@ -297,7 +303,7 @@ impl<'e> Duties<'e> {
             // From now on the files follow the primary's history, without this server's changes
             // beyond it.
             former::write(member.id());
-            engine.keep_divergence(member.shard());
+            divergence::keep_divergence(engine, member.shard());
         }
         match &place {
             Some(place) => {
@@ -333,7 +339,7 @@ impl<'e> Duties<'e> {
     }
 
     fn replicate(&self, world: &World<'_>, primary: Primary) {
-        self.engine.become_replica(world, primary);
+        role::become_replica(self.engine, world, primary);
         // No reply is waiting any more that could take this as permission to be sent.
         self.engine.replication.in_sync.set_serve_until(u64::MAX);
     }
@@ -406,13 +412,11 @@ impl<'e> Duties<'e> {
     }
 }
 
-impl Engine {
-    /// Where a replica reaches the server of a record.
-    pub(super) fn primary_at(&self, node: &Node) -> Primary {
-        let use_tls = self.config.tls_replication();
-        Primary {
-            host: node.host.to_string(),
-            port: if use_tls && node.tls_port != 0 { node.tls_port } else { node.port },
-        }
+/// Where a replica reaches the server of a record.
+pub(super) fn primary_at(engine: &Engine, node: &Node) -> Primary {
+    let use_tls = engine.config.tls_replication();
+    Primary {
+        host: node.host.to_string(),
+        port: if use_tls && node.tls_port != 0 { node.tls_port } else { node.port },
     }
 }

@@ -6,7 +6,7 @@
 //! A process that shuts down cleanly, and does nothing more after it has saved everything, adds a
 //! second line: the last epoch known to it, and the fingerprint of the saved files. The next
 //! process that loads these files can continue as the same member. It removes the line before it
-//! communicates with any other server ([`Engine::settle_former`]): after a later crash the files
+//! communicates with any other server ([`settle_former`]): after a later crash the files
 //! prove nothing.
 
 use std::io::{self, Read};
@@ -90,72 +90,70 @@ pub(super) fn write(id: &MemberId) {
     }
 }
 
-impl Engine {
-    /// The fingerprint of the files that this server, as configured, loads at startup.
-    fn fingerprint_of_files(&self) -> io::Result<u64> {
-        if self.config.appendonly() {
-            fingerprint::of_append_only(&append_only_folder(&self.config))
-        } else {
-            fingerprint::of_dump(Path::new(&*self.config.dbfilename()))
-        }
+/// The fingerprint of the files that this server, as configured, loads at startup.
+fn fingerprint_of_files(engine: &Engine) -> io::Result<u64> {
+    if engine.config.appendonly() {
+        fingerprint::of_append_only(&append_only_folder(&engine.config))
+    } else {
+        fingerprint::of_dump(Path::new(&*engine.config.dbfilename()))
     }
+}
 
-    /// Checks, before the files are loaded, whether they are as a former process left them at a
-    /// clean shutdown.
-    pub fn recognize_files(&self) {
-        let Some(group) = &self.group else { return };
-        let Some((member, Some(end))) = load(&group.settings.node) else { return };
-        match self.fingerprint_of_files() {
-            Ok(files) if files == end.files => {
-                *group.ended.lock() = Some(Ended { run: member.run, epoch: end.epoch });
-            }
-            _ => log::warn!("The files are not those that member {member} saved at shutdown"),
+/// Checks, before the files are loaded, whether they are as a former process left them at a
+/// clean shutdown.
+pub fn recognize_files(engine: &Engine) {
+    let Some(group) = &engine.group else { return };
+    let Some((member, Some(end))) = load(&group.settings.node) else { return };
+    match fingerprint_of_files(engine) {
+        Ok(files) if files == end.files => {
+            *group.ended.lock() = Some(Ended { run: member.run, epoch: end.epoch });
         }
+        _ => log::warn!("The files are not those that member {member} saved at shutdown"),
     }
+}
 
-    /// Called if not all of the files' content was loaded.
-    pub(crate) fn distrust_files(&self) {
-        if let Some(group) = &self.group {
-            *group.ended.lock() = None;
-        }
+/// Called if not all of the files' content was loaded.
+pub(crate) fn distrust_files(engine: &Engine) {
+    if let Some(group) = &engine.group {
+        *group.ended.lock() = None;
     }
+}
 
-    /// Uses up the former process's clean shutdown, so that it counts once. Nothing has been
-    /// communicated yet.
-    pub(super) fn settle_former(&self) {
-        let Some(group) = &self.group else { return };
-        if self.persistence.progress.active.load(Relaxed) {
-            // The load was stopped: this process ends, and the files stay unchanged.
-            self.distrust_files();
-        } else if let Some((member, Some(_))) = load(&group.settings.node)
-            && store(&member, None).is_err()
-        {
-            self.distrust_files();
-        }
+/// Uses up the former process's clean shutdown, so that it counts once. Nothing has been
+/// communicated yet.
+pub(super) fn settle_former(engine: &Engine) {
+    let Some(group) = &engine.group else { return };
+    if engine.persistence.progress.active.load(Relaxed) {
+        // The load was stopped: this process ends, and the files stay unchanged.
+        distrust_files(engine);
+    } else if let Some((member, Some(_))) = load(&group.settings.node)
+        && store(&member, None).is_err()
+    {
+        distrust_files(engine);
     }
+}
 
-    /// Records that this process has shut down cleanly. Everything it has ever acknowledged or
-    /// sent is on disk, in the files that it would load, and nothing is executed or applied any
-    /// more.
-    pub(crate) fn note_good_end(&self) {
-        let Some(group) = &self.group else { return };
-        // Until it is decided which member it is, it has communicated nothing as another one.
-        let own = {
-            let view = group.view.lock();
-            view.has_id.then(|| Ended { run: Arc::clone(&view.id.run), epoch: view.epoch })
-        };
-        let Some(Ended { run, epoch }) = own.or_else(|| group.ended.lock().clone()) else { return };
-        let id = MemberId { node: group.settings.node.as_str().into(), run };
-        let is_own = read(&id.node).as_ref() == Some(&id.run);
-        let is_whole = group.is_whole.load(Relaxed) && self.replication.link.phase() != Phase::Sync;
-        if !is_own || !is_whole {
-            return;
-        }
-        match self.fingerprint_of_files() {
-            // If it cannot be written, that has been logged.
-            Ok(files) => drop(store(&id, Some(End { epoch, files }))),
-            Err(error) => log::warn!("The saved files cannot be read: {error}"),
-        }
+/// Records that this process has shut down cleanly. Everything it has ever acknowledged or
+/// sent is on disk, in the files that it would load, and nothing is executed or applied any
+/// more.
+pub(crate) fn note_good_end(engine: &Engine) {
+    let Some(group) = &engine.group else { return };
+    // Until it is decided which member it is, it has communicated nothing as another one.
+    let own = {
+        let view = group.view.lock();
+        view.has_id.then(|| Ended { run: Arc::clone(&view.id.run), epoch: view.epoch })
+    };
+    let Some(Ended { run, epoch }) = own.or_else(|| group.ended.lock().clone()) else { return };
+    let id = MemberId { node: group.settings.node.as_str().into(), run };
+    let is_own = read(&id.node).as_ref() == Some(&id.run);
+    let is_whole = group.is_whole.load(Relaxed) && engine.replication.link.phase() != Phase::Sync;
+    if !is_own || !is_whole {
+        return;
+    }
+    match fingerprint_of_files(engine) {
+        // If it cannot be written, that has been logged.
+        Ok(files) => drop(store(&id, Some(End { epoch, files }))),
+        Err(error) => log::warn!("The saved files cannot be read: {error}"),
     }
 }
 

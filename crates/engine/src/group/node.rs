@@ -16,9 +16,21 @@ use super::former::Former;
 use super::part::Part;
 use super::replica_migration::ReplicaMigration;
 use super::{Group, NO_SHARD, view::View};
+use crate::blocking;
 use crate::cluster_map::{ClusterMap, ClusterView};
 use crate::engine::Engine;
+use crate::group::changes;
+use crate::group::open_slots;
+use crate::migrate;
+use crate::replication::dataset;
+use crate::replication::role;
+use crate::saving;
+use crate::shard_channels;
 use crate::shard_channels::leave_shard_channels;
+use crate::slot_moves::hold;
+use crate::slot_moves::import;
+use crate::sync_writes;
+use crate::world_change;
 
 /// Interval between two looks at slots that the shard has left, ns.
 const EVERY: u64 = 500_000_000;
@@ -48,7 +60,7 @@ pub(super) struct Node<'e> {
 
 impl<'e> Node<'e> {
     pub fn of(engine: &'e Arc<Engine>, former: Former) -> Option<Node<'e>> {
-        let cluster = engine.cluster_map()?;
+        let cluster = shard_channels::cluster_map(engine)?;
         Some(Node {
             engine,
             cluster,
@@ -67,7 +79,7 @@ impl<'e> Node<'e> {
         self.migration.tend(self.engine, now);
         if now >= self.settled + EVERY {
             self.settled = now;
-            self.engine.settle_left_slots();
+            open_slots::settle_left_slots(self.engine);
         }
     }
 
@@ -119,14 +131,14 @@ impl<'e> Node<'e> {
         }
         self.was_member |= wanted.is_some();
         self.has_map = true;
-        self.engine.publish_map(view);
+        publish_map(self.engine, view);
         // Before this server joins a shard and may load a full sync.
-        self.engine.stop_expecting_map();
+        saving::stop_expecting_map(self.engine);
     }
 
     fn change_shard(&mut self, group: &'e Group, shard: Option<&Arc<str>>, part: &mut Option<Part<'e>>) {
         *part = None;
-        self.engine.note_lead(false);
+        note_lead(self.engine, false);
         let keys = Keys::of_shard(&group.settings.name, shard.map_or(NO_SHARD, |shard| shard));
         *group.keys.lock() = Arc::new(keys);
         {
@@ -159,7 +171,7 @@ impl<'e> Node<'e> {
     fn stand_alone(&self) {
         let engine = self.engine;
         let world = engine.keyspace.gate.close(None);
-        engine.become_primary(&world);
+        role::become_primary(engine, &world);
         engine.replication.in_sync.clear();
         engine.replication.in_sync.set_serve_until(u64::MAX);
     }
@@ -185,187 +197,185 @@ fn leaves_more(before: &ClusterView, now: &ClusterView) -> bool {
     slots.left.iter().any(|slot| known.is_none_or(|known| !known.left.contains(slot)))
 }
 
-impl Engine {
-    /// Records whether this process leads its shard.
-    pub(super) fn note_lead(&self, leads: bool) {
-        if let Some(map) = self.cluster_map() {
-            map.set_led(leads, self.config.cluster_require_full_coverage());
+/// Records whether this process leads its shard.
+pub(super) fn note_lead(engine: &Engine, leads: bool) {
+    if let Some(map) = shard_channels::cluster_map(engine) {
+        map.set_led(leads, engine.config.cluster_require_full_coverage());
+    }
+}
+
+/// Applies a newer map of the cluster.
+fn publish_map(engine: &Engine, view: ClusterView) {
+    let Some(cluster) = shard_channels::cluster_map(engine) else { return };
+    let before = cluster.view();
+    let is_same = before.map.epoch == view.map.epoch && before.leads == view.leads;
+    let loses = |slot: u16| before.leads && before.owns(slot) && !(view.leads && view.owns(slot));
+    let lost: SlotSet = (0..HASH_SLOTS).filter(|&slot| loses(slot)).collect();
+    // Slots of replicas have subscribers, too.
+    let gone: SlotSet = (0..HASH_SLOTS).filter(|&slot| before.owns(slot) && !view.owns(slot)).collect();
+    import::settle_imports(engine, &view);
+    // Commands admitted by the older map finish first.
+    let stops_world = !lost.is_empty() || leaves_more(&before, &view);
+    let world = stops_world.then(|| engine.keyspace.gate.close(None));
+    let leads = view.leads;
+    if let Some(group) = engine.group.as_ref().filter(|_| leads != before.leads) {
+        // Until this server, and the new primary if it is another, have taken their roles.
+        hold::hold_until_settled(engine, group.timing.lease);
+    }
+    shard_channels::forwarding(engine)
+        .inspect(|forwarding| forwarding.follow(&view, engine.config.tls_cluster()));
+    // The cluster serves all slots or none.
+    let goes_down =
+        engine.config.cluster_require_full_coverage() && before.map.is_complete() && !view.map.is_complete();
+    engine.telemetry.slot_stats.reset(|slot| before.owns(slot) != view.owns(slot));
+    publish_seen(engine, cluster, view);
+    drop(world);
+    if leads && !lost.is_empty() {
+        blocking::redirect_waiters(engine, &lost);
+    } else if goes_down {
+        blocking::redirect_waiters(engine, &(0..HASH_SLOTS).collect());
+    }
+    if !gone.is_empty() {
+        leave_shard_channels(&engine.hub, &engine.clients.registry, &gone);
+    }
+    if leads && !is_same {
+        refresh_hidden_slots(engine);
+        drop_foreign_keys(engine, &lost);
+    }
+    open_slots::settle_left_slots(engine);
+}
+
+/// Publishes a view. Walks must see its slots as soon as they are served.
+fn publish_seen(engine: &Engine, cluster: &ClusterMap, view: ClusterView) {
+    let _hiding = engine.slot_moves.hiding.lock();
+    let keyspace = &engine.keyspace;
+    match foreign_to_replica(&view) {
+        Some(hidden) => keyspace.hide_slots(hidden.iter()),
+        None => {
+            let is_hidden = |slot: &u16| keyspace.is_hidden(u32::from(*slot));
+            // A node without a shard shows what it has.
+            let stays = |slot: &u16| is_hidden(slot) && view.shard.is_some() && !view.owns(*slot);
+            keyspace.hide_slots((0..HASH_SLOTS).filter(stays));
         }
     }
+    cluster.publish(view, engine.config.cluster_require_full_coverage());
+}
 
-    /// Applies a newer map of the cluster.
-    fn publish_map(&self, view: ClusterView) {
-        let Some(cluster) = self.cluster_map() else { return };
-        let before = cluster.view();
-        let is_same = before.map.epoch == view.map.epoch && before.leads == view.leads;
-        let loses = |slot: u16| before.leads && before.owns(slot) && !(view.leads && view.owns(slot));
-        let lost: SlotSet = (0..HASH_SLOTS).filter(|&slot| loses(slot)).collect();
-        // Slots of replicas have subscribers, too.
-        let gone: SlotSet = (0..HASH_SLOTS).filter(|&slot| before.owns(slot) && !view.owns(slot)).collect();
-        self.settle_imports(&view);
-        // Commands admitted by the older map finish first.
-        let stops_world = !lost.is_empty() || leaves_more(&before, &view);
-        let world = stops_world.then(|| self.keyspace.gate.close(None));
-        let leads = view.leads;
-        if let Some(group) = self.group.as_ref().filter(|_| leads != before.leads) {
-            // Until this server, and the new primary if it is another, have taken their roles.
-            self.hold_until_settled(group.timing.lease);
-        }
-        self.forwarding().inspect(|forwarding| forwarding.follow(&view, self.config.tls_cluster()));
-        // The cluster serves all slots or none.
-        let goes_down = self.config.cluster_require_full_coverage()
-            && before.map.is_complete()
-            && !view.map.is_complete();
-        self.telemetry.slot_stats.reset(|slot| before.owns(slot) != view.owns(slot));
-        self.publish_seen(cluster, view);
-        drop(world);
-        if leads && !lost.is_empty() {
-            self.redirect_waiters(&lost);
-        } else if goes_down {
-            self.redirect_waiters(&(0..HASH_SLOTS).collect());
-        }
-        if !gone.is_empty() {
-            leave_shard_channels(&self.hub, &self.clients.registry, &gone);
-        }
-        if leads && !is_same {
-            self.refresh_hidden_slots();
-            self.drop_foreign_keys(&lost);
-        }
-        self.settle_left_slots();
+/// Hides slots that are being moved here, and slots that have keys here but no longer belong
+/// to this server. A replica hides all slots of other shards.
+pub(crate) fn refresh_hidden_slots(engine: &Engine) {
+    // No other thread may finish this later by an older map.
+    let _hiding = engine.slot_moves.hiding.lock();
+    if let Some(hidden) = shard_channels::cluster_view(engine).and_then(|view| foreign_to_replica(&view)) {
+        return engine.keyspace.hide_slots(hidden.iter());
     }
+    let mut hidden = foreign_slots(engine);
+    let owns = |slot: u16| shard_channels::cluster_view(engine).is_some_and(|view| view.owns(slot));
+    for slot in (0..HASH_SLOTS).filter(|&slot| engine.slot_moves.is_coming(slot)) {
+        if !owns(slot) {
+            hidden.insert(slot);
+        }
+    }
+    engine.keyspace.hide_slots(hidden.iter());
+}
 
-    /// Publishes a view. Walks must see its slots as soon as they are served.
-    fn publish_seen(&self, cluster: &ClusterMap, view: ClusterView) {
-        let _hiding = self.slot_moves.hiding.lock();
-        let keyspace = &self.keyspace;
-        match foreign_to_replica(&view) {
-            Some(hidden) => keyspace.hide_slots(hidden.iter()),
-            None => {
-                let is_hidden = |slot: &u16| keyspace.is_hidden(u32::from(*slot));
-                // A node without a shard shows what it has.
-                let stays = |slot: &u16| is_hidden(slot) && view.shard.is_some() && !view.owns(*slot);
-                keyspace.hide_slots((0..HASH_SLOTS).filter(stays));
+/// Starts deleting keys whose slots belong to other shards. Keys of slots that were lost just
+/// now have been taken over. Others may belong to a move to this server that the source is
+/// about to commit: they are deleted once that is impossible.
+fn drop_foreign_keys(engine: &Engine, lost: &SlotSet) {
+    let foreign = foreign_slots(engine);
+    if foreign.is_empty() {
+        return;
+    }
+    let is_certain = foreign.iter().all(|slot| lost.contains(slot));
+    // One thread at a time: it raises the epoch itself, which leads to another call of this.
+    if !engine.slot_moves.drops.ask() {
+        return;
+    }
+    log::warn!("{} slots with keys here now belong to other nodes: deleting these keys", foreign.len());
+    let weak = engine.this.clone();
+    let run = move || {
+        let Some(engine) = weak.upgrade() else { return };
+        let (mut foreign, mut is_certain) = (foreign, is_certain);
+        loop {
+            if !foreign.is_empty() && (is_certain || changes::raise_epoch(&engine)) {
+                let map = shard_channels::cluster_map(&engine);
+                let is_foreign = |map: &ClusterMap, slot| is_foreign(&engine, &map.view(), slot);
+                delete_slots(&engine, &foreign, |slot| map.is_some_and(|map| is_foreign(map, slot)));
+                refresh_hidden_slots(&engine);
             }
-        }
-        cluster.publish(view, self.config.cluster_require_full_coverage());
-    }
-
-    /// Hides slots that are being moved here, and slots that have keys here but no longer belong
-    /// to this server. A replica hides all slots of other shards.
-    pub(crate) fn refresh_hidden_slots(&self) {
-        // No other thread may finish this later by an older map.
-        let _hiding = self.slot_moves.hiding.lock();
-        if let Some(hidden) = self.cluster_view().and_then(|view| foreign_to_replica(&view)) {
-            return self.keyspace.hide_slots(hidden.iter());
-        }
-        let mut hidden = self.foreign_slots();
-        let owns = |slot: u16| self.cluster_view().is_some_and(|view| view.owns(slot));
-        for slot in (0..HASH_SLOTS).filter(|&slot| self.slot_moves.is_coming(slot)) {
-            if !owns(slot) {
-                hidden.insert(slot);
+            if !engine.slot_moves.drops.goes_on() {
+                return;
             }
+            (foreign, is_certain) = (foreign_slots(&engine), false);
         }
-        self.keyspace.hide_slots(hidden.iter());
+    };
+    if let Err(error) = std::thread::Builder::new().name("slots".into()).spawn(run) {
+        engine.slot_moves.drops.stop();
+        log::warn!("Cannot delete keys of other nodes' slots: {error}");
     }
+}
 
-    /// Starts deleting keys whose slots belong to other shards. Keys of slots that were lost just
-    /// now have been taken over. Others may belong to a move to this server that the source is
-    /// about to commit: they are deleted once that is impossible.
-    fn drop_foreign_keys(&self, lost: &SlotSet) {
-        let foreign = self.foreign_slots();
-        if foreign.is_empty() {
-            return;
-        }
-        let is_certain = foreign.iter().all(|slot| lost.contains(slot));
-        // One thread at a time: it raises the epoch itself, which leads to another call of this.
-        if !self.slot_moves.drops.ask() {
-            return;
-        }
-        log::warn!("{} slots with keys here now belong to other nodes: deleting these keys", foreign.len());
-        let engine = self.this.clone();
-        let run = move || {
-            let Some(engine) = engine.upgrade() else { return };
-            let (mut foreign, mut is_certain) = (foreign, is_certain);
-            loop {
-                if !foreign.is_empty() && (is_certain || engine.raise_epoch()) {
-                    let map = engine.cluster_map();
-                    let is_foreign = |map: &ClusterMap, slot| engine.is_foreign(&map.view(), slot);
-                    engine.delete_slots(&foreign, |slot| map.is_some_and(|map| is_foreign(map, slot)));
-                    engine.refresh_hidden_slots();
+/// Slots that have keys here but belong to other shards, and are not being moved here.
+pub(super) fn foreign_slots(engine: &Engine) -> SlotSet {
+    let Some(map) = shard_channels::cluster_map(engine) else {
+        return SlotSet::default();
+    };
+    let view = map.view();
+    (0..HASH_SLOTS).filter(|&slot| is_foreign(engine, &view, slot)).collect()
+}
+
+fn is_foreign(engine: &Engine, view: &ClusterView, slot: u16) -> bool {
+    let may_come = |slots: &ShardSlots| slots.importing.contains_key(&slot) || slots.left.contains(slot);
+    let is_coming = || view.own_slots().is_some_and(may_come);
+    view.leads
+        && view.map.owner(slot).is_some()
+        && !view.owns(slot)
+        && (0..engine.keyspace.databases()).any(|db| engine.keyspace.slot_len(slot, db) > 0)
+        && !is_coming()
+        && !engine.slot_moves.is_coming(slot)
+}
+
+/// Removes all keys: they belong to a primary that this server has left.
+pub fn remove_all_keys(engine: &Engine) {
+    let world = engine.keyspace.gate.close(None);
+    let mut worker = engine.worker(0);
+    world_change::change_in_world(engine, world, &mut worker, 0, unix_ms(), |txn| {
+        dataset::remove_dataset(engine, txn, |keyspace, world| keyspace.flush(world, None));
+        txn.journal_too(&[b"FLUSHALL"]);
+        txn.journal_now();
+    });
+}
+
+/// Deletes all keys of slots, as long as the slots remain `is_wanted`. Keys of several slots
+/// are deleted together, since each deletion stops the world.
+pub(crate) fn delete_slots(engine: &Engine, slots: &SlotSet, is_wanted: impl Fn(u16) -> bool) {
+    for db in 0..engine.keyspace.databases() {
+        let mut left: Vec<u16> =
+            slots.iter().filter(|&slot| engine.keyspace.slot_len(slot, db) > 0).collect();
+        left.reverse();
+        loop {
+            let mut keys: Vec<(u16, Box<[u8]>)> = Vec::new();
+            while let Some(&slot) = left.last()
+                && keys.len() < CHUNK
+            {
+                let (before, most) = (keys.len(), CHUNK - keys.len());
+                let add = |entry: Entry<'_>| keys.push((slot, entry.key().into()));
+                scan::visit_slot(&engine.keyspace, slot, db, most, add);
+                if keys.len() - before < most {
+                    left.pop();
                 }
-                if !engine.slot_moves.drops.goes_on() {
-                    return;
-                }
-                (foreign, is_certain) = (engine.foreign_slots(), false);
             }
-        };
-        if let Err(error) = std::thread::Builder::new().name("slots".into()).spawn(run) {
-            self.slot_moves.drops.stop();
-            log::warn!("Cannot delete keys of other nodes' slots: {error}");
-        }
-    }
-
-    /// Slots that have keys here but belong to other shards, and are not being moved here.
-    pub(super) fn foreign_slots(&self) -> SlotSet {
-        let Some(map) = self.cluster_map() else {
-            return SlotSet::default();
-        };
-        let view = map.view();
-        (0..HASH_SLOTS).filter(|&slot| self.is_foreign(&view, slot)).collect()
-    }
-
-    fn is_foreign(&self, view: &ClusterView, slot: u16) -> bool {
-        let may_come = |slots: &ShardSlots| slots.importing.contains_key(&slot) || slots.left.contains(slot);
-        let is_coming = || view.own_slots().is_some_and(may_come);
-        view.leads
-            && view.map.owner(slot).is_some()
-            && !view.owns(slot)
-            && (0..self.keyspace.databases()).any(|db| self.keyspace.slot_len(slot, db) > 0)
-            && !is_coming()
-            && !self.slot_moves.is_coming(slot)
-    }
-
-    /// Removes all keys: they belong to a primary that this server has left.
-    pub fn remove_all_keys(&self) {
-        let world = self.keyspace.gate.close(None);
-        let mut worker = self.worker(0);
-        self.change_in_world(world, &mut worker, 0, unix_ms(), |txn| {
-            self.remove_dataset(txn, |keyspace, world| keyspace.flush(world, None));
-            txn.journal_too(&[b"FLUSHALL"]);
-            txn.journal_now();
-        });
-    }
-
-    /// Deletes all keys of slots, as long as the slots remain `is_wanted`. Keys of several slots
-    /// are deleted together, since each deletion stops the world.
-    pub(crate) fn delete_slots(&self, slots: &SlotSet, is_wanted: impl Fn(u16) -> bool) {
-        for db in 0..self.keyspace.databases() {
-            let mut left: Vec<u16> =
-                slots.iter().filter(|&slot| self.keyspace.slot_len(slot, db) > 0).collect();
-            left.reverse();
-            loop {
-                let mut keys: Vec<(u16, Box<[u8]>)> = Vec::new();
-                while let Some(&slot) = left.last()
-                    && keys.len() < CHUNK
-                {
-                    let (before, most) = (keys.len(), CHUNK - keys.len());
-                    let add = |entry: Entry<'_>| keys.push((slot, entry.key().into()));
-                    scan::visit_slot(&self.keyspace, slot, db, most, add);
-                    if keys.len() - before < most {
-                        left.pop();
-                    }
-                }
-                if keys.is_empty() {
-                    break;
-                }
-                if let Err(why) = self.delete_keys(db, keys, &is_wanted) {
-                    log::warn!("Cannot delete keys of other nodes' slots: {why}");
-                    return;
-                }
-                self.wait_for_members(MEMBERS_PATIENCE);
-                // The slot may have come back meanwhile.
-                left.pop_if(|slot| !is_wanted(*slot));
+            if keys.is_empty() {
+                break;
             }
+            if let Err(why) = migrate::delete_keys(engine, db, keys, &is_wanted) {
+                log::warn!("Cannot delete keys of other nodes' slots: {why}");
+                return;
+            }
+            sync_writes::wait_for_members(engine, MEMBERS_PATIENCE);
+            // The slot may have come back meanwhile.
+            left.pop_if(|slot| !is_wanted(*slot));
         }
     }
 }

@@ -9,60 +9,61 @@ use braid_group::cluster::SlotSet;
 
 use crate::cluster_map::ClusterMap;
 use crate::engine::Engine;
+use crate::group::changes;
+use crate::group::slot_batch;
+use crate::shard_channels;
 
-impl Engine {
-    /// Starts counting keys, if there is anything to count.
-    pub(super) fn settle_left_slots(&self) {
-        if self.left_slots().is_none() || !self.slot_moves.counts.ask() {
-            return;
-        }
-        let engine = self.this.clone();
-        let run = move || {
-            let Some(engine) = engine.upgrade() else { return };
-            loop {
-                engine.settle_once();
-                if !engine.slot_moves.counts.goes_on() {
-                    return;
-                }
-            }
-        };
-        if let Err(error) = std::thread::Builder::new().name("slots".into()).spawn(run) {
-            self.slot_moves.counts.stop();
-            log::warn!("Cannot count the keys of slots that have left: {error}");
-        }
+/// Starts counting keys, if there is anything to count.
+pub(super) fn settle_left_slots(engine: &Engine) {
+    if left_slots(engine).is_none() || !engine.slot_moves.counts.ask() {
+        return;
     }
-
-    /// If it fails, the group's thread soon asks again.
-    fn settle_once(&self) {
-        let (Some((empty, full)), Some(me)) = (self.left_slots(), self.as_author()) else { return };
-        match self.change_cluster(&me, |operator| Ok(operator.settle(&empty, &full))) {
-            Ok(true) if !full.is_empty() => log::warn!(
-                "Keys of slots {full}, which belong to other nodes, are only here: the slots stay open \
-                 until the keys have moved (redis-cli --cluster fix)"
-            ),
-            Ok(_) => {}
-            Err(error) => log::warn!("Cannot close slots that have left: {error}"),
-        }
-    }
-
-    /// The slots whose marks can end: those without keys, and those with keys whose owner they are
-    /// to go to.
-    fn left_slots(&self) -> Option<(SlotSet, SlotSet)> {
-        let map = self.cluster_map().filter(|map| ClusterMap::is_led(map))?;
-        let view = map.view();
-        let own = view.own_slots().filter(|own| view.leads && !own.left.is_empty())?;
-        if self.attention.get() & LOADING != 0 {
-            return None;
-        }
-        let shard = view.shard.as_ref()?;
-        let (mut empty, mut full) = (SlotSet::default(), SlotSet::default());
-        for slot in own.left.iter().filter(|&slot| view.map.owner(slot) != Some(shard)) {
-            match self.has_keys_in(slot) {
-                false => drop(empty.insert(slot)),
-                true if view.map.owner(slot).is_some() => drop(full.insert(slot)),
-                true => {}
+    let weak = engine.this.clone();
+    let run = move || {
+        let Some(engine) = weak.upgrade() else { return };
+        loop {
+            settle_once(&engine);
+            if !engine.slot_moves.counts.goes_on() {
+                return;
             }
         }
-        (!empty.is_empty() || !full.is_empty()).then_some((empty, full))
+    };
+    if let Err(error) = std::thread::Builder::new().name("slots".into()).spawn(run) {
+        engine.slot_moves.counts.stop();
+        log::warn!("Cannot count the keys of slots that have left: {error}");
     }
+}
+
+/// If it fails, the group's thread soon asks again.
+fn settle_once(engine: &Engine) {
+    let (Some((empty, full)), Some(me)) = (left_slots(engine), changes::as_author(engine)) else { return };
+    match changes::change_cluster(engine, &me, |operator| Ok(operator.settle(&empty, &full))) {
+        Ok(true) if !full.is_empty() => log::warn!(
+            "Keys of slots {full}, which belong to other nodes, are only here: the slots stay open \
+             until the keys have moved (redis-cli --cluster fix)"
+        ),
+        Ok(_) => {}
+        Err(error) => log::warn!("Cannot close slots that have left: {error}"),
+    }
+}
+
+/// The slots whose marks can end: those without keys, and those with keys whose owner they are
+/// to go to.
+fn left_slots(engine: &Engine) -> Option<(SlotSet, SlotSet)> {
+    let map = shard_channels::cluster_map(engine).filter(|map| ClusterMap::is_led(map))?;
+    let view = map.view();
+    let own = view.own_slots().filter(|own| view.leads && !own.left.is_empty())?;
+    if engine.attention.get() & LOADING != 0 {
+        return None;
+    }
+    let shard = view.shard.as_ref()?;
+    let (mut empty, mut full) = (SlotSet::default(), SlotSet::default());
+    for slot in own.left.iter().filter(|&slot| view.map.owner(slot) != Some(shard)) {
+        match slot_batch::has_keys_in(engine, slot) {
+            false => drop(empty.insert(slot)),
+            true if view.map.owner(slot).is_some() => drop(full.insert(slot)),
+            true => {}
+        }
+    }
+    (!empty.is_empty() || !full.is_empty()).then_some((empty, full))
 }

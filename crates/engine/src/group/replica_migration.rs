@@ -11,6 +11,10 @@ use braid_group::cluster::replica_migration::{goal, taker};
 use braid_group::cluster::{Change, MapNode};
 
 use crate::engine::Engine;
+use crate::group::changes;
+use crate::group::node;
+use crate::shard_channels;
+use crate::sync_writes;
 
 /// How long a shard must lack a replica before another shard's replica migrates to it, ns: its
 /// own may come back. As in Redis.
@@ -50,7 +54,7 @@ impl ReplicaMigration {
         }
         self.looked = now;
         let is_same = |found: &Goal| self.goal.as_ref().is_some_and(|(known, _)| known == found);
-        match engine.migration_goal() {
+        match migration_goal(engine) {
             Some(found) if is_same(&found) => {}
             found => (self.goal, self.is_kept) = (found.map(|found| (found, now)), false),
         }
@@ -59,7 +63,7 @@ impl ReplicaMigration {
         let may_go = match goal {
             Goal::Orphaned(_) => is_late,
             // Clients have their replies by then.
-            Goal::Taker(_) => now - *since >= EVERY && engine.has_given_all(),
+            Goal::Taker(_) => now - *since >= EVERY && has_given_all(engine),
             Goal::Stays => false,
         };
         if may_go {
@@ -67,7 +71,10 @@ impl ReplicaMigration {
             // If it fails it is retried after a while.
             (self.goal, self.looked) = (None, now + DELAY);
             self.go(engine, goal);
-        } else if is_late && !self.is_kept && !engine.keyspace.is_empty() && engine.foreign_slots().is_empty()
+        } else if is_late
+            && !self.is_kept
+            && !engine.keyspace.is_empty()
+            && node::foreign_slots(engine).is_empty()
         {
             log::warn!(
                 "This primary has lost its last slot, but stays a primary: it has keys of unassigned slots, or of \
@@ -82,8 +89,8 @@ impl ReplicaMigration {
         self.goes.store(true, SeqCst);
         let work = move || {
             match to {
-                Goal::Orphaned(to) => engine.migrate_replica(&to),
-                Goal::Taker(to) => engine.join_taker(&to),
+                Goal::Orphaned(to) => migrate_replica(&engine, &to),
+                Goal::Taker(to) => join_taker(&engine, &to),
                 Goal::Stays => {}
             }
             goes.store(false, SeqCst);
@@ -95,72 +102,68 @@ impl ReplicaMigration {
     }
 }
 
-impl Engine {
-    /// Number of replicas that stay with a primary.
-    fn kept_replicas(&self) -> usize {
-        let config = &self.config;
-        config.cluster_migration_barrier().max(config.min_sync_replicas()) as usize
-    }
+/// Number of replicas that stay with a primary.
+fn kept_replicas(engine: &Engine) -> usize {
+    let config = &engine.config;
+    config.cluster_migration_barrier().max(config.min_sync_replicas()) as usize
+}
 
-    fn migration_goal(&self) -> Option<Goal> {
-        let is_whole = self.group.as_ref().is_some_and(|group| group.is_whole.load(Relaxed));
-        if !self.config.cluster_allow_replica_migration() || !is_whole {
-            return None;
+fn migration_goal(engine: &Engine) -> Option<Goal> {
+    let is_whole = engine.group.as_ref().is_some_and(|group| group.is_whole.load(Relaxed));
+    if !engine.config.cluster_allow_replica_migration() || !is_whole {
+        return None;
+    }
+    let view = shard_channels::cluster_view(engine)?;
+    let id = |primary: &MapNode| Arc::clone(&primary.known.id);
+    let has_marks = || view.own_slots().is_some_and(|own| own.slots.is_empty() && !own.left.is_empty());
+    match view.leads {
+        true if has_marks() => Some(Goal::Stays),
+        true => taker(&view.map, &view.id).map(|primary| Goal::Taker(id(primary))),
+        false => goal(&view.map, &view.id, kept_replicas(engine)).map(|primary| Goal::Orphaned(id(primary))),
+    }
+}
+
+/// True if nothing remains to be done here for slots that have left: no move is under way,
+/// their keys are deleted, and no reply waits for a replica.
+fn has_given_all(engine: &Engine) -> bool {
+    let set = &engine.replication.in_sync;
+    let end = set.without_asides(engine.keyspace.journal.end());
+    engine.keyspace.is_empty()
+        && engine.slot_moves.all().iter().all(|one| one.is_over())
+        && set.covers(sync_writes::sync_level(engine), end)
+}
+
+fn migrate_replica(engine: &Engine, to: &Arc<str>) {
+    let Some(me) = changes::as_author(engine) else { return };
+    let kept = kept_replicas(engine);
+    let changed = changes::change_cluster(engine, &me, |operator| {
+        match goal(operator.map, &me.node.id, kept).filter(|primary| primary.known.id == *to) {
+            Some(_) => operator.replicate(to, false),
+            // Another replica was faster, or one has come back.
+            None => Ok(Change::default()),
         }
-        let view = self.cluster_view()?;
-        let id = |primary: &MapNode| Arc::clone(&primary.known.id);
-        let has_marks = || view.own_slots().is_some_and(|own| own.slots.is_empty() && !own.left.is_empty());
-        match view.leads {
-            true if has_marks() => Some(Goal::Stays),
-            true => taker(&view.map, &view.id).map(|primary| Goal::Taker(id(primary))),
-            false => {
-                goal(&view.map, &view.id, self.kept_replicas()).map(|primary| Goal::Orphaned(id(primary)))
-            }
-        }
+    });
+    match changed {
+        Ok(true) => log::info!("Migrating to orphaned master {to}"),
+        Ok(false) => {}
+        Err(error) => log::warn!("Cannot migrate to orphaned master {to}: {error}"),
     }
+}
 
-    /// True if nothing remains to be done here for slots that have left: no move is under way,
-    /// their keys are deleted, and no reply waits for a replica.
-    fn has_given_all(&self) -> bool {
-        let set = &self.replication.in_sync;
-        let end = set.without_asides(self.keyspace.journal.end());
-        self.keyspace.is_empty()
-            && self.slot_moves.all().iter().all(|one| one.is_over())
-            && set.covers(self.sync_level(), end)
-    }
-
-    fn migrate_replica(&self, to: &Arc<str>) {
-        let Some(me) = self.as_author() else { return };
-        let kept = self.kept_replicas();
-        let changed = self.change_cluster(&me, |operator| {
-            match goal(operator.map, &me.node.id, kept).filter(|primary| primary.known.id == *to) {
-                Some(_) => operator.replicate(to, false),
-                // Another replica was faster, or one has come back.
-                None => Ok(Change::default()),
-            }
-        });
-        match changed {
-            Ok(true) => log::info!("Migrating to orphaned master {to}"),
-            Ok(false) => {}
-            Err(error) => log::warn!("Cannot migrate to orphaned master {to}: {error}"),
-        }
-    }
-
-    fn join_taker(&self, to: &Arc<str>) {
-        let Some(me) = self.as_author() else { return };
-        let changed = self.change_cluster(&me, |operator| match self.keyspace.is_empty() {
-            true => operator.join_taker(),
-            // Slots have come and gone meanwhile.
-            false => Ok(Change::default()),
-        });
-        match changed {
-            Ok(true) => log::warn!(
-                "Configuration change detected. Reconfiguring myself as a replica of {to}: it has taken the last slot"
-            ),
-            Ok(false) => {}
-            Err(error) => {
-                log::warn!("Cannot become a replica of {to}, which has taken the last slot: {error}")
-            }
+fn join_taker(engine: &Engine, to: &Arc<str>) {
+    let Some(me) = changes::as_author(engine) else { return };
+    let changed = changes::change_cluster(engine, &me, |operator| match engine.keyspace.is_empty() {
+        true => operator.join_taker(),
+        // Slots have come and gone meanwhile.
+        false => Ok(Change::default()),
+    });
+    match changed {
+        Ok(true) => log::warn!(
+            "Configuration change detected. Reconfiguring myself as a replica of {to}: it has taken the last slot"
+        ),
+        Ok(false) => {}
+        Err(error) => {
+            log::warn!("Cannot become a replica of {to}, which has taken the last slot: {error}")
         }
     }
 }

@@ -19,7 +19,10 @@ use super::Group;
 use super::view::{Address, MemberRole, View, milliseconds};
 use crate::cluster_map::ClusterView;
 use crate::engine::Engine;
+use crate::group::thread;
+use crate::replication::report;
 use crate::replication::report::ReplicaReport;
+use crate::shard_channels;
 
 /// The group as this server knows it.
 pub struct GroupReport {
@@ -108,168 +111,166 @@ impl MemberReport {
     }
 }
 
-impl Engine {
-    /// The group as this server knows it; `None` without a group.
-    pub fn group_report(&self) -> Option<GroupReport> {
-        let group = self.group.as_ref()?;
-        let view = group.view.lock().clone();
-        let now = boot_nanos();
-        let is_serving = view.is_primary && self.replication.in_sync.may_serve(now);
-        let counts = &self.sync_writes.counts;
-        Some(GroupReport {
-            is_serving,
-            not_serving: if is_serving { String::new() } else { self.why_not_serving(group, &view, now) },
-            lease_ms: view.lease_ms(now),
-            serve_ms: view.serve_ms(now),
-            etcd_silent_ms: (view.etcd_answered > 0)
-                .then(|| milliseconds(now.saturating_sub(view.etcd_answered))),
-            members: self.members(&view),
-            nodes_elsewhere: self.cluster_view().map(|cluster| {
-                let is_elsewhere = |node: &&MapNode| Some(&node.known.shard) != cluster.shard.as_ref();
-                cluster.map.nodes.values().filter(is_elsewhere).count()
-            }),
-            fenced_refusals: counts.fenced.load(Relaxed),
-            sync_writes: self.sync_writes.waits_for_members().then(|| SyncWritesReport {
-                waiting: counts.waiting.load(Relaxed),
-                acknowledged: counts.acknowledged.load(Relaxed),
-                uncertain: counts.uncertain.load(Relaxed),
-                refused: counts.refused.load(Relaxed),
-            }),
-            view,
-        })
-    }
+/// The group as this server knows it; `None` without a group.
+pub fn group_report(engine: &Engine) -> Option<GroupReport> {
+    let group = engine.group.as_ref()?;
+    let view = group.view.lock().clone();
+    let now = boot_nanos();
+    let is_serving = view.is_primary && engine.replication.in_sync.may_serve(now);
+    let counts = &engine.sync_writes.counts;
+    Some(GroupReport {
+        is_serving,
+        not_serving: if is_serving { String::new() } else { why_not_serving(engine, group, &view, now) },
+        lease_ms: view.lease_ms(now),
+        serve_ms: view.serve_ms(now),
+        etcd_silent_ms: (view.etcd_answered > 0)
+            .then(|| milliseconds(now.saturating_sub(view.etcd_answered))),
+        members: members(engine, &view),
+        nodes_elsewhere: shard_channels::cluster_view(engine).map(|cluster| {
+            let is_elsewhere = |node: &&MapNode| Some(&node.known.shard) != cluster.shard.as_ref();
+            cluster.map.nodes.values().filter(is_elsewhere).count()
+        }),
+        fenced_refusals: counts.fenced.load(Relaxed),
+        sync_writes: engine.sync_writes.waits_for_members().then(|| SyncWritesReport {
+            waiting: counts.waiting.load(Relaxed),
+            acknowledged: counts.acknowledged.load(Relaxed),
+            uncertain: counts.uncertain.load(Relaxed),
+            refused: counts.refused.load(Relaxed),
+        }),
+        view,
+    })
+}
 
-    /// Why this server does not serve as the primary, in words.
-    pub(super) fn why_not_serving(&self, group: &Group, view: &View, now: u64) -> String {
-        if !view.is_primary {
-            return match &view.primary {
-                _ if view.is_candidate => "it is a candidate to become the primary".into(),
-                _ if !view.leaderless.is_empty() => view.leaderless.clone(),
-                Some(primary) if !view.etcd_error.is_empty() && !self.replication.link.is_up() => {
-                    format!("{} does not answer, and etcd cannot be used: {}", primary.node, view.etcd_error)
-                }
-                Some(primary) if primary.node == view.id.node && *primary != view.id => {
-                    format!("it is a new process of {}, which was the primary", primary.node)
-                }
-                Some(primary) if *primary != view.id => format!("it is a replica of {}", primary.node),
-                _ => "it knows no primary".into(),
-            };
-        }
-        if view.is_handing_over {
-            return "it is handing over to another server".into();
-        }
-        if view.is_resigned {
-            return "it has given up its lease, since it hears too few of the members in sync".into();
-        }
-        let is_silent = |member: &&MemberId| {
-            let probed = self.replication.in_sync.acknowledged_probe(member).unwrap_or(0);
-            **member != view.id && now >= group.timing.acknowledged_right(probed)
-        };
-        let silent: Vec<&str> = view.in_sync.iter().filter(is_silent).map(|member| &*member.node).collect();
-        match silent.is_empty() {
-            true => "it holds no valid lease".into(),
-            false => format!("it holds no valid lease, and {} did not answer", silent.join(",")),
-        }
-    }
-
-    /// False while a server of a group or cluster has not seen the records: etcd has not answered.
-    pub fn has_records(&self) -> bool {
-        self.group.as_ref().is_none_or(|group| group.has_records())
-    }
-
-    /// True if every known server of this server's group that is up, other than this one, is
-    /// connected as a replica.
-    pub(crate) fn has_all_members(&self, replicas: &[Arc<Replica>]) -> bool {
-        let Some(group) = &self.group else { return false };
-        let view = group.view.lock();
-        if !view.is_primary {
-            return false;
-        }
-        let connected: BTreeSet<&str> = replicas
-            .iter()
-            .filter_map(|replica| replica.options.member.as_ref())
-            .map(|(id, _)| &*id.node)
-            .collect();
-        let cluster = self.cluster_view();
-        let of_shard = cluster.as_deref().map(names_of_shard);
-        let is_here = |name: &str| of_shard.as_ref().is_none_or(|names| names.contains(name));
-        let mut others = view.records.nodes.keys().filter(|name| **name != view.id.node && is_here(name));
-        others.all(|name| connected.contains(&**name))
-    }
-
-    fn members(&self, view: &View) -> Vec<MemberReport> {
-        let mut nodes: BTreeMap<Arc<str>, (MemberId, Option<Node>)> = BTreeMap::new();
-        // Without a lease, a member is known only by the shard's record.
-        for id in &view.in_sync {
-            nodes.insert(Arc::clone(&id.node), (id.clone(), None));
-        }
-        // The records of a cluster cover all shards, perhaps thousands of nodes.
-        let cluster = self.cluster_view();
-        let of_shard = cluster.as_deref().map(names_of_shard);
-        let is_here = |name: &str| of_shard.as_ref().is_none_or(|names| names.contains(name));
-        for (name, node) in view.records.nodes.iter().filter(|(name, _)| is_here(name)) {
-            nodes.insert(Arc::clone(name), (MemberId::new(name, &node.run), Some(node.clone())));
-        }
-        nodes.insert(Arc::clone(&view.id.node), (view.id.clone(), Some(self.own_node(&view.id.run))));
-        let replicas = self.replica_reports();
-        let member = |(id, node): (MemberId, Option<Node>)| self.member(view, id, node, &replicas);
-        nodes.into_values().map(member).collect()
-    }
-
-    fn member(
-        &self,
-        view: &View,
-        id: MemberId,
-        node: Option<Node>,
-        replicas: &[ReplicaReport],
-    ) -> MemberReport {
-        let is_own = id == view.id;
-        let is_primary = view.primary.as_ref() == Some(&id);
-        let offer = view.records.offers.get(&id.node);
-        let offers = offer.is_some_and(|offer| offer.run == id.run && offer.epoch == view.epoch);
-        let role = match (is_primary, offers) {
-            // The record may name an earlier process of this server that was the leader.
-            (true, _) if !is_own || view.is_primary => MemberRole::Primary,
-            (_, true) => MemberRole::Candidate,
-            _ => MemberRole::Replica,
-        };
-        let mut report = MemberReport {
-            name: Arc::clone(&id.node),
-            node,
-            role,
-            is_in_sync: view.in_sync.contains(&id),
-            link: None,
-            offset: None,
-            lag_bytes: None,
-            lag_ms: None,
-            held_out: view.held_out.iter().find(|one| one.id == id).map(|one| {
-                let left = |until: u64| milliseconds(until.saturating_sub(boot_nanos()));
-                (one.why, one.until.map_or(-1, left))
-            }),
-        };
-        let is_it = |replica: &&ReplicaReport| {
-            let options = &replica.replica.options;
-            options.member.as_ref().is_some_and(|(of, epoch)| *of == id && *epoch == view.epoch)
-        };
-        if is_own {
-            let end = self.keyspace.journal.end();
-            report.offset = Some(self.replication.history().offset(end));
-            report.link = self.link_report().map(|link| match link.phase {
-                Phase::Connected => MemberLink::Up,
-                Phase::Sync => MemberLink::Sync,
-                _ => MemberLink::Down,
-            });
-        } else if view.is_primary {
-            report.link = Some(MemberLink::Down);
-            if let Some(found) = replicas.iter().find(is_it) {
-                let is_online = found.replica.stage() == Stage::Online;
-                report.link = Some(if is_online { MemberLink::Up } else { MemberLink::Sync });
-                report.offset = Some(found.offset);
-                (report.lag_bytes, report.lag_ms) = (Some(found.lag_bytes), Some(found.lag_ms));
+/// Why this server does not serve as the primary, in words.
+pub(super) fn why_not_serving(engine: &Engine, group: &Group, view: &View, now: u64) -> String {
+    if !view.is_primary {
+        return match &view.primary {
+            _ if view.is_candidate => "it is a candidate to become the primary".into(),
+            _ if !view.leaderless.is_empty() => view.leaderless.clone(),
+            Some(primary) if !view.etcd_error.is_empty() && !engine.replication.link.is_up() => {
+                format!("{} does not answer, and etcd cannot be used: {}", primary.node, view.etcd_error)
             }
-        }
-        report
+            Some(primary) if primary.node == view.id.node && *primary != view.id => {
+                format!("it is a new process of {}, which was the primary", primary.node)
+            }
+            Some(primary) if *primary != view.id => format!("it is a replica of {}", primary.node),
+            _ => "it knows no primary".into(),
+        };
     }
+    if view.is_handing_over {
+        return "it is handing over to another server".into();
+    }
+    if view.is_resigned {
+        return "it has given up its lease, since it hears too few of the members in sync".into();
+    }
+    let is_silent = |member: &&MemberId| {
+        let probed = engine.replication.in_sync.acknowledged_probe(member).unwrap_or(0);
+        **member != view.id && now >= group.timing.acknowledged_right(probed)
+    };
+    let silent: Vec<&str> = view.in_sync.iter().filter(is_silent).map(|member| &*member.node).collect();
+    match silent.is_empty() {
+        true => "it holds no valid lease".into(),
+        false => format!("it holds no valid lease, and {} did not answer", silent.join(",")),
+    }
+}
+
+/// False while a server of a group or cluster has not seen the records: etcd has not answered.
+pub fn has_records(engine: &Engine) -> bool {
+    engine.group.as_ref().is_none_or(|group| group.has_records())
+}
+
+/// True if every known server of this server's group that is up, other than this one, is
+/// connected as a replica.
+pub(crate) fn has_all_members(engine: &Engine, replicas: &[Arc<Replica>]) -> bool {
+    let Some(group) = &engine.group else { return false };
+    let view = group.view.lock();
+    if !view.is_primary {
+        return false;
+    }
+    let connected: BTreeSet<&str> = replicas
+        .iter()
+        .filter_map(|replica| replica.options.member.as_ref())
+        .map(|(id, _)| &*id.node)
+        .collect();
+    let cluster = shard_channels::cluster_view(engine);
+    let of_shard = cluster.as_deref().map(names_of_shard);
+    let is_here = |name: &str| of_shard.as_ref().is_none_or(|names| names.contains(name));
+    let mut others = view.records.nodes.keys().filter(|name| **name != view.id.node && is_here(name));
+    others.all(|name| connected.contains(&**name))
+}
+
+fn members(engine: &Engine, view: &View) -> Vec<MemberReport> {
+    let mut nodes: BTreeMap<Arc<str>, (MemberId, Option<Node>)> = BTreeMap::new();
+    // Without a lease, a member is known only by the shard's record.
+    for id in &view.in_sync {
+        nodes.insert(Arc::clone(&id.node), (id.clone(), None));
+    }
+    // The records of a cluster cover all shards, perhaps thousands of nodes.
+    let cluster = shard_channels::cluster_view(engine);
+    let of_shard = cluster.as_deref().map(names_of_shard);
+    let is_here = |name: &str| of_shard.as_ref().is_none_or(|names| names.contains(name));
+    for (name, node) in view.records.nodes.iter().filter(|(name, _)| is_here(name)) {
+        nodes.insert(Arc::clone(name), (MemberId::new(name, &node.run), Some(node.clone())));
+    }
+    nodes.insert(Arc::clone(&view.id.node), (view.id.clone(), Some(thread::own_node(engine, &view.id.run))));
+    let replicas = report::replica_reports(engine);
+    let member = |(id, node): (MemberId, Option<Node>)| member(engine, view, id, node, &replicas);
+    nodes.into_values().map(member).collect()
+}
+
+fn member(
+    engine: &Engine,
+    view: &View,
+    id: MemberId,
+    node: Option<Node>,
+    replicas: &[ReplicaReport],
+) -> MemberReport {
+    let is_own = id == view.id;
+    let is_primary = view.primary.as_ref() == Some(&id);
+    let offer = view.records.offers.get(&id.node);
+    let offers = offer.is_some_and(|offer| offer.run == id.run && offer.epoch == view.epoch);
+    let role = match (is_primary, offers) {
+        // The record may name an earlier process of this server that was the leader.
+        (true, _) if !is_own || view.is_primary => MemberRole::Primary,
+        (_, true) => MemberRole::Candidate,
+        _ => MemberRole::Replica,
+    };
+    let mut report = MemberReport {
+        name: Arc::clone(&id.node),
+        node,
+        role,
+        is_in_sync: view.in_sync.contains(&id),
+        link: None,
+        offset: None,
+        lag_bytes: None,
+        lag_ms: None,
+        held_out: view.held_out.iter().find(|one| one.id == id).map(|one| {
+            let left = |until: u64| milliseconds(until.saturating_sub(boot_nanos()));
+            (one.why, one.until.map_or(-1, left))
+        }),
+    };
+    let is_it = |replica: &&ReplicaReport| {
+        let options = &replica.replica.options;
+        options.member.as_ref().is_some_and(|(of, epoch)| *of == id && *epoch == view.epoch)
+    };
+    if is_own {
+        let end = engine.keyspace.journal.end();
+        report.offset = Some(engine.replication.history().offset(end));
+        report.link = report::link_report(engine).map(|link| match link.phase {
+            Phase::Connected => MemberLink::Up,
+            Phase::Sync => MemberLink::Sync,
+            _ => MemberLink::Down,
+        });
+    } else if view.is_primary {
+        report.link = Some(MemberLink::Down);
+        if let Some(found) = replicas.iter().find(is_it) {
+            let is_online = found.replica.stage() == Stage::Online;
+            report.link = Some(if is_online { MemberLink::Up } else { MemberLink::Sync });
+            report.offset = Some(found.offset);
+            (report.lag_bytes, report.lag_ms) = (Some(found.lag_bytes), Some(found.lag_ms));
+        }
+    }
+    report
 }
 
 /// The names of the nodes of this server's shard.

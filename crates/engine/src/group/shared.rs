@@ -22,6 +22,9 @@ use super::shared_state::{Done, Name};
 use super::{Group, store};
 use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
+use crate::engine::access;
+use crate::group::changes;
+use crate::world_change;
 
 /// How long a primary may take to notice that it has become one.
 const LOOK: Duration = Duration::from_millis(500);
@@ -36,87 +39,85 @@ pub struct SharedReport {
     pub error: String,
 }
 
-impl Engine {
-    /// Applies new and changed records of the whole cluster.
-    pub(super) fn apply_shared(&self, group: &Group) {
-        let (leads, epoch) = {
-            let view = group.view.lock();
-            (view.is_primary, view.epoch)
-        };
-        let (records, revision) = group.shared.records.lock().clone();
-        let mut done = group.shared.done.lock();
-        done.0.retain(|name, _| records.contains_key(name));
-        for (name, record) in &*records {
-            let (kind, text) = (name.0, &*name.1);
-            if kind == SharedKind::Library && !leads {
-                done.0.remove(name);
-                continue;
-            }
-            let is_done = |known: &Done| {
-                known.revision == record.revision && (kind != SharedKind::Library || known.epoch == epoch)
-            };
-            if done.0.get(name).is_some_and(is_done) {
-                continue;
-            }
-            let error = self.apply_one(kind, text, record.value.as_deref()).err();
-            match &error {
-                None => log::info!("The {} {text} now follows the cluster's record", kind.name()),
-                Some(why) => {
-                    log::warn!("The cluster's record of the {} {text} cannot be applied: {why}", kind.name());
-                }
-            }
-            done.0.insert(name.clone(), Done { revision: record.revision, epoch, error });
+/// Applies new and changed records of the whole cluster.
+pub(super) fn apply_shared(engine: &Engine, group: &Group) {
+    let (leads, epoch) = {
+        let view = group.view.lock();
+        (view.is_primary, view.epoch)
+    };
+    let (records, revision) = group.shared.records.lock().clone();
+    let mut done = group.shared.done.lock();
+    done.0.retain(|name, _| records.contains_key(name));
+    for (name, record) in &*records {
+        let (kind, text) = (name.0, &*name.1);
+        if kind == SharedKind::Library && !leads {
+            done.0.remove(name);
+            continue;
         }
-        done.1 = revision;
-        group.shared.has_done.notify_all();
-    }
-
-    fn apply_one(&self, kind: SharedKind, name: &str, value: Option<&str>) -> Result<(), String> {
-        match (kind, value) {
-            (SharedKind::Setting, Some(value)) => {
-                self.config.set_from(Origin::Local, &[(name, value)]).map(drop)
-            }
-            (SharedKind::Setting, None) => Ok(()),
-            (SharedKind::User, Some(rules)) => {
-                let rules: Vec<&[u8]> = std::iter::once(&b"reset"[..])
-                    .chain(rules.split_ascii_whitespace().map(str::as_bytes))
-                    .collect();
-                let set = self.acl.set_user(self.acl_server(), name.as_bytes(), &rules);
-                set.map_err(|error| String::from_utf8_lossy(&error.line()).into_owned())
-            }
-            (SharedKind::User, None) if name.as_bytes() == DEFAULT_USER => Ok(()),
-            (SharedKind::User, None) => {
-                // The deletion was not requested by a client of this server.
-                self.acl.delete_users(self.acl_server(), &[name.as_bytes()], u64::MAX);
-                Ok(())
-            }
-            (SharedKind::Library, value) => self.apply_library(name, value),
-        }
-    }
-
-    /// Loads or deletes a library as a client would: replicas and files receive it as well.
-    fn apply_library(&self, name: &str, code: Option<&str>) -> Result<(), String> {
-        let libraries = self.scripts.cache.libraries();
-        let known = libraries.all().find(|library| library.name == name);
-        let request: Vec<&[u8]> = match (known, code) {
-            (None, None) => return Ok(()),
-            (Some(known), Some(code)) if *known.code == *code.as_bytes() => return Ok(()),
-            (_, Some(code)) => vec![b"FUNCTION", b"LOAD", b"REPLACE", code.as_bytes()],
-            (Some(_), None) => vec![b"FUNCTION", b"DELETE", name.as_bytes()],
+        let is_done = |known: &Done| {
+            known.revision == record.revision && (kind != SharedKind::Library || known.epoch == epoch)
         };
-        let world = self.keyspace.gate.close(None);
-        let mut worker = self.worker(0);
-        self.change_in_world(world, &mut worker, 0, unix_ms(), |txn| {
-            let mut replay = Replay::new(self, Source::File);
-            replay.run(self, txn, &request).map_err(|error| error.to_string())?;
-            if replay.refused > 0 {
-                return Err("the library cannot be loaded or deleted here".to_owned());
+        if done.0.get(name).is_some_and(is_done) {
+            continue;
+        }
+        let error = apply_one(engine, kind, text, record.value.as_deref()).err();
+        match &error {
+            None => log::info!("The {} {text} now follows the cluster's record", kind.name()),
+            Some(why) => {
+                log::warn!("The cluster's record of the {} {text} cannot be applied: {why}", kind.name());
             }
-            txn.journal_too(&request);
-            txn.journal_now();
+        }
+        done.0.insert(name.clone(), Done { revision: record.revision, epoch, error });
+    }
+    done.1 = revision;
+    group.shared.has_done.notify_all();
+}
+
+fn apply_one(engine: &Engine, kind: SharedKind, name: &str, value: Option<&str>) -> Result<(), String> {
+    match (kind, value) {
+        (SharedKind::Setting, Some(value)) => {
+            engine.config.set_from(Origin::Local, &[(name, value)]).map(drop)
+        }
+        (SharedKind::Setting, None) => Ok(()),
+        (SharedKind::User, Some(rules)) => {
+            let rules: Vec<&[u8]> = std::iter::once(&b"reset"[..])
+                .chain(rules.split_ascii_whitespace().map(str::as_bytes))
+                .collect();
+            let set = engine.acl.set_user(access::acl_server(engine), name.as_bytes(), &rules);
+            set.map_err(|error| String::from_utf8_lossy(&error.line()).into_owned())
+        }
+        (SharedKind::User, None) if name.as_bytes() == DEFAULT_USER => Ok(()),
+        (SharedKind::User, None) => {
+            // The deletion was not requested by a client of this server.
+            engine.acl.delete_users(access::acl_server(engine), &[name.as_bytes()], u64::MAX);
             Ok(())
-        })
+        }
+        (SharedKind::Library, value) => apply_library(engine, name, value),
     }
+}
+
+/// Loads or deletes a library as a client would: replicas and files receive it as well.
+fn apply_library(engine: &Engine, name: &str, code: Option<&str>) -> Result<(), String> {
+    let libraries = engine.scripts.cache.libraries();
+    let known = libraries.all().find(|library| library.name == name);
+    let request: Vec<&[u8]> = match (known, code) {
+        (None, None) => return Ok(()),
+        (Some(known), Some(code)) if *known.code == *code.as_bytes() => return Ok(()),
+        (_, Some(code)) => vec![b"FUNCTION", b"LOAD", b"REPLACE", code.as_bytes()],
+        (Some(_), None) => vec![b"FUNCTION", b"DELETE", name.as_bytes()],
+    };
+    let world = engine.keyspace.gate.close(None);
+    let mut worker = engine.worker(0);
+    world_change::change_in_world(engine, world, &mut worker, 0, unix_ms(), |txn| {
+        let mut replay = Replay::new(engine, Source::File);
+        replay.run(engine, txn, &request).map_err(|error| error.to_string())?;
+        if replay.refused > 0 {
+            return Err("the library cannot be loaded or deleted here".to_owned());
+        }
+        txn.journal_too(&request);
+        txn.journal_now();
+        Ok(())
+    })
 }
 
 /// Applies records until the server ends.
@@ -131,89 +132,88 @@ pub(super) fn run(engine: &Engine, group: &Group) {
             }
         }
         if state.records.lock().1 > 0 {
-            engine.apply_shared(group);
+            apply_shared(engine, group);
         }
     }
 }
 
-impl Engine {
-    /// Writes values (`None`: deleted) for the whole cluster, and waits until this node applies
-    /// them. Blocks.
-    ///
-    /// # Errors
-    /// A failure of etcd, or a value that cannot be applied here.
-    pub fn share_with_cluster(
-        &self,
-        values: &[(SharedKind, String, Option<String>)],
-    ) -> Result<(), ChangeError> {
-        let group = self.group_of_cluster()?;
-        let revision = self.commit_shared(group, &shared::put(&group.keys(), values))?;
-        let state = &group.shared;
-        let deadline = Instant::now() + group.settings.etcd_patience() * 4;
-        let mut done = state.done.lock();
-        while done.1 < revision {
-            if state.has_done.wait_until(&mut done, deadline).timed_out() && done.1 < revision {
-                return Err(ChangeError::Unseen);
-            }
-        }
-        let error = |(kind, name, _): &(SharedKind, String, Option<String>)| {
-            done.0.get(&(*kind, Arc::from(name.as_str())))?.error.clone()
-        };
-        match values.iter().find_map(error) {
-            Some(error) => Err(ChangeError::NotHere(error)),
-            None => Ok(()),
+/// Writes values (`None`: deleted) for the whole cluster, and waits until this node applies
+/// them. Blocks.
+///
+/// # Errors
+/// A failure of etcd, or a value that cannot be applied here.
+pub fn share_with_cluster(
+    engine: &Engine,
+    values: &[(SharedKind, String, Option<String>)],
+) -> Result<(), ChangeError> {
+    let group = group_of_cluster(engine)?;
+    let revision = commit_shared(engine, group, &shared::put(&group.keys(), values))?;
+    let state = &group.shared;
+    let deadline = Instant::now() + group.settings.etcd_patience() * 4;
+    let mut done = state.done.lock();
+    while done.1 < revision {
+        if state.has_done.wait_until(&mut done, deadline).timed_out() && done.1 < revision {
+            return Err(ChangeError::Unseen);
         }
     }
-
-    /// Removes a record: nodes keep the applied value. False if there is no such record.
-    ///
-    /// # Errors
-    /// A failure of etcd.
-    pub fn forget_shared(&self, kind: SharedKind, name: &str) -> Result<bool, ChangeError> {
-        let group = self.group_of_cluster()?;
-        let is_known = group.shared.records.lock().0.contains_key(&(kind, Arc::from(name)));
-        if is_known {
-            self.commit_shared(group, &shared::forget(&group.keys(), kind, name))?;
-        }
-        Ok(is_known)
+    let error = |(kind, name, _): &(SharedKind, String, Option<String>)| {
+        done.0.get(&(*kind, Arc::from(name.as_str())))?.error.clone()
+    };
+    match values.iter().find_map(error) {
+        Some(error) => Err(ChangeError::NotHere(error)),
+        None => Ok(()),
     }
+}
 
-    /// All records that apply to the whole cluster.
-    pub fn shared_reports(&self) -> Vec<SharedReport> {
-        let Some(group) = &self.group else { return Vec::new() };
-        let done = group.shared.done.lock();
-        let (records, _) = group.shared.records.lock().clone();
-        let report = |(name, record): (&Name, &braid_group::record::Versioned<SharedValue>)| SharedReport {
-            kind: name.0,
-            name: Arc::clone(&name.1),
-            value: record.value.clone(),
-            revision: record.revision,
-            error: done.0.get(name).and_then(|done| done.error.clone()).unwrap_or_default(),
-        };
-        records.iter().map(report).collect()
+/// Removes a record: nodes keep the applied value. False if there is no such record.
+///
+/// # Errors
+/// A failure of etcd.
+pub fn forget_shared(engine: &Engine, kind: SharedKind, name: &str) -> Result<bool, ChangeError> {
+    let group = group_of_cluster(engine)?;
+    let is_known = group.shared.records.lock().0.contains_key(&(kind, Arc::from(name)));
+    if is_known {
+        commit_shared(engine, group, &shared::forget(&group.keys(), kind, name))?;
     }
+    Ok(is_known)
+}
 
-    /// The number of records of the whole cluster, and the errors in applying them here; `None`
-    /// without a cluster of several nodes.
-    pub fn shared_figures(&self) -> Option<(usize, Vec<String>)> {
-        Some(self.group_of_cluster().ok()?.shared.figures())
-    }
+/// All records that apply to the whole cluster.
+pub fn shared_reports(engine: &Engine) -> Vec<SharedReport> {
+    let Some(group) = &engine.group else { return Vec::new() };
+    let done = group.shared.done.lock();
+    let (records, _) = group.shared.records.lock().clone();
+    let report = |(name, record): (&Name, &braid_group::record::Versioned<SharedValue>)| SharedReport {
+        kind: name.0,
+        name: Arc::clone(&name.1),
+        value: record.value.clone(),
+        revision: record.revision,
+        error: done.0.get(name).and_then(|done| done.error.clone()).unwrap_or_default(),
+    };
+    records.iter().map(report).collect()
+}
 
-    fn group_of_cluster(&self) -> Result<&Arc<Group>, ChangeError> {
-        self.group
-            .as_ref()
-            .filter(|group| group.settings.is_cluster)
-            .ok_or_else(|| ChangeError::Store("this server is not in a cluster of several nodes".into()))
-    }
+/// The number of records of the whole cluster, and the errors in applying them here; `None`
+/// without a cluster of several nodes.
+pub fn shared_figures(engine: &Engine) -> Option<(usize, Vec<String>)> {
+    Some(group_of_cluster(engine).ok()?.shared.figures())
+}
 
-    fn commit_shared(
-        &self,
-        group: &Group,
-        change: &braid_group::cluster::Change,
-    ) -> Result<u64, ChangeError> {
-        let outcome = store::commit(&group.settings.etcd, change);
-        let revision = outcome.map_err(|error| ChangeError::Store(error.to_string()))?;
-        self.read_records();
-        revision.ok_or(ChangeError::Busy)
-    }
+fn group_of_cluster(engine: &Engine) -> Result<&Arc<Group>, ChangeError> {
+    engine
+        .group
+        .as_ref()
+        .filter(|group| group.settings.is_cluster)
+        .ok_or_else(|| ChangeError::Store("this server is not in a cluster of several nodes".into()))
+}
+
+fn commit_shared(
+    engine: &Engine,
+    group: &Group,
+    change: &braid_group::cluster::Change,
+) -> Result<u64, ChangeError> {
+    let outcome = store::commit(&group.settings.etcd, change);
+    let revision = outcome.map_err(|error| ChangeError::Store(error.to_string()))?;
+    changes::read_records(engine);
+    revision.ok_or(ChangeError::Busy)
 }

@@ -14,77 +14,78 @@ use super::changes::ChangeError;
 use crate::cluster_map::ClusterMap;
 use crate::engine::Engine;
 use crate::engine::call::Call;
+use crate::group::changes;
+use crate::shard_channels;
 use crate::transaction::SlotBatch;
 
-impl Engine {
-    /// Makes changes of slots, as one change of the cluster. Returns the outcome of each once keys
-    /// that may be left elsewhere have been counted there, if that takes no longer than a lease.
-    ///
-    /// # Errors
-    /// Nothing was changed, or the outcome is uncertain.
-    pub fn change_slots(
-        &self,
-        me: &Me,
-        mut requests: Vec<SlotRequest>,
-    ) -> Result<Vec<Result<Done, Refusal>>, ChangeError> {
-        let Some(map) = self.cluster_map() else { return Ok(Vec::new()) };
-        requests.iter_mut().for_each(|request| self.note_keys(map, request));
-        let before = map.slot_memory();
-        let result = RefCell::new((before.clone(), Vec::new()));
-        let changed = self.change_cluster(me, |operator| {
-            let mut memory = before.clone();
-            let (change, outcomes) = operator.run(&requests, &mut memory);
-            let refusal = outcomes.iter().all(Result::is_err).then(|| outcomes.first().cloned()).flatten();
-            result.replace((memory, outcomes));
-            match refusal {
-                Some(Err(refusal)) => Err(refusal),
-                _ => Ok::<Change, Refusal>(change),
-            }
-        });
-        let (memory, outcomes) = result.into_inner();
-        match changed {
-            Ok(_) => {}
-            // Each has its own refusal.
-            Err(ChangeError::Refused(_)) => return Ok(outcomes),
-            Err(error) => return Err(error),
+/// Makes changes of slots, as one change of the cluster. Returns the outcome of each once keys
+/// that may be left elsewhere have been counted there, if that takes no longer than a lease.
+///
+/// # Errors
+/// Nothing was changed, or the outcome is uncertain.
+pub fn change_slots(
+    engine: &Engine,
+    me: &Me,
+    mut requests: Vec<SlotRequest>,
+) -> Result<Vec<Result<Done, Refusal>>, ChangeError> {
+    let Some(map) = shard_channels::cluster_map(engine) else { return Ok(Vec::new()) };
+    requests.iter_mut().for_each(|request| note_keys(engine, map, request));
+    let before = map.slot_memory();
+    let result = RefCell::new((before.clone(), Vec::new()));
+    let changed = changes::change_cluster(engine, me, |operator| {
+        let mut memory = before.clone();
+        let (change, outcomes) = operator.run(&requests, &mut memory);
+        let refusal = outcomes.iter().all(Result::is_err).then(|| outcomes.first().cloned()).flatten();
+        result.replace((memory, outcomes));
+        match refusal {
+            Some(Err(refusal)) => Err(refusal),
+            _ => Ok::<Change, Refusal>(change),
         }
-        map.keep_slot_memory(&before, &memory);
-        let slots: SlotSet = requests.iter().flat_map(slots_of).collect();
-        let patience = Duration::from_millis(u64::from(self.config.lease_time_ms()));
-        map.wait_until(|view| !view.map.is_settling(&slots), patience);
-        Ok(outcomes)
+    });
+    let (memory, outcomes) = result.into_inner();
+    match changed {
+        Ok(_) => {}
+        // Each has its own refusal.
+        Err(ChangeError::Refused(_)) => return Ok(outcomes),
+        Err(error) => return Err(error),
     }
+    map.keep_slot_memory(&before, &memory);
+    let slots: SlotSet = requests.iter().flat_map(slots_of).collect();
+    let patience = Duration::from_millis(u64::from(engine.config.lease_time_ms()));
+    map.wait_until(|view| !view.map.is_settling(&slots), patience);
+    Ok(outcomes)
+}
 
-    /// Notes for SETSLOT NODE which keys of the slot the nodes have that this concerns.
-    fn note_keys(&self, map: &ClusterMap, request: &mut SlotRequest) {
-        let SlotRequest::Set { slot, wanted: SlotChange::Node(to), has_keys, emptied } = request else {
-            return;
-        };
-        let (slot, view) = (*slot, map.view());
-        let Some(owner) = view.map.owner(slot) else { return };
-        let is_migrating = view.map.slots_of(owner).is_some_and(|slots| slots.migrating.contains_key(&slot));
-        let is_empty = if view.owns(slot) {
-            *has_keys = self.has_keys_in(slot);
-            !*has_keys
-        } else {
-            let asks = is_migrating && *to == *view.id;
-            asks && view.map.primary(owner).is_some_and(|source| self.is_emptied(source, slot))
-        };
-        *emptied = (is_migrating && is_empty).then(|| Arc::clone(owner));
-    }
+/// Notes for SETSLOT NODE which keys of the slot the nodes have that this concerns.
+fn note_keys(engine: &Engine, map: &ClusterMap, request: &mut SlotRequest) {
+    let SlotRequest::Set { slot, wanted: SlotChange::Node(to), has_keys, emptied } = request else {
+        return;
+    };
+    let (slot, view) = (*slot, map.view());
+    let Some(owner) = view.map.owner(slot) else { return };
+    let is_migrating = view.map.slots_of(owner).is_some_and(|slots| slots.migrating.contains_key(&slot));
+    let is_empty = if view.owns(slot) {
+        *has_keys = has_keys_in(engine, slot);
+        !*has_keys
+    } else {
+        let asks = is_migrating && *to == *view.id;
+        asks && view.map.primary(owner).is_some_and(|source| is_emptied(engine, source, slot))
+    };
+    *emptied = (is_migrating && is_empty).then(|| Arc::clone(owner));
+}
 
-    /// True if a node says that it has no keys in a slot.
-    fn is_emptied(&self, source: &MapNode, slot: u16) -> bool {
-        let port = if self.config.tls_cluster() { source.tls_port() } else { source.port() };
-        let slot = slot.to_string();
-        let count = self.ask_node(source.host(), port, &[b"CLUSTER", b"COUNTKEYSINSLOT", slot.as_bytes()]);
-        count.is_ok_and(|count| count == "0")
-    }
+/// True if a node says that it has no keys in a slot.
+fn is_emptied(engine: &Engine, source: &MapNode, slot: u16) -> bool {
+    let port = if engine.config.tls_cluster() { source.tls_port() } else { source.port() };
+    let slot = slot.to_string();
+    let count =
+        changes::ask_node(engine, source.host(), port, &[b"CLUSTER", b"COUNTKEYSINSLOT", slot.as_bytes()]);
+    count.is_ok_and(|count| count == "0")
+}
 
-    /// True if a slot has keys here.
-    pub(super) fn has_keys_in(&self, slot: u16) -> bool {
-        (0..self.keyspace.databases()).any(|db| self.keyspace.slot_len(slot, db) > 0)
-    }
+/// True if a slot has keys here.
+pub(super) fn has_keys_in(engine: &Engine, slot: u16) -> bool {
+    (0..engine.keyspace.databases()).any(|db| engine.keyspace.slot_len(slot, db) > 0)
 }
 
 fn slots_of(request: &SlotRequest) -> Vec<u16> {
@@ -108,7 +109,7 @@ impl Call<'_, '_> {
     /// Carries out what a transaction has gathered, and replies to EXEC.
     pub(crate) fn answer_slot_batch(&mut self, batch: SlotBatch) {
         let engine = self.engine;
-        let map = engine.cluster_map().filter(|_| self.may_leave(false));
+        let map = shard_channels::cluster_map(engine).filter(|_| self.may_leave(false));
         let (Some(map), Some(group)) = (map, &engine.group) else {
             self.reply.error("ERR cannot change the cluster's slots now");
             return;
@@ -118,7 +119,7 @@ impl Call<'_, '_> {
             let SlotBatch { requests, replies } = batch;
             let outcomes = match requests.is_empty() {
                 true => Ok(Vec::new()),
-                false => engine.change_slots(&me, requests.clone()),
+                false => change_slots(engine, &me, requests.clone()),
             };
             let mut outcomes = outcomes.map(|all| all.into_iter().zip(&requests));
             let mut reply = answer.buffer();

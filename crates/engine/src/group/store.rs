@@ -25,6 +25,9 @@ use super::clock::ClockWatch;
 use super::messages::{News, Wishes};
 use super::mirror::Mirror;
 use crate::engine::Engine;
+use crate::group::changes;
+use crate::group::shared;
+use crate::shard_channels;
 
 /// The date of an answer counts as current if the answer took at most this many nanoseconds.
 const QUICK: u64 = 1_000_000_000;
@@ -32,21 +35,19 @@ const QUICK: u64 = 1_000_000_000;
 /// The body of a thread; runs until the server ends.
 type Run = fn(&Engine, &Group, &Client);
 
-impl Engine {
-    /// Starts etcd's threads.
-    pub(super) fn start_store(&self, group: &Arc<Group>) -> std::io::Result<()> {
-        let runs: [(&str, Run); 3] =
-            [("etcd-lease", keep_lease), ("etcd-records", keep_records), ("etcd-watch", watch)];
-        for (name, run) in runs {
-            let (engine, group, client) = (self.this.clone(), Arc::clone(group), group.settings.etcd.clone());
-            std::thread::Builder::new().name(name.into()).spawn(move || {
-                if let Some(engine) = engine.upgrade() {
-                    run(&engine, &group, &client);
-                }
-            })?;
-        }
-        Ok(())
+/// Starts etcd's threads.
+pub(super) fn start_store(engine: &Engine, group: &Arc<Group>) -> std::io::Result<()> {
+    let runs: [(&str, Run); 3] =
+        [("etcd-lease", keep_lease), ("etcd-records", keep_records), ("etcd-watch", watch)];
+    for (name, run) in runs {
+        let (weak, group, client) = (engine.this.clone(), Arc::clone(group), group.settings.etcd.clone());
+        std::thread::Builder::new().name(name.into()).spawn(move || {
+            if let Some(engine) = weak.upgrade() {
+                run(&engine, &group, &client);
+            }
+        })?;
     }
+    Ok(())
 }
 
 /// Obtains a lease and keeps it alive.
@@ -173,8 +174,8 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
 /// is nothing to do.
 fn raise_epoch(engine: &Engine, client: &Client, keys: &Keys, map: &Map) -> bool {
     // Records older than those known to this node are left unchanged.
-    let is_older = engine.cluster_view().is_none_or(|view| map.epoch < view.map.epoch);
-    let Some(me) = engine.as_author().filter(|_| !is_older) else { return false };
+    let is_older = shard_channels::cluster_view(engine).is_none_or(|view| map.epoch < view.map.epoch);
+    let Some(me) = changes::as_author(engine).filter(|_| !is_older) else { return false };
     let change = Operator { map, keys, me: &me }.take_lead();
     if change.writes.is_empty() {
         return false;
@@ -211,7 +212,7 @@ fn tell_records(
         let (records, revision) = mirror.shared(keys);
         // Before this node serves anything by the map.
         if group.shared.note(records, revision) {
-            engine.apply_shared(group);
+            shared::apply_shared(engine, group);
         }
     }
     group.tell(News::Records(Arc::clone(keys), Arc::new(snapshot), map.clone()));

@@ -16,51 +16,57 @@ use super::part::Part;
 use super::{Group, duty, former, node, shared};
 use crate::cluster_node;
 use crate::engine::Engine;
+use crate::group::store;
+use crate::replication::failover;
+use crate::saving;
+use crate::shard_channels;
+use crate::slot_moves::hold;
+use crate::slot_moves::import;
+use crate::slot_moves::orders;
+use crate::sync_writes;
 
 /// Minimum number of steps per lease time.
 const STEPS: u64 = 16;
 
-impl Engine {
-    /// Joins the group, if one is configured. The dataset has been loaded.
-    pub fn start_group(&self) -> std::io::Result<()> {
-        let Some(group) = self.group.clone() else { return Ok(()) };
-        let patience = Duration::from_millis(group.settings.lease_ms);
-        log::info!("This server is {} in the group {}", group.settings.node, group.settings.name);
-        self.settle_former();
-        self.start_store(&group)?;
-        if group.settings.is_cluster {
-            let (engine, group) = (self.this.clone(), Arc::clone(&group));
-            std::thread::Builder::new().name("settings".into()).spawn(move || {
-                if let Some(engine) = engine.upgrade() {
-                    shared::run(&engine, &group);
-                }
-            })?;
-        }
-        let engine = self.this.clone();
-        std::thread::Builder::new().name("group".into()).spawn(move || {
-            if let Some(engine) = engine.upgrade() {
-                run(&engine, &group);
+/// Joins the group, if one is configured. The dataset has been loaded.
+pub fn start_group(engine: &Engine) -> std::io::Result<()> {
+    let Some(group) = engine.group.clone() else { return Ok(()) };
+    let patience = Duration::from_millis(group.settings.lease_ms);
+    log::info!("This server is {} in the group {}", group.settings.node, group.settings.name);
+    former::settle_former(engine);
+    store::start_store(engine, &group)?;
+    if group.settings.is_cluster {
+        let (weak, group) = (engine.this.clone(), Arc::clone(&group));
+        std::thread::Builder::new().name("settings".into()).spawn(move || {
+            if let Some(engine) = weak.upgrade() {
+                shared::run(&engine, &group);
             }
         })?;
-        if let Some(map) = self.cluster_map() {
-            // Without etcd the server continues as well as it can.
-            map.wait_until(|view| view.map.revision > 0, patience);
-            self.stop_expecting_map();
+    }
+    let weak = engine.this.clone();
+    std::thread::Builder::new().name("group".into()).spawn(move || {
+        if let Some(engine) = weak.upgrade() {
+            run(&engine, &group);
         }
-        Ok(())
+    })?;
+    if let Some(map) = shard_channels::cluster_map(engine) {
+        // Without etcd the server continues as well as it can.
+        map.wait_until(|view| view.map.revision > 0, patience);
+        saving::stop_expecting_map(engine);
     }
+    Ok(())
+}
 
-    /// Leaves the group cleanly, so that others need not wait for the lease to end. The loops
-    /// have ended, so nothing is served any more. Waits for etcd at most for the time of one
-    /// answer.
-    pub fn leave_group(&self) {
-        let Some(group) = &self.group else { return };
-        let patience = group.settings.etcd_patience();
-        let mut leaving = group.leaving.lock();
-        leaving.is_asked = true;
-        group.has_left.notify_all();
-        group.has_left.wait_while_for(&mut leaving, |leaving| !leaving.is_done, patience);
-    }
+/// Leaves the group cleanly, so that others need not wait for the lease to end. The loops
+/// have ended, so nothing is served any more. Waits for etcd at most for the time of one
+/// answer.
+pub fn leave_group(engine: &Engine) {
+    let Some(group) = &engine.group else { return };
+    let patience = group.settings.etcd_patience();
+    let mut leaving = group.leaving.lock();
+    leaving.is_asked = true;
+    group.has_left.notify_all();
+    group.has_left.wait_while_for(&mut leaving, |leaving| !leaving.is_done, patience);
 }
 
 fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
@@ -182,29 +188,29 @@ fn note_outcome(engine: &Engine, group: &Group, transaction: &Transaction, outco
         view.is_primary && is_other && matches!(outcome, Outcome::Committed(_))
     };
     if hands_over && group.settings.is_cluster {
-        engine.hold_until_settled(group.timing.lease);
+        hold::hold_until_settled(engine, group.timing.lease);
     }
 }
 
 /// Performs work that depends on this server's role in its shard, once it has one.
 fn follow_duty(engine: &Engine, group: &Group, duty: &Duty) {
-    engine.note_lead(matches!(duty, Duty::Lead { .. }));
+    node::note_lead(engine, matches!(duty, Duty::Lead { .. }));
     tend_unsettled(engine, group);
-    engine.tend_orders();
-    engine.tend_imports();
-    engine.tend_former_clients();
+    orders::tend_orders(engine);
+    import::tend_imports(engine);
+    sync_writes::tend_former_clients(engine);
 }
 
 /// Resumes commands once the cluster's map and this server's role agree again. If another server
 /// has become the primary, it must know that: otherwise it would send redirected clients back.
 fn tend_unsettled(engine: &Engine, group: &Group) {
-    engine.tend_unsettled(|| {
-        let leads = engine.cluster_view().is_some_and(|view| view.leads);
+    hold::tend_unsettled(engine, || {
+        let leads = shard_channels::cluster_view(engine).is_some_and(|view| view.leads);
         let is_primary = group.view.lock().is_primary;
         leads == is_primary
             && match leads {
                 true => engine.replication.in_sync.may_serve(boot_nanos()),
-                false => !engine.waits_for_new_primary(),
+                false => !failover::waits_for_new_primary(engine),
             }
     });
 }
@@ -229,7 +235,7 @@ fn say_where(engine: &Engine, group: &Group, lease: Option<i64>, taken: &mut Opt
     let runs = view.runs.clone();
     drop(view);
     let Some(lease) = lease.filter(|_| is_known && records.revision > 0) else { return };
-    let node = engine.own_node(&name.run);
+    let node = own_node(engine, &name.run);
     match records.nodes.get(&name.node) {
         Some(known) if is_same(known, &node) => {}
         // The record of its former process disappears with that process's lease; another server's
@@ -262,67 +268,64 @@ fn is_same(known: &Node, own: &Node) -> bool {
     Node { host: host.clone(), ..known.clone() } == *own
 }
 
-impl Engine {
-    /// This server's record: how others reach it.
-    pub(super) fn own_node(&self, run: &Arc<str>) -> Node {
-        let config = &self.config;
-        let announced = config.replica_announce_ip();
-        let announced_port = config.replica_announce_port();
-        if let Some(map) = self.cluster_map() {
-            let announced = match config.cluster_announce_ip() {
-                ip if ip.is_empty() => announced,
-                ip => ip,
-            };
-            // If no setting gives the address, it is the one at which the node was reached when
-            // it joined.
-            let host =
-                Some(announced.to_string()).filter(|ip| !ip.is_empty()).or_else(|| self.bound_address());
-            return Node {
-                run: Arc::clone(run),
-                host: host.unwrap_or_default().into(),
-                port: cluster_node::port(config, false),
-                tls_port: cluster_node::port(config, true),
-                bus_port: cluster_node::bus_port(config),
-                priority: cluster_node::announced_priority(config),
-                version: env!("CARGO_PKG_VERSION").into(),
-                id: (*map.id()).into(),
-                hostname: config.cluster_announce_hostname().as_ref().into(),
-                is_loading: self.gets_full_sync(),
-            };
-        }
-        let host = if announced.is_empty() { self.own_address() } else { announced.to_string() };
-        Node {
+/// This server's record: how others reach it.
+pub(super) fn own_node(engine: &Engine, run: &Arc<str>) -> Node {
+    let config = &engine.config;
+    let announced = config.replica_announce_ip();
+    let announced_port = config.replica_announce_port();
+    if let Some(map) = shard_channels::cluster_map(engine) {
+        let announced = match config.cluster_announce_ip() {
+            ip if ip.is_empty() => announced,
+            ip => ip,
+        };
+        // If no setting gives the address, it is the one at which the node was reached when
+        // it joined.
+        let host = Some(announced.to_string()).filter(|ip| !ip.is_empty()).or_else(|| bound_address(engine));
+        return Node {
             run: Arc::clone(run),
-            host: host.into(),
-            port: if announced_port == 0 { config.port() } else { announced_port },
-            tls_port: config.tls_port(),
-            bus_port: 0,
-            priority: config.replica_priority(),
+            host: host.unwrap_or_default().into(),
+            port: cluster_node::port(config, false),
+            tls_port: cluster_node::port(config, true),
+            bus_port: cluster_node::bus_port(config),
+            priority: cluster_node::announced_priority(config),
             version: env!("CARGO_PKG_VERSION").into(),
-            id: Box::default(),
-            hostname: Box::default(),
-            is_loading: self.gets_full_sync(),
-        }
+            id: (*map.id()).into(),
+            hostname: config.cluster_announce_hostname().as_ref().into(),
+            is_loading: gets_full_sync(engine),
+        };
     }
+    let host = if announced.is_empty() { own_address(engine) } else { announced.to_string() };
+    Node {
+        run: Arc::clone(run),
+        host: host.into(),
+        port: if announced_port == 0 { config.port() } else { announced_port },
+        tls_port: config.tls_port(),
+        bus_port: 0,
+        priority: config.replica_priority(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        id: Box::default(),
+        hostname: Box::default(),
+        is_loading: gets_full_sync(engine),
+    }
+}
 
-    /// True if this server is a replica without a complete dataset.
-    fn gets_full_sync(&self) -> bool {
-        let is_whole = self.group.as_ref().is_none_or(|group| group.is_whole.load(Relaxed));
-        let link = &self.replication.link;
-        link.is_replica() && (!is_whole || link.phase() == Phase::Sync)
-    }
+/// True if this server is a replica without a complete dataset.
+fn gets_full_sync(engine: &Engine) -> bool {
+    let is_whole = engine.group.as_ref().is_none_or(|group| group.is_whole.load(Relaxed));
+    let link = &engine.replication.link;
+    link.is_replica() && (!is_whole || link.phase() == Phase::Sync)
+}
 
-    /// The first listening address that belongs to this machine alone, or the machine's name.
-    fn own_address(&self) -> String {
-        let name = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-        self.bound_address().unwrap_or_else(name)
-    }
+/// The first listening address that belongs to this machine alone, or the machine's name.
+fn own_address(engine: &Engine) -> String {
+    let name = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    bound_address(engine).unwrap_or_else(name)
+}
 
-    /// The first listening address that belongs to this machine alone.
-    fn bound_address(&self) -> Option<String> {
-        let bound = self.config.bind();
-        let mut plain = bound.iter().map(|address| address.trim_start_matches('-'));
-        let named = plain.find(|address| !matches!(*address, "*" | "0.0.0.0" | "::" | "::*" | ""));
-        named.map(str::to_owned)
-    }
+/// The first listening address that belongs to this machine alone.
+fn bound_address(engine: &Engine) -> Option<String> {
+    let bound = engine.config.bind();
+    let mut plain = bound.iter().map(|address| address.trim_start_matches('-'));
+    let named = plain.find(|address| !matches!(*address, "*" | "0.0.0.0" | "::" | "::*" | ""));
+    named.map(str::to_owned)
 }

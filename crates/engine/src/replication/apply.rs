@@ -21,6 +21,9 @@ use crate::engine::Engine;
 use crate::worker::Worker;
 
 use super::crew::{Crew, Item, PREFETCHED, Received};
+use crate::memory;
+use crate::replication::dataset;
+use crate::world_change;
 
 /// Bytes applied per thread and batch, so that readers do not wait for long.
 const BATCH_BYTES: usize = 128 << 10;
@@ -89,8 +92,8 @@ impl<'b> Batch<'b> {
             let requests = batch_of(left, most);
             left = &left[requests.len()..];
             for requests in self.pieces(requests) {
-                engine.wait_for_writers_turn(generation)?;
-                let world = engine.world_of_link(generation)?;
+                wait_for_writers_turn(engine, generation)?;
+                let world = dataset::world_of_link(engine, generation)?;
                 self.apply(world, requests);
             }
         }
@@ -120,7 +123,7 @@ impl<'b> Batch<'b> {
         let Batch { engine, replay, worker, received, crew, is_asked } = self;
         let (engine, received) = (*engine, *received);
         let Received { units, buffer } = &**received;
-        engine.change_in_world(world, worker, 0, NOTHING_EXPIRED, |txn| {
+        world_change::change_in_world(engine, world, worker, 0, NOTHING_EXPIRED, |txn| {
             let mut spans = Spans::default();
             for some in requests.chunks(PREFETCHED) {
                 if crew.is_none() {
@@ -157,22 +160,20 @@ impl<'b> Batch<'b> {
     }
 }
 
-impl Engine {
-    /// True while the stream is held because writes are paused (CLIENT PAUSE).
-    pub(super) fn holds_stream(&self) -> bool {
-        self.is_paused(unix_ms())
-    }
+/// True while the stream is held because writes are paused (CLIENT PAUSE).
+pub(super) fn holds_stream(engine: &Engine) -> bool {
+    memory::is_paused(engine, unix_ms())
+}
 
-    /// Waits while the snapshot or append-only file is behind, as every writer does.
-    fn wait_for_writers_turn(&self, generation: u64) -> Result<(), LinkError> {
-        while self.attention.get() & (JOURNAL_FULL | SNAPSHOT_FULL) != 0 {
-            if !self.replication.link.is_current(generation) {
-                return Err(LinkError::CalledOff);
-            }
-            std::thread::sleep(LOOK);
+/// Waits while the snapshot or append-only file is behind, as every writer does.
+fn wait_for_writers_turn(engine: &Engine, generation: u64) -> Result<(), LinkError> {
+    while engine.attention.get() & (JOURNAL_FULL | SNAPSHOT_FULL) != 0 {
+        if !engine.replication.link.is_current(generation) {
+            return Err(LinkError::CalledOff);
         }
-        Ok(())
+        std::thread::sleep(LOOK);
     }
+    Ok(())
 }
 
 /// Adjacent byte ranges of the same kind.

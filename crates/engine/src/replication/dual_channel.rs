@@ -13,6 +13,8 @@ use braid_replication::{ReplicaOptions, StreamPosition};
 
 use super::{Position, own_offset};
 use crate::engine::Engine;
+use crate::replication;
+use crate::replication::throttle;
 use crate::session::Session;
 
 /// How long the stream is kept after the second connection has ended.
@@ -40,51 +42,49 @@ pub(super) fn note_gone(state: &mut State, client: u64, now_ms: i64) {
     }
 }
 
-impl Engine {
-    /// True if a replica that requests the stream should take a full sync on a second connection
-    /// (`+DUALCHANNELSYNC`).
-    pub fn needs_dual_channel_sync(&self, session: &Session, position: Option<&Position<'_>>) -> bool {
-        let Some(options) = session.replica_options.as_deref() else { return false };
-        let Some(position) = position.filter(|_| options.dual_channel && !options.rdb_only) else {
-            return false;
-        };
-        let is_full = {
-            let state = self.replication.state.lock();
-            let is_reserved = |client| state.reserved.iter().any(|reserved| reserved.client == client);
-            !options.rdb_client.is_some_and(is_reserved) && !self.can_resume_at(&state, position)
-        };
-        if is_full && position.id != b"?" {
-            self.replication.partial_refused.fetch_add(1, Relaxed);
+/// True if a replica that requests the stream should take a full sync on a second connection
+/// (`+DUALCHANNELSYNC`).
+pub fn needs_dual_channel_sync(engine: &Engine, session: &Session, position: Option<&Position<'_>>) -> bool {
+    let Some(options) = session.replica_options.as_deref() else { return false };
+    let Some(position) = position.filter(|_| options.dual_channel && !options.rdb_only) else {
+        return false;
+    };
+    let is_full = {
+        let state = engine.replication.state.lock();
+        let is_reserved = |client| state.reserved.iter().any(|reserved| reserved.client == client);
+        !options.rdb_client.is_some_and(is_reserved) && !replication::can_resume_at(engine, &state, position)
+    };
+    if is_full && position.id != b"?" {
+        engine.replication.partial_refused.fetch_add(1, Relaxed);
+    }
+    is_full
+}
+
+/// True if a client is a second connection whose stream is kept (REPLCONF set-rdb-client-id).
+pub fn has_reserved(engine: &Engine, client: u64) -> bool {
+    engine.replication.state.lock().reserved.iter().any(|reserved| reserved.client == client)
+}
+
+/// The current database of the stream: on a primary the stream after each full sync begins
+/// with a SELECT.
+pub(super) fn stream_database(engine: &Engine) -> u64 {
+    let link = &engine.replication.link;
+    if link.is_replica() { link.db.load(Relaxed) } else { 0 }
+}
+
+/// Drops kept streams that were not requested in time, or have become too long.
+pub(super) fn give_up_reserved(engine: &Engine, now_ms: i64) {
+    let (limit, end) = (throttle::replica_output_limit(engine).hard_bytes, engine.keyspace.journal.end());
+    engine.replication.state.lock().reserved.retain_mut(|reserved| {
+        let at = reserved.position.reader().map_or(end, |reader| reader.position());
+        let is_late = reserved.until_ms.is_some_and(|until| now_ms >= until);
+        let is_long = limit > 0 && end.saturating_sub(at) > limit;
+        if is_late || is_long {
+            log::warn!(
+                "Dropping the stream reserved for the full sync of client {}: it was never requested",
+                reserved.client
+            );
         }
-        is_full
-    }
-
-    /// True if a client is a second connection whose stream is kept (REPLCONF set-rdb-client-id).
-    pub fn has_reserved(&self, client: u64) -> bool {
-        self.replication.state.lock().reserved.iter().any(|reserved| reserved.client == client)
-    }
-
-    /// The current database of the stream: on a primary the stream after each full sync begins
-    /// with a SELECT.
-    pub(super) fn stream_database(&self) -> u64 {
-        let link = &self.replication.link;
-        if link.is_replica() { link.db.load(Relaxed) } else { 0 }
-    }
-
-    /// Drops kept streams that were not requested in time, or have become too long.
-    pub(super) fn give_up_reserved(&self, now_ms: i64) {
-        let (limit, end) = (self.replica_output_limit().hard_bytes, self.keyspace.journal.end());
-        self.replication.state.lock().reserved.retain_mut(|reserved| {
-            let at = reserved.position.reader().map_or(end, |reader| reader.position());
-            let is_late = reserved.until_ms.is_some_and(|until| now_ms >= until);
-            let is_long = limit > 0 && end.saturating_sub(at) > limit;
-            if is_late || is_long {
-                log::warn!(
-                    "Dropping the stream reserved for the full sync of client {}: it was never requested",
-                    reserved.client
-                );
-            }
-            !(is_late || is_long)
-        });
-    }
+        !(is_late || is_long)
+    });
 }

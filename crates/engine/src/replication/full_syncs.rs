@@ -28,8 +28,12 @@ use braid_replication::{Filter, FullSync, Reads, Replica, ReplicaOptions, Stage}
 
 use crate::background_save::old_forms_limit;
 use crate::engine::Engine;
+use crate::group::report;
+use crate::processors;
 use crate::processors::Work;
+use crate::replication;
 use crate::replication::Position;
+use crate::replication::role;
 use crate::saving::Settings;
 use crate::session::Session;
 
@@ -81,230 +85,235 @@ fn plan(
     is_due.then_some(Plan { filter, reads, streamed, needs_offset })
 }
 
-impl Engine {
-    /// Begins a full sync that is due. Called by the first loop's cron, outside of the gate.
-    pub(super) fn begin_full_sync_if_due(&self, now_ms: i64) {
-        let is_busy = self.is_saving()
-            || self.append_only.rewriting.load(Relaxed)
-            || self.persistence.progress.active.load(Relaxed);
-        if is_busy {
+/// Begins a full sync that is due. Called by the first loop's cron, outside of the gate.
+pub(super) fn begin_full_sync_if_due(engine: &Engine, now_ms: i64) {
+    let is_busy = is_saving(engine)
+        || engine.append_only.rewriting.load(Relaxed)
+        || engine.persistence.progress.active.load(Relaxed);
+    if is_busy {
+        return;
+    }
+    let config = &engine.config;
+    let delay_ms = i64::from(config.repl_diskless_sync_delay_seconds()) * 1000;
+    let enough = config.repl_diskless_sync_max_replicas() as usize;
+    let plan = {
+        let state = engine.replication.state.lock();
+        if now_ms < state.not_before_ms {
             return;
         }
-        let config = &self.config;
-        let delay_ms = i64::from(config.repl_diskless_sync_delay_seconds()) * 1000;
-        let enough = config.repl_diskless_sync_max_replicas() as usize;
-        let plan = {
-            let state = self.replication.state.lock();
-            if now_ms < state.not_before_ms {
-                return;
+        let is_waiting = state.replicas.iter().any(|replica| replica.stage() == Stage::Waits);
+        // In a group there is nobody else to wait for.
+        let delay_ms =
+            if is_waiting && report::has_all_members(engine, &state.replicas) { 0 } else { delay_ms };
+        let is_for_all = config.rdb_target() != RdbTarget::Braid;
+        let form = (config.repl_diskless_sync(), is_for_all);
+        plan(&state.replicas, now_ms, form, delay_ms, enough)
+    };
+    let Some(plan) = plan else { return };
+    engine.replication.progress.begin();
+    engine.replication.full_sync_active.store(true, Relaxed);
+    let weak = engine.this.clone();
+    let thread = std::thread::Builder::new().name("full-copy".into()).spawn(move || {
+        if let Some(engine) = weak.upgrade() {
+            processors::bind_thread(&engine, Work::Save);
+            if let Err(error) = run_full_sync(&engine, plan) {
+                log::warn!("A full copy for replicas has failed: {error}");
+                engine.replication.state.lock().not_before_ms = unix_ms() + RETRY_MS;
             }
-            let is_waiting = state.replicas.iter().any(|replica| replica.stage() == Stage::Waits);
-            // In a group there is nobody else to wait for.
-            let delay_ms = if is_waiting && self.has_all_members(&state.replicas) { 0 } else { delay_ms };
-            let is_for_all = config.rdb_target() != RdbTarget::Braid;
-            let form = (config.repl_diskless_sync(), is_for_all);
-            plan(&state.replicas, now_ms, form, delay_ms, enough)
-        };
-        let Some(plan) = plan else { return };
-        self.replication.progress.begin();
-        self.replication.full_sync_active.store(true, Relaxed);
-        let engine = self.this.clone();
-        let thread = std::thread::Builder::new().name("full-copy".into()).spawn(move || {
-            if let Some(engine) = engine.upgrade() {
-                engine.bind_thread(Work::Save);
-                if let Err(error) = engine.run_full_sync(plan) {
-                    log::warn!("A full copy for replicas has failed: {error}");
-                    engine.replication.state.lock().not_before_ms = unix_ms() + RETRY_MS;
-                }
-                engine.replication.full_sync_active.store(false, Relaxed);
-            }
-        });
-        if let Err(error) = thread {
-            log::warn!("Can't make a full copy for replicas: {error}");
-            self.replication.state.lock().not_before_ms = now_ms + RETRY_MS;
-            self.replication.full_sync_active.store(false, Relaxed);
+            engine.replication.full_sync_active.store(false, Relaxed);
         }
+    });
+    if let Err(error) = thread {
+        log::warn!("Can't make a full copy for replicas: {error}");
+        engine.replication.state.lock().not_before_ms = now_ms + RETRY_MS;
+        engine.replication.full_sync_active.store(false, Relaxed);
     }
+}
 
-    fn run_full_sync(&self, plan: Plan) -> std::io::Result<()> {
-        let file = if plan.streamed { None } else { Some(nameless_file()?) };
-        let (full_sync, cut, mut settings) = {
-            let world = self.keyspace.gate.close(None);
-            let keyspace = &self.keyspace;
-            let expiring = keyspace.has_expiring_members();
-            let settings = Settings::for_full_sync(self, plan.reads, expiring);
-            if expiring {
-                self.refuse_unreadable();
-            }
-            let cut = if plan.filter.keys {
-                let forms = &self.background_save.forms;
-                let limit = old_forms_limit();
-                let form = settings.form();
-                let Some(cut) = braid_persistence::cut(keyspace, &world, forms, limit, form) else {
-                    // A save to disk was started first.
-                    return Ok(());
-                };
-                Some(cut)
-            } else {
-                None
+fn run_full_sync(engine: &Engine, plan: Plan) -> std::io::Result<()> {
+    let file = if plan.streamed { None } else { Some(nameless_file()?) };
+    let (full_sync, cut, mut settings) = {
+        let world = engine.keyspace.gate.close(None);
+        let keyspace = &engine.keyspace;
+        let expiring = keyspace.has_expiring_members();
+        let settings = Settings::for_full_sync(engine, plan.reads, expiring);
+        if expiring {
+            refuse_unreadable(engine);
+        }
+        let cut = if plan.filter.keys {
+            let forms = &engine.background_save.forms;
+            let limit = old_forms_limit();
+            let form = settings.form();
+            let Some(cut) = braid_persistence::cut(keyspace, &world, forms, limit, form) else {
+                // A save to disk was started first.
+                return Ok(());
             };
-            let keys = cut.as_ref().map_or(0, Cut::keys);
-            self.replication.full_sync_keys.store(keys, Relaxed);
-            let offset = plan.needs_offset.then(|| self.begin_stream());
-            let full_sync = FullSync::new(
-                Arc::clone(&self.clients.mailboxes),
-                self.must_go_on(),
-                offset,
-                (plan.filter, plan.reads),
-                file,
-            );
-            self.share(&full_sync);
-            (full_sync, cut, settings)
+            Some(cut)
+        } else {
+            None
         };
-        log::info!(
-            "Starting a full copy for replicas with target: {}",
-            if plan.streamed { "replicas sockets" } else { "disk" }
+        let keys = cut.as_ref().map_or(0, Cut::keys);
+        engine.replication.full_sync_keys.store(keys, Relaxed);
+        let offset = plan.needs_offset.then(|| begin_stream(engine));
+        let full_sync = FullSync::new(
+            Arc::clone(&engine.clients.mailboxes),
+            replication::must_go_on(engine),
+            offset,
+            (plan.filter, plan.reads),
+            file,
         );
-        if !plan.filter.functions {
-            settings.forget_functions();
-        }
-        let outcome = self.write_full_sync(&full_sync, cut, &settings);
-        // Replicas that arrive from now on wait for the next full sync.
-        self.replication.state.lock().full_sync = None;
-        full_sync.end(outcome.is_ok());
-        let bytes = outcome?;
-        log::info!("A full copy for replicas is complete: {bytes} bytes");
-        Ok(())
+        share(engine, &full_sync);
+        (full_sync, cut, settings)
+    };
+    log::info!(
+        "Starting a full copy for replicas with target: {}",
+        if plan.streamed { "replicas sockets" } else { "disk" }
+    );
+    if !plan.filter.functions {
+        settings.forget_functions();
     }
+    let outcome = write_full_sync(engine, &full_sync, cut, &settings);
+    // Replicas that arrive from now on wait for the next full sync.
+    engine.replication.state.lock().full_sync = None;
+    full_sync.end(outcome.is_ok());
+    let bytes = outcome?;
+    log::info!("A full copy for replicas is complete: {bytes} bytes");
+    Ok(())
+}
 
-    /// Why a full sync would be unreadable for a replica: members expire, and it has not said that
-    /// it reads that.
-    fn unreadable(&self, options: &ReplicaOptions) -> Option<&'static str> {
-        // Clients that are no servers have no data to lose.
-        let is_unreadable = options.port != 0
-            && options.reads() == Reads::Unstated
-            && self.config.rdb_target() == RdbTarget::Braid
-            && self.keyspace.has_expiring_members();
-        is_unreadable.then_some(UNREADABLE).or_else(|| self.lacks_a_type(options))
+/// Why a full sync would be unreadable for a replica: members expire, and it has not said that
+/// it reads that.
+fn unreadable(engine: &Engine, options: &ReplicaOptions) -> Option<&'static str> {
+    // Clients that are no servers have no data to lose.
+    let is_unreadable = options.port != 0
+        && options.reads() == Reads::Unstated
+        && engine.config.rdb_target() == RdbTarget::Braid
+        && engine.keyspace.has_expiring_members();
+    is_unreadable.then_some(UNREADABLE).or_else(|| lacks_a_type(engine, options))
+}
+
+/// Why a replica cannot follow at all: there are values of a type that it may lack.
+fn lacks_a_type(engine: &Engine, options: &ReplicaOptions) -> Option<&'static str> {
+    let has_type = options.port == 0
+        || match options.reads() {
+            Reads::Own => true,
+            Reads::Unstated => engine.config.rdb_target() == RdbTarget::Redis8,
+            Reads::Valkey9 => false,
+        };
+    let is_lacking = !has_type && object::types().any(|known| (known.is_refused_elsewhere)());
+    is_lacking.then_some(TYPE_UNKNOWN)
+}
+
+/// The reason for refusing a replica that cannot follow, or that needs a full sync and cannot
+/// read it.
+pub fn unreadable_for(
+    engine: &Engine,
+    session: &Session,
+    position: Option<&Position<'_>>,
+) -> Option<&'static str> {
+    let options = session.replica_options.as_deref()?;
+    let reason = unreadable(engine, options)?;
+    let resumes = |position: &Position<'_>| {
+        replication::can_resume_at(engine, &engine.replication.state.lock(), position)
+    };
+    if lacks_a_type(engine, options).is_none() && position.is_some_and(resumes) {
+        return None;
     }
+    log::warn!("A replica at port {} is refused: {reason}", options.port);
+    Some(reason)
+}
 
-    /// Why a replica cannot follow at all: there are values of a type that it may lack.
-    fn lacks_a_type(&self, options: &ReplicaOptions) -> Option<&'static str> {
-        let has_type = options.port == 0
-            || match options.reads() {
-                Reads::Own => true,
-                Reads::Unstated => self.config.rdb_target() == RdbTarget::Redis8,
-                Reads::Valkey9 => false,
-            };
-        let is_lacking = !has_type && object::types().any(|known| (known.is_refused_elsewhere)());
-        is_lacking.then_some(TYPE_UNKNOWN)
-    }
+/// Closes the connections of waiting replicas that cannot read the full sync about to be
+/// written: members expire only since their request.
+fn refuse_unreadable(engine: &Engine) {
+    refuse(engine, |replica| match replica.stage() {
+        Stage::Waits => unreadable(engine, &replica.options),
+        _ => None,
+    });
+}
 
-    /// The reason for refusing a replica that cannot follow, or that needs a full sync and cannot
-    /// read it.
-    pub fn unreadable_for(&self, session: &Session, position: Option<&Position<'_>>) -> Option<&'static str> {
-        let options = session.replica_options.as_deref()?;
-        let reason = self.unreadable(options)?;
-        let resumes = |position: &Position<'_>| self.can_resume_at(&self.replication.state.lock(), position);
-        if self.lacks_a_type(options).is_none() && position.is_some_and(resumes) {
-            return None;
-        }
-        log::warn!("A replica at port {} is refused: {reason}", options.port);
-        Some(reason)
-    }
+/// Closes the connections of replicas that cannot follow: the first value of a type that they
+/// may lack has been made since they came.
+pub(super) fn refuse_those_that_lack_a_type(engine: &Engine) {
+    refuse(engine, |replica| match replica.stage() {
+        Stage::Gone => None,
+        _ => lacks_a_type(engine, &replica.options),
+    });
+}
 
-    /// Closes the connections of waiting replicas that cannot read the full sync about to be
-    /// written: members expire only since their request.
-    fn refuse_unreadable(&self) {
-        self.refuse(|replica| match replica.stage() {
-            Stage::Waits => self.unreadable(&replica.options),
-            _ => None,
-        });
-    }
-
-    /// Closes the connections of replicas that cannot follow: the first value of a type that they
-    /// may lack has been made since they came.
-    pub(super) fn refuse_those_that_lack_a_type(&self) {
-        self.refuse(|replica| match replica.stage() {
-            Stage::Gone => None,
-            _ => self.lacks_a_type(&replica.options),
-        });
-    }
-
-    fn refuse(&self, reason: impl Fn(&Replica) -> Option<&'static str>) {
-        let state = self.replication.state.lock();
-        for replica in &state.replicas {
-            if let Some(reason) = reason(replica) {
-                log::warn!("Replica {} is refused: {reason}", replica.name());
-                replica.set_stage(Stage::Gone);
-                self.clients.registry.disconnect(&replica.record);
-            }
-        }
-    }
-
-    fn write_full_sync(
-        &self,
-        full_sync: &Arc<FullSync>,
-        cut: Option<Cut>,
-        settings: &Settings,
-    ) -> std::io::Result<u64> {
-        let notes = settings.notes();
-        let options = settings.options(&notes);
-        let writer = Box::new(FullSyncWriter(Arc::clone(full_sync)));
-        match cut {
-            Some(cut) => {
-                let progress = &self.replication.progress;
-                let sent = braid_persistence::send_snapshot(&self.keyspace, cut, &options, writer, progress);
-                sent.map(|(_, bytes)| bytes)
-            }
-            None => braid_persistence::send_without_keys(&options, writer),
+fn refuse(engine: &Engine, reason: impl Fn(&Replica) -> Option<&'static str>) {
+    let state = engine.replication.state.lock();
+    for replica in &state.replicas {
+        if let Some(reason) = reason(replica) {
+            log::warn!("Replica {} is refused: {reason}", replica.name());
+            replica.set_stage(Stage::Gone);
+            engine.clients.registry.disconnect(&replica.record);
         }
     }
+}
 
-    /// The offset from which replicas with a full sync of the current dataset continue. The world
-    /// is stopped. If nothing has been kept for replicas so far, a new history begins, because
-    /// earlier changes are recorded nowhere.
-    fn begin_stream(&self) -> u64 {
-        let journal = &self.keyspace.journal;
-        if journal.backlog().is_none() {
-            let mut state = self.replication.state.lock();
-            state.history.begin_anew();
-            journal.begin_backlog(self.config.repl_backlog_size());
-            log::info!("Replication backlog created, my new replication ID is '{}'", state.history.id());
+fn write_full_sync(
+    engine: &Engine,
+    full_sync: &Arc<FullSync>,
+    cut: Option<Cut>,
+    settings: &Settings,
+) -> std::io::Result<u64> {
+    let notes = settings.notes();
+    let options = settings.options(&notes);
+    let writer = Box::new(FullSyncWriter(Arc::clone(full_sync)));
+    match cut {
+        Some(cut) => {
+            let progress = &engine.replication.progress;
+            let sent = braid_persistence::send_snapshot(&engine.keyspace, cut, &options, writer, progress);
+            sent.map(|(_, bytes)| bytes)
         }
-        self.set_journal_use(FOR_REPLICAS, true);
-        if self.replication.link.is_replica() {
-            // The stream is the primary's: the full sync states its database.
-            return journal.end();
-        }
-        journal.forget_database()
+        None => braid_persistence::send_without_keys(&options, writer),
     }
+}
 
-    /// Adds all replicas that wait for such a full sync.
-    fn share(&self, full_sync: &Arc<FullSync>) {
-        let mut state = self.replication.state.lock();
-        for replica in &state.replicas.clone() {
-            if replica.stage() == Stage::Waits && full_sync.serves(&replica.options) {
-                self.join(&mut state, replica, full_sync);
-                replica.record.send(braid_clients::Message::Feed(replica.record.id));
-            }
-        }
-        state.full_sync = Some(Arc::clone(full_sync));
+/// The offset from which replicas with a full sync of the current dataset continue. The world
+/// is stopped. If nothing has been kept for replicas so far, a new history begins, because
+/// earlier changes are recorded nowhere.
+fn begin_stream(engine: &Engine) -> u64 {
+    let journal = &engine.keyspace.journal;
+    if journal.backlog().is_none() {
+        let mut state = engine.replication.state.lock();
+        state.history.begin_anew();
+        journal.begin_backlog(engine.config.repl_backlog_size());
+        log::info!("Replication backlog created, my new replication ID is '{}'", state.history.id());
     }
-
-    /// True while a snapshot is being taken for a dump file, or for replicas.
-    pub fn is_saving(&self) -> bool {
-        self.background_save.active.load(Relaxed) || self.replication.full_sync_active.load(Relaxed)
+    role::set_journal_use(engine, FOR_REPLICAS, true);
+    if engine.replication.link.is_replica() {
+        // The stream is the primary's: the full sync states its database.
+        return journal.end();
     }
+    journal.forget_database()
+}
 
-    /// Aborts a full sync in progress, and waits a limited time for its end.
-    pub(crate) fn stop_full_syncs(&self) {
-        let mut rounds = 0;
-        while self.replication.full_sync_active.load(Relaxed) && rounds < 100 {
-            self.replication.progress.stop();
-            std::thread::sleep(std::time::Duration::from_millis(10));
-            rounds += 1;
+/// Adds all replicas that wait for such a full sync.
+fn share(engine: &Engine, full_sync: &Arc<FullSync>) {
+    let mut state = engine.replication.state.lock();
+    for replica in &state.replicas.clone() {
+        if replica.stage() == Stage::Waits && full_sync.serves(&replica.options) {
+            replication::join(engine, &mut state, replica, full_sync);
+            replica.record.send(braid_clients::Message::Feed(replica.record.id));
         }
+    }
+    state.full_sync = Some(Arc::clone(full_sync));
+}
+
+/// True while a snapshot is being taken for a dump file, or for replicas.
+pub fn is_saving(engine: &Engine) -> bool {
+    engine.background_save.active.load(Relaxed) || engine.replication.full_sync_active.load(Relaxed)
+}
+
+/// Aborts a full sync in progress, and waits a limited time for its end.
+pub(crate) fn stop_full_syncs(engine: &Engine) {
+    let mut rounds = 0;
+    while engine.replication.full_sync_active.load(Relaxed) && rounds < 100 {
+        engine.replication.progress.stop();
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        rounds += 1;
     }
 }
 

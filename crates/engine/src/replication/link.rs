@@ -30,8 +30,14 @@ use braid_replication::link::{Link, LinkError, Phase, Primary};
 use super::apply::Applier;
 use super::crew::Received;
 use super::dataset::{Beside, Incoming};
+use crate::append_only;
 use crate::engine::Engine;
+use crate::processors;
 use crate::processors::Work;
+use crate::replication::apply;
+use crate::replication::dataset;
+use crate::replication::failover;
+use crate::replication::role;
 
 /// Read timeout, so that the thread checks the clock regularly.
 const TICK: Duration = Duration::from_millis(100);
@@ -57,24 +63,22 @@ const PORTION: usize = 16 << 20;
 /// Maximum bytes between the end of a dump and that of the full sync.
 const TAIL_MAX: u64 = 1024;
 
-impl Engine {
-    /// Starts the link's thread if this server is a replica, unless it is running.
-    pub fn start_link(&self) {
-        let link = &self.replication.link;
-        if !link.is_replica() || link.has_thread.swap(true, SeqCst) {
-            return;
+/// Starts the link's thread if this server is a replica, unless it is running.
+pub fn start_link(engine: &Engine) {
+    let link = &engine.replication.link;
+    if !link.is_replica() || link.has_thread.swap(true, SeqCst) {
+        return;
+    }
+    let weak = engine.this.clone();
+    let thread = std::thread::Builder::new().name("replica-link".into()).spawn(move || {
+        if let Some(engine) = weak.upgrade() {
+            processors::bind_thread(&engine, Work::Background);
+            run(&engine);
         }
-        let engine = self.this.clone();
-        let thread = std::thread::Builder::new().name("replica-link".into()).spawn(move || {
-            if let Some(engine) = engine.upgrade() {
-                engine.bind_thread(Work::Background);
-                run(&engine);
-            }
-        });
-        if let Err(error) = thread {
-            log::warn!("Can't start the thread of the link to the primary: {error}");
-            link.has_thread.store(false, SeqCst);
-        }
+    });
+    if let Err(error) = thread {
+        log::warn!("Can't start the thread of the link to the primary: {error}");
+        link.has_thread.store(false, SeqCst);
     }
 }
 
@@ -95,7 +99,7 @@ fn run(engine: &Arc<Engine>) {
         let outcome = attempt.run(&mut applier);
         let was_up = link.is_up();
         link.set_phase(generation, Phase::Connect);
-        engine.apply_role();
+        role::apply_role(engine);
         match outcome {
             Err(LinkError::CalledOff) | Ok(()) => {}
             // Ended by a change of roles.
@@ -208,10 +212,10 @@ impl Attempt<'_> {
         if takes_over {
             match &reply {
                 Ok(SyncReply::FullWithoutOffset) | Err(LinkError::Refused(_)) => {
-                    self.engine.end_failover("Failover target rejected psync request");
+                    failover::end_failover(self.engine, "Failover target rejected psync request");
                     return Err(LinkError::CalledOff);
                 }
-                Ok(_) => self.engine.note_failover_done(),
+                Ok(_) => failover::note_failover_done(self.engine),
                 Err(_) => {}
             }
         }
@@ -237,7 +241,7 @@ impl Attempt<'_> {
         applier.replay.select(self.link.db.load(Relaxed) as u32);
         self.link.set_phase(self.generation, Phase::Connected);
         self.note_accepted();
-        self.engine.apply_role();
+        role::apply_role(self.engine);
         self.follow(&mut peer, applier, meanwhile)
     }
 
@@ -298,7 +302,7 @@ impl Attempt<'_> {
     /// The primary continues the stream from this server's offset.
     fn resume(&self, known_as: &str, new: Option<String>) -> Result<(), LinkError> {
         let engine = self.engine;
-        let world = engine.world_of_link(self.generation)?;
+        let world = dataset::world_of_link(engine, self.generation)?;
         log::info!("Successful partial resynchronization with master.");
         if let Some(new) = new.filter(|new| !new.eq_ignore_ascii_case(known_as)) {
             let mut state = engine.replication.state.lock();
@@ -307,9 +311,9 @@ impl Attempt<'_> {
             state.history.rename(new, at);
             drop(state);
             // Replicas learn of it when they reconnect.
-            engine.disconnect_replicas();
+            role::disconnect_replicas(engine);
         }
-        engine.keep_backlog(&world);
+        role::keep_backlog(engine, &world);
         log::info!("MASTER <-> REPLICA sync: Master accepted a Partial Resynchronization.");
         Ok(())
     }
@@ -340,8 +344,8 @@ impl Attempt<'_> {
         log::info!("MASTER <-> REPLICA sync: Finished with success");
         self.set_whole(true);
         // The append-only file does not have this dataset yet.
-        self.engine.end_append_only();
-        self.engine.resume_append_only();
+        append_only::end_append_only(self.engine);
+        role::resume_append_only(self.engine);
         Ok(())
     }
 
@@ -407,7 +411,7 @@ impl Attempt<'_> {
         let len = Some(dump.metadata()?.len());
         let beside = Beside::Nothing;
         let incoming = Incoming { dump, len, id, offset, beside, heartbeat: &heartbeat, prefetch: None };
-        self.engine.replace_dataset(self.generation, incoming)?;
+        dataset::replace_dataset(self.engine, self.generation, incoming)?;
         if self.engine.config.rdb_del_sync_files() && self.engine.config.save_points().is_empty() {
             files::remove(&path);
         }
@@ -427,7 +431,7 @@ impl Attempt<'_> {
         let dump = PrefetchReader::new(Counted { payload: &mut payload, link: self.link });
         let prefetch = Some(&dump as &dyn Prefetch);
         let incoming = Incoming { dump: &dump, len, id, offset, beside, heartbeat: &|| (), prefetch };
-        let loaded = self.engine.replace_dataset(self.generation, incoming);
+        let loaded = dataset::replace_dataset(self.engine, self.generation, incoming);
         let (_, unread) = dump.into_source();
         if let Some(failure) = payload.failure.take() {
             return Err(failure);
@@ -444,7 +448,7 @@ impl Attempt<'_> {
         let dump = files::open(path)?;
         let len = Some(dump.metadata()?.len());
         let mut last = Instant::now();
-        self.engine.verify_full_sync(dump, len, &mut || {
+        dataset::verify_full_sync(self.engine, dump, len, &mut || {
             if last.elapsed() >= HEARTBEAT_EVERY {
                 last = Instant::now();
                 heartbeat();
@@ -495,7 +499,7 @@ impl Attempt<'_> {
                 return Err(LinkError::CalledOff);
             }
             received.units.parse(&received.buffer)?;
-            let is_held = self.engine.holds_stream();
+            let is_held = apply::holds_stream(self.engine);
             if !received.units.requests().is_empty() && !is_held {
                 let is_asked = applier.apply(self.engine, self.generation, &mut received)?;
                 let used = received.units.forget();

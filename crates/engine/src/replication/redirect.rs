@@ -22,12 +22,10 @@ pub(super) fn leads_command_away(record: &ClientRecord, command: &Command) -> bo
     leads_away(record, flags.has(Flags::WRITE), flags.has(Flags::READONLY))
 }
 
-impl Engine {
-    /// The error that names the primary, for a client that understands redirections; `None` if
-    /// this server is a primary or the client does not understand them.
-    pub fn redirection(&self, record: &ClientRecord) -> Option<CommandError> {
-        let knows = record.knows_redirect.load(Relaxed);
-        let primary = self.replication.link.primary().filter(|_| knows)?;
-        Some(CommandError::text(format!("REDIRECT {primary}")))
-    }
+/// The error that names the primary, for a client that understands redirections; `None` if
+/// this server is a primary or the client does not understand them.
+pub fn redirection(engine: &Engine, record: &ClientRecord) -> Option<CommandError> {
+    let knows = record.knows_redirect.load(Relaxed);
+    let primary = engine.replication.link.primary().filter(|_| knows)?;
+    Some(CommandError::text(format!("REDIRECT {primary}")))
 }

@@ -33,8 +33,10 @@ use crate::dispatch::body::run_body;
 use crate::dispatch::script::find;
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
+use crate::limits;
 use crate::saving::payload;
 use crate::session::Session;
+use crate::world_change;
 use state::{Debugged, Debugging, KeySource};
 
 /// Interval at which the host is asked whether to continue while the developer thinks.
@@ -186,7 +188,7 @@ impl Origin {
     /// Adds a key to the copy. `payload` was made by this process.
     fn restore(&self, keyspace: &mut Txn<'_>, db: u32, key: &[u8], payload: &[u8], expiry: Option<i64>) {
         let Ok(mut decoder) = braid_rdb::open(payload, false) else { return };
-        let limits = self.copy.limits();
+        let limits = limits::limits(&self.copy);
         let kind = decoder.kind();
         let value =
             kind.and_then(|kind| braid_persistence::read_value(&mut decoder, kind, &limits, i64::MIN));
@@ -212,32 +214,27 @@ impl Session {
     }
 }
 
-impl Engine {
-    /// Runs a command with the world stopped, on a thread that is not a loop.
-    ///
-    /// # Errors
-    /// The server is shutting down.
-    pub fn run_alone(
-        &self,
-        session: &mut Session,
-        command: &Command,
-        args: &[&[u8]],
-        reply: &mut ReplyBuffer,
-    ) -> Result<(), CommandError> {
-        let world = self.keyspace.gate.close(None);
-        if self.attention.get() & STOPPING != 0 {
-            return Err(CommandError::text("ERR the server is shutting down"));
-        }
-        let mut worker = self.worker(0);
-        self.change_in_world(world, &mut worker, session.db, unix_ms(), |keyspace| {
-            let (blobs, others) = (&[][..], Others::default());
-            run_body(
-                &mut Call { engine: self, command, session, args, blobs, keyspace, reply, others },
-                true,
-            );
-        });
-        Ok(())
+/// Runs a command with the world stopped, on a thread that is not a loop.
+///
+/// # Errors
+/// The server is shutting down.
+pub fn run_alone(
+    engine: &Engine,
+    session: &mut Session,
+    command: &Command,
+    args: &[&[u8]],
+    reply: &mut ReplyBuffer,
+) -> Result<(), CommandError> {
+    let world = engine.keyspace.gate.close(None);
+    if engine.attention.get() & STOPPING != 0 {
+        return Err(CommandError::text("ERR the server is shutting down"));
     }
+    let mut worker = engine.worker(0);
+    world_change::change_in_world(engine, world, &mut worker, session.db, unix_ms(), |keyspace| {
+        let (blobs, others) = (&[][..], Others::default());
+        run_body(&mut Call { engine: engine, command, session, args, blobs, keyspace, reply, others }, true);
+    });
+    Ok(())
 }
 
 #[cfg(test)]

@@ -30,10 +30,17 @@ use super::target_connection::{Failure, answer, ask, interrupted, said};
 use crate::cluster_map::ClusterView;
 use crate::dispatch::replay::command_of;
 use crate::engine::Engine;
+use crate::group::changes;
 use crate::group::changes::ChangeError;
+use crate::processors;
 use crate::processors::Work;
 use crate::replication::FOR_MOVES;
+use crate::replication::role;
+use crate::replication::throttle;
 use crate::saving::payload;
+use crate::shard_channels;
+use crate::slot_moves::hold;
+use crate::slot_moves::orders;
 
 /// Limit of what is copied under a slot's lock at a time: an entry counts once, and once more for
 /// each [`STEP_BYTES`] bytes.
@@ -61,32 +68,30 @@ const HANDOVERS_MAX: usize = 10;
 /// How long the target may take to see the change of the map.
 const FOLLOW: Duration = Duration::from_secs(2);
 
-impl Engine {
-    /// Begins an ordered move.
-    pub(super) fn begin_export(&self, new: Move) {
-        let Ok(job) = self.slot_moves.add(new, self.config.cluster_slot_migration_log_max_len() as usize)
-        else {
-            return;
-        };
-        let (engine, known) = (self.this.clone(), Arc::clone(&job));
-        let run = move || {
-            if let Some(engine) = engine.upgrade() {
-                engine.bind_thread(Work::Background);
-                run(&engine, &known);
-            }
-        };
-        if let Err(error) = std::thread::Builder::new().name("slot-move".into()).spawn(run) {
-            job.fail(&format!("cannot start a thread: {error}"));
+/// Begins an ordered move.
+pub(super) fn begin_export(engine: &Engine, new: Move) {
+    let Ok(job) = engine.slot_moves.add(new, engine.config.cluster_slot_migration_log_max_len() as usize)
+    else {
+        return;
+    };
+    let (engine, known) = (engine.this.clone(), Arc::clone(&job));
+    let run = move || {
+        if let Some(engine) = engine.upgrade() {
+            processors::bind_thread(&engine, Work::Background);
+            run(&engine, &known);
         }
+    };
+    if let Err(error) = std::thread::Builder::new().name("slot-move".into()).spawn(run) {
+        job.fail(&format!("cannot start a thread: {error}"));
     }
+}
 
-    /// Counts the moves that read the journal: one more from now on, or one less. The world is
-    /// stopped when one begins.
-    fn count_move_readers(&self, begins: bool) {
-        let mut readers = self.slot_moves.readers.lock();
-        *readers = if begins { *readers + 1 } else { *readers - 1 };
-        self.set_journal_use(FOR_MOVES, *readers > 0);
-    }
+/// Counts the moves that read the journal: one more from now on, or one less. The world is
+/// stopped when one begins.
+fn count_move_readers(engine: &Engine, begins: bool) {
+    let mut readers = engine.slot_moves.readers.lock();
+    *readers = if begins { *readers + 1 } else { *readers - 1 };
+    role::set_journal_use(engine, FOR_MOVES, *readers > 0);
 }
 
 fn run(engine: &Engine, job: &Move) {
@@ -110,7 +115,7 @@ fn run(engine: &Engine, job: &Move) {
         Err(failure) => {
             // The move is not over while its order stands: this server's successor would begin it
             // again.
-            engine.give_up_order(&job.name);
+            orders::give_up_order(engine, &job.name);
             if matches!(failure, Failure::Cancelled) {
                 job.is_cancelled.store(true, Relaxed);
             }
@@ -168,7 +173,7 @@ impl Drop for Export<'_> {
         if let Some(journal) = self.journal.take() {
             journal.end(&self.engine.keyspace.journal);
         }
-        self.engine.count_move_readers(false);
+        count_move_readers(self.engine, false);
     }
 }
 
@@ -178,7 +183,7 @@ impl<'e> Export<'e> {
         let keyspace = &engine.keyspace;
         let journal = {
             let _world = keyspace.gate.close(None);
-            engine.count_move_readers(true);
+            count_move_readers(engine, true);
             keyspace.journal.forget_database();
             keyspace.journal.reader()
         };
@@ -205,7 +210,7 @@ impl<'e> Export<'e> {
             batch_db: None,
             sent: 0,
             last_read: Instant::now(),
-            pace: Pace::new(engine.replica_output_limit().hard_bytes),
+            pace: Pace::new(throttle::replica_output_limit(engine).hard_bytes),
             slowed: None,
             slowed_before: Duration::ZERO,
         })
@@ -213,7 +218,7 @@ impl<'e> Export<'e> {
 
     /// Makes these writes wait, and no others.
     fn slow(&mut self, reach: Reach, behind: u64) {
-        self.engine.slow_writes(self.job, reach);
+        hold::slow_writes(self.engine, self.job, reach);
         if reach == Reach::Nothing {
             self.slowed_before += self.slowed.take().map_or(Duration::ZERO, |since| since.elapsed());
         } else if self.slowed.is_none() {
@@ -286,7 +291,7 @@ impl<'e> Export<'e> {
     /// The records on which the change will be based, as soon as etcd returns them.
     fn records(&mut self) -> Result<Map, Failure> {
         loop {
-            match self.engine.cluster_records() {
+            match changes::cluster_records(self.engine) {
                 Ok(records) => return Ok(records),
                 Err(error) => log::debug!("Move {} waits for etcd: {error}", self.job.name),
             }
@@ -617,7 +622,7 @@ impl<'e> Export<'e> {
     /// commit the target is notified; its answer must still be read.
     fn commit(&mut self, records: Map, deadline: Instant, given: impl FnOnce()) -> Result<(), Failure> {
         let (engine, job) = (self.engine, self.job);
-        let me = engine.as_author().ok_or_else(|| interrupted("this server is not in a cluster"))?;
+        let me = changes::as_author(engine).ok_or_else(|| interrupted("this server is not in a cluster"))?;
         let connection = RefCell::new(&mut self.link.connection);
         let refused = RefCell::new(None);
         let work = |operator: &Operator<'_>| -> Result<Change, Refusal> {
@@ -645,7 +650,7 @@ impl<'e> Export<'e> {
             let told = connection.request(&[b"CLUSTER", b"SYNCSLOTS", b"DONE"]);
             let _ = told.and_then(|()| connection.flush());
         };
-        match engine.change_cluster_from(Some(records), &me, work, committed) {
+        match changes::change_cluster_from(engine, Some(records), &me, work, committed) {
             Ok(_) => Ok(()),
             Err(ChangeError::Unseen) => wait_for(engine, |view| !owns_any(view, &job.slots)),
             Err(ChangeError::Store(why)) => {
@@ -663,8 +668,8 @@ impl<'e> Export<'e> {
 
 /// Determines whether a transaction of unknown outcome was committed. Afterwards it cannot be.
 fn is_gone(engine: &Engine, job: &Move) -> Result<bool, Failure> {
-    let gone = || engine.cluster_view().is_some_and(|view| !owns_any(&view, &job.slots));
-    match gone() || engine.raise_epoch() {
+    let gone = || shard_channels::cluster_view(engine).is_some_and(|view| !owns_any(&view, &job.slots));
+    match gone() || changes::raise_epoch(engine) {
         true => Ok(gone()),
         false => Err(interrupted("this server is shutting down")),
     }
@@ -672,7 +677,7 @@ fn is_gone(engine: &Engine, job: &Move) -> Result<bool, Failure> {
 
 /// Waits until this server applies a map.
 fn wait_for(engine: &Engine, is_there: impl Fn(&ClusterView) -> bool) -> Result<(), Failure> {
-    let map = engine.cluster_map();
+    let map = shard_channels::cluster_map(engine);
     let map = map.ok_or_else(|| interrupted("this server is not in a cluster"))?;
     while !map.wait_until(&is_there, Duration::from_secs(1)) {
         if engine.shutdown.is_requested() {

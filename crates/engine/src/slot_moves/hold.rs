@@ -14,6 +14,7 @@ use braid_group::cluster::SlotSet;
 use super::pace::Reach;
 use super::state::Move;
 use crate::engine::Engine;
+use crate::shard_channels;
 
 /// Commands that reach these slots wait while this exists.
 pub(super) struct Hold<'e> {
@@ -47,60 +48,57 @@ impl Drop for Hold<'_> {
     }
 }
 
-impl Engine {
-    /// Makes these writes, and no others, wait for a move.
-    pub(super) fn slow_writes(&self, job: &Move, reach: Reach) {
-        let slots = || match reach {
-            Reach::All => self.cluster_view().map_or_else(SlotSet::default, |view| {
-                (0..HASH_SLOTS).filter(|&slot| view.owns(slot)).collect()
-            }),
-            Reach::Moving | Reach::Nothing => job.slots.clone(),
-        };
-        self.set_slowed(&job.name, reach, slots);
-    }
+/// Makes these writes, and no others, wait for a move.
+pub(super) fn slow_writes(engine: &Engine, job: &Move, reach: Reach) {
+    let slots = || match reach {
+        Reach::All => shard_channels::cluster_view(engine)
+            .map_or_else(SlotSet::default, |view| (0..HASH_SLOTS).filter(|&slot| view.owns(slot)).collect()),
+        Reach::Moving | Reach::Nothing => job.slots.clone(),
+    };
+    set_slowed(engine, &job.name, reach, slots);
+}
 
-    /// No writes wait for a move any longer.
-    pub(super) fn let_writes_go(&self, name: &str) {
-        self.set_slowed(name, Reach::Nothing, SlotSet::default);
-    }
+/// No writes wait for a move any longer.
+pub(super) fn let_writes_go(engine: &Engine, name: &str) {
+    set_slowed(engine, name, Reach::Nothing, SlotSet::default);
+}
 
-    fn set_slowed(&self, name: &str, reach: Reach, slots: impl FnOnce() -> SlotSet) {
-        let moves = &self.slot_moves;
-        let before = {
-            // As for a hold: one that ends must not clear the attention bit.
-            let _readers = moves.readers.lock();
-            let before = moves.slowed.set(name, reach, slots);
-            if before != reach {
-                self.attention.set(HELD_SLOTS, moves.holds_any());
-            }
-            before
-        };
-        if reach < before {
-            self.clients.mailboxes.tell_all(|| Message::Resume);
-        }
-    }
-
-    /// Makes commands for keys wait while the map and this server's role briefly disagree: a
-    /// client would be refused, or redirected back and forth. At most for `nanos` nanoseconds.
-    pub(crate) fn hold_until_settled(&self, nanos: u64) {
-        let moves = &self.slot_moves;
+fn set_slowed(engine: &Engine, name: &str, reach: Reach, slots: impl FnOnce() -> SlotSet) {
+    let moves = &engine.slot_moves;
+    let before = {
+        // As for a hold: one that ends must not clear the attention bit.
         let _readers = moves.readers.lock();
-        moves.unsettled_until.store(boot_nanos() + nanos, SeqCst);
-        self.attention.set(HELD_SLOTS, true);
+        let before = moves.slowed.set(name, reach, slots);
+        if before != reach {
+            engine.attention.set(HELD_SLOTS, moves.holds_any());
+        }
+        before
+    };
+    if reach < before {
+        engine.clients.mailboxes.tell_all(|| Message::Resume);
     }
+}
 
-    /// Ends [`Engine::hold_until_settled`] once they agree, or if that takes too long.
-    pub(crate) fn tend_unsettled(&self, is_settled: impl FnOnce() -> bool) {
-        let moves = &self.slot_moves;
-        let until = moves.unsettled_until.load(SeqCst);
-        if until == 0 || boot_nanos() < until && !is_settled() {
-            return;
-        }
-        {
-            let _readers = moves.readers.lock();
-            moves.unsettled_until.store(0, SeqCst);
-            self.attention.set(HELD_SLOTS, moves.holds_any());
-        }
-        self.clients.mailboxes.tell_all(|| Message::Resume);
+/// Makes commands for keys wait while the map and this server's role briefly disagree: a
+/// client would be refused, or redirected back and forth. At most for `nanos` nanoseconds.
+pub(crate) fn hold_until_settled(engine: &Engine, nanos: u64) {
+    let moves = &engine.slot_moves;
+    let _readers = moves.readers.lock();
+    moves.unsettled_until.store(boot_nanos() + nanos, SeqCst);
+    engine.attention.set(HELD_SLOTS, true);
+}
+
+/// Ends [`hold_until_settled`] once they agree, or if that takes too long.
+pub(crate) fn tend_unsettled(engine: &Engine, is_settled: impl FnOnce() -> bool) {
+    let moves = &engine.slot_moves;
+    let until = moves.unsettled_until.load(SeqCst);
+    if until == 0 || boot_nanos() < until && !is_settled() {
+        return;
     }
+    {
+        let _readers = moves.readers.lock();
+        moves.unsettled_until.store(0, SeqCst);
+        engine.attention.set(HELD_SLOTS, moves.holds_any());
+    }
+    engine.clients.mailboxes.tell_all(|| Message::Resume);
 }

@@ -23,6 +23,11 @@ use super::state::{ImportSeat, Move, MoveState};
 use crate::cluster_map::ClusterView;
 use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
+use crate::group::changes;
+use crate::group::node;
+use crate::migrate;
+use crate::shard_channels;
+use crate::world_change;
 
 /// Why an import may have ended.
 const LOST: &str = "the connection to the source was lost";
@@ -40,245 +45,250 @@ fn not_now(why: impl Into<String>) -> CommandError {
     CommandError::text(format!("TRYAGAIN {}", why.into()))
 }
 
-impl Engine {
-    /// ESTABLISH: prepares for slots from another node.
-    ///
-    /// # Errors
-    /// This server cannot take the slots, or not yet.
-    pub fn begin_import(
-        &self,
-        name: &str,
-        source: Arc<str>,
-        slots: SlotSet,
-    ) -> Result<Arc<ImportSeat>, CommandError> {
-        let view = self.cluster_view().ok_or_else(|| not_now("this server is not in a cluster"))?;
-        check_import(&view, &source, &slots).map_err(not_now)?;
-        let order = view.map.orders().find(|(_, other, _)| ***other == *name);
-        let (is_ordered, created_ms) = match order {
-            Some((_, _, order)) => (true, order.created_ms),
-            // This server learns of it in a moment.
-            None => (false, unix_ms()),
-        };
-        // The earlier source was another node, or lost its connection without this server's
-        // knowledge.
-        let is_before = |one: &Arc<Move>| one.name == name;
-        if let Some(before) = self.slot_moves.imports().into_iter().find(is_before) {
-            self.end_import_early(before, "another source has taken over the move");
-            return Err(not_now("the move's former source was dropped"));
+/// ESTABLISH: prepares for slots from another node.
+///
+/// # Errors
+/// This server cannot take the slots, or not yet.
+pub fn begin_import(
+    engine: &Engine,
+    name: &str,
+    source: Arc<str>,
+    slots: SlotSet,
+) -> Result<Arc<ImportSeat>, CommandError> {
+    let view =
+        shard_channels::cluster_view(engine).ok_or_else(|| not_now("this server is not in a cluster"))?;
+    check_import(&view, &source, &slots).map_err(not_now)?;
+    let order = view.map.orders().find(|(_, other, _)| ***other == *name);
+    let (is_ordered, created_ms) = match order {
+        Some((_, _, order)) => (true, order.created_ms),
+        // This server learns of it in a moment.
+        None => (false, unix_ms()),
+    };
+    // The earlier source was another node, or lost its connection without this server's
+    // knowledge.
+    let is_before = |one: &Arc<Move>| one.name == name;
+    if let Some(before) = engine.slot_moves.imports().into_iter().find(is_before) {
+        end_import_early(engine, before, "another source has taken over the move");
+        return Err(not_now("the move's former source was dropped"));
+    }
+    let new = Move::new(name, false, slots, source, Arc::clone(&view.id), created_ms);
+    // The next map may be one without the order.
+    new.was_ordered.store(is_ordered, Relaxed);
+    let job = engine
+        .slot_moves
+        .add(new, engine.config.cluster_slot_migration_log_max_len() as usize)
+        .map_err(|slot| not_now(format!("slot {slot} is already being moved")))?;
+    log::info!("Receiving slots {} from node {}: move {}", job.slots, job.source, job.name);
+    Ok(seat_of(engine, job))
+}
+
+/// A connection's right to fill the slots of a move.
+fn seat_of(engine: &Engine, job: Arc<Move>) -> Arc<ImportSeat> {
+    let weak = engine.this.clone();
+    let lost = move |job: Arc<Move>| {
+        if let Some(engine) = weak.upgrade() {
+            log::warn!("Move {}: {LOST}", job.name);
+            job.note(|progress| progress.message = LOST.into());
+            tend_import(&engine, job);
         }
-        let new = Move::new(name, false, slots, source, Arc::clone(&view.id), created_ms);
-        // The next map may be one without the order.
-        new.was_ordered.store(is_ordered, Relaxed);
-        let job = self
-            .slot_moves
-            .add(new, self.config.cluster_slot_migration_log_max_len() as usize)
-            .map_err(|slot| not_now(format!("slot {slot} is already being moved")))?;
-        log::info!("Receiving slots {} from node {}: move {}", job.slots, job.source, job.name);
-        Ok(self.seat_of(job))
-    }
+    };
+    Arc::new(ImportSeat::new(job, lost))
+}
 
-    /// A connection's right to fill the slots of a move.
-    fn seat_of(&self, job: Arc<Move>) -> Arc<ImportSeat> {
-        let engine = self.this.clone();
-        let lost = move |job: Arc<Move>| {
-            if let Some(engine) = engine.upgrade() {
-                log::warn!("Move {}: {LOST}", job.name);
-                job.note(|progress| progress.message = LOST.into());
-                engine.tend_import(job);
-            }
-        };
-        Arc::new(ImportSeat::new(job, lost))
-    }
+/// RESUME: the source of a move continues on another connection.
+///
+/// # Errors
+/// This server knows no such move, or no longer.
+pub fn resume_import(engine: &Engine, name: &str, source: &str) -> Result<Arc<ImportSeat>, CommandError> {
+    let leads = shard_channels::cluster_view(engine).is_some_and(|view| view.leads);
+    let known = |job: &Arc<Move>| job.name == name && *job.source == *source && job.is_wanted();
+    let job = engine.slot_moves.imports().into_iter().find(known).filter(|_| leads);
+    job.map(|job| seat_of(engine, job)).ok_or_else(|| not_now("this server does not receive such a move"))
+}
 
-    /// RESUME: the source of a move continues on another connection.
-    ///
-    /// # Errors
-    /// This server knows no such move, or no longer.
-    pub fn resume_import(&self, name: &str, source: &str) -> Result<Arc<ImportSeat>, CommandError> {
-        let leads = self.cluster_view().is_some_and(|view| view.leads);
-        let known = |job: &Arc<Move>| job.name == name && *job.source == *source && job.is_wanted();
-        let job = self.slot_moves.imports().into_iter().find(known).filter(|_| leads);
-        job.map(|job| self.seat_of(job)).ok_or_else(|| not_now("this server does not receive such a move"))
+/// The number of the last APPLY that was executed for a move that is resumed. Blocks until the
+/// requests of its former connection have ended.
+///
+/// # Errors
+/// The move is over, or another connection has taken over.
+pub fn resume_from(engine: &Engine, seat: &ImportSeat) -> Result<u64, CommandError> {
+    drop(engine.keyspace.gate.close(None));
+    if !seat.is_taken() {
+        return Err(not_now("the move is over"));
     }
+    let job = &seat.job;
+    job.enter(MoveState::Snapshotting);
+    job.note(|progress| progress.message.clear());
+    log::info!("Move {} is resumed", job.name);
+    Ok(job.seat.lock().applied)
+}
 
-    /// The number of the last APPLY that was executed for a move that is resumed. Blocks until the
-    /// requests of its former connection have ended.
-    ///
-    /// # Errors
-    /// The move is over, or another connection has taken over.
-    pub fn resume_from(&self, seat: &ImportSeat) -> Result<u64, CommandError> {
-        drop(self.keyspace.gate.close(None));
-        if !seat.is_taken() {
-            return Err(not_now("the move is over"));
-        }
-        let job = &seat.job;
-        job.enter(MoveState::Snapshotting);
-        job.note(|progress| progress.message.clear());
-        log::info!("Move {} is resumed", job.name);
-        Ok(job.seat.lock().applied)
+/// Ends an import whose connection has been lost for too long.
+fn tend_import(engine: &Engine, job: Arc<Move>) {
+    let Some(lost) = job.seat.lock().lost.map(|lost| lost.elapsed()) else { return };
+    let view = shard_channels::cluster_view(engine).unwrap_or_default();
+    let patience = match is_ordered(&view, &job.name) {
+        _ if !view.leads => Duration::ZERO,
+        true => Duration::from_secs(engine.config.repl_timeout_seconds().max(1).into()) + GRACE,
+        // The order may be new.
+        false => GRACE,
+    };
+    if lost >= patience {
+        end_import_early(engine, job, LOST);
     }
+}
 
-    /// Ends an import whose connection has been lost for too long.
-    fn tend_import(&self, job: Arc<Move>) {
-        let Some(lost) = job.seat.lock().lost.map(|lost| lost.elapsed()) else { return };
-        let view = self.cluster_view().unwrap_or_default();
-        let patience = match is_ordered(&view, &job.name) {
-            _ if !view.leads => Duration::ZERO,
-            true => Duration::from_secs(self.config.repl_timeout_seconds().max(1).into()) + GRACE,
-            // The order may be new.
-            false => GRACE,
-        };
-        if lost >= patience {
-            self.end_import_early(job, LOST);
-        }
+/// [`tend_import`] for all. Called often, by the group's thread.
+pub(crate) fn tend_imports(engine: &Engine) {
+    let imports = engine.slot_moves.imports();
+    if let Some(view) = shard_channels::cluster_view(engine).filter(|_| !imports.is_empty()) {
+        // The map may have changed before a move was known here.
+        settle_imports(engine, &view);
     }
+    imports.into_iter().for_each(|job| tend_import(engine, job));
+}
 
-    /// [`Engine::tend_import`] for all. Called often, by the group's thread.
-    pub(crate) fn tend_imports(&self) {
-        let imports = self.slot_moves.imports();
-        if let Some(view) = self.cluster_view().filter(|_| !imports.is_empty()) {
-            // The map may have changed before a move was known here.
-            self.settle_imports(&view);
-        }
-        imports.into_iter().for_each(|job| self.tend_import(job));
+/// Makes room for the slots: keys of these slots that are here belong to nobody. Blocks.
+///
+/// # Errors
+/// The slots can no longer come.
+pub fn prepare_import(engine: &Engine, seat: &ImportSeat) -> Result<(), CommandError> {
+    let job = &seat.job;
+    node::refresh_hidden_slots(engine);
+    // Left by an earlier move that failed.
+    node::delete_slots(engine, &job.slots, |_| !job.is_over());
+    // The map may have changed before the move was known here.
+    let view =
+        shard_channels::cluster_view(engine).ok_or_else(|| refused("this server is not in a cluster"))?;
+    check_import(&view, &job.source, &job.slots).map_err(not_now)
+}
+
+/// APPLY without units: everything before it has been executed.
+///
+/// # Errors
+/// The move is over, or another connection has taken over.
+pub fn note_import(seat: &ImportSeat, number: u64) -> Result<(), CommandError> {
+    let is_noted = seat.job.is_wanted() && seat.note_applied(number);
+    is_noted.then_some(()).ok_or_else(|| not_now("the move is over"))
+}
+
+/// APPLY: applies units of the source's journal. Blocks.
+///
+/// # Errors
+/// The units cannot be repeated here: then the move has failed.
+pub fn apply_import(
+    engine: &Engine,
+    seat: &ImportSeat,
+    number: u64,
+    bytes: &[u8],
+) -> Result<(), CommandError> {
+    let mut units = Units::default();
+    units.parse(bytes).map_err(|error| refused(error.to_string()))?;
+    if units.requests().last().is_none_or(|request| request.bytes.end != bytes.len()) {
+        return Err(refused("the changes are incomplete"));
     }
-
-    /// Makes room for the slots: keys of these slots that are here belong to nobody. Blocks.
-    ///
-    /// # Errors
-    /// The slots can no longer come.
-    pub fn prepare_import(&self, seat: &ImportSeat) -> Result<(), CommandError> {
-        let job = &seat.job;
-        self.refresh_hidden_slots();
-        // Left by an earlier move that failed.
-        self.delete_slots(&job.slots, |_| !job.is_over());
-        // The map may have changed before the move was known here.
-        let view = self.cluster_view().ok_or_else(|| refused("this server is not in a cluster"))?;
-        check_import(&view, &job.source, &job.slots).map_err(not_now)
-    }
-
-    /// APPLY without units: everything before it has been executed.
-    ///
-    /// # Errors
-    /// The move is over, or another connection has taken over.
-    pub fn note_import(&self, seat: &ImportSeat, number: u64) -> Result<(), CommandError> {
-        let is_noted = seat.job.is_wanted() && seat.note_applied(number);
-        is_noted.then_some(()).ok_or_else(|| not_now("the move is over"))
-    }
-
-    /// APPLY: applies units of the source's journal. Blocks.
-    ///
-    /// # Errors
-    /// The units cannot be repeated here: then the move has failed.
-    pub fn apply_import(&self, seat: &ImportSeat, number: u64, bytes: &[u8]) -> Result<(), CommandError> {
-        let mut units = Units::default();
-        units.parse(bytes).map_err(|error| refused(error.to_string()))?;
-        if units.requests().last().is_none_or(|request| request.bytes.end != bytes.len()) {
-            return Err(refused("the changes are incomplete"));
-        }
-        // The batch begins with a SELECT.
-        let mut replay = Replay::new(self, Source::Primary);
-        let world = self.world_for_changes()?;
-        // The move may have ended, or the connection been replaced, before the world was stopped.
-        self.note_import(seat, number)?;
-        let mut worker = self.worker(0);
-        self.change_in_world(world, &mut worker, 0, NOTHING_EXPIRED, |txn| {
-            // Requests that run here are not journalled one by one, but as received.
-            let journals = self.keyspace.settings.journals.swap(0, Relaxed);
-            for request in units.requests() {
-                let args: Vec<&[u8]> = units.args(request, bytes).collect();
-                if !args.is_empty() {
-                    replay.run_streamed(self, txn, &args);
-                }
-            }
-            self.keyspace.settings.journals.store(journals, Relaxed);
-            if journals != 0 {
-                let (journal, context) = (&self.keyspace.journal, &mut *txn.context);
-                journal.append_received(context.slot, &mut context.journal, bytes, false);
-                journal.forget_database();
-            }
-        });
-        seat.job.note(|progress| progress.answered_ms = unix_ms());
-        match replay.refused == 0 {
-            true => Ok(()),
-            false => Err(refused("a change could not be applied here")),
-        }
-    }
-
-    /// READY: everything is here. The slots may become this server's from now on.
-    ///
-    /// # Errors
-    /// The move is over.
-    pub fn ready_import(&self, seat: &ImportSeat) -> Result<(), CommandError> {
-        let leads = self.cluster_view().is_some_and(|view| view.leads);
-        if !seat.is_taken() || !leads {
-            return Err(not_now("the move is over"));
-        }
-        seat.job.enter(MoveState::Paused);
-        Ok(())
-    }
-
-    /// DONE: the slots belong to this server. Blocks until it applies that.
-    ///
-    /// # Errors
-    /// It does not apply that within seconds.
-    pub fn end_import(&self, seat: &ImportSeat) -> Result<(), CommandError> {
-        let map = self.cluster_map();
-        self.read_records();
-        let is_here = map.is_some_and(|map| map.wait_until(|view| owns_all(view, &seat.job.slots), FOLLOW));
-        is_here.then_some(()).ok_or_else(|| refused("this node has not seen the change yet"))
-    }
-
-    /// Completes moves whose slots are here. Called whenever the map has changed, before it is
-    /// applied.
-    pub(crate) fn settle_imports(&self, view: &ClusterView) {
-        for job in self.slot_moves.imports() {
-            if view.leads && owns_all(view, &job.slots) {
-                job.succeed();
-                log::info!("Move {} is done", job.name);
-            } else if is_ordered(view, &job.name) {
-                job.was_ordered.store(true, Relaxed);
-            } else if job.was_ordered.load(Relaxed) {
-                // Its source may hang without closing the connection.
-                self.end_import_early(job, "it was cancelled, or the source abandoned it");
+    // The batch begins with a SELECT.
+    let mut replay = Replay::new(engine, Source::Primary);
+    let world = migrate::world_for_changes(engine)?;
+    // The move may have ended, or the connection been replaced, before the world was stopped.
+    note_import(seat, number)?;
+    let mut worker = engine.worker(0);
+    world_change::change_in_world(engine, world, &mut worker, 0, NOTHING_EXPIRED, |txn| {
+        // Requests that run here are not journalled one by one, but as received.
+        let journals = engine.keyspace.settings.journals.swap(0, Relaxed);
+        for request in units.requests() {
+            let args: Vec<&[u8]> = units.args(request, bytes).collect();
+            if !args.is_empty() {
+                replay.run_streamed(engine, txn, &args);
             }
         }
+        engine.keyspace.settings.journals.store(journals, Relaxed);
+        if journals != 0 {
+            let (journal, context) = (&engine.keyspace.journal, &mut *txn.context);
+            journal.append_received(context.slot, &mut context.journal, bytes, false);
+            journal.forget_database();
+        }
+    });
+    seat.job.note(|progress| progress.answered_ms = unix_ms());
+    match replay.refused == 0 {
+        true => Ok(()),
+        false => Err(refused("a change could not be applied here")),
     }
+}
 
-    /// Ends an import whose source's connection has ended, or no longer counts.
-    fn end_import_early(&self, job: Arc<Move>, why: &'static str) {
-        if job.is_ending.swap(true, Relaxed) {
-            return;
-        }
-        let (engine, name) = (self.this.clone(), job.name.clone());
-        let run = move || {
-            if let Some(engine) = engine.upgrade() {
-                engine.give_up_import(&job, why);
-            }
-        };
-        if let Err(error) = std::thread::Builder::new().name("slot-move".into()).spawn(run) {
-            log::warn!("Move {name}: cannot delete its keys: {error}");
-        }
+/// READY: everything is here. The slots may become this server's from now on.
+///
+/// # Errors
+/// The move is over.
+pub fn ready_import(engine: &Engine, seat: &ImportSeat) -> Result<(), CommandError> {
+    let leads = shard_channels::cluster_view(engine).is_some_and(|view| view.leads);
+    if !seat.is_taken() || !leads {
+        return Err(not_now("the move is over"));
     }
+    seat.job.enter(MoveState::Paused);
+    Ok(())
+}
 
-    fn give_up_import(&self, job: &Move, why: &str) {
-        // Requests of the connection that were admitted have ended; no more are admitted.
-        drop(self.keyspace.gate.close(None));
-        if !self.raise_epoch() {
-            return;
+/// DONE: the slots belong to this server. Blocks until it applies that.
+///
+/// # Errors
+/// It does not apply that within seconds.
+pub fn end_import(engine: &Engine, seat: &ImportSeat) -> Result<(), CommandError> {
+    let map = shard_channels::cluster_map(engine);
+    changes::read_records(engine);
+    let is_here = map.is_some_and(|map| map.wait_until(|view| owns_all(view, &seat.job.slots), FOLLOW));
+    is_here.then_some(()).ok_or_else(|| refused("this node has not seen the change yet"))
+}
+
+/// Completes moves whose slots are here. Called whenever the map has changed, before it is
+/// applied.
+pub(crate) fn settle_imports(engine: &Engine, view: &ClusterView) {
+    for job in engine.slot_moves.imports() {
+        if view.leads && owns_all(view, &job.slots) {
+            job.succeed();
+            log::info!("Move {} is done", job.name);
+        } else if is_ordered(view, &job.name) {
+            job.was_ordered.store(true, Relaxed);
+        } else if job.was_ordered.load(Relaxed) {
+            // Its source may hang without closing the connection.
+            end_import_early(engine, job, "it was cancelled, or the source abandoned it");
         }
-        if job.is_over() {
-            return;
-        }
-        log::warn!("Move {} failed: {why}. Its keys are deleted", job.name);
-        // Until the move is over, no other thread deletes the keys, and no client sees them.
-        self.delete_slots(&job.slots, |_| !job.is_over());
-        match self.cluster_view().is_some_and(|view| is_ordered(&view, &job.name)) {
-            true => job.interrupt(why),
-            false => job.fail(why),
-        }
-        self.refresh_hidden_slots();
     }
+}
+
+/// Ends an import whose source's connection has ended, or no longer counts.
+fn end_import_early(engine: &Engine, job: Arc<Move>, why: &'static str) {
+    if job.is_ending.swap(true, Relaxed) {
+        return;
+    }
+    let (engine, name) = (engine.this.clone(), job.name.clone());
+    let run = move || {
+        if let Some(engine) = engine.upgrade() {
+            give_up_import(&engine, &job, why);
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("slot-move".into()).spawn(run) {
+        log::warn!("Move {name}: cannot delete its keys: {error}");
+    }
+}
+
+fn give_up_import(engine: &Engine, job: &Move, why: &str) {
+    // Requests of the connection that were admitted have ended; no more are admitted.
+    drop(engine.keyspace.gate.close(None));
+    if !changes::raise_epoch(engine) {
+        return;
+    }
+    if job.is_over() {
+        return;
+    }
+    log::warn!("Move {} failed: {why}. Its keys are deleted", job.name);
+    // Until the move is over, no other thread deletes the keys, and no client sees them.
+    node::delete_slots(engine, &job.slots, |_| !job.is_over());
+    match shard_channels::cluster_view(engine).is_some_and(|view| is_ordered(&view, &job.name)) {
+        true => job.interrupt(why),
+        false => job.fail(why),
+    }
+    node::refresh_hidden_slots(engine);
 }
 
 /// Checks that slots may come from a node.

@@ -19,6 +19,8 @@ use super::target_connection::{
 };
 use crate::engine::Engine;
 use crate::migrate::target::Connection;
+use crate::shard_channels;
+use crate::slot_moves::hold;
 
 /// Maximum bytes of unanswered requests. The target buffers, and copies, data that arrives behind
 /// a slow request.
@@ -267,7 +269,7 @@ impl<'e> Link<'e> {
         let state = job.progress().state;
         self.patience = patience(engine);
         // Nobody knows for how long the target is away.
-        engine.let_writes_go(&job.name);
+        hold::let_writes_go(engine, &job.name);
         log::warn!("Move {}: {lost}; connecting again", job.name);
         job.note(|progress| (progress.state, progress.message) = (MoveState::Connecting, lost.to_string()));
         loop {
@@ -335,7 +337,7 @@ pub(super) fn check(engine: &Engine, job: &Move) -> Result<(), Failure> {
     if engine.shutdown.is_requested() {
         return Err(interrupted("this server is shutting down"));
     }
-    let view = engine.cluster_view().unwrap_or_default();
+    let view = shard_channels::cluster_view(engine).unwrap_or_default();
     if !view.leads || engine.replication.link.is_replica() {
         return Err(interrupted("this server is no longer a primary"));
     }

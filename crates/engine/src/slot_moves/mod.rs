@@ -25,10 +25,10 @@
 //! be committed: it raises the epoch first, which makes the transaction fail.
 
 mod export;
-mod hold;
-mod import;
+pub(crate) mod hold;
+pub mod import;
 mod link;
-mod orders;
+pub mod orders;
 mod pace;
 mod positions;
 mod slowed;

@@ -19,112 +19,117 @@ use braid_replication::random_id;
 use super::state::Move;
 use crate::cluster_map::ClusterView;
 use crate::engine::Engine;
+use crate::group::changes;
 use crate::group::changes::ChangeError;
+use crate::shard_channels;
+use crate::slot_moves::export;
 
 /// Delay before a mandatory withdrawal is retried.
 const PAUSE: Duration = Duration::from_millis(250);
 
-impl Engine {
-    /// Orders moves: each has slots of this server's shard, and the id of the node that gets
-    /// them. Returns the moves' names. Blocks.
-    ///
-    /// # Errors
-    /// A refusal of the orders, or a failure of etcd.
-    pub fn order_moves(
-        &self,
-        me: &Me,
-        wanted: Vec<(SlotSet, Arc<str>)>,
-    ) -> Result<Vec<Arc<str>>, ChangeError> {
-        let one = |(slots, target)| (Arc::from(random_id()), slots, target);
-        let moves: Vec<(Arc<str>, SlotSet, Arc<str>)> = wanted.into_iter().map(one).collect();
-        self.change_cluster(me, |operator| operator.order_moves(&moves, unix_ms()))?;
-        Ok(moves.into_iter().map(|(name, ..)| name).collect())
-    }
+/// Orders moves: each has slots of this server's shard, and the id of the node that gets
+/// them. Returns the moves' names. Blocks.
+///
+/// # Errors
+/// A refusal of the orders, or a failure of etcd.
+pub fn order_moves(
+    engine: &Engine,
+    me: &Me,
+    wanted: Vec<(SlotSet, Arc<str>)>,
+) -> Result<Vec<Arc<str>>, ChangeError> {
+    let one = |(slots, target)| (Arc::from(random_id()), slots, target);
+    let moves: Vec<(Arc<str>, SlotSet, Arc<str>)> = wanted.into_iter().map(one).collect();
+    changes::change_cluster(engine, me, |operator| operator.order_moves(&moves, unix_ms()))?;
+    Ok(moves.into_iter().map(|(name, ..)| name).collect())
+}
 
-    /// Cancels moves that concern this server's shard: all moves from it, also those to it, or
-    /// only the move with the given name. Returns their number. Blocks.
-    ///
-    /// # Errors
-    /// A failure of etcd.
-    pub fn cancel_moves(&self, me: &Me, also_to: bool, wanted: Option<&str>) -> Result<usize, ChangeError> {
-        let is_meant = |operator: &Operator<'_>, from: &str, name: &str, order: &MoveOrder| {
-            let own = operator.map.node(&me.node.id).map(|own| &*own.known.shard);
-            let is_own = own == Some(from) || also_to && own == Some(&*order.to);
-            is_own && wanted.is_none_or(|wanted| wanted == name)
-        };
-        let names = std::cell::RefCell::new(Vec::new());
-        self.change_cluster(me, |operator| {
-            let meant =
-                operator.map.orders().filter(|(from, name, order)| is_meant(operator, from, name, order));
-            *names.borrow_mut() = meant.map(|(_, name, _)| Arc::clone(name)).collect();
-            Ok(operator.cancel_moves(|from, name, order| is_meant(operator, from, name, order)))
-        })?;
-        let names = names.into_inner();
-        self.slot_moves.cancel(&names);
-        Ok(names.len())
-    }
+/// Cancels moves that concern this server's shard: all moves from it, also those to it, or
+/// only the move with the given name. Returns their number. Blocks.
+///
+/// # Errors
+/// A failure of etcd.
+pub fn cancel_moves(
+    engine: &Engine,
+    me: &Me,
+    also_to: bool,
+    wanted: Option<&str>,
+) -> Result<usize, ChangeError> {
+    let is_meant = |operator: &Operator<'_>, from: &str, name: &str, order: &MoveOrder| {
+        let own = operator.map.node(&me.node.id).map(|own| &*own.known.shard);
+        let is_own = own == Some(from) || also_to && own == Some(&*order.to);
+        is_own && wanted.is_none_or(|wanted| wanted == name)
+    };
+    let names = std::cell::RefCell::new(Vec::new());
+    changes::change_cluster(engine, me, |operator| {
+        let meant = operator.map.orders().filter(|(from, name, order)| is_meant(operator, from, name, order));
+        *names.borrow_mut() = meant.map(|(_, name, _)| Arc::clone(name)).collect();
+        Ok(operator.cancel_moves(|from, name, order| is_meant(operator, from, name, order)))
+    })?;
+    let names = names.into_inner();
+    engine.slot_moves.cancel(&names);
+    Ok(names.len())
+}
 
-    /// Withdraws the order of a move that has failed permanently here. Blocks until that is
-    /// certain, or the server shuts down.
-    pub(super) fn give_up_order(&self, name: &str) {
-        while !self.shutdown.is_requested() {
-            let Some(me) = self.as_author() else { return };
-            match self.change_cluster(&me, |operator| Ok(operator.give_up_move(name))) {
-                Ok(_) | Err(ChangeError::Unseen) => return,
-                Err(error) => log::warn!("Cannot withdraw the order of move {name}: {error}"),
-            }
-            std::thread::sleep(PAUSE);
+/// Withdraws the order of a move that has failed permanently here. Blocks until that is
+/// certain, or the server shuts down.
+pub(super) fn give_up_order(engine: &Engine, name: &str) {
+    while !engine.shutdown.is_requested() {
+        let Some(me) = changes::as_author(engine) else { return };
+        match changes::change_cluster(engine, &me, |operator| Ok(operator.give_up_move(name))) {
+            Ok(_) | Err(ChangeError::Unseen) => return,
+            Err(error) => log::warn!("Cannot withdraw the order of move {name}: {error}"),
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Begins ordered moves that are not under way, if this server leads the shard that has the
+/// slots. Called often, by the group's thread.
+pub(crate) fn tend_orders(engine: &Engine) {
+    let Some(view) = shard_channels::cluster_view(engine).filter(|view| view.leads) else { return };
+    let Some(own) = view.own_slots().filter(|own| !own.ordered.is_empty()) else { return };
+    let leads = !engine.replication.link.is_replica()
+        && engine.replication.in_sync.may_serve(boot_nanos())
+        && !engine.slot_moves.is_unsettled()
+        && !engine.shutdown.is_requested();
+    if !leads {
+        return;
+    }
+    for (name, order) in &own.ordered {
+        // A shard whose primary is dead will get another one.
+        let is_down = view.map.primary(&order.to).is_some_and(|node| node.server.is_none());
+        if !is_down && engine.slot_moves.may_begin(name) {
+            let from = view.shard.as_deref().unwrap_or_default();
+            export::begin_export(engine, as_move(&view, true, from, name, order));
         }
     }
+}
 
-    /// Begins ordered moves that are not under way, if this server leads the shard that has the
-    /// slots. Called often, by the group's thread.
-    pub(crate) fn tend_orders(&self) {
-        let Some(view) = self.cluster_view().filter(|view| view.leads) else { return };
-        let Some(own) = view.own_slots().filter(|own| !own.ordered.is_empty()) else { return };
-        let leads = !self.replication.link.is_replica()
-            && self.replication.in_sync.may_serve(boot_nanos())
-            && !self.slot_moves.is_unsettled()
-            && !self.shutdown.is_requested();
-        if !leads {
-            return;
+/// Moves that concern this server: ordered, under way, or recently ended; newest first. An
+/// interrupted attempt does not count as ended.
+pub fn all_moves(engine: &Engine) -> Vec<Arc<Move>> {
+    let mut moves = engine.slot_moves.all();
+    let Some(view) = shard_channels::cluster_view(engine) else { return moves };
+    for (from, name, order) in view.map.orders() {
+        let is_export = view.shard.as_ref() == Some(from);
+        if !is_export && view.shard.as_ref() != Some(&order.to) {
+            continue;
         }
-        for (name, order) in &own.ordered {
-            // A shard whose primary is dead will get another one.
-            let is_down = view.map.primary(&order.to).is_some_and(|node| node.server.is_none());
-            if !is_down && self.slot_moves.may_begin(name) {
-                let from = view.shard.as_deref().unwrap_or_default();
-                self.begin_export(as_move(&view, true, from, name, order));
-            }
+        let known = moves.iter().position(|one| *one.name == **name);
+        if known.is_some_and(|at| !moves[at].is_over()) {
+            continue;
+        }
+        let before = known.map(|at| moves.remove(at));
+        // Other servers carry it out.
+        if view.leads {
+            let waiting = as_move(&view, is_export, from, name, order).waiting(before.as_deref());
+            moves.insert(0, Arc::new(waiting));
         }
     }
-
-    /// Moves that concern this server: ordered, under way, or recently ended; newest first. An
-    /// interrupted attempt does not count as ended.
-    pub fn all_moves(&self) -> Vec<Arc<Move>> {
-        let mut moves = self.slot_moves.all();
-        let Some(view) = self.cluster_view() else { return moves };
-        for (from, name, order) in view.map.orders() {
-            let is_export = view.shard.as_ref() == Some(from);
-            if !is_export && view.shard.as_ref() != Some(&order.to) {
-                continue;
-            }
-            let known = moves.iter().position(|one| *one.name == **name);
-            if known.is_some_and(|at| !moves[at].is_over()) {
-                continue;
-            }
-            let before = known.map(|at| moves.remove(at));
-            // Other servers carry it out.
-            if view.leads {
-                let waiting = as_move(&view, is_export, from, name, order).waiting(before.as_deref());
-                moves.insert(0, Arc::new(waiting));
-            }
-        }
-        let is_known = |one: &Move| !one.is_over() || !one.is_interrupted.load(Relaxed);
-        // Its outcome is shown elsewhere.
-        moves.retain(|one| is_known(one) || view.map.orders().any(|(_, name, _)| **name == *one.name));
-        moves
-    }
+    let is_known = |one: &Move| !one.is_over() || !one.is_interrupted.load(Relaxed);
+    // Its outcome is shown elsewhere.
+    moves.retain(|one| is_known(one) || view.map.orders().any(|(_, name, _)| **name == *one.name));
+    moves
 }
 
 /// An ordered move, between the current leaders of both shards.

@@ -9,6 +9,8 @@ use braid_base::number::parse_u64;
 use super::state::Move;
 use crate::engine::Engine;
 use crate::migrate::target::{Broken, Connection, Target};
+use crate::shard_channels;
+use crate::slot_moves::hold;
 
 /// How long the target may take to accept a connection. The move is retried.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -86,7 +88,8 @@ pub(super) fn patience(engine: &Engine) -> Duration {
 
 /// Opens a connection to the target with the right to send it the slots.
 pub(super) fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure> {
-    let view = engine.cluster_view().ok_or_else(|| interrupted("this server is not in a cluster"))?;
+    let view =
+        shard_channels::cluster_view(engine).ok_or_else(|| interrupted("this server is not in a cluster"))?;
     let node = view.map.node(&job.target).ok_or_else(|| said("the target has left the cluster"))?;
     let config = &engine.config;
     let is_tls = config.tls_cluster();
@@ -118,14 +121,14 @@ pub(super) fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure
 /// True while the target is alive and its shard's primary, according to the records. Otherwise
 /// nothing more is to be expected of it: the move is begun again, to its successor.
 pub(super) fn target_leads(engine: &Engine, target: &str) -> bool {
-    let view = engine.cluster_view().unwrap_or_default();
+    let view = shard_channels::cluster_view(engine).unwrap_or_default();
     view.map.node(target).is_some_and(|node| view.map.is_primary(node) && node.server.is_some())
 }
 
 /// Lets writes go that wait for a silent target.
 fn note_silence(engine: &Engine, name: &str, waited: Duration) {
     if waited >= SILENCE {
-        engine.let_writes_go(name);
+        hold::let_writes_go(engine, name);
     }
 }
 

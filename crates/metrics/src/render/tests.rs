@@ -16,6 +16,7 @@ use braid_telemetry::hot_keys::{Totals, Wish};
 use super::*;
 use crate::catalogue::{BUCKETS_NANOS, Metric};
 use crate::text::MetricKind;
+use braid_engine::engine::access;
 
 /// A sample: name, labels, value.
 type Sample = (String, BTreeMap<String, String>, f64);
@@ -224,7 +225,7 @@ fn denials_are_counted_per_user_up_to_a_series_limit() {
     for number in 0..120 {
         engine
             .acl
-            .set_user(engine.acl_server(), format!("u{number}").as_bytes(), &["on", ">secret"])
+            .set_user(access::acl_server(&engine), format!("u{number}").as_bytes(), &["on", ">secret"])
             .unwrap();
         let times = if number >= 115 { 5 } else { 1 };
         (0..times).for_each(|_| engine.acl.count_denied_by_http(format!("u{number}").as_bytes()));

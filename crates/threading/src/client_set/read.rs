@@ -14,6 +14,7 @@ use braid_telemetry::Telemetry;
 use super::{ClientSet, Relaxed, WOULD_BLOCK, add, linger};
 use crate::batch::{Request, Source, Turn, slice_of};
 use crate::client::{Client, Incoming};
+use braid_engine::engine::access;
 
 /// Maximum number of bytes received at once from a client.
 pub(crate) const READ_CHUNK: usize = 32 * 1024;
@@ -89,7 +90,7 @@ impl ClientSet {
         if client.socket.take_handshake_completion()
             && let Some(certificate) = client.socket.peer_certificate()
         {
-            engine.log_in_by_certificate(&mut client.session, certificate);
+            access::log_in_by_certificate(engine, &mut client.session, certificate);
         }
         let Some(received) = self.received(place, received) else { return 0 };
         let Some(client) = self.slab.get(place) else { return received };

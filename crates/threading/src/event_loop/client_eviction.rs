@@ -7,16 +7,17 @@
 //! any key is evicted on their account.
 
 use super::{EventLoop, Model};
+use braid_engine::client_eviction;
 
 impl<M: Model> EventLoop<M> {
     /// Closes the largest clients, of any loop, until the rest is within the limit.
     #[inline]
     pub(crate) fn evict_clients(&mut self) {
-        let closed = self.engine.evict_clients(self.slot);
+        let closed = client_eviction::evict_clients(&self.engine, self.slot);
         if closed.is_empty() {
             return;
         }
-        self.engine.log_evicted(&closed, self.worker.now_ms());
+        client_eviction::log_evicted(&self.engine, &closed, self.worker.now_ms());
         for record in closed {
             // Others are told by message.
             if let Some(&place) = self.by_id.get(&record.id)

@@ -8,6 +8,8 @@ use braid_engine::dispatch;
 use braid_resp::reply::ReplyBuffer;
 
 use super::{EventLoop, Model};
+use braid_engine::replication;
+use braid_engine::replication::cron;
 
 impl<M: Model> EventLoop<M> {
     /// Closes the marked clients that have nothing left to send.
@@ -40,7 +42,7 @@ impl<M: Model> EventLoop<M> {
         client.session.stop_tracking(&engine.trackers, &engine.keyspace);
         if client.session.replica.is_some() {
             self.replicas.remove(place);
-            engine.detach_replica(&mut client.session, clock::unix_ms());
+            replication::detach_replica(&engine, &mut client.session, clock::unix_ms());
         }
         if let Some(blocked) = client.session.blocked.take() {
             // A thread that is serving the client leaves the queues as well; doing it twice is
@@ -64,7 +66,7 @@ impl<M: Model> EventLoop<M> {
         client.reply = ReplyBuffer::default();
         if client.counted_push_bytes() > 0 {
             client.count_pushes(&engine.clients.push_bytes);
-            engine.note_uncounted_bytes();
+            cron::note_uncounted_bytes(&engine);
         }
         if let Some(departure) = client.session.departure.take().filter(|_| !client.is_broken()) {
             departure(client.socket);

@@ -23,6 +23,8 @@ use braid_engine::sync_writes::state::{Revealed, Settled, WAITS_FOR_DISK, WAITS_
 use braid_net::poller::Interest;
 
 use super::{EventLoop, Model};
+use braid_engine::append_only;
+use braid_engine::sync_writes;
 
 /// A client whose replies are held.
 struct HeldClient {
@@ -153,7 +155,7 @@ impl<M: Model> EventLoop<M> {
     #[cold]
     fn wait_for_disk(&mut self) {
         let start = Ticks::now();
-        let is_written = self.engine.settle_changes();
+        let is_written = append_only::settle_changes(&self.engine);
         self.note_wait(Ticks::now().nanos_since(start));
         let settled = if is_written { Settled::Yes } else { Settled::DiskFailed };
         for at in 0..self.clients.to_write.len() {
@@ -169,14 +171,14 @@ impl<M: Model> EventLoop<M> {
         let losses = self.engine.replication.in_sync.losses();
         if for_members && self.engine.replication.in_sync.is_small() && self.has_written() {
             // Clients that waited for a key, for example, were not refused.
-            self.engine.note_write_in_small_set();
+            sync_writes::note_write_in_small_set(&self.engine);
         }
-        let mut revealed = self.engine.revealed(for_members, losses);
+        let mut revealed = sync_writes::revealed(&self.engine, for_members, losses);
         let epoch = has_messages.then(|| self.engine.keyspace.gate.epoch() + 2);
         if epoch.is_some() {
             revealed = revealed.not_known_yet();
         }
-        let outcome = self.engine.outcome_of(&revealed);
+        let outcome = sync_writes::outcome_of(&self.engine, &revealed);
         let mut list = std::mem::take(&mut self.clients.to_write);
         let mut clients = Vec::new();
         list.retain(|&place| {
@@ -243,7 +245,7 @@ impl<M: Model> EventLoop<M> {
 
     /// Arms the loop's notifier for a change of the outcome, and asks the replicas.
     fn ask_for_progress(&mut self, revealed: &Revealed) {
-        self.engine.ask_for_progress(self.slot, revealed);
+        sync_writes::ask_for_progress(&self.engine, self.slot, revealed);
         if revealed.members.is_some() {
             self.ask_members();
         }
@@ -251,11 +253,11 @@ impl<M: Model> EventLoop<M> {
 
     /// Asks the replicas for acknowledgements, if replies wait for more than was requested.
     fn ask_members(&mut self) {
-        if !self.engine.must_ask_members() {
+        if !sync_writes::must_ask_members(&self.engine) {
             return;
         }
         if self.enter() {
-            self.engine.ask_members(&mut self.worker.context);
+            sync_writes::ask_members(&self.engine, &mut self.worker.context);
             self.engine.keyspace.gate.leave(self.slot);
         } else {
             self.engine.replication.in_sync.not_asked();
@@ -267,7 +269,9 @@ impl<M: Model> EventLoop<M> {
     #[inline]
     pub(crate) fn can_release(&self) -> bool {
         let mut fronts = self.reply_hold.groups.iter().filter_map(VecDeque::front);
-        fronts.any(|group| self.is_known(group) || self.engine.outcome_of(&group.revealed).is_some())
+        fronts.any(|group| {
+            self.is_known(group) || sync_writes::outcome_of(&self.engine, &group.revealed).is_some()
+        })
     }
 
     /// True once the journal contains the changes that replies with messages reveal.
@@ -280,7 +284,7 @@ impl<M: Model> EventLoop<M> {
         let patience = |group: &Group| {
             let wait = group.revealed.members?;
             // The notifier does not report gate epochs.
-            Some(if group.epoch.is_some() { 1 } else { self.engine.hold_patience_ms(&wait) })
+            Some(if group.epoch.is_some() { 1 } else { sync_writes::hold_patience_ms(&self.engine, &wait) })
         };
         self.reply_hold.groups.iter().filter_map(VecDeque::front).filter_map(patience).min()
     }
@@ -297,13 +301,13 @@ impl<M: Model> EventLoop<M> {
     fn release_durable(&mut self, wait: Wait) {
         while let Some(group) = self.reply_hold.groups[wait as usize].front() {
             if self.is_known(group) {
-                let revealed = self.engine.revealed_by_now(&group.revealed);
+                let revealed = sync_writes::revealed_by_now(&self.engine, &group.revealed);
                 if let Some(group) = self.reply_hold.queue(wait).front_mut() {
                     (group.revealed, group.epoch) = (revealed, None);
                 }
                 continue;
             }
-            let Some(settled) = self.engine.outcome_of(&group.revealed) else {
+            let Some(settled) = sync_writes::outcome_of(&self.engine, &group.revealed) else {
                 // The notifier rings only once each time it is armed.
                 let revealed = group.revealed;
                 return self.ask_for_progress(&revealed);
@@ -353,7 +357,7 @@ impl<M: Model> EventLoop<M> {
     /// Waits for the disk and sends all held replies, since the loop is about to end.
     pub(crate) fn release_all(&mut self) {
         if self.reply_hold.holds_any() {
-            self.engine.settle_changes();
+            append_only::settle_changes(&self.engine);
             self.release_replies();
             let held = std::mem::take(&mut self.reply_hold.groups);
             for group in held.into_iter().flatten() {

@@ -19,6 +19,8 @@ use super::{EventLoop, Model};
 use super::run::Run;
 use crate::batch::Request;
 use crate::client::Client;
+use braid_engine::replication;
+use braid_engine::sync_writes;
 
 /// Execution time that one client gets before the others have their turn: enough for some
 /// thousand ordinary commands.
@@ -45,7 +47,7 @@ impl<M: Model> EventLoop<M> {
             self.worker.context.journal.defers_bell = true;
             // Read after the requests were received, so this server had the right to serve while
             // they were in flight.
-            self.worker.fence = self.engine.fence();
+            self.worker.fence = sync_writes::fence(&self.engine);
             // A refusal reveals nothing and need not wait.
             self.worker.was_refused.set(false);
             self.worker.notes_data = self.worker.fence == 0 && self.engine.sync_writes.waits_for_members();
@@ -73,7 +75,7 @@ impl<M: Model> EventLoop<M> {
             self.worker.context.limbo.reclaim();
             self.worker.context.journal.defers_bell = false;
             if std::mem::take(&mut self.worker.context.journal.owes_bell) {
-                self.engine.tell_replicas_of_changes();
+                replication::tell_replicas_of_changes(&self.engine);
             }
             M::after_execution(self);
             self.reply_hold.note_changes();

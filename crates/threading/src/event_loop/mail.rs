@@ -14,6 +14,8 @@ use braid_net::stream::Stream;
 
 use super::{EventLoop, Model};
 use crate::client::Client;
+use braid_engine::shard_channels;
+use braid_engine::sync_writes;
 
 impl<M: Model> EventLoop<M> {
     /// Handles everything that other threads have left for this loop. `rung` is true if the
@@ -69,7 +71,7 @@ impl<M: Model> EventLoop<M> {
             }
             Message::AskReplicas => {
                 if self.enter() {
-                    self.engine.append_question(&mut self.worker.context);
+                    sync_writes::append_question(&self.engine, &mut self.worker.context);
                     self.engine.keyspace.gate.leave(self.slot);
                 }
             }
@@ -170,7 +172,7 @@ impl<M: Model> EventLoop<M> {
     fn leave_slots(&mut self, id: u64) {
         let Some(&place) = self.by_id.get(&id) else { return };
         let Some(client) = self.clients.slab.get(place) else { return };
-        if let Some(view) = self.engine.cluster_view() {
+        if let Some(view) = shard_channels::cluster_view(&self.engine) {
             let (session, reply) = (&mut client.session, &mut client.reply);
             end_foreign_subscriptions(&view, &self.engine.hub, session, reply);
         }

@@ -16,6 +16,9 @@ use super::{EventLoop, Model};
 
 use crate::client::Client;
 use crate::replica_output::{ReplicaOutput, SendContext, SendOutcome};
+use braid_engine::append_only;
+use braid_engine::replication;
+use braid_engine::replication::throttle;
 
 /// The replicas of one loop.
 pub(super) struct Replicas {
@@ -91,7 +94,7 @@ impl<M: Model> EventLoop<M> {
     /// Whether replicas need nothing in this millisecond.
     fn are_replicas_settled(&self, now_ms: i64) -> bool {
         let Replicas { settled_ms, sent_up_to, known_up_to, pacing, .. } = &self.replicas;
-        let (end, awaited) = self.engine.sendable();
+        let (end, awaited) = replication::sendable(&self.engine);
         *settled_ms == Some(now_ms)
             && (end, awaited.unwrap_or(end)) == (*sent_up_to, *known_up_to)
             && !(pacing.is_holding() && pacing.must_push(self.replicas.now(), self.asked_at()))
@@ -102,7 +105,9 @@ impl<M: Model> EventLoop<M> {
     /// send; it may coalesce those of several turns ([`super::pacing`]).
     #[inline]
     pub(crate) fn feed_replicas_before_replies(&mut self) {
-        if !self.replicas.places.is_empty() && self.engine.sendable().0 > self.replicas.sent_up_to {
+        if !self.replicas.places.is_empty()
+            && replication::sendable(&self.engine).0 > self.replicas.sent_up_to
+        {
             self.feed_all(self.worker.now_ms());
         }
     }
@@ -114,11 +119,11 @@ impl<M: Model> EventLoop<M> {
     #[cold]
     fn feed_all(&mut self, now_ms: i64) {
         let engine = Arc::clone(&self.engine);
-        let (end, awaited) = engine.sendable();
+        let (end, awaited) = replication::sendable(&engine);
         if let Some(offset) = awaited {
-            engine.ask_for_disk(self.slot, offset);
+            append_only::ask_for_disk(&engine, self.slot, offset);
         }
-        let limit = engine.replica_output_limit();
+        let limit = throttle::replica_output_limit(&engine);
         let link = &engine.replication.link;
         let is_cut_off = link.is_replica() && !link.is_up();
         let circumstances = Circumstances { now: self.replicas.now(), end, asked_at: self.asked_at() };
@@ -165,7 +170,7 @@ impl<M: Model> EventLoop<M> {
         }
         self.replicas.settled_ms = are_settled.then_some(now_ms);
         self.replicas.pacing.note(holds, circumstances);
-        engine.throttle_writers(limit, now_ms);
+        throttle::throttle_writers(&engine, limit, now_ms);
     }
 
     /// The longest time to sleep, in milliseconds, if the kernel holds bytes back.
@@ -184,7 +189,8 @@ impl<M: Model> EventLoop<M> {
         // the notifier does not report events from before it was armed.
         self.replicas.has_more
             || (is_any_caught_up
-                && (self.engine.sendable().0 > self.replicas.sent_up_to || self.has_missed_news()))
+                && (replication::sendable(&self.engine).0 > self.replicas.sent_up_to
+                    || self.has_missed_news()))
     }
 
     /// Arms the loop's bell. True if that is too late.
@@ -193,14 +199,14 @@ impl<M: Model> EventLoop<M> {
         let Replicas { known_up_to, pacing, .. } = &self.replicas;
         // The last acknowledgement request may have been given to the kernel before it was known
         // as one.
-        self.engine.wants_news(self.slot, *known_up_to) || pacing.is_asked(self.asked_at())
+        replication::wants_news(&self.engine, self.slot, *known_up_to) || pacing.is_asked(self.asked_at())
     }
 
     /// Disarms the bell: the loop is awake and checks the journal itself.
     #[inline]
     pub(super) fn forgo_bell(&mut self) {
         if std::mem::take(&mut self.replicas.awaits_bell) {
-            self.engine.wants_no_news(self.slot);
+            replication::wants_no_news(&self.engine, self.slot);
         }
     }
 

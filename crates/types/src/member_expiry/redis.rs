@@ -13,6 +13,7 @@ use braid_spec::{CommandError, CommandResult};
 
 use super::Members;
 use crate::lifetime::{Condition, Lifetime, Unit};
+use braid_engine::limits;
 
 const MISPLACED: CommandError =
     fixed("ERR Mandatory argument FIELDS is missing or not at the right position");
@@ -43,7 +44,7 @@ pub(crate) fn member_deadline<T: Members>(
         return Err(fixed("ERR invalid expire time, must be >= 0"));
     }
     let at = unit.deadline(call, text, least)?;
-    let refused = T::IN_REDIS && at > TIME_MAX && !call.replays() && call.engine.serves_redis_8();
+    let refused = T::IN_REDIS && at > TIME_MAX && !call.replays() && limits::serves_redis_8(call.engine);
     if refused { Err(call.invalid_expire()) } else { Ok(at) }
 }
 

@@ -4,10 +4,11 @@
 use braid_engine::active::report::PeerReport;
 
 use super::{Fields, safe_address};
+use braid_engine::active::report;
 
 /// Writes the section.
 pub(super) fn write(fields: &mut Fields<'_>) {
-    let Some(report) = fields.engine.active_report() else { return };
+    let Some(report) = report::active_report(fields.engine) else { return };
     let members = report.members.iter().map(u8::to_string).collect::<Vec<_>>().join(",");
     fields.field("active_region", report.region);
     fields.field("active_identity", &report.identity);

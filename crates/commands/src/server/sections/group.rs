@@ -8,10 +8,11 @@ use braid_engine::group::view::names;
 use braid_group::Why;
 
 use super::{Fields, safe_address};
+use braid_engine::group::report;
 
 /// Writes the section.
 pub(super) fn write(fields: &mut Fields<'_>) {
-    let Some(report) = fields.engine.group_report() else { return };
+    let Some(report) = report::group_report(fields.engine) else { return };
     let view = &report.view;
     fields.field("group_name", &view.group);
     fields.field("node_name", &view.id.node);

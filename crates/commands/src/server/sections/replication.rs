@@ -11,6 +11,7 @@ use braid_replication::history::{History, ID_LEN};
 use braid_replication::link::Phase;
 
 use super::{Fields, safe_address};
+use braid_engine::replication::report;
 
 /// Writes the section.
 pub(super) fn write(fields: &mut Fields<'_>) {
@@ -18,11 +19,11 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     let config = &engine.config;
     let now = clock::unix_ms();
     let history = engine.replication.history();
-    match engine.link_report() {
+    match report::link_report(engine) {
         Some(report) => link(fields, &report, &history),
         None => fields.field("role", "master"),
     }
-    let replicas = engine.replica_reports();
+    let replicas = report::replica_reports(engine);
     fields.field("connected_slaves", replicas.len());
     if config.min_replicas_to_write() > 0 && config.min_replicas_max_lag_seconds() > 0 {
         fields.field("min_slaves_good_slaves", engine.replication.good.load(Relaxed));
@@ -102,7 +103,7 @@ fn link(fields: &mut Fields<'_>, report: &LinkReport, history: &History) {
 /// Writes INFO links, Braid's own: the lag of links and the progress of full syncs.
 pub(super) fn links(fields: &mut Fields<'_>) {
     let unknown = |bytes: Option<u64>| bytes.map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
-    if let Some(report) = fields.engine.link_report() {
+    if let Some(report) = report::link_report(fields.engine) {
         let mut line = format!(
             "host={},port={},state={},unapplied_bytes={},last_io_ms={},down_ms={}",
             safe_address(&report.primary.host),
@@ -120,7 +121,7 @@ pub(super) fn links(fields: &mut Fields<'_>) {
         }
         fields.field("primary", line);
     }
-    for (number, report) in fields.engine.replica_reports().iter().enumerate() {
+    for (number, report) in report::replica_reports(fields.engine).iter().enumerate() {
         let replica = &report.replica;
         let mut line = format!(
             "ip={},port={},state={},lag_bytes={},lag_ms={}",

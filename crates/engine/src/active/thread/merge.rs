@@ -29,10 +29,12 @@ use super::generation::told;
 use super::{BEHIND_MAX, Thread};
 use crate::active::batch::{Batch, BatchUnit};
 use crate::active::keys::{KeyName, all_keys, requests_of, shown_by};
+use crate::active::libraries;
 use crate::active::state::Merged;
 use crate::engine::Engine;
 use crate::memory;
 use crate::replication::FOR_ACTIVE;
+use crate::world_change;
 
 /// Units applied per stop of the world: as many as fit in this time, which is checked after each
 /// [`UNITS`] of them.
@@ -49,24 +51,22 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Maximum number of keys per unit.
 const KEYS: usize = 256;
 
-impl Engine {
-    /// True if something but this thread holds changes back.
-    pub(super) fn holds_active_back(&self, holds_writes: bool) -> bool {
-        let is_full = self.attention.get() & (JOURNAL_FULL | SNAPSHOT_FULL) != 0;
-        is_full || self.is_paused(unix_ms()) && !holds_writes
-    }
+/// True if something but this thread holds changes back.
+pub(super) fn holds_active_back(engine: &Engine, holds_writes: bool) -> bool {
+    let is_full = engine.attention.get() & (JOURNAL_FULL | SNAPSHOT_FULL) != 0;
+    is_full || memory::is_paused(engine, unix_ms()) && !holds_writes
+}
 
-    /// Stops the world once nothing but this thread holds changes back. During shutdown it does
-    /// not wait.
-    fn world_of_active(&self, holds_writes: bool) -> World<'_> {
-        loop {
-            let world = self.keyspace.gate.close(None);
-            if !self.holds_active_back(holds_writes) || self.shutdown.is_imminent() {
-                return world;
-            }
-            drop(world);
-            std::thread::sleep(LOOK);
+/// Stops the world once nothing but this thread holds changes back. During shutdown it does
+/// not wait.
+fn world_of_active(engine: &Engine, holds_writes: bool) -> World<'_> {
+    loop {
+        let world = engine.keyspace.gate.close(None);
+        if !holds_active_back(engine, holds_writes) || engine.shutdown.is_imminent() {
+            return world;
         }
+        drop(world);
+        std::thread::sleep(LOOK);
     }
 }
 
@@ -83,11 +83,11 @@ impl Thread<'_> {
             while self.reader.position() < until && self.read_journal() {}
             self.throttle();
         }
-        let world = engine.world_of_active(self.throttled_until_ms > 0 || self.holds_writes);
+        let world = world_of_active(engine, self.throttled_until_ms > 0 || self.holds_writes);
         // No thread appends any more.
         while self.read_journal() {}
         let mut worker = self.worker.take().unwrap_or_else(|| engine.worker(0));
-        let result = engine.change_in_world(world, &mut worker, 0, NOTHING_EXPIRED, |txn| {
+        let result = world_change::change_in_world(engine, world, &mut worker, 0, NOTHING_EXPIRED, |txn| {
             self.settle_in(txn);
             let result = work(self, txn);
             self.share_in(txn);
@@ -155,7 +155,7 @@ impl Thread<'_> {
 
     /// Writes this server's libraries that the shadow lacks to the shadow.
     fn take_libraries(&mut self) {
-        let new = self.engine.libraries_missing_from(&self.replica);
+        let new = libraries::libraries_missing_from(self.engine, &self.replica);
         self.execute(|replica, now_ms| {
             replica.execute(now_ms, |transaction| {
                 for (name, code) in &new {
@@ -168,7 +168,7 @@ impl Thread<'_> {
     /// The reverse: brings the shadow's libraries to this server.
     fn bring_libraries(&mut self, txn: &mut Txn<'_>) {
         let slot = txn.context.slot;
-        if let Some(args) = self.engine.libraries_request(slot, &self.replica) {
+        if let Some(args) = libraries::libraries_request(self.engine, slot, &self.replica) {
             self.run_requests(txn, |_, run| run(0, &args.iter().map(Vec::as_slice).collect::<Vec<_>>()));
         }
     }

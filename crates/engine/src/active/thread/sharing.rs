@@ -20,6 +20,7 @@ use braid_keyspace::entry::ValueRef;
 
 use super::{BUSY_FOR, Thread};
 use crate::active::keys::with_entry;
+use crate::active::thread::merge;
 
 /// How long the world stays stopped for sharing, checked after each key.
 const SHARE: Duration = Duration::from_millis(1);
@@ -83,7 +84,7 @@ impl Thread<'_> {
     pub(super) fn share(&mut self) {
         let is_busy = self.last_active.elapsed() < BUSY_FOR;
         for _ in 0..if is_busy { STOPS_WHILE_BUSY } else { STOPS } {
-            if self.engine.holds_active_back(self.throttled_until_ms > 0) {
+            if merge::holds_active_back(self.engine, self.throttled_until_ms > 0) {
                 return;
             }
             if self.unshared.keys.is_empty() {

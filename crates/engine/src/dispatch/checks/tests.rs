@@ -13,6 +13,7 @@ use super::*;
 use crate::cluster_map::ClusterView;
 use crate::engine::call::{Call, Others};
 use crate::engine::row::Row;
+use crate::shard_channels;
 use crate::testing::cluster_engine;
 
 /// A command that stops the world.
@@ -24,7 +25,7 @@ const ARGS: &[&[u8]] = &[b"SWEEP", b"key"];
 
 /// Publishes a cluster of one node, which leads a shard with these slots.
 fn show(engine: &Engine, slots: &str) {
-    let map = engine.cluster_map().expect("a cluster of several nodes");
+    let map = shard_channels::cluster_map(engine).expect("a cluster of several nodes");
     let id = map.id();
     let keys = Keys::of_shard("test", &id);
     let member = MemberId::new("a", "r");

@@ -11,6 +11,7 @@ use braid_spec::{CommandError, CommandResult};
 use super::{reply_distance, reply_position};
 use crate::sorted_set::commands::{self as sorted_set, reply_member};
 use crate::sorted_set::{AddRule, ScoreBound, ScoreRange, SortedSet, View};
+use braid_engine::limits;
 
 /// The options shared by all searches.
 #[derive(Default)]
@@ -142,7 +143,7 @@ pub fn answer(call: &mut Call, key: &[u8], search: Option<&Search>, wishes: &Wis
         reply(call.reply, &places, wishes);
         return Ok(());
     };
-    let limits = call.engine.sorted_set_limits();
+    let limits = limits::sorted_set_limits(call.engine);
     let longest = places.iter().map(|place| place.member.text_len()).max().unwrap_or(0);
     let mut set = SortedSet::with_hints(places.len(), longest, &limits);
     let mut buffer = itoa::Buffer::new();

@@ -9,6 +9,7 @@ use braid_spec::{CommandError, CommandResult};
 
 use crate::collection::purge;
 use crate::hash::{Expiry, Hash};
+use braid_engine::limits;
 
 pub(super) fn hset(call: &mut Call) -> CommandResult {
     let created = set_pairs(call)?;
@@ -27,7 +28,7 @@ fn set_pairs(call: &mut Call) -> Result<i64, CommandError> {
     if !call.args.len().is_multiple_of(2) {
         return Err(call.wrong_arity());
     }
-    let (key, now, limits) = (call.args[1], call.now(), call.engine.hash_limits());
+    let (key, now, limits) = (call.args[1], call.now(), limits::hash_limits(call.engine));
     let pairs = &call.args[2..];
     let hash = call.keyspace.write_or_create(key, Hash::new)?;
     purge(hash, now);
@@ -43,7 +44,7 @@ fn set_pairs(call: &mut Call) -> Result<i64, CommandError> {
 }
 
 pub(super) fn hsetnx(call: &mut Call) -> CommandResult {
-    let (key, now, limits) = (call.args[1], call.now(), call.engine.hash_limits());
+    let (key, now, limits) = (call.args[1], call.now(), limits::hash_limits(call.engine));
     let hash = call.keyspace.write_or_create(key, Hash::new)?;
     let expired = purge(hash, now);
     let absent = !hash.contains(call.args[2], now);
@@ -74,7 +75,8 @@ pub(super) fn hdel(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn hincrby(call: &mut Call) -> CommandResult {
-    let (key, field, now, limits) = (call.args[1], call.args[2], call.now(), call.engine.hash_limits());
+    let (key, field, now, limits) =
+        (call.args[1], call.args[2], call.now(), limits::hash_limits(call.engine));
     let increment = call.integer_arg(3)?;
     let hash = call.keyspace.write_or_create(key, Hash::new)?;
     let expired = purge(hash, now);
@@ -95,7 +97,8 @@ pub(super) fn hincrby(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn hincrbyfloat(call: &mut Call) -> CommandResult {
-    let (key, field, now, limits) = (call.args[1], call.args[2], call.now(), call.engine.hash_limits());
+    let (key, field, now, limits) =
+        (call.args[1], call.args[2], call.now(), limits::hash_limits(call.engine));
     let increment = LongDouble::parse(call.args[3]).ok_or(CommandError::NotAFloat)?;
     if !increment.is_finite() {
         return Err(CommandError::text("ERR value is NaN or Infinity"));

@@ -12,6 +12,7 @@ use crate::collection::purge;
 use crate::hash::{Expiry, Hash};
 use crate::lifetime::Lifetime;
 use crate::member_expiry::{Arguments, Members, fixed_members, journal_members, redis};
+use braid_engine::limits;
 
 /// A condition on the existence of a key or field.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -141,7 +142,7 @@ pub(super) fn hgetex(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn hsetex(call: &mut Call) -> CommandResult {
-    let (key, now, limits) = (call.args[1], call.now(), call.engine.hash_limits());
+    let (key, now, limits) = (call.args[1], call.now(), limits::hash_limits(call.engine));
     let (options, members, stated) = if redis::follows::<Hash>(call) {
         let set = redis::Set::parse::<Hash>(call)?;
         let fields = match set.present {

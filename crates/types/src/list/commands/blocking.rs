@@ -14,6 +14,7 @@ use super::ends::{MultiplePop, end_arg, journal_take, move_element, pop_name, po
 use super::{GROWS, MOVE, TAKE};
 use crate::collection::{self, reply_element};
 use crate::list::{End, List, ListLimits};
+use braid_engine::limits;
 
 const SECONDS: &[(&str, &str)] = &[("6.0.0", "`timeout` may have a fraction.")];
 
@@ -99,7 +100,7 @@ fn pop(call: &mut Call, end: End) -> CommandResult {
         return call.wait(Wait::new(List::TYPE, keys, deadline));
     };
     if call.claim() {
-        let limits = call.engine.list_limits();
+        let limits = limits::list_limits(call.engine);
         call.reply.array(2);
         call.reply.bulk(key);
         pop_one(call, key, end, &limits)?;
@@ -123,7 +124,7 @@ fn blmpop(call: &mut Call) -> CommandResult {
         return call.wait(Wait::new(List::TYPE, keys, deadline));
     };
     if call.claim() {
-        let limits = call.engine.list_limits();
+        let limits = limits::list_limits(call.engine);
         call.reply.array(2);
         call.reply.bulk(key);
         let taken = take(call.keyspace, call.reply, key, end, count, &limits)?;
@@ -153,7 +154,7 @@ fn move_or_wait(call: &mut Call, from: End, to: End, deadline: i64) -> CommandRe
         });
     }
     if call.claim() {
-        let limits = call.engine.list_limits();
+        let limits = limits::list_limits(call.engine);
         if let Some(text) = move_element(call.keyspace, (args[1], from), (args[2], to), &limits)? {
             call.reply.bulk(&text);
             let word = |end| if end == End::Front { &b"left"[..] } else { b"right" };

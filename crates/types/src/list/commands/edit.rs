@@ -7,9 +7,10 @@ use braid_spec::{CommandError, CommandResult};
 
 use crate::collection::{index_range, symmetric_arg};
 use crate::list::List;
+use braid_engine::limits;
 
 pub(super) fn lset(call: &mut Call) -> CommandResult {
-    let (key, limits) = (call.args[1], call.engine.list_limits());
+    let (key, limits) = (call.args[1], limits::list_limits(call.engine));
     let index = call.integer_arg(2);
     let Some(list) = call.keyspace.write_as::<List>(key)? else { return Err(CommandError::NoSuchKey) };
     if !list.set(index?, call.args[3], &limits) {
@@ -21,7 +22,7 @@ pub(super) fn lset(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn linsert(call: &mut Call) -> CommandResult {
-    let (key, limits) = (call.args[1], call.engine.list_limits());
+    let (key, limits) = (call.args[1], limits::list_limits(call.engine));
     let behind = call.arg_is(2, "after");
     if !behind && !call.arg_is(2, "before") {
         return Err(CommandError::Syntax);
@@ -39,7 +40,7 @@ pub(super) fn linsert(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn lrem(call: &mut Call) -> CommandResult {
-    let (key, limits) = (call.args[1], call.engine.list_limits());
+    let (key, limits) = (call.args[1], limits::list_limits(call.engine));
     let count = symmetric_arg(call, 2, i64::MAX)?;
     let mut removed = 0;
     if let Some(list) = call.keyspace.write_as::<List>(key)? {
@@ -54,7 +55,7 @@ pub(super) fn lrem(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn ltrim(call: &mut Call) -> CommandResult {
-    let (key, limits) = (call.args[1], call.engine.list_limits());
+    let (key, limits) = (call.args[1], limits::list_limits(call.engine));
     let (start, stop) = (call.integer_arg(2)?, call.integer_arg(3)?);
     if let Some(list) = call.keyspace.write_as::<List>(key)? {
         let len = list.len();

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use crate::collection::{least_arg, pop_count_arg, reply_element};
 use crate::list::{End, List, ListLimits};
+use braid_engine::limits;
 
 /// An element being moved from one list to another.
 pub type Text = SmallVec<[u8; 64]>;
@@ -36,7 +37,7 @@ pub(super) fn popped(end: End) -> Event {
 }
 
 fn push(call: &mut Call, end: End) -> CommandResult {
-    let (key, limits) = (call.args[1], call.engine.list_limits());
+    let (key, limits) = (call.args[1], limits::list_limits(call.engine));
     let list = call.keyspace.write_or_create(key, List::new)?;
     let len = push_args(list, &call.args[2..], end, &limits);
     call.keyspace.settle(pushed(end), key, call.args.len() as u64 - 2, false);
@@ -61,7 +62,7 @@ pub(super) fn rpushx(call: &mut Call) -> CommandResult {
 }
 
 fn push_if_there(call: &mut Call, end: End) -> CommandResult {
-    let (key, limits) = (call.args[1], call.engine.list_limits());
+    let (key, limits) = (call.args[1], limits::list_limits(call.engine));
     let mut len = 0;
     if let Some(list) = call.keyspace.write_as::<List>(key)? {
         len = push_args(list, &call.args[2..], end, &limits);
@@ -80,7 +81,7 @@ pub(super) fn rpop(call: &mut Call) -> CommandResult {
 }
 
 fn pop(call: &mut Call, end: End) -> CommandResult {
-    let (key, limits) = (call.args[1], call.engine.list_limits());
+    let (key, limits) = (call.args[1], limits::list_limits(call.engine));
     let count = match call.args.len() {
         2 => None,
         3 => Some(pop_count_arg(call, 2)?),
@@ -198,7 +199,7 @@ impl<'a> MultiplePop<'a> {
 
 pub(super) fn lmpop(call: &mut Call) -> CommandResult {
     let MultiplePop { keys, end, count } = MultiplePop::parse(call, 1)?;
-    let limits = call.engine.list_limits();
+    let limits = limits::list_limits(call.engine);
     match first_filled(call.keyspace, keys)? {
         None => call.reply.null_array(),
         Some(index) => {
@@ -231,7 +232,7 @@ pub(super) fn lmove(call: &mut Call) -> CommandResult {
 }
 
 fn reply_moved(call: &mut Call, from: End, to: End) -> CommandResult {
-    let limits = call.engine.list_limits();
+    let limits = limits::list_limits(call.engine);
     match move_element(call.keyspace, (call.args[1], from), (call.args[2], to), &limits)? {
         Some(text) => call.reply.bulk(&text),
         None => call.reply.null(),

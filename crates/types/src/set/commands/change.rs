@@ -8,9 +8,10 @@ use braid_spec::{CommandError, CommandResult};
 
 use crate::collection::purge;
 use crate::set::Set;
+use braid_engine::limits;
 
 pub(super) fn sadd(call: &mut Call) -> CommandResult {
-    let (key, now, limits) = (call.args[1], call.now(), call.engine.set_limits());
+    let (key, now, limits) = (call.args[1], call.now(), limits::set_limits(call.engine));
     let members = &call.args[2..];
     let set = call.keyspace.write_or_create(key, || Set::for_member(members[0], members.len(), &limits))?;
     let expired = purge(set, now);
@@ -49,7 +50,7 @@ pub(super) fn srem(call: &mut Call) -> CommandResult {
 
 pub(super) fn smove(call: &mut Call) -> CommandResult {
     let (source, destination, member) = (call.args[1], call.args[2], call.args[3]);
-    let (now, limits) = (call.now(), call.engine.set_limits());
+    let (now, limits) = (call.now(), limits::set_limits(call.engine));
     let type_of = |key: &[u8]| Type::of(call.keyspace, key);
     match (type_of(source), type_of(destination)) {
         (None, _) => {

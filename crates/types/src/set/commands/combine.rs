@@ -18,6 +18,7 @@ use smallvec::SmallVec;
 
 use crate::collection::{MANY_MEMBERS, least_arg, reply_element};
 use crate::set::{self, Set, SetLimits};
+use braid_engine::limits;
 
 type Sets<'a> = SmallVec<[Option<&'a Set>; 8]>;
 
@@ -132,7 +133,7 @@ fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
     if let Some(result) = call.take_precomputed::<Set>() {
         return store(call, result?);
     }
-    let (now, limits, keys) = (call.now(), call.engine.set_limits(), &call.args[2..]);
+    let (now, limits, keys) = (call.now(), limits::set_limits(call.engine), &call.args[2..]);
     let sets = operation.choose(&sets_at(call.keyspace, keys)?);
     if operation.is_much(&sets) && call.may_precompute() {
         drop(sets);

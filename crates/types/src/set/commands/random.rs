@@ -11,9 +11,10 @@ use braid_spec::{CommandError, CommandResult};
 use super::reply_members;
 use crate::collection::{has_expired, pop_count_arg, purge, reply_element, symmetric_arg};
 use crate::set::{Set, SetLimits};
+use braid_engine::limits;
 
 pub(super) fn spop(call: &mut Call) -> CommandResult {
-    let (key, now, limits) = (call.args[1], call.now(), call.engine.set_limits());
+    let (key, now, limits) = (call.args[1], call.now(), limits::set_limits(call.engine));
     let count = match call.args.len() {
         2 => None,
         3 => Some(pop_count_arg(call, 2)?),

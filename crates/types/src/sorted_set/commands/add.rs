@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use crate::collection::purge;
 use crate::decimal::journal_in_decimal;
 use crate::sorted_set::{AddRule, Added, SortedSet};
+use braid_engine::limits;
 
 /// Scores and members to store.
 pub(crate) type Pairs<'a> = SmallVec<[(f64, &'a [u8]); 8]>;
@@ -43,7 +44,7 @@ pub(crate) fn put<'a>(
     rule: AddRule,
     pairs: &[(f64, &'a [u8])],
 ) -> Result<Put<'a>, CommandError> {
-    let (limits, now) = (call.engine.sorted_set_limits(), call.now());
+    let (limits, now) = (limits::sorted_set_limits(call.engine), call.now());
     let names_changed = call.keyspace.journals_for_peers();
     let mut done = Put::default();
     let set = if rule.only_existing {

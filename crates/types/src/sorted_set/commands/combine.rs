@@ -25,6 +25,7 @@ use crate::sorted_set::{
     AddRule, Aggregate, Input, MemberSource, PackedLimits, SortedSet, View, difference, intersection,
     intersection_count, union,
 };
+use braid_engine::limits;
 
 /// An operation on the inputs.
 #[derive(Clone, Copy, PartialEq)]
@@ -262,7 +263,7 @@ fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
     } else {
         let sources = find_sources(call.keyspace, keys)?;
         let options = Options::parse(options, keys.len(), operation, true)?;
-        let limits = call.engine.sorted_set_limits();
+        let limits = limits::sorted_set_limits(call.engine);
         if is_much(operation, &sources) && call.may_precompute() {
             drop(sources);
             return call.precompute(keys, move |shared, now| {

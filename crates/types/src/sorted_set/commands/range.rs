@@ -16,6 +16,7 @@ use super::{Layout, find, store};
 use crate::collection::MANY_MEMBERS;
 use crate::decimal::journal_in_decimal;
 use crate::sorted_set::{AddRule, LexBound, LexRange, PackedLimits, ScoreBound, ScoreRange, SortedSet, View};
+use braid_engine::limits;
 
 /// The kind of a range.
 #[derive(Clone, Copy, PartialEq)]
@@ -282,7 +283,7 @@ pub fn zrangestore(call: &mut Call) -> CommandResult {
     let result = if let Some(result) = call.take_precomputed::<SortedSet>() {
         result?
     } else {
-        let limits = call.engine.sorted_set_limits();
+        let limits = limits::sorted_set_limits(call.engine);
         match find(call.keyspace, args[2])? {
             None => SortedSet::new(),
             Some(view) if query.ranks(&view).len() >= MANY_MEMBERS && call.may_precompute() => {

@@ -11,6 +11,7 @@ use super::references::{Policy, Removal};
 use super::{ID_LEN_MAX, invalid_id, reply_id, strict_id};
 use crate::stream::rewrite::Numbers;
 use crate::stream::{AppendError, BlockLimits, IdError, IdRequest, Log, Stream, StreamId, Trim};
+use braid_engine::active::peers;
 
 /// The options shared by XADD and XTRIM.
 #[derive(Default)]
@@ -163,7 +164,7 @@ pub fn xadd(call: &mut Call) -> CommandResult {
     if request == IdRequest::Explicit(StreamId::MIN) {
         return Err(CommandError::text("ERR The ID specified in XADD must be greater than 0-0"));
     }
-    let region = call.engine.active_region().filter(|_| request == IdRequest::Auto);
+    let region = peers::active_region(call.engine).filter(|_| request == IdRequest::Auto);
     let (limits, now) = (block_limits(call.engine), call.clock_ms().max(0) as u64);
     let mut is_new = false;
     let stream = if options.no_stream {
