@@ -58,7 +58,7 @@ fn the_report_names_the_functions_that_were_at_work() {
         assert_eq!(client.read_to_close().as_deref(), Some(&b""[..]));
         assert_eq!(server.wait().signal(), Some(signal.as_raw()));
         let log = server.log();
-        assert!(report(&log).contains("engine/src/dispatch.rs:"), "{request_text}:\n{log}");
+        assert!(report(&log).contains("executor/src/dispatch.rs:"), "{request_text}:\n{log}");
         assert!(log.contains(told), "{request_text}:\n{log}");
     }
 }

@@ -22,7 +22,7 @@ fn the_log_says_where_a_thread_is_that_takes_long() {
         wait_for("the watchdog to report", || server.log().contains("--------\n"));
         let log = server.log();
         for part in
-            ["--- WATCHDOG TIMER EXPIRED ---\nThread ", " (io_thd_", "engine/src/dispatch.rs:", "debug"]
+            ["--- WATCHDOG TIMER EXPIRED ---\nThread ", " (io_thd_", "executor/src/dispatch.rs:", "debug"]
         {
             assert!(log.contains(part), "no {part:?} in:\n{log}");
         }

@@ -246,7 +246,7 @@ fn crashes_are_reported_under_the_unit() {
     // Not SIGSYS, the signal of a refused call.
     assert_eq!(server.wait().signal(), Some(Signal::SEGV.as_raw()));
     let log = server.log();
-    assert!(log.contains("BUG REPORT END") && log.contains("engine/src/dispatch.rs:"), "{log}");
+    assert!(log.contains("BUG REPORT END") && log.contains("executor/src/dispatch.rs:"), "{log}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! ACTIVE: requests of active-active peers and of operators. The command exists only in active
-//! mode (`active-replica yes`). The bodies are in `braid_engine::active`.
+//! mode (`active-replica yes`). The bodies are in `braid_active_node`.
 
-use braid_engine::active::serve;
-use braid_engine::{Call, Handler, Row};
+use braid_active_node::serve;
+use braid_executor::{Call, Handler, Row};
 use braid_spec::{Category, CommandResult, Flags, Group};
 
 const SAID: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_MULTI);

@@ -11,17 +11,15 @@ mod tracking;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
-use braid_clients::pause::PauseMode;
-use braid_clients::{ClientRecord, Unblocking, client_flags, describe, pause};
-use braid_engine::session::ReplyMode;
-use braid_engine::sync_writes::NO_GROUP;
-use braid_engine::{Call, Handler, Row};
+use braid_clients::pause::{self, PauseMode};
+use braid_clients::{ClientRecord, Unblocking, client_flags, describe};
+use braid_executor::session::ReplyMode;
+use braid_executor::{Call, Handler, Row, blocking};
+use braid_replica::sync_writes::{self, NO_GROUP};
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group};
+use filter::{Filters, Purpose};
 
 use crate::connection::{check_name, is_showable};
-use braid_engine::blocking;
-use braid_engine::sync_writes;
-use filter::{Filters, Purpose};
 
 const ANY_TIME: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE);
 const ADMIN: Flags = ANY_TIME.and(Flags::ADMIN).and(Flags::SENTINEL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! CLUSTER, READONLY, READWRITE and ASKING. In cluster mode this server is either a single-node
-//! cluster that owns all slots (`braid_engine::cluster_node`) or a node of a multi-node cluster
-//! (`braid_engine::cluster_map`). Otherwise they reply that cluster support is disabled, except
+//! cluster that owns all slots (`braid_cluster_node::identity`) or a node of a multi-node cluster
+//! (`braid_executor::cluster_map`). Otherwise they reply that cluster support is disabled, except
 //! READONLY and READWRITE for clients that support redirections.
 //!
 //! Descriptions of the cluster are in `describe.rs`, slot queries in `slots.rs`, changes of the
@@ -10,9 +10,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_clients::client_flags;
-use braid_engine::cluster_node::ClusterNode;
-use braid_engine::shard_channels;
-use braid_engine::{Call, Engine, Handler, Row};
+use braid_cluster_node::forwarding;
+use braid_cluster_node::identity::{self, ClusterNode};
+use braid_executor::{Call, Engine, Handler, Row};
 use braid_spec::{
     Behavior, Category, ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, KeyFlags,
     KeySpec, Scope, UsedDatabases,
@@ -329,7 +329,7 @@ pub const COMMANDS: &[Row] = &[
 /// This server as a node, or the error of a server without cluster mode.
 fn node_of<'e>(call: &Call<'e, '_>) -> Result<&'e ClusterNode, CommandError> {
     let engine: &'e Engine = call.engine;
-    engine.cluster.as_ref().ok_or(CommandError::text("ERR This instance has cluster support disabled"))
+    identity::of(engine).ok_or(CommandError::text("ERR This instance has cluster support disabled"))
 }
 
 fn asking(call: &mut Call) -> CommandResult {
@@ -342,7 +342,7 @@ fn asking(call: &mut Call) -> CommandResult {
 /// Delivers a message that was published on another node.
 fn forward(call: &mut Call) -> CommandResult {
     node_of(call)?;
-    let Some(forwarding) = shard_channels::forwarding(call.engine) else {
+    let Some(forwarding) = forwarding::of(call.engine) else {
         return Err(operators::alone(call));
     };
     forwarding.received.fetch_add(1, Relaxed);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Connection commands: greeting, authentication, protocol, database, and closing.
 //!
-//! Authentication is in the engine (`engine/access.rs`); passwords must never be logged.
+//! Authentication is in the engine (`executor/access.rs`); passwords must never be logged.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_acl::DEFAULT_USER;
 use braid_base::number;
 use braid_clients::client_flags;
-use braid_engine::session::ReplyMode;
-use braid_engine::{Call, Row, dispatch};
+use braid_executor::engine::access;
+use braid_executor::session::ReplyMode;
+use braid_executor::{Call, Row, dispatch};
 use braid_resp::reply::Protocol;
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group, Scope, UsedDatabases};
 
 use crate::keys::{database, has_one_database_of_cluster, small_integer_arg};
-use braid_engine::engine::access;
 
 const ANY_TIME: Flags = Flags::LOADING.and(Flags::STALE);
 const QUICK: Flags = ANY_TIME.and(Flags::FAST);

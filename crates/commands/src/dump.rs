@@ -9,9 +9,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::SanitizeDumpPayload;
-use braid_engine::limits;
-use braid_engine::saving::rdb_format;
-use braid_engine::{Call, Row};
+use braid_durable::saving::rdb_format;
+use braid_executor::{Call, Row, limits};
 use braid_keyspace::keyspace::Removal;
 use braid_keyspace::{Event, Expiry, Value, eviction};
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};

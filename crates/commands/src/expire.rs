@@ -5,7 +5,7 @@
 //! invalid time is refused whether or not the key exists. A key whose new expiry is not in the
 //! future is deleted immediately.
 
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row};
 use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
 use braid_types::lifetime::{Condition, Unit, expire_at, to_seconds};
 
@@ -54,7 +54,7 @@ pub const COMMANDS: &[Row] = &[
         .tips(&["nondeterministic_output"]),
 ];
 
-const fn setter(name: &'static str, handler: braid_engine::Handler) -> Row {
+const fn setter(name: &'static str, handler: braid_executor::Handler) -> Row {
     Row::new(name, Group::Generic, handler)
         .at_least(3)
         .flags(Flags::WRITE.and(Flags::FAST))
@@ -62,7 +62,7 @@ const fn setter(name: &'static str, handler: braid_engine::Handler) -> Row {
         .history(&[("7.0.0", "New options `NX`, `XX`, `GT` and `LT`.")])
 }
 
-const fn getter(name: &'static str, handler: braid_engine::Handler) -> Row {
+const fn getter(name: &'static str, handler: braid_executor::Handler) -> Row {
     Row::new(name, Group::Generic, handler)
         .exactly(2)
         .flags(Flags::READONLY.and(Flags::FAST))

@@ -9,18 +9,16 @@
 //! Expired keys are never visible here, whether or not they have been removed yet.
 
 use braid_base::{glob, number};
-use braid_engine::background::Answer;
-use braid_engine::{Call, Row};
-use braid_keyspace::Keyspace;
+use braid_durable::background_save;
+use braid_executor::background::Answer;
+use braid_executor::{Call, Row};
 use braid_keyspace::object::Object;
-use braid_keyspace::{Entry, Txn, eviction, scan};
+use braid_keyspace::{Entry, Keyspace, Txn, eviction, scan};
 use braid_spec::{
     Behavior, Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope, UsedDatabases,
 };
-use braid_types::sorted_set::SortedSet;
-
-use braid_engine::background_save;
 use braid_types::collection::MANY_MEMBERS;
+use braid_types::sorted_set::SortedSet;
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO)];
 const READ_SECOND: &[KeySpec] = &[KeySpec::at(2, KeyFlags::RO)];
@@ -230,7 +228,7 @@ const OBJECT: &[Row] = &[
     ),
 ];
 
-const fn object(name: &'static str, handler: braid_engine::Handler) -> Row {
+const fn object(name: &'static str, handler: braid_executor::Handler) -> Row {
     Row::new(name, Group::Generic, handler)
         .exactly(3)
         .flags(Flags::READONLY)

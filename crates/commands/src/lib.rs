@@ -6,7 +6,7 @@
 //! name; code here must not block, lock a shard for a key of its own, or perform I/O.
 
 use braid_config::Config;
-use braid_engine::{Row, Rows};
+use braid_executor::{Row, Rows};
 
 pub mod acl;
 pub mod active;

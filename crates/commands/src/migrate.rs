@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! MIGRATE: row and arguments. `engine/migrate.rs` moves the keys.
+//! MIGRATE: row and arguments. `cluster-node/migrate.rs` moves the keys.
 
 use std::time::Duration;
 
-use braid_engine::migrate::{Credentials, Migration};
-use braid_engine::{Call, Row};
+use braid_cluster_node::migrate::{self, Credentials, Migration};
+use braid_executor::{Call, Row};
 use braid_spec::{
     Begin, Behavior, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec,
 };
@@ -160,7 +160,7 @@ fn migrate(call: &mut Call) -> CommandResult {
         replace,
         credentials,
     };
-    call.migrate(migration, keys)
+    migrate::migrate_keys(call, migration, keys)
 }
 
 #[cfg(test)]

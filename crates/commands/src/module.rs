@@ -2,7 +2,7 @@
 //! MODULE: there are no modules, so lists are empty, unless `module-list-compatible` asks for those
 //! whose commands are built in; and loading fails after the permission check of a stock server.
 
-use braid_engine::{Call, Engine, Row};
+use braid_executor::{Call, Engine, Row};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group};
 

@@ -5,10 +5,8 @@
 //! per channel instead of a reply.
 
 use braid_clients::attention::SLOT_STATS;
-use braid_engine::forwarding;
-use braid_engine::replication::cron;
-use braid_engine::shard_channels;
-use braid_engine::{Call, Row};
+use braid_cluster_node::forwarding;
+use braid_executor::{Call, Row, tell_replicas};
 use braid_notify::SubscriptionKind;
 use braid_spec::{ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
@@ -244,8 +242,8 @@ fn tell(call: &mut Call, event: &str, name: Option<&[u8]>, count: usize) {
 fn publish(call: &mut Call) -> CommandResult {
     let (from, blob) = (call.keyspace.context.slot, call.blob_of(call.args[2]));
     let receivers = call.engine.hub.publish(from, call.args[1], call.args[2], blob.as_ref());
-    match shard_channels::forwarding(call.engine) {
-        None => cron::tell_replicas(call.engine, call.keyspace, call.args),
+    match forwarding::of(call.engine) {
+        None => tell_replicas::tell_replicas(call.engine, call.keyspace, call.args),
         // Replicas are also nodes of the cluster.
         Some(forwarding) if !call.session.is_replay => {
             forwarding::forward(call.engine, forwarding, call.args[1], call.args[2]);
@@ -263,7 +261,7 @@ fn spublish(call: &mut Call) -> CommandResult {
         let (thread, stats) = (call.keyspace.context.slot, &call.engine.telemetry.slot_stats);
         stats.add_shard_message(thread, call.args[1], call.args[2], receivers);
     }
-    cron::tell_replicas(call.engine, call.keyspace, call.args);
+    tell_replicas::tell_replicas(call.engine, call.keyspace, call.args);
     call.reply.integer(receivers as i64);
     Ok(())
 }

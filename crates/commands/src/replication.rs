@@ -2,21 +2,17 @@
 //! Replication commands: REPLCONF, PSYNC and SYNC from replicas, ROLE, and role changes
 //! (REPLICAOF, FAILOVER).
 //!
-//! Sending data to replicas and following a primary are in the engine (`engine/replication`) and
+//! Sending data to replicas and following a primary are in the engine (`replica/replicas`) and
 //! the loops (`threading/replica_output.rs`).
 
+use braid_active_node::peers;
 use braid_base::number;
 use braid_clients::ClientRecord;
-use braid_engine::active::peers;
-use braid_engine::replication;
-use braid_engine::replication::Position;
-use braid_engine::replication::dual_channel;
-use braid_engine::replication::failover;
-use braid_engine::replication::full_syncs;
-use braid_engine::replication::role;
-use braid_engine::replication::siblings;
-use braid_engine::{Call, Row};
+use braid_cluster_node::group;
+use braid_executor::{Call, Row};
 use braid_group::MemberId;
+use braid_replica::replicas::{self, Position};
+use braid_replica::{dual_channel, failover, full_syncs, role, siblings};
 use braid_replication::failover::{FailoverPhase, FailoverRequest};
 use braid_replication::link::Primary;
 use braid_replication::replicas::options::{KEEPALIVE, SIBLING, SIBLING_SYNC};
@@ -136,7 +132,7 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
         )));
     }
     let is_other = call.session.replica_options.as_ref().is_none_or(|wish| wish.is_other());
-    if is_other && peers::merges_copy(call.engine) {
+    if is_other && call.engine.active.as_ref().is_some_and(|active| active.merges_copy()) {
         return Err(CommandError::text("NOMASTERLINK Can't SYNC while a peer's full copy is merged"));
     }
     if !call.reply.is_empty() {
@@ -160,7 +156,7 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
         return Ok(());
     }
     let now = call.clock_ms();
-    replication::attach_replica(call.engine, call.session, position, now);
+    replicas::attach_replica(call.engine, call.session, position, now);
     Ok(())
 }
 
@@ -294,7 +290,7 @@ fn acknowledge(call: &mut Call, at: usize) -> CommandResult {
     let on_disk = if call.args.len() > at + 3 && call.arg_is(at + 2, "fack") { offset(at + 3) } else { None };
     if let Some(acknowledged) = offset(at + 1) {
         let now = call.clock_ms();
-        replication::acknowledge(call.engine, &replica, acknowledged, on_disk, now, call.keyspace.context);
+        replicas::acknowledge(call.engine, &replica, acknowledged, on_disk, now, call.keyspace.context);
     }
     Ok(())
 }
@@ -389,7 +385,7 @@ fn replicaof(call: &mut Call) -> CommandResult {
         call.reply.simple("OK Already connected to specified master");
         return Ok(());
     }
-    role::become_replica(engine, world, primary);
+    braid_replica::become_replica::become_replica(engine, world, primary);
     log::info!("REPLICAOF {host}:{port} enabled (user request from '{}')", describe(&call.session.record));
     call.reply.ok();
     Ok(())
@@ -457,14 +453,14 @@ fn failover(call: &mut Call) -> CommandResult {
         ));
     }
     let FailoverOptions { request, abort, takeover, .. } = FailoverOptions::parse(call)?;
-    if let Some(group) = engine.group.as_ref().filter(|_| takeover) {
+    if let Some(group) = group::of(engine).filter(|_| takeover) {
         group.ask_takeover().map_err(|why| CommandError::text(format!("ERR FAILOVER TAKEOVER: {why}")))?;
         call.reply.ok();
         return Ok(());
     }
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
     if abort {
-        if !failover::end_failover_in(engine, world, "Failover manually aborted") {
+        if !braid_replica::end_failover::end_failover_in(engine, world, "Failover manually aborted") {
             return Err(CommandError::text("ERR No failover in progress."));
         }
         call.reply.ok();

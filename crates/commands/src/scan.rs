@@ -5,8 +5,7 @@
 //! and collects keys in a buffer, because the next cursor precedes them in the reply. Expired keys
 //! found on the way are removed after the walk.
 
-use braid_engine::memory;
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row, memory};
 use braid_keyspace::{Entry, scan as walk};
 use braid_resp::Protocol;
 use braid_resp::reply::ReplyBuffer;

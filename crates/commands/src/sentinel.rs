@@ -9,8 +9,9 @@
 //!
 //! Code here must not access keys or wait: clients ask while the server serves no data.
 
-use braid_engine::group::view::{Address, View};
-use braid_engine::{Call, Handler, Row};
+use braid_cluster_node::group;
+use braid_cluster_node::group::view::{Address, View};
+use braid_executor::{Call, Handler, Row};
 use braid_group::Node;
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group};
 
@@ -60,7 +61,7 @@ fn came_over_tls(call: &Call) -> bool {
 
 /// This server's view of its group.
 fn view(call: &Call) -> Result<View, CommandError> {
-    let group = call.engine.group.as_ref().ok_or(CommandError::text("ERR this server is not in a group"))?;
+    let group = group::of(call.engine).ok_or(CommandError::text("ERR this server is not in a group"))?;
     let mut view = group.view.lock().clone();
     let over_tls = came_over_tls(call);
     view.primary_address = view.primary_address.map(|address| address.for_client(over_tls));
@@ -133,7 +134,7 @@ fn describe_primary(call: &mut Call, view: &View) {
     let address = view.primary_address.as_ref().unwrap_or(&nowhere);
     let run = view.primary.as_ref().map_or("", |primary| &primary.run);
     let flags = if view.is_primary_down() { "s_down,o_down,master" } else { "master" };
-    let lease_ms = call.engine.group.as_ref().map_or(0, |group| group.settings.lease_ms);
+    let lease_ms = group::of(call.engine).map_or(0, |group| group.settings.lease_ms);
     let mut fields = head(view.group.clone(), address, run, flags);
     fields.extend([
         ("down-after-milliseconds", lease_ms.to_string()),

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use braid_base::blob::Blob;
 use braid_clients::{Address, ClientRecord, Message};
 use braid_config::Config;
-use braid_engine::blocking::WaitEnd;
-use braid_engine::engine::Start;
-use braid_engine::engine::call::Others;
-use braid_engine::locks::{LockSet, lock};
-use braid_engine::{Engine, Outcome, Session, Worker, dispatch};
+use braid_executor::blocking::WaitEnd;
+use braid_executor::engine::Start;
+use braid_executor::engine::call::Others;
+use braid_executor::locks::{LockSet, lock};
+use braid_executor::{Engine, Outcome, Session, Worker, dispatch};
 use braid_keyspace::object::Object;
 use braid_keyspace::{Event, Expiry, KeyRef, Txn};
 use braid_resp::inline::split_words;
@@ -46,7 +46,7 @@ impl Tester {
     pub fn with(settings: &str) -> Tester {
         let config = Config::new();
         config.load_text(&format!("io-threads 2\nshards 16\n{settings}\n")).expect("settings are valid");
-        let engine = Engine::new(Arc::new(config), crate::rows(), Start::default()).expect("an engine");
+        let engine = braid_node::start(Arc::new(config), crate::rows(), Start::default()).expect("an engine");
         let worker = engine.worker(0);
         let mut tester = Tester { engine, worker, clients: Vec::new() };
         tester.client();

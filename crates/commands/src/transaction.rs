@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_clients::attention::LOADING;
 use braid_clients::client_flags;
-use braid_engine::locks::{LockSet, lock};
-use braid_engine::session::Watched;
-use braid_engine::{Call, Row, dispatch};
-use braid_keyspace::txn::NOTHING_EXPIRED;
-use braid_keyspace::{KeyRef, txn};
+use braid_executor::locks::{LockSet, lock};
+use braid_executor::session::Watched;
+use braid_executor::{Call, Row, dispatch};
+use braid_keyspace::KeyRef;
+use braid_keyspace::txn::{self, NOTHING_EXPIRED};
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope};
 use smallvec::SmallVec;
 

@@ -6,7 +6,7 @@
 //! state machine: its inputs are records, acknowledgements and the time; its outputs are orders for
 //! the server and the transaction to send to etcd. It does no I/O and reads no clock, so the
 //! simulator (`tests/simulation`) runs the same code as a server. The thread that carries out the
-//! orders is `engine/group`.
+//! orders is `cluster-node/group`.
 //!
 //! [`cluster`] has the state shared by the groups of a cluster.
 //!

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use braid_acl::DEFAULT_USER;
 use braid_acl::log::{Event, Origin, Reason};
 use braid_acl::user::User;
-use braid_engine::Engine;
+use braid_executor::Engine;
 
 /// The requested resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

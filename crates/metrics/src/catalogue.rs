@@ -16,34 +16,30 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_acl::log::Reason;
+use braid_active_node::report::{ActiveReport, PeerReport};
 use braid_base::clock::unix_ms;
 use braid_clients::attention::{APPEND_ONLY_FAILED, FEW_REPLICAS, WRITES_REFUSED};
 use braid_clients::{ClientRecord, client_flags};
+use braid_cluster_node::cluster_report::{self, ClusterReport};
+use braid_cluster_node::group;
+use braid_cluster_node::group::report::{GroupReport, SyncWritesReport};
 use braid_commands::scripting;
 use braid_commands::server::system::{self, Whose};
 use braid_commands::server::{allocator, hot_keys};
-use braid_engine::Engine;
-use braid_engine::active::report::{ActiveReport, PeerReport};
-use braid_engine::cluster_report::ClusterReport;
-use braid_engine::group::report::{GroupReport, SyncWritesReport};
-use braid_engine::replication::report::{LinkReport, ReplicaReport, SendProgress};
+use braid_durable::background_save;
+use braid_executor::Engine;
+use braid_executor::engine::access;
 use braid_keyspace::Counters;
 use braid_notify::SubscriptionKind;
+use braid_replica::report::{LinkReport, ReplicaReport, SendProgress};
 use braid_replication::Stage;
 use braid_replication::link::Phase;
 use braid_spec::Command;
 use braid_telemetry::command_log::LogKind;
 use braid_telemetry::hot_keys::Report;
-use braid_telemetry::stats;
-use braid_telemetry::stats::{CommandTotals, ThreadStats};
+use braid_telemetry::stats::{self, CommandTotals, ThreadStats};
 
 use crate::text::{MetricKind, Samples};
-use braid_engine::active;
-use braid_engine::cluster_report;
-use braid_engine::engine::access;
-use braid_engine::group;
-use braid_engine::replication;
-use braid_engine::replication::full_syncs;
 
 /// A metric.
 pub struct Metric {
@@ -147,11 +143,12 @@ impl<'e> Scrape<'e> {
             engine,
             now_ms: unix_ms(),
             clients: engine.clients.registry.all(),
-            replicas: named(replication::report::replica_reports(engine)),
-            link: replication::report::link_report(engine).map(|report| (report.primary.to_string(), report)),
+            replicas: named(braid_replica::report::replica_reports(engine)),
+            link: braid_replica::report::link_report(engine)
+                .map(|report| (report.primary.to_string(), report)),
             group: group::report::group_report(engine),
             cluster: cluster_report::cluster_report(engine),
-            active: active::report::active_report(engine),
+            active: braid_active_node::report::active_report(engine),
             commands,
             used: braid_base::alloc::used_bytes(),
             resident: system::resident_bytes(),
@@ -503,7 +500,7 @@ pub const METRICS: &[Metric] = &[
     gauge("braid_memory_resident_bytes", "Physical memory of the process.", |s| s.resident as f64),
     gauge("braid_memory_max_bytes", "Memory limit (maxmemory); 0 without one.", |s| s.engine.config.maxmemory() as f64),
     gauge("braid_memory_not_counted_bytes", "Memory not counted towards maxmemory: buffers of replicas and of the append-only file.", |s| s.engine.memory.uncounted_bytes.load(Relaxed) as f64),
-    gauge("braid_memory_system_bytes", "Physical memory of the machine.", |_| braid_engine::memory::total_memory_bytes() as f64),
+    gauge("braid_memory_system_bytes", "Physical memory of the machine.", |_| braid_executor::memory::total_memory_bytes() as f64),
     gauge("braid_memory_fragmentation_ratio", "Physical memory of the process divided by memory allocated.", |s| share(s.resident as u64, s.used as u64)),
     gauge("braid_memory_allocator_active_bytes", "Memory in pages of the allocator that are in use.", |s| s.allocator.active as f64),
     gauge("braid_memory_allocator_resident_bytes", "Physical memory held by the allocator.", |s| s.allocator.resident as f64),
@@ -529,7 +526,7 @@ pub const METRICS: &[Metric] = &[
     gauge("braid_rdb_last_bgsave_success", "1 if the last background save succeeded, or none has run.", |s| yes(!s.engine.background_save.last_failed.load(Relaxed))),
     gauge("braid_rdb_last_bgsave_duration_seconds", "Duration of the last background save; NaN before the first.", |s| seconds_or_none(s.engine.background_save.last_seconds.load(Relaxed))),
     gauge("braid_rdb_changes_since_last_save", "Changes to the dataset since the last successful save.", |s| s.engine.keyspace.unsaved_changes() as f64),
-    gauge("braid_rdb_save_in_progress", "1 while a snapshot is being written to a file.", |s| yes(full_syncs::is_saving(s.engine))),
+    gauge("braid_rdb_save_in_progress", "1 while a snapshot is being written to a file.", |s| yes(background_save::is_saving(s.engine))),
     gauge("braid_rdb_save_progress_ratio", "Fraction of the keys that the current background save has written; 0 without one.", |s| {
         let save = &s.engine.background_save;
         if save.active.load(Relaxed) { share(save.progress.keys.load(Relaxed), save.keys.load(Relaxed)).min(1.0) } else { 0.0 }

@@ -6,9 +6,8 @@
 //! use them.
 
 use braid_clients::attention::{STALE, STOPPING};
-use braid_engine::Engine;
-use braid_engine::active;
-use braid_engine::group;
+use braid_cluster_node::group;
+use braid_executor::Engine;
 
 /// Whether the server should receive clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +68,7 @@ fn lacks_data(engine: &Engine) -> bool {
 /// other: its configuration is that of KeyDB servers, whose data it does not have. A peer that
 /// cannot be reached does not count, since each server serves without the others.
 fn lacks_peers(engine: &Engine) -> bool {
-    active::report::active_report(engine).is_some_and(|report| {
+    braid_active_node::report::active_report(engine).is_some_and(|report| {
         report.peers.iter().any(|peer| peer.is_foreign)
             && report.peers.iter().all(|peer| peer.region.is_none())
     })

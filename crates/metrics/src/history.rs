@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use braid_commands::server::system;
-use braid_engine::Engine;
+use braid_executor::Engine;
 use braid_telemetry::histogram::HistogramSum;
 use braid_telemetry::stats::{self, ThreadStats};
 use serde_json::{Map, Value, json};
@@ -214,7 +214,7 @@ mod tests {
     use braid_config::Config;
     use std::sync::Arc;
 
-    use braid_engine::engine::Start;
+    use braid_executor::engine::Start;
 
     use super::*;
 
@@ -226,7 +226,7 @@ mod tests {
     fn engine() -> Arc<Engine> {
         let config = Config::new();
         config.load_text("port 7001\nio-threads 2\nshards 16\n").unwrap();
-        Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).unwrap()
+        braid_node::start(Arc::new(config), braid_commands::rows(), Start::default()).unwrap()
     }
 
     #[test]

@@ -7,16 +7,11 @@ use std::cmp::Reverse;
 
 use braid_base::clock::unix_ms;
 use braid_base::crc::HASH_SLOTS;
+use braid_cluster_node::slot_moves::orders;
+use braid_cluster_node::{cluster_report, group};
 use braid_commands::cluster::slot_stats::figures;
-use braid_engine::Engine;
-use braid_engine::active;
-use braid_engine::cluster_map::ClusterView;
-use braid_engine::cluster_report;
-use braid_engine::engine::settings;
-use braid_engine::group;
-use braid_engine::replication;
-use braid_engine::shard_channels;
-use braid_engine::slot_moves::orders;
+use braid_executor::cluster_map::ClusterView;
+use braid_executor::{Engine, settings};
 use braid_telemetry::command_log::LogKind;
 use serde_json::{Value, json};
 
@@ -100,7 +95,7 @@ const ENDED_MOVES_SHOWN: usize = 3;
 /// for a server outside a cluster.
 pub fn cluster(engine: &Engine) -> Value {
     let Some(report) = cluster_report::cluster_report(engine) else { return Value::Null };
-    let view = shard_channels::cluster_view(engine);
+    let view = engine.cluster_view();
     let shards: Vec<Value> = match &view {
         Some(view) => view.map.shards.keys().map(|id| shard(view, id)).collect(),
         None => {
@@ -196,7 +191,7 @@ fn group(engine: &Engine) -> Value {
 
 /// Active-active replication and its peers; null if it is off.
 fn active(engine: &Engine) -> Value {
-    let Some(report) = active::report::active_report(engine) else { return Value::Null };
+    let Some(report) = braid_active_node::report::active_report(engine) else { return Value::Null };
     let peers = report.peers.iter().map(|peer| {
         json!({
             "address": peer.address(),
@@ -231,7 +226,7 @@ fn active(engine: &Engine) -> Value {
 
 /// The role, the link to the primary, and the replicas.
 pub fn replication(engine: &Engine) -> Value {
-    let link = replication::report::link_report(engine).map(|report| {
+    let link = braid_replica::report::link_report(engine).map(|report| {
         json!({
             "address": report.primary.to_string(),
             "state": report.phase.name(),
@@ -245,7 +240,7 @@ pub fn replication(engine: &Engine) -> Value {
             })),
         })
     });
-    let replicas = replication::report::replica_reports(engine);
+    let replicas = braid_replica::report::replica_reports(engine);
     let replicas = replicas.iter().map(|report| {
         json!({
             "address": report.replica.name(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Renders a scrape: all metrics of the catalogue, in the Prometheus text format.
 
-use braid_engine::Engine;
+use braid_executor::Engine;
 
 use crate::catalogue::{METRICS, Scrape, Source};
 use crate::text::Samples;

@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use braid_base::system_text::reason;
-use braid_engine::Engine;
+use braid_executor::Engine;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{

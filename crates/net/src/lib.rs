@@ -7,4 +7,5 @@ pub mod listener;
 pub mod outgoing;
 pub mod poller;
 pub mod stream;
+pub mod target;
 pub mod tls;

@@ -2,9 +2,9 @@
 //! The in-sync set as the data path sees it: the members whose acknowledgements replies wait for,
 //! the offsets they have acknowledged, and the time until which this server may serve.
 //!
-//! The group (`engine/group`) decides who is in the set and calls [`InSync::set`]; nothing here
-//! ever removes a member. Offsets are journal offsets. Reads take no lock: the values they read
-//! are recomputed when an acknowledgement arrives and when the set changes.
+//! The group (`cluster-node/group`) decides who is in the set and calls [`InSync::set`]; nothing
+//! here ever removes a member. Offsets are journal offsets. Reads take no lock: the values they
+//! read are recomputed when an acknowledgement arrives and when the set changes.
 //!
 //! Only acknowledgements *under the current epoch* count: under an earlier one the member may
 //! have followed another primary. An acknowledgement outlives its connection, because a member is

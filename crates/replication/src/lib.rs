@@ -7,7 +7,7 @@
 //! (replication IDs and offsets) and [`blocks`] (compression). [`in_sync`] tracks the members of
 //! a group whose acknowledgements replies wait for.
 //!
-//! This crate never executes commands or touches keys: the engine does (`engine/replication.rs`).
+//! This crate never executes commands or touches keys: the engine does (`replica/replicas.rs`).
 #![forbid(unsafe_code)]
 
 pub mod blocks;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use braid_base::system_text::reason;
 use braid_clients::Message;
 use braid_config::Config;
-use braid_engine::{Engine, tls};
+use braid_executor::{Engine, tls};
 use braid_net::listener::{Listener, TcpOptions};
 use braid_threading::accept::Listeners;
 
@@ -118,7 +118,7 @@ fn open_tcp(config: &Config, listeners: &Listeners) -> Result<(), (bool, std::io
     Ok(())
 }
 
-/// The directives behind [`braid_engine::tls::settings`].
+/// The directives behind [`braid_executor::tls::settings`].
 const TLS_DIRECTIVES: [&str; 13] = [
     "tls-cert-file",
     "tls-key-file",

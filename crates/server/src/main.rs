@@ -20,21 +20,16 @@ use std::time::Duration;
 
 use braid_base::build::{PROFILE, are_locks_off};
 use braid_clients::Message;
+use braid_cluster_node::group::{self, former, report};
 use braid_config::{Config, Request};
-use braid_engine::Engine;
-use braid_engine::active;
-use braid_engine::aof_load::AofLoadError;
-use braid_engine::engine::Start;
-use braid_engine::engine::access;
-use braid_engine::group;
-use braid_engine::group::former;
-use braid_engine::group::report;
-use braid_engine::replication::link;
-use braid_engine::saving;
-use braid_engine::saving::LoadFailure;
-use braid_engine::supervisor::Supervisor;
+use braid_durable::aof_load::AofLoadError;
+use braid_durable::saving::LoadFailure;
+use braid_executor::Engine;
+use braid_executor::engine::{Start, access};
+use braid_executor::supervisor::Supervisor;
 use braid_persistence::LoadError;
 use braid_persistence::active::ActiveFiles;
+use braid_replica::link;
 use braid_threading::accept::Listeners;
 
 #[global_allocator]
@@ -66,7 +61,7 @@ fn main() -> ExitCode {
         Request::Version => {
             println!(
                 "Braid server v={VERSION} compatible=redis-{} malloc=jemalloc bits=64",
-                braid_engine::COMPATIBLE_VERSION
+                braid_executor::COMPATIBLE_VERSION
             );
             ExitCode::SUCCESS
         }
@@ -155,7 +150,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     braid_base::clock::calibrate();
     process::adapt_to_kernel(config);
     let start = Start { config_file: loaded.file.clone(), executable, supervisor };
-    let engine = Engine::new(Arc::clone(config), commands, start).map_err(|error| error.to_string())?;
+    let engine = braid_node::start(Arc::clone(config), commands, start).map_err(|error| error.to_string())?;
     define_users(&engine, &loaded)?;
     log::warn!("oO0OoO0OoO0Oo Braid is starting oO0OoO0OoO0Oo");
     log::warn!(
@@ -185,9 +180,9 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     let is_load_due = is_load_due(config);
     if is_load_due || config.active_replica() {
         // Before the first HTTP answer: the server is not ready until the load is done.
-        saving::expect_load(&engine);
+        braid_durable::at_start::expect_load(&engine);
     }
-    saving::expect_map(&engine);
+    braid_durable::at_start::expect_map(&engine);
     serve_metrics(&engine)?;
     let threads = braid_threading::start(&engine, &listeners).map_err(|error| error.to_string())?;
     log::info!("Server initialized");
@@ -298,7 +293,7 @@ fn announce(engine: &Arc<Engine>) {
 /// Loads the data, if any, and makes the service manager wait for it. Then a replica starts to
 /// follow its primary.
 fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
-    braid_engine::saving::remove_left_over_files(&engine.config);
+    braid_durable::saving::remove_left_over_files(&engine.config);
     former::recognize_files(engine);
     if !is_load_due {
         start_active(engine)?;
@@ -316,13 +311,13 @@ fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
 
 /// After the loops have ended: sends other servers their pending data, and leaves the group.
 fn leave(engine: &Engine) {
-    active::thread::end_active(engine);
+    braid_active_node::thread::end_active(engine);
     group::thread::leave_group(engine);
 }
 
 /// Starts active-active replication, if configured.
 fn start_active(engine: &Engine) -> Result<(), String> {
-    active::thread::start_active(engine, Arc::new(braid_types::active::ActiveValues))
+    braid_active_node::thread::start_active(engine, Arc::new(braid_types::active::ActiveValues))
 }
 
 /// Loads the data, if any.
@@ -331,7 +326,7 @@ fn load(engine: &Engine) -> Result<(), String> {
     if engine.config.appendonly() {
         return load_append_only(engine);
     }
-    match saving::load_at_start(engine) {
+    match braid_durable::at_start::load_at_start(engine) {
         Ok(false) => Ok(()),
         Ok(true) => {
             log::info!("DB loaded from disk: {:.3} seconds", began.elapsed().as_secs_f64());
@@ -356,7 +351,7 @@ fn load(engine: &Engine) -> Result<(), String> {
 
 /// Loads the append-only file, if there is one. A dump file next to it is ignored.
 fn load_append_only(engine: &Engine) -> Result<(), String> {
-    match saving::load_append_only_at_start(engine) {
+    match braid_durable::at_start::load_append_only_at_start(engine) {
         Ok(loaded) => {
             let dump = engine.config.dbfilename();
             if loaded.manifest.has_no_data() && Path::new(&*dump).is_file() {

@@ -12,9 +12,8 @@ use braid_base::crc::HASH_SLOTS;
 use braid_base::system_text::reason;
 use braid_commands::server::allocator;
 use braid_config::{Config, ShutdownFlags};
-use braid_engine::Engine;
-use braid_engine::shutdown;
-use braid_engine::shutdown::ShutdownOptions;
+use braid_executor::Engine;
+use braid_node::shutdown::{self, ShutdownOptions};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::{Handle, Signals};
@@ -189,7 +188,7 @@ pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
             if !engine.shutdown.schedule() {
                 if signal == SIGINT {
                     log::warn!("You insist... exiting now.");
-                    braid_engine::saving::remove_unfinished_saves();
+                    braid_durable::saving::remove_unfinished_saves();
                     std::process::exit(1);
                 }
                 continue;

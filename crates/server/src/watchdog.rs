@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use braid_config::Config;
-use braid_engine::Engine;
+use braid_executor::Engine;
 use parking_lot::{Condvar, Mutex};
 
 use crate::crash;

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use braid_clients::{Address, ClientRecord};
 use braid_config::Config;
-use braid_engine::engine::Start;
-use braid_engine::engine::call::Others;
-use braid_engine::{Engine, Prepared, Session, Worker, dispatch};
+use braid_executor::engine::Start;
+use braid_executor::engine::call::Others;
+use braid_executor::{Engine, Prepared, Session, Worker, dispatch};
 use braid_resp::parse::{Limits, RequestParser, Span, Step};
 use braid_resp::reply::ReplyBuffer;
 use braid_telemetry::hot_keys::{Totals, Wish};
@@ -140,7 +140,8 @@ impl Runner {
 fn filled(threads: usize) -> Arc<Engine> {
     let config = Config::new();
     config.assign("io-threads", &[&threads.to_string()]).expect("a number of threads");
-    let engine = Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
+    let engine =
+        braid_node::start(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
     let mut filler = Runner::new(&engine, 0);
     let numbers: Vec<u64> = (0..KEYS).collect();
     for chunk in numbers.chunks(BATCH) {

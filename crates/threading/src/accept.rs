@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use arc_swap::ArcSwapOption;
 use braid_clients::record::Accepted;
 use braid_clients::{Address, ClientRecord, Message};
-use braid_engine::Engine;
+use braid_executor::Engine;
 use braid_net::listener::{Connection, Listener, set_keepalive};
 use braid_net::poller::{Interest, Poller};
 use braid_net::tls::{ServerConfig, TlsConnection};
@@ -202,7 +202,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use braid_config::Config;
-    use braid_engine::engine::Start;
+    use braid_executor::engine::Start;
     use braid_net::listener::TcpOptions;
 
     use super::*;
@@ -212,7 +212,7 @@ mod tests {
         let config = Config::new();
         config.load_text(&format!("io-threads 2\nshards 16\n{settings}\n")).expect("valid settings");
         let engine =
-            Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
+            braid_node::start(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
         let loads = LoopLoads::new(2, |threads| 0..threads);
         let listeners = Listeners::default();
         listeners.add(listener);

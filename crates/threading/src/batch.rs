@@ -5,7 +5,7 @@
 //! client's own. Neither may change while requests of the batch refer to it.
 
 use braid_base::blob::Blob;
-use braid_engine::Prepared;
+use braid_executor::Prepared;
 use braid_resp::parse::Span;
 use smallvec::SmallVec;
 

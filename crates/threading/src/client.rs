@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::blob::Blob;
 use braid_clients::{ClientRecord, client_flags};
-use braid_engine::Session;
+use braid_executor::Session;
 use braid_net::stream::Stream;
 use braid_resp::error::ProtocolError;
 use braid_resp::parse::RequestParser;

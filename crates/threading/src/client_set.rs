@@ -18,14 +18,14 @@ use std::sync::atomic::{AtomicI64, AtomicU64};
 use braid_clients::attention::MEMORY_LIMIT;
 use braid_clients::record::UNCOUNTED_REPLY;
 use braid_config::{ClientClass, OutputLimit};
-use braid_engine::Engine;
+use braid_executor::Engine;
 use braid_resp::reply::{ReplyBuffer, SpareBuffer};
+use read::READ_CHUNK;
 
 use crate::batch::{Batch, ParsedInput, Source};
 use crate::client::Client;
 use crate::client_slab::ClientSlab;
 
-use read::READ_CHUNK;
 pub use write::{Pushed, send};
 
 /// Size of the shared receive buffer.

@@ -2,7 +2,6 @@
 //! The cron of a loop: expiry, eviction, client timeouts and accounting, at the rate of `hz`.
 //! Every task is bounded, so it does not delay clients.
 
-use braid_telemetry::Telemetry;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::{self, Ticks};
@@ -10,17 +9,14 @@ use braid_base::gate::Entered;
 use braid_clients::attention::{LOADING, MEMORY_LIMIT};
 use braid_clients::client_flags;
 use braid_config::Config;
-use braid_engine::memory::make_room;
-use braid_engine::{Engine, Worker, dispatch};
+use braid_durable::{append_only, background_save};
+use braid_executor::memory::{self, make_room};
+use braid_executor::{Engine, Worker, client_eviction, dispatch};
 use braid_keyspace::expiry;
-use braid_telemetry::LinkBytes;
+use braid_replica::cron;
+use braid_telemetry::{LinkBytes, Telemetry};
 
 use crate::client_set::ClientSet;
-use braid_engine::append_only;
-use braid_engine::background_save;
-use braid_engine::client_eviction;
-use braid_engine::memory;
-use braid_engine::replication::cron;
 
 /// Entries visited per expiry pass.
 const EXPIRY_BUDGET: usize = 2000;
@@ -121,7 +117,7 @@ impl Cron {
             background_save::save_if_due(engine, now_ms);
             append_only::append_only_cron(engine, now_ms);
             cron::tend_replicas(engine, now_ms);
-            cron::note_uncounted_bytes(engine);
+            memory::note_uncounted_bytes(engine);
         }
         if engine.keyspace.gate.enter_unless_busy(self.slot) == Entered::Busy {
             // A script has stopped the world for long.
@@ -304,7 +300,7 @@ mod tests {
     use std::sync::Arc;
 
     use braid_config::{ClientClass, Config};
-    use braid_engine::engine::Start;
+    use braid_executor::engine::Start;
     use braid_keyspace::{Expiry, KeyRef, Txn, Value};
 
     use super::*;
@@ -333,7 +329,7 @@ mod tests {
             is_short: false,
         };
         let engine =
-            Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
+            braid_node::start(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
         let worker = engine.worker(0);
         let mut rig = Rig {
             worker,

@@ -30,9 +30,10 @@ use std::time::Duration;
 
 use braid_base::clock::{self, TickSpan, Ticks};
 use braid_clients::attention::PAUSED;
-use braid_engine::{Engine, Worker};
+use braid_executor::{Engine, Worker};
 use braid_net::poller::{Interest, Poller};
 use braid_telemetry::stats::ThreadStats;
+use durable_replies::ReplyHold;
 use hashbrown::HashMap;
 
 use crate::accept::{AcceptOutcome, Listeners};
@@ -41,7 +42,6 @@ use crate::client_set::{ClientSet, Settings};
 use crate::cron::Cron;
 use crate::loop_loads::LoopLoads;
 
-use durable_replies::ReplyHold;
 pub use model::Model;
 use push::Pushes;
 use rebalance::Balance;

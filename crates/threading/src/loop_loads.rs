@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use braid_base::slots::Slots;
-use braid_engine::engine::THREADS_MAX;
+use braid_executor::engine::THREADS_MAX;
 use crossbeam_queue::SegQueue;
 use parking_lot::{Mutex, MutexGuard};
 

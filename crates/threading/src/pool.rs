@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 
 use braid_base::plural::plural;
 use braid_clients::Message;
-use braid_engine::Engine;
+use braid_executor::Engine;
 use parking_lot::{Condvar, Mutex};
 
 use crate::loop_loads::LoopLoads;
@@ -186,7 +186,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use braid_config::Config;
-    use braid_engine::engine::Start;
+    use braid_executor::engine::Start;
 
     use super::*;
 
@@ -194,7 +194,7 @@ mod tests {
     fn a_change_that_is_asked_for_while_the_first_thread_starts_is_made() {
         let config = Arc::new(Config::new());
         config.load_text("io-threads 1\nshards 16\n").expect("valid settings");
-        let engine = Engine::new(Arc::clone(&config), braid_commands::rows(), Start::default());
+        let engine = braid_node::start(Arc::clone(&config), braid_commands::rows(), Start::default());
         let engine = engine.expect("an engine");
         let loads = Arc::new(LoopLoads::new(1, |threads| 0..threads));
         let starter = Box::new(move |slot| {

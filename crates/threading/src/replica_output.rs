@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::OutputLimit;
-use braid_engine::Engine;
-use braid_engine::replication;
+use braid_executor::Engine;
 use braid_net::stream::Stream;
+use braid_replica::replicas;
 use braid_replication::blocks::push_block;
 use braid_replication::replicas::full_sync::Next;
 use braid_replication::replicas::stream_output::Part;
@@ -203,7 +203,7 @@ impl ReplicaOutput {
                 let marked = *marked;
                 self.replica.full_sync_sent(marked);
                 // Writes may have been waiting for one more replica.
-                replication::count_good_replicas(context.engine, context.now_ms);
+                replicas::count_good_replicas(context.engine, context.now_ms);
                 if part.position.is_none() {
                     log::info!(
                         "Closing the connection of replica {}: its full sync is complete",

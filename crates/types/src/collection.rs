@@ -3,13 +3,13 @@
 
 use braid_base::number;
 use braid_containers::listpack::Element;
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::object::{ExpiredMembers, Expiring, ObjectType};
 use braid_keyspace::txn::WrongType;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::CommandError;
 
-/// Operations on this many members run in the background (`braid_engine::background`): they take
+/// Operations on this many members run in the background (`braid_executor::background`): they take
 /// several milliseconds.
 pub const MANY_MEMBERS: usize = 10_000;
 

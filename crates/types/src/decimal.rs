@@ -4,7 +4,7 @@
 //! bounds of a range. Clients may send both, but files and replicas get decimal digits.
 
 use braid_base::number;
-use braid_engine::Call;
+use braid_executor::Call;
 
 /// Journals the arguments with these indexes in decimal if they are numbers or score range bounds.
 /// For write commands only, and never for arguments that may be keys or members.

@@ -42,7 +42,7 @@ pub mod sorted_set;
 pub mod stream;
 pub mod string;
 
-use braid_engine::Row;
+use braid_executor::Row;
 use braid_keyspace::object::Descriptor;
 
 /// All types, each with its command families.

@@ -3,7 +3,7 @@
 //! PERSIST, KEEPTTL, and the conditions NX, XX, GT and LT.
 
 use braid_base::number;
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::journal_as;
 use braid_keyspace::keyspace::Removal;
 use braid_spec::{CommandError, CommandResult};

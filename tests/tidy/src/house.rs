@@ -10,8 +10,8 @@ pub const FLOORS: [&[&str]; 9] = [
     &["config", "rdb", "keyspace", "active"],
     &["persistence", "spec", "scripting"],
     &["clients", "notify", "telemetry", "acl", "replication"],
-    &["engine"],
-    &["types"],
+    &["executor"],
+    &["types", "durable", "replica", "cluster-node", "active-node", "node"],
     &["commands"],
     &["metrics", "threading", "server", "check", "bench", "top", "cluster"],
 ];
@@ -30,7 +30,7 @@ pub const FILE_ACCESS: [&str; 13] = [
     // The kernel's view of this process.
     "crates/base/src/process_title.rs",
     "crates/commands/src/server/system.rs",
-    "crates/engine/src/oom_score.rs",
+    "crates/executor/src/oom_score.rs",
     // The ACL file.
     "crates/acl/src/file.rs",
     // Builds Lua.
@@ -43,7 +43,7 @@ pub const LOCK_TAKERS: [&str; 4] = [
     // Transactions, walks, expiry and eviction belong to the keyspace itself.
     "crates/keyspace/src/",
     // For all code above the keyspace.
-    "crates/engine/src/locks.rs",
+    "crates/executor/src/locks.rs",
     // Loading threads have shards of their own.
     "crates/persistence/src/load/",
 ];
@@ -56,14 +56,14 @@ pub const LOCK_FUNCTIONS: [&str; 4] = ["lock", "lock_all_shared", "lock_shard_ex
 
 /// Files and folders that must not recognise a command by its name: dispatcher, loops, scripts.
 pub const NAMELESS: [&str; 10] = [
-    "crates/engine/src/dispatch.rs",
-    "crates/engine/src/dispatch/",
-    "crates/engine/src/blocking.rs",
-    "crates/engine/src/blocking/",
-    "crates/engine/src/locks.rs",
-    "crates/engine/src/session.rs",
-    "crates/engine/src/transaction.rs",
-    "crates/engine/src/replication/",
+    "crates/executor/src/dispatch.rs",
+    "crates/executor/src/dispatch/",
+    "crates/executor/src/blocking.rs",
+    "crates/executor/src/blocking/",
+    "crates/executor/src/locks.rs",
+    "crates/executor/src/session.rs",
+    "crates/executor/src/transaction.rs",
+    "crates/replica/src/",
     "crates/threading/src/",
     "crates/scripting/src/",
 ];

@@ -23,28 +23,28 @@ const CLEAN: [(&str, &str); 20] = [
     ("crates/keyspace/src/entry/block.rs", "use super::Entry;\npub fn of(_: &Entry) {}\n"),
     ("crates/keyspace/src/txn.rs", "fn lock(lock: &Lock) { lock.lock_shared(); }\n"),
     (
-        "crates/engine/Cargo.toml",
-        "[package]\nname = \"braid-engine\"\n[dependencies]\nbraid-keyspace.workspace = true\n\
+        "crates/executor/Cargo.toml",
+        "[package]\nname = \"braid-executor\"\n[dependencies]\nbraid-keyspace.workspace = true\n\
          [dev-dependencies]\nbraid-commands.workspace = true\n",
     ),
     (
-        "crates/engine/src/lib.rs",
+        "crates/executor/src/lib.rs",
         "#![forbid(unsafe_code)]\nmod dispatch;\nmod locks;\nmod session;\nmod stats;\n",
     ),
     (
-        "crates/engine/src/locks.rs",
+        "crates/executor/src/locks.rs",
         "use braid_keyspace::Txn;\nfn lock(k: &Keyspace) { Txn::lock(k); k.stop_world(); }\n",
     ),
     (
-        "crates/engine/src/dispatch.rs",
+        "crates/executor/src/dispatch.rs",
         "use crate::session::Session;\nfn run(_: Session) {}\nfn is(option: &[u8]) -> bool { option == b\"count\" }\n",
     ),
     (
-        "crates/engine/src/session.rs",
+        "crates/executor/src/session.rs",
         "pub struct Session;\n#[cfg(test)]\nmod tests { use crate::dispatch; use braid_commands::ALL; fn t() { std::fs::read(0); Txn::lock(k); } }\n",
     ),
-    ("crates/engine/src/stats.rs", "pub fn get(name: &str) -> bool { name == \"get\" }\n"),
-    ("docs/architecture.md", "See `engine/dispatch.rs`, entry/block.rs and crates/base; `<family>.rs`.\n"),
+    ("crates/executor/src/stats.rs", "pub fn get(name: &str) -> bool { name == \"get\" }\n"),
+    ("docs/architecture.md", "See `executor/dispatch.rs`, entry/block.rs and crates/base; `<family>.rs`.\n"),
     ("docs/compatibility.md", "| command | since |\n|---|---|\n| GET | 1.0.0 |\n| CLIENT KILL | 2.4.0 |\n"),
     (
         "tests/nightly",
@@ -109,11 +109,11 @@ fn a_clean_tree_has_no_offences() {
 #[test]
 fn upward_dependency() {
     let manifest = "crates/base/Cargo.toml";
-    reports(manifest, "braid-engine.workspace = true\n", "layers", manifest);
-    reports(manifest, "[dependencies.braid-engine]\nworkspace = true\n", "layers", manifest);
+    reports(manifest, "braid-executor.workspace = true\n", "layers", manifest);
+    reports(manifest, "[dependencies.braid-executor]\nworkspace = true\n", "layers", manifest);
     reports(
         manifest,
-        "[target.'cfg(unix)'.dependencies]\nbraid-engine = { path = \"\" }\n",
+        "[target.'cfg(unix)'.dependencies]\nbraid-executor = { path = \"\" }\n",
         "layers",
         manifest,
     );
@@ -122,7 +122,7 @@ fn upward_dependency() {
 #[test]
 fn dependency_of_tests_on_a_crate_above() {
     let manifest = "crates/keyspace/Cargo.toml";
-    reports(manifest, "[dev-dependencies]\nbraid-engine.workspace = true\n", "layers", manifest);
+    reports(manifest, "[dev-dependencies]\nbraid-executor.workspace = true\n", "layers", manifest);
 }
 
 #[test]
@@ -215,23 +215,23 @@ fn long_comment_line() {
 #[test]
 fn document_naming_a_missing_path() {
     let page = "docs/architecture.md";
-    for name in ["`engine/nowhere.rs`", "crates/attic", "nowhere.rs", "[x](docs/none.md)", "tests/none"] {
+    for name in ["`executor/nowhere.rs`", "crates/attic", "nowhere.rs", "[x](docs/none.md)", "tests/none"] {
         reports(page, name, "documents", page);
     }
 }
 
 #[test]
 fn files_in_the_wrong_crate() {
-    let file = "crates/engine/src/stats.rs";
+    let file = "crates/executor/src/stats.rs";
     for text in ["use std::fs::File;\n", "use std::{fs, io};\n", "fn f() { std::fs::read(0); }\n"] {
         reports(file, text, "file-access", file);
     }
-    assert_eq!(planted("crates/engine/src/session.rs", "#[test]\nfn f() { std::fs::read(0); }\n"), []);
+    assert_eq!(planted("crates/executor/src/session.rs", "#[test]\nfn f() { std::fs::read(0); }\n"), []);
 }
 
 #[test]
 fn shard_lock_outside_of_the_dispatcher() {
-    let file = "crates/engine/src/session.rs";
+    let file = "crates/executor/src/session.rs";
     for call in ["Txn::lock(k)", "braid_keyspace::Txn::world(k)", "k.stop_world()", "s.lock.lock_exclusive()"]
     {
         reports(file, &format!("fn f() {{ {call}; }}\n"), "shard-locks", file);
@@ -269,7 +269,7 @@ fn crate_without_unsafe_that_does_not_forbid_it() {
 #[test]
 fn command_recognised_by_its_name() {
     for file in
-        ["crates/engine/src/dispatch.rs", "crates/threading/src/write.rs", "crates/scripting/src/api.rs"]
+        ["crates/executor/src/dispatch.rs", "crates/threading/src/write.rs", "crates/scripting/src/api.rs"]
     {
         for test in [
             "x == \"get\"",

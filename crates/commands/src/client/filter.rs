@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::number;
 use braid_clients::describe::{FLAG_LETTERS, idle_seconds, letters, seconds_since};
 use braid_clients::{ClientRecord, client_flags};
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_spec::CommandError;
 use smallvec::SmallVec;
 

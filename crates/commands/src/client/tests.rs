@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_clients::mailbox::Mailbox;
 use braid_clients::{Address, ClientRecord, Message, client_flags};
-use braid_engine::session::ReplyMode;
+use braid_executor::session::ReplyMode;
 
 use crate::testing::{Tester, check, check_resp3};
 

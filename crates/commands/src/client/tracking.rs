@@ -4,7 +4,7 @@
 
 use braid_base::number;
 use braid_clients::client_flags;
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row};
 use braid_notify::Tracking;
 use braid_spec::{CommandError, CommandResult};
 

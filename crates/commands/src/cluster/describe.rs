@@ -13,20 +13,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::unix_ms;
 use braid_clients::Address;
 use braid_clients::attention::LOADING;
+use braid_cluster_node::forwarding::peers::Forwarding;
+use braid_cluster_node::identity::{ClusterNode, announced_priority, bus_port, port};
+use braid_cluster_node::{cluster_report, forwarding};
 use braid_config::{ClusterEndpointType, Config};
-use braid_engine::Call;
-use braid_engine::cluster_map::{ClusterMap, ClusterView};
-use braid_engine::cluster_node::{ClusterNode, announced_priority, bus_port, port};
-use braid_engine::dispatch::LOADING_REFUSAL;
-use braid_engine::dispatch::slots::is_over_tls;
-use braid_engine::forwarding::peers::Forwarding;
+use braid_executor::cluster_map::{ClusterMap, ClusterView};
+use braid_executor::dispatch::LOADING_REFUSAL;
+use braid_executor::dispatch::slots::is_over_tls;
+use braid_executor::{Call, Engine};
 use braid_group::cluster::{Health, MapNode, ShardSlots, SlotSet};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
-use braid_engine::cluster_report;
-use braid_engine::shard_channels;
 
 /// Added to a node's port for its bus port, on which nothing listens.
 const BUS_PORT_OFFSET: u16 = 10_000;
@@ -75,7 +74,7 @@ impl<'c> Picture<'c> {
         let (own, engine) = (node_of(call)?, call.engine);
         let config = &*engine.config;
         let is_tls = is_over_tls(&engine.config, &call.session.record);
-        let view = own.map.as_ref().map(view_of).transpose()?;
+        let view = call.engine.cluster_map().map(view_of).transpose()?;
         let shards = match &view {
             Some(view) => shards_of(call, own, view),
             None => {
@@ -203,10 +202,10 @@ fn own_node(call: &Call, own: &ClusterNode, known: Option<&MapNode>) -> Node {
 }
 
 /// The time of the last contact with another node.
-fn heard(own: &ClusterNode, node: &MapNode) -> i64 {
+fn heard(engine: &Engine, node: &MapNode) -> i64 {
     match node.health() {
         Health::Online | Health::Loading => unix_ms() / HEARD_STEP_MS * HEARD_STEP_MS,
-        Health::Failed => own.map.as_ref().map_or(0, |map| map.lost_since(&node.known.id)),
+        Health::Failed => engine.cluster_map().map_or(0, |map| map.lost_since(&node.known.id)),
     }
 }
 
@@ -239,7 +238,7 @@ fn shards_of(call: &Call, own: &ClusterNode, view: &ClusterView) -> Vec<Shard> {
                 is_primary,
                 stays_replica: node.stays_replica(),
                 health: node.health(),
-                heard: heard(own, node),
+                heard: heard(call.engine, node),
             }
         };
         let mut nodes: Vec<Node> = map.members(id).map(node).collect();
@@ -261,7 +260,7 @@ pub(super) fn my_id(call: &mut Call) -> CommandResult {
 
 pub(super) fn my_shard_id(call: &mut Call) -> CommandResult {
     let node = node_of(call)?;
-    match node.map.as_ref().map(view_of).transpose()? {
+    match call.engine.cluster_map().map(view_of).transpose()? {
         Some(view) => call.reply.bulk(view.shard.as_ref().unwrap_or(&view.id).as_bytes()),
         None => call.reply.bulk(node.shard_id.as_bytes()),
     }
@@ -272,7 +271,7 @@ pub(super) fn links(call: &mut Call) -> CommandResult {
     // Nodes meet through etcd, and connect only for messages of PUBLISH. Tools that judge a stock
     // cluster's bus expect two links with each live node.
     node_of(call)?;
-    let links = shard_channels::forwarding(call.engine).map_or_else(Vec::new, Forwarding::links);
+    let links = forwarding::of(call.engine).map_or_else(Vec::new, Forwarding::links);
     let reply = &mut *call.reply;
     reply.array(links.len());
     for link in links {
@@ -314,9 +313,10 @@ pub(super) fn count_failure_reports(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn info(call: &mut Call) -> CommandResult {
-    node_of(call)?.map.as_ref().map(view_of).transpose()?;
+    node_of(call)?;
+    call.engine.cluster_map().map(view_of).transpose()?;
     let Some(report) = cluster_report::cluster_report(call.engine) else { return Ok(()) };
-    let forwarding = shard_channels::forwarding(call.engine);
+    let forwarding = forwarding::of(call.engine);
     let messages = |what: &str, count: fn(&Forwarding) -> &AtomicU64| {
         let count = forwarding.map_or(0, |forwarding| count(forwarding).load(Relaxed));
         let published = match count {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Atomic slot migration: Valkey's MIGRATESLOTS, GETSLOTMIGRATIONS and CANCELSLOTMIGRATIONS,
-//! Redis's MIGRATION, and SYNCSLOTS, the protocol between nodes (`braid_engine::slot_moves`).
+//! Redis's MIGRATION, and SYNCSLOTS, the protocol between nodes (`braid_cluster_node::slot_moves`).
 //!
 //! Sources: the commands' pages in the documentation of Valkey and Redis; error texts follow
 //! Valkey 9.
@@ -8,18 +8,16 @@
 use std::sync::Arc;
 
 use braid_base::number::{parse_i64, parse_u64};
-use braid_engine::slot_moves::state::{Move, MoveState};
-use braid_engine::{Call, Engine};
+use braid_cluster_node::group::changes;
+use braid_cluster_node::slot_moves::{import, orders};
+use braid_executor::state::slot_moves::{Move, MoveState};
+use braid_executor::{Call, Engine};
 use braid_group::cluster::{MapNode, SlotSet};
 use braid_spec::{CommandError, CommandResult};
 
 use super::operators::{
     alone, count_in_background, id_arg, in_background, map_of, range_args_from, slot_arg,
 };
-use braid_engine::group::changes;
-use braid_engine::shard_channels;
-use braid_engine::slot_moves::import;
-use braid_engine::slot_moves::orders;
 
 fn error(text: impl Into<String>) -> CommandError {
     CommandError::text(format!("ERR {}", text.into()))
@@ -80,7 +78,7 @@ fn parse_moves(call: &Call) -> Result<Wanted, CommandError> {
 }
 
 fn check_moves(engine: &Engine, wanted: &Wanted) -> Result<(), CommandError> {
-    let view = shard_channels::cluster_view(engine).unwrap_or_default();
+    let view = engine.cluster_view().unwrap_or_default();
     for (slots, target) in wanted {
         if !view.leads || slots.iter().any(|slot| !view.owns(slot)) {
             return Err(error("Slots are not served by this node."));
@@ -205,7 +203,7 @@ pub(super) fn migration(call: &mut Call) -> CommandResult {
 
 /// The node that owns all of these slots.
 fn source_of(engine: &Engine, slots: &SlotSet) -> Result<MapNode, CommandError> {
-    let view = shard_channels::cluster_view(engine).unwrap_or_default();
+    let view = engine.cluster_view().unwrap_or_default();
     if !view.leads {
         return Err(error("only a primary can import slots"));
     }

@@ -11,12 +11,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use braid_base::crc::HASH_SLOTS;
-use braid_engine::background::Answer;
-use braid_engine::cluster_map::{ClusterMap, ClusterView};
-use braid_engine::cluster_node::{Bump, Epochs};
-use braid_engine::group::changes::{AskError, ChangeError};
-use braid_engine::group::slot_batch::reply_to;
-use braid_engine::{Call, Engine};
+use braid_cluster_node::cluster_report;
+use braid_cluster_node::group::changes::{self, AskError, ChangeError};
+use braid_cluster_node::group::slot_batch::{self, reply_to};
+use braid_cluster_node::group::{self, foreign_keys};
+use braid_cluster_node::identity::{self, Bump, Epochs};
+use braid_cluster_node::slot_moves::orders;
+use braid_executor::background::Answer;
+use braid_executor::cluster_map::{ClusterMap, ClusterView};
+use braid_executor::{Call, Engine};
 use braid_group::cluster::changes::{Me, Operator};
 use braid_group::cluster::slot_changes::{SlotChange, SlotRequest};
 use braid_group::cluster::{Change, MapNode, Refusal, SlotSet};
@@ -25,12 +28,6 @@ use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
 use crate::replication::{NO_REPLICAS, NOT_A_REPLICA, NOT_ONLINE};
-use braid_engine::cluster_report;
-use braid_engine::group::changes;
-use braid_engine::group::node;
-use braid_engine::group::slot_batch;
-use braid_engine::shard_channels;
-use braid_engine::slot_moves::orders;
 
 /// How long MEET waits for the record of a server that responds.
 const MEET_PATIENCE: Duration = Duration::from_secs(2);
@@ -60,7 +57,8 @@ fn not_written(error: std::io::Error) -> CommandError {
 
 /// The cluster map, if there are several nodes.
 pub(super) fn map_of<'e>(call: &Call<'e, '_>) -> Result<Option<&'e ClusterMap>, CommandError> {
-    Ok(node_of(call)?.map.as_ref())
+    node_of(call)?;
+    Ok(call.engine.cluster_map())
 }
 
 /// A request in the background, where it can wait for etcd.
@@ -121,7 +119,7 @@ fn answer_later<T>(
         return Err(CommandError::text(error));
     }
     let engine = call.engine;
-    let group = engine.group.as_ref().ok_or(CommandError::text("ERR this server is not in a group"))?;
+    let group = group::of(engine).ok_or(CommandError::text("ERR this server is not in a group"))?;
     let me = group.as_newcomer(&engine.config, &map.id(), &call.session.record.local_address);
     let record = &call.session.record;
     log::info!("{} (user request from 'id={} addr={}')", name(), record.id, record.address);
@@ -296,9 +294,7 @@ fn introduce(call: &mut Call, map: &ClusterMap) -> CommandResult {
         // A server that has just started, or has a new id after CLUSTER RESET HARD, may not be in
         // etcd yet.
         let is_server = |view: &ClusterView| view.map.servers.values().any(|server| *server.id == *id);
-        if !shard_channels::cluster_map(task.engine)
-            .is_some_and(|map| map.wait_until(is_server, MEET_PATIENCE))
-        {
+        if !task.engine.cluster_map().is_some_and(|map| map.wait_until(is_server, MEET_PATIENCE)) {
             return Err(failed("it does not have this cluster's name, or has just started".into()));
         }
         task.change(|operator| operator.meet(&id, &host))?;
@@ -367,7 +363,7 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
         return Err(CommandError::text("ERR You should send CLUSTER FAILOVER to a replica"));
     }
     if call.args.len() == 3 && call.arg_is(2, "takeover") {
-        let group = call.engine.group.as_ref();
+        let group = group::of(call.engine);
         let asked = group.map_or(Err("this server is not in a group"), |group| group.ask_takeover());
         asked.map_err(|why| CommandError::text(format!("ERR CLUSTER FAILOVER TAKEOVER: {why}")))?;
         call.reply.ok();
@@ -377,7 +373,7 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
     let is_tls = call.engine.config.tls_cluster();
     if is_forced
         && handover(&view, is_tls).is_none()
-        && let Some(group) = &call.engine.group
+        && let Some(group) = group::of(call.engine)
     {
         group.ask_candidacy();
         call.reply.ok();
@@ -388,7 +384,7 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
         // Another failover may just be changing the primary.
         let patience = Duration::from_millis(u64::from(config.lease_time_ms()));
         let is_settled = |view: &ClusterView| view.leads || handover(view, is_tls).is_some();
-        let map = shard_channels::cluster_map(task.engine).filter(|map| map.wait_until(is_settled, patience));
+        let map = task.engine.cluster_map().filter(|map| map.wait_until(is_settled, patience));
         let view = map.map(ClusterMap::view).unwrap_or_default();
         if view.leads {
             return Ok("OK".to_owned());
@@ -412,7 +408,7 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
                 Err(error) => break error,
             }
         };
-        let text = match (&task.engine.group, error) {
+        let text = match (group::of(task.engine), error) {
             (Some(group), AskError::Silent(_)) if is_forced => {
                 group.ask_candidacy();
                 return Ok("OK".to_owned());
@@ -474,7 +470,7 @@ fn leave(call: &mut Call, map: &ClusterMap, is_hard: bool) -> CommandResult {
     in_background(call, map, move |task| {
         let engine = task.engine;
         let was_replica = engine.replication.link.is_replica();
-        let node = engine.cluster.as_ref();
+        let node = identity::of(engine);
         // The node uses these epochs while it is alone.
         if let (Some(node), Some(report)) = (node, cluster_report::cluster_report(engine)) {
             let epochs = Epochs { own: report.own_epoch, current: report.epoch };
@@ -484,10 +480,10 @@ fn leave(call: &mut Call, map: &ClusterMap, is_hard: bool) -> CommandResult {
         task.change(|operator| operator.leave())?;
         if was_replica {
             // A replica's data belong to its primary.
-            node::remove_all_keys(engine);
+            foreign_keys::remove_all_keys(engine);
         }
         if let Some(node) = node.filter(|_| is_hard) {
-            node.renew(&engine.config).map_err(not_written)?;
+            node.renew(&engine.config, engine.cluster_map()).map_err(not_written)?;
         }
         Ok("OK".to_owned())
     })
@@ -534,7 +530,7 @@ pub(super) fn set_slot(call: &mut Call) -> CommandResult {
     let node = node_of(call)?;
     let slot = slot_arg(call, 2)?;
     let id = call.args.get(4).copied();
-    if let Some(map) = &node.map {
+    if let Some(map) = call.engine.cluster_map() {
         let wanted = match (id.map(|_| id_arg(call, 4)), call.args.len()) {
             (None, 4) if call.arg_is(3, "stable") => SlotChange::Stable,
             (Some(id), 5) if call.arg_is(3, "node") => SlotChange::Node(id),

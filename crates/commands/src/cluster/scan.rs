@@ -8,12 +8,12 @@
 //!
 //! Source: Valkey documentation, "CLUSTERSCAN", and replies of a Valkey 9.1 server.
 
-use braid_engine::process::Process;
 use std::sync::LazyLock;
 
 use braid_base::crc::{HASH_SLOTS, key_hash_slot};
 use braid_base::number;
-use braid_engine::{Call, Engine};
+use braid_executor::process::Process;
+use braid_executor::{Call, Engine};
 use braid_keyspace::scan as walk;
 use braid_spec::{CommandError, CommandResult};
 use braid_types::scan_options::{ScanExtras, ScanOptions, TypeFilter};
@@ -21,7 +21,6 @@ use braid_types::scan_options::{ScanExtras, ScanOptions, TypeFilter};
 use super::node_of;
 use super::operators::slot_of_text;
 use crate::scan::{FoundKeys, check_may_walk, expire_found};
-use braid_engine::shard_channels;
 
 /// A short hash tag for each slot.
 static TAGS: LazyLock<Vec<Box<[u8]>>> = LazyLock::new(tags);
@@ -152,7 +151,7 @@ fn options_of<'a>(words: &[&'a [u8]]) -> Result<(ScanOptions<'a>, Option<u16>), 
 /// Walks from a position on, as long as slots are served here and up to the requested number of
 /// keys.
 fn walk_from(call: &mut Call, from: WalkPosition, options: &ScanOptions<'_>, stays: bool) {
-    let view = shard_channels::cluster_view(call.engine);
+    let view = call.engine.cluster_view();
     let is_here = |slot: u16| view.as_ref().is_none_or(|view| view.owns(slot));
     let (keyspace, db, now) = (call.keyspace.keyspace(), call.keyspace.db(), call.now());
     let (mut found, mut visited) = (FoundKeys::new(call.reply.protocol), 0);

@@ -5,21 +5,20 @@
 //! The word is recognized only in a multi-node cluster, where it has no other meaning; elsewhere
 //! these commands work as in Redis.
 
-use braid_engine::Call;
+use braid_cluster_node::forwarding;
+use braid_cluster_node::group::shared;
+use braid_executor::Call;
 use braid_group::cluster::shared::SharedKind;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
 use super::operators::{alone, map_of};
-use braid_engine::group::shared;
-use braid_engine::shard_channels;
 
 /// The arguments before the word CLUSTER, if it ends a request to a multi-node cluster.
 pub fn for_cluster<'a, 'b>(call: &Call, words: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> {
     let (last, rest) = words.split_last()?;
-    (last.eq_ignore_ascii_case(b"cluster") && shard_channels::forwarding(call.engine).is_some())
-        .then_some(rest)
+    (last.eq_ignore_ascii_case(b"cluster") && forwarding::of(call.engine).is_some()).then_some(rest)
 }
 
 /// Converts bytes to text, since records are UTF-8.

@@ -9,16 +9,14 @@ use std::cmp::Reverse;
 
 use braid_base::clock::unix_ms;
 use braid_base::crc::HASH_SLOTS;
-use braid_engine::background::Answer;
-use braid_engine::{Call, Engine};
+use braid_executor::background::Answer;
+use braid_executor::{Call, Engine, settings};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 use braid_telemetry::SlotCost;
 
 use super::node_of;
 use super::slots::as_slot;
-use braid_engine::engine::settings;
-use braid_engine::shard_channels;
 
 /// A metric of slots, under its name in replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +79,7 @@ pub fn figures(engine: &Engine) -> Vec<Figures> {
 }
 
 fn own_slots(engine: &Engine, first: u16, last: u16) -> impl Iterator<Item = u16> + use<> {
-    let view = shard_channels::cluster_view(engine);
+    let view = engine.cluster_view();
     (first..=last).filter(move |&slot| view.as_ref().is_none_or(|view| view.owns(slot)))
 }
 

@@ -3,7 +3,7 @@
 //! (`braid_keyspace`), so none of these commands visits keys of other slots.
 
 use braid_base::crc::{HASH_SLOTS, key_hash_slot};
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::scan;
 use braid_spec::{CommandError, CommandResult};
 

@@ -9,9 +9,8 @@ mod redis_8_2_tests;
 mod table_tests;
 
 use braid_base::glob;
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row};
 use braid_spec::{Category, Command, CommandError, CommandResult, Flags, Group, KeyFlags, keys};
-
 use describe::{describe, flag_names};
 use document::document;
 
@@ -26,7 +25,7 @@ pub const COMMANDS: &[Row] = &[Row::new("command", Group::Server, all)
 
 const FLAGS: Flags = Flags::LOADING.and(Flags::STALE).and(Flags::SENTINEL);
 
-const fn subcommand(name: &'static str, handler: braid_engine::Handler) -> Row {
+const fn subcommand(name: &'static str, handler: braid_executor::Handler) -> Row {
     Row::new(name, Group::Server, handler).flags(FLAGS).categories(Category::CONNECTION)
 }
 

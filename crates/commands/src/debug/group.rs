@@ -3,9 +3,9 @@
 
 use braid_base::clock::boot_nanos;
 use braid_base::number;
-use braid_engine::Call;
-use braid_engine::sync_writes;
+use braid_executor::Call;
 use braid_group::MemberId;
+use braid_replica::sync_writes;
 use braid_spec::{CommandError, CommandResult};
 
 /// DEBUG IN-SYNC epoch size [node/run ...], or OFF: makes this server the primary of a group with

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::parse_memory;
 use braid_containers::listpack::{Element, Listpack};
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::ValueRef;
 use braid_keyspace::object::ObjectRef;
 use braid_spec::{CommandError, CommandResult};

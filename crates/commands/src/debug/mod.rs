@@ -17,14 +17,13 @@ use std::time::Duration;
 
 use braid_base::number;
 use braid_config::ExtraLines;
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row, tell_replicas};
 use braid_keyspace::object::DigestSink;
 use braid_keyspace::{Entry, ValueRef, eviction};
 use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
+use digest::DataDigest;
 
 use crate::server::{Tuned, mallctl_integer, mallctl_text};
-use braid_engine::replication::cron;
-use digest::DataDigest;
 
 /// Rows of the DEBUG command.
 pub const COMMANDS: &[Row] = &[Row::new("debug", Group::Server, debug)
@@ -70,7 +69,7 @@ fn debug(call: &mut Call) -> CommandResult {
         }
         (b"replicate", 3..) => {
             let (engine, args) = (call.engine, call.args);
-            cron::tell_replicas(engine, call.keyspace, &args[2..]);
+            tell_replicas::tell_replicas(engine, call.keyspace, &args[2..]);
             done(call)
         }
         (b"change-repl-id", 2) => {
@@ -138,7 +137,7 @@ fn leading_integer(text: &[u8]) -> i64 {
     if negative { -value } else { value }
 }
 
-fn switch(call: &mut Call, set: impl Fn(&braid_engine::Engine, i64)) -> CommandResult {
+fn switch(call: &mut Call, set: impl Fn(&braid_executor::Engine, i64)) -> CommandResult {
     set(call.engine, leading_integer(call.args[2]));
     done(call)
 }

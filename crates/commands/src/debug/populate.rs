@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::{Expiry, Value};
 use braid_spec::{CommandError, CommandResult};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! DEBUG PROTOCOL: one sample of each reply type, for tests of client libraries.
 
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_resp::reply::Protocol;
 use braid_spec::{CommandError, CommandResult};
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! DEBUG RELOAD and LOADAOF: saves and reloads the dataset, for tests of persistence.
 
-use braid_engine::Call;
-use braid_engine::aof_load;
-use braid_engine::saving;
-use braid_engine::saving::Manner;
+use braid_durable::aof_load;
+use braid_durable::saving::{self, Manner};
+use braid_executor::Call;
 use braid_spec::{CommandError, CommandResult};
 
 pub fn reload(call: &mut Call) -> CommandResult {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SCRIPT DEBUG, and the sessions that it leads to (`braid_engine::script_debugger`).
+//! SCRIPT DEBUG, and the sessions that it leads to (`crate::scripting::debugger`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +8,14 @@ use braid_acl::user::User;
 use braid_base::clock::unix_ms;
 use braid_clients::ClientRecord;
 use braid_config::Config;
-use braid_engine::engine::Start;
-use braid_engine::processors;
-use braid_engine::script_debugger;
-use braid_engine::script_debugger::state::{DebugMode, Debugged, Debugging, Departure, KeySource};
-use braid_engine::script_debugger::{Origin, StreamConsole};
-use braid_engine::{Call, Engine, Session};
+use braid_executor::engine::Start;
+use braid_executor::state::script_debugger::{DebugMode, Debugged, Debugging, Departure, KeySource};
+use braid_executor::{Call, Engine, Session, processors};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_scripting::Debugger;
 use braid_spec::{CommandError, CommandResult};
+
+use crate::scripting::debugger::{self, Origin, StreamConsole};
 
 /// Settings of the server that also hold for the copy in which a script is debugged. Those that
 /// decide how values are stored show in OBJECT ENCODING.
@@ -130,7 +129,7 @@ fn debug(server: &Arc<Engine>, job: &Job, console: StreamConsole) {
     let args: Vec<&[u8]> = job.args.iter().map(Vec::as_slice).collect();
     let mut reply = ReplyBuffer::new(job.protocol);
     let command = engine.commands.get(job.command);
-    if let Err(error) = script_debugger::run_alone(&engine, &mut session, command, &args, &mut reply) {
+    if let Err(error) = debugger::run_alone(&engine, &mut session, command, &args, &mut reply) {
         reply.error_bytes(&error.line());
     }
     log::info!("Debugging session ended");
@@ -156,6 +155,6 @@ fn copy_of(server: &Engine) -> Result<Arc<Engine>, String> {
         text.push_str(&format!("{name} {value}\n"));
     }
     config.load_text(&text).map_err(|error| error.to_string())?;
-    Engine::new(Arc::new(config), server.commands.clone(), Start::default())
+    braid_node::start(Arc::new(config), server.commands.clone(), Start::default())
         .map_err(|error| error.to_string())
 }

@@ -2,7 +2,7 @@
 //! EVAL, EVALSHA, their read-only variants, and SCRIPT.
 
 use braid_clients::busy::ScriptKind;
-use braid_engine::{Call, Engine, Row};
+use braid_executor::{Call, Engine, Row};
 use braid_scripting::cache::parse_sha;
 use braid_scripting::parse_shebang;
 use braid_scripting::thread_vms::ThreadVms;
@@ -11,7 +11,7 @@ use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group, Scope};
 use super::debug;
 use super::run::{self, Program};
 
-const fn subcommand(name: &'static str, handler: braid_engine::Handler) -> Row {
+const fn subcommand(name: &'static str, handler: braid_executor::Handler) -> Row {
     Row::new(name, Group::Scripting, handler).flags(Flags::NOSCRIPT).scope(Scope::Walk)
 }
 

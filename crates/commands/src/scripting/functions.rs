@@ -6,7 +6,7 @@
 //! functions, so a library's local variables are per thread.
 
 use braid_clients::busy::ScriptKind;
-use braid_engine::{Call, Engine, Row};
+use braid_executor::{Call, Engine, Row};
 use braid_group::cluster::shared::SharedKind;
 use braid_scripting::function_libraries::{Libraries, Library, Policy};
 use braid_scripting::key_analysis::Reach;
@@ -16,7 +16,7 @@ use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 use super::run::{self, Program};
 use crate::cluster::shared::{for_cluster, share, text_of};
 
-const fn subcommand(name: &'static str, handler: braid_engine::Handler, flags: Flags) -> Row {
+const fn subcommand(name: &'static str, handler: braid_executor::Handler, flags: Flags) -> Row {
     Row::new(name, Group::Scripting, handler).flags(Flags::NOSCRIPT.and(flags)).scope(Scope::Walk)
 }
 

@@ -5,6 +5,7 @@
 //! a run gets its locks and calls commands (`run.rs`).
 
 mod debug;
+pub mod debugger;
 mod eval;
 mod functions;
 #[cfg(test)]
@@ -13,10 +14,9 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use braid_engine::{Engine, Row};
-use braid_spec::{Behavior, Flags, Group, KeyFlags, KeySpec, Scope};
-
+use braid_executor::{Engine, Row};
 use braid_scripting::cache::Figures;
+use braid_spec::{Behavior, Flags, Group, KeyFlags, KeySpec, Scope};
 
 const RUN: Flags = Flags::NOSCRIPT.and(Flags::SKIP_MONITOR).and(Flags::NO_MANDATORY_KEYS).and(Flags::STALE);
 const CHANGE: Flags = RUN.and(Flags::MAY_REPLICATE);
@@ -27,7 +27,7 @@ const UNKNOWN_READ: &str = "We cannot tell how the keys will be used so we assum
 const CHANGED: KeySpec = KeySpec::counted(2, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE));
 const READ_ONLY: KeySpec = KeySpec::counted(2, KeyFlags::RO.and(KeyFlags::ACCESS));
 
-const fn runs(name: &'static str, handler: braid_engine::Handler) -> Row {
+const fn runs(name: &'static str, handler: braid_executor::Handler) -> Row {
     Row::new(name, Group::Scripting, handler).behavior(Behavior::RUNS_SCRIPTS).at_least(3).scope(Scope::Walk)
 }
 

@@ -17,27 +17,24 @@
 //! alone, because clients waiting for its locks could not get BUSY. A run that has written
 //! continues, but can no longer be killed.
 
-use braid_clients::Clients;
-use braid_clients::attention::Attention;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use braid_base::clock::Ticks;
 use braid_base::gate::Wait;
-use braid_clients::Message;
-use braid_clients::attention::{MEMORY_LIMIT, STALE};
+use braid_clients::attention::{Attention, MEMORY_LIMIT, STALE};
 use braid_clients::busy::{Running, ScriptKind};
-use braid_engine::dispatch::script::{self, OneSlot, ScriptCall, ScriptRun};
-use braid_engine::dispatch::speculative::Speculative;
-use braid_engine::engine::call::Others;
-use braid_engine::locks::{LockSet, lock};
-use braid_engine::replication::redirect;
-use braid_engine::script_debugger::state::{Debugged, Debugging, KeySource};
-use braid_engine::shutdown;
-use braid_engine::{Call, Engine, Session};
+use braid_clients::{Clients, Message};
+use braid_executor::dispatch::script::{self, OneSlot, ScriptCall, ScriptRun};
+use braid_executor::dispatch::speculative::Speculative;
+use braid_executor::engine::call::Others;
+use braid_executor::locks::{LockSet, lock};
+use braid_executor::state::script_debugger::{Debugged, Debugging, KeySource};
+use braid_executor::{Call, Engine, Session, redirect};
 use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::{KeyRef, Keyspace, Txn};
+use braid_node::shutdown;
 use braid_resp::reply::{Mark, ReplyBuffer};
 use braid_scripting::key_analysis::Reach;
 use braid_scripting::speculation::SpeculationHistory;

@@ -2,7 +2,7 @@
 //! SLOWLOG: the latest slow commands. COMMANDLOG, as in Valkey: also commands with large requests
 //! or replies.
 
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group};
 use braid_telemetry::command_log::LogKind;
 

@@ -4,14 +4,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::{ExtraLines, Origin};
-use braid_engine::{Call, Engine, Row};
+use braid_executor::{Call, Engine, Row, client_eviction};
 use braid_group::cluster::shared::SharedKind;
 use braid_spec::{CommandError, CommandResult, Group};
 
-use crate::cluster::shared::{for_cluster, share};
-
 use super::{ADMIN, BY_SUBCOMMAND, HELP, HELP_SUMMARY};
-use braid_engine::client_eviction;
+use crate::cluster::shared::{for_cluster, share};
 
 pub const CONFIG: Row = Row::container("config", Group::Server, SUBCOMMANDS).docs(
     "2.0.0",

@@ -3,7 +3,7 @@
 //!
 //! Names, arguments and fields are those documented for Redis 8.6.
 
-use braid_engine::{Call, Engine, Row};
+use braid_executor::{Call, Engine, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group};
 use braid_telemetry::hot_keys::{Report, Totals, Wish};
 use braid_telemetry::stats::Threads;

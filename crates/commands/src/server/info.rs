@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use braid_engine::{Call, Engine, Row};
+use braid_executor::{Call, Engine, Row};
 use braid_spec::{Category, CommandResult, Flags, Group, Scope};
 
 use super::sections::{self, SECTIONS, Usually};

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-use braid_engine::{Call, Engine, Row};
+use braid_executor::{Call, Engine, Row};
 use braid_spec::{Command, CommandError, CommandResult, Group};
 use braid_telemetry::latency::Series;
 use braid_telemetry::stats;

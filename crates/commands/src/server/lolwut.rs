@@ -6,7 +6,7 @@
 //! one.
 
 use braid_base::number;
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group};
 
 pub const LOLWUT: Row = Row::new("lolwut", Group::Server, lolwut)

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use braid_base::number;
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope};
 
 use super::memory_report::{Report, Share};

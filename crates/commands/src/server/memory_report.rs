@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_engine::Engine;
+use braid_executor::Engine;
 
 use super::{allocator, system};
 

@@ -19,7 +19,7 @@ mod sections;
 mod shutdown;
 pub mod system;
 
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row};
 use braid_spec::{CommandResult, Flags, Group};
 
 pub(crate) use allocator::{Tuned, mallctl_integer, mallctl_text};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! MONITOR. Lines are formatted in `braid_telemetry::monitor`.
 
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Group};
 
 use super::ADMIN;

@@ -4,13 +4,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
-use braid_engine::append_only;
-use braid_engine::append_only::Rewriting;
-use braid_engine::background_save;
-use braid_engine::durability::{AckTarget, NO_FILE};
-use braid_engine::replication::full_syncs;
-use braid_engine::saving;
-use braid_engine::{Call, Row, blocking};
+use braid_durable::append_only::{self, Rewriting};
+use braid_durable::{background_save, saving};
+use braid_executor::durability::{self, AckTarget, NO_FILE};
+use braid_executor::{Call, Row, blocking};
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group, Scope};
 use braid_types::collection::least_arg;
 
@@ -68,7 +65,7 @@ pub const LASTSAVE: Row = Row::new("lastsave", Group::Server, last_save)
     .tips(&["nondeterministic_output"]);
 
 fn save(call: &mut Call) -> CommandResult {
-    if full_syncs::is_saving(call.engine) {
+    if background_save::is_saving(call.engine) {
         return Err(CommandError::text("ERR Background save already in progress"));
     }
     // A rewrite in progress may continue: the world is stopped, and it writes another file.
@@ -84,7 +81,7 @@ fn bgsave(call: &mut Call) -> CommandResult {
         return Err(CommandError::Syntax);
     }
     let state = &call.engine.background_save;
-    if full_syncs::is_saving(call.engine) {
+    if background_save::is_saving(call.engine) {
         return Err(CommandError::text("ERR Background save already in progress"));
     }
     if call.engine.append_only.rewriting.load(Relaxed) {
@@ -140,7 +137,7 @@ fn wait(call: &mut Call) -> CommandResult {
     }
     let replicas = call.integer_arg(1)?;
     let deadline = deadline_arg(call, 2)?;
-    call.wait_for_acknowledgements(AckTarget::Replicas(replicas), deadline)
+    durability::wait_for_acknowledgements(call, AckTarget::Replicas(replicas), deadline)
 }
 
 fn waitaof(call: &mut Call) -> CommandResult {
@@ -159,7 +156,7 @@ fn waitaof(call: &mut Call) -> CommandResult {
     if local > 0 && !call.engine.append_only.on.load(Relaxed) {
         return Err(CommandError::text(NO_FILE));
     }
-    call.wait_for_acknowledgements(AckTarget::Files { own: local > 0, replicas }, deadline)
+    durability::wait_for_acknowledgements(call, AckTarget::Files { own: local > 0, replicas }, deadline)
 }
 
 fn last_save(call: &mut Call) -> CommandResult {

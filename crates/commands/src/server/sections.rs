@@ -8,8 +8,6 @@ mod active;
 mod group;
 mod replication;
 
-use braid_keyspace::Keyspace;
-use braid_telemetry::Telemetry;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::sync::Arc;
@@ -18,21 +16,21 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock;
 use braid_clients::attention::{LOADING, LOADING_BESIDE};
 use braid_clients::client_flags;
+use braid_cluster_node::forwarding;
+use braid_cluster_node::group::shared;
 use braid_config::Config;
-use braid_engine::Engine;
+use braid_durable::background_save;
+use braid_executor::engine::access;
+use braid_executor::{Engine, memory};
+use braid_keyspace::Keyspace;
 use braid_keyspace::table::TableCursor;
 use braid_notify::SubscriptionKind;
 use braid_replication::Replica;
-use braid_telemetry::stats;
-use braid_telemetry::stats::ThreadStats;
+use braid_telemetry::Telemetry;
+use braid_telemetry::stats::{self, ThreadStats};
 
 use super::memory_report::Report;
 use super::system::{self, CpuTime, Whose};
-use braid_engine::engine::access;
-use braid_engine::group::shared;
-use braid_engine::replication::cron;
-use braid_engine::replication::full_syncs;
-use braid_engine::shard_channels;
 
 /// When a section is shown without being requested by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -246,7 +244,7 @@ fn memory(fields: &mut Fields<'_>) {
     let engine = fields.engine;
     let config = &engine.config;
     // Updated together with the memory in use, so that their difference is consistent.
-    cron::note_uncounted_bytes(engine);
+    memory::note_uncounted_bytes(engine);
     let report = Report::take(engine);
     fields.bytes("used_memory", report.total as u64);
     fields.bytes("used_memory_rss", report.resident as u64);
@@ -261,7 +259,7 @@ fn memory(fields: &mut Fields<'_>) {
     fields.field("allocator_active", report.allocator.active);
     fields.field("allocator_resident", report.allocator.resident);
     fields.field("allocator_muzzy", report.allocator.muzzy);
-    fields.bytes("total_system_memory", braid_engine::memory::total_memory_bytes());
+    fields.bytes("total_system_memory", braid_executor::memory::total_memory_bytes());
     let scripts = crate::scripting::figures(engine);
     fields.field("used_memory_lua", scripts.script_vm_bytes);
     fields.field("used_memory_vm_eval", scripts.script_vm_bytes);
@@ -332,7 +330,7 @@ fn persistence(fields: &mut Fields<'_>) {
     fields.field("current_save_keys_processed", done);
     fields.field("current_save_keys_total", total);
     fields.field("rdb_changes_since_last_save", engine.keyspace.unsaved_changes());
-    fields.field("rdb_bgsave_in_progress", u8::from(full_syncs::is_saving(engine)));
+    fields.field("rdb_bgsave_in_progress", u8::from(background_save::is_saving(engine)));
     fields.field("rdb_last_save_time", state.last_save_s.load(Relaxed));
     fields.field("rdb_last_bgsave_status", if save.last_failed.load(Relaxed) { "err" } else { "ok" });
     fields.field("rdb_last_bgsave_time_sec", save.last_seconds.load(Relaxed));
@@ -555,7 +553,7 @@ fn cluster(fields: &mut Fields<'_>) {
             fields.field("cluster_settings_error", error.replace(['\r', '\n'], " "));
         }
     }
-    if let Some(forwarding) = shard_channels::forwarding(fields.engine) {
+    if let Some(forwarding) = forwarding::of(fields.engine) {
         fields.field("cluster_messages_lost", forwarding.lost.load(Relaxed));
     }
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! SHUTDOWN.
 
-use braid_engine::shutdown::ShutdownOptions;
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row};
+use braid_node::shutdown::{self, ShutdownOptions};
 use braid_spec::{CommandError, CommandResult, Flags, Group};
 
 use super::ADMIN;
-use braid_engine::shutdown;
 
 pub const SHUTDOWN: Row = Row::new("shutdown", Group::Server, shutdown)
     .at_least(1)
@@ -76,7 +75,7 @@ fn shutdown(call: &mut Call) -> CommandResult {
     }
     let save = (options.save || options.no_save).then_some(options.save);
     let Options { now, force, safe, failover, .. } = options;
-    call.shut_down_server(ShutdownOptions { save, now, force, safe, failover })
+    shutdown::shut_down_server(call, ShutdownOptions { save, now, force, safe, failover })
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ mod tests {
         assert!(own.user + own.system > Duration::from_millis(5));
         assert!(thread_time(u32::MAX).is_none());
         assert!(resident_bytes() > 1 << 16);
-        assert!(braid_engine::memory::total_memory_bytes() > resident_bytes() as u64);
+        assert!(braid_executor::memory::total_memory_bytes() > resident_bytes() as u64);
         assert!(kernel().starts_with("Linux "));
         assert!(open_descriptors() >= 3 && open_descriptors() as u64 <= descriptors_max());
     }

@@ -4,9 +4,9 @@
 //! Flow: the elements of a list, set or sorted set are copied, given their sort keys (themselves,
 //! or the values of keys formed from a pattern), sorted, cut, and returned or stored as a list. A
 //! large collection without patterns is sorted by a background thread, from a shared copy
-//! (`braid_engine::background`). Patterns reach keys that are unknown until the elements are read:
-//! with one, all keys are locked for reading, and if the result is stored, the world is stopped.
-//! Without any (or only `#`, the element itself) the locks of the named keys suffice.
+//! (`braid_executor::background`). Patterns reach keys that are unknown until the elements are
+//! read: with one, all keys are locked for reading, and if the result is stored, the world is
+//! stopped. Without any (or only `#`, the element itself) the locks of the named keys suffice.
 
 mod options;
 #[cfg(test)]
@@ -15,7 +15,7 @@ mod tests;
 use std::cmp::Ordering;
 
 use braid_base::number::{parse_f64, parse_f64_bound};
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row, limits};
 use braid_keyspace::object::ObjectRef;
 use braid_keyspace::reader::CowValue;
 use braid_keyspace::{Entry, Event, Expiry, Txn, ValueRef};
@@ -27,8 +27,6 @@ use braid_types::hash::Hash;
 use braid_types::list::{End, List, ListLimits};
 use braid_types::set::Set;
 use braid_types::sorted_set::SortedSet;
-
-use braid_engine::limits;
 use options::{Options, Pattern};
 
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use braid_base::crc::{hash_tag, key_hash_slot};
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_spec::CommandError;
 
 /// A rule that maps an element to a value.

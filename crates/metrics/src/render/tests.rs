@@ -7,16 +7,15 @@ use std::sync::Arc;
 use braid_clients::attention::APPEND_ONLY_FAILED;
 use braid_clients::{Address, ClientRecord};
 use braid_config::Config;
-use braid_engine::engine::Start;
-use braid_engine::engine::call::Others;
-use braid_engine::{Engine, Session, Worker, dispatch};
+use braid_executor::engine::call::Others;
+use braid_executor::engine::{Start, access};
+use braid_executor::{Engine, Session, Worker, dispatch};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_telemetry::hot_keys::{Totals, Wish};
 
 use super::*;
 use crate::catalogue::{BUCKETS_NANOS, Metric};
 use crate::text::MetricKind;
-use braid_engine::engine::access;
 
 /// A sample: name, labels, value.
 type Sample = (String, BTreeMap<String, String>, f64);
@@ -78,7 +77,7 @@ fn parse(text: &str) -> (BTreeMap<String, String>, Vec<Sample>) {
 fn engine() -> Arc<Engine> {
     let config = Config::new();
     config.load_text("io-threads 2\nshards 16\n").unwrap();
-    Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).unwrap()
+    braid_node::start(Arc::new(config), braid_commands::rows(), Start::default()).unwrap()
 }
 
 fn execute(engine: &Engine, worker: &mut Worker, session: &mut Session, args: &[&[u8]]) {

@@ -4,7 +4,7 @@
 //! [`handshake`] introduces this server and requests the stream, [`payload`] frames a full sync,
 //! [`units`] divides the stream into units. [`Link`] is the state that other threads see and
 //! control: the wanted primary, the phase of the connection, the time of the last received bytes.
-//! The thread that runs the link belongs to the engine (`engine/replication/link.rs`).
+//! The thread that runs the link belongs to the engine (`replica/link.rs`).
 //!
 //! Roles change only while the world is stopped. So a thread that has stopped the world and finds
 //! its [`Link::is_current`] true may apply the changes it has received.

@@ -19,7 +19,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 use braid_config::Config;
-use braid_engine::Engine;
+use braid_executor::Engine;
 use rustix::event::{EventfdFlags, eventfd};
 use signals::{CRASHED, RawLog, SAMPLED, Trace};
 

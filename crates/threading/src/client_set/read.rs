@@ -7,14 +7,14 @@
 
 use braid_base::blob::Blob;
 use braid_clients::client_flags;
-use braid_engine::{Engine, dispatch};
+use braid_executor::engine::access;
+use braid_executor::{Engine, dispatch};
 use braid_resp::parse::{Limits, Span, Step};
 use braid_telemetry::Telemetry;
 
 use super::{ClientSet, Relaxed, WOULD_BLOCK, add, linger};
 use crate::batch::{Request, Source, Turn, slice_of};
 use crate::client::{Client, Incoming};
-use braid_engine::engine::access;
 
 /// Maximum number of bytes received at once from a client.
 pub(crate) const READ_CHUNK: usize = 32 * 1024;

@@ -5,7 +5,7 @@
 
 use braid_clients::client_flags;
 use braid_clients::record::{UNCOUNTED_REPLY, counted_reply_bytes};
-use braid_engine::Engine;
+use braid_executor::Engine;
 use braid_notify::payload::Payload;
 use braid_notify::queue::Push;
 use braid_telemetry::stats::ThreadStats;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Client eviction on a loop: closes clients that together hold too much memory
-//! (`engine/client_eviction.rs`).
+//! (`executor/client_eviction.rs`).
 //!
 //! The memory of clients is counted when their records are updated. The sum is compared with the
 //! limit before requests are executed and before replies are sent, so clients are closed before
 //! any key is evicted on their account.
 
+use braid_executor::client_eviction;
+
 use super::{EventLoop, Model};
-use braid_engine::client_eviction;
 
 impl<M: Model> EventLoop<M> {
     /// Closes the largest clients, of any loop, until the rest is within the limit.

@@ -4,12 +4,11 @@
 use std::sync::Arc;
 
 use braid_base::clock;
-use braid_engine::dispatch;
+use braid_executor::{dispatch, memory};
+use braid_replica::replicas;
 use braid_resp::reply::ReplyBuffer;
 
 use super::{EventLoop, Model};
-use braid_engine::replication;
-use braid_engine::replication::cron;
 
 impl<M: Model> EventLoop<M> {
     /// Closes the marked clients that have nothing left to send.
@@ -42,7 +41,7 @@ impl<M: Model> EventLoop<M> {
         client.session.stop_tracking(&engine.trackers, &engine.keyspace);
         if client.session.replica.is_some() {
             self.replicas.remove(place);
-            replication::detach_replica(&engine, &mut client.session, clock::unix_ms());
+            replicas::detach_replica(&engine, &mut client.session, clock::unix_ms());
         }
         if let Some(blocked) = client.session.blocked.take() {
             // A thread that is serving the client leaves the queues as well; doing it twice is
@@ -66,7 +65,7 @@ impl<M: Model> EventLoop<M> {
         client.reply = ReplyBuffer::default();
         if client.counted_push_bytes() > 0 {
             client.count_pushes(&engine.clients.push_bytes);
-            cron::note_uncounted_bytes(&engine);
+            memory::note_uncounted_bytes(&engine);
         }
         if let Some(departure) = client.session.departure.take().filter(|_| !client.is_broken()) {
             departure(client.socket);

@@ -11,16 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use braid_base::gate::Entered;
-use braid_engine::dispatch;
-use braid_engine::engine::call::Others;
-
-use super::{EventLoop, Model};
+use braid_executor::dispatch;
+use braid_executor::engine::call::Others;
+use braid_replica::{replicas, sync_writes};
 
 use super::run::Run;
+use super::{EventLoop, Model};
 use crate::batch::Request;
 use crate::client::Client;
-use braid_engine::replication;
-use braid_engine::sync_writes;
 
 /// Execution time that one client gets before the others have their turn: enough for some
 /// thousand ordinary commands.
@@ -75,7 +73,7 @@ impl<M: Model> EventLoop<M> {
             self.worker.context.limbo.reclaim();
             self.worker.context.journal.defers_bell = false;
             if std::mem::take(&mut self.worker.context.journal.owes_bell) {
-                replication::tell_replicas_of_changes(&self.engine);
+                replicas::tell_replicas_of_changes(&self.engine);
             }
             M::after_execution(self);
             self.reply_hold.note_changes();

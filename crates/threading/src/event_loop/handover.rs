@@ -202,8 +202,8 @@ mod tests {
     use braid_clients::record::Accepted;
     use braid_clients::{Address, ClientRecord, Message};
     use braid_config::Config;
-    use braid_engine::engine::Start;
-    use braid_engine::{Engine, Session};
+    use braid_executor::engine::Start;
+    use braid_executor::{Engine, Session};
     use braid_net::poller::Poller;
     use braid_notify::SubscriptionKind;
 
@@ -220,7 +220,7 @@ mod tests {
         let config = Config::new();
         config.load_text("io-threads 2\nshards 16\n").expect("valid settings");
         let engine =
-            Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
+            braid_node::start(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
         let loads = Arc::new(LoopLoads::new(2, |threads| 0..threads));
         let event_loop = |slot| {
             let (epoll, listeners) = (Poller::open().expect("a poller"), Arc::<Listeners>::default());

@@ -6,16 +6,14 @@ use std::sync::Arc;
 
 use braid_clients::record::Accepted;
 use braid_clients::{Message, client_flags};
-use braid_engine::Session;
-use braid_engine::blocking::Blocked;
-use braid_engine::shard_channels::end_foreign_subscriptions;
+use braid_executor::blocking::Blocked;
+use braid_executor::shard_channels::end_foreign_subscriptions;
+use braid_executor::{Session, tell_replicas};
 use braid_net::poller::Interest;
 use braid_net::stream::Stream;
 
 use super::{EventLoop, Model};
 use crate::client::Client;
-use braid_engine::shard_channels;
-use braid_engine::sync_writes;
 
 impl<M: Model> EventLoop<M> {
     /// Handles everything that other threads have left for this loop. `rung` is true if the
@@ -71,7 +69,7 @@ impl<M: Model> EventLoop<M> {
             }
             Message::AskReplicas => {
                 if self.enter() {
-                    sync_writes::append_question(&self.engine, &mut self.worker.context);
+                    tell_replicas::append_question(&self.engine, &mut self.worker.context);
                     self.engine.keyspace.gate.leave(self.slot);
                 }
             }
@@ -172,7 +170,7 @@ impl<M: Model> EventLoop<M> {
     fn leave_slots(&mut self, id: u64) {
         let Some(&place) = self.by_id.get(&id) else { return };
         let Some(client) = self.clients.slab.get(place) else { return };
-        if let Some(view) = shard_channels::cluster_view(&self.engine) {
+        if let Some(view) = self.engine.cluster_view() {
             let (session, reply) = (&mut client.session, &mut client.reply);
             end_foreign_subscriptions(&view, &self.engine.hub, session, reply);
         }

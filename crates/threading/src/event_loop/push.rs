@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use braid_engine::sync_writes::state::WAITS_FOR_MEMBERS;
+use braid_executor::state::sync_writes::WAITS_FOR_MEMBERS;
 use braid_notify::payload::Payload;
 use braid_notify::queue::{Listeners, Push};
 

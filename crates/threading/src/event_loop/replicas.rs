@@ -10,15 +10,13 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use braid_base::clock::Ticks;
 use braid_clients::client_flags;
+use braid_durable::append_only;
+use braid_replica::{replicas, throttle};
 
 use super::pacing::{Circumstances, Pacing};
 use super::{EventLoop, Model};
-
 use crate::client::Client;
 use crate::replica_output::{ReplicaOutput, SendContext, SendOutcome};
-use braid_engine::append_only;
-use braid_engine::replication;
-use braid_engine::replication::throttle;
 
 /// The replicas of one loop.
 pub(super) struct Replicas {
@@ -94,7 +92,7 @@ impl<M: Model> EventLoop<M> {
     /// Whether replicas need nothing in this millisecond.
     fn are_replicas_settled(&self, now_ms: i64) -> bool {
         let Replicas { settled_ms, sent_up_to, known_up_to, pacing, .. } = &self.replicas;
-        let (end, awaited) = replication::sendable(&self.engine);
+        let (end, awaited) = replicas::sendable(&self.engine);
         *settled_ms == Some(now_ms)
             && (end, awaited.unwrap_or(end)) == (*sent_up_to, *known_up_to)
             && !(pacing.is_holding() && pacing.must_push(self.replicas.now(), self.asked_at()))
@@ -105,9 +103,7 @@ impl<M: Model> EventLoop<M> {
     /// send; it may coalesce those of several turns ([`super::pacing`]).
     #[inline]
     pub(crate) fn feed_replicas_before_replies(&mut self) {
-        if !self.replicas.places.is_empty()
-            && replication::sendable(&self.engine).0 > self.replicas.sent_up_to
-        {
+        if !self.replicas.places.is_empty() && replicas::sendable(&self.engine).0 > self.replicas.sent_up_to {
             self.feed_all(self.worker.now_ms());
         }
     }
@@ -119,7 +115,7 @@ impl<M: Model> EventLoop<M> {
     #[cold]
     fn feed_all(&mut self, now_ms: i64) {
         let engine = Arc::clone(&self.engine);
-        let (end, awaited) = replication::sendable(&engine);
+        let (end, awaited) = replicas::sendable(&engine);
         if let Some(offset) = awaited {
             append_only::ask_for_disk(&engine, self.slot, offset);
         }
@@ -189,8 +185,7 @@ impl<M: Model> EventLoop<M> {
         // the notifier does not report events from before it was armed.
         self.replicas.has_more
             || (is_any_caught_up
-                && (replication::sendable(&self.engine).0 > self.replicas.sent_up_to
-                    || self.has_missed_news()))
+                && (replicas::sendable(&self.engine).0 > self.replicas.sent_up_to || self.has_missed_news()))
     }
 
     /// Arms the loop's bell. True if that is too late.
@@ -199,14 +194,14 @@ impl<M: Model> EventLoop<M> {
         let Replicas { known_up_to, pacing, .. } = &self.replicas;
         // The last acknowledgement request may have been given to the kernel before it was known
         // as one.
-        replication::wants_news(&self.engine, self.slot, *known_up_to) || pacing.is_asked(self.asked_at())
+        replicas::wants_news(&self.engine, self.slot, *known_up_to) || pacing.is_asked(self.asked_at())
     }
 
     /// Disarms the bell: the loop is awake and checks the journal itself.
     #[inline]
     pub(super) fn forgo_bell(&mut self) {
         if std::mem::take(&mut self.replicas.awaits_bell) {
-            replication::wants_no_news(&self.engine, self.slot);
+            replicas::wants_no_news(&self.engine, self.slot);
         }
     }
 

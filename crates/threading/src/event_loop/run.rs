@@ -6,16 +6,16 @@
 //!
 //! HOT PATH: per request no allocation; the memory behind the next keys is prefetched together.
 
-use braid_keyspace::Keyspace;
-use braid_telemetry::Telemetry;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 
 use arrayvec::ArrayVec;
 use braid_base::blob::Blob;
 use braid_clients::client_flags;
-use braid_engine::engine::call::Others;
-use braid_engine::{Engine, Outcome, Worker, dispatch};
+use braid_executor::engine::call::Others;
+use braid_executor::{Engine, Outcome, Worker, dispatch};
+use braid_keyspace::Keyspace;
+use braid_telemetry::Telemetry;
 use smallvec::SmallVec;
 
 use crate::batch::{self, Arguments, Batch, Request, Source, Turn, find_arguments, slice_of};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock;
-use braid_engine::blocking::WaitEnd;
+use braid_executor::blocking::WaitEnd;
 
 use super::{EventLoop, Model};
 

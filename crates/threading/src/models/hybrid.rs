@@ -9,16 +9,16 @@
 //! its own clients as well.
 
 use braid_clients::Message;
-use braid_engine::dispatch::{self, Reach};
+use braid_executor::dispatch::{self, Reach};
 use crossbeam_queue::ArrayQueue;
 
-use super::{Row, Starting};
 use crate::batch::Request;
 use crate::client::{Client, Deferral};
 use crate::event_loop::{EventLoop, Model, Run};
 use crate::models::migration;
 use crate::models::migration::origin::{self, HasOrigin, Origin};
 use crate::pool::Starter;
+use super::{Row, Starting};
 
 /// A loop per thread; the first is the main thread.
 pub(super) const ROW: Row = Row::new(starter);
@@ -102,10 +102,10 @@ mod tests {
 
     use braid_clients::{Address, ClientRecord};
     use braid_config::Config;
-    use braid_engine::dispatch::{Reach, prepare, reach, reach_of};
-    use braid_engine::engine::Start;
-    use braid_engine::transaction::Queue;
-    use braid_engine::{Engine, Session};
+    use braid_executor::dispatch::{Reach, prepare, reach, reach_of};
+    use braid_executor::engine::Start;
+    use braid_executor::transaction::Queue;
+    use braid_executor::{Engine, Session};
 
     /// The reach of a request, as the loop determines it.
     fn found(engine: &Engine, session: &Session, line: &str) -> Reach {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn commands_executed_in_place_use_at_most_one_key() {
-        let engine = Engine::new(Arc::new(Config::new()), braid_commands::rows(), Start::default());
+        let engine = braid_node::start(Arc::new(Config::new()), braid_commands::rows(), Start::default());
         let engine = engine.expect("an engine");
         let record = ClientRecord::new(1, 0, Address::Unknown, Address::Unknown, 0);
         let mut session = Session::new(Arc::new(record), &engine.attention, &engine.acl);

@@ -17,16 +17,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use braid_base::slots::Slots;
-use braid_engine::Engine;
-use braid_engine::engine::THREADS_MAX;
+use braid_executor::Engine;
+use braid_executor::engine::THREADS_MAX;
 use crossbeam_queue::{ArrayQueue, SegQueue};
+use origin::Origin;
+use visitors::Visitors;
 
 use super::Starting;
 use crate::client::Client;
 use crate::event_loop::Model;
 use crate::pool::Starter;
-use origin::Origin;
-use visitors::Visitors;
 
 /// Slot of the main thread's loop.
 pub const MAIN: usize = 0;

@@ -10,15 +10,14 @@
 
 pub mod migration;
 
-use braid_config::Config;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 
-use braid_config::ThreadingModel;
-use braid_engine::Engine;
+use braid_config::{Config, ThreadingModel};
+use braid_executor::Engine;
 use braid_net::affinity;
 use braid_net::poller::Poller;
 

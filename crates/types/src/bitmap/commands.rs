@@ -6,7 +6,7 @@
 
 use braid_base::number;
 use braid_containers::bits::{self, FieldType, Operation, Overflow};
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row};
 use braid_keyspace::txn::StringRef;
 use braid_keyspace::{Event, Expiry, Value};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};

@@ -3,7 +3,7 @@
 //! maps in RESP3.
 
 use braid_base::number::parse_f64;
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row};
 use braid_keyspace::object::Object;
 use braid_keyspace::{Event, Expiry};
 use braid_resp::reply::Protocol;

@@ -15,7 +15,7 @@
 pub(crate) mod redis;
 
 use braid_base::number;
-use braid_engine::{Call, Handler, Row};
+use braid_executor::{Call, Handler, Row};
 use braid_keyspace::object::{Expiring, ObjectType};
 use braid_keyspace::{Event, Txn, Type};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};

@@ -8,12 +8,11 @@
 use std::borrow::Cow;
 
 use braid_base::number;
-use braid_engine::Call;
+use braid_executor::{Call, limits};
 use braid_spec::{CommandError, CommandResult};
 
 use super::Members;
 use crate::lifetime::{Condition, Lifetime, Unit};
-use braid_engine::limits;
 
 const MISPLACED: CommandError =
     fixed("ERR Mandatory argument FIELDS is missing or not at the right position");

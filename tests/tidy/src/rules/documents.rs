@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Paths named in the documentation must exist.
 //!
-//! A source may be named without its crate's `src` folder (`engine/dispatch.rs`) or by its last
+//! A source may be named without its crate's `src` folder (`executor/dispatch.rs`) or by its last
 //! components alone (`dispatch.rs`).
 
 use super::violation;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! INFO active, Braid's own: active-active replication and its peers.
 
-use braid_engine::active::report::PeerReport;
+use braid_active_node::report::{self, PeerReport};
 
 use super::{Fields, safe_address};
-use braid_engine::active::report;
 
 /// Writes the section.
 pub(super) fn write(fields: &mut Fields<'_>) {

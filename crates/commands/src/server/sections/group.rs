@@ -3,12 +3,11 @@
 
 use std::fmt::Display;
 
-use braid_engine::group::report::{GroupReport, MemberReport};
-use braid_engine::group::view::names;
+use braid_cluster_node::group::report::{self, GroupReport, MemberReport};
+use braid_cluster_node::group::view::names;
 use braid_group::Why;
 
 use super::{Fields, safe_address};
-use braid_engine::group::report;
 
 /// Writes the section.
 pub(super) fn write(fields: &mut Fields<'_>) {

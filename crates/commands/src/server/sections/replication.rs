@@ -5,13 +5,12 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock;
-use braid_engine::replication::report::LinkReport;
+use braid_replica::report::{self, LinkReport};
 use braid_replication::Stage;
 use braid_replication::history::{History, ID_LEN};
 use braid_replication::link::Phase;
 
 use super::{Fields, safe_address};
-use braid_engine::replication::report;
 
 /// Writes the section.
 pub(super) fn write(fields: &mut Fields<'_>) {

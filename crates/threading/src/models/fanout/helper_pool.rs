@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::Thread;
 
 use braid_base::clock::Ticks;
-use braid_engine::Engine;
+use braid_executor::Engine;
 use braid_telemetry::stats::ThreadStats;
 use parking_lot::Mutex;
 
@@ -268,8 +268,8 @@ mod tests {
 
     use braid_clients::{Address, ClientRecord};
     use braid_config::Config;
-    use braid_engine::Session;
-    use braid_engine::engine::Start;
+    use braid_executor::Session;
+    use braid_executor::engine::Start;
     use braid_net::stream::Stream;
 
     use super::*;
@@ -281,7 +281,7 @@ mod tests {
         let config = Config::new();
         config.load_text("io-threads 3\nshards 16\n").expect("valid settings");
         let engine =
-            Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
+            braid_node::start(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
         let mut clients = ClientSet::new(Settings::of(&engine), Arc::clone(&engine.clients.bytes));
         let mut peers: Vec<UnixStream> = (0..CLIENTS)
             .map(|id| {

@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 
 use braid_clients::{Address, ClientRecord};
 use braid_config::Config;
-use braid_engine::engine::Start;
-use braid_engine::{Engine, Session};
+use braid_executor::engine::Start;
+use braid_executor::{Engine, Session};
 use braid_net::stream::Stream;
 
 use super::*;
@@ -17,7 +17,7 @@ use crate::client_set::{ClientSet, Settings};
 fn engine(threads: usize) -> Arc<Engine> {
     let config = Config::new();
     config.load_text(&format!("io-threads {threads}\nshards 16\n")).expect("valid settings");
-    Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine")
+    braid_node::start(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine")
 }
 
 /// A client, and the other end of its connection.

@@ -3,7 +3,7 @@
 
 use braid_containers::geohash::{Position, Search};
 use braid_containers::listpack::Element;
-use braid_engine::Call;
+use braid_executor::{Call, limits};
 use braid_keyspace::Event;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
@@ -11,7 +11,6 @@ use braid_spec::{CommandError, CommandResult};
 use super::{reply_distance, reply_position};
 use crate::sorted_set::commands::{self as sorted_set, reply_member};
 use crate::sorted_set::{AddRule, ScoreBound, ScoreRange, SortedSet, View};
-use braid_engine::limits;
 
 /// The options shared by all searches.
 #[derive(Default)]

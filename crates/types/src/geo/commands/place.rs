@@ -2,7 +2,7 @@
 //! GEOADD, GEOPOS, GEODIST, GEOHASH.
 
 use braid_containers::geohash::Position;
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_spec::{CommandError, CommandResult};
 
 use super::{position, reply_distance, reply_position, unit};

@@ -2,7 +2,7 @@
 //! GEORADIUS, GEORADIUSBYMEMBER and their read-only forms.
 
 use braid_containers::geohash::{Position, Search, Shape};
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_spec::{CommandError, CommandResult, KeyFlags};
 
 use super::found::{Wishes, answer};

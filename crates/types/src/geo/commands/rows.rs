@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Rows of the GEO commands.
 
-use braid_engine::{Handler, Row};
+use braid_executor::{Handler, Row};
 use braid_spec::{Begin, Find, Flags, Group, KeyFlags, KeySpec};
 
 use super::{place, radius, search};

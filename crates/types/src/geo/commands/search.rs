@@ -3,7 +3,7 @@
 
 use braid_base::number;
 use braid_containers::geohash::{Position, Search, Shape};
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 

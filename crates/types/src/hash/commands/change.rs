@@ -3,13 +3,12 @@
 
 use braid_base::long_double::LongDouble;
 use braid_base::number;
-use braid_engine::Call;
+use braid_executor::{Call, limits};
 use braid_keyspace::Event;
 use braid_spec::{CommandError, CommandResult};
 
 use crate::collection::purge;
 use crate::hash::{Expiry, Hash};
-use braid_engine::limits;
 
 pub(super) fn hset(call: &mut Call) -> CommandResult {
     let created = set_pairs(call)?;

@@ -2,7 +2,7 @@
 //! Reading and setting fields together with their expiry: HGETEX, HSETEX, HGETDEL, as in Valkey 9,
 //! or as in Redis 8 if the server reports its version (`crate::member_expiry::redis`).
 
-use braid_engine::Call;
+use braid_executor::{Call, limits};
 use braid_keyspace::Event;
 use braid_keyspace::events::{DEL, NEW};
 use braid_spec::{CommandError, CommandResult};
@@ -12,7 +12,6 @@ use crate::collection::purge;
 use crate::hash::{Expiry, Hash};
 use crate::lifetime::Lifetime;
 use crate::member_expiry::{Arguments, Members, fixed_members, journal_members, redis};
-use braid_engine::limits;
 
 /// A condition on the existence of a key or field.
 #[derive(Clone, Copy, Default, PartialEq)]

@@ -13,7 +13,7 @@ mod get_set;
 mod member_expiry;
 mod random;
 
-use braid_engine::{Call, Handler, Row};
+use braid_executor::{Call, Handler, Row};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
 

@@ -2,7 +2,7 @@
 //! HRANDFIELD.
 
 use braid_containers::listpack::Element;
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult};
 

@@ -8,7 +8,7 @@
 
 use braid_base::blob::Blob;
 use braid_containers::hyperloglog::{self as hll, Encoding, HllError, Registers};
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row};
 use braid_keyspace::entry::EMBEDDED_MAX;
 use braid_keyspace::{Event, Expiry, Txn, Value};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};

@@ -2,7 +2,7 @@
 //! Changes of arrays: JSON.ARRAPPEND, ARRINSERT, ARRPOP, ARRTRIM.
 
 use braid_base::number::parse_i64;
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::Event;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
@@ -12,10 +12,9 @@ use super::shared::{
     path_arg, reply_each, text,
 };
 use crate::json::builder::Builder;
-use crate::json::edit;
 use crate::json::packed::{self, Slot};
 use crate::json::path::{Path, eval};
-use crate::json::print;
+use crate::json::{edit, print};
 
 const APPEND: Event = Event::module("json.arrappend");
 const INSERT: Event = Event::module("json.arrinsert");

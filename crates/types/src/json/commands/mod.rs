@@ -16,7 +16,7 @@ mod reply;
 mod shared;
 mod write;
 
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row};
 use braid_spec::{Category, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];

@@ -2,7 +2,7 @@
 //! Commands that read documents.
 
 use braid_base::number::parse_i64;
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::Txn;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult};

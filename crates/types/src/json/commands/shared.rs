@@ -2,7 +2,7 @@
 //! What several commands share: documents and paths in arguments, messages, and changes of all the
 //! values that a path matches.
 
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::{Event, Txn};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Changes of documents: whole values, members, numbers, strings and booleans.
 
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Event, Expiry, Txn};
 use braid_resp::reply::Protocol;

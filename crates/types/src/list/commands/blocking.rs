@@ -2,10 +2,10 @@
 //! Blocking commands: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH.
 //!
 //! Each body serves both the calling client and, once one of its keys has been filled, a waiting
-//! client ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
+//! client ([`braid_executor::blocking`]). It changes nothing before [`Call::claim`].
 
-use braid_engine::blocking::{Refusal, Wait};
-use braid_engine::{Call, Row};
+use braid_executor::blocking::{Refusal, Wait};
+use braid_executor::{Call, Row, limits};
 use braid_keyspace::object::ObjectType;
 use braid_keyspace::txn::WrongType;
 use braid_spec::{CommandResult, Flags, Group, KeySpec};
@@ -14,7 +14,6 @@ use super::ends::{MultiplePop, end_arg, journal_take, move_element, pop_name, po
 use super::{GROWS, MOVE, TAKE};
 use crate::collection::{self, reply_element};
 use crate::list::{End, List, ListLimits};
-use braid_engine::limits;
 
 const SECONDS: &[(&str, &str)] = &[("6.0.0", "`timeout` may have a fraction.")];
 
@@ -69,7 +68,7 @@ pub(super) const BRPOPLPUSH: Row = Row::new("brpoplpush", Group::List, brpoplpus
     .history(SECONDS)
     .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments");
 
-const fn popper(name: &'static str, handler: braid_engine::Handler, summary: &'static str) -> Row {
+const fn popper(name: &'static str, handler: braid_executor::Handler, summary: &'static str) -> Row {
     Row::new(name, Group::List, handler)
         .at_least(3)
         .flags(Flags::WRITE.and(Flags::BLOCKING))

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Changes of lists other than at the ends.
 
-use braid_engine::Call;
+use braid_executor::{Call, limits};
 use braid_keyspace::Event;
 use braid_spec::{CommandError, CommandResult};
 
 use crate::collection::{index_range, symmetric_arg};
 use crate::list::List;
-use braid_engine::limits;
 
 pub(super) fn lset(call: &mut Call) -> CommandResult {
     let (key, limits) = (call.args[1], limits::list_limits(call.engine));

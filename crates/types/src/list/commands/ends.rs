@@ -3,7 +3,7 @@
 //!
 //! [`take`] and [`move_element`] also serve clients waiting for elements (`blocking.rs`).
 
-use braid_engine::Call;
+use braid_executor::{Call, limits};
 use braid_keyspace::object::ObjectType;
 use braid_keyspace::txn::WrongType;
 use braid_keyspace::{Event, Txn, journal_as};
@@ -13,7 +13,6 @@ use smallvec::SmallVec;
 
 use crate::collection::{least_arg, pop_count_arg, reply_element};
 use crate::list::{End, List, ListLimits};
-use braid_engine::limits;
 
 /// An element being moved from one list to another.
 pub type Text = SmallVec<[u8; 64]>;

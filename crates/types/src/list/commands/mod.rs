@@ -11,7 +11,7 @@ mod blocking;
 mod edit;
 pub mod ends;
 
-use braid_engine::{Call, Row};
+use braid_executor::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 use crate::collection::{index_range, least_arg, reply_element, symmetric_arg};
@@ -172,7 +172,7 @@ pub const COMMANDS: &[Row] = &[
 
 const fn pusher(
     name: &'static str,
-    handler: braid_engine::Handler,
+    handler: braid_executor::Handler,
     since: &'static str,
     summary: &'static str,
 ) -> Row {
@@ -189,7 +189,7 @@ const fn pusher(
         .syntax("key:key#0 element:string...")
 }
 
-const fn popper(name: &'static str, handler: braid_engine::Handler, summary: &'static str) -> Row {
+const fn popper(name: &'static str, handler: braid_executor::Handler, summary: &'static str) -> Row {
     Row::new(name, Group::List, handler)
         .at_least(2)
         .flags(WRITES_FAST)

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Adding, removing and moving members.
 
-use braid_engine::Call;
+use braid_executor::{Call, limits};
 use braid_keyspace::object::ObjectType;
 use braid_keyspace::{Event, Type};
 use braid_spec::{CommandError, CommandResult};
 
 use crate::collection::purge;
 use crate::set::Set;
-use braid_engine::limits;
 
 pub(super) fn sadd(call: &mut Call) -> CommandResult {
     let (key, now, limits) = (call.args[1], call.now(), limits::set_limits(call.engine));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Intersection, union and difference of several sets, as replies or stored under a key.
 //!
-//! Large operations run in the background (`braid_engine::background`), on shared copies.
+//! Large operations run in the background (`braid_executor::background`), on shared copies.
 //!
 //! A stored result has the same encoding as in Redis, which depends on the order in which members
 //! are added.
 
 use braid_containers::listpack::{Element, Listpack};
-use braid_engine::Call;
+use braid_executor::{Call, limits};
 use braid_keyspace::object::{Object, ObjectRef};
 use braid_keyspace::reader::CowValue;
 use braid_keyspace::txn::WrongType;
@@ -18,7 +18,6 @@ use smallvec::SmallVec;
 
 use crate::collection::{MANY_MEMBERS, least_arg, reply_element};
 use crate::set::{self, Set, SetLimits};
-use braid_engine::limits;
 
 type Sets<'a> = SmallVec<[Option<&'a Set>; 8]>;
 

@@ -10,7 +10,7 @@ mod combine;
 mod member_expiry;
 mod random;
 
-use braid_engine::{Call, Handler, Row};
+use braid_executor::{Call, Handler, Row};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
 

@@ -2,7 +2,7 @@
 //! SPOP and SRANDMEMBER.
 
 use braid_containers::listpack::{Element, Listpack};
-use braid_engine::Call;
+use braid_executor::{Call, limits};
 use braid_keyspace::Event;
 use braid_keyspace::keyspace::Removal;
 use braid_resp::reply::ReplyBuffer;
@@ -11,7 +11,6 @@ use braid_spec::{CommandError, CommandResult};
 use super::reply_members;
 use crate::collection::{has_expired, pop_count_arg, purge, reply_element, symmetric_arg};
 use crate::set::{Set, SetLimits};
-use braid_engine::limits;
 
 pub(super) fn spop(call: &mut Call) -> CommandResult {
     let (key, now, limits) = (call.args[1], call.now(), limits::set_limits(call.engine));

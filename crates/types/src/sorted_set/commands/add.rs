@@ -2,7 +2,7 @@
 //! ZADD and ZINCRBY, and storing members, which GEOADD shares.
 
 use braid_base::number;
-use braid_engine::Call;
+use braid_executor::{Call, limits};
 use braid_keyspace::Event;
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
@@ -10,7 +10,6 @@ use smallvec::SmallVec;
 use crate::collection::purge;
 use crate::decimal::journal_in_decimal;
 use crate::sorted_set::{AddRule, Added, SortedSet};
-use braid_engine::limits;
 
 /// Scores and members to store.
 pub(crate) type Pairs<'a> = SmallVec<[(f64, &'a [u8]); 8]>;

@@ -2,11 +2,11 @@
 //! Blocking commands: BZPOPMIN, BZPOPMAX, BZMPOP.
 //!
 //! Each body serves both the calling client and, once one of its keys has been filled, a waiting
-//! client ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
+//! client ([`braid_executor::blocking`]). It changes nothing before [`Call::claim`].
 
 use braid_containers::listpack::Element;
-use braid_engine::Call;
-use braid_engine::blocking::Wait;
+use braid_executor::Call;
+use braid_executor::blocking::Wait;
 use braid_keyspace::object::ObjectType;
 use braid_keyspace::txn::WrongType;
 use braid_spec::CommandResult;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Unions, intersections and differences of sorted sets and plain sets.
 //!
-//! Large operations run in the background (`braid_engine::background`), on shared copies.
+//! Large operations run in the background (`braid_executor::background`), on shared copies.
 
 use std::cell::OnceCell;
 use std::cmp::Ordering::Equal;
 
 use braid_base::number;
 use braid_containers::listpack::Element;
-use braid_engine::Call;
+use braid_executor::{Call, limits};
 use braid_keyspace::entry::ValueRef;
 use braid_keyspace::reader::CowValue;
 use braid_keyspace::{Event, Txn};
@@ -25,7 +25,6 @@ use crate::sorted_set::{
     AddRule, Aggregate, Input, MemberSource, PackedLimits, SortedSet, View, difference, intersection,
     intersection_count, union,
 };
-use braid_engine::limits;
 
 /// An operation on the inputs.
 #[derive(Clone, Copy, PartialEq)]

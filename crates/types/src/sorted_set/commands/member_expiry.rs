@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Member expiry: ZEXPIRE and its relatives (`crate::member_expiry`).
 
-use braid_engine::Row;
+use braid_executor::Row;
 use braid_keyspace::Event;
 
 use crate::member_expiry::{Journalled, MEMBERS_REFUSED, Members, rows};

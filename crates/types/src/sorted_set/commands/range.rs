@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use braid_base::number;
-use braid_engine::Call;
+use braid_executor::{Call, limits};
 use braid_keyspace::Event;
 use braid_keyspace::reader::CowValue;
 use braid_spec::{CommandError, CommandResult};
@@ -16,7 +16,6 @@ use super::{Layout, find, store};
 use crate::collection::MANY_MEMBERS;
 use crate::decimal::journal_in_decimal;
 use crate::sorted_set::{AddRule, LexBound, LexRange, PackedLimits, ScoreBound, ScoreRange, SortedSet, View};
-use braid_engine::limits;
 
 /// The kind of a range.
 #[derive(Clone, Copy, PartialEq)]

@@ -3,7 +3,7 @@
 
 use braid_base::number;
 use braid_containers::listpack::Element;
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::{Event, Txn, journal_as};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Rows of the sorted set commands.
 
-use braid_engine::{Handler, Row};
+use braid_executor::{Handler, Row};
 use braid_spec::{Flags, Group, KeyFlags, KeySpec};
 
 use super::{add, blocking, combine, range, read, remove};

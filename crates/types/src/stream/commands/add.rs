@@ -2,7 +2,7 @@
 //! Commands that change the entries of a stream: XADD, XTRIM, XDEL, XSETID.
 
 use braid_base::number;
-use braid_engine::{Call, Engine};
+use braid_executor::{Call, Engine};
 use braid_keyspace::{Event, Txn};
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
@@ -11,7 +11,6 @@ use super::references::{Policy, Removal};
 use super::{ID_LEN_MAX, invalid_id, reply_id, strict_id};
 use crate::stream::rewrite::Numbers;
 use crate::stream::{AppendError, BlockLimits, IdError, IdRequest, Log, Stream, StreamId, Trim};
-use braid_engine::active::peers;
 
 /// The options shared by XADD and XTRIM.
 #[derive(Default)]
@@ -164,7 +163,12 @@ pub fn xadd(call: &mut Call) -> CommandResult {
     if request == IdRequest::Explicit(StreamId::MIN) {
         return Err(CommandError::text("ERR The ID specified in XADD must be greater than 0-0"));
     }
-    let region = peers::active_region(call.engine).filter(|_| request == IdRequest::Auto);
+    let region = call
+        .engine
+        .active
+        .as_ref()
+        .map(|active| active.region_number())
+        .filter(|_| request == IdRequest::Auto);
     let (limits, now) = (block_limits(call.engine), call.clock_ms().max(0) as u64);
     let mut is_new = false;
     let stream = if options.no_stream {

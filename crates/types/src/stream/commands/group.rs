@@ -2,7 +2,7 @@
 //! XGROUP and XACK.
 
 use braid_base::number;
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::Event;
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;

@@ -2,7 +2,7 @@
 //! XINFO.
 
 use braid_base::number;
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 

@@ -2,7 +2,7 @@
 //! XPENDING, XCLAIM, XAUTOCLAIM: entries delivered but not yet acknowledged.
 
 use braid_base::number;
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;

@@ -2,7 +2,7 @@
 //! XLEN, XRANGE, XREVRANGE.
 
 use braid_base::number;
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_spec::{CommandError, CommandResult};
 
 use super::{range_end, range_start, reply_entry};

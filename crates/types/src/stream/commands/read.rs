@@ -5,8 +5,8 @@
 //! other.
 
 use braid_base::number;
-use braid_engine::Call;
-use braid_engine::blocking::{self, TimeoutReply, Wait};
+use braid_executor::Call;
+use braid_executor::blocking::{self, TimeoutReply, Wait};
 use braid_keyspace::object::ObjectType;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult, KeyFlags};

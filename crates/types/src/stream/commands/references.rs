@@ -5,7 +5,7 @@
 //! The journal describes these changes with XDEL and XACK, which every server knows, and XSETID.
 
 use braid_base::number;
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::Event;
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;

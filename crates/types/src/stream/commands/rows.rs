@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Rows of the stream commands.
 
-use braid_engine::Row;
+use braid_executor::Row;
 use braid_spec::{Begin, Find, Flags, Group, KeyFlags, KeySpec};
 
 use super::{add, group, info, pending, range, read, references};

@@ -5,7 +5,7 @@
 //! A digest is the value's 64-bit XXH3 hash without a seed, as 16 hexadecimal digits; clients
 //! compute it as well, so it must never change.
 
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::txn::StringRef;
 use braid_spec::{CommandError, CommandResult, KeyFlags};
 use xxhash_rust::xxh3::xxh3_64;

@@ -3,7 +3,7 @@
 
 use braid_base::long_double::LongDouble;
 use braid_base::number;
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::txn::{IncrementError, StringRef};
 use braid_keyspace::{Event, Expiry, Value};
 use braid_spec::{CommandError, CommandResult};

@@ -3,7 +3,7 @@
 //! `braid_containers::lcs`.
 
 use braid_containers::lcs::{self, Match};
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::txn::StringRef;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};

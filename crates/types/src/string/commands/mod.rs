@@ -14,8 +14,8 @@ mod lcs;
 mod set;
 
 use braid_containers::bits;
-use braid_engine::dispatch::Request;
-use braid_engine::{Call, Row};
+use braid_executor::dispatch::Request;
+use braid_executor::{Call, Row};
 use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::txn::{KeyRef, Optimistic, StringRef};
 use braid_resp::reply::ReplyBuffer;
@@ -313,7 +313,7 @@ fn check_length(call: &Call, bytes: u64, more: u64) -> CommandResult {
 /// raised `proto-max-bulk-len`, a single offset could otherwise kill the server.
 pub(crate) fn memory_size(bytes: u64) -> Result<usize, CommandError> {
     const ALWAYS: u64 = 512 << 20;
-    let is_possible = bytes <= ALWAYS || bytes <= braid_engine::memory::total_memory_bytes();
+    let is_possible = bytes <= ALWAYS || bytes <= braid_executor::memory::total_memory_bytes();
     usize::try_from(bytes).ok().filter(|_| is_possible).ok_or(CommandError::StringTooLong)
 }
 

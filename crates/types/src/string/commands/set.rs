@@ -2,7 +2,7 @@
 //! Setting whole values, with the conditions and expiries of SET and its relatives.
 
 use braid_base::number;
-use braid_engine::Call;
+use braid_executor::Call;
 use braid_keyspace::{Event, Expiry, journal_as};
 use braid_spec::{CommandError, CommandResult, KeyFlags};
 

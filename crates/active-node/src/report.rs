@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Active-active replication as shown by INFO.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_active::Region;
+use braid_active::change::Kind;
+use braid_base::clock::unix_ms;
+use braid_executor::engine::Engine;
+
+use crate::state;
+
+/// Status of a peer.
+pub struct PeerReport {
+    pub host: String,
+    pub port: u16,
+    pub is_up: bool,
+    pub region: Option<u8>,
+    /// Time from the last unit's creation in its region to its application here, in ms.
+    pub lag_ms: u64,
+    /// The peer's lag behind this server, in ms and bytes; `None` if it does not pull from here.
+    pub behind: Option<(u64, u64)>,
+    pub units: u64,
+    pub bytes: u64,
+    pub error: String,
+    /// It is another kind of server.
+    pub is_foreign: bool,
+}
+
+impl PeerReport {
+    /// Host and port as written in the configuration.
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+}
+
+/// Status of this server's replication.
+pub struct ActiveReport {
+    pub region: u8,
+    pub identity: String,
+    pub members: Vec<u8>,
+    pub own: u64,
+    pub merged: u64,
+    pub known: u64,
+    pub sent: u64,
+    pub sent_bytes: u64,
+    /// How many of the sent units were read from disk.
+    pub sent_from_disk: u64,
+    pub copies_sent: u64,
+    pub copies_merged: u64,
+    /// Units for which values were sent instead of changes.
+    pub results: u64,
+    pub type_conflicts: u64,
+    /// Values that lost to concurrent ones since startup, by type name.
+    pub conflicts: Vec<(&'static str, u64)>,
+    /// How often writes had to wait for peers.
+    pub throttled: u64,
+    pub tombstones: u64,
+    /// Keys with evicted content that has not been rewritten.
+    pub evicted: u64,
+    /// Short strings that are in memory once, in the keyspace.
+    pub shared: u64,
+    pub backlog_bytes: usize,
+    pub backlog_disk_bytes: u64,
+    /// The applied vector.
+    pub applied: String,
+    pub log_bytes: u64,
+    /// Bytes of units that wait to be written to the log.
+    pub log_unwritten_bytes: u64,
+    /// Why nothing can be sent; empty if there is no problem.
+    pub trouble: String,
+    pub peers: Vec<PeerReport>,
+}
+
+/// The report; `None` if the server is not in active mode.
+pub fn active_report(engine: &Engine) -> Option<ActiveReport> {
+    let active = state::of(engine)?;
+    let (figures, me) = (&active.figures, active.me.lock().clone());
+    let (backlog_bytes, backlog_disk_bytes, applied) = {
+        let outbox = active.outbox.lock();
+        (outbox.backlog.bytes(), outbox.disk.bytes(), super::codec::vector_text(&outbox.applied))
+    };
+    let peers = active.peers.lock().clone();
+    let now_ms = unix_ms();
+    let peers = peers.iter().map(|peer| {
+        let told = peer.told.lock().clone();
+        let region = told.region.and_then(Region::new);
+        let behind = region.and_then(|region| active.outbox.lock().behind(region, now_ms));
+        PeerReport {
+            behind: behind.map(|behind| (behind.ms, behind.bytes)),
+            host: peer.host.clone(),
+            port: peer.port,
+            is_up: peer.is_up.load(Relaxed),
+            region: told.region,
+            lag_ms: peer.lag_ms.load(Relaxed),
+            units: peer.units.load(Relaxed),
+            bytes: peer.bytes.load(Relaxed),
+            error: told.error,
+            is_foreign: told.is_foreign,
+        }
+    });
+    Some(ActiveReport {
+        region: me.region,
+        identity: me.identity,
+        members: me.members.keys().copied().collect(),
+        own: figures.own.load(Relaxed),
+        merged: figures.merged.load(Relaxed),
+        known: figures.known.load(Relaxed),
+        sent: figures.sent.load(Relaxed),
+        sent_bytes: figures.sent_bytes.load(Relaxed),
+        sent_from_disk: figures.sent_from_disk.load(Relaxed),
+        copies_sent: figures.copies_sent.load(Relaxed),
+        copies_merged: figures.copies_merged.load(Relaxed),
+        results: figures.results.load(Relaxed),
+        type_conflicts: figures.type_conflicts.load(Relaxed),
+        conflicts: Kind::ALL
+            .into_iter()
+            .map(|kind| (kind.name(), figures.conflicts[kind as usize].load(Relaxed)))
+            .collect(),
+        throttled: figures.throttled.load(Relaxed),
+        tombstones: figures.tombstones.load(Relaxed),
+        evicted: figures.evicted.load(Relaxed),
+        shared: figures.shared.load(Relaxed),
+        backlog_bytes,
+        backlog_disk_bytes,
+        applied,
+        log_bytes: figures.log_bytes.load(Relaxed),
+        log_unwritten_bytes: figures.log_unwritten_bytes.load(Relaxed),
+        trouble: active.trouble.lock().clone(),
+        peers: peers.collect(),
+    })
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Shared state of active-active replication, and the orders for its thread.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+
+use braid_active::change::Kind;
+use braid_active::replica::State;
+use braid_active::{Region, Stamp, Vector};
+use braid_config::Config;
+use braid_executor::engine::Engine;
+use braid_executor::services::{self, ActiveLog};
+use braid_journal::Reader;
+use braid_persistence::active::CopyFile;
+use parking_lot::Mutex;
+
+use super::batch::Batch;
+use super::copies::Taker;
+use super::on_disk::OnDisk;
+use super::outbox::{Answers, Outbox};
+
+/// Version of the protocol between servers. Any other version is refused.
+pub const PROTOCOL: i64 = 4;
+
+/// This server as its peers know it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Me {
+    /// Random, for the life of the dataset.
+    pub identity: String,
+    pub region: u8,
+    /// The number was configured, or others know it: it can no longer change.
+    pub is_settled: bool,
+    /// Other regions and their servers' identities.
+    pub members: BTreeMap<u8, String>,
+    /// Permanently removed regions, one bit each.
+    pub gone: u64,
+}
+
+impl Me {
+    /// True if the identity may own the region's number.
+    pub(crate) fn fits(&self, region: u8, identity: &str) -> bool {
+        match self.members.get(&region) {
+            _ if self.gone >> region & 1 == 1 => false,
+            _ if region == self.region => identity == self.identity,
+            Some(known) => known == identity,
+            None => true,
+        }
+    }
+
+    /// The numbers in use, one bit each.
+    pub(crate) fn taken(&self) -> u64 {
+        self.members.keys().fold(self.gone | 1 << self.region, |taken, region| taken | 1 << region)
+    }
+}
+
+/// Counters for INFO.
+#[derive(Default)]
+pub(crate) struct Figures {
+    /// Units created by this server.
+    pub own: AtomicU64,
+    /// Applied units of other servers.
+    pub merged: AtomicU64,
+    /// Received units that were already known.
+    pub known: AtomicU64,
+    /// Units taken by peers.
+    pub sent: AtomicU64,
+    pub sent_bytes: AtomicU64,
+    /// How many of the sent units were read from disk.
+    pub sent_from_disk: AtomicU64,
+    pub copies_sent: AtomicU64,
+    pub copies_merged: AtomicU64,
+    /// Requests that had to be sent as their result.
+    pub results: AtomicU64,
+    pub type_conflicts: AtomicU64,
+    /// Values that lost to concurrent ones, by type.
+    pub conflicts: [AtomicU64; Kind::ALL.len()],
+    /// How often writes had to wait for peers.
+    pub throttled: AtomicU64,
+    pub tombstones: AtomicU64,
+    /// Keys with evicted content that has not been rewritten.
+    pub evicted: AtomicU64,
+    /// Short strings that are in memory once, in the keyspace.
+    pub shared: AtomicU64,
+    pub log_bytes: AtomicU64,
+    /// Bytes of units that wait to be written to the log.
+    pub log_unwritten_bytes: AtomicU64,
+}
+
+/// State shared by all threads.
+pub struct Active {
+    pub(crate) me: Mutex<Me>,
+    pub(crate) outbox: Mutex<Outbox>,
+    pub(crate) peers: Mutex<Vec<Arc<PeerLink>>>,
+    pub(crate) figures: Figures,
+    pub(crate) orders: Sender<Order>,
+    /// Held by the link that takes a full copy: only one copy exists at a time, on disk and in
+    /// memory.
+    pub(super) copying: Mutex<()>,
+    /// The thread is merging a full copy.
+    pub(super) merges_copy: AtomicBool,
+    /// Handed to the thread when it starts.
+    pub(super) inbox: Mutex<Option<Receiver<Order>>>,
+    pub(super) reader: Mutex<Option<Reader>>,
+    /// Everything that has been applied, whether or not it is in the log: links pull the rest.
+    pub(super) received: Mutex<Vector>,
+    /// Progress of the log on disk.
+    pub(crate) on_disk: OnDisk,
+    /// The files have been read: peers may pull.
+    pub(crate) is_ready: AtomicBool,
+    /// Why nothing can be written; empty if there is no problem.
+    pub(crate) trouble: Mutex<String>,
+}
+
+/// Creates the shared state if the configuration enables active mode. An error describes an
+/// invalid configuration.
+pub fn of_config(config: &Config) -> Result<Option<Arc<dyn ActiveLog>>, String> {
+    if !config.active_replica() {
+        let text = config.active_peers();
+        return match text.is_empty() && config.active_region() < 0 {
+            true => Ok(None),
+            false => Err("active-peers and active-region need active-replica yes".into()),
+        };
+    }
+    parse_peers(&config.active_peers())?;
+    let (orders, inbox) = channel();
+    Ok(Some(Arc::new(Active {
+        me: Mutex::default(),
+        outbox: Mutex::default(),
+        peers: Mutex::default(),
+        figures: Figures::default(),
+        orders,
+        copying: Mutex::default(),
+        merges_copy: AtomicBool::new(false),
+        inbox: Mutex::new(Some(inbox)),
+        reader: Mutex::default(),
+        received: Mutex::default(),
+        on_disk: OnDisk::default(),
+        is_ready: AtomicBool::new(false),
+        trouble: Mutex::default(),
+    })))
+}
+
+impl Active {
+    pub(crate) fn region(&self) -> Option<Region> {
+        Region::new(self.me.lock().region)
+    }
+
+    /// True if the link to any peer is up.
+    pub(crate) fn has_link(&self) -> bool {
+        self.peers.lock().iter().any(|peer| peer.is_up.load(Relaxed))
+    }
+
+    /// Records the units that this server has on disk.
+    pub(super) fn note_own_on_disk(&self, vector: Vector) {
+        let Some(region) = self.region() else { return };
+        let known = &mut self.outbox.lock().on_disk;
+        let known = known.entry(region).or_default();
+        // A sync may end after a later one of another file.
+        if vector.includes(known) {
+            *known = vector;
+        }
+    }
+
+    /// Logs a problem once.
+    pub(super) fn note_trouble(&self, trouble: String) {
+        let mut told = self.trouble.lock();
+        if *told != trouble {
+            log::warn!("Active-active: {trouble}");
+            *told = trouble;
+        }
+    }
+}
+
+impl ActiveLog for Active {
+    fn region_number(&self) -> u8 {
+        self.me.lock().region
+    }
+
+    fn merges_copy(&self) -> bool {
+        self.merges_copy.load(SeqCst)
+    }
+
+    fn offset_on_disk(&self) -> u64 {
+        self.on_disk.offset()
+    }
+
+    fn ask_for_disk(&self) {
+        if self.on_disk.ask() {
+            let _ = self.orders.send(Order::ToDisk);
+        }
+    }
+
+    fn progress_on_disk(&self, offset: u64) -> Option<bool> {
+        if self.is_ready.load(Relaxed) { self.on_disk.progress(offset) } else { Some(true) }
+    }
+
+    fn wait_until_on_disk(&self, offset: u64) -> bool {
+        loop {
+            if let Some(outcome) = self.progress_on_disk(offset) {
+                return outcome;
+            }
+            self.ask_for_disk();
+            self.on_disk.wait(offset);
+        }
+    }
+}
+
+/// This server's part in active-active replication, if it is on.
+pub(crate) fn of(engine: &Engine) -> Option<&Active> {
+    services::state_of(&**engine.active.as_ref()?)
+}
+
+/// Outcome of applying a peer's data; an error gives the reason for refusing it.
+pub(crate) type Merged = Result<(), String>;
+
+/// Orders for the thread.
+pub(crate) enum Order {
+    Units {
+        units: Batch,
+        answer: SyncSender<Merged>,
+    },
+    Copy {
+        state: Box<State>,
+        /// The same copy on disk.
+        file: CopyFile,
+        answer: SyncSender<Merged>,
+    },
+    /// A peer requests a full copy, or the next part of its copy.
+    MakeCopy(Taker),
+    MoreCopy(Taker),
+    Digest {
+        answer: Box<dyn Answers>,
+    },
+    Forget {
+        region: Region,
+        answer: Box<dyn Answers>,
+    },
+    /// Another server has the same number, and no other server knows this one yet.
+    ChangeRegion {
+        taken: u64,
+    },
+    /// Others know this server by its number from now on.
+    Settled,
+    /// A region's on-disk vector has advanced.
+    OnDisk,
+    /// Replies wait until everything is on disk.
+    ToDisk,
+    /// The log cannot be written, since the disk is full.
+    LogRoom,
+    /// A higher ceiling is on disk; `None` if it could not be written.
+    Ceiling(Option<Stamp>),
+    /// The server shuts down: nothing more is journalled.
+    End {
+        answer: SyncSender<()>,
+    },
+}
+
+/// Maximum number of peers; there are no more regions.
+const PEERS_MAX: usize = 63;
+
+/// A peer, and the link to it.
+pub(crate) struct PeerLink {
+    pub host: String,
+    pub port: u16,
+    /// False once removed from the configuration.
+    pub is_wanted: AtomicBool,
+    pub is_up: AtomicBool,
+    /// Time from the last unit's creation in its region to its application here, in ms.
+    pub lag_ms: AtomicU64,
+    /// Units and bytes received.
+    pub units: AtomicU64,
+    pub bytes: AtomicU64,
+    pub told: Mutex<Told>,
+}
+
+/// The peer's identity, and the link's last error.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    pub region: Option<u8>,
+    pub identity: String,
+    /// Why the last attempt ended.
+    pub error: String,
+    /// The peer does not know the command ACTIVE: it is another kind of server.
+    pub is_foreign: bool,
+}
+
+/// Parses addresses: `host:port`, separated by commas or spaces.
+pub(crate) fn parse_peers(text: &str) -> Result<Vec<(String, u16)>, String> {
+    let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+    let mut peers = Vec::new();
+    for word in words {
+        let (host, port) = word.rsplit_once(':').ok_or(format!("active-peers: '{word}' is not host:port"))?;
+        let port = port.parse().ok().filter(|port| *port > 0);
+        let port: u16 = port.ok_or(format!("active-peers: '{word}' has no port"))?;
+        if host.is_empty() {
+            return Err(format!("active-peers: '{word}' has no host"));
+        }
+        if !peers.contains(&(host.to_owned(), port)) {
+            peers.push((host.to_owned(), port));
+        }
+    }
+    match peers.len() > PEERS_MAX {
+        true => Err(format!("active-peers: {} peers exceed the maximum", peers.len())),
+        false => Ok(peers),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_peers() {
+        let peers = parse_peers("a:1, b.example:65535 [::1]:7,a:1").expect("good");
+        assert_eq!(peers, [("a".into(), 1), ("b.example".into(), 65535), ("[::1]".into(), 7)]);
+        assert_eq!(parse_peers(""), Ok(Vec::new()));
+        for bad in ["a", "a:", ":1", "a:0", "a:65536"] {
+            assert!(parse_peers(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Work done with the world stopped: applying peers' units, and reading keys from the keyspace.
+
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::{Duration, Instant};
+
+use braid_active::difference::{
+    Difference, OwnedRequest, anew, apply_with_difference, merge_with_difference, whole,
+};
+use braid_active::effect::Unit;
+use braid_active::libraries::LIBRARIES;
+use braid_active::replica::{Replica, State};
+use braid_active::translate::{agree, shown};
+use braid_active::view::Shown;
+use braid_active::write::write_with_difference;
+use braid_active::{Applied, Name, Refusal};
+use braid_base::clock::unix_ms;
+use braid_base::gate::World;
+use braid_clients::attention::{JOURNAL_FULL, SNAPSHOT_FULL};
+use braid_clients::pause::{PauseMode, Purpose};
+use braid_executor::engine::Engine;
+use braid_executor::journal_uses::FOR_ACTIVE;
+use braid_executor::{memory, world_change};
+use braid_journal::push_select;
+use braid_keyspace::Txn;
+use braid_keyspace::txn::NOTHING_EXPIRED;
+use braid_persistence::active::CopyFile;
+use braid_resp::request;
+use smallvec::SmallVec;
+
+use super::generation::told;
+use super::{BEHIND_MAX, Thread};
+use crate::batch::{Batch, BatchUnit};
+use crate::keys::{KeyName, all_keys, requests_of, shown_by};
+use crate::libraries;
+use crate::state::Merged;
+
+/// Units applied per stop of the world: as many as fit in this time, which is checked after each
+/// [`UNITS`] of them.
+const APPLY: Duration = Duration::from_millis(1);
+const UNITS: usize = 64;
+/// About as many units as are applied in that time.
+const UNITS_AT_ONCE: usize = 1024;
+/// Maximum unread journal bytes when the world is stopped, and the number of attempts to get
+/// below that first.
+const READ_WHILE_STOPPED: u64 = 4 << 10;
+const CATCH_UPS: usize = 4;
+/// How long the thread waits before it checks again whether changes are still held back.
+const LOOK: Duration = Duration::from_millis(1);
+/// Maximum number of keys per unit.
+const KEYS: usize = 256;
+
+/// True if something but this thread holds changes back.
+pub(super) fn holds_active_back(engine: &Engine, holds_writes: bool) -> bool {
+    let is_full = engine.attention.get() & (JOURNAL_FULL | SNAPSHOT_FULL) != 0;
+    is_full || memory::is_paused(engine, unix_ms()) && !holds_writes
+}
+
+/// Stops the world once nothing but this thread holds changes back. During shutdown it does
+/// not wait.
+fn world_of_active(engine: &Engine, holds_writes: bool) -> World<'_> {
+    loop {
+        let world = engine.keyspace.gate.close(None);
+        if !holds_active_back(engine, holds_writes) || engine.shutdown.is_imminent() {
+            return world;
+        }
+        drop(world);
+        std::thread::sleep(LOOK);
+    }
+}
+
+impl Thread<'_> {
+    /// Runs `work` with the world stopped and the shadow equal to the keyspace.
+    fn in_world<R>(&mut self, work: impl FnOnce(&mut Self, &mut Txn<'_>) -> R) -> R {
+        let engine = self.engine;
+        // Most of the journal is read while clients continue; they write less in the meantime.
+        for _ in 0..CATCH_UPS {
+            let until = engine.keyspace.journal.complete();
+            if until - self.reader.position() < READ_WHILE_STOPPED {
+                break;
+            }
+            while self.reader.position() < until && self.read_journal() {}
+            self.throttle();
+        }
+        let world = world_of_active(engine, self.throttled_until_ms > 0 || self.holds_writes);
+        // No thread appends any more.
+        while self.read_journal() {}
+        let mut worker = self.worker.take().unwrap_or_else(|| engine.worker(0));
+        let result = world_change::change_in_world(engine, world, &mut worker, 0, NOTHING_EXPIRED, |txn| {
+            self.settle_in(txn);
+            let result = work(self, txn);
+            self.share_in(txn);
+            result
+        });
+        self.worker = Some(worker);
+        result
+    }
+
+    /// Reads the dirty keys from the keyspace into the shadow.
+    pub(super) fn settle(&mut self) {
+        self.in_world(|_, _| ());
+    }
+
+    fn settle_in(&mut self, txn: &mut Txn<'_>) {
+        let mut names = std::mem::take(&mut self.dirty);
+        if std::mem::take(&mut self.all_dirty) {
+            self.take_libraries();
+            names.extend(all_keys(txn));
+            names.extend(self.replica.views().map(|(db, name, _, _)| (db, Box::from(name))));
+        }
+        let names: Vec<KeyName> = names.into_iter().collect();
+        for some in names.chunks(KEYS) {
+            let now_ms = unix_ms() as u64;
+            let mut all = Vec::new();
+            for name in some {
+                let requests = requests_of(txn, name);
+                let Some(there) = shown_by(&*self.values, name, &requests, now_ms) else {
+                    self.note_unmergeable(name);
+                    continue;
+                };
+                if there != shown(&self.replica, name.0, &name.1) {
+                    all.push((name.0, Name::from(&name.1[..]), there));
+                }
+            }
+            self.agree(&all);
+        }
+        let revived = self.replica.take_revived();
+        if !revived.is_empty() {
+            self.run_requests(txn, |replica, run| {
+                for OwnedRequest { database, args } in anew(replica, &revived) {
+                    run(database, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                }
+            });
+        }
+        if std::mem::take(&mut self.libraries_dirty) {
+            self.bring_libraries(txn);
+        }
+    }
+
+    /// Evicts down to the memory limit after applying peers' data. Loops do so for their clients'
+    /// writes.
+    fn make_room(&mut self) {
+        let engine = self.engine;
+        let limit = engine.config.maxmemory() as usize;
+        if limit == 0 || engine.memory.counted_bytes() <= limit {
+            return;
+        }
+        let _world = engine.keyspace.gate.close(None);
+        let mut worker = self.worker.take().unwrap_or_else(|| engine.worker(0));
+        memory::make_room(engine, &mut worker, unix_ms(), true);
+        self.worker = Some(worker);
+        engine.keyspace.journal.wake();
+    }
+
+    /// Writes this server's libraries that the shadow lacks to the shadow.
+    fn take_libraries(&mut self) {
+        let new = libraries::libraries_missing_from(self.engine, &self.replica);
+        self.execute(|replica, now_ms| {
+            replica.execute(now_ms, |transaction| {
+                for (name, code) in &new {
+                    transaction.set(LIBRARIES, name, code, None);
+                }
+            })
+        });
+    }
+
+    /// The reverse: brings the shadow's libraries to this server.
+    fn bring_libraries(&mut self, txn: &mut Txn<'_>) {
+        let slot = txn.context.slot;
+        if let Some(args) = libraries::libraries_request(self.engine, slot, &self.replica) {
+            self.run_requests(txn, |_, run| run(0, &args.iter().map(Vec::as_slice).collect::<Vec<_>>()));
+        }
+    }
+
+    fn agree(&mut self, keys: &[(u32, Name, Shown)]) {
+        self.execute(|replica, now_ms| agree(replica, now_ms, keys));
+    }
+
+    /// Performs an operation of this server on the shadow.
+    pub(super) fn execute(
+        &mut self,
+        mut work: impl FnMut(&mut Replica, u64) -> Result<Option<Unit>, Refusal>,
+    ) {
+        for _ in 0..2 {
+            match work(&mut self.replica, unix_ms() as u64) {
+                Ok(unit) => {
+                    if let Some(unit) = unit {
+                        self.keep_own(&unit);
+                    }
+                    return;
+                }
+                Err(Refusal::Ceiling) => self.raise_ceiling(),
+                Err(refusal) => return self.active.note_trouble(refusal.to_string()),
+            }
+        }
+        self.active.note_trouble("no stamps can be issued".into());
+    }
+
+    fn note_unmergeable(&mut self, (db, key): &KeyName) {
+        let key = String::from_utf8_lossy(key).into_owned();
+        log::warn!(
+            "Active-active: the value of '{key}' in database {db} cannot be merged and stays on this \
+             server only"
+        );
+    }
+
+    /// Reconciles shadow and keyspace at startup: the files are authoritative if there are any;
+    /// otherwise the loaded dataset becomes this region's own.
+    pub(super) fn meet_keyspace(&mut self, is_known: bool) {
+        // The loaded dataset must not be read as this server's own changes.
+        self.own_until = self.engine.keyspace.journal.end();
+        if !is_known {
+            self.all_dirty = true;
+            return self.in_world(|thread, _| {
+                thread.engine.keyspace.journal.forget_database();
+            });
+        }
+        self.in_world(|thread, txn| {
+            thread.engine.keyspace.journal.forget_database();
+            thread.run_requests(txn, |replica, run| {
+                run(0, &[b"FLUSHALL"]);
+                for OwnedRequest { database, args } in whole(replica) {
+                    run(database, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                }
+            });
+            thread.bring_libraries(txn);
+        });
+    }
+
+    /// Applies a peer's units.
+    pub(super) fn merge_units(&mut self, batch: &Batch) -> Merged {
+        let units: Vec<BatchUnit<'_>> = batch.units().collect();
+        let mut left = units.chunks(UNITS).peekable();
+        while left.peek().is_some() {
+            let outcome = self.in_world(|thread, txn| {
+                let difference = Difference::with_capacity(UNITS_AT_ONCE.min(left.len() * UNITS));
+                thread.with_difference(txn, difference, |thread, now_ms, difference| {
+                    let start = Instant::now();
+                    while start.elapsed() < APPLY
+                        && let Some(some) = left.next()
+                    {
+                        let hashes = thread.prefetch(some);
+                        for (unit, hash) in some.iter().zip(hashes) {
+                            thread.merge_unit(now_ms, *unit, hash, difference)?;
+                        }
+                    }
+                    Ok(())
+                })
+            });
+            outcome?;
+            self.flush();
+            self.wait_for_log(|log| log.wait_until_below(BEHIND_MAX))?;
+            self.make_room();
+        }
+        Ok(())
+    }
+
+    /// Prefetches the keys of units, in the shadow and in the keyspace. Returns the keys' hashes
+    /// in the shadow.
+    fn prefetch(&self, units: &[BatchUnit<'_>]) -> SmallVec<[u64; UNITS]> {
+        let keyspace = &self.engine.keyspace;
+        let keys = || units.iter().map(|unit| unit.key().unwrap_or((0, b"")));
+        let there: SmallVec<[(u32, u64); UNITS]> =
+            keys().map(|(database, name)| (database, keyspace.hash(name))).collect();
+        there.iter().for_each(|(database, hash)| keyspace.prefetch_bucket(*database, *hash));
+        let here: SmallVec<[(u32, u64); UNITS]> =
+            keys().map(|(database, name)| (database, self.replica.hash(name))).collect();
+        self.replica.prefetch(&here);
+        there.iter().for_each(|(database, hash)| keyspace.prefetch_entry(*database, *hash));
+        here.into_iter().map(|(_, hash)| hash).collect()
+    }
+
+    fn merge_unit<'u>(
+        &mut self,
+        now_ms: u64,
+        unit: BatchUnit<'u>,
+        hash: u64,
+        difference: &mut Difference<'u>,
+    ) -> Merged {
+        let refused = |refusal: Refusal| refusal.to_string();
+        let mut applied = None;
+        if let Some(write) = unit.write() {
+            let write = (write, unit.bytes);
+            applied =
+                write_with_difference(&mut self.replica, now_ms, write, hash, difference).map_err(refused)?;
+        }
+        let applied = match applied {
+            Some(applied) => applied,
+            None => {
+                let unit = unit.whole().map_err(|error| error.to_string())?;
+                self.note_long(unit);
+                apply_with_difference(&mut self.replica, now_ms, unit, difference).map_err(refused)?
+            }
+        };
+        let figures = &self.active.figures;
+        match applied {
+            Applied::Now => {
+                figures.merged.fetch_add(1, Relaxed);
+                let first = unit.first();
+                let run = first.and_then(|first| self.replica.vector().run_of(first));
+                if let (Some(first), Some(run)) = (first, run) {
+                    self.keep(first, run, |pending| pending.extend_from_slice(unit.bytes));
+                }
+                Ok(())
+            }
+            Applied::Known => {
+                figures.known.fetch_add(1, Relaxed);
+                Ok(())
+            }
+            Applied::Early(missing) => Err(format!("earlier units are missing: {missing:?}")),
+        }
+    }
+
+    /// Merges a full copy, which is on disk. Clients may read meanwhile, but their writes wait:
+    /// the applied vector covers all keys together, so for a write made during the merge it could
+    /// not express whether the write had seen the copy.
+    pub(super) fn merge_copy(&mut self, state: &State, file: CopyFile) -> Merged {
+        let engine = self.engine;
+        self.stop_saving();
+        self.bring_to_log()?;
+        // So that little is left to sync while writes wait.
+        self.files.log().and_then(|log| log.sync()).map_err(|error| told(&error))?;
+        self.in_world(|thread, _| {
+            thread.holds_writes = true;
+            thread.active.merges_copy.store(true, SeqCst);
+            let pause = &engine.clients.pause;
+            pause.begin(&engine.attention, Purpose::Copy, PauseMode::Write, i64::MAX, unix_ms());
+        });
+        let merged = self.merge_while_writes_wait(state, file);
+        self.holds_writes = false;
+        self.active.merges_copy.store(false, SeqCst);
+        engine.clients.pause.end(&engine.attention, &engine.clients.mailboxes, Purpose::Copy);
+        merged?;
+        self.active.figures.copies_merged.fetch_add(1, Relaxed);
+        // So that the copy need not be kept.
+        if let Err(error) = self.begin_generation() {
+            self.active.note_trouble(error);
+        }
+        Ok(())
+    }
+
+    fn merge_while_writes_wait(&mut self, state: &State, file: CopyFile) -> Merged {
+        // Noted units were applied before the copy.
+        self.bring_to_log()?;
+        let applied = self.replica.vector().clone();
+        let number = self.files.begin_with(file).map_err(|error| told(&error))?;
+        let mut difference = Difference::default();
+        let merged = merge_with_difference(&mut self.replica, unix_ms() as u64, state, &mut difference);
+        if let Err(refusal) = merged {
+            self.files.drop_copy(number);
+            self.note_log(number);
+            return Err(refusal.to_string());
+        }
+        {
+            let mut outbox = self.active.outbox.lock();
+            outbox.backlog.merges(&state.vector, &applied);
+            // The earlier logs contain nothing of the copy.
+            outbox.disk.logs.clear();
+        }
+        self.note_log(number);
+        // The earlier logs are on disk, and so is the copy.
+        let vector = self.replica.vector().clone();
+        self.active.note_own_on_disk(vector);
+        let touches_libraries = difference.touches_libraries;
+        let own = self.own_units();
+        let mut pieces = difference.into_pieces();
+        // No first replica other than Braid can attach meanwhile ([`Active::merges_copy`]).
+        pieces.rewrites_streams = self.engine.replication.has_other_replicas.load(SeqCst);
+        let mut is_over = false;
+        while !is_over {
+            // While clients continue, since a large key takes long.
+            pieces.prepare(&self.replica);
+            self.in_world(|thread, txn| {
+                let start = Instant::now();
+                let goes_on = || start.elapsed() < APPLY;
+                thread.run_requests(txn, |replica, run| is_over = pieces.run(replica, run, goes_on));
+            });
+        }
+        if touches_libraries {
+            self.in_world(Self::bring_libraries);
+        }
+        self.note_all_long();
+        // No client writes meanwhile; if one has, the keyspace is authoritative.
+        self.all_dirty |= self.own_units() != own;
+        Ok(())
+    }
+
+    /// Runs `work` on the shadow, which notes the difference, and applies that to the keyspace.
+    fn with_difference<'u>(
+        &mut self,
+        txn: &mut Txn<'_>,
+        mut difference: Difference<'u>,
+        work: impl FnOnce(&mut Self, u64, &mut Difference<'u>) -> Merged,
+    ) -> Merged {
+        let now_ms = unix_ms() as u64;
+        difference.rewrites_streams = self.engine.replication.has_other_replicas.load(SeqCst);
+        let outcome = work(self, now_ms, &mut difference);
+        let touches_libraries = difference.touches_libraries;
+        self.run_requests(txn, |replica, run| difference.finish(replica, run));
+        if touches_libraries {
+            self.bring_libraries(txn);
+        }
+        outcome
+    }
+
+    /// Runs requests in the keyspace, and journals them as one unit for all other readers.
+    fn run_requests(
+        &mut self,
+        txn: &mut Txn<'_>,
+        requests: impl FnOnce(&Replica, &mut dyn FnMut(u32, &[&[u8]])),
+    ) {
+        let Thread { engine, replica, replay, .. } = self;
+        let journals = &engine.keyspace.settings.journals;
+        // Requests that run here are not journalled one by one.
+        let uses = journals.swap(0, Relaxed);
+        let is_journalled = uses & !FOR_ACTIVE != 0;
+        let mut bytes = Vec::new();
+        let mut selected = None;
+        requests(replica, &mut |database, args| {
+            let is_first = selected.is_none();
+            if selected.replace(database) != Some(database) {
+                replay.select(database);
+                if is_journalled {
+                    push_select(&mut bytes, database);
+                }
+            }
+            if is_first && is_journalled {
+                request::push(&mut bytes, &[b"MULTI"]);
+            }
+            replay.run_streamed(engine, txn, args);
+            if is_journalled {
+                request::push(&mut bytes, args);
+            }
+        });
+        journals.store(uses, Relaxed);
+        if !bytes.is_empty() {
+            request::push(&mut bytes, &[b"EXEC"]);
+            let (journal, context) = (&engine.keyspace.journal, &mut *txn.context);
+            journal.append_received(context.slot, &mut context.journal, &bytes, false);
+            journal.forget_database();
+            self.own_until = journal.end();
+        }
+    }
+}

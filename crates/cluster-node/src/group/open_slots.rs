@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Slots that this server's shard has left while keys of them may be here
+//! (`braid_group::cluster::slot_changes`): they get no new keys, so its primary counts the keys,
+//! and closes a slot without keys or opens one with keys again. Only the process that leads the
+//! shard may count: another one may not have the data.
+
+use braid_clients::attention::LOADING;
+use braid_executor::cluster_map::ClusterMap;
+use braid_executor::engine::Engine;
+use braid_group::cluster::SlotSet;
+
+use crate::group::{author, changes, slot_batch};
+
+/// Starts counting keys, if there is anything to count.
+pub(super) fn settle_left_slots(engine: &Engine) {
+    if left_slots(engine).is_none() || !engine.slot_moves.counts.ask() {
+        return;
+    }
+    let weak = engine.weak();
+    let run = move || {
+        let Some(engine) = weak.upgrade() else { return };
+        loop {
+            settle_once(&engine);
+            if !engine.slot_moves.counts.goes_on() {
+                return;
+            }
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("slots".into()).spawn(run) {
+        engine.slot_moves.counts.stop();
+        log::warn!("Cannot count the keys of slots that have left: {error}");
+    }
+}
+
+/// If it fails, the group's thread soon asks again.
+fn settle_once(engine: &Engine) {
+    let (Some((empty, full)), Some(me)) = (left_slots(engine), author::as_author(engine)) else { return };
+    match changes::change_cluster(engine, &me, |operator| Ok(operator.settle(&empty, &full))) {
+        Ok(true) if !full.is_empty() => log::warn!(
+            "Keys of slots {full}, which belong to other nodes, are only here: the slots stay open \
+             until the keys have moved (redis-cli --cluster fix)"
+        ),
+        Ok(_) => {}
+        Err(error) => log::warn!("Cannot close slots that have left: {error}"),
+    }
+}
+
+/// The slots whose marks can end: those without keys, and those with keys whose owner they are
+/// to go to.
+fn left_slots(engine: &Engine) -> Option<(SlotSet, SlotSet)> {
+    let map = engine.cluster_map().filter(|map| ClusterMap::is_led(map))?;
+    let view = map.view();
+    let own = view.own_slots().filter(|own| view.leads && !own.left.is_empty())?;
+    if engine.attention.get() & LOADING != 0 {
+        return None;
+    }
+    let shard = view.shard.as_ref()?;
+    let (mut empty, mut full) = (SlotSet::default(), SlotSet::default());
+    for slot in own.left.iter().filter(|&slot| view.map.owner(slot) != Some(shard)) {
+        match slot_batch::has_keys_in(engine, slot) {
+            false => drop(empty.insert(slot)),
+            true if view.map.owner(slot).is_some() => drop(full.insert(slot)),
+            true => {}
+        }
+    }
+    (!empty.is_empty() || !full.is_empty()).then_some((empty, full))
+}

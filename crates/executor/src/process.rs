@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The process: its identity, when and how it was started, and the Redis version it reports.
+
+use std::path::PathBuf;
+
+use braid_base::clock::unix_ms;
+use braid_config::Config;
+
+use crate::oom_score::OomScore;
+use crate::supervisor::Supervisor;
+
+/// Process arguments and environment.
+#[derive(Default)]
+pub struct Start {
+    pub config_file: Option<PathBuf>,
+    pub executable: String,
+    pub supervisor: Supervisor,
+}
+
+/// Properties that are fixed for the life of the process.
+pub struct Process {
+    /// Random hex digits that identify this process.
+    pub run_id: String,
+    /// Unix time of the start, in seconds.
+    pub started_at: i64,
+    /// The reported version of Redis (`redis-version`).
+    pub redis_version: [u8; 3],
+    /// The configuration file, if the server was started with one.
+    pub config_file: Option<PathBuf>,
+    /// The program's path and arguments.
+    pub executable: String,
+    /// The service manager that started the server.
+    pub supervisor: Supervisor,
+    /// The processors that the process had at its start.
+    pub processors: Vec<usize>,
+    pub(crate) oom_score: OomScore,
+}
+
+impl Process {
+    /// A process that starts now.
+    pub fn new(start: Start, config: &Config) -> Process {
+        Process {
+            run_id: braid_replication::random_id(),
+            started_at: unix_ms() / 1000,
+            // Validated by the directive's check.
+            redis_version: braid_config::parse_version(&config.redis_version()).unwrap_or_default(),
+            config_file: start.config_file,
+            executable: start.executable,
+            supervisor: start.supervisor,
+            processors: braid_net::affinity::allowed(),
+            oom_score: OomScore::default(),
+        }
+    }
+
+    /// True if the reported version is Redis 8 or later, which changes some replies.
+    pub fn follows_redis_8(&self) -> bool {
+        self.redis_version >= [8, 0, 0]
+    }
+
+    /// Seconds since the start.
+    pub fn uptime_seconds(&self) -> i64 {
+        unix_ms() / 1000 - self.started_at
+    }
+}

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Session: the client state that commands can see and change. Owned by the thread that serves the
+//! client.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_acl::user::User;
+use braid_acl::{Acl, Denied};
+use braid_clients::attention::Attention;
+use braid_clients::{ClientRecord, client_flags};
+use braid_keyspace::Keyspace;
+use braid_notify::tracking::Trackers;
+use braid_notify::{Hub, Listener, SubscriptionKind, Tracking};
+use braid_replication::{Replica, ReplicaOptions};
+use braid_spec::Command;
+use braid_telemetry::monitor;
+
+use crate::blocking::state::{Blocked, Later, Precomputed, Serving};
+use crate::state::script_debugger::{Debugged, Debugging, Departure};
+use crate::state::slot_moves::ImportSeat;
+use crate::transaction::{Queue, SlotBatch};
+
+/// Whether replies are sent (CLIENT REPLY).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReplyMode {
+    #[default]
+    On,
+    Off,
+    /// The next command's reply is dropped.
+    SkipNext,
+    /// This command's reply is dropped.
+    Skip,
+}
+
+/// Bits of session states that need more than the usual checks, read as one word per command.
+pub mod session_attention {
+    /// Replies are off, or skipped for this command or the next.
+    pub const REPLIES: u16 = 1;
+    /// Subscribed to channels or patterns.
+    pub const LISTENS: u16 = 2;
+    /// Reads do not mark keys as used.
+    pub const NO_TOUCH: u16 = 4;
+    /// In MONITOR mode.
+    pub const MONITORS: u16 = 8;
+    /// Tracks the keys that it reads.
+    pub const TRACKS: u16 = 16;
+    /// The current command must run under its locks, even if it could run without.
+    pub const LOCKS: u16 = 32;
+    /// Is a replica.
+    pub const FED: u16 = 64;
+    /// Is an import source.
+    pub const IMPORTS: u16 = 128;
+    /// The current command runs again, with a result computed in the background.
+    pub const RUNS_AGAIN: u16 = 256;
+}
+
+/// A watched key. If it had expired when the watch began it was removed then.
+pub struct Watched {
+    pub db: u32,
+    pub key: Box<[u8]>,
+}
+
+/// State of one client.
+pub struct Session {
+    pub record: Arc<ClientRecord>,
+    pub db: u32,
+    /// Authenticated.
+    pub authenticated: bool,
+    /// The user, with the permissions of this generation of users (`attention.rs`).
+    pub user: Arc<User>,
+    pub(crate) generation: u64,
+    /// The attention word under which the session's commands need no special checks;
+    /// [`Session::NEVER`] if there is none.
+    pub(crate) calm: u64,
+    /// Bits of [`session_attention`], updated by [`Session::settle_attention`].
+    pub attention: u16,
+    /// Set with [`Session::set_reply_mode`].
+    pub reply_mode: ReplyMode,
+    /// Unwanted parts of the current command's reply have been dropped.
+    pub(crate) reply_is_settled: bool,
+    /// Commands queued since MULTI.
+    pub queue: Option<Box<Queue>>,
+    pub watched: Vec<Watched>,
+    /// Set when a watched key changes.
+    pub watch_flag: Arc<AtomicBool>,
+    /// CLIENT NO-TOUCH. Call [`Session::settle_attention`] after changes.
+    pub no_touch: bool,
+    /// CLIENT IMPORT-SOURCE. Set with [`Session::set_import_source`].
+    pub import_source: bool,
+    /// Subscriptions, tracking and monitoring.
+    pub listener: Listener,
+    /// Options sent by REPLCONF, also before the client becomes a replica.
+    pub replica_options: Option<Box<ReplicaOptions>>,
+    pub replica: Option<Arc<Replica>>,
+    /// CLIENT DURABLE: whether its replies wait for the in-sync members of the group; if `None`,
+    /// `sync-writes` decides.
+    pub durable: Option<bool>,
+    /// CLIENT NO-EVICT.
+    pub no_evict: bool,
+    /// The next command may reach a slot that is being moved here (ASKING).
+    pub asks: bool,
+    /// The slot of the current command's keys, if it was served here at the check.
+    pub(crate) served: Option<u16>,
+    /// Slots being moved here that this connection fills.
+    pub import: Option<Arc<ImportSeat>>,
+    /// A script of this client is running.
+    pub in_script: bool,
+    /// SCRIPT DEBUG.
+    pub debugging: Option<Box<Debugging>>,
+    /// Takes over the connection once pending replies are sent; the client is then forgotten. Set
+    /// together with [`Session::close`].
+    pub departure: Option<Departure>,
+    /// Effects of a script that need other locks than the run's.
+    pub(crate) later: Option<Box<Later>>,
+    /// When the current command was checked, memory was above the limit and nothing could be
+    /// evicted.
+    pub out_of_memory: bool,
+    /// Changed something since replies were last sent. Maintained while changes are journalled.
+    pub has_written: bool,
+    /// End of the client's last change in the journal.
+    pub written_to: u64,
+    /// Close the connection when the pending replies are sent.
+    pub close_after_reply: bool,
+    /// The client's blocked command: nothing else runs until it is answered.
+    pub blocked: Option<Box<Blocked>>,
+    /// Commands may not block: they run within an atomic context.
+    pub deny_blocking: bool,
+    /// The current transaction changes slots only: its commands are gathered here.
+    pub slot_batch: Option<Box<SlotBatch>>,
+    /// Replays commands of an append-only file or a primary, which succeeded there.
+    pub is_replay: bool,
+    /// Result for the current command, computed in the background (`background.rs`).
+    pub(crate) precomputed: Option<Box<Precomputed>>,
+    /// Set for a session that stands in for a client's own while another thread runs its command.
+    pub(crate) serving: Option<Serving>,
+}
+
+impl Session {
+    /// A session that runs a debugged script for a client that has left its loop.
+    pub fn for_debugger(record: Arc<ClientRecord>, user: Arc<User>, db: u32, debugged: Debugged) -> Session {
+        let mut session = Session::of_user(record, user);
+        (session.db, session.authenticated, session.deny_blocking) = (db, true, true);
+        session.debugging = Some(Box::new(Debugging::Running(debugged)));
+        session
+    }
+
+    /// No attention word has all state bits set.
+    const NEVER: u64 = u64::MAX;
+
+    /// A fresh session.
+    pub fn new(record: Arc<ClientRecord>, attention: &Attention, acl: &Acl) -> Session {
+        let generation = attention.generation();
+        let user = acl.default_user();
+        let authenticated = user.is_open();
+        let mut session = Session::of_user(record, user);
+        let user = Arc::clone(&session.user);
+        session.take_user(user, authenticated, generation);
+        session
+    }
+
+    pub fn of_user(record: Arc<ClientRecord>, user: Arc<User>) -> Session {
+        Session {
+            listener: Listener::new(Arc::clone(&record)),
+            record,
+            db: 0,
+            authenticated: false,
+            user,
+            generation: 0,
+            calm: Session::NEVER,
+            attention: 0,
+            reply_mode: ReplyMode::On,
+            reply_is_settled: false,
+            queue: None,
+            watched: Vec::new(),
+            watch_flag: Arc::new(AtomicBool::new(false)),
+            no_touch: false,
+            import_source: false,
+            has_written: false,
+            written_to: 0,
+            replica_options: None,
+            replica: None,
+            durable: None,
+            no_evict: false,
+            asks: false,
+            served: None,
+            import: None,
+            in_script: false,
+            debugging: None,
+            departure: None,
+            later: None,
+            out_of_memory: false,
+            close_after_reply: false,
+            blocked: None,
+            deny_blocking: false,
+            slot_batch: None,
+            is_replay: false,
+            precomputed: None,
+            serving: None,
+        }
+    }
+
+    /// A session that stands in for a blocked client's own while its command runs.
+    pub(crate) fn serving(
+        record: &Arc<ClientRecord>,
+        user: &Arc<User>,
+        db: u32,
+        no_touch: bool,
+        serving: Serving,
+    ) -> Session {
+        let mut session = Session::of_user(Arc::clone(record), Arc::clone(user));
+        (session.db, session.no_touch, session.serving) = (db, no_touch, Some(serving));
+        session
+    }
+
+    /// The client's id.
+    pub fn id(&self) -> u64 {
+        self.record.id
+    }
+
+    /// Selects a database.
+    pub fn select(&mut self, db: u32) {
+        self.db = db;
+        self.record.db.store(db, Relaxed);
+    }
+
+    /// Sets the user, with the permissions of a generation.
+    pub(crate) fn take_user(&mut self, user: Arc<User>, authenticated: bool, generation: u64) {
+        self.authenticated = authenticated;
+        self.generation = generation;
+        self.calm = if authenticated && user.is_unrestricted() { generation } else { Session::NEVER };
+        self.record.authenticated.store(authenticated, Relaxed);
+        *self.record.user.lock() = Arc::clone(&user.identity);
+        self.user = user;
+    }
+
+    /// Resets the session's user to that of a new connection.
+    pub fn log_out(&mut self, acl: &Acl, attention: &Attention) {
+        let generation = attention.generation();
+        let user = acl.default_user();
+        let authenticated = user.is_open();
+        self.take_user(user, authenticated, generation);
+    }
+
+    /// Refreshes the user if users have changed. A deleted user leaves a session without
+    /// permissions.
+    #[inline]
+    pub(crate) fn refresh_user(&mut self, acl: &Acl, attention: &Attention) {
+        if attention.generation() != self.generation {
+            self.refresh_user_now(acl, attention);
+        }
+    }
+
+    #[cold]
+    fn refresh_user_now(&mut self, acl: &Acl, attention: &Attention) {
+        let generation = attention.generation();
+        match acl.current(&self.user.identity) {
+            Some(user) => self.take_user(user, self.authenticated, generation),
+            None => {
+                self.take_user(acl.default_user(), false, generation);
+                self.close();
+            }
+        }
+    }
+
+    /// True if the session must authenticate first.
+    #[inline]
+    pub fn must_log_in(&self) -> bool {
+        // The session's user is the default user here.
+        !self.authenticated && !self.user.is_open()
+    }
+
+    /// Checks a request; logs nothing.
+    #[inline]
+    pub(crate) fn allows(&self, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
+        if self.user.is_unrestricted() {
+            return Ok(());
+        }
+        let selected = self.queue.as_ref().and_then(|queue| queue.selected);
+        self.user.check(command, args, selected.unwrap_or(self.db))
+    }
+
+    /// Sets the reply mode.
+    pub fn set_reply_mode(&mut self, mode: ReplyMode) {
+        self.reply_mode = mode;
+        self.settle_attention();
+    }
+
+    /// Recomputes the attention bits after a change.
+    pub fn settle_attention(&mut self) {
+        let bit = |on: bool, bit: u16| if on { bit } else { 0 };
+        self.attention = bit(self.reply_mode != ReplyMode::On, session_attention::REPLIES)
+            | bit(self.listener.subscriptions.is_some(), session_attention::LISTENS)
+            | bit(self.no_touch, session_attention::NO_TOUCH)
+            | bit(self.record.has(client_flags::MONITOR), session_attention::MONITORS)
+            | bit(self.listener.tracking.is_some(), session_attention::TRACKS)
+            | bit(self.replica.is_some(), session_attention::FED)
+            | bit(self.import_source, session_attention::IMPORTS)
+            | bit(self.precomputed.is_some(), session_attention::RUNS_AGAIN);
+    }
+
+    /// Provides the precomputed result of the next command.
+    pub fn set_precomputed(&mut self, precomputed: Box<Precomputed>) {
+        self.precomputed = Some(precomputed);
+        self.settle_attention();
+    }
+
+    /// Drops the precomputed result of a finished command.
+    pub(crate) fn forget_precomputed(&mut self) {
+        if self.precomputed.take().is_some() {
+            self.settle_attention();
+        }
+    }
+
+    /// Lets the client see expired keys while the server is in import mode (CLIENT IMPORT-SOURCE).
+    pub fn set_import_source(&mut self, on: bool) {
+        self.import_source = on;
+        self.record.set_flag(client_flags::IMPORT_SOURCE, on);
+        self.settle_attention();
+    }
+
+    /// True if pushes may be sent to the client.
+    pub fn hears(&self) -> bool {
+        self.attention
+            & (session_attention::LISTENS | session_attention::MONITORS | session_attention::TRACKS)
+            != 0
+    }
+
+    /// Subscribes to a channel or pattern. Returns the client's number of subscriptions.
+    pub fn subscribe(&mut self, hub: &Hub, kind: SubscriptionKind, name: &[u8]) -> usize {
+        let count = hub.subscribe(&mut self.listener, kind, name);
+        self.settle_attention();
+        count
+    }
+
+    /// Ends a subscription. Returns the number left.
+    pub fn unsubscribe(&mut self, hub: &Hub, kind: SubscriptionKind, name: &[u8]) -> usize {
+        let count = hub.unsubscribe(&mut self.listener, kind, name);
+        self.settle_attention();
+        count
+    }
+
+    /// Ends all subscriptions.
+    pub fn unsubscribe_all(&mut self, hub: &Hub) {
+        hub.leave(&mut self.listener);
+        self.settle_attention();
+    }
+
+    /// Starts or changes key tracking.
+    pub fn start_tracking(&mut self, trackers: &Trackers, keyspace: &Keyspace, tracking: Tracking) {
+        trackers.start(keyspace, &mut self.listener, tracking);
+        self.settle_attention();
+    }
+
+    /// Starts MONITOR. False if it is on already.
+    pub fn start_monitor(&mut self, hub: &Hub, attention: &Attention) -> bool {
+        let has_begun = monitor::start(hub, attention, &self.record);
+        self.settle_attention();
+        has_begun
+    }
+
+    /// Ends MONITOR, if it is on.
+    pub fn stop_monitor(&mut self, hub: &Hub, attention: &Attention) {
+        monitor::stop(hub, attention, &self.record);
+        self.settle_attention();
+    }
+
+    /// Stops key tracking.
+    pub fn stop_tracking(&mut self, trackers: &Trackers, keyspace: &Keyspace) {
+        trackers.stop(keyspace, &mut self.listener);
+        self.settle_attention();
+    }
+
+    /// True if commands are queued (MULTI).
+    #[inline]
+    pub fn in_multi(&self) -> bool {
+        self.queue.is_some()
+    }
+
+    /// Closes the connection once the replies are sent.
+    pub fn close(&mut self) {
+        self.close_after_reply = true;
+        self.record.set_flag(client_flags::CLOSE_AFTER_REPLY, true);
+    }
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! States of services above: plain data that the request path reads, or that several services
+//! share. Threads, files and sockets are the services' own.
+
+pub mod append_only;
+pub mod background_save;
+pub mod migrations;
+pub mod script_debugger;
+pub mod shutdown;
+pub mod slot_moves;
+pub mod slowed_slots;
+pub mod sync_writes;
