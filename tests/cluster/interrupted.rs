@@ -5,8 +5,9 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-use braid_tests::{RawClient, Value, wait_for};
+use braid_tests::{RawClient, Value, wait_for, wait_for_within};
 
 use crate::{Cluster, redis_clis};
 
@@ -156,7 +157,14 @@ impl Case<'_> {
             (output.status.success(), text)
         };
         let fixed = run(&["fix", &address, "--cluster-yes"]);
-        let checked = run(&["check", &address]);
+        let mut checked = run(&["check", &address]);
+        // Another node may still be reading the records of the last change.
+        wait_for_within(Duration::from_secs(20), || {
+            if !checked.0 {
+                checked = run(&["check", &address]);
+            }
+            checked.0
+        });
         assert!(checked.0, "{what}: {}\n{}\n{}", fixed.1, checked.1, self.cluster.logs());
         self.check_keys();
         let count = |node: usize| match self.send(node, &format!("CLUSTER COUNTKEYSINSLOT {}", self.slot)) {

@@ -136,7 +136,7 @@ pub fn pull(call: &mut Call) -> CommandResult {
         Some(Share::Disk(from)) if may_leave => {
             drop(outbox);
             return call.work_in_background(move |engine, answer| {
-                if let Some(active) = state::of(&engine) {
+                if let Some(active) = state::of(engine) {
                     active.send_from_disk(from, &question, answer);
                 }
             });

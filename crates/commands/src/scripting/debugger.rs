@@ -216,7 +216,7 @@ pub fn run_alone(
     let mut worker = engine.worker(0);
     world_change::change_in_world(engine, world, &mut worker, session.db, unix_ms(), |keyspace| {
         let (blobs, others) = (&[][..], Others::default());
-        run_body(&mut Call { engine: engine, command, session, args, blobs, keyspace, reply, others }, true);
+        run_body(&mut Call { engine, command, session, args, blobs, keyspace, reply, others }, true);
     });
     Ok(())
 }
