@@ -157,6 +157,7 @@ fn directives_exist() {
     let mut exists = |name: &str| {
         NO_DIRECTIVES.contains(&name)
             || programs.contains(name)
+            || root().join("crates").join(name).is_dir()
             || ignored.contains(&format!("`{name}`"))
             || matches!(client.call(&format!("CONFIG GET {name}")), Value::Array(found) if !found.is_empty())
     };
