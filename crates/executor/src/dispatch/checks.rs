@@ -110,17 +110,24 @@ pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
 /// (`migrate.rs`). Keys that no request names, as in some scripts, are not held back.
 #[cold]
 fn changes_migrating(asked: &Asked<'_>) -> bool {
-    let Asked { engine, session, queue, command, args, .. } = asked;
+    let Asked { engine, session, .. } = asked;
     let changes = |command: &Command, args: &[&[u8]]| {
         let found = if may_write(engine, command, args) { keys::find(command.spec, args) } else { None };
         let mut found = found.unwrap_or_default().into_iter();
         found.any(|at| !at.flags.has(KeyFlags::RO) && engine.migrations.holds(session.db, args[at.index]))
     };
+    executes_any(asked, changes)
+}
+
+/// True if `is_it` holds for a request that is to be executed now: the request itself, or for EXEC
+/// any of the queued ones.
+fn executes_any(asked: &Asked<'_>, is_it: impl Fn(&Command, &[&[u8]]) -> bool) -> bool {
+    let Asked { engine, queue, command, args, .. } = asked;
     match queue {
-        None => changes(command, args),
+        None => is_it(command, args),
         Some(queue) if is_exec(command) => {
             let mut queued = queue.commands.iter();
-            queued.any(|queued| changes(engine.commands.get(queued.command), &queued.args()))
+            queued.any(|queued| is_it(engine.commands.get(queued.command), &queued.args()))
         }
         Some(_) => false,
     }
@@ -131,8 +138,8 @@ fn changes_migrating(asked: &Asked<'_>) -> bool {
 /// scripts count as well: they may reach a slot that they do not name.
 #[cold]
 fn reaches_held_slot(asked: &Asked<'_>) -> bool {
-    let Asked { engine, queue, command, args, .. } = asked;
-    if slots::only_unsubscribes(&engine.commands, asked.session, command) {
+    let engine = asked.engine;
+    if slots::only_unsubscribes(&engine.commands, asked.session, asked.command) {
         return false;
     }
     let is_unsettled = engine.slot_moves.is_unsettled();
@@ -143,14 +150,7 @@ fn reaches_held_slot(asked: &Asked<'_>) -> bool {
             |key: &[u8]| moves.holds_key(key) || moves.slows_key(key) && may_write(engine, command, args);
         is_unsettled && command.runs_scripts || found.into_iter().any(|at| is_held(args[at.index]))
     };
-    match queue {
-        None => reaches(command, args),
-        Some(queue) if is_exec(command) => {
-            let mut queued = queue.commands.iter();
-            queued.any(|queued| reaches(engine.commands.get(queued.command), &queued.args()))
-        }
-        Some(_) => false,
-    }
+    executes_any(asked, reaches)
 }
 
 /// True if the request may write, or sends something that replicas receive.

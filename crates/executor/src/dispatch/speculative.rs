@@ -63,8 +63,12 @@ pub struct Speculative {
 impl Speculative {
     /// Starts recording a run on this thread.
     pub fn begin(context: &Context) -> Speculative {
+        Speculative::new((context.counters.hits.get(), context.counters.misses.get()))
+    }
+
+    fn new(before: (u64, u64)) -> Speculative {
         Speculative {
-            before: (context.counters.hits.get(), context.counters.misses.get()),
+            before,
             tallies: SmallVec::new(),
             tallies_max: TALLIES_MAX,
             errors: Vec::new(),
@@ -172,15 +176,7 @@ mod tests {
 
     #[test]
     fn tallies_of_a_long_run_are_merged() {
-        let mut run = Speculative {
-            before: (0, 0),
-            tallies: SmallVec::new(),
-            tallies_max: TALLIES_MAX,
-            errors: Vec::new(),
-            samples: Vec::new(),
-            lines: Vec::new(),
-            logged: VecDeque::new(),
-        };
+        let mut run = Speculative::new((0, 0));
         for number in 0..100_000_u64 {
             run.note_call((number % 3) as u32, 100 + number % 50, number % 10 == 0);
             if number % 4 == 0 {
