@@ -17,8 +17,8 @@ use std::time::Duration;
 use braid_active::vector::Run;
 use braid_active::{Stamp, Vector};
 use braid_base::clock::unix_ms;
-use braid_executor::durability;
 use braid_executor::engine::Engine;
+use braid_executor::{durability, threads};
 use braid_persistence::active::{ActiveManifest, Log, Records};
 use parking_lot::{Condvar, Mutex};
 
@@ -277,15 +277,13 @@ fn spawn(
     progress: &Arc<Progress>,
     run: impl FnOnce(&Writer<'_>) + Send + 'static,
 ) -> io::Result<()> {
-    let (engine, progress) = (engine.weak(), Arc::clone(progress));
-    let body = move || {
-        if let Some(engine) = engine.upgrade()
-            && let Some(active) = state::of(&engine)
-        {
-            run(&Writer { engine: &engine, active, progress: &progress });
+    let progress = Arc::clone(progress);
+    let body = move |engine: &Arc<Engine>| {
+        if let Some(active) = state::of(engine) {
+            run(&Writer { engine, active, progress: &progress });
         }
     };
-    std::thread::Builder::new().name(name.into()).spawn(body).map(drop)
+    threads::spawn(engine, name, body).map(drop)
 }
 
 /// Writes what is queued.

@@ -17,6 +17,7 @@ use braid_active::replica::State;
 use braid_active::saved::Loader;
 use braid_base::clock::unix_ms;
 use braid_executor::engine::Engine;
+use braid_executor::threads;
 use braid_net::outgoing::Outgoing;
 use braid_persistence::active::{CopyFile, CopyWriter};
 use braid_replication::link::LinkError;
@@ -48,15 +49,13 @@ const DURING: &str = "talking to an active-active peer";
 
 /// Starts the link's thread.
 pub(super) fn start(engine: &Engine, peer: &Arc<PeerLink>) -> std::io::Result<()> {
-    let (engine, peer) = (engine.weak(), Arc::clone(peer));
-    let run = move || {
-        if let Some(engine) = engine.upgrade()
-            && let Some(active) = state::of(&engine)
-        {
-            run(&engine, active, &peer);
+    let peer = Arc::clone(peer);
+    let run = move |engine: &Arc<Engine>| {
+        if let Some(active) = state::of(engine) {
+            run(engine, active, &peer);
         }
     };
-    std::thread::Builder::new().name("active-link".into()).spawn(run).map(drop)
+    threads::spawn(engine, "active-link", run).map(drop)
 }
 
 fn run(engine: &Engine, active: &Active, peer: &PeerLink) {

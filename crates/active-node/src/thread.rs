@@ -32,6 +32,7 @@ use braid_active::{Stamp, wire};
 use braid_durable::saving;
 use braid_executor::dispatch::replay::{Replay, Source};
 use braid_executor::engine::Engine;
+use braid_executor::threads;
 use braid_executor::worker::Worker;
 use braid_journal::Reader;
 use braid_persistence::active::{ActiveFiles, ActiveManifest};
@@ -136,20 +137,16 @@ pub fn start_active(engine: &Engine, values: Arc<dyn Values + Send + Sync>) -> R
     let failed = |error| format!("cannot start the threads of active-active replication: {error}");
     let disk = DiskWriter::start(engine, begin.files.folder()).map_err(failed)?;
     let (told, outcome) = std::sync::mpsc::sync_channel(1);
-    let weak = engine.weak();
-    let run = move || {
-        if let Some(engine) = weak.upgrade()
-            && let Some(active) = state::of(&engine)
-        {
+    let run = move |engine: &Arc<Engine>| {
+        if let Some(active) = state::of(engine) {
             let is_known = begin.is_known;
-            let mut thread = Thread::new(&engine, active, values, begin, (reader, disk));
+            let mut thread = Thread::new(engine, active, values, begin, (reader, disk));
             thread.begin(is_known);
             give(&told, ());
             thread.run(&inbox);
         }
     };
-    let started = std::thread::Builder::new().name("active".into()).spawn(run);
-    started.map_err(failed)?;
+    threads::spawn(engine, "active", run).map_err(failed)?;
     outcome.recv().map_err(|_| "active-active replication has not started".to_owned())?;
     active.is_ready.store(true, Relaxed);
     saving::set_loading(engine, false);

@@ -18,10 +18,10 @@ use braid_base::gate::World;
 use braid_clients::attention::{APPEND_ONLY_FAILED, JOURNAL_FULL};
 use braid_config::{AppendFsync, Config};
 use braid_executor::engine::Engine;
-use braid_executor::journal_room;
 use braid_executor::journal_uses::{self, FOR_FILE};
 use braid_executor::processors::{self, Work};
 use braid_executor::state::sync_writes::WAITS_FOR_DISK;
+use braid_executor::{journal_room, threads};
 use braid_journal::Reader;
 use braid_persistence::SaveError;
 use braid_persistence::aof::{Folder, FolderError, Manifest, Policy};
@@ -105,13 +105,11 @@ pub(crate) fn begin_append_only(
 
 /// Starts the writer thread and the journalling of changes. The world is stopped.
 fn start_writer(engine: &Engine, reader: Reader, file: File) -> io::Result<()> {
-    let (weak, appender) = (engine.weak(), Arc::clone(&engine.append_only.appender));
+    let appender = Arc::clone(&engine.append_only.appender);
     appender.begin(&reader, engine.replication.history().dataset());
-    let writer = std::thread::Builder::new().name("aof".into()).spawn(move || {
-        if let Some(engine) = weak.upgrade() {
-            processors::bind_thread(&engine, Work::Background);
-            appender.run(&engine.keyspace.journal, reader, file);
-        }
+    let writer = threads::spawn(engine, "aof", move |engine| {
+        processors::bind_thread(engine, Work::Background);
+        appender.run(&engine.keyspace.journal, reader, file);
     })?;
     engine.append_only.state.lock().writer = Some(writer);
     journal_uses::set_journal_use(engine, FOR_FILE, true);
@@ -221,12 +219,9 @@ pub fn rewrite_append_only(engine: &Engine, in_transaction: bool) -> Option<Rewr
     }
     state.began_s.store(unix_ms() / 1000, Relaxed);
     state.rewrites.fetch_add(1, Relaxed);
-    let weak = engine.weak();
-    let thread = std::thread::Builder::new().name("bgrewriteaof".into()).spawn(move || {
-        if let Some(engine) = weak.upgrade() {
-            processors::bind_thread(&engine, Work::Rewrite);
-            rewrite_in_background(&engine);
-        }
+    let thread = threads::spawn(engine, "bgrewriteaof", |engine| {
+        processors::bind_thread(engine, Work::Rewrite);
+        rewrite_in_background(engine);
     });
     match thread {
         Ok(_) => log::info!("Background append only file rewriting started by a thread"),

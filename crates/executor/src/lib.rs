@@ -9,7 +9,7 @@
 //! groups and clusters, active-active replication. What the request path reads of them stands here
 //! ([`state`]), and what it asks of them is in [`services`].
 //!
-//! This crate never touches a socket or a file.
+//! This crate never touches a client's socket, nor a file of the dataset.
 #![forbid(unsafe_code)]
 
 /// The Redis version that behaviour and texts follow, and the default of the directive
@@ -43,6 +43,7 @@ pub mod supervisor;
 pub mod tell_replicas;
 #[cfg(test)]
 mod testing;
+pub mod threads;
 pub mod tls;
 pub mod transaction;
 pub mod value_cache;

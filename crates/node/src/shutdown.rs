@@ -18,7 +18,7 @@ use braid_durable::{append_only, background_save};
 use braid_executor::blocking::state::{TimeoutReply, Wait};
 use braid_executor::engine::Engine;
 use braid_executor::engine::call::Call;
-use braid_executor::{blocking, tell_replicas};
+use braid_executor::{blocking, tell_replicas, threads};
 use braid_keyspace::Type;
 use braid_replica::{failover, full_syncs};
 use braid_replication::{Replica, Stage as ReplicaStage};
@@ -188,11 +188,7 @@ pub fn exit_during_script(engine: &Engine, name: &str) -> ! {
 /// command executes afterwards, because its changes would be lost. Fails if saving fails,
 /// while the append-only file has no base yet, or if `options.safe` forbids it; not with
 /// `options.force`. `slot` is the calling thread's own, if it executes commands.
-pub fn shut_down(
-    engine: &Engine,
-    slot: Option<usize>,
-    options: ShutdownOptions,
-) -> Result<(), ShutdownFailed> {
+fn shut_down(engine: &Engine, slot: Option<usize>, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
     if options.safe && is_primary_with_slots(engine) {
         let outcome = if options.force { "Exit anyway." } else { "Can't exit." };
         log::warn!("This node is a primary that owns slots, which become unavailable without it. {outcome}");
@@ -303,14 +299,11 @@ pub fn shut_down_server(call: &mut Call<'_, '_>, options: ShutdownOptions) -> Co
         return Ok(());
     }
     if let Some(request) = engine.shutdown.wait(Stage::Running) {
-        let this = engine.weak();
-        let end = move || {
-            if let Some(engine) = this.upgrade() {
-                // A failure is reported to the waiting clients by `cancel_shutdown`.
-                let _ = shut_down_after_replicas(&engine, request, options);
-            }
+        let end = move |engine: &Arc<Engine>| {
+            // A failure is reported to the waiting clients by `cancel_shutdown`.
+            let _ = shut_down_after_replicas(engine, request, options);
         };
-        if let Err(error) = std::thread::Builder::new().name("shutdown".into()).spawn(end) {
+        if let Err(error) = threads::spawn(engine, "shutdown", end) {
             log::warn!("Cannot start the thread that shuts down the server: {error}");
             cancel_shutdown(engine, engine.shutdown.state.lock());
             return Err(CommandError::text(SHUTDOWN_FAILED));

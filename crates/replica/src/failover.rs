@@ -15,7 +15,7 @@ use braid_base::gate::World;
 use braid_clients::pause::{PauseMode, Purpose};
 use braid_executor::engine::Engine;
 use braid_executor::services::Membership;
-use braid_executor::tell_replicas;
+use braid_executor::{tell_replicas, threads};
 use braid_replication::failover::{FailoverPhase, FailoverRequest};
 use braid_replication::link::Primary;
 use braid_replication::{Replica, Stage};
@@ -44,12 +44,8 @@ pub fn begin_failover(
         None => log::info!("FAILOVER requested."),
     }
     engine.clients.pause.begin(&engine.attention, Purpose::Failover, pauses(engine), i64::MAX, unix_ms());
-    let weak = engine.weak();
-    let thread = std::thread::Builder::new().name("failover".into()).spawn(move || {
-        if let Some(engine) = weak.upgrade() {
-            wait_and_fail_over(&engine, number, &request);
-        }
-    });
+    let run = move |engine: &Arc<Engine>| wait_and_fail_over(engine, number, &request);
+    let thread = threads::spawn(engine, "failover", run);
     if thread.is_err() {
         end_failover::end_failover_in(engine, world, "cannot start a thread");
         return Err("ERR FAILOVER could not start a thread");

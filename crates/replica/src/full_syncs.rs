@@ -23,6 +23,7 @@ use braid_executor::engine::Engine;
 use braid_executor::journal_uses::{self, FOR_REPLICAS};
 use braid_executor::processors::{self, Work};
 use braid_executor::session::Session;
+use braid_executor::threads;
 use braid_keyspace::object;
 use braid_persistence::Cut;
 use braid_persistence::files::{self, File};
@@ -107,16 +108,13 @@ pub(super) fn begin_full_sync_if_due(engine: &Engine, now_ms: i64) {
     let Some(plan) = plan else { return };
     engine.replication.progress.begin();
     engine.replication.full_sync_active.store(true, Relaxed);
-    let weak = engine.weak();
-    let thread = std::thread::Builder::new().name("full-copy".into()).spawn(move || {
-        if let Some(engine) = weak.upgrade() {
-            processors::bind_thread(&engine, Work::Save);
-            if let Err(error) = run_full_sync(&engine, plan) {
-                log::warn!("A full copy for replicas has failed: {error}");
-                engine.replication.state.lock().not_before_ms = unix_ms() + RETRY_MS;
-            }
-            engine.replication.full_sync_active.store(false, Relaxed);
+    let thread = threads::spawn(engine, "full-copy", move |engine| {
+        processors::bind_thread(engine, Work::Save);
+        if let Err(error) = run_full_sync(engine, plan) {
+            log::warn!("A full copy for replicas has failed: {error}");
+            engine.replication.state.lock().not_before_ms = unix_ms() + RETRY_MS;
         }
+        engine.replication.full_sync_active.store(false, Relaxed);
     });
     if let Err(error) = thread {
         log::warn!("Can't make a full copy for replicas: {error}");

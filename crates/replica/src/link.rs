@@ -21,6 +21,7 @@ use braid_config::{ReplCompression, ReplDisklessLoad};
 use braid_durable::{append_only, history};
 use braid_executor::engine::Engine;
 use braid_executor::processors::{self, Work};
+use braid_executor::threads;
 use braid_net::outgoing::Outgoing;
 use braid_persistence::temporary::{Purpose, create_temporary, temporary_path};
 use braid_persistence::{Prefetch, PrefetchReader, files};
@@ -65,12 +66,9 @@ pub fn start_link(engine: &Engine) {
     if !link.is_replica() || link.has_thread.swap(true, SeqCst) {
         return;
     }
-    let weak = engine.weak();
-    let thread = std::thread::Builder::new().name("replica-link".into()).spawn(move || {
-        if let Some(engine) = weak.upgrade() {
-            processors::bind_thread(&engine, Work::Background);
-            run(&engine);
-        }
+    let thread = threads::spawn(engine, "replica-link", |engine| {
+        processors::bind_thread(engine, Work::Background);
+        run(engine);
     });
     if let Err(error) = thread {
         log::warn!("Can't start the thread of the link to the primary: {error}");

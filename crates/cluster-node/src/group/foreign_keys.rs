@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Keys of slots that this server does not own: hidden, and deleted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use braid_base::clock::unix_ms;
 use braid_base::crc::HASH_SLOTS;
 use braid_executor::cluster_map::{ClusterMap, ClusterView};
 use braid_executor::engine::Engine;
-use braid_executor::world_change;
+use braid_executor::{threads, world_change};
 use braid_group::cluster::{ShardSlots, SlotSet};
 use braid_keyspace::{Entry, scan};
 use braid_replica::{dataset, sync_writes};
@@ -52,24 +53,22 @@ pub(crate) fn drop_foreign_keys(engine: &Engine, lost: &SlotSet) {
         return;
     }
     log::warn!("{} slots with keys here now belong to other nodes: deleting these keys", foreign.len());
-    let weak = engine.weak();
-    let run = move || {
-        let Some(engine) = weak.upgrade() else { return };
+    let run = move |engine: &Arc<Engine>| {
         let (mut foreign, mut is_certain) = (foreign, is_certain);
         loop {
-            if !foreign.is_empty() && (is_certain || changes::raise_epoch(&engine)) {
+            if !foreign.is_empty() && (is_certain || changes::raise_epoch(engine)) {
                 let map = engine.cluster_map();
-                let is_foreign = |map: &ClusterMap, slot| is_foreign(&engine, &map.view(), slot);
-                delete_slots(&engine, &foreign, |slot| map.is_some_and(|map| is_foreign(map, slot)));
-                refresh_hidden_slots(&engine);
+                let is_foreign = |map: &ClusterMap, slot| is_foreign(engine, &map.view(), slot);
+                delete_slots(engine, &foreign, |slot| map.is_some_and(|map| is_foreign(map, slot)));
+                refresh_hidden_slots(engine);
             }
             if !engine.slot_moves.drops.goes_on() {
                 return;
             }
-            (foreign, is_certain) = (foreign_slots(&engine), false);
+            (foreign, is_certain) = (foreign_slots(engine), false);
         }
     };
-    if let Err(error) = std::thread::Builder::new().name("slots".into()).spawn(run) {
+    if let Err(error) = threads::spawn(engine, "slots", run) {
         engine.slot_moves.drops.stop();
         log::warn!("Cannot delete keys of other nodes' slots: {error}");
     }

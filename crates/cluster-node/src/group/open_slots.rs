@@ -4,9 +4,12 @@
 //! and closes a slot without keys or opens one with keys again. Only the process that leads the
 //! shard may count: another one may not have the data.
 
+use std::sync::Arc;
+
 use braid_clients::attention::LOADING;
 use braid_executor::cluster_map::ClusterMap;
 use braid_executor::engine::Engine;
+use braid_executor::threads;
 use braid_group::cluster::SlotSet;
 
 use crate::group::{author, changes, slot_batch};
@@ -16,17 +19,15 @@ pub(super) fn settle_left_slots(engine: &Engine) {
     if left_slots(engine).is_none() || !engine.slot_moves.counts.ask() {
         return;
     }
-    let weak = engine.weak();
-    let run = move || {
-        let Some(engine) = weak.upgrade() else { return };
+    let run = |engine: &Arc<Engine>| {
         loop {
-            settle_once(&engine);
+            settle_once(engine);
             if !engine.slot_moves.counts.goes_on() {
                 return;
             }
         }
     };
-    if let Err(error) = std::thread::Builder::new().name("slots".into()).spawn(run) {
+    if let Err(error) = threads::spawn(engine, "slots", run) {
         engine.slot_moves.counts.stop();
         log::warn!("Cannot count the keys of slots that have left: {error}");
     }

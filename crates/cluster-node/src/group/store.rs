@@ -15,6 +15,7 @@ use std::time::Duration;
 use braid_base::clock::boot_nanos;
 use braid_etcd::{Client, Error, LeaseId, Operation};
 use braid_executor::engine::Engine;
+use braid_executor::threads;
 use braid_group::Transaction;
 use braid_group::cluster::Map;
 use braid_group::cluster::changes::Operator;
@@ -38,12 +39,8 @@ pub(super) fn start_store(engine: &Engine, group: &Arc<Group>) -> std::io::Resul
     let runs: [(&str, Run); 3] =
         [("etcd-lease", keep_lease), ("etcd-records", keep_records), ("etcd-watch", watch)];
     for (name, run) in runs {
-        let (weak, group, client) = (engine.weak(), Arc::clone(group), group.settings.etcd.clone());
-        std::thread::Builder::new().name(name.into()).spawn(move || {
-            if let Some(engine) = weak.upgrade() {
-                run(&engine, &group, &client);
-            }
-        })?;
+        let (group, client) = (Arc::clone(group), group.settings.etcd.clone());
+        threads::spawn(engine, name, move |engine| run(engine, &group, &client))?;
     }
     Ok(())
 }

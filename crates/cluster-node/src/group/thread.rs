@@ -7,6 +7,7 @@ use std::time::Duration;
 use braid_base::clock::boot_nanos;
 use braid_durable::saving;
 use braid_executor::engine::Engine;
+use braid_executor::threads;
 use braid_group::member::Outcome;
 use braid_group::{Duty, Member, Node, Transaction};
 use braid_replica::{failover, sync_writes};
@@ -29,19 +30,10 @@ pub fn start_group(engine: &Engine) -> std::io::Result<()> {
     former::settle_former(engine);
     store::start_store(engine, &group)?;
     if group.settings.is_cluster {
-        let (weak, group) = (engine.weak(), Arc::clone(&group));
-        std::thread::Builder::new().name("settings".into()).spawn(move || {
-            if let Some(engine) = weak.upgrade() {
-                shared::run(&engine, &group);
-            }
-        })?;
+        let group = Arc::clone(&group);
+        threads::spawn(engine, "settings", move |engine| shared::run(engine, &group))?;
     }
-    let weak = engine.weak();
-    std::thread::Builder::new().name("group".into()).spawn(move || {
-        if let Some(engine) = weak.upgrade() {
-            run(&engine, &group);
-        }
-    })?;
+    threads::spawn(engine, "group", move |engine| run(engine, &group))?;
     if let Some(map) = engine.cluster_map() {
         // Without etcd the server continues as well as it can.
         map.wait_until(|view| view.map.revision > 0, patience);

@@ -20,6 +20,7 @@ use braid_executor::journal_uses::{self, FOR_MOVES};
 use braid_executor::processors::{self, Work};
 use braid_executor::state::slot_moves::{Move, MoveState};
 use braid_executor::state::slowed_slots::Reach;
+use braid_executor::threads;
 use braid_group::cluster::changes::Operator;
 use braid_group::cluster::{Change, Map, Refusal, SlotSet};
 use braid_journal::{Reader, push_select};
@@ -73,14 +74,12 @@ pub(super) fn begin_export(engine: &Engine, new: Move) {
     else {
         return;
     };
-    let (engine, known) = (engine.weak(), Arc::clone(&job));
-    let run = move || {
-        if let Some(engine) = engine.upgrade() {
-            processors::bind_thread(&engine, Work::Background);
-            run(&engine, &known);
-        }
+    let known = Arc::clone(&job);
+    let run = move |engine: &Arc<Engine>| {
+        processors::bind_thread(engine, Work::Background);
+        run(engine, &known);
     };
-    if let Err(error) = std::thread::Builder::new().name("slot-move".into()).spawn(run) {
+    if let Err(error) = threads::spawn(engine, "slot-move", run) {
         job.fail(&format!("cannot start a thread: {error}"));
     }
 }
