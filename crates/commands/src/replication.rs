@@ -11,8 +11,9 @@ use braid_clients::ClientRecord;
 use braid_cluster_node::group;
 use braid_executor::{Call, Row};
 use braid_group::MemberId;
+use braid_replica::become_replica::become_replica;
 use braid_replica::replicas::{self, Position};
-use braid_replica::{dual_channel, failover, full_syncs, role, siblings};
+use braid_replica::{dual_channel, end_failover, failover, full_syncs, role, siblings};
 use braid_replication::failover::{FailoverPhase, FailoverRequest};
 use braid_replication::link::Primary;
 use braid_replication::replicas::options::{KEEPALIVE, SIBLING, SIBLING_SYNC};
@@ -385,7 +386,7 @@ fn replicaof(call: &mut Call) -> CommandResult {
         call.reply.simple("OK Already connected to specified master");
         return Ok(());
     }
-    braid_replica::become_replica::become_replica(engine, world, primary);
+    become_replica(engine, world, primary);
     log::info!("REPLICAOF {host}:{port} enabled (user request from '{}')", describe(&call.session.record));
     call.reply.ok();
     Ok(())
@@ -460,7 +461,7 @@ fn failover(call: &mut Call) -> CommandResult {
     }
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
     if abort {
-        if !braid_replica::end_failover::end_failover_in(engine, world, "Failover manually aborted") {
+        if !end_failover::end_failover_in(engine, world, "Failover manually aborted") {
             return Err(CommandError::text("ERR No failover in progress."));
         }
         call.reply.ok();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! BGSAVE: a separate thread writes the dump file from a snapshot; and the refusal of writes after
-//! a failure.
+//! BGSAVE: a separate thread writes the dump file from a snapshot.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The engine's access to the cluster's map, and the end of subscriptions to shard channels whose
-//! slot leaves this node.
+//! The end of subscriptions to shard channels whose slot leaves this node.
 
 use braid_base::crc::key_hash_slot;
 use braid_clients::{Message, Registry};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A connection to the target of MIGRATE: requests out, reply lines in, each within the time-out.
+//! A connection to another server, the target of MIGRATE for example: requests out, reply lines in,
+//! each within the time-out.
 
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Periodic work for replicas, by the first loop's cron; and questions to replicas on behalf of
-//! clients that wait for acknowledgements.
+//! Periodic work for replicas, by the first loop's cron.
 
 use std::sync::atomic::Ordering::Relaxed;
 

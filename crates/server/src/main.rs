@@ -23,7 +23,8 @@ use braid_clients::Message;
 use braid_cluster_node::group::{self, former, report};
 use braid_config::{Config, Request};
 use braid_durable::aof_load::AofLoadError;
-use braid_durable::saving::LoadFailure;
+use braid_durable::at_start;
+use braid_durable::saving::{self, LoadFailure};
 use braid_executor::Engine;
 use braid_executor::engine::{Start, access};
 use braid_executor::supervisor::Supervisor;
@@ -180,9 +181,9 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     let is_load_due = is_load_due(config);
     if is_load_due || config.active_replica() {
         // Before the first HTTP answer: the server is not ready until the load is done.
-        braid_durable::at_start::expect_load(&engine);
+        at_start::expect_load(&engine);
     }
-    braid_durable::at_start::expect_map(&engine);
+    at_start::expect_map(&engine);
     serve_metrics(&engine)?;
     let threads = braid_threading::start(&engine, &listeners).map_err(|error| error.to_string())?;
     log::info!("Server initialized");
@@ -293,7 +294,7 @@ fn announce(engine: &Arc<Engine>) {
 /// Loads the data, if any, and makes the service manager wait for it. Then a replica starts to
 /// follow its primary.
 fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
-    braid_durable::saving::remove_left_over_files(&engine.config);
+    saving::remove_left_over_files(&engine.config);
     former::recognize_files(engine);
     if !is_load_due {
         start_active(engine)?;
@@ -326,7 +327,7 @@ fn load(engine: &Engine) -> Result<(), String> {
     if engine.config.appendonly() {
         return load_append_only(engine);
     }
-    match braid_durable::at_start::load_at_start(engine) {
+    match at_start::load_at_start(engine) {
         Ok(false) => Ok(()),
         Ok(true) => {
             log::info!("DB loaded from disk: {:.3} seconds", began.elapsed().as_secs_f64());
@@ -351,7 +352,7 @@ fn load(engine: &Engine) -> Result<(), String> {
 
 /// Loads the append-only file, if there is one. A dump file next to it is ignored.
 fn load_append_only(engine: &Engine) -> Result<(), String> {
-    match braid_durable::at_start::load_append_only_at_start(engine) {
+    match at_start::load_append_only_at_start(engine) {
         Ok(loaded) => {
             let dump = engine.config.dbfilename();
             if loaded.manifest.has_no_data() && Path::new(&*dump).is_file() {

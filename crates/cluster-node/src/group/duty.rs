@@ -11,6 +11,7 @@ use braid_clients::Message;
 use braid_config::SyncLevel;
 use braid_executor::engine::Engine;
 use braid_group::{Duty, Follower, HeldOut, Local, Member, MemberId, Orders};
+use braid_replica::become_replica::become_replica;
 use braid_replica::{role, sync_writes};
 use braid_replication::link::{Phase, Primary};
 
@@ -337,7 +338,7 @@ impl<'e> Duties<'e> {
     }
 
     fn replicate(&self, world: &World<'_>, primary: Primary) {
-        braid_replica::become_replica::become_replica(self.engine, world, primary);
+        become_replica(self.engine, world, primary);
         // No reply is waiting any more that could take this as permission to be sent.
         self.engine.replication.in_sync.set_serve_until(u64::MAX);
     }

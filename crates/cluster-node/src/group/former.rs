@@ -114,24 +114,17 @@ pub fn recognize_files(engine: &Engine) {
     }
 }
 
-/// Called if not all of the files' content was loaded.
-fn distrust_files(engine: &Engine) {
-    if let Some(group) = group::of(engine) {
-        group.distrust_files();
-    }
-}
-
 /// Uses up the former process's clean shutdown, so that it counts once. Nothing has been
 /// communicated yet.
 pub(super) fn settle_former(engine: &Engine) {
     let Some(group) = group::of(engine) else { return };
     if engine.persistence.progress.active.load(Relaxed) {
         // The load was stopped: this process ends, and the files stay unchanged.
-        distrust_files(engine);
+        group.distrust_files();
     } else if let Some((member, Some(_))) = load(&group.settings.node)
         && store(&member, None).is_err()
     {
-        distrust_files(engine);
+        group.distrust_files();
     }
 }
 

@@ -3,9 +3,8 @@
 //! out the orders of the state machine ([`braid_group::Member`]).
 //!
 //! The thread `group` runs the state machine. It receives etcd's answers as messages ([`store`]),
-//! reads the server's state ([`part`]), and carries out the orders ([`duty`]): roles, the
-//! members that replies wait for, and until when the server may serve. No request of a client waits
-//! for etcd.
+//! reads the server's state, and carries out the orders ([`duty`]): roles, the members that replies
+//! wait for, and until when the server may serve. No request of a client waits for etcd.
 //!
 //! A node of a cluster (`cluster-name`) does the same for its shard, once it has one, and
 //! publishes the cluster's map ([`braid_executor::cluster_map`]).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! States of services above: plain data that the request path reads, or that several services
-//! share. Threads, files and sockets are the services' own.
+//! States of services above: data that the request path reads, or that several services share.
+//! What the services do with it is in their own crates.
 
 pub mod append_only;
 pub mod background_save;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Slots whose writes wait for a move that has to catch up ([`Pace`](super::pace::Pace)). Reads are
-//! served, and nothing depends on a write that gets through: this only slows clients down.
+//! Slots whose writes wait for a move that has to catch up (`cluster-node/slot_moves/pace.rs`).
+//! Reads are served, and nothing depends on a write that gets through: this only slows clients
+//! down.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
