@@ -12,13 +12,13 @@ use braid_clients::Message;
 use braid_executor::dispatch::{self, Reach};
 use crossbeam_queue::ArrayQueue;
 
+use super::{Row, Starting};
 use crate::batch::Request;
 use crate::client::{Client, Deferral};
 use crate::event_loop::{EventLoop, Model, Run};
 use crate::models::migration;
 use crate::models::migration::origin::{self, HasOrigin, Origin};
 use crate::pool::Starter;
-use super::{Row, Starting};
 
 /// A loop per thread; the first is the main thread.
 pub(super) const ROW: Row = Row::new(starter);
