@@ -9,9 +9,9 @@ mod input;
 use std::collections::BTreeMap;
 
 use braid_containers::listpack::Listpack;
-use braid_types::hash::{Expiry, Hash, HashLimits};
-use braid_types::set::{Set, SetLimits};
-use braid_types::sorted_set::{AddRule, Added, PackedLimits, SortedSet};
+use braid_values::hash::{Expiry, Hash, HashLimits};
+use braid_values::set::{Set, SetLimits};
+use braid_values::sorted_set::{AddRule, Added, PackedLimits, SortedSet};
 use input::Input;
 use libfuzzer_sys::fuzz_target;
 

@@ -12,5 +12,5 @@ fuzz_target!(|input: &[u8]| {
     let Some((&len, rest)) = input.split_first() else { return };
     let (path, text) = rest.split_at(usize::from(len).min(rest.len()));
     let Ok(text) = std::str::from_utf8(text) else { return };
-    braid_types::json::check(text, path);
+    braid_values::json::check(text, path);
 });

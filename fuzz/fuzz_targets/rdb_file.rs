@@ -77,7 +77,7 @@ fn count_apart(bytes: &[u8]) -> Option<(usize, bool)> {
 }
 
 fuzz_target!(|data: &[u8]| {
-    braid_types::register();
+    braid_values::register();
     let Some((first, keys, ended)) = copy(data) else { return };
     assert_eq!(count_apart(data), Some((keys, ended)));
     let (second, again, ended) = copy(&first).expect("just written");

@@ -10,10 +10,10 @@
 use braid_keyspace::Value;
 use braid_persistence::read_value;
 use braid_rdb::{Bytes, Decoder, Error, Format, Limits, Stream, Target, ValueRef};
-use braid_types::hash::HashLimits;
-use braid_types::list::ListLimits;
-use braid_types::set::SetLimits;
-use braid_types::sorted_set::PackedLimits;
+use braid_values::hash::HashLimits;
+use braid_values::list::ListLimits;
+use braid_values::set::SetLimits;
+use braid_values::sorted_set::PackedLimits;
 use libfuzzer_sys::fuzz_target;
 
 fn limits(small: bool) -> Limits {
@@ -45,7 +45,7 @@ fn again<S: braid_rdb::Source>(mut decoder: Decoder<S>, limits: &Limits) -> Resu
 }
 
 fuzz_target!(|data: &[u8]| {
-    braid_types::register();
+    braid_values::register();
     let Some((&choice, body)) = data.split_first() else { return };
     let version = [11, 12, 80, 6][usize::from(choice & 3)];
     let limits = limits(choice & 4 != 0);

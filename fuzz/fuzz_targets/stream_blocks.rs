@@ -9,7 +9,7 @@ mod input;
 
 use std::collections::BTreeMap;
 
-use braid_types::stream::{BlockLimits, Log, StreamId, Trim};
+use braid_values::stream::{BlockLimits, Log, StreamId, Trim};
 use input::Input;
 use libfuzzer_sys::fuzz_target;
 
@@ -17,7 +17,7 @@ type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 type Entry = (StreamId, Fields);
 
 fn entries(log: &Log) -> Vec<Entry> {
-    let read = |entry: braid_types::stream::LogEntry<'_>| {
+    let read = |entry: braid_values::stream::LogEntry<'_>| {
         (entry.id, entry.fields.map(|(field, value)| (field.to_vec(), value.to_vec())).collect())
     };
     let forwards: Vec<Entry> = log.range(StreamId::MIN, StreamId::MAX).map(read).collect();

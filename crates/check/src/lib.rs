@@ -70,7 +70,7 @@ struct Doing {
 /// Checks a dump file of `len` bytes, if the length is known. `name` is its name in the first line;
 /// keys expire as of `now_ms`, in ms since the Unix epoch.
 pub fn check_rdb(name: &str, input: impl Read, len: Option<u64>, now_ms: i64) -> Findings {
-    braid_types::register();
+    braid_values::register();
     let mut findings = Findings::default();
     findings.say(0, &format!("Checking RDB file {name}"));
     let mut doing = Doing { what: "start", ..Doing::default() };

@@ -18,7 +18,7 @@ use braid_spec::{
     Behavior, Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope, UsedDatabases,
 };
 use braid_types::collection::MANY_MEMBERS;
-use braid_types::sorted_set::SortedSet;
+use braid_values::sorted_set::SortedSet;
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO)];
 const READ_SECOND: &[KeySpec] = &[KeySpec::at(2, KeyFlags::RO)];

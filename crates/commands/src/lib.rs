@@ -80,7 +80,7 @@ fn rows_and(more: &[&'static [Row]]) -> Rows {
 }
 
 fn rows_without(more: &[&'static [Row]], is_left_out: impl Fn(&&[Row]) -> bool) -> Rows {
-    braid_types::register();
+    braid_values::register();
     let families = FAMILIES.iter().chain(more).copied().chain(braid_types::families());
     let families: Vec<&[Row]> = families.filter(|family| !is_left_out(family)).collect();
     Rows::new(&families)

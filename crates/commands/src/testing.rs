@@ -206,7 +206,7 @@ impl Tester {
             txn.set_object(
                 Event::generic("set"),
                 key,
-                Object::new(braid_types::set::Set::default()),
+                Object::new(braid_values::set::Set::default()),
                 Expiry::Clear,
             )
         });

@@ -8,7 +8,7 @@ pub const FLOORS: [&[&str]; 9] = [
     &["base"],
     &["resp", "containers", "net", "client", "journal", "etcd", "group"],
     &["config", "rdb", "keyspace", "active"],
-    &["persistence", "spec", "scripting"],
+    &["persistence", "values", "spec", "scripting"],
     &["clients", "notify", "telemetry", "acl", "replication"],
     &["executor"],
     &["types", "durable", "replica", "cluster-node", "active-node", "node"],

@@ -69,7 +69,7 @@ pub(crate) struct State {
 /// Runs the whole import. Returns the text to print.
 pub fn run(options: &TargetOptions, wish: &Import) -> Result<String, String> {
     // The data types of values in snapshots.
-    braid_types::register();
+    braid_values::register();
     let mut cluster = Cluster::open(options)?;
     check_target(&mut cluster, wish)?;
     let sources = sources(options, wish)?;

@@ -11,7 +11,7 @@ use braid_executor::Call;
 use braid_keyspace::ValueRef;
 use braid_keyspace::object::ObjectRef;
 use braid_spec::{CommandError, CommandResult};
-use braid_types::list::{List, SavedNode};
+use braid_values::list::{List, SavedNode};
 
 use super::{find, leading_integer};
 

@@ -23,10 +23,10 @@ use braid_resp::reply::ReplyBuffer;
 use braid_spec::{
     Begin, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec, Scope,
 };
-use braid_types::hash::Hash;
-use braid_types::list::{End, List, ListLimits};
-use braid_types::set::Set;
-use braid_types::sorted_set::SortedSet;
+use braid_values::hash::Hash;
+use braid_values::list::{End, List, ListLimits};
+use braid_values::set::Set;
+use braid_values::sorted_set::SortedSet;
 use options::{Options, Pattern};
 
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);

@@ -1,125 +1,134 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! JSON documents: JSON.SET and its relatives, as in Redis Stack 7.4.
+//! Commands on JSON documents, with the replies and messages of Redis Stack 7.4.
 //!
 //! ```text
-//! packed.rs    the form of a document in memory, and how to read it
-//! builder.rs   makes packed bytes       parse.rs    text to packed bytes
-//! number.rs    numbers and arithmetic   print.rs    packed bytes to text
-//! value.rs     a document in its block of memory
-//! edit.rs      changes at one place or many
-//! path/        paths of both syntaxes
-//! commands/    rows and bodies
+//! mod.rs      rows
+//! shared.rs   what several commands share
+//! read.rs     commands that change nothing
+//! write.rs    JSON.SET, MSET, MERGE, DEL, CLEAR, and changes of numbers, strings and booleans
+//! arrays.rs   changes of arrays
+//! find.rs     the matches of a path
+//! reply.rs    values as replies: FORMAT EXPAND, JSON.RESP
 //! ```
 
-mod builder;
-pub mod commands;
-mod edit;
-mod number;
-mod packed;
-mod parse;
-mod path;
-mod print;
-mod rdb;
-mod rewrite;
-mod value;
+mod arrays;
+mod find;
+mod read;
+mod reply;
+mod shared;
+mod write;
 
-#[cfg(test)]
-mod tests;
+use braid_executor::{Call, Row};
+use braid_spec::{Category, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
-use std::io;
+const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
+const READ_MANY: &[KeySpec] = &[KeySpec::range(1, -2, 1, KeyFlags::RO.and(KeyFlags::ACCESS))];
+const CHANGE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))];
+const CHANGE_MANY: &[KeySpec] =
+    &[KeySpec::range(1, -1, 3, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))];
+const READS: Flags = Flags::READONLY;
+const WRITES: Flags = Flags::WRITE;
+const GROWS: Flags = Flags::WRITE.and(Flags::DENYOOM);
 
-use braid_keyspace::Type;
-use braid_keyspace::object::{
-    AccessFns, Collection, Descriptor, DigestSink, Object, ObjectType, RequestSink,
-};
+/// Rows of the JSON commands.
+#[rustfmt::skip]
+pub const COMMANDS: &[Row] = &[
+    row("json.arrappend", arrays::append, GROWS, CHANGE).at_least(4)
+        .docs("8.0.0", "Appends values to the end of arrays.", "O(1) when path is evaluated to a single value, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 path:string value:string..."),
+    row("json.arrindex", read::arrindex, READS, READ_ONE).at_least(4)
+        .docs("8.0.0", "Returns the index of the first occurrence of a scalar value in an array.", "O(N) when path is evaluated to a single value where N is the size of the array, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 path:string value:string [range:{start:integer [stop:integer]}]"),
+    row("json.arrinsert", arrays::insert, GROWS, CHANGE).at_least(5)
+        .docs("8.0.0", "Inserts values into arrays before an index.", "O(N) when path is evaluated to a single value where N is the size of the array, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 path:string index:integer value:string..."),
+    row("json.arrlen", read::arrlen, READS, READ_ONE).at_least(2)
+        .docs("8.0.0", "Returns the length of arrays.", "O(1) where path is evaluated to a single value, O(N) where path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 [path:string]"),
+    row("json.arrpop", arrays::pop, WRITES, CHANGE).at_least(2)
+        .docs("8.0.0", "Removes and returns the element at an index of arrays.", "O(N) when path is evaluated to a single value where N is the size of the array and the specified index is not the last element, O(1) when path is evaluated to a single value and the specified index is the last element, or O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 [path:{path:string [index:integer]}]"),
+    row("json.arrtrim", arrays::trim, WRITES, CHANGE).exactly(5)
+        .docs("8.0.0", "Trims arrays to a range of elements.", "O(N) when path is evaluated to a single value where N is the size of the array, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 path:string start:integer stop:integer"),
+    row("json.clear", write::clear, WRITES, CHANGE).at_least(2)
+        .docs("8.0.0", "Empties arrays and objects, and sets numbers to 0.", "O(N) when path is evaluated to a single value where N is the size of the values, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 [path:string]"),
+    Row::container("json.debug", Group::Module, DEBUG).categories(Category::JSON)
+        .docs("8.0.0", "Groups the commands that examine documents.", "Depends on subcommand."),
+    row("json.del", write::del, WRITES, CHANGE).at_least(2)
+        .docs("8.0.0", "Deletes values.", "O(N) when path is evaluated to a single value where N is the size of the deleted value, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 [path:string]"),
+    row("json.forget", write::del, WRITES, CHANGE).at_least(2)
+        .docs("8.0.0", "Deletes values.", "O(N) when path is evaluated to a single value where N is the size of the deleted value, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 [path:string]"),
+    row("json.get", read::get, READS, READ_ONE).at_least(2)
+        .docs("8.0.0", "Returns values as JSON text.", "O(N) when path is evaluated to a single value where N is the size of the value, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 [INDENT indent:string] [NEWLINE newline:string] [SPACE space:string] [path:string...]"),
+    row("json.merge", write::merge, GROWS, CHANGE).exactly(4)
+        .docs("8.0.0", "Merges a value into values.", "O(M+N) when path is evaluated to a single value where M is the size of the original value (if it exists) and N is the size of the new value, O(M+N) when path is evaluated to multiple values where M is the size of the key and N is the size of the new value * the number of original values in the key")
+        .syntax("key:key#0 path:string value:string"),
+    row("json.mget", read::mget, READS, READ_MANY).at_least(3)
+        .docs("8.0.0", "Returns the values at a path from several documents.", "O(M*N) when path is evaluated to a single value where M is the number of keys and N is the size of the value, O(N1+N2+...+Nm) when path is evaluated to multiple values where m is the number of keys and Ni is the size of the i-th key")
+        .syntax("key:key#0... path:string"),
+    row("json.mset", write::mset, GROWS, CHANGE_MANY).at_least(4)
+        .docs("8.0.0", "Sets values in several documents.", "O(K*(M+N)) where k is the number of keys in the command, when path is evaluated to a single value where M is the size of the original value (if it exists) and N is the size of the new value, or O(K*(M+N)) when path is evaluated to multiple values where M is the size of the key and N is the size of the new value * the number of original values in the key")
+        .syntax("triplet:{key:key#0 path:string value:string}..."),
+    row("json.numincrby", write::numincrby, WRITES, CHANGE).at_least(4)
+        .docs("8.0.0", "Increments numbers.", "O(1) when path is evaluated to a single value, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 path:string value:double"),
+    row("json.nummultby", write::nummultby, WRITES, CHANGE).at_least(4)
+        .docs("8.0.0", "Multiplies numbers.", "O(1) when path is evaluated to a single value, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 path:string value:double"),
+    row("json.numpowby", write::numpowby, WRITES, CHANGE).at_least(4)
+        .docs("8.0.0", "Raises numbers to a power.", "O(1) when path is evaluated to a single value, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 path:string value:double"),
+    row("json.objkeys", read::objkeys, READS, READ_ONE).at_least(2)
+        .docs("8.0.0", "Returns the names of the members of objects.", "O(N) when path is evaluated to a single value, where N is the number of keys in the object, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 [path:string]"),
+    row("json.objlen", read::objlen, READS, READ_ONE).at_least(2)
+        .docs("8.0.0", "Returns the number of members of objects.", "O(1) when path is evaluated to a single value, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 [path:string]"),
+    row("json.resp", read::resp, READS, READ_ONE).at_least(2)
+        .docs("8.0.0", "Returns values in the protocol's own types.", "O(N) when path is evaluated to a single value, where N is the size of the value, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 [path:string]"),
+    row("json.set", write::set, GROWS, CHANGE).at_least(4)
+        .docs("8.0.0", "Sets or updates values.", "O(M+N) when path is evaluated to a single value where M is the size of the original value (if it exists) and N is the size of the new value, O(M+N) when path is evaluated to multiple values where M is the size of the key and N is the size of the new value * the number of original values in the key")
+        .syntax("key:key#0 path:string value:string [condition:(NX|XX)]"),
+    row("json.strappend", write::strappend, GROWS, CHANGE).at_least(3)
+        .docs("8.0.0", "Appends to strings.", "O(1) when path is evaluated to a single value, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 [path:string] value:string"),
+    row("json.strlen", read::strlen, READS, READ_ONE).at_least(2)
+        .docs("8.0.0", "Returns the length of strings.", "O(1) when path is evaluated to a single value, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 [path:string]"),
+    row("json.toggle", write::toggle, WRITES, CHANGE).at_least(3)
+        .docs("8.0.0", "Toggles booleans.", "O(1) when path is evaluated to a single value, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 path:string"),
+    row("json.type", read::type_of, READS, READ_ONE).at_least(2)
+        .docs("8.0.0", "Returns the types of values.", "O(1) when path is evaluated to a single value, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 [path:string]"),
+];
 
-pub use value::Json;
+const DEBUG: &[Row] = &[
+    Row::new("help", Group::Module, read::debug_help)
+        .exactly(2)
+        .flags(Flags::READONLY)
+        .categories(Category::JSON)
+        .docs("8.0.0", "Lists the subcommands.", "O(1)"),
+    Row::new("memory", Group::Module, read::debug_memory)
+        .at_least(3)
+        .flags(Flags::READONLY)
+        .categories(Category::JSON)
+        .keys(&[KeySpec::at(2, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .docs("8.0.0", "Returns the sizes of values in memory, in bytes.", "O(1) when path is evaluated to a single value, O(N) when path is evaluated to multiple values, where N is the size of the key")
+        .syntax("key:key#0 [path:string]"),
+];
 
-/// The JSON type's descriptor, with the name that Redis's module uses.
-pub static DESCRIPTOR: Descriptor = Descriptor {
-    number: Json::TYPE,
-    name: "ReJSON-RL",
-    digest_number: 5,
-    forms: rdb::FORMS,
-    decode: rdb::decode,
-    members: None,
-    may_need_expiry_version: || false,
-    is_refused_elsewhere: value::was_ever_made,
-    access: AccessFns::of::<Json>(),
-};
-
-impl ObjectType for Json {
-    const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
-    const TYPE: Type = Type::new(7);
-    const INLINE: bool = true;
-}
-
-impl Collection for Json {
-    fn encoding(&self) -> &'static str {
-        "raw"
-    }
-
-    fn memory_bytes(&self) -> usize {
-        Json::memory_bytes(self)
-    }
-
-    fn release_effort(&self) -> usize {
-        1
-    }
-
-    fn is_large(&self) -> bool {
-        Json::is_large(self)
-    }
-
-    fn is_empty(&self) -> bool {
-        // A document without members is kept.
-        false
-    }
-
-    fn duplicate(&self) -> Object {
-        Object::new(self.clone())
-    }
-
-    fn cow(&mut self) -> Object {
-        Object::new(Json::cow(self))
-    }
-
-    fn rewrite(&self, name: &[u8], out: &mut dyn RequestSink) -> io::Result<()> {
-        rewrite::rewrite(self, name, out)
-    }
-
-    fn digest(&self, out: &mut dyn DigestSink) {
-        out.mix(&self.text());
-    }
-}
-
-/// Checks a text: that it can be packed and printed again, that paths of both syntaxes are found
-/// in it and changed. For fuzzing.
-#[doc(hidden)]
-pub fn check(text: &str, path: &[u8]) {
-    let Ok(bytes) = parse::parse(text) else { return };
-    let root = packed::Slot::whole(0);
-    let mut printed = Vec::new();
-    print::compact(&bytes, root, &mut printed);
-    let again = parse::parse(std::str::from_utf8(&printed).expect("printed text is UTF-8"));
-    let again = again.expect("a printed document is valid");
-    assert!(packed::equal(&bytes, root, &again, root), "a document changed when printed");
-    let Ok(path) = path::Path::parse(path) else { return };
-    let slots = path::eval::all(&bytes, &path).expect("few visits");
-    let mut document = Json::new(&bytes).expect("a small document");
-    for &slot in slots.iter().take(8) {
-        assert_eq!(edit::follow(&bytes, &edit::route(&bytes, slot)), Some(slot));
-        let route = edit::route(&bytes, slot);
-        let mut changed = document.clone();
-        edit::replace(&mut changed, slot, &parse::parse("[true,\"a\"]").expect("valid")).expect("small");
-        changed.check();
-        if !route.is_empty() {
-            edit::remove(&mut document.clone(), slot).expect("smaller");
-        }
-    }
-    document.check();
-    if let Some(&slot) = slots.first() {
-        edit::set_number(&mut document, slot, number::Num::Float(0.1)).expect("small");
-        document.check();
-    }
+const fn row(
+    name: &'static str,
+    handler: fn(&mut Call) -> CommandResult,
+    flags: Flags,
+    keys: &'static [KeySpec],
+) -> Row {
+    Row::new(name, Group::Module, handler).flags(flags).categories(Category::JSON).keys(keys)
 }

@@ -19,12 +19,12 @@ use braid_executor::{Call, Handler, Row};
 use braid_keyspace::object::{Expiring, ObjectType};
 use braid_keyspace::{Event, Txn, Type};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
+use braid_values::hash::Hash;
+use braid_values::set::Set;
+use braid_values::sorted_set::SortedSet;
 
 use crate::collection::purge;
-use crate::hash::Hash;
 use crate::lifetime::{Condition, Unit, to_seconds};
-use crate::set::Set;
-use crate::sorted_set::SortedSet;
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
 pub(crate) const UPDATE_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))];

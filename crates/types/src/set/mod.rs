@@ -1,113 +1,253 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sets of byte strings; members may expire.
+//! Commands on sets: all rows, and the bodies that read one set.
+//!
+//! Flow: the dispatcher holds the locks of the keys named in the rows. Changes of a set are in
+//! `change.rs`, random members in `random.rs`, set operations in `combine.rs`. A set that becomes
+//! empty is removed with its key.
 
-pub mod commands;
-mod rdb;
-mod rewrite;
-mod value;
+mod change;
+mod combine;
+mod member_expiry;
+mod random;
 
-use std::io;
+use braid_executor::{Call, Handler, Row};
+use braid_resp::reply::ReplyBuffer;
+use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
+use braid_values::set::Set;
 
-use braid_containers::listpack::Listpack;
-use braid_keyspace::object::{
-    AccessFns, Collection, Descriptor, DigestSink, ExpiredMembers, Expiring, MemberWords, Object, ObjectType,
-    RequestSink,
-};
-use braid_keyspace::{Event, Type};
+use crate::collection::reply_element;
+use crate::scan_options::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
 
-pub use value::*;
+pub use member_expiry::MEMBER_EXPIRY;
 
-/// The set type's descriptor.
-pub static DESCRIPTOR: Descriptor = Descriptor {
-    number: Set::TYPE,
-    name: "set",
-    digest_number: 2,
-    forms: rdb::FORMS,
-    decode: rdb::decode,
-    members: Some(MemberWords {
-        count: "MEMBERS",
-        persist: "SPERSIST",
-        remove: "SREM",
-        expired: Event::set("sexpired"),
-    }),
-    may_need_expiry_version: || false,
-    is_refused_elsewhere: || false,
-    access: AccessFns::of::<Set>(),
-};
+const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
+const INSERT: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);
+const TAKE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
+const OVERWRITE: KeyFlags = KeyFlags::OW.and(KeyFlags::UPDATE);
 
-impl ObjectType for Set {
-    const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
-    const TYPE: Type = Type::new(2);
+const READ_ONE: &[KeySpec] = &[KeySpec::at(1, READ)];
+const LOOK_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO)];
+const READ_ALL: &[KeySpec] = &[KeySpec::range(1, -1, 1, READ)];
+const STORE: &[KeySpec] = &[KeySpec::at(1, OVERWRITE), KeySpec::range(2, -1, 1, READ)];
+
+const READS_FAST: Flags = Flags::READONLY.and(Flags::FAST);
+const WRITES_FAST: Flags = Flags::WRITE.and(Flags::FAST);
+const GROWS: Flags = Flags::WRITE.and(Flags::DENYOOM);
+
+const UNORDERED: &[&str] = &["nondeterministic_output_order"];
+const RANDOM: &[&str] = &["nondeterministic_output"];
+
+const MEMBERS: &str = "key:key#0 member:string...";
+const INTERSECTION_COST: &str =
+    "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.";
+const TOTAL_COST: &str = "O(N) where N is the total number of elements in all given sets.";
+
+/// Rows of the set commands.
+pub const COMMANDS: &[Row] = &[
+    Row::new("sadd", Group::Set, change::sadd)
+        .at_least(3)
+        .flags(GROWS.and(Flags::FAST))
+        .keys(&[KeySpec::at(1, INSERT)])
+        .docs(
+            "1.0.0",
+            "Adds members to a set; creates it if it does not exist.",
+            "O(1) for each element added, so O(N) to add N elements when the command is called with multiple \
+             arguments.",
+        )
+        .syntax(MEMBERS)
+        .history(&[("2.4.0", "Accepts several `member` arguments.")]),
+    Row::new("scard", Group::Set, scard)
+        .exactly(2)
+        .flags(READS_FAST)
+        .keys(LOOK_ONE)
+        .docs("1.0.0", "Returns the number of members of a set.", "O(1)")
+        .syntax("key:key#0"),
+    combiner(
+        "sdiff",
+        combine::sdiff,
+        "Returns the members of a set that the other sets do not have.",
+        TOTAL_COST,
+    ),
+    storer(
+        "sdiffstore",
+        combine::sdiffstore,
+        "Stores the members of a set that the other sets do not have.",
+        TOTAL_COST,
+    ),
+    combiner("sinter", combine::sinter, "Returns the members common to several sets.", INTERSECTION_COST),
+    Row::new("sintercard", Group::Set, combine::sintercard)
+        .at_least(3)
+        .flags(Flags::READONLY.and(Flags::MOVABLE_KEYS))
+        .keys(&[KeySpec::counted(1, READ)])
+        .docs("7.0.0", "Counts the members common to several sets.", INTERSECTION_COST)
+        .syntax("numkeys:integer key:key#0... [LIMIT limit:integer]"),
+    storer(
+        "sinterstore",
+        combine::sinterstore,
+        "Stores the members common to several sets.",
+        INTERSECTION_COST,
+    )
+    .keys(&[KeySpec::at(1, KeyFlags::OW.and(KeyFlags::UPDATE)), KeySpec::range(2, -1, 1, READ)]),
+    Row::new("sismember", Group::Set, sismember)
+        .exactly(3)
+        .flags(READS_FAST)
+        .keys(LOOK_ONE)
+        .docs("1.0.0", "Returns whether a set has a member.", "O(1)")
+        .syntax("key:key#0 member:string"),
+    Row::new("smembers", Group::Set, smembers)
+        .exactly(2)
+        .flags(Flags::READONLY)
+        .keys(READ_ONE)
+        .docs("1.0.0", "Returns all members of a set.", "O(N) where N is the set cardinality.")
+        .syntax("key:key#0")
+        .tips(UNORDERED),
+    Row::new("smismember", Group::Set, smismember)
+        .at_least(3)
+        .flags(READS_FAST)
+        .keys(READ_ONE)
+        .docs(
+            "6.2.0",
+            "Returns whether a set has each of several members.",
+            "O(N) where N is the number of elements being checked for membership",
+        )
+        .syntax(MEMBERS),
+    Row::new("smove", Group::Set, change::smove)
+        .exactly(4)
+        .flags(WRITES_FAST)
+        .keys(&[KeySpec::at(1, TAKE), KeySpec::at(2, INSERT)])
+        .docs("1.0.0", "Moves a member from one set to another.", "O(1)")
+        .syntax("source:key#0 destination:key#1 member:string"),
+    Row::new("spop", Group::Set, random::spop)
+        .at_least(2)
+        .flags(WRITES_FAST)
+        .keys(&[KeySpec::at(1, TAKE)])
+        .docs(
+            "1.0.0",
+            "Removes and returns random members of a set.",
+            "Without the count argument O(1), otherwise O(N) where N is the value of the passed count.",
+        )
+        .syntax("key:key#0 [count:integer@3.2.0]")
+        .history(&[("3.2.0", "New argument `count`.")])
+        .tips(RANDOM),
+    Row::new("srandmember", Group::Set, random::srandmember)
+        .at_least(2)
+        .flags(Flags::READONLY)
+        .keys(READ_ONE)
+        .docs(
+            "1.0.0",
+            "Returns random members of a set.",
+            "Without the count argument O(1), otherwise O(N) where N is the absolute value of the \
+             passed count.",
+        )
+        .syntax("key:key#0 [count:integer@2.6.0]")
+        .history(&[("2.6.0", "New argument `count`.")])
+        .tips(RANDOM),
+    Row::new("srem", Group::Set, change::srem)
+        .at_least(3)
+        .flags(WRITES_FAST)
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
+        .docs("1.0.0", "Removes members from a set.", "O(N) where N is the number of members to be removed.")
+        .syntax(MEMBERS)
+        .history(&[("2.4.0", "Accepts several `member` arguments.")]),
+    Row::new("sscan", Group::Set, sscan)
+        .at_least(3)
+        .flags(Flags::READONLY)
+        .keys(READ_ONE)
+        .docs(
+            "2.8.0",
+            "Iterates over the members of a set.",
+            "O(1) for every call. O(N) for a complete iteration, including enough command calls for the \
+             cursor to return back to 0. N is the number of elements inside the collection.",
+        )
+        .syntax("key:key#0 cursor:integer [MATCH pattern:pattern] [COUNT count:integer]")
+        .tips(RANDOM),
+    combiner("sunion", combine::sunion, "Returns the members that any of several sets has.", TOTAL_COST),
+    storer(
+        "sunionstore",
+        combine::sunionstore,
+        "Stores the members that any of several sets has.",
+        TOTAL_COST,
+    ),
+];
+
+const fn combiner(name: &'static str, handler: Handler, summary: &'static str, cost: &'static str) -> Row {
+    Row::new(name, Group::Set, handler)
+        .at_least(2)
+        .flags(Flags::READONLY)
+        .keys(READ_ALL)
+        .docs("1.0.0", summary, cost)
+        .syntax("key:key#0...")
+        .tips(UNORDERED)
 }
 
-impl Collection for Set {
-    fn encoding(&self) -> &'static str {
-        Set::encoding(self)
-    }
+const fn storer(name: &'static str, handler: Handler, summary: &'static str, cost: &'static str) -> Row {
+    Row::new(name, Group::Set, handler)
+        .at_least(3)
+        .flags(GROWS)
+        .keys(STORE)
+        .docs("1.0.0", summary, cost)
+        .syntax("destination:key#0 key:key#1...")
+}
 
-    fn memory_bytes(&self) -> usize {
-        Set::memory_bytes(self)
-    }
+fn scard(call: &mut Call) -> CommandResult {
+    let set = call.keyspace.read_as::<Set>(call.args[1])?;
+    call.reply.integer(set.map_or(0, Set::len) as i64);
+    Ok(())
+}
 
-    fn release_effort(&self) -> usize {
-        self.len() / 16
-    }
+fn sismember(call: &mut Call) -> CommandResult {
+    let now = call.now();
+    let set = call.keyspace.read_as::<Set>(call.args[1])?;
+    call.reply.integer(i64::from(set.is_some_and(|set| set.contains(call.args[2], now))));
+    Ok(())
+}
 
-    fn is_large(&self) -> bool {
-        Set::is_large(self)
+fn smismember(call: &mut Call) -> CommandResult {
+    let now = call.now();
+    let set = call.keyspace.read_as::<Set>(call.args[1])?;
+    call.reply.array(call.args.len() - 2);
+    for member in &call.args[2..] {
+        call.reply.integer(i64::from(set.is_some_and(|set| set.contains(member, now))));
     }
+    Ok(())
+}
 
-    fn is_empty(&self) -> bool {
-        Set::is_empty(self)
+fn smembers(call: &mut Call) -> CommandResult {
+    let now = call.now();
+    match call.keyspace.read_as::<Set>(call.args[1])? {
+        Some(set) => reply_members(call.reply, set, now),
+        None => call.reply.set(0),
     }
+    Ok(())
+}
 
-    fn duplicate(&self) -> Object {
-        Object::new(self.clone())
-    }
-
-    fn cow(&mut self) -> Object {
-        Object::new(Set::cow(self))
-    }
-
-    fn rewrite(&self, name: &[u8], out: &mut dyn RequestSink) -> io::Result<()> {
-        rewrite::rewrite(self, name, out)
-    }
-
-    fn digest(&self, out: &mut dyn DigestSink) {
-        let mut text = itoa::Buffer::new();
-        for (member, expiry) in self.iter_with_expiry() {
-            match expiry {
-                None => out.xor(member.text(&mut text)),
-                Some(_) => out.part(&[member.text(&mut text)], true),
-            }
-        }
-    }
-
-    fn next_expiry(&self) -> Option<i64> {
-        Set::next_expiry(self)
-    }
-
-    fn remove_expired(&mut self, now: i64, most: usize) -> ExpiredMembers {
-        let mut gone = ExpiredMembers::new();
-        Set::remove_expired(self, now, most, |member: &[u8]| gone.push(member.into()));
-        gone
-    }
-
-    fn set_member_expiry(&mut self, member: &[u8], at: i64, now: i64) {
-        if at <= now {
-            self.remove(member, now);
-        } else if self.expiry(member, now).is_some() {
-            self.set_expiry(member, Some(at), now);
-        }
-    }
-
-    fn as_packed_list(&self) -> Option<&Listpack> {
-        self.as_listpack()
-    }
-
-    fn table_segments(&self) -> Option<Vec<usize>> {
-        self.segment_lens()
+/// Replies with all members.
+fn reply_members(reply: &mut ReplyBuffer, set: &Set, now: i64) {
+    let live = if set.expiring_len() == 0 { set.len() } else { set.iter(now).count() };
+    reply.set(live);
+    for member in set.iter(now) {
+        reply_element(reply, member);
     }
 }
 
-impl Expiring for Set {}
+fn sscan(call: &mut Call) -> CommandResult {
+    let cursor = parse_cursor(call.args[2])?;
+    let now = call.now();
+    let Some(set) = call.keyspace.read_as::<Set>(call.args[1])? else {
+        reply_cursor(call.reply, 0, 0);
+        return Ok(());
+    };
+    let options = ScanOptions::parse(&call.args[3..], ScanExtras::default())?;
+    let mut found = ReplyBuffer::new(call.reply.protocol);
+    let mut count = 0;
+    let mut text = itoa::Buffer::new();
+    let next = set.scan(cursor, options.count, now, |member| {
+        if options.matches(member.text(&mut text)) {
+            reply_element(&mut found, member);
+            count += 1;
+        }
+    });
+    reply_cursor(call.reply, next, count);
+    call.reply.raw(found.as_contiguous().expect("members are copied, not attached"));
+    Ok(())
+}

@@ -1,117 +1,125 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sorted sets: members with scores; members may expire.
+//! Commands on sorted sets.
+//!
+//! Flow: the dispatcher holds the locks of the keys. Reads go through [`find`], whose view hides
+//! expired members; changes go through [`change`] (or `add.rs`), which removes expired members
+//! first, deletes the key if no member is left and informs watchers. Ranges of any kind become
+//! rank ranges (`range.rs`).
+//!
+//! A key must never hold an empty sorted set.
 
-pub mod commands;
-mod rdb;
-mod rewrite;
-mod value;
+mod add;
+mod blocking;
+mod combine;
+mod member_expiry;
+mod range;
+mod read;
+mod remove;
+mod rows;
 
-use std::io;
+use braid_containers::listpack::Element;
+use braid_keyspace::object::Object;
+use braid_keyspace::txn::WrongType;
+use braid_keyspace::{Event, Expiry, Txn};
+use braid_resp::reply::{Protocol, ReplyBuffer};
+use braid_values::sorted_set::{SortedSet, View};
 
-use braid_base::number::DoubleText;
-use braid_containers::listpack::{Element, Listpack};
-use braid_keyspace::object::{
-    AccessFns, Collection, Descriptor, DigestSink, ExpiredMembers, Expiring, MemberWords, Object, ObjectType,
-    RequestSink,
-};
-use braid_keyspace::{Event, Type};
+use crate::collection::purge;
 
-pub use value::*;
+pub(crate) use add::{Pairs, journal_added, put};
+pub use member_expiry::MEMBER_EXPIRY;
+pub use rows::COMMANDS;
 
-/// The sorted set type's descriptor.
-pub static DESCRIPTOR: Descriptor = Descriptor {
-    number: SortedSet::TYPE,
-    name: "zset",
-    digest_number: 3,
-    forms: rdb::FORMS,
-    decode: rdb::decode,
-    members: Some(MemberWords {
-        count: "MEMBERS",
-        persist: "ZPERSIST",
-        remove: "ZREM",
-        expired: Event::zset("zexpired"),
-    }),
-    may_need_expiry_version: || false,
-    is_refused_elsewhere: || false,
-    access: AccessFns::of::<SortedSet>(),
-};
-
-impl ObjectType for SortedSet {
-    const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
-    const TYPE: Type = Type::new(3);
+/// The sorted set at a key, for reading; `None` if it is missing or all its members have expired.
+pub(crate) fn find<'s>(keyspace: &'s Txn<'_>, key: &[u8]) -> Result<Option<View<'s>>, WrongType> {
+    let set = keyspace.read_as::<SortedSet>(key)?;
+    Ok(set.map(|set| set.view(keyspace.now())).filter(|view| !view.is_empty()))
 }
 
-impl Collection for SortedSet {
-    fn encoding(&self) -> &'static str {
-        SortedSet::encoding(self)
-    }
+/// Like [`find`], for a key that the command has looked up before: counts no second look-up.
+pub(crate) fn find_again<'s>(keyspace: &'s Txn<'_>, key: &[u8]) -> Result<Option<View<'s>>, WrongType> {
+    let set = keyspace.peek_as::<SortedSet>(key)?;
+    Ok(set.map(|set| set.view(keyspace.now())).filter(|view| !view.is_empty()))
+}
 
-    fn memory_bytes(&self) -> usize {
-        SortedSet::memory_bytes(self)
-    }
+/// Changes the sorted set at a key, if there is one. `work` gets the set without expired members
+/// (possibly empty), and returns its result and the number of its changes, which `event` reports.
+/// Deletes the key if no member is left.
+fn change<R>(
+    keyspace: &mut Txn<'_>,
+    event: Event,
+    key: &[u8],
+    work: impl FnOnce(&mut SortedSet) -> (R, usize),
+) -> Result<Option<R>, WrongType> {
+    let now = keyspace.now();
+    let Some(set) = keyspace.write_as::<SortedSet>(key)? else { return Ok(None) };
+    let expired = purge(set, now);
+    let (result, changes) = work(set);
+    let empty = set.is_empty();
+    keyspace.settle_expiring(event, key, changes as u64, expired, empty);
+    Ok(Some(result))
+}
 
-    fn release_effort(&self) -> usize {
-        self.len()
+/// Stores a command's resulting sorted set, or deletes the key if the set is empty; returns the
+/// number of members.
+pub(crate) fn store(keyspace: &mut Txn<'_>, event: Event, key: &[u8], set: SortedSet) -> usize {
+    let len = set.len();
+    if len == 0 {
+        keyspace.delete(key);
+    } else {
+        keyspace.set_object(event, key, Object::new(set), Expiry::Clear);
     }
+    len
+}
 
-    fn is_large(&self) -> bool {
-        SortedSet::is_large(self)
-    }
-
-    fn is_empty(&self) -> bool {
-        SortedSet::is_empty(self)
-    }
-
-    fn duplicate(&self) -> Object {
-        Object::new(self.clone())
-    }
-
-    fn cow(&mut self) -> Object {
-        Object::new(SortedSet::cow(self))
-    }
-
-    fn rewrite(&self, name: &[u8], out: &mut dyn RequestSink) -> io::Result<()> {
-        rewrite::rewrite(self, name, out)
-    }
-
-    fn digest(&self, out: &mut dyn DigestSink) {
-        let mut text = itoa::Buffer::new();
-        let view = self.view(i64::MIN);
-        for (member, score) in view.iter(0..view.len()) {
-            let member = member.text(&mut text);
-            let score = DoubleText::of_digits(score);
-            let expires = SortedSet::next_expiry(self).is_some() && view.expiry(member).flatten().is_some();
-            out.part(&[member, score.as_bytes()], expires);
-        }
-    }
-
-    fn next_expiry(&self) -> Option<i64> {
-        SortedSet::next_expiry(self)
-    }
-
-    fn remove_expired(&mut self, now: i64, most: usize) -> ExpiredMembers {
-        let mut gone = ExpiredMembers::new();
-        SortedSet::remove_expired(self, now, most, |member: Element<'_>, _| {
-            gone.push(member.to_vec().into())
-        });
-        gone
-    }
-
-    fn set_member_expiry(&mut self, member: &[u8], at: i64, now: i64) {
-        if at <= now {
-            self.remove(member);
-        } else if self.view(now).expiry(member).is_some() {
-            self.set_expiry(member, Some(at));
-        }
-    }
-
-    fn as_packed_list(&self) -> Option<&Listpack> {
-        self.as_listpack()
-    }
-
-    fn table_segments(&self) -> Option<Vec<usize>> {
-        self.segment_lens()
+/// Replies with a member as a string.
+#[inline]
+pub(crate) fn reply_member(reply: &mut ReplyBuffer, member: Element<'_>) {
+    match member {
+        Element::Bytes(bytes) => reply.bulk(bytes),
+        Element::Int(number) => reply.bulk_integer(number),
     }
 }
 
-impl Expiring for SortedSet {}
+/// The layout of members and scores in a reply.
+#[derive(Clone, Copy, PartialEq)]
+enum Layout {
+    /// Members only.
+    Bare,
+    /// Member, score, member, score.
+    Flat,
+    /// Arrays of member and score.
+    Pairs,
+}
+
+impl Layout {
+    /// The layout of replies with an optional WITHSCORES.
+    fn with_scores(wanted: bool, reply: &ReplyBuffer) -> Layout {
+        match (wanted, reply.protocol) {
+            (false, _) => Layout::Bare,
+            (true, Protocol::Resp2) => Layout::Flat,
+            (true, Protocol::Resp3) => Layout::Pairs,
+        }
+    }
+
+    /// Writes the array header for `count` members.
+    #[inline]
+    fn header(self, reply: &mut ReplyBuffer, count: usize) {
+        reply.array(if self == Layout::Flat { count * 2 } else { count });
+    }
+
+    /// Writes one member.
+    #[inline]
+    fn entry(self, reply: &mut ReplyBuffer, member: Element<'_>, score: f64) {
+        if reply.is_full() {
+            return;
+        }
+        if self == Layout::Pairs {
+            reply.array(2);
+        }
+        reply_member(reply, member);
+        if self != Layout::Bare {
+            reply.double(score);
+        }
+    }
+}

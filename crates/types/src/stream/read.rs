@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! XREAD and XREADGROUP.
+//!
+//! Both first check all streams, so that an error changes nothing, and then serve one after the
+//! other.
+
+use braid_base::number;
+use braid_executor::Call;
+use braid_executor::blocking::{self, TimeoutReply, Wait};
+use braid_keyspace::object::ObjectType;
+use braid_resp::reply::{Protocol, ReplyBuffer};
+use braid_spec::{CommandError, CommandResult, KeyFlags};
+use braid_values::stream::{Claim, ConsumerId, Group, Log, LogEntry, Stream, StreamId};
+use smallvec::SmallVec;
+
+use super::pending::Given;
+use super::{no_group, reply_entry, reply_fields, reply_id, strict_id};
+
+/// The key positions of XREAD and XREADGROUP. STREAMS can only be found by parsing the other
+/// options, since a group may have that name.
+pub fn find_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
+    let first = find_streams(args, |_| ())? + 1;
+    let given = args.len().checked_sub(first)?;
+    if !given.is_multiple_of(2) {
+        return None;
+    }
+    let flags = KeyFlags::RO.and(KeyFlags::ACCESS);
+    Some((first..first + given / 2).map(|index| (index, flags)).collect())
+}
+
+/// True if a request has the BLOCK option.
+pub fn may_wait(args: &[&[u8]]) -> bool {
+    let mut found = false;
+    find_streams(args, |option| found |= option == b"BLOCK").is_some() && found
+}
+
+/// The position of STREAMS; `visit` gets each preceding option in upper case.
+fn find_streams(args: &[&[u8]], mut visit: impl FnMut(&[u8])) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        let option = args.get(at)?.to_ascii_uppercase();
+        visit(&option);
+        at += match option.as_slice() {
+            b"BLOCK" | b"CLAIM" | b"COUNT" => 2,
+            b"GROUP" => 3,
+            b"NOACK" => 1,
+            b"STREAMS" => return Some(at),
+            _ => return None,
+        };
+    }
+}
+
+/// The options before the streams.
+struct Options<'a> {
+    /// Maximum number of entries per stream; `usize::MAX`: all.
+    most: usize,
+    group: Option<(&'a [u8], &'a [u8])>,
+    no_ack: bool,
+    /// CLAIM: first come entries that have been pending for this long.
+    min_idle: Option<i64>,
+    /// Deadline of the wait if the command may block (0: no deadline).
+    deadline_ms: Option<i64>,
+    /// The index of BLOCK's argument.
+    block_at: usize,
+    /// Keys, followed by the same number of IDs.
+    streams: &'a [&'a [u8]],
+}
+
+impl<'a> Options<'a> {
+    fn parse(call: &Call<'a, '_>, is_group: bool) -> Result<Options<'a>, CommandError> {
+        let args = call.args;
+        let mut options = Options {
+            most: usize::MAX,
+            group: None,
+            no_ack: false,
+            min_idle: None,
+            deadline_ms: None,
+            block_at: 0,
+            streams: &[],
+        };
+        let mut found = false;
+        let mut rest = &args[1..];
+        while let [option, after @ ..] = rest {
+            let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
+            let group_only = |option: &str| {
+                CommandError::text(format!(
+                    "ERR The {option} option is only supported by XREADGROUP. You called XREAD instead."
+                ))
+            };
+            rest = match after {
+                [timeout, after @ ..] if is("BLOCK") => {
+                    if call.session.in_script {
+                        let name = &call.command.full_name;
+                        return Err(CommandError::text(format!(
+                            "ERR {name} command is not allowed with BLOCK option from scripts"
+                        )));
+                    }
+                    options.deadline_ms = Some(deadline_of(timeout, call.clock_ms())?);
+                    options.block_at = args.len() - after.len() - 1;
+                    after
+                }
+                [count, after @ ..] if is("COUNT") => {
+                    let count = number::parse_i64(count).ok_or(CommandError::NotAnInteger)?;
+                    options.most = usize::try_from(count).ok().filter(|&most| most > 0).unwrap_or(usize::MAX);
+                    after
+                }
+                [_, ..] if is("STREAMS") => {
+                    if !after.len().is_multiple_of(2) {
+                        let ids = match (is_group, call.engine.process.follows_redis_8()) {
+                            (true, _) => "ID or '>'",
+                            (false, true) => "ID, '+', or '$'",
+                            (false, false) => "ID or '$'",
+                        };
+                        return Err(CommandError::text(format!(
+                            "ERR Unbalanced '{}' list of streams: for each stream key an {ids} must be \
+                             specified.",
+                            call.command.full_name
+                        )));
+                    }
+                    options.streams = after;
+                    found = true;
+                    &[]
+                }
+                [group, consumer, after @ ..] if is("GROUP") => {
+                    if !is_group {
+                        return Err(group_only("GROUP"));
+                    }
+                    options.group = Some((group, consumer));
+                    after
+                }
+                [min_idle, after @ ..] if is("CLAIM") => {
+                    if !is_group {
+                        return Err(group_only("CLAIM"));
+                    }
+                    let min_idle = number::parse_i64(min_idle)
+                        .filter(|&min_idle| min_idle >= 0)
+                        .ok_or(CommandError::text("ERR Invalid min-idle-time argument for XREADGROUP"))?;
+                    options.min_idle = Some(min_idle);
+                    after
+                }
+                _ if is("NOACK") => {
+                    if !is_group {
+                        return Err(group_only("NOACK"));
+                    }
+                    options.no_ack = true;
+                    after
+                }
+                _ => return Err(CommandError::Syntax),
+            };
+        }
+        if !found {
+            return Err(CommandError::Syntax);
+        }
+        if is_group && options.group.is_none() {
+            return Err(CommandError::text("ERR Missing GROUP option for XREADGROUP"));
+        }
+        Ok(options)
+    }
+}
+
+fn deadline_of(text: &[u8], now_ms: i64) -> Result<i64, CommandError> {
+    let timeout =
+        number::parse_i64(text).ok_or(CommandError::text("ERR timeout is not an integer or out of range"))?;
+    blocking::deadline(Some(timeout), now_ms)
+}
+
+/// The reply's array of streams with entries, begun with the first such stream.
+struct Served {
+    header: Option<braid_resp::reply::Deferred>,
+    count: usize,
+}
+
+impl Served {
+    fn begin_stream(&mut self, reply: &mut ReplyBuffer, key: &[u8]) {
+        if self.header.is_none() {
+            self.header = Some(reply.begin_map());
+        }
+        self.count += 1;
+        if reply.protocol == Protocol::Resp2 {
+            reply.array(2);
+        }
+        reply.bulk(key);
+    }
+
+    fn end(self, reply: &mut ReplyBuffer) {
+        match self.header {
+            None => {}
+            Some(header) if reply.protocol == Protocol::Resp2 => reply.end_array(header, self.count),
+            Some(header) => reply.end_map(header, self.count),
+        }
+    }
+}
+
+/// The ID with which XREAD asks only for a stream's last entry; in an empty stream it waits for
+/// the next one.
+const LAST_ENTRY: &[u8] = b"+";
+
+pub fn xread(call: &mut Call) -> CommandResult {
+    let options = Options::parse(call, false)?;
+    let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
+    let mut behind: SmallVec<[StreamId; 8]> = SmallVec::new();
+    for (key, id) in keys.iter().zip(ids) {
+        let stream = if call.reaches(key) { call.keyspace.read_as::<Stream>(key)? } else { None };
+        behind.push(match *id {
+            b"$" => stream.map_or(StreamId::MIN, |stream| stream.log().last_id()),
+            LAST_ENTRY => stream
+                .and_then(|stream| stream.log().last_entry())
+                .and_then(|last| last.id.previous())
+                .unwrap_or(StreamId::MIN),
+            b">" => {
+                return Err(CommandError::text(
+                    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> \
+                     <consumer> \
+                     option.",
+                ));
+            }
+            id => strict_id(id, 0)?,
+        });
+    }
+    let has_new = |call: &Call, key: &[u8], behind: StreamId| -> Result<bool, CommandError> {
+        let stream = if call.reaches(key) { call.keyspace.peek_as::<Stream>(key)? } else { None };
+        Ok(stream.and_then(|stream| stream.log().last_entry()).is_some_and(|last| last.id > behind))
+    };
+    let mut serving: SmallVec<[(&[u8], StreamId, usize); 8]> = SmallVec::new();
+    for ((&key, &id), &behind) in keys.iter().zip(ids).zip(&behind) {
+        if has_new(call, key, behind)? {
+            serving.push((key, behind, if id == LAST_ENTRY { 1 } else { options.most }));
+        }
+    }
+    if serving.is_empty() {
+        return nothing(call, &options, &behind);
+    }
+    if !call.claim() {
+        return Ok(());
+    }
+    let mut served = Served { header: None, count: 0 };
+    for (key, behind, most) in serving {
+        let Some(stream) = call.keyspace.peek_as::<Stream>(key)? else { continue };
+        let Some(start) = behind.next() else { continue };
+        served.begin_stream(call.reply, key);
+        let (header, mut count) = (call.reply.begin_array(), 0);
+        for entry in stream.log().range(start, StreamId::MAX).take(most) {
+            if call.reply.is_full() {
+                break;
+            }
+            reply_entry(call.reply, entry);
+            count += 1;
+        }
+        call.reply.end_array(header, count);
+    }
+    served.end(call.reply);
+    Ok(())
+}
+
+/// No entries: waits if the client wants to. `behind`: XREAD's IDs, with `$` replaced.
+fn nothing(call: &mut Call, options: &Options<'_>, behind: &[StreamId]) -> CommandResult {
+    let Some(deadline_ms) = options.deadline_ms else {
+        call.reply.null_array();
+        return Ok(());
+    };
+    let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
+    // Replace `$` now: if parsed again later, it would exclude every new entry.
+    let args = ids.contains(&&b"$"[..]).then(|| {
+        let given = call.args.len() - ids.len();
+        let fixed = call.args[given..].iter().zip(behind).map(|(id, behind)| match *id {
+            b"$" => behind.to_string().into_bytes().into(),
+            id => id.into(),
+        });
+        call.args[..given].iter().map(|&arg| arg.into()).chain(fixed).collect()
+    });
+    let heeds_loss = options.group.is_some();
+    call.wait(Wait { heeds_loss, args, ..Wait::new(Stream::TYPE, keys, deadline_ms) })
+}
+
+/// The least time between two looks at entries that others leave pending, in milliseconds.
+const LOOK_INTERVAL_MIN: i64 = 10;
+
+/// No entries for XREADGROUP with CLAIM: waits as [`nothing`] does, but runs again when an entry
+/// may have been pending for long enough: at `due_ms` one that is pending now, after the idle time
+/// one that is delivered to another consumer meanwhile.
+fn nothing_idle(call: &mut Call, options: &Options<'_>, min_idle: i64, due_ms: i64) -> CommandResult {
+    let Some(deadline_ms) = options.deadline_ms else { return nothing(call, options, &[]) };
+    let now = call.clock_ms();
+    let later = now.saturating_add(min_idle.max(LOOK_INTERVAL_MIN));
+    let wake_ms = due_ms.max(now.saturating_add(1)).min(later);
+    if deadline_ms != 0 && wake_ms >= deadline_ms {
+        return nothing(call, options, &[]);
+    }
+    let mut args: Vec<Box<[u8]>> = call.args.iter().map(|&arg| arg.into()).collect();
+    if deadline_ms != 0
+        && let Some(timeout) = args.get_mut(options.block_at)
+    {
+        *timeout = (deadline_ms - wake_ms).to_string().into_bytes().into();
+    }
+    let keys = &options.streams[..options.streams.len() / 2];
+    call.wait(Wait {
+        heeds_loss: true,
+        args: Some(args),
+        timeout: TimeoutReply::RunAgain,
+        ..Wait::new(Stream::TYPE, keys, wake_ms)
+    })
+}
+
+/// The entries that a consumer requests.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// Entries not yet delivered to the consumer's group.
+    New,
+    /// The consumer's pending entries after this ID.
+    Pending(StreamId),
+}
+
+impl Wanted {
+    /// True if a reply is due now; a request for pending entries always gets one, even an empty
+    /// one. New entries come after those that have been pending for long (CLAIM).
+    fn is_there(self, log: &Log, group: &Group, now: i64, min_idle: Option<i64>) -> bool {
+        match self {
+            Wanted::Pending(_) => true,
+            Wanted::New => {
+                log.last_entry().is_some_and(|entry| entry.id > group.last_id)
+                    || min_idle.is_some_and(|min_idle| group.has_idle(log, now, min_idle))
+            }
+        }
+    }
+}
+
+pub fn xreadgroup(call: &mut Call) -> CommandResult {
+    let options = Options::parse(call, true)?;
+    let Some((group_name, consumer_name)) = options.group else { return Err(CommandError::Syntax) };
+    let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
+    let mut wanted: SmallVec<[Wanted; 8]> = SmallVec::new();
+    for (key, id) in keys.iter().zip(ids) {
+        let reached = call.reaches(key);
+        let stream = if reached { call.keyspace.read_as::<Stream>(key)? } else { None };
+        if reached && stream.and_then(|stream| stream.groups().get(group_name)).is_none() {
+            return Err(no_group(key, group_name, " in XREADGROUP with GROUP option"));
+        }
+        wanted.push(match *id {
+            b"$" => {
+                return Err(CommandError::text(
+                    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the \
+                     history of this consumer by specifying a proper ID, or use the > ID to get new \
+                     messages. The $ ID would just return an empty result set.",
+                ));
+            }
+            LAST_ENTRY => {
+                return Err(CommandError::text(
+                    "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the \
+                     history of this consumer by specifying a proper ID, or use the > ID to get new \
+                     messages. The + ID would just return an empty result set.",
+                ));
+            }
+            b">" => Wanted::New,
+            id => match strict_id(id, 0)? {
+                // After the greatest ID: stock servers represent `>` like this.
+                StreamId::MAX => Wanted::New,
+                id => Wanted::Pending(id),
+            },
+        });
+    }
+    let now = call.clock_ms();
+    let mut serves = false;
+    for (key, wanted) in keys.iter().zip(&wanted) {
+        let stream = if call.reaches(key) { call.keyspace.peek_as::<Stream>(key)? } else { None };
+        let group = stream.and_then(|stream| stream.groups().get(group_name));
+        serves |= group
+            .zip(stream)
+            .is_some_and(|(group, stream)| wanted.is_there(stream.log(), group, now, options.min_idle));
+    }
+    if serves && !call.claim() {
+        return Ok(());
+    }
+    let mut served = Served { header: None, count: 0 };
+    // When an entry may be claimed next.
+    let mut due_ms = i64::MAX;
+    for (key, wanted) in keys.iter().zip(wanted) {
+        if !call.reaches(key) {
+            continue;
+        }
+        let Some(stream) = call.keyspace.write_as::<Stream>(key)? else { continue };
+        let (log, groups) = stream.split_mut();
+        let Some(group) = groups.get_mut(group_name) else { continue };
+        let known = group.find_consumer(consumer_name);
+        let is_new = known.is_none();
+        let Some(consumer) = known.or_else(|| group.create_consumer(consumer_name, now)) else { continue };
+        if let Some(consumer) = group.consumer_mut(consumer) {
+            consumer.seen_time = now;
+        }
+        let serves = wanted.is_there(log, group, now, options.min_idle);
+        let mut given = Given { is_new, ..Given::default() };
+        if serves {
+            served.begin_stream(call.reply, key);
+        }
+        match wanted {
+            Wanted::New => {
+                let delivery = Delivery { consumer, now, no_ack: options.no_ack, min_idle: options.min_idle };
+                deliver(serves.then_some(&mut *call.reply), log, group, &delivery, options.most, &mut given);
+                due_ms = due_ms.min(group.next_idle(options.min_idle.unwrap_or(0)));
+            }
+            Wanted::Pending(behind) => {
+                given.claimed = redeliver(call.reply, log, group, consumer, behind, options.most, now);
+            }
+        }
+        if is_new {
+            call.keyspace.notify(super::CONSUMER_CREATED, key);
+        }
+        if serves || is_new || !given.gone.is_empty() {
+            call.keyspace.count_changes(1);
+            given.journal(call, key, group_name, consumer_name);
+        }
+    }
+    if served.count == 0 {
+        return match options.min_idle {
+            Some(min_idle) => nothing_idle(call, &options, min_idle, due_ms),
+            None => nothing(call, &options, &[]),
+        };
+    }
+    served.end(call.reply);
+    Ok(())
+}
+
+struct Delivery {
+    consumer: ConsumerId,
+    now: i64,
+    no_ack: bool,
+    min_idle: Option<i64>,
+}
+
+/// Replies with entries that have been pending for long, if they are asked for, and then with
+/// entries not yet delivered to the group, and makes all of them pending for the consumer. Without
+/// a reply there are no such entries, and only deleted ones are dropped.
+fn deliver(
+    reply: Option<&mut ReplyBuffer>,
+    log: &Log,
+    group: &mut Group,
+    delivery: &Delivery,
+    most: usize,
+    given: &mut Given,
+) {
+    let &Delivery { consumer, now, no_ack, min_idle } = delivery;
+    let idle = min_idle.map(|min_idle| group.claim_idle(log, consumer, most, &Claim::new(now, min_idle)));
+    let with_deliveries = idle.is_some();
+    let idle = idle.unwrap_or_default();
+    given.gone = idle.gone;
+    given.claimed = idle.claimed.iter().map(|(id, _)| *id).collect();
+    let Some(reply) = reply else { return };
+    let (header, mut count) = (reply.begin_array(), 0);
+    for (id, before) in idle.claimed {
+        let Some(entry) = log.get(id) else { continue };
+        let idle_ms = now.saturating_sub(before.delivery_time).max(0);
+        reply_delivery(reply, entry, with_deliveries.then_some((idle_ms, before.delivery_count)));
+        count += 1;
+    }
+    let mut is_active = false;
+    if let Some(start) = group.last_id.next() {
+        for entry in log.range(start, StreamId::MAX).take(most - count) {
+            let id = entry.id;
+            group.advance(log, id);
+            given.advanced = true;
+            // As if last delivered just now, and never before.
+            reply_delivery(reply, entry, with_deliveries.then_some((0, 0)));
+            count += 1;
+            if !no_ack {
+                group.deliver(id, consumer, now);
+                given.claimed.push(id);
+                is_active = true;
+            }
+        }
+    }
+    if is_active && let Some(consumer) = group.consumer_mut(consumer) {
+        consumer.active_time = now;
+    }
+    reply.end_array(header, count);
+}
+
+/// Replies with an entry; with CLAIM also with the time since its last delivery, and the number of
+/// deliveries.
+fn reply_delivery(reply: &mut ReplyBuffer, entry: LogEntry<'_>, delivery: Option<(i64, u64)>) {
+    let Some((idle_ms, deliveries)) = delivery else { return reply_entry(reply, entry) };
+    reply.array(4);
+    reply_id(reply, entry.id);
+    reply_fields(reply, entry.fields);
+    reply.integer(idle_ms);
+    reply.integer(deliveries as i64);
+}
+
+/// Replies with a consumer's pending entries; deleted ones have no fields. Returns the others,
+/// which have been delivered once more. A deleted one is neither changed nor claimed in the
+/// journal: a claim would drop it wherever the journal is executed.
+fn redeliver(
+    reply: &mut ReplyBuffer,
+    log: &Log,
+    group: &mut Group,
+    consumer: ConsumerId,
+    behind: StreamId,
+    most: usize,
+    now: i64,
+) -> Vec<StreamId> {
+    let ids: Vec<StreamId> = match (behind.next(), group.consumer(consumer)) {
+        (Some(start), Some(consumer)) => consumer.pending_from(start).take(most).collect(),
+        _ => Vec::new(),
+    };
+    reply.array(ids.len());
+    let mut delivered = ids;
+    delivered.retain(|&id| {
+        reply.array(2);
+        reply_id(reply, id);
+        let Some(entry) = log.get(id) else {
+            reply.null_array();
+            return false;
+        };
+        reply_fields(reply, entry.fields);
+        group.redeliver(id, now);
+        true
+    });
+    delivered
+}

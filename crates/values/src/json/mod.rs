@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! JSON documents, as in Redis Stack 7.4.
+//!
+//! ```text
+//! packed.rs    the form of a document in memory, and how to read it
+//! builder.rs   makes packed bytes       parse.rs    text to packed bytes
+//! number.rs    numbers and arithmetic   print.rs    packed bytes to text
+//! value.rs     a document in its block of memory
+//! edit.rs      changes at one place or many
+//! path/        paths of both syntaxes
+//! ```
+
+pub mod builder;
+pub mod edit;
+pub mod number;
+pub mod packed;
+pub mod parse;
+pub mod path;
+pub mod print;
+mod rdb;
+mod rewrite;
+pub mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+use braid_keyspace::Type;
+use braid_keyspace::object::{
+    AccessFns, Collection, Descriptor, DigestSink, Object, ObjectType, RequestSink,
+};
+
+pub use value::Json;
+
+/// The JSON type's descriptor, with the name that Redis's module uses.
+pub static DESCRIPTOR: Descriptor = Descriptor {
+    number: Json::TYPE,
+    name: "ReJSON-RL",
+    digest_number: 5,
+    forms: rdb::FORMS,
+    decode: rdb::decode,
+    members: None,
+    may_need_expiry_version: || false,
+    is_refused_elsewhere: value::was_ever_made,
+    access: AccessFns::of::<Json>(),
+};
+
+impl ObjectType for Json {
+    const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
+    const TYPE: Type = Type::new(7);
+    const INLINE: bool = true;
+}
+
+impl Collection for Json {
+    fn encoding(&self) -> &'static str {
+        "raw"
+    }
+
+    fn memory_bytes(&self) -> usize {
+        Json::memory_bytes(self)
+    }
+
+    fn release_effort(&self) -> usize {
+        1
+    }
+
+    fn is_large(&self) -> bool {
+        Json::is_large(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        // A document without members is kept.
+        false
+    }
+
+    fn duplicate(&self) -> Object {
+        Object::new(self.clone())
+    }
+
+    fn cow(&mut self) -> Object {
+        Object::new(Json::cow(self))
+    }
+
+    fn rewrite(&self, name: &[u8], out: &mut dyn RequestSink) -> io::Result<()> {
+        rewrite::rewrite(self, name, out)
+    }
+
+    fn digest(&self, out: &mut dyn DigestSink) {
+        out.mix(&self.text());
+    }
+}
+
+/// Checks a text: that it can be packed and printed again, that paths of both syntaxes are found
+/// in it and changed. For fuzzing.
+#[doc(hidden)]
+pub fn check(text: &str, path: &[u8]) {
+    let Ok(bytes) = parse::parse(text) else { return };
+    let root = packed::Slot::whole(0);
+    let mut printed = Vec::new();
+    print::compact(&bytes, root, &mut printed);
+    let again = parse::parse(std::str::from_utf8(&printed).expect("printed text is UTF-8"));
+    let again = again.expect("a printed document is valid");
+    assert!(packed::equal(&bytes, root, &again, root), "a document changed when printed");
+    let Ok(path) = path::Path::parse(path) else { return };
+    let slots = path::eval::all(&bytes, &path).expect("few visits");
+    let mut document = Json::new(&bytes).expect("a small document");
+    for &slot in slots.iter().take(8) {
+        assert_eq!(edit::follow(&bytes, &edit::route(&bytes, slot)), Some(slot));
+        let route = edit::route(&bytes, slot);
+        let mut changed = document.clone();
+        edit::replace(&mut changed, slot, &parse::parse("[true,\"a\"]").expect("valid")).expect("small");
+        changed.check();
+        if !route.is_empty() {
+            edit::remove(&mut document.clone(), slot).expect("smaller");
+        }
+    }
+    document.check();
+    if let Some(&slot) = slots.first() {
+        edit::set_number(&mut document, slot, number::Num::Float(0.1)).expect("small");
+        document.check();
+    }
+}

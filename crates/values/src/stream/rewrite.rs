@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Streams as requests: XADD, XGROUP, XCLAIM, XSETID.
+//!
+//! XCLAIM drops a pending entry that is no longer in the stream. So that those stay pending, they
+//! are added for as long as the claims take.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use braid_keyspace::object::RequestSink;
+use braid_resp::request;
+
+use super::{Group, Log, Stream, StreamId};
+
+/// What XSETID sets.
+#[derive(Clone, Copy)]
+pub struct Numbers {
+    last_id: StreamId,
+    entries_added: u64,
+    max_deleted_id: StreamId,
+}
+
+impl Numbers {
+    /// Those of a log.
+    pub fn of(log: &Log) -> Numbers {
+        Numbers {
+            last_id: log.last_id(),
+            entries_added: log.entries_added(),
+            max_deleted_id: log.max_deleted_id(),
+        }
+    }
+
+    /// The requests that set these numbers in a copy of the stream. If an XDEL came before
+    /// (`after_deletion`), and there must be no greatest deleted ID: stock servers take no 0-0 for
+    /// one, but with 0-1 their lags are the same; and after that Braid takes 0-0.
+    pub fn for_each_request(self, key: &[u8], after_deletion: bool, mut each: impl FnMut(&[&[u8]])) {
+        let (last, added) = (self.last_id.to_string(), self.entries_added.to_string());
+        let mut set = |max_deleted: StreamId| {
+            each(&[
+                b"XSETID",
+                key,
+                last.as_bytes(),
+                b"ENTRIESADDED",
+                added.as_bytes(),
+                b"MAXDELETEDID",
+                max_deleted.to_string().as_bytes(),
+            ]);
+        };
+        if after_deletion && self.max_deleted_id == StreamId::MIN {
+            set(StreamId::LEAST);
+        }
+        set(self.max_deleted_id);
+    }
+}
+
+pub(super) fn rewrite(stream: &Stream, name: &[u8], out: &mut dyn RequestSink) -> io::Result<()> {
+    let log = stream.log();
+    let missing = pending_without_entry(stream);
+    let mut later = missing.iter().copied().peekable();
+    for entry in log.range(StreamId::MIN, StreamId::MAX) {
+        while let Some(id) = later.next_if(|id| *id < entry.id) {
+            push_missing(out, name, id)?;
+        }
+        let (fields, buffer) = (entry.fields.clone(), out.buffer());
+        request::push_count(buffer, 3 + 2 * fields.count());
+        request::push_bulk(buffer, b"XADD");
+        request::push_bulk(buffer, name);
+        request::push_bulk(buffer, entry.id.to_string().as_bytes());
+        for (field, value) in entry.fields {
+            request::push_bulk(buffer, field.text(&mut itoa::Buffer::new()));
+            request::push_bulk(buffer, value.text(&mut itoa::Buffer::new()));
+        }
+        out.complete()?;
+    }
+    for id in later {
+        push_missing(out, name, id)?;
+    }
+    if log.is_empty() && missing.is_empty() {
+        // A stream without entries: a single request adds an entry and trims it away.
+        request::push(out.buffer(), &[b"XADD", name, b"MAXLEN", b"0", b"0-1", b"x", b"y"]);
+    }
+    if missing.is_empty() {
+        Numbers::of(log).for_each_request(name, false, |words| request::push(out.buffer(), words));
+    }
+    for (group_name, group) in stream.groups().iter() {
+        push_group(out, name, group_name, group)?;
+    }
+    for id in &missing {
+        request::push(out.buffer(), &[b"XDEL", name, id.to_string().as_bytes()]);
+        out.complete()?;
+    }
+    if !missing.is_empty() {
+        Numbers::of(log).for_each_request(name, true, |words| request::push(out.buffer(), words));
+    }
+    Ok(())
+}
+
+/// The ids of pending entries that are no longer in the stream, as far as it can have had them.
+fn pending_without_entry(stream: &Stream) -> BTreeSet<StreamId> {
+    let log = stream.log();
+    let possible = StreamId::LEAST..=log.last_id();
+    let pending = stream.groups().iter().flat_map(|(_, group)| group.pending_range(possible.clone()));
+    pending.map(|(id, _)| id).filter(|id| !log.contains(*id)).collect()
+}
+
+fn push_missing(out: &mut dyn RequestSink, name: &[u8], id: StreamId) -> io::Result<()> {
+    request::push(out.buffer(), &[b"XADD", name, id.to_string().as_bytes(), b"x", b"y"]);
+    out.complete()
+}
+
+fn push_group(out: &mut dyn RequestSink, name: &[u8], group_name: &[u8], group: &Group) -> io::Result<()> {
+    let last = group.last_id.to_string();
+    let read = group.entries_read.map_or_else(|| "-1".to_owned(), |read| read.to_string());
+    let words: [&[u8]; 7] =
+        [b"XGROUP", b"CREATE", name, group_name, last.as_bytes(), b"ENTRIESREAD", read.as_bytes()];
+    request::push(out.buffer(), &words);
+    for (_, consumer) in group.consumers() {
+        if consumer.pending_len() == 0 {
+            request::push(out.buffer(), &[b"XGROUP", b"CREATECONSUMER", name, group_name, consumer.name()]);
+        }
+        for id in consumer.pending_from(StreamId::MIN) {
+            let Some(pending) = group.pending(id) else { continue };
+            let (id, time) = (id.to_string(), pending.delivery_time.to_string());
+            let count = pending.delivery_count.to_string();
+            let words: [&[u8]; 12] = [
+                b"XCLAIM",
+                name,
+                group_name,
+                consumer.name(),
+                b"0",
+                id.as_bytes(),
+                b"TIME",
+                time.as_bytes(),
+                b"RETRYCOUNT",
+                count.as_bytes(),
+                b"JUSTID",
+                b"FORCE",
+            ];
+            request::push(out.buffer(), &words);
+            out.complete()?;
+        }
+    }
+    Ok(())
+}
