@@ -126,8 +126,10 @@ impl Acl {
 }
 
 impl Acl {
-    /// Creates or changes a user: applies all rules or, after an error, none. The error is the line
-    /// to reply with.
+    /// Creates or changes a user: applies all rules or, after an error, none.
+    ///
+    /// # Errors
+    /// If the name has spaces or one of the rules is invalid. The error is the line to reply with.
     pub fn set_user(
         &self,
         server: Server<'_>,
@@ -142,6 +144,9 @@ impl Acl {
     }
 
     /// The rules of a user as they would be after [`Acl::set_user`]. Changes nothing.
+    ///
+    /// # Errors
+    /// As [`Acl::set_user`].
     pub fn rules_after(
         &self,
         server: Server<'_>,

@@ -35,8 +35,11 @@ impl Databases {
         }
     }
 
-    /// Checks a request. The error is the index of the argument that names a forbidden database,
-    /// or 0.
+    /// Checks a request.
+    ///
+    /// # Errors
+    /// The index of the argument that names a forbidden database; 0 if the forbidden one is the
+    /// current one, or one of all those that the command uses.
     pub fn check(&self, command: &Command, args: &[&[u8]], place: Place) -> Result<(), usize> {
         if *self == Databases::All {
             return Ok(());

@@ -13,8 +13,11 @@ use crate::rules::{LineFault, RuleError, has_spaces, merge_selectors};
 use crate::user::User;
 
 impl Acl {
-    /// Defines users from a configuration's `user` lines. The error has the line's index and the
-    /// fault.
+    /// Defines users from a configuration's `user` lines.
+    ///
+    /// # Errors
+    /// At the first line that names a user twice, has a name with spaces, or has an invalid rule:
+    /// the line's index and the fault. The users of the lines before it are defined.
     pub fn define_users(&self, server: Server<'_>, lines: &[&[String]]) -> Result<(), (usize, String)> {
         let _changing = self.changing.lock();
         for (number, line) in lines.iter().enumerate() {
@@ -66,8 +69,11 @@ impl Acl {
         Ok(user)
     }
 
-    /// Replaces all users by those of the file; after any fault, changes nothing. The error is
-    /// Redis's text, without an error code.
+    /// Replaces all users by those of the file; after any fault, changes nothing.
+    ///
+    /// # Errors
+    /// If the file cannot be read or one of its lines is invalid or names a user twice. The error
+    /// is Redis's text, without an error code.
     pub fn load_file(&self, server: Server<'_>, asking: u64) -> Result<(), String> {
         let name = server.config.aclfile();
         let path = file_of(server.config).unwrap_or_default();
@@ -128,6 +134,10 @@ impl Acl {
     }
 
     /// Writes all users to the file.
+    ///
+    /// # Errors
+    /// If the file cannot be written, with the operating system's reason. The old file remains
+    /// then.
     pub fn save_file(&self, config: &Config) -> Result<(), String> {
         let mut text = Vec::new();
         for user in self.users() {

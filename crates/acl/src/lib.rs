@@ -11,6 +11,7 @@
 //! crates.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 
 mod acl;
 mod databases;

@@ -51,8 +51,10 @@ pub fn has_spaces(text: &[u8]) -> bool {
     text.iter().any(|&byte| byte == 0 || byte.is_ascii_whitespace() || byte == 0x0b)
 }
 
-/// Joins selectors that span several arguments. The error is the argument that opens an unclosed
-/// selector.
+/// Joins selectors that span several arguments.
+///
+/// # Errors
+/// The argument that opens an unclosed selector.
 pub fn merge_selectors(rules: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>, Vec<u8>> {
     let mut merged = Vec::with_capacity(rules.len());
     let mut open: Option<(&[u8], Vec<u8>)> = None;

@@ -136,8 +136,11 @@ impl User {
         Place { current: database, count: self.databases }
     }
 
-    /// Checks a request of valid arity in a database. With several selectors, the error is the one
-    /// that occurs latest in the order of checks.
+    /// Checks a request of valid arity in a database.
+    ///
+    /// # Errors
+    /// If no selector allows the command, all its keys and channels, and its databases. With
+    /// several selectors, the error is the one that occurs latest in the order of checks.
     pub fn check(&self, command: &Command, args: &[&[u8]], database: u32) -> Result<(), Denied> {
         if self.unrestricted {
             return Ok(());

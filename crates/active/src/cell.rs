@@ -246,6 +246,9 @@ impl<V: Clone> Cell<V> {
     }
 
     /// Its stamp and value, if it has nothing else.
+    ///
+    /// # Errors
+    /// The cell itself, if it has more than a stamp and a value.
     pub fn into_plain(self) -> Result<(Stamp, V), Cell<V>> {
         match self {
             Cell { value: Some(value), mark: Mark { stamp, more: None } } => Ok((stamp, value)),

@@ -44,7 +44,10 @@ impl Clock {
         first
     }
 
-    /// Fails if another region's stamp is too far ahead to be observed.
+    /// Checks another region's stamp.
+    ///
+    /// # Errors
+    /// If another region's stamp is too far ahead to be observed.
     pub fn check(&self, now_ms: u64, stamp: Stamp) -> Result<(), TooFarAhead> {
         let ahead_ms = stamp.unix_ms().saturating_sub(now_ms);
         if ahead_ms > self.ahead_ms_max {

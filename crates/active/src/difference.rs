@@ -457,6 +457,9 @@ fn finish_key(requests: &mut Requests, replica: &Replica, name: &Name, touched: 
 }
 
 /// [`Replica::apply`] that also records the difference.
+///
+/// # Errors
+/// As [`Replica::apply`].
 pub fn apply_with_difference<'u>(
     replica: &mut Replica,
     now_ms: u64,
@@ -494,6 +497,9 @@ pub fn apply_with_difference<'u>(
 }
 
 /// [`Replica::merge`] that also records the difference.
+///
+/// # Errors
+/// As [`Replica::merge`].
 pub fn merge_with_difference<'u>(
     replica: &mut Replica,
     now_ms: u64,

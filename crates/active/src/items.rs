@@ -141,7 +141,10 @@ impl<T> Items<T> {
         Some(item)
     }
 
-    /// The index of an item, or its insertion point, by the order in which the items are sorted.
+    /// The index of an item, by the order in which the items are sorted.
+    ///
+    /// # Errors
+    /// The insertion point, if no item is equal.
     pub fn search(&self, order: impl Fn(&T) -> Ordering) -> Result<usize, usize> {
         // The last chunk whose first item is not after the wanted one.
         let is_before =

@@ -37,6 +37,9 @@ impl Replica {
     /// Runs a client's changes and returns the unit for the other regions; `None` if nothing has
     /// changed. A key or element with a time exists until it [is ended](Transaction::end),
     /// whatever the clock says.
+    ///
+    /// # Errors
+    /// [`Refusal::Ceiling`] if a higher ceiling must be on disk first; `body` has not run then.
     pub fn execute(
         &mut self,
         now_ms: u64,

@@ -153,6 +153,9 @@ impl Replica {
     /// immediately never starts where another did. The unit announces the new run. The run starts
     /// now if that is later than `last`, since the ceiling in restored files may be below stamps
     /// that others have seen.
+    ///
+    /// # Errors
+    /// [`Refusal::Ceiling`] if the new run's first stamp would be above `ceiling`.
     pub fn restart(
         settings: Settings,
         state: State,
@@ -378,6 +381,11 @@ impl Replica {
     }
 
     /// Applies a unit of another region, or of an earlier run of this one.
+    ///
+    /// # Errors
+    /// If the unit's stamps are too far ahead of this server's clock, if it comes from this region
+    /// but not from an earlier run, or if it contradicts what is known of its region. Nothing has
+    /// changed then. A unit that is early or known is no error.
     pub fn apply(&mut self, now_ms: u64, unit: &Unit) -> Result<Applied, Refusal> {
         let rules = self.settings.rules;
         let head = unit.head();
@@ -435,6 +443,9 @@ impl Replica {
     }
 
     /// Merges a full copy of another replica. Nothing is replaced.
+    ///
+    /// # Errors
+    /// As [`Replica::apply`], for any of the regions in the copy.
     pub fn merge(&mut self, now_ms: u64, theirs: &State) -> Result<(), Refusal> {
         self.merge_noting(now_ms, theirs, |_, _| ())
     }
@@ -549,6 +560,9 @@ impl Replica {
     }
 
     /// Removes evicted keys whose time has passed, if this region has to end them.
+    ///
+    /// # Errors
+    /// [`Refusal::Ceiling`] if a higher ceiling must be on disk first.
     pub fn end_evicted(&mut self, now_ms: u64) -> Result<Option<Unit>, Refusal> {
         let rules = self.settings.rules;
         let is_due = |key: &crate::key::Key| {
@@ -602,6 +616,9 @@ impl Replica {
 
     /// Removes what the keyspace has ended and this region has to remove now, because the region
     /// that gave the time has been removed.
+    ///
+    /// # Errors
+    /// [`Refusal::Ceiling`] if a higher ceiling must be on disk first.
     pub fn remove_inherited(&mut self, now_ms: u64) -> Result<Option<Unit>, Refusal> {
         let due = self.ended.given_by(|stamp| self.expires(stamp));
         self.execute(now_ms, |transaction| {

@@ -171,6 +171,9 @@ impl Loader {
 
     /// Takes the next bytes, split anywhere. Returns true once the state is complete; `bytes` is
     /// then left at the first byte after it.
+    ///
+    /// # Errors
+    /// If the bytes are not a saved state, have another version, or do not match their checksum.
     pub fn feed(&mut self, bytes: &mut &[u8]) -> Result<bool, SavedError> {
         loop {
             match self.next {
@@ -218,6 +221,9 @@ impl Loader {
     }
 
     /// The loaded state.
+    ///
+    /// # Errors
+    /// If the state is incomplete or damaged, or more bytes follow it.
     pub fn finish(self) -> Result<State, SavedError> {
         if !matches!(self.next, Next::Nothing) {
             return Err(SavedError::Short);

@@ -113,6 +113,10 @@ pub fn plain_write<'a>(mut args: impl ExactSizeIterator<Item = &'a [u8]>) -> Opt
 }
 
 /// Translates one unit of the journal. `None` if nothing changes for the peers.
+///
+/// # Errors
+/// If a request is unknown, malformed or for another type (the other requests of the unit are
+/// translated, and the error has the result), or the unit cannot be executed.
 pub fn translate(
     replica: &mut Replica,
     values: &dyn Values,
@@ -142,6 +146,9 @@ pub fn translate(
 }
 
 /// Brings keys of the shadow to the state that the keyspace has, as one unit.
+///
+/// # Errors
+/// [`Refusal::Ceiling`] if a higher ceiling must be on disk first.
 pub fn agree(
     replica: &mut Replica,
     now_ms: u64,

@@ -42,11 +42,16 @@ pub fn encode_into(unit: &Unit, out: &mut Vec<u8>) {
     writer::encode(unit, out);
 }
 
+/// # Errors
+/// If the bytes end early, have another version, are damaged, or more bytes follow the unit.
 pub fn decode(bytes: &[u8]) -> Result<Unit, DecodeError> {
     reader::decode(bytes)
 }
 
 /// The first stamp of a unit. The rest is not decoded.
+///
+/// # Errors
+/// If the bytes end within the stamps, or have another version.
 pub fn first(bytes: &[u8]) -> Result<Stamp, DecodeError> {
     reader::first(bytes)
 }

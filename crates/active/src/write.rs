@@ -62,6 +62,9 @@ impl Replica {
 
 /// [`crate::difference::apply_with_difference`] for a plain write. `None` if the fast path does
 /// not apply: nothing has changed then, and the whole unit must be applied.
+///
+/// # Errors
+/// As [`Replica::apply`].
 pub fn write_with_difference<'u>(
     replica: &mut Replica,
     now_ms: u64,

@@ -141,6 +141,9 @@ impl Blob {
 
     /// Reads directly into the spare room: `read` gets at most `max` uninitialised bytes and
     /// returns the number of bytes that it filled.
+    ///
+    /// # Errors
+    /// The error of `read`; the blob is unchanged then.
     pub fn fill_with<E>(
         &mut self,
         max: usize,

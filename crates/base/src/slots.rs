@@ -22,8 +22,10 @@ impl<T> Slots<T> {
         Slots { places: (0..most).map(|_| OnceLock::new()).collect(), made: AtomicUsize::new(0) }
     }
 
-    /// Fills the empty places among the first `count`. After an error, the places before the
-    /// failed one are filled.
+    /// Fills the empty places among the first `count`.
+    ///
+    /// # Errors
+    /// The first error of `make`. The places before the failed one are filled then.
     ///
     /// # Panics
     /// If there are fewer places.

@@ -60,6 +60,10 @@ struct Written {
 
 /// Runs the test and prints the result. True if the servers agree and hold every acknowledged
 /// write.
+///
+/// # Errors
+/// If a server cannot be started or reached or does not support active-active replication, the
+/// servers do not link, or a writer's connection fails.
 pub fn run(options: &Options, stop: &Arc<AtomicBool>) -> Result<bool, String> {
     let mut regions = options
         .servers

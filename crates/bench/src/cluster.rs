@@ -36,6 +36,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl ClusterMap {
     /// Discovers a cluster through one of its nodes.
+    ///
+    /// # Errors
+    /// If the node cannot be reached, or is not in a cluster.
     pub fn discover(target: &Target) -> Result<ClusterMap, String> {
         let owners = vec![NOBODY; usize::from(HASH_SLOTS)].into();
         let map = ClusterMap {
@@ -85,6 +88,9 @@ impl ClusterMap {
     }
 
     /// Refreshes the map from the first primary that answers.
+    ///
+    /// # Errors
+    /// If no primary answers; the text is the last one's failure.
     pub fn refresh(&self) -> Result<(), String> {
         let mut why = "the cluster has no primary".to_owned();
         for target in self.targets() {

@@ -43,6 +43,10 @@ impl Contender {
 }
 
 /// Runs the comparison and prints it; returns the number of error replies.
+///
+/// # Errors
+/// If a server cannot be started or reached, a run fails, or the result cannot be written. The
+/// results before the failure have been printed.
 pub fn run(options: &Options, comparison: &Comparison, stop: &Arc<AtomicBool>) -> Result<u64, String> {
     let new_side = |contender: &Contender| Side {
         contender: contender.clone(),

@@ -211,7 +211,11 @@ struct Raw {
     server_processors: Vec<usize>,
 }
 
-/// Parses a command line. Errors are messages for the user.
+/// Parses a command line.
+///
+/// # Errors
+/// If an option is unknown, a value is missing or out of range, or options contradict each other.
+/// The text is for the user.
 pub fn parse(arguments: &mut Arguments, is_compare: bool) -> Result<Request, String> {
     let mut raw = Raw::default();
     while let Some(argument) = arguments.take()? {
@@ -613,6 +617,9 @@ fn patterns(text: &str) -> Result<(Pattern, Pattern), String> {
 }
 
 /// Splits a line at blanks; quotes keep blanks together, a backslash escapes the next character.
+///
+/// # Errors
+/// If a quote is not closed, or there is no word.
 pub fn words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -172,6 +172,9 @@ struct Controlled {
 
 impl Control {
     /// Connects. A server that does not allow INFO is measured without its processor time.
+    ///
+    /// # Errors
+    /// If a server cannot be reached or refuses the login.
     pub fn open(targets: &[Target]) -> Result<Control, Failure> {
         let (mut servers, mut server) = (Vec::new(), String::new());
         for target in targets {
@@ -208,6 +211,9 @@ impl Control {
     }
 
     /// Empties the selected database.
+    ///
+    /// # Errors
+    /// If a connection fails, or the server refuses FLUSHDB.
     pub fn flush(&mut self) -> Result<(), Failure> {
         for server in &mut self.servers {
             server.connection.expect(&["FLUSHDB"]).map_err(|error| format!("FLUSHDB: {error}"))?;
@@ -244,6 +250,9 @@ pub struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     /// Connects to a server. `stop` ends any run.
+    ///
+    /// # Errors
+    /// As [`Session::open`], and if the cluster cannot be discovered.
     pub fn open(
         target: &Target,
         method: &'a Method,
@@ -272,6 +281,9 @@ impl<'a> Runner<'a> {
 
     /// All iterations of a case. If the user stops, returns the results so far; without any, a
     /// failure.
+    ///
+    /// # Errors
+    /// As [`Runner::iteration`].
     pub fn outcome(
         &mut self,
         case: &Case,
@@ -292,6 +304,9 @@ impl<'a> Runner<'a> {
 
     /// One iteration: flush, fill, warm up, measure. `None` if the user stopped before anything was
     /// measured.
+    ///
+    /// # Errors
+    /// If a connection fails, or the server refuses FLUSHDB.
     pub fn iteration(
         &mut self,
         case: &Case,

@@ -50,8 +50,10 @@ const ON_REQUEST: [&str; 1] = ["mget"];
 const MANY: usize = 10;
 
 /// The tests selected by a list of names; without a list, all default tests. `ping` selects both
-/// PING tests; `lrange` and each `lrange_N` include the test that fills their list. Unknown names
-/// are an error.
+/// PING tests; `lrange` and each `lrange_N` include the test that fills their list.
+///
+/// # Errors
+/// If a name is unknown. The text is for the user.
 pub fn select(list: Option<&str>) -> Result<Vec<&'static Preset>, String> {
     let Some(list) = list else {
         return Ok(ALL.iter().filter(|test| !ON_REQUEST.contains(&test.name)).collect());

@@ -125,6 +125,9 @@ impl ReplyScanner {
     }
 
     /// Scans the next piece of input.
+    ///
+    /// # Errors
+    /// If the bytes are not replies, or a line is too long.
     #[inline]
     pub fn feed(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Malformed> {
         let mut rest = bytes;

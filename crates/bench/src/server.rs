@@ -33,6 +33,9 @@ const PORT_ATTEMPTS: u32 = 3;
 impl Server {
     /// Starts the command line and waits until the server replies. `base` has the connection's
     /// settings.
+    ///
+    /// # Errors
+    /// If the command line is empty or cannot be run, or the server ends or does not reply in time.
     pub fn start(command: &str, base: &Target, processors: &[usize]) -> Result<Server, String> {
         Server::start_at(command, base, processors, free_port)
     }

@@ -16,6 +16,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts `count` processes and joins them into a cluster. A server that already has all slots
 /// (Braid alone) is left unchanged.
+///
+/// # Errors
+/// If a server cannot be started or refuses to join, or the nodes do not form a cluster within a
+/// minute.
 pub fn start(
     command: &str,
     count: usize,

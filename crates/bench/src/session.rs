@@ -53,6 +53,10 @@ struct Thread {
 impl Session {
     /// Opens `connections` connections on `threads` threads, to the primaries of a cluster if there
     /// is one. `stop` ends passes early. `processors` binds the threads.
+    ///
+    /// # Errors
+    /// If a connection fails or the server refuses the login, there are too few connections for the
+    /// primaries, or a thread cannot be started.
     pub fn open(
         target: &Target,
         cluster: Option<&Arc<ClusterMap>>,
@@ -123,6 +127,9 @@ impl Session {
     }
 
     /// Runs a pass to its end. `progress` is called several times a second.
+    ///
+    /// # Errors
+    /// If a connection fails, or a thread has ended.
     pub fn run(&self, task: &Task, mut progress: impl FnMut(Progress)) -> Result<Tally, Failure> {
         let own_stop = Arc::new(AtomicBool::new(self.stop.load(Relaxed)));
         let pass = Arc::new(Pass {

@@ -120,6 +120,9 @@ pub type Failure = String;
 
 impl Worker {
     /// Opens the thread's share of the connections and waits until all are ready.
+    ///
+    /// # Errors
+    /// If a connection fails, or the server refuses the greeting.
     pub fn connect(
         number: usize,
         threads: usize,
@@ -216,6 +219,9 @@ impl Worker {
     }
 
     /// Runs this thread's part of a pass.
+    ///
+    /// # Errors
+    /// If a connection fails and is not to be reopened, or a reply is malformed.
     pub fn run(&mut self, pass: &Pass) -> Result<Tally, Failure> {
         let seed = pass.seed.wrapping_add((self.number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let generator = Generator::new(&pass.load, &pass.sequences, seed, pass.pipeline);

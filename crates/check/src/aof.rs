@@ -83,6 +83,10 @@ impl<'c> AofCheck<'c> {
     }
 
     /// Checks a manifest with its files, or a single file.
+    ///
+    /// # Errors
+    /// If a file cannot be read, is not an append-only file or is damaged, unless it was repaired.
+    /// The reasons have been printed.
     pub fn run(&mut self, path: &Path) -> Result<(), Failed> {
         if self.is_manifest(path)? {
             return self.check_parts(path);

@@ -23,11 +23,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Connection {
     /// Connects, sends the greeting (AUTH, HELLO, SELECT) and checks the replies.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, does not answer in time, or refuses the greeting.
     pub fn open(target: &Target) -> io::Result<Connection> {
         Connection::open_within(target, PATIENCE)
     }
 
     /// As [`Connection::open`], with a timeout of `patience` for replies.
+    ///
+    /// # Errors
+    /// As [`Connection::open`].
     pub fn open_within(target: &Target, patience: Duration) -> io::Result<Connection> {
         let (stream, address) = target.connect()?;
         stream.socket().set_read_timeout(Some(patience))?;
@@ -47,6 +53,9 @@ impl Connection {
     }
 
     /// Sends one command and waits for its reply; an error reply is a value.
+    ///
+    /// # Errors
+    /// If the connection fails, no reply comes in time, or it is not a Redis reply.
     pub fn command<T: AsRef<[u8]>>(&mut self, words: &[T]) -> io::Result<Value> {
         let mut bytes = Vec::new();
         encode(words, &mut bytes);
@@ -57,6 +66,9 @@ impl Connection {
     /// Sends encoded commands; their replies must be received in order. Keep them few enough that
     /// the socket buffers hold their replies: the server may stop reading until the replies are
     /// received.
+    ///
+    /// # Errors
+    /// If the connection fails, or the server takes no bytes in time.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut sent = 0;
         while sent < bytes.len() {
@@ -66,6 +78,9 @@ impl Connection {
     }
 
     /// As [`Connection::command`], but an error reply is an error.
+    ///
+    /// # Errors
+    /// The text of an error reply; otherwise as [`Connection::command`].
     pub fn expect<T: AsRef<[u8]>>(&mut self, words: &[T]) -> io::Result<Value> {
         match self.command(words)? {
             Value::Error(text) => Err(io::Error::other(text)),
@@ -74,6 +89,9 @@ impl Connection {
     }
 
     /// Waits for the next reply.
+    ///
+    /// # Errors
+    /// If the connection fails or ends, no reply comes in time, or it is not a Redis reply.
     pub fn receive(&mut self) -> io::Result<Value> {
         let mut chunk = [0; 16 * 1024];
         loop {

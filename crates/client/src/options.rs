@@ -35,6 +35,10 @@ impl Arguments {
     }
 
     /// The next option or word; `None` at the end.
+    ///
+    /// # Errors
+    /// If an argument is not UTF-8, or an option has a value that it does not take. The text is for
+    /// the user.
     pub fn take(&mut self) -> Result<Option<Argument>, String> {
         Ok(match self.parser.next().map_err(|error| error.to_string())? {
             None => None,
@@ -47,18 +51,27 @@ impl Arguments {
     }
 
     /// The value of the option just taken.
+    ///
+    /// # Errors
+    /// If there is no value, or it is not UTF-8. The text is for the user.
     pub fn text(&mut self) -> Result<String, String> {
         let value = self.parser.value().map_err(|error| error.to_string())?;
         value.into_string().map_err(|_| "arguments must be UTF-8".into())
     }
 
     /// The value of the option just taken, parsed as a number or another type.
+    ///
+    /// # Errors
+    /// If there is no value, or it cannot be parsed. The text is for the user.
     pub fn value<T: FromStr>(&mut self, name: &str) -> Result<T, String> {
         let text = self.text()?;
         text.parse().map_err(|_| format!("'{text}' is not a valid value for {name}"))
     }
 
     /// The value of the option just taken as a duration in seconds: `2.5` or `2.5s`.
+    ///
+    /// # Errors
+    /// If there is no value, or it is not a number of seconds. The text is for the user.
     pub fn seconds(&mut self, name: &str) -> Result<Duration, String> {
         let text = self.text()?;
         let number = text.strip_suffix('s').unwrap_or(&text).parse().ok();
@@ -73,6 +86,9 @@ impl Arguments {
     }
 
     /// The rest of the command line, options or not, as words.
+    ///
+    /// # Errors
+    /// If a word is not UTF-8. The text is for the user.
     pub fn rest(&mut self) -> Result<Vec<String>, String> {
         let words = self.parser.raw_args().map_err(|error| error.to_string())?;
         words.map(|word| word.into_string().map_err(|_| "arguments must be UTF-8".into())).collect()
@@ -115,6 +131,9 @@ impl TargetOptions {
 ";
 
     /// Accepts an option if it is one of these. Returns whether it is.
+    ///
+    /// # Errors
+    /// If the option's value is missing or invalid. The text is for the user.
     pub fn accept(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, String> {
         match name {
             "-h" | "--host" | "--server" => self.host = Some(arguments.text()?),
@@ -194,6 +213,10 @@ impl TargetOptions {
     }
 
     /// The server named by the options. Reads certificates if TLS is requested.
+    ///
+    /// # Errors
+    /// If a certificate cannot be read, the TLS options contradict each other, the host is not a
+    /// valid name for TLS, or a user has no password. The text is for the user.
     pub fn target(&self) -> Result<Target, String> {
         let host = self.host.clone().unwrap_or_else(|| "127.0.0.1".into());
         let tls = if self.tls {

@@ -55,6 +55,9 @@ pub enum ParseError {
 
 impl Reply {
     /// Reads one reply from the start of `bytes`. Returns the reply and its length in bytes.
+    ///
+    /// # Errors
+    /// If the reply is incomplete or malformed.
     pub fn parse(bytes: &[u8]) -> Result<(Reply, usize), ParseError> {
         let mut reader = Reader { bytes, at: 0 };
         let value = reader.value(0)?;

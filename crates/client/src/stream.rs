@@ -24,6 +24,10 @@ impl Stream {
     /// Receives into `buffer`. `Ok(0)` is the end of the connection. If fewer bytes than the
     /// buffer's size arrive, none are buffered here: the socket's readiness says when to call
     /// again.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing is available (or the read times out); otherwise the connection has
+    /// failed, with TLS also because of a protocol violation.
     #[inline]
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.tls {
@@ -59,6 +63,9 @@ impl Stream {
 
     /// Sends from `bytes`. Returns the number of bytes taken. With TLS all bytes are taken, but
     /// some may still be unsent: see [`Stream::wants_write`].
+    ///
+    /// # Errors
+    /// `WouldBlock` if the socket takes none now; otherwise the connection has failed.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.tls {
@@ -72,6 +79,9 @@ impl Stream {
     }
 
     /// Sends the bytes that TLS has buffered, as far as the socket takes them.
+    ///
+    /// # Errors
+    /// If the connection fails. Bytes that the socket does not take now are no error.
     pub fn flush(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         while tls.wants_write() {

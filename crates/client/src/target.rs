@@ -86,6 +86,9 @@ impl Target {
     }
 
     /// The socket addresses to try, in order.
+    ///
+    /// # Errors
+    /// If the host name cannot be resolved, or the socket's path is too long.
     pub fn resolve(&self) -> io::Result<Vec<SockAddr>> {
         match &self.address {
             Address::Unix(path) => Ok(vec![SockAddr::unix(path)?]),
@@ -97,6 +100,10 @@ impl Target {
 
     /// Connects and waits for the connection. Also returns the address that accepted, the first
     /// to do so. Does not send the greeting.
+    ///
+    /// # Errors
+    /// If the name cannot be resolved or no address accepts in time; the error is the last
+    /// address's.
     pub fn connect(&self) -> io::Result<(Stream, SockAddr)> {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in self.resolve()? {
@@ -114,6 +121,9 @@ impl Target {
 
     /// Starts a non-blocking connect: writable means connected (or failed, which the first write
     /// reports).
+    ///
+    /// # Errors
+    /// If the connection fails at once. Later failures are those of the first write.
     pub fn connect_later(&self, address: &SockAddr) -> io::Result<Stream> {
         let socket = socket_for(address)?;
         if address.is_unix() {

@@ -37,8 +37,11 @@ const SYSTEM_BUNDLES: [&str; 4] = [
 ];
 
 impl TlsOptions {
-    /// The rustls configuration. Errors are messages for the user: an unreadable file, or
-    /// contradictory options.
+    /// The rustls configuration.
+    ///
+    /// # Errors
+    /// If a file cannot be read or parsed, or the options contradict each other. The text is for
+    /// the user.
     pub fn client_config(&self) -> Result<Arc<ClientConfig>, String> {
         let provider = Arc::new(self.provider()?);
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -125,6 +128,9 @@ fn unreadable(path: &Path, error: impl std::fmt::Display) -> String {
 }
 
 /// The name that the server's certificate must contain.
+///
+/// # Errors
+/// If the name is neither a host name nor an IP address. The text is for the user.
 pub fn server_name(name: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(name.to_owned())
         .map_err(|_| format!("'{name}' is not a TLS server name: give --sni NAME"))

@@ -19,7 +19,10 @@ pub struct Mailbox<M> {
 }
 
 impl<M> Mailbox<M> {
-    /// An empty mailbox. Fails if the process is out of file descriptors.
+    /// An empty mailbox.
+    ///
+    /// # Errors
+    /// If the process is out of file descriptors.
     pub fn new() -> std::io::Result<Mailbox<M>> {
         let notifier = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Mailbox { queue: SegQueue::new(), notifier, rung: AtomicBool::new(false) })

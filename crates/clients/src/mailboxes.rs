@@ -25,8 +25,10 @@ impl Mailboxes {
         Mailboxes { slots: Slots::new(THREADS_MAX), threads: AtomicUsize::new(threads) }
     }
 
-    /// Allocates mailboxes for `threads` threads. Fails if the process is out of file
-    /// descriptors.
+    /// Allocates mailboxes for `threads` threads.
+    ///
+    /// # Errors
+    /// If the process is out of file descriptors.
     pub fn make_room(&self, threads: usize) -> std::io::Result<()> {
         self.slots.try_grow(threads, |_| Mailbox::new().map(Arc::new))
     }

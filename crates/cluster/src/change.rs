@@ -28,6 +28,9 @@ pub struct Layout {
 impl Layout {
     /// Spreads primaries and replicas evenly over hosts, and places replicas on other hosts than
     /// their primary where possible.
+    ///
+    /// # Errors
+    /// If there are too few servers for one shard.
     pub fn of(hosts: &[&str], replicas: usize) -> Result<Layout, String> {
         let shards = hosts.len() / (replicas + 1);
         if shards == 0 {
@@ -146,6 +149,10 @@ fn check_new(options: &TargetOptions, place: &NodeAddress) -> Result<(), String>
 }
 
 /// Checks the servers and computes the layout of a cluster on them.
+///
+/// # Errors
+/// If a server is named twice, cannot be reached, already belongs to a cluster or has keys, or
+/// there are too few of them.
 pub fn layout(options: &TargetOptions, places: &[NodeAddress], replicas: usize) -> Result<Layout, String> {
     for (index, place) in places.iter().enumerate() {
         if places[..index].contains(place) {
@@ -158,6 +165,10 @@ pub fn layout(options: &TargetOptions, places: &[NodeAddress], replicas: usize) 
 }
 
 /// Creates the cluster, and waits until all nodes report it healthy.
+///
+/// # Errors
+/// If a server cannot be reached or refuses a step, or the nodes do not report a healthy cluster in
+/// time. The steps before are not undone.
 pub fn create(options: &TargetOptions, places: &[NodeAddress], layout: &Layout) -> Result<String, String> {
     let begin = Instant::now();
     let mut progress = Progress::new("steps", 2 * places.len() as u64);
@@ -258,6 +269,10 @@ fn insist(
 
 /// Checks whether a node can be added. Returns the primary it should replicate, if one was
 /// requested: that of the named node's shard.
+///
+/// # Errors
+/// If the cluster cannot be queried, the server is one of its nodes, cannot be reached or is not
+/// empty, or the named node does not exist or has no primary.
 pub fn check_add(
     cluster: &mut Cluster,
     options: &TargetOptions,
@@ -282,6 +297,10 @@ pub fn check_add(
 }
 
 /// Adds a node: a primary without slots, or a replica.
+///
+/// # Errors
+/// If a server cannot be reached or refuses a step, or the new node is not known or not in sync in
+/// time. The steps before are not undone.
 pub fn add(
     cluster: &mut Cluster,
     options: &TargetOptions,
@@ -318,6 +337,10 @@ pub fn add(
 }
 
 /// The node to remove, if it can be removed.
+///
+/// # Errors
+/// If the cluster cannot be queried or has no such node, or the node has slots or replicas or is
+/// the only one.
 pub fn check_remove(cluster: &mut Cluster, word: &str) -> Result<Node, String> {
     let nodes = cluster.nodes()?;
     let node = cluster.find(&nodes, word)?;
@@ -339,6 +362,10 @@ pub fn check_remove(cluster: &mut Cluster, word: &str) -> Result<Node, String> {
 }
 
 /// Removes a node: it leaves, or is forgotten if it cannot be reached.
+///
+/// # Errors
+/// If the node refuses to leave, no other node can be reached, or the others still list it after
+/// the time allowed.
 pub fn remove(cluster: &mut Cluster, node: &Node) -> Result<String, String> {
     let how = match cluster.connect(node) {
         Ok(_) => {
@@ -369,6 +396,10 @@ pub fn remove(cluster: &mut Cluster, node: &Node) -> Result<String, String> {
 
 /// The primary to replace and the replica to take over. `word` names the replica, or a shard by its
 /// primary.
+///
+/// # Errors
+/// If the cluster cannot be queried or has no such node, or its shard has no primary or no replica
+/// to take over.
 pub fn check_failover(cluster: &mut Cluster, word: &str) -> Result<(Node, Node), String> {
     let nodes = cluster.nodes()?;
     let node = cluster.find(&nodes, word)?;
@@ -385,6 +416,9 @@ pub fn check_failover(cluster: &mut Cluster, word: &str) -> Result<(Node, Node),
 }
 
 /// Makes the replica take over, and waits until the cluster knows.
+///
+/// # Errors
+/// If the replica cannot be reached or refuses, or has not taken over in time.
 pub fn fail_over(
     cluster: &mut Cluster,
     primary: &Node,

@@ -21,6 +21,10 @@ pub struct Cluster {
 
 impl Cluster {
     /// Connects to the cluster through the server named in the options.
+    ///
+    /// # Errors
+    /// If the options are invalid, the server cannot be reached, or it does not answer CLUSTER
+    /// NODES.
     pub fn open(options: &TargetOptions) -> Result<Cluster, String> {
         let host = options.host.clone().unwrap_or_else(|| "127.0.0.1".into());
         let connection = gather::connect(&options.target()?)?;
@@ -31,6 +35,9 @@ impl Cluster {
     }
 
     /// The current nodes, as known to one of them.
+    ///
+    /// # Errors
+    /// If no known node can be reached, or one answers with an error or a malformed list.
     pub fn nodes(&mut self) -> Result<Nodes, String> {
         let mut why = String::new();
         if let Some((connection, host)) = &mut self.entry {
@@ -68,22 +75,34 @@ impl Cluster {
     }
 
     /// Connects to a node with the login from the options.
+    ///
+    /// # Errors
+    /// If the node cannot be reached or refuses the login.
     pub fn connect(&self, node: &Node) -> Result<Connection, String> {
         self.connect_to(&node.host, node.port)
     }
 
     /// Connects to any address with the same login.
+    ///
+    /// # Errors
+    /// If the node cannot be reached or refuses the login.
     pub fn connect_to(&self, host: &str, port: u16) -> Result<Connection, String> {
         gather::connect(&gather::place(&self.options, host, port)?)
     }
 
     /// Sends one command to a node.
+    ///
+    /// # Errors
+    /// If the node cannot be reached or answers with an error.
     pub fn ask(&self, node: &Node, words: &[&str]) -> Result<braid_client::Value, String> {
         let mut connection = self.connect(node)?;
         connection.expect(words).map_err(|error| format!("{}: {error}", node.address()))
     }
 
     /// Finds a node by its address, ID, ID prefix or `node-name`.
+    ///
+    /// # Errors
+    /// If there is no such node, or the word is a prefix of the IDs of several.
     pub fn find(&self, nodes: &Nodes, word: &str) -> Result<Node, String> {
         if let Some(node) = nodes.find(word)? {
             return Ok(node.clone());
@@ -100,7 +119,10 @@ impl Cluster {
     }
 }
 
-/// Waits until a condition holds. On timeout the error includes the last failure.
+/// Waits until a condition holds.
+///
+/// # Errors
+/// If the condition does not hold in time. The text includes the last failure of `is_so`.
 pub fn wait_until(
     what: &str,
     patience: Duration,

@@ -15,6 +15,10 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Makes the primary hand over to the member called `to`, or to any member. Returns the text to
 /// print: who took over, and how long it took.
+///
+/// # Errors
+/// If there is no primary or no such member, the primary refuses or gives up, or the outcome is
+/// unknown after the timeout.
 pub fn run(options: &TargetOptions, to: Option<&str>, timeout: Duration) -> Result<String, String> {
     let group = gather::group(options)?;
     let old = group.primary().ok_or("there is no primary to hand over: see braid-cluster status")?;

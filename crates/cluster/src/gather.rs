@@ -11,6 +11,10 @@ use crate::group::{Group, Member, Role};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The group of the server named in the options.
+///
+/// # Errors
+/// If the options are invalid or the server cannot be reached. Other members that cannot be reached
+/// are part of the result.
 pub fn group(options: &TargetOptions) -> Result<Group, String> {
     let target = options.target()?;
     let info = ask(&target)?;
@@ -63,6 +67,9 @@ fn ask_all(options: &TargetOptions, members: &[Member]) -> Vec<Result<Info, Stri
 }
 
 /// A member as a connection target, with the login from the options.
+///
+/// # Errors
+/// If the member has no address, or the options are invalid.
 pub fn at(options: &TargetOptions, member: &Member) -> Result<Target, String> {
     if member.host.is_empty() {
         return Err("it has no address in etcd: it is down, or cannot reach etcd".into());
@@ -72,6 +79,9 @@ pub fn at(options: &TargetOptions, member: &Member) -> Result<Target, String> {
 }
 
 /// A server address as a connection target, with the login from the options.
+///
+/// # Errors
+/// If the options are invalid, for example because a certificate cannot be read.
 pub fn place(options: &TargetOptions, host: &str, port: u16) -> Result<Target, String> {
     let there =
         TargetOptions { host: Some(host.to_owned()), port: Some(port), socket: None, ..options.clone() };
@@ -79,6 +89,9 @@ pub fn place(options: &TargetOptions, host: &str, port: u16) -> Result<Target, S
 }
 
 /// Connects to a server.
+///
+/// # Errors
+/// If the server cannot be reached or refuses the login. The text names its address.
 pub fn connect(target: &Target) -> Result<Connection, String> {
     Connection::open_within(target, PATIENCE).map_err(|error| cannot_connect(&target.address, &error))
 }
@@ -89,6 +102,9 @@ fn ask(target: &Target) -> Result<Info, String> {
 }
 
 /// INFO's sections on the server, replication and the group.
+///
+/// # Errors
+/// If the connection fails or the server refuses INFO.
 pub fn info(connection: &mut Connection) -> std::io::Result<Info> {
     // One section per request: servers before Redis 7 accept only one, and ignore unknown sections.
     let mut text = String::new();

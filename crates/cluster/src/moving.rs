@@ -48,6 +48,9 @@ impl By {
     }
 
     /// Parses a word of the command line.
+    ///
+    /// # Errors
+    /// If there is no such word.
     pub fn parse(text: &str) -> Result<By, String> {
         let all = [By::Slots, By::Keys, By::Bytes, By::Load];
         let found = all.into_iter().find(|by| by.word() == text);
@@ -77,6 +80,10 @@ pub struct Plan {
 
 impl Plan {
     /// Computes the plan for a request.
+    ///
+    /// # Errors
+    /// If the cluster cannot be queried or has no such node, a slot has no owner, a primary has
+    /// failed, or there is no shard to take the slots.
     pub fn of(cluster: &mut Cluster, wish: &Wish) -> Result<Plan, String> {
         let nodes = cluster.nodes()?;
         let primaries: Vec<&Node> = nodes.primaries();
@@ -170,6 +177,10 @@ impl Plan {
     }
 
     /// Carries out all moves, and waits until they are done.
+    ///
+    /// # Errors
+    /// If a node cannot be reached or refuses, or a step does not end in time. The slots moved
+    /// before stay moved.
     pub fn carry_out(&self, cluster: &mut Cluster) -> Result<(), String> {
         let mut progress = Progress::new("slots", plan::size(&self.moves) as u64);
         for one in &self.moves {

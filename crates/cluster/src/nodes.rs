@@ -42,6 +42,9 @@ const PREFIX_LEAST: usize = 6;
 
 impl Nodes {
     /// Parses CLUSTER NODES. Nodes without a host get the host that was queried.
+    ///
+    /// # Errors
+    /// If a line is malformed.
     pub fn parse(text: &str, asked_host: &str) -> Result<Nodes, String> {
         let nodes: Option<Vec<Node>> =
             text.lines().filter(|line| !line.trim().is_empty()).map(|line| node(line, asked_host)).collect();
@@ -96,6 +99,9 @@ impl Nodes {
     }
 
     /// Finds a node by its address, its ID or a unique prefix of its ID.
+    ///
+    /// # Errors
+    /// If the word is a prefix of the IDs of several nodes.
     pub fn find(&self, word: &str) -> Result<Option<&Node>, String> {
         let exact = self.nodes.iter().find(|node| node.id == word || node.address() == word);
         if exact.is_some() {

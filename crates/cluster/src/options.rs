@@ -168,7 +168,10 @@ const FITTING: [(&str, &[&str]); 12] = [
     ("--replace", &["import-cluster"]),
 ];
 
-/// Parses a command line. Errors are messages for the user.
+/// Parses a command line.
+///
+/// # Errors
+/// If a word or an option is unknown, incomplete or contradicts another. The text is for the user.
 pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
     let mut raw = Raw::default();
     while let Some(argument) = arguments.take()? {

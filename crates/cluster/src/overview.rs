@@ -43,6 +43,9 @@ pub struct Overview {
 
 impl Overview {
     /// Queries all nodes in parallel.
+    ///
+    /// # Errors
+    /// If the list of nodes cannot be read. Nodes that cannot be reached are part of the result.
     pub fn of(cluster: &mut Cluster) -> Result<Overview, String> {
         let nodes = cluster.nodes()?;
         let cluster = &*cluster;

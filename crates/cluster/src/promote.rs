@@ -12,6 +12,9 @@ const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Makes the server named in the options the primary, and waits until it is. Returns the text to
 /// print.
+///
+/// # Errors
+/// If the server cannot be reached, refuses, or is not the primary in time.
 pub fn run(options: &TargetOptions, timeout: Duration) -> Result<String, String> {
     let target = options.target()?;
     let mut server = gather::connect(&target)?;

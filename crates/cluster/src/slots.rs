@@ -6,8 +6,11 @@ use std::fmt::Write;
 /// Number of slots in a cluster.
 pub const SLOTS: usize = 16_384;
 
-/// Parses ranges like `0-99,200` into ascending slots. A duplicate slot is an error. Errors are
-/// messages for the user.
+/// Parses ranges like `0-99,200` into ascending slots.
+///
+/// # Errors
+/// If a part is not a slot or a range, ends before it begins, or repeats a slot. The text is for
+/// the user.
 pub fn parse(text: &str) -> Result<Vec<u16>, String> {
     let mut slots = Vec::new();
     for part in text.split(',') {

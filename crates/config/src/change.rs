@@ -66,14 +66,21 @@ struct Undo {
 
 impl Config {
     /// CONFIG SET for a client on this machine. See [`Config::set_from`].
+    ///
+    /// # Errors
+    /// As [`Config::set_from`].
     pub fn set(&self, pairs: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> Result<Vec<Change>, String> {
         self.set_from(Origin::Local, pairs)
     }
 
     /// CONFIG SET: stores the values of all named directives, or none.
     ///
-    /// Returns the changes. The error is the complete error reply without the leading hyphen,
-    /// such as `ERR CONFIG SET failed (possibly related to argument 'port') - ...`.
+    /// Returns the changes.
+    ///
+    /// # Errors
+    /// If a name is unknown, named twice, or may not be set by this client, a value is invalid, or
+    /// a hook fails; no value is changed then. The error is the complete error reply without the
+    /// leading hyphen, such as `ERR CONFIG SET failed (possibly related to argument 'port') - ...`.
     pub fn set_from(
         &self,
         origin: Origin,
@@ -130,6 +137,9 @@ impl Config {
     /// Sets a directive on the server's own behalf (REPLICAOF, a lowered `maxclients`, ...):
     /// immutable and protected directives can be set, and no hook runs. `words` are the directive's
     /// arguments.
+    ///
+    /// # Errors
+    /// If there is no such directive, or the value is invalid.
     pub fn assign(&self, name: &str, words: &[&str]) -> Result<(), String> {
         let _writing = self.writing.lock();
         let index = table().find(name).ok_or_else(|| format!("unknown directive '{name}'"))?;
@@ -147,8 +157,10 @@ impl Config {
     }
 
     /// Checks a request meant for all nodes of a cluster, as far as possible without changing
-    /// anything. Returns the directives' main names and their texts; errors are those of
-    /// [`Config::set_from`].
+    /// anything. Returns the directives' main names and their texts.
+    ///
+    /// # Errors
+    /// As [`Config::set_from`], and if a directive differs between nodes.
     pub fn check_for_cluster(
         &self,
         origin: Origin,

@@ -70,8 +70,10 @@ impl std::fmt::Debug for UserLine {
 impl Config {
     /// Reads all sources that the command line names. `stdin` is read only if requested.
     ///
-    /// After an error the log's directives have their configured values, as far as readable, so
-    /// that the error can be logged; the others are undefined.
+    /// # Errors
+    /// If a source cannot be read, or has a line that is not a directive or not valid for it, or
+    /// settings that contradict each other. The log's directives have their configured values then,
+    /// as far as readable, so that the error can be logged; the others are undefined.
     pub fn load(&self, arguments: &Arguments, stdin: &mut dyn Read) -> Result<Loaded, ConfigError> {
         let mut texts = Vec::new();
         let read = read_arguments(arguments, stdin, &mut texts);
@@ -94,6 +96,9 @@ impl Config {
     }
 
     /// Reads a text as a configuration file. For tests and tools.
+    ///
+    /// # Errors
+    /// If a line is not a directive or not valid for it, or the settings contradict each other.
     pub fn load_text(&self, text: &str) -> Result<Loaded, ConfigError> {
         self.load_texts(&[(Source::Text, text.as_bytes().to_vec())])
     }

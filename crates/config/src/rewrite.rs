@@ -37,12 +37,18 @@ pub struct ExtraLines {
 }
 
 impl Config {
-    /// Writes the current values to the file. The error is the operating system's reason.
+    /// Writes the current values to the file.
+    ///
+    /// # Errors
+    /// As [`Config::rewrite_with`].
     pub fn rewrite(&self, path: &Path) -> Result<(), String> {
         self.rewrite_with(path, &ExtraLines::default())
     }
 
     /// Writes the current values and other layers' lines to the file.
+    ///
+    /// # Errors
+    /// If the old file cannot be read or the new one not written: the operating system's reason.
     pub fn rewrite_with(&self, path: &Path, extra: &ExtraLines) -> Result<(), String> {
         // A symbolic link is kept: its target is replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -188,6 +194,11 @@ fn line_key(line: &[u8]) -> Option<String> {
 }
 
 /// Replaces a file atomically, keeping its permissions.
+///
+/// # Errors
+/// If the new content cannot be written under a temporary name in the same folder, or not moved:
+/// the old file stays then. If only the folder cannot be synced, the new content is there, but may
+/// be lost by a power failure.
 pub fn replace_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let permissions = fs::metadata(path).ok().map(|metadata| metadata.permissions());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -73,6 +73,9 @@ pub fn create() -> Vec<u8> {
 }
 
 /// Checks only the header, as Redis does before each command.
+///
+/// # Errors
+/// If the value does not begin with a header, or its length is not that of its encoding.
 pub fn check(value: &[u8]) -> Result<Encoding, HllError> {
     if value.len() < HEADER || !value.starts_with(MAGIC) {
         return Err(HllError::NotHyperLogLog);
@@ -107,6 +110,9 @@ pub fn invalidate_cache(value: &mut [u8]) {
 
 /// Adds an element; true if a register changed (the cached count is then stale). A sparse value
 /// grows up to `sparse_len_max` bytes (`hll-sparse-max-bytes`) and then becomes dense.
+///
+/// # Errors
+/// If the value is not a HyperLogLog, or its sparse form is damaged.
 pub fn add(value: &mut Vec<u8>, element: &[u8], sparse_len_max: usize) -> Result<bool, HllError> {
     let (index, count) = place_of(element);
     set_register(value, index, count, sparse_len_max)
@@ -144,6 +150,9 @@ fn set_register(
 }
 
 /// Estimates the number of distinct elements of one value, ignoring its cached count.
+///
+/// # Errors
+/// If the value is not a HyperLogLog, or its sparse form is damaged.
 pub fn count(value: &[u8]) -> Result<u64, HllError> {
     let mut histogram = [0u32; 64];
     match check(value)? {
@@ -175,8 +184,11 @@ impl Default for Registers {
 
 impl Registers {
     /// Raises each register to that of `value`, if that is greater. Returns the encoding of
-    /// `value`: PFMERGE stores a dense result if any input was dense. After an error the registers
-    /// are partly merged.
+    /// `value`: PFMERGE stores a dense result if any input was dense.
+    ///
+    /// # Errors
+    /// If the value is not a HyperLogLog, or its sparse form is damaged: the registers are partly
+    /// merged then.
     pub fn merge(&mut self, value: &[u8]) -> Result<Encoding, HllError> {
         let encoding = check(value)?;
         match encoding {
@@ -211,6 +223,9 @@ impl Registers {
 
     /// PFMERGE's last step: raises the registers of the target (an existing value, or a new one
     /// from [`create`]), makes it dense first if `dense`, and marks its cached count as stale.
+    ///
+    /// # Errors
+    /// If the target is not a HyperLogLog, or its sparse form is damaged.
     pub fn store(&self, target: &mut Vec<u8>, dense: bool, sparse_len_max: usize) -> Result<(), HllError> {
         if dense {
             to_dense(target)?;
@@ -226,6 +241,9 @@ impl Registers {
 }
 
 /// Makes a sparse value dense; false if it was already dense.
+///
+/// # Errors
+/// If the value is not a HyperLogLog, or its sparse form is damaged.
 pub fn to_dense(value: &mut Vec<u8>) -> Result<bool, HllError> {
     if check(value)? == Encoding::Dense {
         return Ok(false);

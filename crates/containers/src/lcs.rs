@@ -49,6 +49,9 @@ impl Match {
 /// Checks Redis's limits before any computation: `bulk_len_max` is `proto-max-bulk-len`, which the
 /// table that Redis would need must not exceed. The check thereby bounds the time, and the memory
 /// needed here to a thirty-second of the limit.
+///
+/// # Errors
+/// If one text is too long, or the table would exceed `bulk_len_max`.
 pub fn check_limits(first_len: usize, second_len: usize, bulk_len_max: u64) -> Result<(), LcsError> {
     const LEN_MAX: usize = u32::MAX as usize - 1;
     if first_len >= LEN_MAX || second_len >= LEN_MAX {

@@ -86,7 +86,10 @@ pub struct Status {
 }
 
 impl Client {
-    /// Does not connect yet. Fails only on invalid options.
+    /// Does not connect yet.
+    ///
+    /// # Errors
+    /// If an endpoint's address or a certificate in the options is invalid.
     pub fn new(options: &Options) -> Result<Client, Error> {
         Ok(Client(Arc::new(Inner {
             endpoints: Arc::new(Endpoints::new(options.addresses()?)),
@@ -116,6 +119,10 @@ impl Client {
     }
 
     /// The key, as the majority of the cluster has it.
+    ///
+    /// # Errors
+    /// As for any call: if no endpoint answers in time, or etcd refuses the login or the request,
+    /// or the answer is not etcd's. [`Error`] tells whether the request may have been executed.
     pub fn get(&self, key: &[u8]) -> Result<Option<KeyValue>, Error> {
         self.call("/v3/kv/range", json!({"key": json::encode(key)}), |reply| {
             json::revision_of(reply)?;
@@ -125,19 +132,28 @@ impl Client {
 
     /// All keys that begin with `prefix`, sorted by name, and the revision of this state: a watch
     /// continues from the revision after it.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
     pub fn get_prefix(&self, prefix: &[u8]) -> Result<(Vec<KeyValue>, i64), Error> {
         self.call("/v3/kv/range", kv::range(prefix), |reply| {
             Ok((KeyValue::decode_all(reply)?, json::revision_of(reply)?))
         })
     }
 
-    /// Sets a key and returns the revision of the change. [`Error::LeaseGone`] if the lease has
-    /// expired.
+    /// Sets a key and returns the revision of the change.
+    ///
+    /// # Errors
+    /// [`Error::LeaseGone`] if the lease has expired; otherwise as [`Client::get`]. The key may
+    /// have been set if [`Error::may_have_been_executed`].
     pub fn put(&self, key: &[u8], value: &[u8], lease: Option<LeaseId>) -> Result<i64, Error> {
         self.call("/v3/kv/put", kv::put(key, value, lease), json::revision_of)
     }
 
     /// Deletes a key. Returns true if it existed.
+    ///
+    /// # Errors
+    /// As [`Client::get`]. It may have taken effect if [`Error::may_have_been_executed`].
     pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         self.call("/v3/kv/deleterange", json!({"key": json::encode(key)}), |reply| {
             json::revision_of(reply)?;
@@ -146,12 +162,18 @@ impl Client {
     }
 
     /// Executes a transaction.
+    ///
+    /// # Errors
+    /// As [`Client::put`]. A condition that does not hold is no error.
     pub fn transaction(&self, transaction: &Transaction) -> Result<Outcome, Error> {
         self.call("/v3/kv/txn", transaction.encode(), |reply| transaction.decode(reply))
     }
 
     /// Creates a lease. etcd may make it longer than requested: at least one and a half election
     /// timeouts, 2 s by default.
+    ///
+    /// # Errors
+    /// As [`Client::get`]; a lease whose grant has an unknown outcome expires by itself.
     pub fn grant(&self, seconds: u32) -> Result<LeaseId, Error> {
         self.call("/v3/lease/grant", json!({"TTL": json::integer(seconds.into())}), |reply| {
             json::revision_of(reply)?;
@@ -163,6 +185,9 @@ impl Client {
     }
 
     /// Renews a lease. Returns its remaining seconds, or `None` if it is gone.
+    ///
+    /// # Errors
+    /// As [`Client::get`]. A lease that is gone is no error.
     pub fn keep_alive(&self, LeaseId(id): LeaseId) -> Result<Option<u32>, Error> {
         let decode = |reply: &Value| {
             json::revision_of(reply)?;
@@ -180,6 +205,9 @@ impl Client {
     }
 
     /// The remaining seconds of a lease, without renewing it; `None` if it is gone.
+    ///
+    /// # Errors
+    /// As [`Client::get`]. A lease that is gone is no error.
     pub fn time_to_live(&self, LeaseId(id): LeaseId) -> Result<Option<u32>, Error> {
         self.call("/v3/lease/timetolive", json!({"ID": json::integer(id)}), |reply| {
             json::revision_of(reply)?;
@@ -189,6 +217,9 @@ impl Client {
     }
 
     /// Ends a lease and deletes its keys. Returns true if the lease existed.
+    ///
+    /// # Errors
+    /// As [`Client::get`]. It may have taken effect if [`Error::may_have_been_executed`].
     pub fn revoke(&self, LeaseId(id): LeaseId) -> Result<bool, Error> {
         let result = self.call("/v3/lease/revoke", json!({"ID": json::integer(id)}), json::revision_of);
         match result {
@@ -199,6 +230,9 @@ impl Client {
     }
 
     /// The state of the member that answers.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
     pub fn status(&self) -> Result<Status, Error> {
         self.call("/v3/maintenance/status", json!({}), |reply| {
             let header = json::required(reply, "header")?;
@@ -217,6 +251,10 @@ impl Client {
     /// Watches the keys that begin with `prefix`, from a revision on (0: from now on). `pause` is
     /// how long [`Watch::wait`] waits for a change, and also how long etcd may take to open the
     /// watch: 1 s is appropriate, less than 500 ms is too short.
+    ///
+    /// # Errors
+    /// As [`Client::get`]; [`Error::Compacted`] if etcd no longer has the changes from
+    /// `from_revision` on.
     pub fn watch_prefix(&self, prefix: &[u8], from_revision: i64, pause: Duration) -> Result<Watch, Error> {
         let mut request = kv::range(prefix);
         request["start_revision"] = json::integer(from_revision);

@@ -135,8 +135,11 @@ impl Watch {
         Ok(self)
     }
 
-    /// The next changes; `None` if nothing arrived within the pause. Blocks for at most two
-    /// pauses. After any error but a refusal and [`Error::Compacted`], open a new watch.
+    /// The next changes; `None` if nothing arrived within the pause. Blocks for at most two pauses.
+    ///
+    /// # Errors
+    /// If the connection or the member fails, or etcd ends the watch ([`Error::Compacted`], or a
+    /// refusal). After any error but a refusal and [`Error::Compacted`], open a new watch.
     pub fn wait(&mut self) -> Result<Option<Batch>, Error> {
         if self.is_over {
             return Err(Error::Unreachable("the watch has ended".into()));

@@ -451,7 +451,11 @@ impl Member {
     }
 
     /// Orders a handover to a member. It must have everything, and writes must wait; the primary
-    /// serves nothing until the outcome is known. The error says why a handover is impossible.
+    /// serves nothing until the outcome is known.
+    ///
+    /// # Errors
+    /// Why a handover is impossible: the target is not another member of the in-sync set, or this
+    /// server is not the primary.
     pub fn hand_over(&mut self, to: MemberId) -> Result<(), &'static str> {
         let is_in_sync = self.known.as_ref().is_some_and(|shard| shard.in_sync.contains(&to));
         match &mut self.role {

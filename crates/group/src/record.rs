@@ -147,6 +147,8 @@ impl Shard {
         value.to_string()
     }
 
+    /// # Errors
+    /// If the text is not JSON, a field is missing or out of range, or the primary is not in sync.
     pub fn from_json(text: &str) -> Result<Shard, RecordError> {
         read_json(text, "the record of the shard", |value| {
             let member = |value: &Value| value.as_str()?.parse::<MemberId>().ok();
@@ -180,6 +182,8 @@ impl Holder {
         json!({ "epoch": self.epoch, "member": self.member.to_string() }).to_string()
     }
 
+    /// # Errors
+    /// If the text is not JSON, or a field is missing or out of range.
     pub fn from_json(text: &str, lease: i64) -> Result<Holder, RecordError> {
         read_json(text, "the record of the primary's lease", |value| {
             let member = value["member"].as_str()?.parse().ok()?;
@@ -227,6 +231,8 @@ impl Node {
         value.to_string()
     }
 
+    /// # Errors
+    /// If the text is not JSON, or a field is missing or out of range.
     pub fn from_json(text: &str) -> Result<Node, RecordError> {
         read_json(text, "the record of a server", |value| {
             let port = |name: &str| u16::try_from(value[name].as_u64().unwrap_or(0)).ok();
@@ -263,6 +269,8 @@ impl Offer {
             .to_string()
     }
 
+    /// # Errors
+    /// If the text is not JSON, or a field is missing or out of range.
     pub fn from_json(text: &str) -> Result<Offer, RecordError> {
         read_json(text, "an offer", |value| {
             Some(Offer {
@@ -390,9 +398,11 @@ impl Keys {
     }
 
     /// Parses the records at a revision. Records that cannot be parsed are skipped and returned: a
-    /// foreign key must not stop a group. This shard's own records are the exception and fail the
-    /// whole read: no server may act on an incomplete view. Records of other shards are skipped
-    /// silently.
+    /// foreign key must not stop a group. Records of other shards are skipped silently.
+    ///
+    /// # Errors
+    /// If one of this shard's own records cannot be parsed: no server may act on an incomplete
+    /// view.
     pub fn read<'a>(
         &self,
         records: impl Iterator<Item = Record<'a>>,

@@ -261,6 +261,9 @@ impl Type {
 }
 
 /// Decodes a value other than a string, which follows the number of its form.
+///
+/// # Errors
+/// If the data ends early or is damaged, or no type decodes this form.
 pub fn decode(
     decoder: &mut ValueDecoder<'_>,
     kind: RdbType,

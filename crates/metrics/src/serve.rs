@@ -44,8 +44,10 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 type Reply = Response<Full<Bytes>>;
 
-/// Listens on every address (separated by blanks) at a port. The error names the address that
-/// failed.
+/// Listens on every address (separated by blanks) at a port.
+///
+/// # Errors
+/// If an address is not an IP address, or cannot be listened at: the text names it.
 pub fn bind(addresses: &str, port: u16) -> Result<Vec<TcpListener>, String> {
     let one = |address: &str| {
         let failed = |error: &str| format!("Could not listen for HTTP on {address}, port {port}: {error}");
@@ -59,6 +61,9 @@ pub fn bind(addresses: &str, port: u16) -> Result<Vec<TcpListener>, String> {
 }
 
 /// Serves these listeners, on a separate thread, until the process ends.
+///
+/// # Errors
+/// If the thread or its poller cannot be created.
 pub fn serve(engine: Arc<Engine>, listeners: Vec<TcpListener>) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let run = move || {

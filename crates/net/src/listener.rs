@@ -40,6 +40,10 @@ pub struct TcpOptions {
 
 impl Listener {
     /// Listens on an address such as `127.0.0.1`, `::1`, `*` (all IPv4) or `::*` (all IPv6).
+    ///
+    /// # Errors
+    /// If the host name cannot be resolved, the address or port is in use or not this machine's, or
+    /// a socket option (multipath, the mark) is not available or not permitted.
     pub fn tcp(address: &str, port: u16, options: TcpOptions) -> io::Result<Listener> {
         let asked = Some((address.to_owned(), port));
         let host = match address {
@@ -66,6 +70,10 @@ impl Listener {
 
     /// Listens on a Unix socket, replacing a stale file. `mode`: the file's permissions; 0 means
     /// by the umask.
+    ///
+    /// # Errors
+    /// If a stale file cannot be removed, or the path is invalid, too long, or in a folder that
+    /// cannot be written.
     pub fn unix(path: &Path, mode: u32, backlog: u32) -> io::Result<Listener> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -111,7 +119,11 @@ impl Listener {
         self.socket.local_addr().ok()?.as_socket().map(|address| address.port())
     }
 
-    /// Accepts the next connection without blocking. `WouldBlock` if none is pending.
+    /// Accepts the next connection without blocking.
+    ///
+    /// # Errors
+    /// `WouldBlock` if none is pending, and otherwise the operating system's error, such as the
+    /// lack of file descriptors or a connection that the client has already reset.
     pub fn accept(&self) -> io::Result<Connection> {
         let (socket, peer) = self.socket.accept()?;
         socket.set_nonblocking(true)?;
@@ -159,6 +171,9 @@ impl Drop for Listener {
 
 /// Makes the kernel probe a connection after `seconds` of silence, and give up after another
 /// `seconds`.
+///
+/// # Errors
+/// If the socket has no such option: it is not a TCP socket, or is closed.
 pub fn set_keepalive(socket: &OwnedFd, seconds: u32) -> io::Result<()> {
     let interval = Duration::from_secs(u64::from((seconds / 3).max(1)));
     let keepalive = TcpKeepalive::new()

@@ -49,6 +49,10 @@ impl Hangup {
 
 impl Outgoing {
     /// Connects to the first address of `host` that accepts.
+    ///
+    /// # Errors
+    /// If the host name cannot be resolved, or no address accepts in time (the error is the last
+    /// one's), or the TLS handshake cannot be set up.
     pub fn connect(host: &str, port: u16, options: &ConnectOptions) -> io::Result<Outgoing> {
         // Brackets around an IPv6 address are needed only in texts with a port after it.
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -84,6 +88,9 @@ impl Outgoing {
     }
 
     /// Sets the timeouts of reads and writes.
+    ///
+    /// # Errors
+    /// If a timeout is zero.
     pub fn set_timeouts(&self, read: Duration, write: Duration) -> io::Result<()> {
         let socket = self.socket();
         socket.set_read_timeout(Some(read))?;
@@ -91,6 +98,9 @@ impl Outgoing {
     }
 
     /// Makes the kernel probe a silent peer after `seconds`.
+    ///
+    /// # Errors
+    /// If the time is out of the kernel's range.
     pub fn set_keepalive(&self, seconds: u64) -> io::Result<()> {
         let probes = socket2::TcpKeepalive::new()
             .with_time(Duration::from_secs(seconds))
@@ -99,16 +109,25 @@ impl Outgoing {
     }
 
     /// Sets TCP_NODELAY: false lets the kernel coalesce small writes into fewer packets.
+    ///
+    /// # Errors
+    /// If the connection no longer exists.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.socket().set_nodelay(nodelay)
     }
 
     /// A handle that can end the connection.
+    ///
+    /// # Errors
+    /// If the process is out of file descriptors.
     pub fn hangup(&self) -> io::Result<Hangup> {
         self.socket().try_clone().map(Hangup)
     }
 
     /// The peer's address and the local address.
+    ///
+    /// # Errors
+    /// If the peer has closed the connection.
     pub fn addresses(&self) -> io::Result<(SocketAddr, SocketAddr)> {
         let socket = self.socket();
         Ok((socket.peer_addr()?, socket.local_addr()?))

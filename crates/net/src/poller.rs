@@ -47,13 +47,18 @@ pub struct Poller {
 const EVENTS: usize = 1024;
 
 impl Poller {
-    /// A new poller. Fails if the process is out of descriptors.
+    /// A new poller.
+    ///
+    /// # Errors
+    /// If the process is out of file descriptors.
     pub fn new() -> io::Result<Poller> {
         Ok(Poller::on(Poller::open()?))
     }
 
-    /// Opens the epoll instance for a poller, at a point where failure is still cheap. Fails if
-    /// the process is out of descriptors.
+    /// Opens the epoll instance for a poller, at a point where failure is still cheap.
+    ///
+    /// # Errors
+    /// If the process is out of file descriptors.
     pub fn open() -> io::Result<OwnedFd> {
         Ok(epoll::create(CreateFlags::CLOEXEC)?)
     }
@@ -64,21 +69,34 @@ impl Poller {
     }
 
     /// Starts watching a descriptor.
+    ///
+    /// # Errors
+    /// If the descriptor is already watched or cannot be watched (a regular file), or the kernel's
+    /// limit of watches is reached.
     pub fn add(&self, descriptor: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, descriptor, EventData::new_u64(token), interest.flags())?)
     }
 
     /// Changes a descriptor's interest.
+    ///
+    /// # Errors
+    /// If the descriptor is not watched.
     pub fn modify(&self, descriptor: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
         Ok(epoll::modify(&self.epoll, descriptor, EventData::new_u64(token), interest.flags())?)
     }
 
     /// Stops watching a descriptor.
+    ///
+    /// # Errors
+    /// If the descriptor is not watched.
     pub fn remove(&self, descriptor: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, descriptor)?)
     }
 
     /// As [`Poller::remove`], by the descriptor's number.
+    ///
+    /// # Errors
+    /// If the descriptor is not watched.
     ///
     /// # Safety
     /// The descriptor must be open, and stay open during the call.
@@ -89,6 +107,10 @@ impl Poller {
 
     /// Waits for events until the timeout; without a timeout, indefinitely. Returns the number of
     /// events: 0 after a timeout or an interruption.
+    ///
+    /// # Errors
+    /// If the kernel refuses the wait, which a valid poller does not see: an interruption counts as
+    /// no events.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         self.events.clear();
         self.waits += 1;

@@ -27,8 +27,11 @@ impl Stream {
         self.tls.is_some()
     }
 
-    /// Receives into initialised memory. Returns the bytes received, 0 at the end of the stream,
-    /// or `AGAIN` if nothing is available.
+    /// Receives into initialised memory. Returns the bytes received, 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// `AGAIN` if nothing is available; otherwise the connection has failed, with TLS also because
+    /// of a protocol violation (`PROTO`).
     #[inline]
     pub fn recv(&mut self, to: &mut [u8]) -> Result<usize, Errno> {
         match &mut self.tls {
@@ -38,6 +41,9 @@ impl Stream {
     }
 
     /// As [`Stream::recv`], appending at most `most` bytes to a vector.
+    ///
+    /// # Errors
+    /// As [`Stream::recv`].
     pub fn recv_onto(&mut self, vec: &mut Vec<u8>, most: usize) -> Result<usize, Errno> {
         vec.reserve(most);
         match &mut self.tls {
@@ -57,6 +63,9 @@ impl Stream {
 
     /// As [`Stream::recv`], into memory that need not be initialised; received bytes count as
     /// initialised.
+    ///
+    /// # Errors
+    /// As [`Stream::recv`].
     pub fn recv_uninit(&mut self, to: &mut [MaybeUninit<u8>]) -> Result<usize, Errno> {
         match &mut self.tls {
             None => rustix::net::recv(&self.socket, to, RecvFlags::DONTWAIT).map(|(_, count)| count),
@@ -88,7 +97,10 @@ impl Stream {
         self.tls.as_ref().is_some_and(|tls| tls.has_plain())
     }
 
-    /// Sends bytes. Returns the number of bytes taken, or `AGAIN` if the socket takes none now.
+    /// Sends bytes. Returns the number of bytes taken.
+    ///
+    /// # Errors
+    /// `AGAIN` if the socket takes none now; otherwise the connection has failed.
     #[inline]
     pub fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         match &mut self.tls {
@@ -100,6 +112,9 @@ impl Stream {
     /// As [`Stream::send`], but the kernel may hold back the last bytes until more are sent or
     /// [`Stream::push`] is called, to fill packets. The bytes are sent in any case, even if this
     /// process dies.
+    ///
+    /// # Errors
+    /// As [`Stream::send`].
     #[inline]
     pub fn send_with_more_to_come(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         match &mut self.tls {
@@ -115,6 +130,9 @@ impl Stream {
     }
 
     /// Sends several slices. Returns the total number of bytes taken.
+    ///
+    /// # Errors
+    /// As [`Stream::send`], if no byte was taken before.
     pub fn send_slices(&mut self, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
         let Some(tls) = &mut self.tls else {
             return rustix::io::writev(&self.socket, slices);
@@ -142,7 +160,10 @@ impl Stream {
         self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
     }
 
-    /// Sends the pending bytes. `AGAIN` if the socket does not take all of them.
+    /// Sends the pending bytes.
+    ///
+    /// # Errors
+    /// `AGAIN` if the socket does not take all of them; otherwise the connection has failed.
     pub fn flush(&mut self) -> Result<(), Errno> {
         match &mut self.tls {
             None => Ok(()),

@@ -63,6 +63,9 @@ struct Persistence {
 
 impl Connection {
     /// Connects, within the time-out of `options`.
+    ///
+    /// # Errors
+    /// As [`Outgoing::connect`].
     pub fn open(target: &Target, options: &ConnectOptions) -> std::io::Result<Connection> {
         let stream = Outgoing::connect(&target.host, target.port, options)?;
         Ok(Connection {
@@ -78,6 +81,9 @@ impl Connection {
     }
 
     /// Sets the timeout of each read and each write.
+    ///
+    /// # Errors
+    /// If the timeout is zero.
     pub fn set_timeout(&mut self, timeout: Duration) -> Result<(), Broken> {
         self.persistence = None;
         let failed = Broken { writing: true, timed_out: false };
@@ -86,6 +92,9 @@ impl Connection {
 
     /// Sets the timeout of each read, which can be repeated, and lets writes wait for `patience`,
     /// as long as `goes_on` says so whenever the timeout has passed without progress.
+    ///
+    /// # Errors
+    /// If the timeout is zero.
     pub fn set_steps(
         &mut self,
         timeout: Duration,
@@ -97,7 +106,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Logs in, unless there is no password. The inner `Err` is the target's error.
+    /// Logs in, unless there is no password.
+    ///
+    /// # Errors
+    /// If the connection breaks or a read times out. The inner `Err` is the target's error reply.
     pub fn log_in(&mut self, user: &str, password: &str) -> Result<Result<(), String>, Broken> {
         if password.is_empty() {
             return Ok(Ok(()));
@@ -112,6 +124,9 @@ impl Connection {
     }
 
     /// Queues a request; sends a part of the queue when it has grown long.
+    ///
+    /// # Errors
+    /// If a part of the queue was sent, and the connection broke or the write timed out.
     pub fn request(&mut self, args: &[&[u8]]) -> Result<(), Broken> {
         request::push_count(&mut self.to_send, args.len());
         for arg in args {
@@ -128,12 +143,18 @@ impl Connection {
     }
 
     /// Queues an encoded request.
+    ///
+    /// # Errors
+    /// If a part of the queue was sent, and the connection broke or the write timed out.
     pub fn push_encoded(&mut self, request: &[u8]) -> Result<(), Broken> {
         self.to_send.extend_from_slice(request);
         if self.to_send.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
     }
 
     /// Sends the queued requests.
+    ///
+    /// # Errors
+    /// If the connection breaks or the write times out. The queue is empty afterwards in any case.
     pub fn flush(&mut self) -> Result<(), Broken> {
         let bytes = std::mem::take(&mut self.to_send);
         let sent = self.send(&bytes);
@@ -169,6 +190,10 @@ impl Connection {
     }
 
     /// The next reply, which must be a line, without its line end.
+    ///
+    /// # Errors
+    /// If the connection breaks or ends, no line arrives within the timeout, or the line is too
+    /// long.
     pub fn line(&mut self) -> Result<Vec<u8>, Broken> {
         let broken = |timed_out| Broken { writing: false, timed_out };
         let mut searched = self.used;

@@ -153,12 +153,17 @@ pub struct StateFile {
 }
 
 impl StateFile {
+    /// # Errors
+    /// If the file cannot be written.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.bytes += bytes.len() as u64;
         self.file.write_all(bytes)
     }
 
     /// Completes the state and syncs it to disk; returns its size in bytes.
+    ///
+    /// # Errors
+    /// If the file cannot be synced or renamed; it is removed then.
     pub fn finish(self) -> io::Result<u64> {
         let finished = self.file.sync_all().and_then(|()| files::replace(&self.temporary, &self.path));
         finished.map(|()| self.bytes).inspect_err(|_| files::remove(&self.temporary))
@@ -183,17 +188,24 @@ pub struct CopyWriter {
 }
 
 impl CopyWriter {
+    /// # Errors
+    /// If the file cannot be created.
     pub fn begin(folder: &Path) -> io::Result<CopyWriter> {
         let path = folder.join(NEXT_COPY);
         Ok(CopyWriter { file: files::create(&path)?, copy: CopyFile { path, bytes: 0 } })
     }
 
+    /// # Errors
+    /// If the file cannot be written.
     pub fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         self.copy.bytes += piece.len() as u64;
         self.file.write_all(piece)
     }
 
     /// Completes the copy and syncs it to disk.
+    ///
+    /// # Errors
+    /// If the file cannot be synced.
     pub fn finish(self) -> io::Result<CopyFile> {
         self.file.sync_all()?;
         Ok(self.copy)
@@ -265,6 +277,9 @@ impl ActiveFiles {
     }
 
     /// Reads a generation's initial state; `None` if the file is missing.
+    ///
+    /// # Errors
+    /// If the file exists and cannot be read.
     pub fn state(&self, generation: u64) -> io::Result<Option<Vec<u8>>> {
         read_all(&self.path(generation, STATE))
     }
@@ -296,6 +311,9 @@ impl ActiveFiles {
 
     /// Passes the content of a generation's log and of all later logs to `visit`, then continues
     /// after the last one. Returns the number of bytes cut from torn ends.
+    ///
+    /// # Errors
+    /// If a log or a copy cannot be read, or a torn end cannot be cut off.
     pub fn resume_logs(&mut self, generation: u64, mut visit: impl FnMut(Logged<'_>)) -> io::Result<u64> {
         let (mut torn, mut number) = (0, generation);
         self.generation = generation;
@@ -328,7 +346,10 @@ impl ActiveFiles {
         }
     }
 
-    /// The current log; an error if none has begun.
+    /// The current log.
+    ///
+    /// # Errors
+    /// If no log has begun.
     pub fn log(&self) -> io::Result<&Arc<Log>> {
         self.log.as_ref().ok_or_else(|| io::Error::other("there is no log"))
     }
@@ -381,6 +402,10 @@ impl ActiveFiles {
     /// Starts the log of a new generation, and the file for its state. No thread appends to the
     /// present log any more. Later records go to the new one, and are found after the valid state
     /// whether or not the new state is completed. Returns the generation's number.
+    ///
+    /// # Errors
+    /// If some records are not in the log, or one of the new files cannot be created. A failed sync
+    /// of the present log is no error, but makes that log doubtful.
     pub fn begin(&mut self) -> io::Result<(u64, StateFile)> {
         let number = self.next_number()?;
         let is_synced = self.sync_log().is_ok();
@@ -394,6 +419,10 @@ impl ActiveFiles {
     }
 
     /// Starts another log of the same generation and returns its number.
+    ///
+    /// # Errors
+    /// If some records are not in the log, the present log cannot be synced, or the new one cannot
+    /// be created.
     pub fn begin_next(&mut self) -> io::Result<u64> {
         let number = self.next_number()?;
         self.sync_log()?;
@@ -402,6 +431,10 @@ impl ActiveFiles {
     }
 
     /// Like [`ActiveFiles::begin_next`], for a log before whose units a copy is merged.
+    ///
+    /// # Errors
+    /// As [`ActiveFiles::begin_next`], or if the copy cannot be renamed: the new log has begun
+    /// then, without the copy.
     pub fn begin_with(&mut self, copy: CopyFile) -> io::Result<u64> {
         let number = self.begin_next()?;
         // No record follows yet, so the copy takes effect or not as a whole.

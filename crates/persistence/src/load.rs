@@ -163,6 +163,11 @@ impl From<Stopped> for LoadError {
 
 /// Loads a dump file, while the world is stopped (throughout, or in slices). Passes libraries of
 /// functions to `function`. Leaves out keys that are expired at the transaction's time.
+///
+/// # Errors
+/// If the input ends early or fails, is not a dump of an accepted version, is damaged, or has a
+/// value, a library or a database that cannot be loaded; [`LoadError::Stopped`] if the load is to
+/// end. The keys before the error are loaded.
 pub fn load(
     txn: &mut Txn<'_>,
     input: impl Read,

@@ -60,6 +60,9 @@ pub struct SaveError {
 }
 
 /// Saves all databases, while the world is stopped.
+///
+/// # Errors
+/// If the file cannot be created, written, synced or renamed. A previous file stays as it was.
 pub fn save(keyspace: &Keyspace, world: &World<'_>, options: &SaveOptions<'_>) -> Result<Saved, SaveError> {
     replace(options, Purpose::Save, |file| write(keyspace, world, options, file), || Ok(()))
 }
@@ -177,6 +180,9 @@ pub(crate) fn begin(
 }
 
 /// Writes a dump without keys: only the notes and functions in the options.
+///
+/// # Errors
+/// If `to` fails.
 pub fn send_without_keys(options: &SaveOptions<'_>, to: Box<dyn Write>) -> io::Result<u64> {
     end(begin(options, Sink::Other(to), version(options.form, false), None)?)
 }

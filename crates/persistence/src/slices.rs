@@ -107,6 +107,9 @@ impl<'p> Slices<'p> {
 
     /// Publishes the progress, at `position` of the current file, and resumes the world if it is
     /// time, after calling `settle`. `what` describes the loaded items.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the load is to end, and otherwise the error of `settle`.
     pub fn turn<E: From<Stopped>>(
         &mut self,
         txn: &mut Txn<'_>,

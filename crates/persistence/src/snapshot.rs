@@ -267,6 +267,10 @@ impl Output<'_> {
 
 /// Writes a snapshot to a file, in the form of its cut. Whether or not this succeeds, the
 /// snapshot is over afterwards, and another cut can be made.
+///
+/// # Errors
+/// If the file cannot be created, written, synced or renamed, or the snapshot is called off. A
+/// previous file stays as it was.
 pub fn write_snapshot(
     keyspace: &Keyspace,
     cut: Cut,
@@ -295,6 +299,9 @@ pub fn write_snapshot(
 }
 
 /// Like [`write_snapshot`], but writes to `to`; the path in `options` is ignored.
+///
+/// # Errors
+/// If `to` fails, or the snapshot is called off.
 pub fn send_snapshot(
     keyspace: &Keyspace,
     cut: Cut,

@@ -77,6 +77,9 @@ impl StagingBuffer {
     }
 
     /// Writes the staged entries to the current database and clears the buffer.
+    ///
+    /// # Errors
+    /// If the writer fails; the buffer is not cleared then.
     pub fn write(&mut self, writer: &mut Writer) -> io::Result<()> {
         let mut begin = 0;
         for taken in &self.entries {

@@ -45,6 +45,9 @@ pub fn temporary_path(folder: &Path, purpose: Purpose) -> PathBuf {
 }
 
 /// Creates a temporary file, locked until it is closed.
+///
+/// # Errors
+/// If the file cannot be created. A file system without locks is no error.
 pub fn create_temporary(path: &Path) -> io::Result<File> {
     let file = files::create(path)?;
     // Not every file system supports locks. Without them [`remove_left_over`] keeps the file.

@@ -21,10 +21,13 @@ pub(crate) fn value_to_rdb(value: ValueRef<'_>) -> braid_rdb::ValueRef<'_> {
     }
 }
 
-/// Decodes a value of the given type. Members that expired before `now_ms` are left out; if none
-/// is left, as for any other collection without members, the fault is
-/// [`Fault::Empty`](braid_rdb::Fault::Empty), after which decoding can continue. Short strings
-/// are borrowed from the decoder.
+/// Decodes a value of the given type. Members that expired before `now_ms` are left out. Short
+/// strings are borrowed from the decoder.
+///
+/// # Errors
+/// If the data ends early, is damaged or of a type that this server does not support;
+/// [`Fault::Empty`](braid_rdb::Fault::Empty), after which decoding can continue, if no member is
+/// left.
 pub fn read_value<'d, S: Source>(
     decoder: &'d mut Decoder<S>,
     kind: RdbType,

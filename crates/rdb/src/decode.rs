@@ -93,12 +93,18 @@ impl<S: Source> Decoder<S> {
         self.error(Fault::Corrupt(what))
     }
 
-    /// Fails unless `holds` is true.
+    /// Checks a property of the data.
+    ///
+    /// # Errors
+    /// [`Fault::Corrupt`] with `what`, unless `holds` is true.
     pub fn ensure(&self, holds: bool, what: &'static str) -> Result<(), Error> {
         if holds { Ok(()) } else { Err(self.corrupt(what)) }
     }
 
     /// The next bytes.
+    ///
+    /// # Errors
+    /// If the source ends before `len` bytes, or fails.
     #[inline]
     pub fn take(&mut self, len: usize) -> Result<&[u8], Error> {
         let position = self.source.position();
@@ -113,12 +119,18 @@ impl<S: Source> Decoder<S> {
     }
 
     /// One byte.
+    ///
+    /// # Errors
+    /// If the source ends or fails.
     #[inline]
     pub fn byte(&mut self) -> Result<u8, Error> {
         Ok(self.take(1)?[0])
     }
 
     /// A length, or another encoding instead.
+    ///
+    /// # Errors
+    /// If the source ends or fails, or the encoding is unknown.
     #[inline]
     pub fn length_field(&mut self) -> Result<Length, Error> {
         let first = self.byte()?;
@@ -141,6 +153,9 @@ impl<S: Source> Decoder<S> {
     }
 
     /// A length or another number.
+    ///
+    /// # Errors
+    /// If the source ends or fails, or a string stands there.
     #[inline]
     pub fn length(&mut self) -> Result<u64, Error> {
         match self.length_field()? {
@@ -150,6 +165,10 @@ impl<S: Source> Decoder<S> {
     }
 
     /// A number of elements that take at least `least` bytes each.
+    ///
+    /// # Errors
+    /// If the source ends or fails, a string stands there, or the rest of the source is too short
+    /// for so many elements.
     pub fn count(&mut self, least: u64) -> Result<usize, Error> {
         let count = self.length()?;
         if self.source.left().is_some_and(|left| count > left / least.max(1)) {
@@ -180,6 +199,10 @@ impl<S: Source> Decoder<S> {
     }
 
     /// A string, as bytes or as the encoded integer.
+    ///
+    /// # Errors
+    /// If the source ends before the end of the string or fails, or the string's encoding is
+    /// unknown or its compressed form damaged.
     #[inline]
     pub fn text(&mut self) -> Result<Text<'_>, Error> {
         Ok(match self.length_field()? {
@@ -196,6 +219,9 @@ impl<S: Source> Decoder<S> {
     }
 
     /// A string.
+    ///
+    /// # Errors
+    /// As [`Decoder::text`].
     #[inline]
     pub fn string(&mut self) -> Result<&[u8], Error> {
         Ok(match self.length_field()? {
@@ -217,6 +243,9 @@ impl<S: Source> Decoder<S> {
     }
 
     /// Reads a string into `out`.
+    ///
+    /// # Errors
+    /// As [`Decoder::text`].
     pub fn string_into(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         out.clear();
         out.extend_from_slice(self.string()?);
@@ -224,6 +253,10 @@ impl<S: Source> Decoder<S> {
     }
 
     /// A string value; a large one is received into its own allocation.
+    ///
+    /// # Errors
+    /// As [`Decoder::text`]. The inner `Err` is no error, but a string large enough for an
+    /// allocation of its own.
     pub fn text_or_blob(&mut self) -> Result<Result<Text<'_>, Blob>, Error> {
         match self.length_field()? {
             Length::Plain(length) if length >= BLOB_MIN => {
@@ -259,27 +292,42 @@ impl<S: Source> Decoder<S> {
     }
 
     /// A time in milliseconds.
+    ///
+    /// # Errors
+    /// If the source ends or fails.
     pub fn time_ms(&mut self) -> Result<i64, Error> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
     /// A time in seconds, as written by old versions.
+    ///
+    /// # Errors
+    /// If the source ends or fails.
     pub fn time_s(&mut self) -> Result<i32, Error> {
         Ok(i32::from_le_bytes(self.array()?))
     }
 
     /// Eight bytes, least significant first (the checksum of a file).
+    ///
+    /// # Errors
+    /// If the source ends or fails.
     pub fn word(&mut self) -> Result<u64, Error> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// A floating-point number in 8 bytes.
+    ///
+    /// # Errors
+    /// If the source ends or fails.
     pub fn double(&mut self) -> Result<f64, Error> {
         Ok(f64::from_le_bytes(self.array()?))
     }
 
     /// A floating-point number as text, preceded by its length, or by a code for infinities and
     /// NaN.
+    ///
+    /// # Errors
+    /// If the source ends or fails, or the text is not a number.
     pub fn double_text(&mut self) -> Result<f64, Error> {
         match self.byte()? {
             255 => Ok(f64::NEG_INFINITY),

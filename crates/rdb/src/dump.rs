@@ -48,6 +48,10 @@ pub fn seal(payload: &mut Vec<u8>, version: u16) {
 
 /// Checks a payload's version and checksum; returns a decoder of its content. Without `check` the
 /// checksum is ignored.
+///
+/// # Errors
+/// If the payload is shorter than its footer, has a version that this server does not read, or does
+/// not match its checksum.
 pub fn open(payload: &[u8], check: bool) -> Result<Decoder<Bytes<'_>>, PayloadError> {
     let (body, footer) = payload
         .len()

@@ -55,24 +55,36 @@ impl<W: Write> Encoder<W> {
     }
 
     /// Writes raw bytes.
+    ///
+    /// # Errors
+    /// If the sink fails.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)
     }
 
     /// One byte.
+    ///
+    /// # Errors
+    /// If the sink fails.
     #[inline]
     pub fn byte(&mut self, byte: u8) -> io::Result<()> {
         self.bytes(&[byte])
     }
 
     /// A length, in its shortest form.
+    ///
+    /// # Errors
+    /// If the sink fails.
     #[inline]
     pub fn length(&mut self, length: u64) -> io::Result<()> {
         write_length(&mut self.out, length)
     }
 
     /// Writes an integer as a string value: in 1, 2 or 4 bytes if it fits, else as text.
+    ///
+    /// # Errors
+    /// If the sink fails.
     pub fn integer(&mut self, value: i64) -> io::Result<()> {
         if let Ok(value) = i8::try_from(value) {
             self.bytes(&[0xc0, value as u8])
@@ -91,6 +103,9 @@ impl<W: Write> Encoder<W> {
     }
 
     /// A string, in its shortest form.
+    ///
+    /// # Errors
+    /// If the sink fails.
     #[inline]
     pub fn string(&mut self, text: &[u8]) -> io::Result<()> {
         if text.len() <= INTEGER_TEXT_MAX
@@ -113,11 +128,17 @@ impl<W: Write> Encoder<W> {
     }
 
     /// A time in milliseconds.
+    ///
+    /// # Errors
+    /// If the sink fails.
     pub fn time_ms(&mut self, time: i64) -> io::Result<()> {
         self.bytes(&time.to_le_bytes())
     }
 
     /// A floating-point number.
+    ///
+    /// # Errors
+    /// If the sink fails.
     pub fn double(&mut self, value: f64) -> io::Result<()> {
         self.bytes(&value.to_le_bytes())
     }

@@ -124,6 +124,9 @@ pub struct FileWriter<W: Write> {
 impl<W: Write> FileWriter<W> {
     /// Begins a file of the given version, which must support all its values
     /// ([`Format::version`]). `compress` is `rdbcompression`, `checksum` is `rdbchecksum`.
+    ///
+    /// # Errors
+    /// If the signature cannot be written.
     pub fn new(out: W, version: u16, compress: bool, checksum: bool) -> io::Result<FileWriter<W>> {
         let buffer = Vec::with_capacity(BUFFER);
         let summed = Summed { out, buffer, crc: checksum.then_some(0), written: 0, held: false };
@@ -149,6 +152,9 @@ impl<W: Write> FileWriter<W> {
     }
 
     /// Writes a note about the file.
+    ///
+    /// # Errors
+    /// If the sink fails.
     pub fn note(&mut self, name: &str, text: &str) -> io::Result<()> {
         self.encoder.byte(NOTE)?;
         self.encoder.string(name.as_bytes())?;
@@ -156,12 +162,18 @@ impl<W: Write> FileWriter<W> {
     }
 
     /// Writes a library of functions: its code.
+    ///
+    /// # Errors
+    /// If the sink fails.
     pub fn function(&mut self, code: &[u8]) -> io::Result<()> {
         self.encoder.byte(FUNCTION)?;
         self.encoder.string(code)
     }
 
     /// Selects the database of the following keys.
+    ///
+    /// # Errors
+    /// If the sink fails.
     pub fn select(&mut self, db: u32) -> io::Result<()> {
         if self.selected != Some(db) {
             self.selected = Some(db);
@@ -173,6 +185,9 @@ impl<W: Write> FileWriter<W> {
 
     /// Selects the database of the following keys, and writes their number and the number of those
     /// with an expiry.
+    ///
+    /// # Errors
+    /// If the sink fails.
     pub fn database(&mut self, db: u32, keys: u64, expiring: u64) -> io::Result<()> {
         self.select(db)?;
         self.encoder.byte(SIZE)?;
@@ -181,6 +196,9 @@ impl<W: Write> FileWriter<W> {
     }
 
     /// Writes a key with its value.
+    ///
+    /// # Errors
+    /// If the sink fails.
     pub fn key(
         &mut self,
         name: &[u8],
@@ -192,6 +210,9 @@ impl<W: Write> FileWriter<W> {
     }
 
     /// Writes a key with a value copied by [`ValueRef::take_packed`].
+    ///
+    /// # Errors
+    /// If the sink fails.
     pub fn packed_key(
         &mut self,
         name: &[u8],
@@ -207,6 +228,9 @@ impl<W: Write> FileWriter<W> {
     }
 
     /// Writes records made by [`encode_key`].
+    ///
+    /// # Errors
+    /// If the sink fails.
     pub fn encoded_keys(&mut self, records: &[u8]) -> io::Result<()> {
         self.encoder.bytes(records)
     }
@@ -218,6 +242,9 @@ impl<W: Write> FileWriter<W> {
     }
 
     /// Ends the hold, and writes the buffer if it is large.
+    ///
+    /// # Errors
+    /// If the sink fails.
     pub fn let_go(&mut self) -> io::Result<()> {
         let sink = self.encoder.sink();
         sink.held = false;
@@ -230,6 +257,9 @@ impl<W: Write> FileWriter<W> {
     }
 
     /// Ends the file; returns the sink.
+    ///
+    /// # Errors
+    /// If the sink fails: the file is incomplete.
     pub fn finish(mut self) -> io::Result<W> {
         self.encoder.byte(END)?;
         let sink = self.encoder.sink();
@@ -342,6 +372,10 @@ impl<R: Read> FileReader<R> {
     /// Reads the signature and version of a file of `len` bytes, if the length is known. With
     /// `relaxed`, unknown versions are accepted: those between Redis's and Valkey's, and later
     /// ones. Without `checks` the checksum is ignored.
+    ///
+    /// # Errors
+    /// If the input ends or fails, does not begin with a signature, or has a version that is not
+    /// accepted.
     pub fn new(input: R, len: Option<u64>, relaxed: bool, checks: bool) -> Result<FileReader<R>, Error> {
         let mut decoder = Decoder::new(Stream::new(input, len, checks), 0);
         let magic: [u8; MAGIC_LEN] = {
@@ -376,6 +410,10 @@ impl<R: Read> FileReader<R> {
     }
 
     /// The next record.
+    ///
+    /// # Errors
+    /// If the input ends within a record or fails, a type or an encoding is unknown, or the
+    /// checksum at the end does not match.
     pub fn record(&mut self) -> Result<Record, Error> {
         let decoder = &mut self.decoder;
         let (mut expire_at, mut access) = (None, None);

@@ -13,6 +13,9 @@ use crate::ziplist;
 
 impl<S: Source> Decoder<S> {
     /// The form of a value.
+    ///
+    /// # Errors
+    /// If the source ends, or no form of this version has the number.
     pub fn kind(&mut self) -> Result<RdbType, Error> {
         let number = self.byte()?;
         RdbType::from_number(number, self.version).ok_or_else(|| self.error(Fault::UnknownType(number)))
@@ -31,6 +34,10 @@ impl<S: Source> Decoder<S> {
     }
 
     /// The number of members of a collection, each of at least `least` bytes: at least one.
+    ///
+    /// # Errors
+    /// If the source ends or is too short for so many members, or if there is none
+    /// ([`Fault::Empty`]).
     pub fn members(&mut self, least: u64) -> Result<usize, Error> {
         match self.count(least)? {
             0 => Err(self.error(Fault::Empty)),
@@ -39,6 +46,9 @@ impl<S: Source> Decoder<S> {
     }
 
     /// A packed list, as a listpack or a ziplist; `what` describes an invalid one.
+    ///
+    /// # Errors
+    /// If the source ends, or the list is not well-formed.
     pub fn packed(&mut self, is_ziplist: bool, what: &'static str) -> Result<Listpack, Error> {
         let bytes = self.string()?;
         let list = if is_ziplist { ziplist::to_listpack(bytes) } else { Listpack::from_bytes(bytes) };
@@ -46,12 +56,18 @@ impl<S: Source> Decoder<S> {
     }
 
     /// A packed list with at least one entry.
+    ///
+    /// # Errors
+    /// As [`Decoder::packed`], and [`Fault::Empty`] if it has no entry.
     pub fn packed_members(&mut self, is_ziplist: bool, what: &'static str) -> Result<Listpack, Error> {
         let list = self.packed(is_ziplist, what)?;
         if list.is_empty() { Err(self.error(Fault::Empty)) } else { Ok(list) }
     }
 
     /// The expiry of a field or member, if it has one.
+    ///
+    /// # Errors
+    /// If the source ends, or the time is before 1970 and does not mean "none".
     pub fn time_or_none(&mut self) -> Result<Option<i64>, Error> {
         let time = self.time_ms()?;
         self.ensure(time >= NO_TIME, "a member's expiry that is out of range")?;
@@ -86,6 +102,9 @@ impl<S: Source> Decoder<S> {
     }
 
     /// Skips a module's value or auxiliary data, after the module's id.
+    ///
+    /// # Errors
+    /// If the source ends, or a part of the value has an unknown encoding.
     pub fn skip_module(&mut self) -> Result<(), Error> {
         loop {
             match self.length()? {

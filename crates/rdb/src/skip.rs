@@ -18,6 +18,10 @@ impl From<Error> for NotSkipped {
 
 impl<S: Source> Decoder<S> {
     /// Skips a value of this type, up to position `end` of the source.
+    ///
+    /// # Errors
+    /// If the value cannot be skipped without decoding it: its type has no fixed layout, it goes
+    /// beyond `end`, or it is invalid. The position is undefined then.
     pub fn skip_value(&mut self, kind: RdbType, end: u64) -> Result<(), NotSkipped> {
         match kind.0.layout {
             Some([Part::Text]) => self.skip_text(end),

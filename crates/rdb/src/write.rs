@@ -119,11 +119,17 @@ impl Format {
 
 impl<W: Write> Encoder<W> {
     /// Writes the form of a value.
+    ///
+    /// # Errors
+    /// If the sink fails.
     pub fn kind(&mut self, kind: RdbType) -> io::Result<()> {
         self.byte(kind.number())
     }
 
     /// Writes a value, after its form ([`Format::kind`]).
+    ///
+    /// # Errors
+    /// If the sink fails.
     pub fn value(&mut self, value: ValueRef<'_>) -> io::Result<()> {
         match value {
             ValueRef::Text(text) => self.string(text),

@@ -72,6 +72,9 @@ impl Unpacker {
     }
 
     /// Appends the contents of all complete blocks.
+    ///
+    /// # Errors
+    /// If a block's length is out of range, or its content cannot be decompressed.
     pub fn unpack_onto(&mut self, contents: &mut Vec<u8>) -> Result<(), BadBlock> {
         while let Some(head) = self.received[self.at..].first_chunk::<HEAD>() {
             let word = u32::from_le_bytes(*head);

@@ -13,6 +13,9 @@ pub struct UnbalancedQuotes;
 
 /// Splits a line (without its line end) into words and unquotes them. An empty or blank line has no
 /// words.
+///
+/// # Errors
+/// If a quote is not closed, or a closing one is not followed by a blank.
 pub fn split_words(line: &[u8]) -> Result<Vec<Vec<u8>>, UnbalancedQuotes> {
     let mut words = Vec::new();
     let mut rest = line;

@@ -259,6 +259,9 @@ impl Cache {
 
     /// Changes the libraries: `edit` gets a copy, which replaces the libraries if it succeeds.
     /// Changes are serialized.
+    ///
+    /// # Errors
+    /// The error of `edit`; nothing is changed then.
     pub fn change_libraries<R, E>(&self, edit: impl FnOnce(&mut Libraries) -> Result<R, E>) -> Result<R, E> {
         let _changing = self.changing.lock();
         let mut libraries = (*self.libraries()).clone();

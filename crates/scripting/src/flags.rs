@@ -48,7 +48,11 @@ impl ScriptFlags {
 }
 
 /// The flags declared by a script's first line, and the length of that line without its line end;
-/// without such a line [`ScriptFlags::UNDECLARED`] and 0. The error is the text for the client.
+/// without such a line [`ScriptFlags::UNDECLARED`] and 0.
+///
+/// # Errors
+/// The text for the client, if the line is malformed or names another engine, an unknown option or
+/// an unknown flag.
 pub fn parse_shebang(script: &[u8]) -> Result<(ScriptFlags, usize), Vec<u8>> {
     let Some((line, words)) = first_line(script).map_err(|()| b"Invalid script shebang".to_vec())? else {
         return Ok((ScriptFlags::UNDECLARED, 0));
@@ -82,7 +86,11 @@ pub struct Library<'a> {
     pub code: &'a [u8],
 }
 
-/// Parses a library's first line. The error is the text for the client.
+/// Parses a library's first line.
+///
+/// # Errors
+/// The text for the client, if there is no such line, or it is malformed, has an unknown option, or
+/// no name or several.
 pub fn parse_library(library: &[u8]) -> Result<Library<'_>, Vec<u8>> {
     let (line, words) = match first_line(library) {
         Ok(Some(found)) => found,

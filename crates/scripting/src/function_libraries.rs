@@ -116,6 +116,11 @@ impl Libraries {
 
     /// Parses a library that is about to be added; with `replace`, removes the existing library
     /// of the same name. `read` runs its code.
+    ///
+    /// # Errors
+    /// The text for the client, if the first line, the library's name or its engine is invalid, the
+    /// library exists and is not to be replaced, `read` fails, no function is registered, or a
+    /// function's name is taken. An existing library may be removed from this copy then.
     pub fn prepare(
         &mut self,
         code: &[u8],
@@ -161,6 +166,10 @@ impl Libraries {
     }
 
     /// Adds the libraries of a payload.
+    ///
+    /// # Errors
+    /// The text for the client, if the payload is damaged, a library is invalid, or its name or a
+    /// function's is taken. `self` may be partly changed then.
     pub fn restore(
         &mut self,
         payload: &[u8],

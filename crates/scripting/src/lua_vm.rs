@@ -188,8 +188,10 @@ impl LuaVm {
         unsafe { sys::lua_gc(self.state, sys::LUA_GCCOLLECT, 0) };
     }
 
-    /// Compiles code. `name` is its name in errors, in Lua's notation (`@user_script`). The error
-    /// is Lua's message.
+    /// Compiles code. `name` is its name in errors, in Lua's notation (`@user_script`).
+    ///
+    /// # Errors
+    /// Lua's message, if the code does not compile or needs more memory than allowed.
     pub fn compile(&mut self, name: &CStr, code: &[u8]) -> Result<Function, Vec<u8>> {
         let lua = self.lua();
         if self.memory_bytes() > self.memory_max / 2 {
@@ -319,7 +321,11 @@ impl LuaVm {
         }
     }
 
-    /// Runs a library's code so that it registers its functions. The error is Lua's message.
+    /// Runs a library's code so that it registers its functions.
+    ///
+    /// # Errors
+    /// Lua's message, if the code does not compile or fails, runs longer than `timeout`, or this VM
+    /// is not one for functions.
     pub fn load_library(
         &mut self,
         code: &[u8],

@@ -57,11 +57,14 @@ impl Scripts {
         Environment { config, commands, cache: &self.cache }
     }
 
-    /// Calls `work` with the VMs of a slot. Fails while a script runs on this thread.
+    /// Calls `work` with the VMs of a slot.
     ///
     /// A thread whose script waits for the world to stop is outside the gate and still holds its
     /// VMs. A thread that has stopped the world may load a dump on the same slot, or apply a
     /// primary's stream: it gets new VMs.
+    ///
+    /// # Errors
+    /// If a script already runs on this thread.
     pub fn with_vms<R>(
         &self,
         slot: usize,
@@ -84,8 +87,11 @@ impl Scripts {
         self.cache.libraries().all().map(|library| library.code.to_vec()).collect()
     }
 
-    /// Adds all libraries of a file, or none, on the thread of `slot`. The error is a
-    /// description.
+    /// Adds all libraries of a file, or none, on the thread of `slot`.
+    ///
+    /// # Errors
+    /// A description of the first invalid library, or of a script that runs on this thread. No
+    /// library is added then.
     pub fn load_libraries(
         &self,
         slot: usize,

@@ -116,6 +116,9 @@ impl ThreadVms {
     }
 
     /// The compiled script with this text. `loads`: make it permanent.
+    ///
+    /// # Errors
+    /// If the first line of the script is invalid, or the code does not compile.
     pub fn by_body(
         &mut self,
         environment: &Environment<'_>,
@@ -174,6 +177,9 @@ impl ThreadVms {
     }
 
     /// The compiled script with this SHA-1.
+    ///
+    /// # Errors
+    /// NOSCRIPT if no such script is cached, and otherwise the error of compiling it.
     pub fn by_sha(
         &mut self,
         environment: &Environment<'_>,
@@ -253,6 +259,10 @@ impl ThreadVms {
     }
 
     /// Runs the code of a new library, after which its functions are ready in this thread.
+    ///
+    /// # Errors
+    /// The text for the client, if the first line is invalid, the code does not compile or fails,
+    /// or it runs longer than `timeout`.
     pub fn read_library(
         &mut self,
         config: &Config,

@@ -125,7 +125,10 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// Parses a row's notation. The error states the mistake and its byte offset.
+/// Parses a row's notation.
+///
+/// # Errors
+/// The first mistake and its byte offset.
 pub fn parse(text: &str) -> Result<Vec<Argument<'_>>, String> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     let arguments = parser.sequence()?;

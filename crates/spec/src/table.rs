@@ -223,9 +223,12 @@ impl CommandTable {
         }
     }
 
-    /// Renames a command, or removes it if `new_name` is empty. The error is Redis's text.
+    /// Renames a command, or removes it if `new_name` is empty.
     ///
     /// Only clients use the new name: specifications refer to original names.
+    ///
+    /// # Errors
+    /// Redis's text, if there is no such command, or the new name is taken.
     pub fn rename(&mut self, command: &str, new_name: &str) -> Result<(), &'static str> {
         let Some(id) = self.find(command.as_bytes()).map(|command| command.id) else {
             return Err("No such command in rename-command");

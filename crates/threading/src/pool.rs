@@ -73,8 +73,10 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Waits until the server is told to shut down and all threads have ended. An error if a
-    /// thread panicked.
+    /// Waits until the server is told to shut down and all threads have ended.
+    ///
+    /// # Errors
+    /// If a thread has panicked.
     pub fn join(&self) -> Result<(), &'static str> {
         let mut all = Ok(());
         let mut join = |thread: Option<JoinHandle<()>>| {

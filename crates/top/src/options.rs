@@ -55,7 +55,11 @@ pub enum Request {
 pub const INTERVAL_MIN: Duration = Duration::from_millis(100);
 pub const INTERVAL_MAX: Duration = Duration::from_secs(60);
 
-/// Parses a command line. Errors are messages for the user.
+/// Parses a command line.
+///
+/// # Errors
+/// If a word or an option is unknown, or a value is missing or out of range. The text is for the
+/// user.
 pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
     let mut options = Options {
         target: TargetOptions::default(),

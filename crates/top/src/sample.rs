@@ -124,7 +124,10 @@ impl Sampler {
         Sampler { target, connection: None, begun: Instant::now(), hot_keys, hot_slots: SlotWatch::default() }
     }
 
-    /// Takes a sample. After an error, the next sample reconnects.
+    /// Takes a sample.
+    ///
+    /// # Errors
+    /// If the server cannot be reached or does not answer INFO. The next sample reconnects then.
     pub fn sample(&mut self, wish: Wish) -> Result<Sample, String> {
         let result = self.try_sample(wish).map_err(|error| error.to_string());
         if result.is_err() {

@@ -42,6 +42,9 @@ pub struct SlotWatch {
 
 impl SlotWatch {
     /// Requests the slots. `None` if the server has no such report.
+    ///
+    /// # Errors
+    /// If the connection fails. A server without the report is no error.
     pub fn sample(&mut self, connection: &mut Connection) -> std::io::Result<Option<Vec<SlotFigures>>> {
         let mut ask = |metric: &str| {
             let words = ["CLUSTER", "SLOT-STATS", "ORDERBY", metric, "LIMIT", SLOTS_MAX];

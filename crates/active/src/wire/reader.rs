@@ -36,6 +36,8 @@ const NUMBERS: Allowed = Allowed { add: true, live: true };
 const MEMBERS: Allowed = Allowed { add: false, live: true };
 const PLAIN: Allowed = Allowed { add: false, live: false };
 
+/// # Errors
+/// As [`crate::wire::decode`].
 pub fn decode(bytes: &[u8]) -> Result<Unit> {
     let mut reader = Reader::new(bytes);
     let (first, previous, starts_run) = reader.stamps()?;
@@ -54,12 +56,17 @@ pub fn decode(bytes: &[u8]) -> Result<Unit> {
     Ok(Unit { first, previous, starts_run, seen, effects })
 }
 
+/// # Errors
+/// As [`crate::wire::first`].
 pub fn first(bytes: &[u8]) -> Result<Stamp> {
     let mut reader = Reader::new(bytes);
     Ok(reader.stamps()?.0)
 }
 
 /// The plain write that a unit consists of; `None` for other units.
+///
+/// # Errors
+/// If the bytes end early, have another version, or are damaged.
 pub fn decode_write(bytes: &[u8]) -> Result<Option<Write>> {
     let mut reader = Reader::new(bytes);
     let (first, previous, starts_run) = reader.stamps()?;

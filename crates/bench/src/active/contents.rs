@@ -79,6 +79,9 @@ fn shortened(text: &str) -> String {
 }
 
 /// Reads all keys with the prefix.
+///
+/// # Errors
+/// If the connection fails, or the server answers with an error.
 pub fn read(connection: &mut Connection, prefix: &str) -> Result<Contents, String> {
     let mut contents = Contents::new();
     let mut cursor = "0".to_owned();

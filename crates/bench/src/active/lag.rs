@@ -50,6 +50,9 @@ pub fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
 
 /// Writes a marker and waits until it is visible on the other server. False if `is_over` says so
 /// first.
+///
+/// # Errors
+/// If a connection fails, or the server refuses the write.
 pub fn passes(
     from: &mut Connection,
     to: &mut Connection,
@@ -74,6 +77,9 @@ pub fn passes(
 }
 
 /// Measures the lag between two servers until told to stop.
+///
+/// # Errors
+/// If the server refuses a write for good. Connections that fail for a while are part of the test.
 pub fn measure(
     from: &mut Connection,
     to: &mut Connection,

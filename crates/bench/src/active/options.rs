@@ -68,7 +68,11 @@ pub enum Request {
 /// Maximum number of servers: each link needs a pair of threads.
 const SERVERS_MAX: usize = 8;
 
-/// Parses the words after `active`. Errors are messages for the user.
+/// Parses the words after `active`.
+///
+/// # Errors
+/// If an option is unknown, or a value is missing, out of range or contradicts another. The text is
+/// for the user.
 pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
     let mut options = Options {
         servers: Vec::new(),

@@ -56,6 +56,9 @@ pub struct Proxy {
 
 impl Proxy {
     /// A proxy on a local address, in front of a server.
+    ///
+    /// # Errors
+    /// If the target's name cannot be resolved, or the host cannot be listened at.
     pub fn new(host: &str, target: &str) -> Result<Proxy, String> {
         let target = target
             .to_socket_addrs()
@@ -180,6 +183,9 @@ pub struct Network {
 
 impl Network {
     /// Proxies between the servers at these addresses.
+    ///
+    /// # Errors
+    /// As [`Proxy::new`].
     pub fn new(host: &str, addresses: &[String]) -> Result<Network, String> {
         let proxy = |one: usize, other: usize| match one == other {
             true => Ok(None),

@@ -38,6 +38,10 @@ pub struct Region {
 
 impl Region {
     /// Starts or finds the server, and checks that it supports active-active replication.
+    ///
+    /// # Errors
+    /// If the address is invalid, the server cannot be started or reached, or it does not support
+    /// active-active replication.
     pub fn open(named: &Named, options: &Options) -> Result<Region, String> {
         let mut target = options.target.clone();
         // The reply parsing here assumes RESP2.
@@ -68,6 +72,9 @@ impl Region {
     }
 
     /// Opens a connection.
+    ///
+    /// # Errors
+    /// If the server cannot be reached or refuses the login.
     pub fn connect(&self) -> Result<Connection, String> {
         Connection::open(self.target())
             .map_err(|error| braid_client::cannot_connect(&self.target().address, &error))
@@ -100,6 +107,9 @@ impl Region {
     }
 
     /// Points the server at exactly these peers.
+    ///
+    /// # Errors
+    /// If the server cannot be reached or refuses, or does not support several peers.
     pub fn link(&mut self, peers: &[(String, u16)]) -> Result<(), String> {
         let mut connection = self.connect()?;
         self.is_linked = true;
@@ -131,6 +141,9 @@ impl Region {
     }
 
     /// The INFO fields about active-active replication with their numbers.
+    ///
+    /// # Errors
+    /// If the server cannot be reached or refuses INFO.
     pub fn figures(&self) -> Result<BTreeMap<String, f64>, String> {
         let info = Info::parse(&self.told(self.connect()?.expect(&["INFO", "everything"]))?.text());
         let fields = info.with_prefix("active_");

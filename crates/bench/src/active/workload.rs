@@ -95,6 +95,9 @@ impl<'s> Client<'s> {
     }
 
     /// Writes until told to stop or until a connection error. `each`: time between two writes.
+    ///
+    /// # Errors
+    /// If the connection fails.
     pub fn run(mut self, each: Duration) -> Result<Done, String> {
         let mut due = Instant::now();
         while !self.shared.stop.load(Relaxed) {

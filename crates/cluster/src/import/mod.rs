@@ -67,6 +67,10 @@ pub(crate) struct State {
 }
 
 /// Runs the whole import. Returns the text to print.
+///
+/// # Errors
+/// If the target cannot be reached or is not ready for an import, a source's settings are invalid,
+/// signals cannot be watched, or the import fails or does not end as requested.
 pub fn run(options: &TargetOptions, wish: &Import) -> Result<String, String> {
     // The data types of values in snapshots.
     braid_values::register();

@@ -47,6 +47,8 @@ impl KnownNode {
         .to_string()
     }
 
+    /// # Errors
+    /// If the text is not JSON, or a field is missing or out of range.
     pub fn from_json(text: &str) -> Result<KnownNode, RecordError> {
         read_json(text, "the record of a node", |value| {
             let id = |name: &str| value[name].as_str().filter(|text| is_id(text)).map(Arc::from);
@@ -161,6 +163,8 @@ impl ShardSlots {
         value.to_string()
     }
 
+    /// # Errors
+    /// If the text is not JSON, or a field is missing or out of range.
     pub fn from_json(text: &str) -> Result<ShardSlots, RecordError> {
         read_json(text, "the record of a shard's slots", |value| {
             let moves = |name: &str| -> Option<BTreeMap<u16, Arc<str>>> {

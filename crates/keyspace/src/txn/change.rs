@@ -32,6 +32,9 @@ impl<'a> Txn<'a> {
 
     /// The collection of type `T` at a key, for writing. Call [`Txn::changed`] after changing it,
     /// and [`Txn::delete`] if it became empty.
+    ///
+    /// # Errors
+    /// If the key has a value of another type.
     pub fn write_as<'s, T: ObjectType>(&'s mut self, key: &[u8]) -> Result<Option<&'s mut T>, WrongType> {
         let Some(entry) = self.write(key) else { return Ok(None) };
         if entry.value_type() != T::TYPE {
@@ -51,6 +54,9 @@ impl<'a> Txn<'a> {
     }
 
     /// Like [`Txn::write_as`], but creates a missing collection with `make`.
+    ///
+    /// # Errors
+    /// If the key has a value of another type.
     pub fn write_or_create<'s, T: ObjectType>(
         &'s mut self,
         key: &[u8],

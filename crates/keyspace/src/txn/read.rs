@@ -155,6 +155,9 @@ impl<'a> Txn<'a> {
     }
 
     /// The string at a key.
+    ///
+    /// # Errors
+    /// If the key has a value of another type.
     #[inline]
     pub fn string(&self, key: &[u8]) -> Result<Option<StringRef<'_>>, WrongType> {
         let Some(entry) = self.read(key) else { return Ok(None) };
@@ -163,12 +166,18 @@ impl<'a> Txn<'a> {
 
     /// The string at a key about to be changed: like [`Txn::string`], but neither counted nor
     /// marked as used (the change does that).
+    ///
+    /// # Errors
+    /// If the key has a value of another type.
     #[inline]
     pub fn string_for_change(&self, key: &[u8]) -> Result<Option<StringRef<'_>>, WrongType> {
         self.look_at(key).map(as_string).transpose()
     }
 
     /// The collection of type `T` at a key, for reading.
+    ///
+    /// # Errors
+    /// If the key has a value of another type.
     pub fn read_as<'s, T: ObjectType>(&'s self, key: &[u8]) -> Result<Option<&'s T>, WrongType> {
         let Some(entry) = self.read(key) else { return Ok(None) };
         match entry.value() {
@@ -178,6 +187,9 @@ impl<'a> Txn<'a> {
     }
 
     /// Like [`Txn::read_as`], but neither counted nor marked as used.
+    ///
+    /// # Errors
+    /// If the key has a value of another type.
     pub fn peek_as<'s, T: ObjectType>(&'s self, key: &[u8]) -> Result<Option<&'s T>, WrongType> {
         let Some(entry) = self.look_at(key) else { return Ok(None) };
         match entry.value() {

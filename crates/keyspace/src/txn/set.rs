@@ -159,6 +159,10 @@ impl<'a> Txn<'a> {
 
     /// Adds to the integer at a key (a missing key counts as 0) and returns the sum. An
     /// integer-encoded value changes in place. The expiry is kept.
+    ///
+    /// # Errors
+    /// If the value is of another type or not an integer, or the sum does not fit into 64 bits. The
+    /// value is unchanged then.
     #[inline]
     pub fn increment(&mut self, key: &[u8], by: i64) -> Result<i64, IncrementError> {
         let hash = self.hash(key);
@@ -203,6 +207,9 @@ impl<'a> Txn<'a> {
     /// counts as empty), passes the whole string and its previous length to `edit`, and stores it
     /// as `raw`. `edit` returns its result and its number of changes; with 0, no change is
     /// reported. The expiry is kept.
+    ///
+    /// # Errors
+    /// If the key has a value of another type; `edit` has not run then.
     pub fn edit_string<R>(
         &mut self,
         event: Event,

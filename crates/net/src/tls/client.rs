@@ -17,6 +17,11 @@ use super::settings::{read_certificates, read_key};
 impl TlsSettings {
     /// The configuration for client handshakes; reads the files. Presents the certificate, if one
     /// is configured.
+    ///
+    /// # Errors
+    /// If a certificate, key or authority file cannot be read or parsed, the key does not match the
+    /// certificate, or a protocol version or cipher in the settings is unknown. The text is for the
+    /// log.
     pub fn client_config(&self) -> Result<Arc<ClientConfig>, String> {
         let provider = Arc::new(self.provider()?);
         let roots = Arc::new(self.authorities()?);

@@ -63,6 +63,9 @@ enum Handshake {
 
 impl TlsConnection {
     /// A connection before its handshake.
+    ///
+    /// # Errors
+    /// If the library refuses the configuration.
     pub fn new(config: Arc<ServerConfig>) -> Result<TlsConnection, String> {
         let tls = UnbufferedServerConnection::new(config).map_err(|error| error.to_string())?;
         Ok(TlsConnection {
@@ -110,8 +113,11 @@ impl TlsConnection {
         self.incoming.capacity() + self.plain.capacity() + self.outgoing.capacity()
     }
 
-    /// As `recv`: 0 at the end of the connection, `AGAIN` if nothing is available, `PROTO` after
-    /// a protocol violation (the log has the reason).
+    /// As `recv`: 0 at the end of the connection.
+    ///
+    /// # Errors
+    /// `AGAIN` if nothing is available, `PROTO` after a protocol violation (the log has the
+    /// reason), and otherwise the socket's error.
     pub fn recv(&mut self, socket: impl AsFd, to: &mut [u8]) -> Result<usize, Errno> {
         if to.is_empty() {
             return Err(Errno::AGAIN);
@@ -246,8 +252,12 @@ impl TlsConnection {
         }
     }
 
-    /// As `send`: encrypts and sends as much as possible; `AGAIN` while earlier bytes wait for
-    /// the socket. Bytes counted as sent may still wait here: see [`TlsConnection::has_unsent`].
+    /// As `send`: encrypts and sends as much as possible. Bytes counted as sent may still wait
+    /// here: see [`TlsConnection::has_unsent`].
+    ///
+    /// # Errors
+    /// `AGAIN` while earlier bytes wait for the socket or the handshake is not complete, `PROTO`
+    /// after a protocol violation, and otherwise the socket's error.
     pub fn send(&mut self, socket: impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
         self.flush(&socket)?;
         if self.failed {
@@ -286,7 +296,10 @@ impl TlsConnection {
         })
     }
 
-    /// Sends the pending bytes. `AGAIN` if the socket does not take all of them.
+    /// Sends the pending bytes.
+    ///
+    /// # Errors
+    /// `AGAIN` if the socket does not take all of them, and otherwise the socket's error.
     pub fn flush(&mut self, socket: impl AsFd) -> Result<(), Errno> {
         while self.has_unsent() {
             match rustix::net::send(&socket, &self.outgoing[self.sent..], SendFlags::NOSIGNAL) {

@@ -57,6 +57,11 @@ pub struct TlsSettings {
 
 impl TlsSettings {
     /// The configuration for server handshakes; reads the files.
+    ///
+    /// # Errors
+    /// If no certificate or key is configured, one of the files cannot be read or parsed, the key
+    /// does not match the certificate, or a protocol version or cipher is unknown. The text is for
+    /// the log.
     pub fn server_config(&self) -> Result<Arc<ServerConfig>, String> {
         if self.certificate.as_os_str().is_empty() {
             return Err("No tls-cert-file configured!".into());

@@ -83,16 +83,25 @@ impl Folder {
     }
 
     /// Opens an increment for appending, creating it if needed.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or created.
     pub fn open_incr(&self, name: &OsStr) -> io::Result<File> {
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(self.path(name))
     }
 
     /// Creates an empty file at [`Folder::temporary_incr_path`].
+    ///
+    /// # Errors
+    /// If the file cannot be created.
     pub fn create_temporary_incr(&self) -> io::Result<File> {
         File::create(self.temporary_incr_path())
     }
 
     /// Gives the temporary increment its final name.
+    ///
+    /// # Errors
+    /// If the temporary increment does not exist or cannot be renamed.
     pub fn name_temporary_incr(&self, name: &OsStr) -> io::Result<()> {
         fs::rename(self.temporary_incr_path(), self.path(name))
     }
@@ -103,6 +112,9 @@ impl Folder {
     }
 
     /// Creates the folder, if it does not exist.
+    ///
+    /// # Errors
+    /// If the folder cannot be created, or its name belongs to something else.
     pub fn create(&self) -> Result<(), FolderError> {
         match fs::create_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.dir.is_dir() => Ok(()),
@@ -113,6 +125,9 @@ impl Folder {
     }
 
     /// Reads the manifest. Without a folder or a manifest in it, the manifest is empty.
+    ///
+    /// # Errors
+    /// If the manifest cannot be read, or one of its lines is invalid.
     pub fn load_manifest(&self) -> Result<Manifest, FolderError> {
         let path = self.manifest_path();
         if !self.dir.is_dir() {
@@ -151,8 +166,11 @@ impl Folder {
         names
     }
 
-    /// Puts a manifest into effect: after success it survives a power failure. After an error the
-    /// previous one is in effect, or either of the two if syncing the folder failed.
+    /// Puts a manifest into effect: after success it survives a power failure.
+    ///
+    /// # Errors
+    /// If the manifest cannot be written, synced or renamed, or the folder cannot be synced. The
+    /// previous manifest is in effect then, or either of the two if syncing the folder failed.
     pub fn persist(&self, manifest: &Manifest) -> Result<(), FolderError> {
         let path = self.manifest_path();
         let temporary_name = format!("temp-{}.manifest", self.name);
@@ -175,6 +193,9 @@ impl Folder {
     }
 
     /// Syncs the folder: which files exist, not their contents.
+    ///
+    /// # Errors
+    /// If the folder cannot be opened or synced.
     pub fn sync(&self) -> Result<(), FolderError> {
         let sync = || File::open(&self.dir)?.sync_all();
         sync().map_err(failed(format!("Fail to fsync AOF directory {}", self.dir.display())))
@@ -182,6 +203,9 @@ impl Folder {
 
     /// Removes the files of the history and drops them from the manifest. A file that cannot be
     /// removed stays, unnamed by the manifest.
+    ///
+    /// # Errors
+    /// As [`Folder::persist`]. A file that cannot be removed is only logged.
     pub fn remove_history(&self, manifest: &mut Manifest) -> Result<(), FolderError> {
         if manifest.history.is_empty() {
             return Ok(());
@@ -200,8 +224,11 @@ impl Folder {
     }
 
     /// Moves an append-only file from before Redis 7 (one file, called `appendfilename`, next to
-    /// the folder) into the folder, as its base. Returns whether there was one. If this fails or
-    /// is interrupted, the next start repeats it.
+    /// the folder) into the folder, as its base. Returns whether there was one.
+    ///
+    /// # Errors
+    /// If the folder cannot be created, the manifest not put into effect, or the file not moved.
+    /// The next start repeats it.
     pub fn adopt_old_file(&self, manifest: &mut Manifest) -> Result<bool, FolderError> {
         let parent = self.dir.parent().unwrap_or(Path::new(""));
         let old = parent.join(&self.name);

@@ -21,6 +21,9 @@ const CHUNK: usize = 64 << 10;
 
 /// The start of the first hole of a file that can be the reason why reading failed at `failed`.
 /// `checked`: the part before is known to be good.
+///
+/// # Errors
+/// If the file cannot be read.
 pub fn hole_before(file: &File, checked: u64, failed: u64) -> io::Result<Option<u64>> {
     let mut chunk = vec![0; CHUNK];
     let (mut at, mut start, to) = (checked, None, failed + LINE_MAX);

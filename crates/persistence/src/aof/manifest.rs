@@ -117,6 +117,11 @@ const SEQ_MAX: i64 = i64::MAX / 2;
 
 impl Manifest {
     /// Reads a manifest.
+    ///
+    /// # Errors
+    /// If the text is empty, does not end with a line end, has a line that is too long or
+    /// malformed, names a path instead of a file, an unknown type or two bases, or has increments
+    /// out of order.
     pub fn parse(text: &[u8]) -> Result<Manifest, ManifestError> {
         let whole = |fault| ManifestError { fault, line: None };
         if text.is_empty() {

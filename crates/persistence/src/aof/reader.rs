@@ -69,6 +69,9 @@ const ARGUMENTS_MAX: u64 = i32::MAX as u64;
 
 /// The end of a file's data: with `appendfsync always` a killed process leaves zeros after it, and
 /// no record ends with a zero. Rewinds the file.
+///
+/// # Errors
+/// If the file cannot be read.
 pub fn data_len(file: &mut File) -> io::Result<u64> {
     let mut end = file.metadata()?.len();
     let mut block = vec![0; 64 * 1024];
@@ -179,6 +182,10 @@ impl<R: Read> CommandReader<R> {
     }
 
     /// The next record; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// If the file ends within a record, cannot be read, or has something other than a record at
+    /// this place.
     #[inline]
     pub fn read(&mut self) -> Result<Option<AofRecord>, ReadError> {
         if self.taken == self.ahead.len() && !self.find_more()? {

@@ -121,6 +121,9 @@ pub(crate) fn timestamp(time_s: i64) -> String {
 }
 
 /// Appends the requests that create a key in the current database.
+///
+/// # Errors
+/// If the sink fails.
 pub fn push_key(
     out: &mut dyn RequestSink,
     name: &[u8],

@@ -96,6 +96,9 @@ pub(super) struct Crew {
 
 impl Crew {
     /// Starts `threads` threads, which end when the crew is dropped. With 0 there is no crew.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
     pub fn start<'scope, 'k: 'scope>(
         scope: &'scope Scope<'scope, '_>,
         threads: usize,
@@ -117,8 +120,11 @@ impl Crew {
         Ok(Some(Crew { ways, results, outstanding, spare, loaded }))
     }
 
-    /// Passes a key and its encoded value to a thread. The returned error may concern another
-    /// key.
+    /// Passes a key and its encoded value to a thread.
+    ///
+    /// # Errors
+    /// If a value sent to a thread cannot be decoded, or a thread has ended. The value may be that
+    /// of another key.
     #[inline]
     pub fn add(&mut self, keyspace: &Keyspace, key: &Key<'_>, value: &[u8]) -> Result<(), LoadError> {
         let hash = keyspace.hash(key.name);
@@ -161,6 +167,9 @@ impl Crew {
     }
 
     /// Waits until all pieces are done, including those not sent yet.
+    ///
+    /// # Errors
+    /// If a value cannot be decoded, or a thread has ended.
     pub fn settle(&mut self) -> Result<(), LoadError> {
         for index in 0..self.ways.len() {
             if !self.ways[index].1.pieces.is_empty() {

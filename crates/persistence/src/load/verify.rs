@@ -18,7 +18,10 @@ use crate::value::read_value;
 const LOOK_BYTES: u64 = 4 << 20;
 
 /// Reads a dump file of `len` bytes, for a server with so many databases. `goes_on` is called every
-/// few megabytes; false ends the check. Fails with the error that a load would end with.
+/// few megabytes; false ends the check.
+///
+/// # Errors
+/// The error that a load would end with, or [`LoadError::Stopped`] if `goes_on` returned false.
 pub fn verify(
     input: impl Read,
     len: Option<u64>,

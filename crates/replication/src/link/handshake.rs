@@ -63,6 +63,10 @@ pub enum SyncReply {
 }
 
 /// Introduces this server.
+///
+/// # Errors
+/// If the connection fails or times out, is called off, or the primary refuses the login or does
+/// not reply to PING.
 pub fn introduce<S: Read + Write>(
     peer: &mut Peer<S>,
     watch: &impl Watch,
@@ -143,6 +147,10 @@ pub fn introduce<S: Read + Write>(
 
 /// Requests the stream after `offset` of a history, or a full sync if `position` is `None`.
 /// `takes_over`: the peer is a replica of this server and is asked to become the primary.
+///
+/// # Errors
+/// If the connection fails or times out, is called off, or the primary refuses or its reply is
+/// malformed.
 pub fn ask_for_stream<S: Read + Write>(
     peer: &mut Peer<S>,
     watch: &impl Watch,
@@ -235,6 +243,9 @@ impl EndOffset {
 }
 
 /// Requests a full sync on the second connection; it follows the line that is read here.
+///
+/// # Errors
+/// If the connection fails or times out, is called off, or the reply is not an end offset.
 pub fn request_full_sync_on_second_connection<S: Read + Write>(
     peer: &mut Peer<S>,
     watch: &impl Watch,
@@ -245,6 +256,10 @@ pub fn request_full_sync_on_second_connection<S: Read + Write>(
 }
 
 /// Requests, on the first connection, the stream after a full sync on the second.
+///
+/// # Errors
+/// If the connection fails or times out, is called off, or the primary does not know the second
+/// connection or refuses.
 pub fn request_stream_after_second_connection_sync<S: Read + Write>(
     peer: &mut Peer<S>,
     watch: &impl Watch,

@@ -34,6 +34,9 @@ impl Frame {
 }
 
 /// Reads the line that precedes a full sync.
+///
+/// # Errors
+/// As [`Peer::line`], and if the primary reports an error or sends another line.
 pub fn read_frame<S: Read + Write>(peer: &mut Peer<S>, watch: &impl Watch) -> Result<Frame, LinkError> {
     let line = peer.line(watch, DURING)?;
     if line.starts_with('-') {
@@ -76,7 +79,10 @@ impl<'p, S: Read + Write, W: Watch> Payload<'p, S, W> {
         self.is_over
     }
 
-    /// Reads and discards the rest, at most `most` bytes; an error if there is more.
+    /// Reads and discards the rest, at most `most` bytes.
+    ///
+    /// # Errors
+    /// If the connection fails, or more than `most` bytes are left.
     pub fn finish(&mut self, most: u64) -> Result<(), LinkError> {
         let mut scratch = vec![0; 64 << 10];
         let mut left = most;

@@ -46,6 +46,9 @@ impl<S: Read + Write> Peer<S> {
     }
 
     /// Treats the unread bytes, and all that follow, as compressed.
+    ///
+    /// # Errors
+    /// If the unread bytes are not valid blocks.
     pub fn begin_compression(&mut self) -> Result<(), LinkError> {
         let mut unpacker = Unpacker::default();
         *unpacker.input() = self.take_buffer();
@@ -87,6 +90,10 @@ impl<S: Read + Write> Peer<S> {
     }
 
     /// Receives more bytes. `during` names the current step for timeout errors.
+    ///
+    /// # Errors
+    /// If the connection fails or ends, nothing arrives within the watch's timeout, or the link is
+    /// called off.
     pub fn fill(&mut self, watch: &impl Watch, during: &'static str) -> Result<(), LinkError> {
         if self.at > 0 {
             self.buffer.drain(..self.at);
@@ -109,6 +116,10 @@ impl<S: Read + Write> Peer<S> {
     }
 
     /// Receives available bytes, up to a limit; 0 if the read timed out.
+    ///
+    /// # Errors
+    /// If the connection fails or ends, or what arrives is not a valid block. A read that times out
+    /// is no error.
     pub fn receive(&mut self) -> Result<usize, LinkError> {
         match &mut self.unpacker {
             None => receive(&mut self.stream, &mut self.room, &mut self.buffer),
@@ -117,6 +128,9 @@ impl<S: Read + Write> Peer<S> {
     }
 
     /// Like [`Peer::receive`], into the caller's buffer.
+    ///
+    /// # Errors
+    /// As [`Peer::receive`].
     pub fn receive_onto(&mut self, buffer: &mut Vec<u8>) -> Result<usize, LinkError> {
         match &mut self.unpacker {
             None => receive(&mut self.stream, &mut self.room, buffer),
@@ -126,6 +140,9 @@ impl<S: Read + Write> Peer<S> {
 
     /// Reads a line, without its line ending. Empty lines are dropped: they are the primary's
     /// keep-alives.
+    ///
+    /// # Errors
+    /// As [`Peer::fill`], and if the line is too long.
     pub fn line(&mut self, watch: &impl Watch, during: &'static str) -> Result<String, LinkError> {
         let mut searched = 0;
         loop {
@@ -149,6 +166,9 @@ impl<S: Read + Write> Peer<S> {
     }
 
     /// Sends a request.
+    ///
+    /// # Errors
+    /// If the connection fails.
     pub fn send(&mut self, args: &[&[u8]]) -> Result<(), LinkError> {
         let mut bytes = Vec::new();
         request::push(&mut bytes, args);
@@ -156,11 +176,17 @@ impl<S: Read + Write> Peer<S> {
     }
 
     /// Sends bytes.
+    ///
+    /// # Errors
+    /// If the connection fails.
     pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), LinkError> {
         self.stream.write_all(bytes).and_then(|()| self.stream.flush()).map_err(LinkError::Io)
     }
 
     /// Sends a request and reads its one-line reply.
+    ///
+    /// # Errors
+    /// As [`Peer::line`].
     pub fn ask(
         &mut self,
         args: &[&[u8]],

@@ -37,6 +37,9 @@ pub struct Units {
 
 impl Units {
     /// Parses the bytes added to the buffer. Earlier bytes must be unchanged.
+    ///
+    /// # Errors
+    /// If the bytes are not requests, or a unit is too long.
     pub fn parse(&mut self, buffer: &[u8]) -> Result<(), LinkError> {
         let limits =
             Limits { bulk_len_max: i64::MAX as u64, authenticated: true, big_argument_min: usize::MAX };
