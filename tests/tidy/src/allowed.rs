@@ -10,7 +10,7 @@ use crate::Violation;
 
 pub type Counts = BTreeMap<(String, String), usize>;
 
-/// The command that regenerates the list.
+/// The command that shrinks the list.
 pub const HOW: &str = "BLESS=1 cargo test -p braid-tidy";
 
 pub fn count(violations: &[Violation]) -> Counts {
@@ -45,6 +45,14 @@ pub fn render(counts: &Counts) -> String {
         text += &format!("{rule} {place} {number}\n");
     }
     text
+}
+
+/// Lowers the numbers of a list to those of what is left. What is new is not added.
+pub fn shrink(list: &mut Counts, found: &Counts) {
+    list.retain(|place, number| {
+        *number = found.get(place).map_or(0, |found| (*number).min(*found));
+        *number > 0
+    });
 }
 
 /// Compares the violations with the list; returns one complaint per place.

@@ -74,3 +74,60 @@ pub const FILE_LINES: usize = 800;
 pub const FUNCTION_LINES: usize = 100;
 /// Maximum columns of a comment line.
 pub const COMMENT_COLUMNS: usize = 100;
+
+/// The files of the root folder.
+pub const ROOT_FILES: [&str; 16] = [
+    ".dockerignore",
+    ".editorconfig",
+    // In a linked work tree.
+    ".git",
+    ".gitignore",
+    "CHANGELOG.md",
+    "CODE_OF_CONDUCT.md",
+    "CONTRIBUTING.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE",
+    "README.md",
+    "SECURITY.md",
+    "braid.conf",
+    "deny.toml",
+    "rust-toolchain.toml",
+    "rustfmt.toml",
+];
+
+/// Words that no identifier below `crates/` has, and the field's word for each meaning that they
+/// had.
+pub const WORDS: [(&str, &str); 16] = [
+    ("calm", "fast path"),
+    ("crew", "pool of workers"),
+    ("fed", "is a replica; check the replica link"),
+    ("heeded", "wakes on delete"),
+    ("heeds", "wakes on delete"),
+    ("linger", "track for the cron"),
+    ("news", "wake-up, event"),
+    ("seat", "session"),
+    ("settle", "finish a change, flush, join, on an outcome, drain"),
+    ("settled", "finished, complete, final, synced"),
+    ("taker", "pull, reader, peer"),
+    ("tend", "on a tick; release"),
+    ("trouble", "last error"),
+    ("unsettled", "expired hold"),
+    ("wish", "options, request"),
+    ("wishes", "requests"),
+];
+
+/// Identifiers that are not used as a whole, although the word may be part of others.
+pub const NAMES: [(&str, &str); 11] = [
+    ("Asked", "admission context"),
+    ("Former", "previous process, obsolete files, demoted clients"),
+    ("Hand", "worker"),
+    ("Helper", "worker"),
+    ("Look", "borrowed or owned"),
+    ("Me", "local identity"),
+    ("Place", "key, position, span"),
+    ("Question", "pull request"),
+    ("Said", "rejected"),
+    ("Told", "peer status"),
+    ("come_in", "reenter the gate"),
+];

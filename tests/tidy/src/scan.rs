@@ -4,6 +4,8 @@
 //! Tokens carry no comments, keep string literals apart, and are visible inside macro calls too.
 //! Nothing is resolved here: a path is recorded as written.
 
+use std::collections::BTreeMap;
+
 use proc_macro2::{Delimiter, Group, Spacing, Span, TokenStream, TokenTree};
 
 /// A path as written, such as `crate::a::b`, with its enclosing inline modules.
@@ -61,6 +63,8 @@ pub struct Facts {
     pub forbids_unsafe: bool,
     /// `#![cfg(test)]`
     pub is_test: bool,
+    /// Every identifier, with the first line that has it.
+    pub identifiers: BTreeMap<String, usize>,
 }
 
 /// Scans a file.
@@ -70,8 +74,21 @@ pub struct Facts {
 pub fn scan(text: &str) -> Result<Facts, String> {
     let tokens: TokenStream = text.parse().map_err(|error| format!("{error}"))?;
     let mut scanner = Scanner { facts: Facts::default(), inside: Vec::new() };
+    identifiers(tokens.clone(), &mut scanner.facts.identifiers);
     scanner.walk(tokens, false, false);
     Ok(scanner.facts)
+}
+
+fn identifiers(tokens: TokenStream, found: &mut BTreeMap<String, usize>) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => identifiers(group.stream(), found),
+            TokenTree::Ident(ident) => {
+                found.entry(ident.to_string()).or_insert_with(|| line_of(ident.span()));
+            }
+            _ => {}
+        }
+    }
 }
 
 struct Scanner {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use braid_tidy::{Tree, Violation, allowed, check};
 
-const CLEAN: [(&str, &str); 20] = [
+const CLEAN: [(&str, &str); 21] = [
     ("crates/base/Cargo.toml", "[package]\nname = \"braid-base\"\n[dependencies]\nmemchr.workspace = true\n"),
     (
         "crates/base/src/lib.rs",
@@ -55,6 +55,7 @@ const CLEAN: [(&str, &str); 20] = [
         ".github/workflows/nightly.yml",
         "jobs:\n  matrix:\n    piece: [miri, crash]\n  steps:\n  - run: tests/nightly ${{ matrix.piece }}\n",
     ),
+    ("tests/tidy/budgets.txt", "base 900\nkeyspace 20\nexecutor 900\n"),
     ("CONTRIBUTING.md", "# Contributing\n\n```unsafe\ncrates/keyspace/src/entry.rs\n```\n"),
 ];
 
@@ -95,6 +96,8 @@ fn reports(path: &str, text: &str, rule: &str, place: &str) {
     let mut found = planted(path, text);
     // A planted dependency is also unused.
     found.retain(|one| rule != "layers" || one.rule != "unused");
+    // A planted crate has no budget either.
+    found.retain(|one| rule == "budget" || one.rule != "budget");
     assert!(!found.is_empty(), "nothing is reported");
     for one in &found {
         assert_eq!((one.rule, one.place.as_str()), (rule, place), "{one}");
@@ -286,7 +289,7 @@ fn command_recognised_by_its_name() {
 
 #[test]
 fn source_without_its_licence() {
-    for path in ["crates/base/src/other.rs", "deploy/other.yaml", "tests/other"] {
+    for path in ["tests/api/other.rs", "deploy/other.yaml", "tests/other"] {
         let without = BTreeMap::from([(path.to_owned(), "#!/bin/sh\n".to_owned())]);
         let found = check(&Tree::new(without.clone()));
         let found: Vec<_> = found.iter().map(|one| (one.rule, one.place.as_str())).collect();
@@ -315,6 +318,80 @@ fn workflow_without_a_piece_of_the_nightly_script() {
     let found = judge(files);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].rule == "workflows" && found[0].message.contains("jepsen is not in the matrix"));
+}
+
+#[test]
+fn foreign_file_in_the_root_folder() {
+    reports("nodes.conf", "vars currentEpoch 0\n", "root-file", "nodes.conf");
+    assert_eq!(planted("deny.toml", "[licenses]\n"), []);
+}
+
+#[test]
+fn identifier_with_a_replaced_word() {
+    let file = "crates/base/src/bytes.rs";
+    for (text, identifier) in [
+        ("fn settle_it() {}\n", "settle_it"),
+        ("const CALM_MAX: u8 = 1;\n", "CALM_MAX"),
+        ("enum E { ImportSeat }\n", "ImportSeat"),
+        ("macro_rules! m { () => { wants_news } }\n", "wants_news"),
+        ("struct Told;\n", "Told"),
+    ] {
+        reports(file, text, "word", identifier);
+    }
+    // Other words, comments, texts, and names of tests, which are sentences.
+    for text in [
+        "fn told(seated: Placed) {}\n",
+        "// settle\n",
+        "const TEXT: &str = \"settle\";\n",
+        "fn one_that_does_not_settle() {}\n",
+    ] {
+        assert_eq!(planted(file, text), []);
+    }
+    // Once, wherever and however often it occurs.
+    assert_eq!(planted(file, "fn settle() { settle() }\nfn other() { settle() }\n").len(), 1);
+}
+
+#[test]
+fn crate_larger_than_its_budget() {
+    reports("crates/keyspace/src/txn.rs", &"\n".repeat(8), "budget", "crates/keyspace");
+    assert_eq!(planted("crates/keyspace/src/txn.rs", &"\n".repeat(7)), []);
+    let list = "tests/tidy/budgets.txt";
+    for line in ["base\n", "attic 100\n", "base 900 -> 800 docs/design/1.md\n"] {
+        reports(list, line, "budget", list);
+    }
+}
+
+#[test]
+fn crate_without_a_budget() {
+    let mut files = tree();
+    let list = files.get_mut("tests/tidy/budgets.txt").expect("the list");
+    *list = list.replace("keyspace 20\n", "");
+    let found = judge(files);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].rule, found[0].place.as_str()), ("budget", "crates/keyspace"));
+}
+
+#[test]
+fn budget_raised_without_a_design_page() {
+    let with_page = |page: &str| {
+        let mut files = tree();
+        let list = files.get_mut("tests/tidy/budgets.txt").expect("the list");
+        *list = list.replace("base 900", "base 900 -> 1200 docs/design/031-larger.md");
+        files.insert("docs/design/031-larger.md".to_owned(), page.to_owned());
+        judge(files)
+    };
+    assert_eq!(with_page("The crate base gets 1,200 lines, because\n"), []);
+    let found = with_page("The crate base gets larger.\n");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].rule == "budget" && found[0].message.contains("1,200 lines"), "{found:?}");
+}
+
+#[test]
+fn blessing_only_shrinks_the_list() {
+    let place = |name: &str| ("word".to_owned(), name.to_owned());
+    let mut list = allowed::Counts::from([(place("a"), 3), (place("b"), 2), (place("c"), 1)]);
+    allowed::shrink(&mut list, &allowed::Counts::from([(place("a"), 5), (place("b"), 1), (place("d"), 1)]));
+    assert_eq!(list, allowed::Counts::from([(place("a"), 3), (place("b"), 1)]));
 }
 
 #[test]

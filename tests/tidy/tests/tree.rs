@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Applies the rules to this repository. Remaining violations are listed in `allowed.txt`:
 //!
-//!   BLESS=1 cargo test -p braid-tidy      regenerates the list; it may only shrink
+//!   BLESS=1 cargo test -p braid-tidy      shrinks the list: what is new must be repaired
 
 use std::fs;
 use std::path::Path;
@@ -15,12 +15,12 @@ fn the_tree_is_tidy() {
     let tree = Tree::read(root).expect("the sources can be read");
     assert!(tree.rust().count() > 300, "the sources were not found");
     let violations = check(&tree);
-    let list = here.join("allowed.txt");
+    let file = here.join("allowed.txt");
+    let mut list = allowed::parse(&fs::read_to_string(&file).unwrap_or_default()).expect("the list");
     if std::env::var_os("BLESS").is_some() {
-        fs::write(&list, allowed::render(&allowed::count(&violations))).expect("the list is written");
-        return;
+        allowed::shrink(&mut list, &allowed::count(&violations));
+        fs::write(&file, allowed::render(&list)).expect("the list is written");
     }
-    let list = allowed::parse(&fs::read_to_string(&list).unwrap_or_default()).expect("the list");
     let complaints = allowed::compare(&violations, &list);
     assert!(complaints.is_empty(), "{} complaints:\n  {}", complaints.len(), complaints.join("\n  "));
 }

@@ -2,14 +2,17 @@
 //! The rules: each is a function from the tree to its violations.
 
 mod access;
+mod budgets;
 mod circles;
 mod commands;
 mod documents;
 mod layers;
 mod lengths;
 mod licence;
+mod root;
 mod unsafety;
 mod unused;
+mod words;
 mod workflows;
 
 use crate::{Tree, Violation};
@@ -17,7 +20,7 @@ use crate::{Tree, Violation};
 pub type Rule = fn(&Tree) -> Vec<Violation>;
 
 /// All rules by name.
-pub const ALL: [(&str, Rule); 14] = [
+pub const ALL: [(&str, Rule); 17] = [
     (layers::NAME, layers::check),
     (circles::NAME, circles::check),
     (lengths::FILES, lengths::files),
@@ -32,6 +35,9 @@ pub const ALL: [(&str, Rule); 14] = [
     (unused::NAME, unused::check),
     (workflows::NAME, workflows::check),
     (licence::NAME, licence::check),
+    (root::NAME, root::check),
+    (words::NAME, words::check),
+    (budgets::NAME, budgets::check),
 ];
 
 fn violation(rule: &'static str, place: &str, line: usize, message: String) -> Violation {
