@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared by most Python programs in bench/: starts servers, measures processor time per command, prints a table.
+"""Measures a table of commands: processor time per command of servers side by side (see servers.py for the servers).
 
 Each server runs on processor 0 with persistence off, the load generator (redis-benchmark's options; the variable BENCH
 names another program) on processor 1, together with the listening clients.
@@ -8,7 +8,6 @@ import argparse
 import os
 import selectors
 import shlex
-import socket
 import statistics
 import subprocess
 import sys
@@ -16,8 +15,9 @@ import tempfile
 import time
 from typing import Callable, NamedTuple
 
+from servers import Server, encode
+
 BENCH = os.environ.get("BENCH", "redis-benchmark")
-TICKS = os.sysconf("SC_CLK_TCK")
 CONNECTIONS = 50
 DATA = "x" * 32
 
@@ -35,70 +35,6 @@ class Row(NamedTuple):
     options: tuple = ()
     # Number of clients that listen to `channel`; the time until they have received everything counts.
     listeners: int = 0
-
-
-def encode(*parts):
-    parts = [p if isinstance(p, bytes) else str(p).encode() for p in parts]
-    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts)
-
-
-def free_port():
-    """A free port, at most 55,000: a stock server in cluster mode adds 10,000 for the port of its bus."""
-    port = 65536
-    while port > 55000:
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
-    return port
-
-
-class Server:
-    def __init__(self, line, folder, *more, processors="0"):
-        self.port = free_port()
-        argv = (["taskset", "-c", processors] if processors else []) + shlex.split(line)
-        argv += ["--port", str(self.port), "--save", "", "--dir", folder, *more]
-        self.process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.line = line
-        for _ in range(400):
-            if self.process.poll() is not None:
-                sys.exit(f"{line}: exited at startup with status {self.process.returncode}")
-            try:
-                self.link = self.connect()
-                break
-            except OSError:
-                time.sleep(0.025)
-        else:
-            sys.exit(f"{line}: does not listen")
-        self.replies = self.link.makefile("rb")
-
-    def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), 30)
-
-    def send(self, requests):
-        """Sends requests whose replies are one line each; an error ends the run."""
-        waiting = 0
-        for request in requests:
-            self.link.sendall(request)
-            waiting += 1
-            if waiting == 100:
-                self.drain(waiting)
-                waiting = 0
-        self.drain(waiting)
-
-    def drain(self, count):
-        for _ in range(count):
-            line = self.replies.readline()
-            if line[:1] not in b"+:":
-                sys.exit(f"{self.line}: unexpected reply {line!r}")
-
-    def seconds(self):
-        """User and system time of the process so far."""
-        fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
-
-    def stop(self):
-        self.process.kill()
-        self.process.wait()
 
 
 class Listeners:
@@ -135,7 +71,7 @@ class Listeners:
 
 def measure(line, row, depth, folder):
     """Microseconds of processor time per command of one server in one run."""
-    server = Server(line, folder)
+    server = Server(line, folder, processors="0")
     try:
         if row.before:
             server.send(row.before())
