@@ -51,6 +51,9 @@ pub trait Collection: SavedObject + Send + Sync + 'static {
     fn cow(&mut self) -> Object;
 
     /// Writes the requests that recreate the key's value (without its expiry).
+    ///
+    /// # Errors
+    /// If the sink fails.
     fn rewrite(&self, name: &[u8], out: &mut dyn RequestSink) -> io::Result<()>;
 
     /// Adds the elements to a digest of the dataset, independent of their encoding. Expired
@@ -108,6 +111,9 @@ pub trait RequestSink {
     fn buffer(&mut self) -> &mut Vec<u8>;
 
     /// Reports that one or more requests are complete.
+    ///
+    /// # Errors
+    /// If the requests cannot be written.
     fn complete(&mut self) -> io::Result<()>;
 }
 

@@ -24,6 +24,9 @@ pub trait SavedObject {
 
     /// Writes its content in a form that [`SavedObject::form`] returned. Leaves out members that
     /// expire before `now_ms`.
+    ///
+    /// # Errors
+    /// If the sink fails.
     fn encode(&self, form: &ValueForm, now_ms: i64, out: &mut ValueEncoder<'_>) -> io::Result<()>;
 
     /// Appends the value's bytes if the form for [`Target::Own`] is a single packed string, which

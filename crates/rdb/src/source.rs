@@ -9,11 +9,16 @@ use crate::error::Fault;
 
 /// A sequence of bytes.
 pub trait Source {
-    /// The next `len` bytes, valid until the next call. Fails before it allocates more than the
-    /// source can contain.
+    /// The next `len` bytes, valid until the next call.
+    ///
+    /// # Errors
+    /// If the source ends before, without an allocation of more than it can contain, or fails.
     fn take(&mut self, len: usize) -> Result<&[u8], Fault>;
 
     /// Fills `out` with the next bytes.
+    ///
+    /// # Errors
+    /// If the source ends before, or fails.
     fn fill(&mut self, out: &mut [u8]) -> Result<(), Fault>;
 
     /// Number of bytes taken.

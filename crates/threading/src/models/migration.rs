@@ -33,7 +33,10 @@ pub const MAIN: usize = 0;
 
 /// A queue of clients in transit to the main thread.
 pub trait MainQueue: Send + Sync {
-    /// Appends a client; returns the client if the queue is full.
+    /// Appends a client.
+    ///
+    /// # Errors
+    /// The client, if the queue is full.
     fn push(&self, client: Box<Client>) -> Result<(), Box<Client>>;
     /// Takes out the client that has waited longest.
     fn pop(&self) -> Option<Box<Client>>;
