@@ -11,7 +11,7 @@
 use braid_active::amount::Amount;
 use braid_active::cell::Time;
 use braid_active::difference::{Difference, apply_with_difference, merge_with_difference};
-use braid_active::place::Side;
+use braid_active::position::Side;
 use braid_active::replica::{Settings, State};
 use braid_active::saved::{Loader, save};
 use braid_active::stream::Id;

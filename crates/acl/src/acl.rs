@@ -154,7 +154,7 @@ impl Acl {
         rules: &[impl AsRef<[u8]>],
     ) -> Result<Vec<u8>, CommandError> {
         let mut user = self.changed_user(server, name, rules)?;
-        user.settle();
+        user.update_derived();
         // Skips `user NAME `.
         Ok(user.describe().split_off(name.len() + 6))
     }
@@ -200,7 +200,7 @@ impl Acl {
 
     /// Activates a changed user. The caller holds `changing`.
     pub(crate) fn put_user(&self, server: Server<'_>, mut user: User) {
-        user.settle();
+        user.update_derived();
         self.users.write().insert(user.identity.name.clone(), Arc::new(user));
         server.attention.next_generation();
     }

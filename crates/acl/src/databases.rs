@@ -6,7 +6,7 @@ use braid_spec::{Category, Command, UsedDatabases};
 
 /// The database in which a request runs, and the number of databases.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct InDatabase {
     pub current: u32,
     pub count: u32,
 }
@@ -40,7 +40,7 @@ impl Databases {
     /// # Errors
     /// The index of the argument that names a forbidden database; 0 if the forbidden one is the
     /// current one, or one of all those that the command uses.
-    pub fn check(&self, command: &Command, args: &[&[u8]], place: Place) -> Result<(), usize> {
+    pub fn check(&self, command: &Command, args: &[&[u8]], place: InDatabase) -> Result<(), usize> {
         if *self == Databases::All {
             return Ok(());
         }

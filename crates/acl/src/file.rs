@@ -65,7 +65,7 @@ impl Acl {
         for rule in merge_selectors(rules).map_err(|open| (open, RuleError::Syntax))? {
             user.apply(&rule, terms).map_err(|error| (rule.clone(), error))?;
         }
-        user.settle();
+        user.update_derived();
         Ok(user)
     }
 

@@ -6,7 +6,7 @@ use braid_base::glob::{literal_prefix, matches};
 use braid_spec::keys::{self, KeyList};
 use braid_spec::{Category, ChannelAccess, Command, CommandTable, Flags, KeyFlags};
 
-use crate::databases::{Databases, Place};
+use crate::databases::{Databases, InDatabase};
 use crate::denied::Denied;
 use crate::terms::Terms;
 
@@ -246,7 +246,7 @@ impl Selector {
         &self,
         command: &Command,
         args: &[&[u8]],
-        place: Place,
+        place: InDatabase,
         found: &mut FoundKeys,
     ) -> Result<(), Denied> {
         self.databases.check(command, args, place).map_err(Denied::Database)?;

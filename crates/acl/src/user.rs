@@ -10,7 +10,7 @@ use braid_base::digest::{constant_time_eq, sha256_hex};
 use braid_clients::identity::DEFAULT_USER;
 use braid_spec::{Command, UsedDatabases};
 
-use crate::databases::Place;
+use crate::databases::InDatabase;
 use crate::denied::Denied;
 use crate::selector::{Access, FoundKeys, Selector};
 use crate::terms::Terms;
@@ -61,12 +61,12 @@ impl User {
         root.set_all_commands(true);
         (root.all_keys, root.all_channels) = (true, true);
         (user.enabled, user.no_password) = (true, true);
-        user.settle();
+        user.update_derived();
         user
     }
 
     /// Updates derived fields after rules were applied.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn update_derived(&mut self) {
         self.unrestricted = self.selectors.iter().any(Selector::is_unrestricted);
     }
 
@@ -132,8 +132,8 @@ impl User {
         all.into_iter().filter(|(is, _)| *is).map(|(_, word)| word)
     }
 
-    fn place(&self, database: u32) -> Place {
-        Place { current: database, count: self.databases }
+    fn place(&self, database: u32) -> InDatabase {
+        InDatabase { current: database, count: self.databases }
     }
 
     /// Checks a request of valid arity in a database.

@@ -130,7 +130,7 @@ impl Times {
         merge_stamped(&mut self.0, &theirs.0, sides);
     }
 
-    /// True if [`Times::settle`] would drop something.
+    /// True if [`Times::collect_garbage`] would drop something.
     pub fn has_garbage(&self, is_live: bool, floor: Stamp, rules: &Rules) -> bool {
         match self.0.as_slice() {
             [] => false,
@@ -140,7 +140,7 @@ impl Times {
     }
 
     /// Keeps only the time in effect.
-    pub fn settle(&mut self, is_live: bool, floor: Stamp, rules: &Rules) {
+    pub fn collect_garbage(&mut self, is_live: bool, floor: Stamp, rules: &Rules) {
         let winner = self.winner(floor, rules).filter(|(_, time)| is_live && *time != Time::Never);
         self.0.retain(|one| Some(*one) == winner);
     }
@@ -488,14 +488,14 @@ impl<V: Clone> Cell<V> {
     }
 
     /// Drops all garbage, and returns the number of dropped items.
-    pub fn settle(&mut self, rules: &Rules) -> usize {
+    pub fn collect_garbage(&mut self, rules: &Rules) -> usize {
         let (is_live, floor) = (self.is_live(), self.floor());
         let Some(more) = &mut self.mark.more else { return 0 };
         let count = |more: &More<V>| more.losers.len() + more.tallies.len() + more.times.0.len();
         let before = count(more);
         more.losers.clear();
         more.tallies.retain(Tally::counts);
-        more.times.settle(is_live, floor, rules);
+        more.times.collect_garbage(is_live, floor, rules);
         let dropped = before - count(more);
         self.compact();
         dropped

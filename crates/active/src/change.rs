@@ -2,7 +2,7 @@
 //! The change that an effect makes to a key, in the form that is sent.
 
 use crate::cell::{CellChange, Time};
-use crate::place::{Place, Side};
+use crate::position::{Position, Side};
 use crate::stream::StreamChange;
 use crate::tally::SeenTally;
 use crate::{Bytes, Text};
@@ -73,7 +73,7 @@ pub enum Change {
         side: Side,
         values: Vec<Bytes>,
     },
-    Element(Place, CellChange<Bytes>),
+    Element(Position, CellChange<Bytes>),
     Stream(StreamChange),
     /// HyperLogLog registers and their ranks.
     Count(Vec<(u16, u8)>),

@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::cell::Time;
 use crate::local::Transaction;
 use crate::matching::matching;
-use crate::place::Side;
+use crate::position::Side;
 use crate::stream::{Fields, GroupView, Id, Pending};
 use crate::view::{Shown, Until, View};
 use crate::{Bytes, Name};

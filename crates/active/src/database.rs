@@ -29,22 +29,22 @@ pub struct Database {
 
 /// Access to a key or value.
 #[derive(Debug)]
-pub enum Look<'k, T> {
+pub enum BorrowedOrOwned<'k, T> {
     Kept(&'k T),
     /// Built from a plain string.
     Made(T),
 }
 
-pub type KeyRef<'k> = Look<'k, Key>;
-pub type ValueRef<'k> = Look<'k, Value>;
+pub type KeyRef<'k> = BorrowedOrOwned<'k, Key>;
+pub type ValueRef<'k> = BorrowedOrOwned<'k, Value>;
 
-impl<T> Deref for Look<'_, T> {
+impl<T> Deref for BorrowedOrOwned<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
         match self {
-            Look::Kept(kept) => kept,
-            Look::Made(made) => made,
+            BorrowedOrOwned::Kept(kept) => kept,
+            BorrowedOrOwned::Made(made) => made,
         }
     }
 }
@@ -240,13 +240,13 @@ impl Database {
     }
 
     /// Drops a key's garbage.
-    pub fn settle(&mut self, name: &[u8], rules: &Rules) {
+    pub fn collect_garbage(&mut self, name: &[u8], rules: &Rules) {
         match self.evicted.get(name) {
             Some(mut mark) if mark.is_hidden => {
-                mark.rest.settle_values(rules);
+                mark.rest.collect_garbage_of_values(rules);
                 self.evicted.set(name, &mark);
             }
-            _ => drop(self.change(name, |key| key.settle(rules))),
+            _ => drop(self.change(name, |key| key.collect_garbage(rules))),
         }
     }
 

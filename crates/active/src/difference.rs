@@ -23,7 +23,7 @@ use crate::effect::{Effect, Unit};
 use crate::ended::EndedOfKey;
 use crate::libraries::{LIBRARIES, flushes};
 use crate::list_difference::bring_list;
-use crate::place::{Place, Step};
+use crate::position::{Position, Step};
 use crate::replica::{Applied, Refusal, Replica, State};
 use crate::requests::{Requests, score_text};
 use crate::stamp::Stamp;
@@ -53,7 +53,7 @@ enum Before {
         /// The former state of the touched parts; of a list, the touched places that had an
         /// element, with its value.
         view: View,
-        places: Vec<(Place, Bytes)>,
+        places: Vec<(Position, Bytes)>,
     },
     /// It existed, and more than parts was touched.
     Something,
@@ -128,7 +128,7 @@ fn parts_of(change: &Change, stamp: Stamp, kind: Kind) -> Option<Vec<Part>> {
         Change::Element(place, _) => vec![Part::Item(place.clone())],
         Change::Push { side, values } => {
             let places = (0..values.len() as u64).map(|count| Step::push(*side, stamp.plus(count)));
-            places.filter_map(|step| Some(Part::Item(Place::new([step].into_iter())?))).collect()
+            places.filter_map(|step| Some(Part::Item(Position::new([step].into_iter())?))).collect()
         }
         _ => return None,
     };
@@ -556,7 +556,7 @@ pub fn anew(replica: &Replica, keys: &[(u32, Name)]) -> impl Iterator<Item = Own
 mod tests {
     use super::*;
     use crate::Transaction;
-    use crate::place::Side;
+    use crate::position::Side;
     use crate::stream::Id;
     use crate::testing::{NOW, replica};
 

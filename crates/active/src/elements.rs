@@ -98,10 +98,10 @@ impl<K: Ord + Clone, V: Clone> Elements<K, V> {
         self.0.values().any(|cell| cell.has_garbage(rules))
     }
 
-    pub fn settle(&mut self, rules: &Rules) -> usize {
+    pub fn collect_garbage(&mut self, rules: &Rules) -> usize {
         let mut dropped = 0;
         self.0.retain(|_, cell| {
-            dropped += cell.settle(rules);
+            dropped += cell.collect_garbage(rules);
             !cell.is_empty()
         });
         dropped

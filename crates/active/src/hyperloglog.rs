@@ -83,7 +83,7 @@ impl HyperLogLog {
     }
 
     /// Drops the hidden additions, and returns their number.
-    pub fn settle(&mut self) -> usize {
+    pub fn collect_garbage(&mut self) -> usize {
         let before = self.additions.len();
         // The last addition of a register has the greatest rank, and is kept.
         self.additions.reverse();

@@ -294,20 +294,20 @@ impl Key {
     }
 
     /// Drops that garbage.
-    pub(crate) fn settle_values(&mut self, rules: &Rules) {
+    pub(crate) fn collect_garbage_of_values(&mut self, rules: &Rules) {
         for value in &mut self.values {
-            value.settle(rules);
+            value.collect_garbage(rules);
         }
         self.values.retain(|value| !value.is_empty());
     }
 
     /// Drops all garbage, and returns the number of dropped items.
-    pub fn settle(&mut self, rules: &Rules) -> usize {
-        let mut dropped = self.values.iter_mut().map(|value| value.settle(rules)).sum();
+    pub fn collect_garbage(&mut self, rules: &Rules) -> usize {
+        let mut dropped = self.values.iter_mut().map(|value| value.collect_garbage(rules)).sum();
         self.compact(rules);
         if self.times_have_garbage(rules) {
             let (is_live, floor) = (self.value().is_some(), self.floor());
-            self.change_times(|times| times.settle(is_live, floor, rules));
+            self.change_times(|times| times.collect_garbage(is_live, floor, rules));
             dropped += 1;
         }
         dropped

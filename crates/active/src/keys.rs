@@ -427,7 +427,7 @@ impl Keys {
 
     /// Drops the garbage of at most `most` keys that were last touched by a change up to `up_to`.
     /// Returns true if there is more.
-    pub fn settle(&mut self, up_to: u64, most: usize, rules: &Rules) -> bool {
+    pub fn collect_garbage(&mut self, up_to: u64, most: usize, rules: &Rules) -> bool {
         for _ in 0..most {
             if !self.has_garbage_of(up_to) {
                 break;
@@ -439,7 +439,7 @@ impl Keys {
             if let Some(saving) = self.saving.as_mut().filter(|_| rules.saves_before_changes) {
                 saving.before(*database, keys, name);
             }
-            keys.settle(name, rules);
+            keys.collect_garbage(name, rules);
             if keys.is_empty() {
                 self.all.remove(database);
             }

@@ -35,7 +35,7 @@ pub mod list;
 pub mod logs;
 pub mod matching;
 pub mod members;
-pub mod place;
+pub mod position;
 pub mod replica;
 pub mod requests;
 pub mod rules;

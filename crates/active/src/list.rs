@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use crate::Bytes;
 use crate::cell::{At, Cell, CellChange, Sides};
 use crate::items::Items;
-use crate::place::{Place, Side, Step, compare};
+use crate::position::{Position, Side, Step, compare};
 use crate::rules::Rules;
 use crate::stamp::Stamp;
 
@@ -138,17 +138,17 @@ impl List {
     }
 
     /// Places and values, in order.
-    pub(crate) fn placed(&self) -> impl DoubleEndedIterator<Item = (Option<Place>, &Bytes)> {
-        self.items.iter().map(|item| (Place::new(item.steps()), item.shown()))
+    pub(crate) fn placed(&self) -> impl DoubleEndedIterator<Item = (Option<Position>, &Bytes)> {
+        self.items.iter().map(|item| (Position::new(item.steps()), item.shown()))
     }
 
     /// The index of an element; `Err` with its insertion point if it does not exist.
-    pub(crate) fn index(&self, place: &Place) -> Result<usize, usize> {
+    pub(crate) fn index(&self, place: &Position) -> Result<usize, usize> {
         self.find(place.steps())
     }
 
     /// True if an element exists.
-    pub(crate) fn has(&self, place: &Place) -> bool {
+    pub(crate) fn has(&self, place: &Position) -> bool {
         self.index(place).is_ok()
     }
 
@@ -157,7 +157,7 @@ impl List {
     }
 
     /// The number of elements before all of these places, and the number after all of them.
-    pub(crate) fn around<'a>(&self, places: impl Iterator<Item = &'a Place>) -> (usize, usize) {
+    pub(crate) fn around<'a>(&self, places: impl Iterator<Item = &'a Position>) -> (usize, usize) {
         let (mut first, mut end) = (self.len(), 0);
         for place in places {
             let (at, next) = match self.find(place.steps()) {
@@ -169,24 +169,24 @@ impl List {
         (first, self.len() - end)
     }
 
-    pub fn place(&self, index: usize) -> Option<Place> {
-        Place::new(self.items.get(index)?.steps())
+    pub fn place(&self, index: usize) -> Option<Position> {
+        Position::new(self.items.get(index)?.steps())
     }
 
     /// The place of an element that is inserted before the one at `index`.
-    pub fn place_before(&self, index: usize, stamp: Stamp) -> Option<Place> {
+    pub fn place_before(&self, index: usize, stamp: Stamp) -> Option<Position> {
         if index == 0 {
-            return Place::new([Step::push(Side::Left, stamp)].into_iter());
+            return Position::new([Step::push(Side::Left, stamp)].into_iter());
         }
         if index >= self.items.len() {
-            return Place::new([Step::push(Side::Right, stamp)].into_iter());
+            return Position::new([Step::push(Side::Right, stamp)].into_iter());
         }
         let (Some(left), Some(right)) = (self.items.get(index - 1), self.items.get(index)) else {
             return None;
         };
         let (parent, side) =
             if left.way().len() < right.way().len() { (left, Side::Right) } else { (right, Side::Left) };
-        Place::new(parent.steps().chain([Step::child(side, stamp)]))
+        Position::new(parent.steps().chain([Step::child(side, stamp)]))
     }
 
     fn find(&self, steps: &[Step]) -> Result<usize, usize> {
@@ -213,7 +213,7 @@ impl List {
     }
 
     /// Inserts, changes or removes one element. Returns true if it now holds garbage.
-    pub fn apply(&mut self, at: &At, place: &Place, change: CellChange<Bytes>) -> bool {
+    pub fn apply(&mut self, at: &At, place: &Position, change: CellChange<Bytes>) -> bool {
         match self.find(place.steps()) {
             Ok(index) => {
                 let Some(item) = self.items.remove(index) else { return false };
@@ -280,18 +280,18 @@ impl List {
         self.items.iter().any(|item| !item.is_plain() && item.cell().has_garbage(rules))
     }
 
-    pub fn settle(&mut self, rules: &Rules) -> usize {
+    pub fn collect_garbage(&mut self, rules: &Rules) -> usize {
         let mut dropped = 0;
         let items = std::mem::take(&mut self.items).into_iter();
-        let settled = items.filter_map(|item| {
+        let items = items.filter_map(|item| {
             if item.is_plain() {
                 return Some(item);
             }
             let mut cell = item.cell();
-            dropped += cell.settle(rules);
+            dropped += cell.collect_garbage(rules);
             item.with(cell)
         });
-        self.items = settled.collect();
+        self.items = items.collect();
         dropped
     }
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Bytes;
 use crate::list::List;
-use crate::place::{Place, Side};
+use crate::position::{Position, Side};
 use crate::requests::Requests;
 use crate::view::Part;
 
@@ -24,18 +24,18 @@ pub(crate) fn bring_list(
     key: &[u8],
     list: &List,
     touched: &BTreeSet<Part>,
-    before: &[(Place, Bytes)],
+    before: &[(Position, Bytes)],
 ) -> bool {
     if touched.is_empty() {
         return true;
     }
-    let is_kept = |place: &Place| !touched.contains(&Part::Item(place.clone()));
-    let kept = |(place, _): (Option<Place>, &Bytes)| place.filter(is_kept);
+    let is_kept = |place: &Position| !touched.contains(&Part::Item(place.clone()));
+    let kept = |(place, _): (Option<Position>, &Bytes)| place.filter(is_kept);
     let (first, last) = (list.placed().find_map(kept), list.placed().rev().find_map(kept));
     let (Some(first), Some(last)) = (first, last) else { return false };
     let gone_left = before.iter().filter(|(place, _)| *place < first).count();
     let gone_right = before.iter().filter(|(place, _)| *place > last).count();
-    let is_new = |place: &Option<Place>| place.as_ref().is_some_and(|place| !is_kept(place));
+    let is_new = |place: &Option<Position>| place.as_ref().is_some_and(|place| !is_kept(place));
     let new_left: Vec<&Bytes> =
         list.placed().take_while(|(place, _)| is_new(place)).map(|(_, value)| value).collect();
     let new_right: Vec<&Bytes> =
@@ -61,11 +61,11 @@ fn change_in_place<'p>(
     requests: &mut Requests,
     key: &[u8],
     list: &List,
-    touched: impl Iterator<Item = &'p Place>,
-    before: &[(Place, Bytes)],
+    touched: impl Iterator<Item = &'p Position>,
+    before: &[(Position, Bytes)],
 ) -> bool {
     let (mut set, mut new) = (Vec::new(), Vec::new());
-    let values: BTreeMap<&Place, &Bytes> = before.iter().map(|(place, value)| (place, value)).collect();
+    let values: BTreeMap<&Position, &Bytes> = before.iter().map(|(place, value)| (place, value)).collect();
     for place in touched {
         let Ok(index) = list.index(place) else { continue };
         let Some(value) = list.value(index) else { continue };

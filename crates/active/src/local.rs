@@ -14,7 +14,7 @@ use crate::database::{KeyRef, ValueRef};
 use crate::effect::{Effect, Effects, FlushSeen, Unit};
 use crate::key::Key;
 use crate::libraries::flushes;
-use crate::place::Side;
+use crate::position::Side;
 use crate::replica::{Refusal, Replica};
 use crate::stamp::Stamp;
 use crate::stream::{Fields, Group, GroupChange, Id, Pending, Stream, StreamChange};

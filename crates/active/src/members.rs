@@ -374,9 +374,9 @@ impl<V: Packed> Members<V> {
         self.iter_marked().any(|(_, cell)| cell.has_garbage(rules))
     }
 
-    pub fn settle(&mut self, rules: &Rules) -> usize {
+    pub fn collect_garbage(&mut self, rules: &Rules) -> usize {
         let mut dropped = 0;
-        self.change_all(|_| true, |_, cell| dropped += cell.settle(rules));
+        self.change_all(|_| true, |_, cell| dropped += cell.collect_garbage(rules));
         dropped
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Block(Vec<u8>);
 
 /// The place of an entry in a block, or its insertion point. Valid until the block changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Span {
     range: Range<usize>,
     is_there: bool,
 }
@@ -143,40 +143,40 @@ impl Block {
     }
 
     /// The place of an entry, or its insertion point.
-    pub fn place_of(&self, name: &[u8]) -> Place {
+    pub fn place_of(&self, name: &[u8]) -> Span {
         self.find(&Head::of(&self.0), name)
     }
 
     #[inline]
-    fn find(&self, head: &Head<'_>, name: &[u8]) -> Place {
+    fn find(&self, head: &Head<'_>, name: &[u8]) -> Span {
         let Some(rest) = head.names.rest(name) else { return self.place_between(name) };
         let (ordinal, width, mut at) = (ordinal(&rest), head.stamps.width, head.len);
         while at < self.0.len() {
             let parts = Parts::at(&self.0, at, width);
             match parts.compare(&self.0, &rest, ordinal) {
                 Ordering::Less => at = parts.end,
-                Ordering::Equal => return Place { range: at..parts.end, is_there: true },
+                Ordering::Equal => return Span { range: at..parts.end, is_there: true },
                 Ordering::Greater => break,
             }
         }
-        Place { range: at..at, is_there: false }
+        Span { range: at..at, is_there: false }
     }
 
     /// The insertion point of a name that the block's form cannot express.
     #[cold]
-    fn place_between(&self, name: &[u8]) -> Place {
+    fn place_between(&self, name: &[u8]) -> Span {
         let later = self.placed().find(|(_, entry)| *entry.name() > *name);
         let at = later.map_or(self.0.len(), |(start, _)| start);
-        Place { range: at..at, is_there: false }
+        Span { range: at..at, is_there: false }
     }
 
     /// The entry at a place.
-    pub fn at(&self, place: &Place) -> Option<Entry<'_>> {
+    pub fn at(&self, place: &Span) -> Option<Entry<'_>> {
         self.entry_at(&Head::of(&self.0), place)
     }
 
     #[inline]
-    fn entry_at<'b>(&'b self, head: &Head<'b>, place: &Place) -> Option<Entry<'b>> {
+    fn entry_at<'b>(&'b self, head: &Head<'b>, place: &Span) -> Option<Entry<'b>> {
         let parts = || Parts::at(&self.0, place.range.start, head.stamps.width);
         place.is_there.then(|| parts().entry(&self.0, head))
     }
@@ -187,14 +187,14 @@ impl Block {
     }
 
     /// Writes an entry at the place of its name.
-    pub fn put_at(&mut self, place: &Place, name: &[u8], content: Content<'_>) {
+    pub fn put_at(&mut self, place: &Span, name: &[u8], content: Content<'_>) {
         if !self.put_in_form(place, name, content) {
             *self = self.repacked(place, name, content);
         }
     }
 
     /// Writes an entry if the block's forms can express it, and need not be renewed.
-    fn put_in_form(&mut self, place: &Place, name: &[u8], content: Content<'_>) -> bool {
+    fn put_in_form(&mut self, place: &Span, name: &[u8], content: Content<'_>) -> bool {
         let head = Head::of(&self.0);
         let Some(new) = New::of(&head.stamps, &head.names, name, content) else { return false };
         let (had, range) = (self.0.len().max(head.len), place.range.clone());
@@ -234,7 +234,7 @@ impl Block {
     }
 
     /// The block with an entry written, in the shortest forms.
-    fn repacked(&self, place: &Place, name: &[u8], content: Content<'_>) -> Block {
+    fn repacked(&self, place: &Span, name: &[u8], content: Content<'_>) -> Block {
         let mut all = Unpacked::for_block(self);
         let mut entries = self.placed().peekable();
         while let Some((_, entry)) = entries.next_if(|(start, _)| *start < place.range.start) {

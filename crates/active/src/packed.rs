@@ -22,7 +22,7 @@ pub(crate) struct Block(Vec<u8>);
 
 /// The place of an entry in a block, or its insertion point. Valid until the block changes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct Span {
     range: Range<usize>,
     pub is_there: bool,
 }
@@ -87,13 +87,13 @@ impl Block {
     }
 
     /// The place of an entry, or its insertion point.
-    pub fn place_of(&self, name: &[u8]) -> Place {
+    pub fn place_of(&self, name: &[u8]) -> Span {
         let (range, found) = self.find(name);
-        Place { range, is_there: found.is_some() }
+        Span { range, is_there: found.is_some() }
     }
 
     /// The entry at a place.
-    pub fn at(&self, place: &Place) -> Option<Entry<'_>> {
+    pub fn at(&self, place: &Span) -> Option<Entry<'_>> {
         if place.is_there { take_entry(&mut &self.0[place.range.clone()]) } else { None }
     }
 
@@ -117,7 +117,7 @@ impl Block {
     }
 
     /// [`Block::put`] at a known place. Returns the entry's new place.
-    pub fn put_at(&mut self, place: &Place, entry: Entry<'_>) -> Place {
+    pub fn put_at(&mut self, place: &Span, entry: Entry<'_>) -> Span {
         let range = place.range.clone();
         let (had, len) = (self.0.len(), entry.len());
         if had - range.len() + len > self.0.capacity() {
@@ -136,7 +136,7 @@ impl Block {
             self.0.truncate(had - range.len() + len);
         }
         entry.write(&mut self.0[range.start..end]);
-        Place { range: range.start..end, is_there: true }
+        Span { range: range.start..end, is_there: true }
     }
 
     /// Removes an entry. Returns true if it existed.

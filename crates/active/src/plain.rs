@@ -16,7 +16,7 @@ use braid_keyspace::HeldString;
 use smallvec::SmallVec;
 
 use crate::linear;
-use crate::packed::{Block, Entry, Place};
+use crate::packed::{Block, Entry, Span};
 use crate::stamp::Stamp;
 
 /// Limit for name and value of a plain string in a block, in bytes; longer ones would make blocks
@@ -90,13 +90,13 @@ fn tag_of(hash: u64) -> u16 {
 /// The place of a string in its bucket, or its insertion point.
 #[derive(Clone, Debug)]
 enum Spot {
-    Packed(Place),
+    Packed(Span),
     Held(usize),
 }
 
 impl Default for Spot {
     fn default() -> Spot {
-        Spot::Packed(Place::default())
+        Spot::Packed(Span::default())
     }
 }
 
@@ -149,7 +149,7 @@ impl Bucket {
         self.put_at(&place, name, plain);
     }
 
-    fn put_at(&mut self, place: &Place, name: &[u8], plain: Plain<'_>) -> Place {
+    fn put_at(&mut self, place: &Span, name: &[u8], plain: Plain<'_>) -> Span {
         // Only marks of evicted keys can be longer.
         let mut content = SmallVec::<[u8; 2 * LEN_MAX]>::new();
         content.extend_from_slice(&plain.stamp.word().to_le_bytes());

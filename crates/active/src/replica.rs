@@ -36,7 +36,7 @@ use crate::{Bytes, Name, Text};
 /// The maximum number of stamps in a unit; a replica needs as many below its ceiling.
 pub const STAMPS_OF_A_UNIT: u64 = 1 << 24;
 /// The number of keys whose garbage is dropped in one step.
-const SETTLED_AT_ONCE: usize = 1000;
+const COLLECTED_AT_ONCE: usize = 1000;
 
 /// The outcome of applying a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -525,7 +525,7 @@ impl Replica {
 
     /// Drops more of that garbage. Returns true if there is more.
     pub fn collect_more_garbage(&mut self) -> bool {
-        self.state.keys.settle(self.stable, SETTLED_AT_ONCE, &self.settings.rules)
+        self.state.keys.collect_garbage(self.stable, COLLECTED_AT_ONCE, &self.settings.rules)
     }
 
     /// True if a key was evicted here, and not all of it has been written again.

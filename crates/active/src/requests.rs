@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Bytes;
 use crate::matching::common;
-use crate::place::Side;
+use crate::position::Side;
 use crate::stream::{Fields, GroupView, Id, Pending, Stream};
 use crate::view::{Shown, Until, View};
 

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
     use crate::amount::Amount;
     use crate::difference::{Difference, merge_with_difference};
-    use crate::place::Side;
+    use crate::position::Side;
     use crate::testing::{NOW, replica};
     use crate::{Bytes, Name};
 

@@ -309,11 +309,12 @@ impl Stream {
             || groups.any(|group| group.pending.has_garbage(rules) || group.consumers.has_garbage(rules))
     }
 
-    pub fn settle(&mut self, rules: &Rules) -> usize {
+    pub fn collect_garbage(&mut self, rules: &Rules) -> usize {
         let groups = self.groups.values_mut().flatten();
-        let of_groups: usize =
-            groups.map(|group| group.pending.settle(rules) + group.consumers.settle(rules)).sum();
-        self.last.settle(rules) + self.entries.settle(rules) + of_groups
+        let of_groups: usize = groups
+            .map(|group| group.pending.collect_garbage(rules) + group.consumers.collect_garbage(rules))
+            .sum();
+        self.last.collect_garbage(rules) + self.entries.collect_garbage(rules) + of_groups
     }
 }
 

@@ -265,15 +265,15 @@ impl Value {
         }
     }
 
-    pub fn settle(&mut self, rules: &Rules) -> usize {
+    pub fn collect_garbage(&mut self, rules: &Rules) -> usize {
         match self {
-            Value::String(cell) => cell.settle(rules),
-            Value::HyperLogLog(value) => value.settle(),
-            Value::List(list) => list.settle(rules),
-            Value::Set(set) => set.settle(rules),
-            Value::Hash(hash) => hash.settle(rules),
-            Value::SortedSet(set) => set.settle(rules),
-            Value::Stream(stream) => stream.settle(rules),
+            Value::String(cell) => cell.collect_garbage(rules),
+            Value::HyperLogLog(value) => value.collect_garbage(),
+            Value::List(list) => list.collect_garbage(rules),
+            Value::Set(set) => set.collect_garbage(rules),
+            Value::Hash(hash) => hash.collect_garbage(rules),
+            Value::SortedSet(set) => set.collect_garbage(rules),
+            Value::Stream(stream) => stream.collect_garbage(rules),
         }
     }
 }

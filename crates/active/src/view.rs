@@ -8,7 +8,7 @@ use crate::Bytes;
 use crate::cell::Cell;
 use crate::ended::{EndedOfKey, GivenTime};
 use crate::key::Key;
-use crate::place::Place;
+use crate::position::Position;
 use crate::rules::Rules;
 use crate::stream::{Fields, GroupView, Id};
 use crate::value::Value;
@@ -143,11 +143,11 @@ pub(crate) enum Part {
     Element(Bytes),
     Entry(Id),
     Group(Bytes),
-    Item(Place),
+    Item(Position),
 }
 
 impl Part {
-    pub(crate) fn place(&self) -> Option<&Place> {
+    pub(crate) fn place(&self) -> Option<&Position> {
         match self {
             Part::Item(place) => Some(place),
             Part::Element(_) | Part::Entry(_) | Part::Group(_) => None,

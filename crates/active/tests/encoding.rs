@@ -4,7 +4,7 @@
 
 use braid_active::amount::Amount;
 use braid_active::effect::Unit;
-use braid_active::place::Side;
+use braid_active::position::Side;
 use braid_active::replica::{Settings, State};
 use braid_active::stream::Id;
 use braid_active::vector::Run;

@@ -5,7 +5,7 @@
 use braid_active::amount::Amount;
 use braid_active::cell::Time;
 use braid_active::effect::Unit;
-use braid_active::place::Side;
+use braid_active::position::Side;
 use braid_active::replica::{Settings, State, ceiling_after};
 use braid_active::stream::Id;
 use braid_active::view::View;

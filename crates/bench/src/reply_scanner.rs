@@ -327,7 +327,7 @@ mod tests {
 
     /// A possible reply of a server.
     #[derive(Clone, Debug)]
-    enum Said {
+    enum Sample {
         Simple(String),
         Error(String),
         BulkError(String),
@@ -338,44 +338,44 @@ mod tests {
         Double(f64),
         Boolean(bool),
         Verbatim(Vec<u8>),
-        Array(Vec<Said>),
-        Set(Vec<Said>),
-        Map(Vec<(Said, Said)>),
-        Attribute(Vec<(Said, Said)>, Box<Said>),
+        Array(Vec<Sample>),
+        Set(Vec<Sample>),
+        Map(Vec<(Sample, Sample)>),
+        Attribute(Vec<(Sample, Sample)>, Box<Sample>),
     }
 
-    impl Said {
+    impl Sample {
         fn write(&self, out: &mut ReplyBuffer, errors: &mut Vec<String>) {
             match self {
-                Said::Simple(text) => out.simple(text),
-                Said::Error(text) => {
+                Sample::Simple(text) => out.simple(text),
+                Sample::Error(text) => {
                     out.error(text);
                     errors.push(text.clone());
                 }
-                Said::BulkError(text) => {
+                Sample::BulkError(text) => {
                     out.raw(format!("!{}\r\n{text}\r\n", text.len()).as_bytes());
                     errors.push(text.clone());
                 }
-                Said::Bulk(bytes) => out.bulk(bytes),
-                Said::Integer(number) => out.integer(*number),
-                Said::Null => out.null(),
-                Said::NullArray => out.null_array(),
-                Said::Double(number) => out.double(*number),
-                Said::Boolean(yes) => out.boolean(*yes),
-                Said::Verbatim(bytes) => out.verbatim("txt", bytes),
-                Said::Array(all) => {
+                Sample::Bulk(bytes) => out.bulk(bytes),
+                Sample::Integer(number) => out.integer(*number),
+                Sample::Null => out.null(),
+                Sample::NullArray => out.null_array(),
+                Sample::Double(number) => out.double(*number),
+                Sample::Boolean(yes) => out.boolean(*yes),
+                Sample::Verbatim(bytes) => out.verbatim("txt", bytes),
+                Sample::Array(all) => {
                     out.array(all.len());
                     all.iter().for_each(|said| said.write(out, errors));
                 }
-                Said::Set(all) => {
+                Sample::Set(all) => {
                     out.set(all.len());
                     all.iter().for_each(|said| said.write(out, errors));
                 }
-                Said::Map(pairs) => {
+                Sample::Map(pairs) => {
                     out.map(pairs.len());
                     write_pairs(pairs, out, errors);
                 }
-                Said::Attribute(pairs, said) => {
+                Sample::Attribute(pairs, said) => {
                     if out.attribute(pairs.len()) {
                         write_pairs(pairs, out, errors);
                     }
@@ -386,44 +386,44 @@ mod tests {
 
         fn class(&self) -> &'static str {
             match self {
-                Said::Error(_) | Said::BulkError(_) => "error",
-                Said::Null | Said::NullArray => "nil",
-                Said::Attribute(_, said) => said.class(),
+                Sample::Error(_) | Sample::BulkError(_) => "error",
+                Sample::Null | Sample::NullArray => "nil",
+                Sample::Attribute(_, said) => said.class(),
                 _ => "value",
             }
         }
     }
 
-    fn write_pairs(pairs: &[(Said, Said)], out: &mut ReplyBuffer, errors: &mut Vec<String>) {
+    fn write_pairs(pairs: &[(Sample, Sample)], out: &mut ReplyBuffer, errors: &mut Vec<String>) {
         for (key, value) in pairs {
             key.write(out, errors);
             value.write(out, errors);
         }
     }
 
-    fn said() -> impl Strategy<Value = Said> {
+    fn said() -> impl Strategy<Value = Sample> {
         let leaf = prop_oneof![
-            "[a-z ]{0,9}".prop_map(Said::Simple),
-            "ERR [a-z]{0,9}".prop_map(Said::Error),
-            "BUSY [a-z]{0,9}".prop_map(Said::BulkError),
-            proptest::collection::vec(any::<u8>(), 0..40).prop_map(Said::Bulk),
+            "[a-z ]{0,9}".prop_map(Sample::Simple),
+            "ERR [a-z]{0,9}".prop_map(Sample::Error),
+            "BUSY [a-z]{0,9}".prop_map(Sample::BulkError),
+            proptest::collection::vec(any::<u8>(), 0..40).prop_map(Sample::Bulk),
             proptest::collection::vec(proptest::sample::select(b"$*\r\n-1".to_vec()), 0..20)
-                .prop_map(Said::Bulk),
-            (9_990usize..10_010).prop_map(|len| Said::Bulk(vec![b'\n'; len])),
-            any::<i64>().prop_map(Said::Integer),
-            Just(Said::Null),
-            Just(Said::NullArray),
-            any::<f64>().prop_map(Said::Double),
-            any::<bool>().prop_map(Said::Boolean),
-            proptest::collection::vec(any::<u8>(), 0..9).prop_map(Said::Verbatim),
+                .prop_map(Sample::Bulk),
+            (9_990usize..10_010).prop_map(|len| Sample::Bulk(vec![b'\n'; len])),
+            any::<i64>().prop_map(Sample::Integer),
+            Just(Sample::Null),
+            Just(Sample::NullArray),
+            any::<f64>().prop_map(Sample::Double),
+            any::<bool>().prop_map(Sample::Boolean),
+            proptest::collection::vec(any::<u8>(), 0..9).prop_map(Sample::Verbatim),
         ];
         leaf.prop_recursive(4, 24, 4, |inner| {
             let pairs = || proptest::collection::vec((inner.clone(), inner.clone()), 0..3);
             prop_oneof![
-                proptest::collection::vec(inner.clone(), 0..4).prop_map(Said::Array),
-                proptest::collection::vec(inner.clone(), 0..4).prop_map(Said::Set),
-                pairs().prop_map(Said::Map),
-                (pairs(), inner.clone()).prop_map(|(pairs, said)| Said::Attribute(pairs, Box::new(said))),
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Sample::Array),
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Sample::Set),
+                pairs().prop_map(Sample::Map),
+                (pairs(), inner.clone()).prop_map(|(pairs, said)| Sample::Attribute(pairs, Box::new(said))),
             ]
         })
     }

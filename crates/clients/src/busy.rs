@@ -149,6 +149,10 @@ impl Busy {
     }
 
     /// Kills the longest run of this kind that has not written.
+    ///
+    /// # Errors
+    /// NOTBUSY if no script runs, UNKILLABLE if it has written, and BUSY if the one that runs is of
+    /// another kind.
     pub fn kill(&self, kind: ScriptKind) -> CommandResult {
         let all = self.running.lock();
         let of_kind = || all.iter().filter(|running| running.kind == kind);

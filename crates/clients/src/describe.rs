@@ -59,15 +59,15 @@ pub fn describe(
     out: &mut Vec<u8>,
     commands: &CommandTable,
     record: &ClientRecord,
-    now: i64,
+    now_ms: i64,
     current: Option<(&Command, &[&[u8]])>,
 ) {
     let own = current.is_some();
     let args = current.map_or(&[][..], |(_, args)| args);
     let texts = record.texts.lock().clone();
     let user = Arc::clone(&record.user.lock());
-    let age = seconds_since(now, record.created_ms);
-    let idle = if own { 0 } else { idle_seconds(now, record) };
+    let age = seconds_since(now_ms, record.created_ms);
+    let idle = if own { 0 } else { idle_seconds(now_ms, record) };
     let bytes = |value: &AtomicUsize| value.load(Relaxed);
     // Writing to a vector cannot fail.
     let _ = write!(

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use braid_client::{Arguments, Connection, Info, TargetOptions};
 use braid_cluster::change::{self, NodeAddress};
 use braid_cluster::cluster::Cluster;
-use braid_cluster::moving::{Plan, Wish};
+use braid_cluster::moving::{MoveRequest, Plan};
 use braid_cluster::nodes::Node;
 use braid_cluster::options::{self, Action, Options, Request};
 use braid_cluster::overview::Overview;
@@ -65,8 +65,8 @@ fn run(options: &Options) -> Result<(String, u8), String> {
                 change::remove(&mut cluster, &node)
             })?)
         }
-        Action::Move(wish) => done(move_slots(options, wish)?),
-        Action::Import(wish) => done(import::run(target, wish)?),
+        Action::Move(request) => done(move_slots(options, request)?),
+        Action::Import(request) => done(import::run(target, request)?),
     }
 }
 
@@ -130,14 +130,14 @@ fn carry_out(
     Ok(format!("{json:#}\n"))
 }
 
-fn move_slots(options: &Options, wish: &Wish) -> Result<String, String> {
-    let action = match wish {
-        Wish::Drain(_) => "drain",
-        Wish::Rebalance(_) => "rebalance",
-        Wish::Move { .. } => "move",
+fn move_slots(options: &Options, request: &MoveRequest) -> Result<String, String> {
+    let action = match request {
+        MoveRequest::Drain(_) => "drain",
+        MoveRequest::Rebalance(_) => "rebalance",
+        MoveRequest::Move { .. } => "move",
     };
     let mut cluster = Cluster::open(&options.target)?;
-    let moves = Plan::of(&mut cluster, wish)?;
+    let moves = Plan::of(&mut cluster, request)?;
     let count = plan::size(&moves.moves);
     let begin = Instant::now();
     let mut joined = None;

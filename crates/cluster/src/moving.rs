@@ -60,7 +60,7 @@ impl By {
 
 /// The requested move.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Wish {
+pub enum MoveRequest {
     /// Move all slots of a node's shard to the others.
     Drain(String),
     Rebalance(By),
@@ -84,7 +84,7 @@ impl Plan {
     /// # Errors
     /// If the cluster cannot be queried or has no such node, a slot has no owner, a primary has
     /// failed, or there is no shard to take the slots.
-    pub fn of(cluster: &mut Cluster, wish: &Wish) -> Result<Plan, String> {
+    pub fn of(cluster: &mut Cluster, request: &MoveRequest) -> Result<Plan, String> {
         let nodes = cluster.nodes()?;
         let primaries: Vec<&Node> = nodes.primaries();
         let owned = Nodes::owned(&primaries);
@@ -97,8 +97,8 @@ impl Plan {
             return Err(format!("{} has failed: see braid-cluster status", node.address()));
         }
         let mut drained = Vec::new();
-        let moves = match wish {
-            Wish::Move { slots: wanted, to } => {
+        let moves = match request {
+            MoveRequest::Move { slots: wanted, to } => {
                 let owners = nodes.owners();
                 let lost: Vec<u16> =
                     wanted.iter().copied().filter(|&slot| owners[usize::from(slot)].is_none()).collect();
@@ -107,7 +107,7 @@ impl Plan {
                 }
                 plan::given(&owned, wanted, place(&cluster.find(&nodes, to)?)?)
             }
-            Wish::Drain(word) => {
+            MoveRequest::Drain(word) => {
                 let node = cluster.find(&nodes, word)?;
                 // It may not be in the shard the operator expects: the nodes of a drained shard are
                 // replicas in another shard now.
@@ -126,7 +126,7 @@ impl Plan {
                 drained = [vec![node], replicas].concat();
                 plan::emptied(&owned, shard)
             }
-            Wish::Rebalance(by) => {
+            MoveRequest::Rebalance(by) => {
                 let lost = nodes.uncovered();
                 if !lost.is_empty() {
                     return Err(format!("no node has slots {}", slots::short_text(&lost, 60)));

@@ -7,7 +7,7 @@ use braid_client::options::Argument;
 use braid_client::{Arguments, TargetOptions};
 
 use crate::change::NodeAddress;
-use crate::moving::{By, Wish};
+use crate::moving::{By, MoveRequest};
 use crate::slots;
 
 const HELP: &str = "\
@@ -116,7 +116,7 @@ pub enum Action {
     Create { places: Vec<NodeAddress>, replicas: usize },
     Add { place: NodeAddress, replica_of: Option<String> },
     Remove { node: String },
-    Move(Wish),
+    Move(MoveRequest),
     Import(Import),
 }
 
@@ -307,16 +307,16 @@ impl Raw {
                 Ok(if command == "remove" {
                     Action::Remove { node }
                 } else {
-                    Action::Move(Wish::Drain(node))
+                    Action::Move(MoveRequest::Drain(node))
                 })
             }
             "move" => {
                 let slots = slots::parse(&next("slots, such as 0-99,200")?)?;
                 let to = self.to.take().ok_or("move needs --to NODE")?;
                 self.ask_at(&to);
-                Ok(Action::Move(Wish::Move { slots, to }))
+                Ok(Action::Move(MoveRequest::Move { slots, to }))
             }
-            "rebalance" => Ok(Action::Move(Wish::Rebalance(self.by.unwrap_or(By::Slots)))),
+            "rebalance" => Ok(Action::Move(MoveRequest::Rebalance(self.by.unwrap_or(By::Slots)))),
             _ => Ok(Action::Import(Import {
                 from: place(&next("a node of the other cluster: HOST:PORT")?)?,
                 user: self.from_user.take(),
@@ -382,11 +382,14 @@ mod tests {
             action("add a:1 --replica-of 0123ab"),
             Action::Add { place: place(1), replica_of: Some("0123ab".into()) }
         );
-        assert_eq!(action("drain n1"), Action::Move(Wish::Drain("n1".into())));
-        assert_eq!(action("rebalance"), Action::Move(Wish::Rebalance(By::Slots)));
-        assert_eq!(action("rebalance --by load"), Action::Move(Wish::Rebalance(By::Load)));
+        assert_eq!(action("drain n1"), Action::Move(MoveRequest::Drain("n1".into())));
+        assert_eq!(action("rebalance"), Action::Move(MoveRequest::Rebalance(By::Slots)));
+        assert_eq!(action("rebalance --by load"), Action::Move(MoveRequest::Rebalance(By::Load)));
         let options = parsed("move 5,0-1 --to a:2 --dry-run --json").unwrap();
-        assert_eq!(options.action, Action::Move(Wish::Move { slots: vec![0, 1, 5], to: "a:2".into() }));
+        assert_eq!(
+            options.action,
+            Action::Move(MoveRequest::Move { slots: vec![0, 1, 5], to: "a:2".into() })
+        );
         assert!(options.dry_run && options.json);
         // The named node is queried unless another server is given.
         assert_eq!(options.target.port, Some(2));

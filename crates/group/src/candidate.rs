@@ -21,14 +21,14 @@ const PATIENCE: u64 = 3;
 const ASKS: u64 = 5;
 
 impl Member {
-    pub(crate) fn follow(&mut self, now: u64, local: &Local, orders: &mut Orders) {
+    pub(crate) fn follow(&mut self, now_ns: u64, local: &Local, orders: &mut Orders) {
         let Some(shard) = self.known.clone() else {
-            let wanted = self.founding(now, local);
-            orders.transaction = self.send(now, wanted);
+            let wanted = self.founding(now_ns, local);
+            orders.transaction = self.send(now_ns, wanted);
             return;
         };
-        let wanted = self.candidacy(now, local, &shard, orders);
-        orders.transaction = self.send(now, wanted);
+        let wanted = self.candidacy(now_ns, local, &shard, orders);
+        orders.transaction = self.send(now_ns, wanted);
         orders.duty = if self.refuses() || shard.primary == self.id {
             Duty::Refuse
         } else {
@@ -37,9 +37,9 @@ impl Member {
     }
 
     /// The first record of a new group. Servers with data go before servers without.
-    fn founding(&self, now: u64, local: &Local) -> Option<Transaction> {
+    fn founding(&self, now_ns: u64, local: &Local) -> Option<Transaction> {
         let is_new = self.snapshot.as_ref().is_some_and(|snapshot| snapshot.shard.is_none());
-        let may = local.has_data || now >= self.started + self.timing.lease;
+        let may = local.has_data || now_ns >= self.started + self.timing.lease;
         (is_new && may && local.priority > 0).then(|| Transaction {
             expected: Expected::Absent,
             needs_no_holder: true,
@@ -60,7 +60,7 @@ impl Member {
     /// promotion when it is this server's turn.
     fn candidacy(
         &mut self,
-        now: u64,
+        now_ns: u64,
         local: &Local,
         shard: &Shard,
         orders: &mut Orders,
@@ -74,12 +74,12 @@ impl Member {
             && shard.primary.node == self.id.node
             && local.former.as_deref() == Some(&*shard.primary.run);
         let is_forced = self.is_forced;
-        let is_settled = self.pending.is_none() || !self.rules.keeps_refusing;
+        let has_outcome = self.pending.is_none() || !self.rules.keeps_refusing;
         let Role::Replica(following) = &mut self.role else { return None };
         // After a handover the new primary has not bound its lease yet.
         let leases = if local.hears_primary { PATIENCE } else { u64::from(!following.was_held) };
         let patience = leases * self.timing.lease;
-        let is_free = following.free_since.is_some_and(|since| now >= since + patience)
+        let is_free = following.free_since.is_some_and(|since| now_ns >= since + patience)
             && snapshot.holder.is_none()
             && seen.is_some();
         let has_everything = local.is_whole || !self.rules.promotes_whole_only;
@@ -88,10 +88,10 @@ impl Member {
         if !is_free || !may || !has_everything {
             // The primary has its lease again. But a pending promotion that may still be committed
             // relies on this server acknowledging nothing in the meantime.
-            following.refuses_since.take_if(|_| is_settled);
+            following.refuses_since.take_if(|_| has_outcome);
             return None;
         }
-        let since = *following.refuses_since.get_or_insert(now);
+        let since = *following.refuses_since.get_or_insert(now_ns);
         orders.offer = Some(Offer {
             run: self.id.run.clone(),
             epoch: self.epoch,
@@ -102,9 +102,9 @@ impl Member {
         let lease =
             if self.rules.knows_lease { shard.lease.max(self.timing.lease) } else { self.timing.lease };
         let due = Timing { lease, ..self.timing }.waited_out(local.acknowledged);
-        let turn = due.max(since) + self.turn(now, since, local, &snapshot, shard);
-        let turn = if self.yields(now, local, &snapshot, shard) { u64::MAX } else { turn };
-        let has_waited = local.refuses && now >= turn || !self.rules.waits_for_grace;
+        let turn = due.max(since) + self.turn(now_ns, since, local, &snapshot, shard);
+        let turn = if self.yields(now_ns, local, &snapshot, shard) { u64::MAX } else { turn };
+        let has_waited = local.refuses && now_ns >= turn || !self.rules.waits_for_grace;
         let revision = seen?.revision;
         has_waited.then(|| self.promotion(revision, local, shard))
     }
@@ -114,8 +114,8 @@ impl Member {
     /// files should have everything acknowledged, but if they are an older copy, it would make the
     /// others discard what it lacks. After a while it leads with what it has, since the others may
     /// not come back.
-    fn yields(&self, now: u64, local: &Local, snapshot: &Snapshot, shard: &Shard) -> bool {
-        if !self.is_resumed || self.is_forced || now >= self.started + ASKS * self.timing.lease {
+    fn yields(&self, now_ns: u64, local: &Local, snapshot: &Snapshot, shard: &Shard) -> bool {
+        if !self.is_resumed || self.is_forced || now_ns >= self.started + ASKS * self.timing.lease {
             return false;
         }
         let goes_first = |id: &MemberId| {
@@ -133,7 +133,7 @@ impl Member {
     }
 
     /// The delay before this server may take over. Better candidates go first.
-    fn turn(&self, now: u64, since: u64, local: &Local, snapshot: &Snapshot, shard: &Shard) -> u64 {
+    fn turn(&self, now_ns: u64, since: u64, local: &Local, snapshot: &Snapshot, shard: &Shard) -> u64 {
         let rank = |offer: &Offer| (offer.priority, Reverse(offer.offset), offer.run.clone());
         let own = (local.priority, Reverse(local.offset), self.id.run.clone());
         let comes_first = |id: &&MemberId| {
@@ -143,7 +143,7 @@ impl Member {
             match offer.filter(|offer| offer.run == id.run && offer.epoch == self.epoch) {
                 Some(offer) => is_alive && rank(offer) < own,
                 // It may not know yet that the primary is gone.
-                None => is_alive && now < since + self.timing.lease / 16,
+                None => is_alive && now_ns < since + self.timing.lease / 16,
             }
         };
         let others = shard.in_sync.iter().filter(|id| **id != self.id && **id != shard.primary);

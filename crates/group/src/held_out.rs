@@ -60,17 +60,17 @@ pub(crate) struct Failures {
 
 impl Failures {
     /// Takes in the committed set. `first`: for how long a member is kept out at first.
-    pub fn follow(&mut self, in_sync: &BTreeSet<MemberId>, now: u64, first: u64) {
+    pub fn follow(&mut self, in_sync: &BTreeSet<MemberId>, now_ns: u64, first: u64) {
         let has = |node: &Arc<str>| in_sync.iter().any(|id| id.node == *node);
         let removed: Vec<_> = self.in_sync.difference(in_sync).filter(|id| !has(&id.node)).cloned().collect();
-        removed.iter().for_each(|id| self.note(&id.node, Why::Removed, now, first));
+        removed.iter().for_each(|id| self.note(&id.node, Why::Removed, now_ns, first));
         self.nodes.retain(|node, record| {
             if !has(node) {
                 record.joined = None;
                 return true;
             }
-            let joined = *record.joined.get_or_insert(now);
-            now.saturating_sub(joined) < ((2 * first) << record.failures).max(STAYS * first)
+            let joined = *record.joined.get_or_insert(now_ns);
+            now_ns.saturating_sub(joined) < ((2 * first) << record.failures).max(STAYS * first)
         });
         if self.in_sync != *in_sync {
             self.in_sync.clone_from(in_sync);
@@ -78,25 +78,25 @@ impl Failures {
     }
 
     /// A node's member has been removed, or has not acknowledged.
-    pub fn note(&mut self, node: &Arc<str>, why: Why, now: u64, first: u64) {
+    pub fn note(&mut self, node: &Arc<str>, why: Why, now_ns: u64, first: u64) {
         let record =
             self.nodes.entry(Arc::clone(node)).or_insert(Record { why, failures: 0, until: 0, joined: None });
         let time = first << record.failures;
         record.failures = (record.failures + 1).min(DOUBLINGS);
-        (record.why, record.until, record.joined) = (why, now.saturating_add(time), None);
+        (record.why, record.until, record.joined) = (why, now_ns.saturating_add(time), None);
     }
 
     /// What a member receives does not get to its disk. Once it does, the member need not wait for
     /// longer than at first.
-    pub fn note_stuck(&mut self, node: &Arc<str>, now: u64, first: u64) {
+    pub fn note_stuck(&mut self, node: &Arc<str>, now_ns: u64, first: u64) {
         if let Some(record) = self.nodes.get_mut(node) {
-            record.until = record.until.min(now.saturating_add(first));
+            record.until = record.until.min(now_ns.saturating_add(first));
         }
     }
 
     /// Why and until when a member is kept out. `is_small`: the set is too small for writes.
-    pub fn keeps_out(&self, id: &MemberId, now: u64, is_small: bool) -> Option<(Why, u64)> {
-        let record = self.nodes.get(&id.node).filter(|record| now < record.until)?;
+    pub fn keeps_out(&self, id: &MemberId, now_ns: u64, is_small: bool) -> Option<(Why, u64)> {
+        let record = self.nodes.get(&id.node).filter(|record| now_ns < record.until)?;
         let is_needed = is_small && record.why == Why::Removed;
         (!is_needed).then_some((record.why, record.until))
     }
@@ -110,10 +110,10 @@ mod tests {
         nodes.iter().map(|node| MemberId::new(node, "1")).collect()
     }
 
-    /// For how long a member of this node is kept out from `now` on.
-    fn time(failures: &Failures, node: &str, now: u64) -> u64 {
-        let kept = failures.keeps_out(&MemberId::new(node, "other"), now, false);
-        kept.map_or(0, |(_, until)| until - now)
+    /// For how long a member of this node is kept out from `now_ns` on.
+    fn time(failures: &Failures, node: &str, now_ns: u64) -> u64 {
+        let kept = failures.keeps_out(&MemberId::new(node, "other"), now_ns, false);
+        kept.map_or(0, |(_, until)| until - now_ns)
     }
 
     #[test]
@@ -122,23 +122,23 @@ mod tests {
         let (both, one) = (set(&["a", "b"]), set(&["a"]));
         failures.follow(&both, 0, 100);
         assert_eq!(time(&failures, "b", 0), 0);
-        let mut now = 10;
+        let mut now_ns = 10;
         for expected in [100, 200, 400, 800, 1600, 3200, 6400, 6400] {
-            failures.follow(&one, now, 100);
-            assert_eq!(time(&failures, "b", now), expected);
-            now += 10;
-            failures.follow(&both, now, 100);
-            now += 10;
+            failures.follow(&one, now_ns, 100);
+            assert_eq!(time(&failures, "b", now_ns), expected);
+            now_ns += 10;
+            failures.follow(&both, now_ns, 100);
+            now_ns += 10;
         }
         // It stays in the set for long, but not long enough.
-        failures.follow(&both, now + 12_000, 100);
-        failures.follow(&one, now + 12_000, 100);
-        assert_eq!(time(&failures, "b", now + 12_000), 6400);
-        now += 20_000;
-        failures.follow(&both, now, 100);
-        failures.follow(&both, now + 13_000, 100);
-        failures.follow(&one, now + 13_010, 100);
-        assert_eq!(time(&failures, "b", now + 13_010), 100);
+        failures.follow(&both, now_ns + 12_000, 100);
+        failures.follow(&one, now_ns + 12_000, 100);
+        assert_eq!(time(&failures, "b", now_ns + 12_000), 6400);
+        now_ns += 20_000;
+        failures.follow(&both, now_ns, 100);
+        failures.follow(&both, now_ns + 13_000, 100);
+        failures.follow(&one, now_ns + 13_010, 100);
+        assert_eq!(time(&failures, "b", now_ns + 13_010), 100);
     }
 
     #[test]

@@ -237,12 +237,12 @@ impl Local {
 }
 
 impl Member {
-    pub fn new(id: MemberId, timing: Timing, rules: Rules, now: u64) -> Member {
+    pub fn new(id: MemberId, timing: Timing, rules: Rules, now_ns: u64) -> Member {
         Member {
             id,
             timing: Timing { allows_for_drift: rules.allows_for_drift, ..timing },
             rules,
-            started: now,
+            started: now_ns,
             epoch: 0,
             role: Role::Replica(Following::default()),
             snapshot: None,
@@ -336,7 +336,7 @@ impl Member {
     }
 
     /// Takes in the records. Ignores records older than the known ones.
-    pub fn observe(&mut self, snapshot: Arc<Snapshot>, now: u64) {
+    pub fn observe(&mut self, snapshot: Arc<Snapshot>, now_ns: u64) {
         if self.snapshot.as_ref().is_some_and(|known| known.revision > snapshot.revision) {
             return;
         }
@@ -349,7 +349,7 @@ impl Member {
             self.pending = None;
         }
         if let Some(shard) = &snapshot.shard {
-            self.adopt(&shard.value, now);
+            self.adopt(&shard.value, now_ns);
         }
         if let Role::Replica(following) = &mut self.role {
             following.free_since = match &snapshot.holder {
@@ -357,7 +357,7 @@ impl Member {
                     following.was_held |= holder.epoch == self.epoch;
                     None
                 }
-                None => following.free_since.or(Some(now)),
+                None => following.free_since.or(Some(now_ns)),
             };
         }
         self.snapshot = Some(snapshot);
@@ -368,7 +368,7 @@ impl Member {
         self.snapshot = None;
     }
 
-    fn adopt(&mut self, shard: &Shard, now: u64) {
+    fn adopt(&mut self, shard: &Shard, now_ns: u64) {
         if shard.epoch < self.epoch {
             // Stale, from a backup: ignore it.
             return;
@@ -384,7 +384,7 @@ impl Member {
             self.epoch = shard.epoch;
             self.role = if leads {
                 Role::Primary(Leading {
-                    since: now,
+                    since: now_ns,
                     joining: None,
                     successor: None,
                     disk: None,
@@ -411,7 +411,7 @@ impl Member {
     }
 
     /// Reports the outcome of the last ordered transaction.
-    pub fn settle(&mut self, transaction: &Transaction, outcome: Outcome, now: u64) {
+    pub fn settle(&mut self, transaction: &Transaction, outcome: Outcome, now_ns: u64) {
         let is_promotion = transaction.shard.as_ref().is_some_and(|shard| shard.epoch > self.epoch);
         let is_kept = if is_promotion && !self.is_primary() {
             self.rules.keeps_refusing
@@ -438,7 +438,7 @@ impl Member {
                     HolderChange::Take(holder) => snapshot.holder = Some(holder.clone()),
                     HolderChange::Release => snapshot.holder = None,
                 }
-                self.observe(Arc::new(snapshot), now);
+                self.observe(Arc::new(snapshot), now_ns);
             }
             // The earlier transaction, whose outcome is unknown, may be the cause: the records will
             // show.
@@ -481,15 +481,15 @@ impl Member {
         shard.is_some_and(|shard| shard.primary != self.id)
     }
 
-    /// The orders at time `now`.
-    pub fn step(&mut self, now: u64, local: &Local) -> Orders {
+    /// The orders at time `now_ns`.
+    pub fn step(&mut self, now_ns: u64, local: &Local) -> Orders {
         let mut orders = Orders::default();
         if !self.has_name && !self.resume(local) {
             return orders;
         }
         match self.role {
-            Role::Primary(_) => self.lead(now, local, &mut orders),
-            Role::Replica(_) => self.follow(now, local, &mut orders),
+            Role::Primary(_) => self.lead(now_ns, local, &mut orders),
+            Role::Replica(_) => self.follow(now_ns, local, &mut orders),
         }
         if let Some(transaction) = &orders.transaction {
             if let Some(shard) = transaction.shard.as_ref().filter(|shard| shard.primary == self.id) {
@@ -515,8 +515,8 @@ impl Member {
     /// The transaction to send, given the one the server wants to send: none while an answer may
     /// still arrive. While the outcome of a transaction is unknown, one that rewrites the record
     /// unchanged, so that the unknown one can no longer be committed.
-    pub(crate) fn send(&self, now: u64, wanted: Option<Transaction>) -> Option<Transaction> {
-        if self.lease.is_none_or(|lease| now >= lease.until) {
+    pub(crate) fn send(&self, now_ns: u64, wanted: Option<Transaction>) -> Option<Transaction> {
+        if self.lease.is_none_or(|lease| now_ns >= lease.until) {
             return None;
         }
         match &self.pending {
@@ -681,9 +681,9 @@ mod tests {
             snapshot.offers.insert("b".into(), Offer { run: "1".into(), epoch: 3, offset, priority: 200 });
         }
         member.observe(Arc::new(snapshot), 0);
-        (0..until).step_by(100).find(|&now| {
-            member.lease_lives(7, now, now);
-            let orders = member.step(now, &local);
+        (0..until).step_by(100).find(|&now_ns| {
+            member.lease_lives(7, now_ns, now_ns);
+            let orders = member.step(now_ns, &local);
             assert_eq!(member.name(), Some(&id("a")));
             local.refuses = orders.duty == Duty::Refuse;
             orders.transaction.is_some()
@@ -712,15 +712,15 @@ mod tests {
         assert_eq!(member.step(200, &local).duty, Duty::Refuse);
         local.refuses = true;
         let mut promoted = None;
-        for now in (200..10_000).step_by(10) {
-            member.lease_lives(7, now, now);
-            if let Some(transaction) = member.step(now, &local).transaction {
-                promoted = Some((now, transaction));
+        for now_ns in (200..10_000).step_by(10) {
+            member.lease_lives(7, now_ns, now_ns);
+            if let Some(transaction) = member.step(now_ns, &local).transaction {
+                promoted = Some((now_ns, transaction));
                 break;
             }
         }
-        let (now, transaction) = promoted.expect("the candidate takes over");
-        assert!((100 + 2 * LEASE..=100 + 2 * LEASE + LEASE / 4).contains(&now), "{now}");
+        let (now_ns, transaction) = promoted.expect("the candidate takes over");
+        assert!((100 + 2 * LEASE..=100 + 2 * LEASE + LEASE / 4).contains(&now_ns), "{now_ns}");
         assert!(transaction.needs_no_holder);
         assert_eq!(transaction.shard.map(|shard| (shard.epoch, shard.in_sync)), Some((2, [id("a")].into())));
     }

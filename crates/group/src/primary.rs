@@ -29,17 +29,17 @@ fn has_everything(leading: &Leading, joining: &Joining, local: &Local) -> bool {
 }
 
 impl Member {
-    pub(crate) fn lead(&mut self, now: u64, local: &Local, orders: &mut Orders) {
+    pub(crate) fn lead(&mut self, now_ns: u64, local: &Local, orders: &mut Orders) {
         let Some(shard) = self.known.clone() else { return };
         let Role::Primary(mut leading) = self.role.clone() else { return };
         orders.duty = Duty::Lead { epoch: self.epoch };
-        self.choose_joining(&mut leading, now, local, &shard);
-        orders.held_out = self.held_out(&leading, now, local, &shard);
+        self.choose_joining(&mut leading, now_ns, local, &shard);
+        orders.held_out = self.held_out(&leading, now_ns, local, &shard);
         note_disk_level(&mut leading, local);
-        let wanted = self.next_change(&mut leading, now, local, &shard);
-        let unsettled = self.pending.clone();
-        orders.transaction = self.send(now, wanted);
-        if orders.transaction.is_some() && unsettled.is_none() && leading.successor.is_some() {
+        let wanted = self.next_change(&mut leading, now_ns, local, &shard);
+        let unanswered = self.pending.clone();
+        orders.transaction = self.send(now_ns, wanted);
+        if orders.transaction.is_some() && unanswered.is_none() && leading.successor.is_some() {
             // The transaction carries the handover now.
             leading.successor = None;
         }
@@ -75,26 +75,26 @@ impl Member {
 
     /// Chooses a replica to add to the set, and records the journal offset from which replies wait
     /// for it. Gives it up if it keeps them waiting.
-    fn choose_joining(&self, leading: &mut Leading, now: u64, local: &Local, shard: &Shard) {
+    fn choose_joining(&self, leading: &mut Leading, now_ns: u64, local: &Local, shard: &Shard) {
         let first = local.patience.min(self.timing.lease);
         if self.rules.backs_off && first > 0 {
-            leading.failures.follow(&shard.in_sync, now, first);
-            for one in self.outside(now, local, shard).filter(|one| !one.is_syncing) {
-                leading.failures.note_stuck(&one.id.node, now, first);
+            leading.failures.follow(&shard.in_sync, now_ns, first);
+            for one in self.outside(now_ns, local, shard).filter(|one| !one.is_syncing) {
+                leading.failures.note_stuck(&one.id.node, now_ns, first);
             }
         }
         if let Some(joining) = &leading.joining
             && !shard.in_sync.contains(&joining.id)
-            && self.has_failed(leading, joining, now, local)
+            && self.has_failed(leading, joining, now_ns, local)
         {
             if self.rules.backs_off {
-                leading.failures.note(&joining.id.node, Why::Unacknowledged, now, first);
+                leading.failures.note(&joining.id.node, Why::Unacknowledged, now_ns, first);
             }
             leading.joining = None;
         }
         match &mut leading.joining {
             Some(joining)
-                if shard.in_sync.contains(&joining.id) || !self.is_fresh(&joining.id, now, local) =>
+                if shard.in_sync.contains(&joining.id) || !self.is_fresh(&joining.id, now_ns, local) =>
             {
                 leading.joining = None;
             }
@@ -102,47 +102,48 @@ impl Member {
             Some(joining) => drop(joining.from.get_or_insert(local.end)),
             None => {
                 let is_small = is_small(servers(&shard.in_sync), local.minimum);
-                let mut answering = self.outside(now, local, shard);
+                let mut answering = self.outside(now_ns, local, shard);
                 let newcomer = answering.find(|follower| {
                     follower.is_syncing
                         && !local.slow.contains(&follower.id)
-                        && leading.failures.keeps_out(&follower.id, now, is_small).is_none()
+                        && leading.failures.keeps_out(&follower.id, now_ns, is_small).is_none()
                 });
-                leading.joining = newcomer.map(|one| Joining { id: one.id.clone(), since: now, from: None });
+                leading.joining =
+                    newcomer.map(|one| Joining { id: one.id.clone(), since: now_ns, from: None });
             }
         }
     }
 
     /// True if a replica has answered recently.
-    fn is_fresh(&self, id: &MemberId, now: u64, local: &Local) -> bool {
+    fn is_fresh(&self, id: &MemberId, now_ns: u64, local: &Local) -> bool {
         let follower = local.follower(id);
-        follower.is_some_and(|follower| now < follower.probed.saturating_add(self.timing.lease / 2))
+        follower.is_some_and(|follower| now_ns < follower.probed.saturating_add(self.timing.lease / 2))
     }
 
     /// The replicas that answer and are not in the set.
     fn outside<'a>(
         &'a self,
-        now: u64,
+        now_ns: u64,
         local: &'a Local,
         shard: &'a Shard,
     ) -> impl Iterator<Item = &'a Follower> {
         let is_outside =
-            move |one: &&Follower| !shard.in_sync.contains(&one.id) && self.is_fresh(&one.id, now, local);
+            move |one: &&Follower| !shard.in_sync.contains(&one.id) && self.is_fresh(&one.id, now_ns, local);
         local.followers.iter().filter(is_outside)
     }
 
     /// True if a joining member does not acknowledge in time.
-    fn has_failed(&self, leading: &Leading, joining: &Joining, now: u64, local: &Local) -> bool {
-        let is_late = now >= joining.since.saturating_add(local.patience);
+    fn has_failed(&self, leading: &Leading, joining: &Joining, now_ns: u64, local: &Local) -> bool {
+        let is_late = now_ns >= joining.since.saturating_add(local.patience);
         let is_behind = is_late && !has_everything(leading, joining, local);
         self.rules.drops_joining && local.patience > 0 && (is_behind || local.slow.contains(&joining.id))
     }
 
     /// The replicas that answer but are not taken into the set for now, and why.
-    fn held_out(&self, leading: &Leading, now: u64, local: &Local, shard: &Shard) -> Vec<HeldOut> {
+    fn held_out(&self, leading: &Leading, now_ns: u64, local: &Local, shard: &Shard) -> Vec<HeldOut> {
         let is_small = is_small(servers(&shard.in_sync), local.minimum);
         let held_out = |one: &Follower| {
-            let (why, until) = match leading.failures.keeps_out(&one.id, now, is_small) {
+            let (why, until) = match leading.failures.keeps_out(&one.id, now_ns, is_small) {
                 _ if !one.is_syncing => (Why::Disk, None),
                 Some((why, until)) => (why, Some(until)),
                 None => return None,
@@ -150,14 +151,14 @@ impl Member {
             Some(HeldOut { id: one.id.clone(), why, until })
         };
         let is_joining = |id: &MemberId| leading.joining.as_ref().is_some_and(|one| one.id == *id);
-        self.outside(now, local, shard).filter(|one| !is_joining(&one.id)).filter_map(held_out).collect()
+        self.outside(now_ns, local, shard).filter(|one| !is_joining(&one.id)).filter_map(held_out).collect()
     }
 
     /// The next change to the records, if any is due.
     fn next_change(
         &mut self,
         leading: &mut Leading,
-        now: u64,
+        now_ns: u64,
         local: &Local,
         shard: &Shard,
     ) -> Option<Transaction> {
@@ -173,11 +174,11 @@ impl Member {
             // etcd has lost the record or was restored from a backup. While every member
             // acknowledges this server no other can be the primary, so it writes the record again.
             let others = shard.in_sync.iter().filter(|id| **id != self.id).cloned().collect();
-            let is_certain = now < self.answered_until(&others, local);
+            let is_certain = now_ns < self.answered_until(&others, local);
             let shard = Shard { epoch: self.epoch + 1, ..shard.clone() };
             return change(Some(shard), self.claim(self.epoch + 1), false).filter(|_| is_certain);
         }
-        if self.is_resigned(leading, now, local, shard) {
+        if self.is_resigned(leading, now_ns, local, shard) {
             return self.is_bound().then(|| self.resignation(seen, shard));
         }
         if !self.is_bound() {
@@ -211,10 +212,10 @@ impl Member {
             |id: &MemberId| local.follower(id).map_or(0, |follower| follower.probed).max(leading.since);
         let mut in_sync = shard.in_sync.clone();
         in_sync.retain(|id| {
-            let is_lost = now >= self.timing.acknowledged_right(heard(id)) || local.slow.contains(id);
+            let is_lost = now_ns >= self.timing.acknowledged_right(heard(id)) || local.slow.contains(id);
             *id == self.id || !is_lost
         });
-        if in_sync != shard.in_sync && self.resigns(leading, now, local, shard, &in_sync) {
+        if in_sync != shard.in_sync && self.resigns(leading, now_ns, local, shard, &in_sync) {
             return Some(self.resignation(seen, shard));
         }
         if in_sync != shard.in_sync {

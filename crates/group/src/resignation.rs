@@ -25,15 +25,15 @@ impl Member {
     pub(crate) fn resigns(
         &self,
         leading: &mut Leading,
-        now: u64,
+        now_ns: u64,
         local: &Local,
         shard: &Shard,
         stay: &BTreeSet<MemberId>,
     ) -> bool {
         let others = || shard.in_sync.iter().filter(|id| **id != self.id);
-        let is_heard = |id: &MemberId| self.is_heard(leading, now, local, id);
+        let is_heard = |id: &MemberId| self.is_heard(leading, now_ns, local, id);
         let heard = others().filter(|id| stay.contains(*id) && is_heard(id)).count();
-        if local.minimum == 0 || heard >= local.minimum || now < leading.resignation.not_before {
+        if local.minimum == 0 || heard >= local.minimum || now_ns < leading.resignation.not_before {
             return false;
         }
         let nodes = self.snapshot.as_ref().map(|snapshot| &snapshot.nodes);
@@ -46,18 +46,24 @@ impl Member {
         if able.len() <= local.minimum || !can_lead {
             return false;
         }
-        leading.resignation.since = Some(now);
+        leading.resignation.since = Some(now_ns);
         true
     }
 
     /// True while the primary waits for another member to take over.
-    pub(crate) fn is_resigned(&self, leading: &mut Leading, now: u64, local: &Local, shard: &Shard) -> bool {
+    pub(crate) fn is_resigned(
+        &self,
+        leading: &mut Leading,
+        now_ns: u64,
+        local: &Local,
+        shard: &Shard,
+    ) -> bool {
         let Some(since) = leading.resignation.since else { return false };
         let others = shard.in_sync.iter().filter(|id| **id != self.id);
-        let heard = others.filter(|id| self.is_heard(leading, now, local, id)).count();
-        let is_in_vain = now >= since + PATIENCE * self.timing.lease;
+        let heard = others.filter(|id| self.is_heard(leading, now_ns, local, id)).count();
+        let is_in_vain = now_ns >= since + PATIENCE * self.timing.lease;
         if is_in_vain {
-            leading.resignation.not_before = now + PAUSE * self.timing.lease;
+            leading.resignation.not_before = now_ns + PAUSE * self.timing.lease;
         }
         if is_in_vain || heard >= local.minimum {
             leading.resignation.since = None;
@@ -79,8 +85,8 @@ impl Member {
         (leading.resignation.since.is_some() || is_sent) && self.rules.stops_to_resign
     }
 
-    fn is_heard(&self, leading: &Leading, now: u64, local: &Local, id: &MemberId) -> bool {
+    fn is_heard(&self, leading: &Leading, now_ns: u64, local: &Local, id: &MemberId) -> bool {
         let probed = local.follower(id).map_or(0, |follower| follower.probed).max(leading.since);
-        now < probed.saturating_add(self.timing.lease * 3 / 8)
+        now_ns < probed.saturating_add(self.timing.lease * 3 / 8)
     }
 }

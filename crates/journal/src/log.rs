@@ -588,10 +588,10 @@ impl Reader {
         is_called: impl Fn() -> bool,
     ) {
         *lock(&journal.sleeper) = Some(current());
-        let has_news = || unpack(journal.end.load(SeqCst)).0 > seen || is_called();
-        let looked_before = planted(Fault::SleeperLooksBefore).then(has_news);
+        let has_records = || unpack(journal.end.load(SeqCst)).0 > seen || is_called();
+        let looked_before = planted(Fault::SleeperLooksBefore).then(has_records);
         journal.wanted_by.fetch_or(SLEEPER, SeqCst);
-        if !looked_before.unwrap_or_else(has_news) {
+        if !looked_before.unwrap_or_else(has_records) {
             park_timeout(most);
         }
         journal.wanted_by.fetch_and(!SLEEPER, Relaxed);

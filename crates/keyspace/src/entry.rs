@@ -380,10 +380,10 @@ impl<'a> Entry<'a> {
         self.expiry_cell().expect("an entry with an expiry").store(at, Relaxed);
     }
 
-    /// True if the key has expired at `now` (ms).
+    /// True if the key has expired at `now_ms`.
     #[inline]
-    pub fn is_expired(self, now: i64) -> bool {
-        self.expiry().is_some_and(|at| now > at)
+    pub fn is_expired(self, now_ms: i64) -> bool {
+        self.expiry().is_some_and(|at| now_ms > at)
     }
 
     /// The 24-bit access clock.

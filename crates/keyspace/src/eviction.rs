@@ -124,7 +124,7 @@ pub struct Evicted {
 }
 
 /// Evicts one key by the current policy. `None` if no key may be evicted.
-pub fn evict_one(keyspace: &Keyspace, context: &mut Context, now: i64) -> Option<Evicted> {
+pub fn evict_one(keyspace: &Keyspace, context: &mut Context, now_ms: i64) -> Option<Evicted> {
     let policy = keyspace.settings.policy();
     if policy == Policy::NoEviction {
         return None;
@@ -138,7 +138,7 @@ pub fn evict_one(keyspace: &Keyspace, context: &mut Context, now: i64) -> Option
             return None;
         }
         while let Some(candidate) = context.eviction.take_best() {
-            if let Some(evicted) = evict(keyspace, context, policy, candidate, now) {
+            if let Some(evicted) = evict(keyspace, context, policy, candidate, now_ms) {
                 return Some(evicted);
             }
         }
@@ -152,11 +152,11 @@ fn evict(
     context: &mut Context,
     policy: Policy,
     candidate: Candidate,
-    now: i64,
+    now_ms: i64,
 ) -> Option<Evicted> {
     let Candidate { stamp: sampled, db, key, .. } = candidate;
     let keys = [KeyRef { key: &key, hash: keyspace.hash(&key), write: true }];
-    let mut txn = Txn::lock(keyspace, context, db, now, &keys);
+    let mut txn = Txn::lock(keyspace, context, db, now_ms, &keys);
     if let Some(expired) = txn.peek_expired(&key) {
         // The key is past its expiry: count it as expired, not as evicted.
         let bytes = expired.memory_bytes();

@@ -31,7 +31,7 @@ pub fn expire_due(
     keyspace: &Keyspace,
     context: &mut Context,
     (first, step): (u32, u32),
-    now: i64,
+    now_ms: i64,
     budget: usize,
 ) -> Pass {
     let mut pass = Pass { complete: true, ..Pass::default() };
@@ -48,11 +48,11 @@ pub fn expire_due(
     let mut left = budget;
     for turn in 0..groups {
         let group = first + (start + turn) % groups * step;
-        if due.of(group) >= now {
+        if due.of(group) >= now_ms {
             continue;
         }
         for shard in due.shards_of(group).filter(|&shard| !keyspace.is_hidden(shard)) {
-            expire_shard(keyspace, context, shard, now, &mut left, &mut pass);
+            expire_shard(keyspace, context, shard, now_ms, &mut left, &mut pass);
         }
         due.renew(group, |shards| earliest(keyspace, shards));
         if left == 0 && !pass.complete {
@@ -72,13 +72,13 @@ fn expire_shard(
     keyspace: &Keyspace,
     context: &mut Context,
     shard: u32,
-    now: i64,
+    now_ms: i64,
     left: &mut usize,
     pass: &mut Pass,
 ) {
     for (db, table) in keyspace.shard(shard).used_tables() {
-        let keys = table.next_expiry().is_some_and(|at| at < now);
-        let members = table.next_member_expiry().is_some_and(|at| at < now);
+        let keys = table.next_expiry().is_some_and(|at| at < now_ms);
+        let members = table.next_member_expiry().is_some_and(|at| at < now_ms);
         if !keys && !members {
             continue;
         }
@@ -87,16 +87,16 @@ fn expire_shard(
             return;
         }
         if keys {
-            let (looked, removed, complete) = expire_table(keyspace, context, shard, db, now, *left);
+            let (looked, removed, complete) = expire_table(keyspace, context, shard, db, now_ms, *left);
             *left = left.saturating_sub(looked.max(1));
             pass.removed += removed;
             pass.complete &= complete;
         }
         if members {
-            let (looked, removed) = expire_members(keyspace, context, shard, db, now, *left);
+            let (looked, removed) = expire_members(keyspace, context, shard, db, now_ms, *left);
             *left = left.saturating_sub(looked);
             pass.members += removed;
-            pass.complete &= table.next_member_expiry().is_none_or(|at| at >= now);
+            pass.complete &= table.next_member_expiry().is_none_or(|at| at >= now_ms);
         }
     }
 }
@@ -106,13 +106,13 @@ fn expire_table(
     context: &mut Context,
     shard: u32,
     db: u32,
-    now: i64,
+    now_ms: i64,
     budget: usize,
 ) -> (usize, usize, bool) {
     let mut due = Vec::new();
-    let mut txn = Txn::lock_shard_exclusive(keyspace, context, shard, db, now);
+    let mut txn = Txn::lock_shard_exclusive(keyspace, context, shard, db, now_ms);
     // SAFETY: the shard is held exclusively.
-    let (looked, complete) = unsafe { keyspace.shard(shard).table(db).expired(now, budget, &mut due) };
+    let (looked, complete) = unsafe { keyspace.shard(shard).table(db).expired(now_ms, budget, &mut due) };
     for entry in &due {
         txn.expire(*entry);
     }
@@ -130,12 +130,12 @@ fn expire_members(
     context: &mut Context,
     shard: u32,
     db: u32,
-    now: i64,
+    now_ms: i64,
     budget: usize,
 ) -> (usize, usize) {
     let (mut looked, mut removed) = (0, 0);
     while looked < budget.max(1) {
-        let mut txn = Txn::lock_shard_exclusive(keyspace, context, shard, db, now);
+        let mut txn = Txn::lock_shard_exclusive(keyspace, context, shard, db, now_ms);
         let Some(some) = txn.expire_members(shard, MEMBERS_AT_ONCE) else { break };
         looked += some + 1;
         removed += some;
@@ -161,11 +161,11 @@ impl Keyspace {
 
     /// Removes expired keys that were written by this replica's clients: the primary does not know
     /// them. The thread is inside the gate.
-    pub fn expire_own(&self, context: &mut Context, now: i64) {
+    pub fn expire_own(&self, context: &mut Context, now_ms: i64) {
         let mut own = std::mem::take(&mut *self.own_expiring.lock());
         own.retain(|(db, key)| {
             let keys = [KeyRef { key, hash: self.hash(key), write: true }];
-            Txn::lock(self, context, *db, NOTHING_EXPIRED, &keys).expire_at(key, now)
+            Txn::lock(self, context, *db, NOTHING_EXPIRED, &keys).expire_at(key, now_ms)
         });
         self.own_expiring.lock().extend(own);
     }
@@ -181,11 +181,11 @@ impl Keyspace {
     }
 
     /// Removes one key if it has expired; for keys that a reader found expired.
-    pub fn expire_key(&self, context: &mut Context, db: u32, now: i64, key: &[u8]) {
+    pub fn expire_key(&self, context: &mut Context, db: u32, now_ms: i64, key: &[u8]) {
         if self.settings.keeps_expired.load(Relaxed) {
             return;
         }
         let keys = [KeyRef { key, hash: self.hash(key), write: true }];
-        let _ = Txn::lock(self, context, db, now, &keys).write(key);
+        let _ = Txn::lock(self, context, db, now_ms, &keys).write(key);
     }
 }

@@ -61,9 +61,9 @@ impl MemberExpiryIndex {
         }
     }
 
-    /// Removes and returns the first key whose time is before `now`.
-    pub fn take(&mut self, now: i64) -> Option<u64> {
-        let &(at, hash) = self.by_time.first().filter(|(at, _)| *at < now)?;
+    /// Removes and returns the first key whose time is before `now_ms`.
+    pub fn take(&mut self, now_ms: i64) -> Option<u64> {
+        let &(at, hash) = self.by_time.first().filter(|(at, _)| *at < now_ms)?;
         self.by_time.remove(&(at, hash));
         self.by_key.remove(&hash);
         Some(hash)

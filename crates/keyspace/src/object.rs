@@ -413,15 +413,15 @@ impl<'a> ObjectRef<'a> {
     }
 
     /// Expired members that are not yet removed.
-    pub fn expired_members(self, now: i64) -> ExpiredMembers {
-        if self.next_member_expiry().is_none_or(|at| at >= now) {
+    pub fn expired_members(self, now_ms: i64) -> ExpiredMembers {
+        if self.next_member_expiry().is_none_or(|at| at >= now_ms) {
             return ExpiredMembers::new();
         }
         // Removal needs a mutable collection, so remove them from a copy; this is rare.
         let copy = self.duplicate();
         // SAFETY: the copy is owned here, and this is the only reference to it.
         let copied = unsafe { &mut *collection_at(copy.descriptor, std::ptr::from_ref(&copy.word)) };
-        copied.remove_expired(now, usize::MAX)
+        copied.remove_expired(now_ms, usize::MAX)
     }
 
     /// Earliest expiry of a member, ms since the Unix epoch.

@@ -128,15 +128,15 @@ pub struct CowWatch {
 }
 
 impl CowWatch {
-    /// True if one of the keys has expired by `now`, assuming that no key has changed since.
-    pub fn is_past(&self, now: i64) -> bool {
-        now > self.expiry
+    /// True if one of the keys has expired by `now_ms`, assuming that no key has changed since.
+    pub fn is_past(&self, now_ms: i64) -> bool {
+        now_ms > self.expiry
     }
 
-    /// True if none of the keys has changed or expired by `now`. The caller must hold a lock of
+    /// True if none of the keys has changed or expired by `now_ms`. The caller must hold a lock of
     /// each key's shard.
-    pub fn holds(&self, now: i64) -> bool {
-        !txn::is_raised(&self.flag) && now <= self.expiry
+    pub fn holds(&self, now_ms: i64) -> bool {
+        !txn::is_raised(&self.flag) && now_ms <= self.expiry
     }
 }
 
@@ -150,7 +150,7 @@ impl Keyspace {
 
 impl Reader<'_> {
     /// Visits all unexpired keys of a shard, as of one moment.
-    pub fn visit_shard(&self, shard: u32, db: u32, now: i64, mut visit: impl FnMut(Entry<'_>)) {
+    pub fn visit_shard(&self, shard: u32, db: u32, now_ms: i64, mut visit: impl FnMut(Entry<'_>)) {
         if self.keyspace.shard(shard).table(db).is_empty() || self.keyspace.is_hidden(shard) {
             return;
         }
@@ -158,7 +158,7 @@ impl Reader<'_> {
         // SAFETY: the shard is held.
         unsafe {
             inside.1.table(db).for_each(|entry| {
-                if !entry.is_expired(now) {
+                if !entry.is_expired(now_ms) {
                     visit(entry);
                 }
             });
@@ -170,7 +170,7 @@ impl Reader<'_> {
     pub fn share(
         &self,
         db: u32,
-        now: i64,
+        now_ms: i64,
         keys: &[Box<[u8]>],
         watch: bool,
     ) -> (Vec<CowValue>, Option<CowWatch>) {
@@ -188,7 +188,7 @@ impl Reader<'_> {
             let shard = keyspace.shard(keyspace.shard_of(hash));
             // SAFETY: the shard is held.
             let entry = unsafe { shard.table(db).find(hash, keyspace.shard_bits(), key) };
-            let entry = entry.filter(|entry| !entry.is_expired(now));
+            let entry = entry.filter(|entry| !entry.is_expired(now_ms));
             if let Some(watch) = &mut watch {
                 // SAFETY: the shard is held exclusively.
                 unsafe { shard.watchers.add(db, key, &watch.flag) };
@@ -214,7 +214,7 @@ impl Reader<'_> {
     pub fn share_or_copy<T>(
         &self,
         db: u32,
-        now: i64,
+        now_ms: i64,
         key: &[u8],
         copy: impl FnOnce(Entry<'_>) -> T,
     ) -> Option<(Result<CowEntry, T>, CowWatch)> {
@@ -224,7 +224,7 @@ impl Reader<'_> {
         let _held = AllOf::enter(keyspace, std::iter::once(hash));
         // SAFETY: the shard is held.
         let entry = unsafe { shard.table(db).find(hash, keyspace.shard_bits(), key) }?;
-        if entry.is_expired(now) {
+        if entry.is_expired(now_ms) {
             return None;
         }
         let flag = txn::new_watch_flag();

@@ -131,7 +131,7 @@ pub fn random_key(
     keyspace: &Keyspace,
     context: &mut Context,
     db: u32,
-    now: i64,
+    now_ms: i64,
     expired: &mut Vec<Vec<u8>>,
 ) -> Option<Vec<u8>> {
     let mut note = |entry: Entry<'_>| {
@@ -154,7 +154,7 @@ pub fn random_key(
         // SAFETY: the shard is held.
         unsafe {
             shard.table(db).sample(random, |entry| {
-                if entry.is_expired(now) {
+                if entry.is_expired(now_ms) {
                     note(entry);
                     return;
                 }
@@ -178,7 +178,7 @@ pub fn random_key(
         // SAFETY: the shard is held.
         unsafe {
             shard.table(db).for_each(|entry| {
-                if entry.is_expired(now) {
+                if entry.is_expired(now_ms) {
                     note(entry);
                     return;
                 }

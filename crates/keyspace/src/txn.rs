@@ -81,7 +81,7 @@ pub struct Txn<'a> {
     held: HeldLocks<'a>,
     hint: Cell<usize>,
     db: u32,
-    now: i64,
+    now_ms: i64,
     /// False for clients whose reads do not mark keys as used (CLIENT NO-TOUCH).
     touches: bool,
     /// True while [`Txn::add`] adds a key: it causes no event.
@@ -95,7 +95,7 @@ impl<'a> Txn<'a> {
         keyspace: &'a Keyspace,
         context: &'a mut Context,
         db: u32,
-        now: i64,
+        now_ms: i64,
         keys: &'a [KeyRef<'a>],
     ) -> Self {
         let held = match keys {
@@ -112,7 +112,7 @@ impl<'a> Txn<'a> {
             }
             _ => {}
         }
-        Txn { keyspace, context, keys, held, hint: Cell::new(0), db, now, touches: true, silent: false }
+        Txn { keyspace, context, keys, held, hint: Cell::new(0), db, now_ms, touches: true, silent: false }
     }
 
     /// Locks one shard exclusively, whatever its keys (active expiry).
@@ -121,7 +121,7 @@ impl<'a> Txn<'a> {
         context: &'a mut Context,
         shard: u32,
         db: u32,
-        now: i64,
+        now_ms: i64,
     ) -> Self {
         lock_shard(keyspace, context, shard, true);
         Txn {
@@ -131,14 +131,14 @@ impl<'a> Txn<'a> {
             held: HeldLocks::One(shard, true),
             hint: Cell::new(0),
             db,
-            now,
+            now_ms,
             touches: true,
             silent: false,
         }
     }
 
     /// Locks all shards for reading.
-    pub fn lock_all_shared(keyspace: &'a Keyspace, context: &'a mut Context, db: u32, now: i64) -> Self {
+    pub fn lock_all_shared(keyspace: &'a Keyspace, context: &'a mut Context, db: u32, now_ms: i64) -> Self {
         for shard in 0..keyspace.shard_count() as u32 {
             lock_shard(keyspace, context, shard, false);
         }
@@ -149,7 +149,7 @@ impl<'a> Txn<'a> {
             held: HeldLocks::AllShared,
             hint: Cell::new(0),
             db,
-            now,
+            now_ms,
             touches: true,
             silent: false,
         }
@@ -161,7 +161,7 @@ impl<'a> Txn<'a> {
         context: &'a mut Context,
         world: World<'a>,
         db: u32,
-        now: i64,
+        now_ms: i64,
     ) -> Self {
         Txn {
             keyspace,
@@ -170,7 +170,7 @@ impl<'a> Txn<'a> {
             held: HeldLocks::World(world),
             hint: Cell::new(0),
             db,
-            now,
+            now_ms,
             touches: true,
             silent: false,
         }
@@ -227,15 +227,15 @@ impl<'a> Txn<'a> {
 
     /// Changes the transaction's time; returns the previous one. For loading a dataset within a
     /// transaction with the world stopped.
-    pub fn set_now(&mut self, now: i64) -> i64 {
+    pub fn set_now(&mut self, now_ms: i64) -> i64 {
         debug_assert!(matches!(self.held, HeldLocks::World(_)));
-        std::mem::replace(&mut self.now, now)
+        std::mem::replace(&mut self.now_ms, now_ms)
     }
 
-    /// Advances the time to `now` between two commands, unless it is [`NOTHING_EXPIRED`].
-    pub fn catch_up(&mut self, now: i64) {
-        if self.now != NOTHING_EXPIRED {
-            self.now = self.now.max(now);
+    /// Advances the time to `now_ms` between two commands, unless it is [`NOTHING_EXPIRED`].
+    pub fn catch_up(&mut self, now_ms: i64) {
+        if self.now_ms != NOTHING_EXPIRED {
+            self.now_ms = self.now_ms.max(now_ms);
         }
     }
 
@@ -285,7 +285,7 @@ impl<'a> Txn<'a> {
     /// is checked. It is constant while the command runs.
     #[inline]
     pub fn now(&self) -> i64 {
-        self.now
+        self.now_ms
     }
 
     /// The hash of a key: taken from the lock set if the slice is one of the set's, otherwise

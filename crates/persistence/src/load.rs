@@ -2,9 +2,9 @@
 //! Loads a dump file into the keyspace.
 //!
 //! One thread reads the file and finds where values end; with several threads, others decode them
-//! and add the keys (`load/crew.rs`).
+//! and add the keys (`load/pool.rs`).
 
-mod crew;
+mod pool;
 mod times;
 pub(crate) mod verify;
 
@@ -20,7 +20,7 @@ use braid_rdb::{Access, Error, Fault, FileReader, Limits, RdbType, Record};
 use crate::slices::{Slices, Stopped};
 use crate::state::Progress;
 use crate::value::read_value;
-use crew::{Crew, Key, Terms};
+use pool::{Key, LoadPool, Terms};
 use times::MemberTimes;
 
 /// Which files are accepted.
@@ -186,19 +186,19 @@ pub fn load(
         keyspace: txn.keyspace(),
         version: reader.version(),
         limits: options.limits,
-        now: txn.now(),
+        now_ms: txn.now(),
         slot: txn.context.slot,
         expired: options.expired,
         stands_back: options.stands_back,
     };
     let loaded = std::thread::scope(|scope| {
-        let crew = Crew::start(scope, threads, terms).unwrap_or_else(|error| {
+        let pool = LoadPool::start(scope, threads, terms).unwrap_or_else(|error| {
             log::warn!("Cannot start the loading threads: {error}");
             None
         });
         let (loaded, unsupported, times, replication) = Default::default();
         let loader =
-            Loader { txn: &mut *txn, options, slices, crew, loaded, unsupported, times, replication };
+            Loader { txn: &mut *txn, options, slices, pool, loaded, unsupported, times, replication };
         loader.run(reader, function)
     });
     txn.set_db(db);
@@ -209,7 +209,7 @@ struct Loader<'l, 't, 'p> {
     txn: &'l mut Txn<'t>,
     options: &'l LoadOptions<'l>,
     slices: &'l mut Slices<'p>,
-    crew: Option<Crew>,
+    pool: Option<LoadPool>,
     loaded: Loaded,
     /// Number of keys left out because of their types, by module type.
     unsupported: BTreeMap<String, u64>,
@@ -226,11 +226,11 @@ impl Loader<'_, '_, '_> {
     ) -> Result<Loaded, LoadError> {
         let outcome = self.read(&mut reader, function);
         // Faults in earlier records are reported first.
-        settle(&mut self.crew)?;
+        drain(&mut self.pool)?;
         outcome?;
         self.times.set_all(self.txn);
-        if let Some(crew) = &self.crew {
-            self.loaded.add(&crew.loaded);
+        if let Some(pool) = &self.pool {
+            self.loaded.add(&pool.loaded);
         }
         for (name, count) in &self.unsupported {
             log::warn!(
@@ -251,16 +251,16 @@ impl Loader<'_, '_, '_> {
         loop {
             if self.slices.is_due() {
                 let keys = self.keys();
-                let crew = &mut self.crew;
+                let pool = &mut self.pool;
                 let position = reader.position();
-                self.slices.turn(self.txn, position, || plural(keys, "key"), || settle(crew))?;
+                self.slices.turn(self.txn, position, || plural(keys, "key"), || drain(pool))?;
             }
             match reader.record()? {
                 Record::Note { name, text } => {
                     if !self.times.note(self.txn.db(), reader.name(), &name, &text) {
                         self.note(&name, &text);
                     } else if self.times.are_many() {
-                        settle(&mut self.crew)?;
+                        drain(&mut self.pool)?;
                         self.times.set_all(self.txn);
                     }
                 }
@@ -294,10 +294,10 @@ impl Loader<'_, '_, '_> {
 
     /// Number of keys so far.
     fn keys(&self) -> u64 {
-        self.loaded.keys + self.crew.as_ref().map_or(0, |crew| crew.loaded.keys)
+        self.loaded.keys + self.pool.as_ref().map_or(0, |pool| pool.loaded.keys)
     }
 
-    /// Passes a key to the crew. False if the caller must read it itself.
+    /// Passes a key to the pool. False if the caller must read it itself.
     #[inline]
     fn hand_over<R: Read>(
         &mut self,
@@ -306,21 +306,21 @@ impl Loader<'_, '_, '_> {
         expire_at: Option<i64>,
         access: Option<Access>,
     ) -> Result<bool, LoadError> {
-        let Some(crew) = &mut self.crew else { return Ok(false) };
+        let Some(pool) = &mut self.pool else { return Ok(false) };
         let position = reader.position();
-        let value = if reader.name().len() <= crew::VALUE_MAX {
-            reader.raw_entry(kind, crew::VALUE_MAX)
+        let value = if reader.name().len() <= pool::VALUE_MAX {
+            reader.raw_entry(kind, pool::VALUE_MAX)
         } else {
             None
         };
         let Some((name, value)) = value else {
             // Large, or invalid. While this thread decodes it, no other thread may change the
             // tables.
-            crew.settle()?;
+            pool.drain()?;
             return Ok(false);
         };
         let key = Key { name, db: self.txn.db(), kind, expire_at, access, position };
-        crew.add(self.txn.keyspace(), &key, value)?;
+        pool.add(self.txn.keyspace(), &key, value)?;
         Ok(true)
     }
 
@@ -331,11 +331,11 @@ impl Loader<'_, '_, '_> {
         expire_at: Option<i64>,
         access: Option<Access>,
     ) -> Result<(), LoadError> {
-        let (db, now) = (self.txn.db(), self.txn.now());
+        let (db, now_ms) = (self.txn.db(), self.txn.now());
         let position = reader.position();
         let (name, decoder) = reader.name_and_value();
-        match read_value(decoder, kind, &self.options.limits, now) {
-            Ok(_) if expire_at.is_some_and(|time| time < now) => {
+        match read_value(decoder, kind, &self.options.limits, now_ms) {
+            Ok(_) if expire_at.is_some_and(|time| time < now_ms) => {
                 self.loaded.expired += 1;
                 if let Some(expired) = self.options.expired {
                     expired.lock().push((db, name.into()));
@@ -393,8 +393,8 @@ impl Loader<'_, '_, '_> {
     }
 }
 
-fn settle(crew: &mut Option<Crew>) -> Result<(), LoadError> {
-    crew.as_mut().map_or(Ok(()), Crew::settle)
+fn drain(pool: &mut Option<LoadPool>) -> Result<(), LoadError> {
+    pool.as_mut().map_or(Ok(()), LoadPool::drain)
 }
 
 fn readable(name: &[u8]) -> String {

@@ -106,16 +106,16 @@ impl<'p> Slices<'p> {
     }
 
     /// Publishes the progress, at `position` of the current file, and resumes the world if it is
-    /// time, after calling `settle`. `what` describes the loaded items.
+    /// time, after calling `drain`. `what` describes the loaded items.
     ///
     /// # Errors
-    /// [`Stopped`] if the load is to end, and otherwise the error of `settle`.
+    /// [`Stopped`] if the load is to end, and otherwise the error of `drain`.
     pub fn turn<E: From<Stopped>>(
         &mut self,
         txn: &mut Txn<'_>,
         position: u64,
         what: impl FnOnce() -> String,
-        settle: impl FnOnce() -> Result<(), E>,
+        drain: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let progress = self.progress;
         if progress.stop.load(Relaxed) {
@@ -126,11 +126,11 @@ impl<'p> Slices<'p> {
         txn.context.limbo.reclaim();
         let now = Instant::now();
         if let Some(prefetch) = self.prefetch.filter(|prefetch| prefetch.is_low()) {
-            settle()?;
+            drain()?;
             txn.resume_world_during(|| prefetch.fill());
             self.slice_began = Instant::now();
         } else if self.in_slices && now.duration_since(self.slice_began) >= self.slice {
-            settle()?;
+            drain()?;
             txn.resume_world_for(self.rest);
             self.slice_began = Instant::now();
         }

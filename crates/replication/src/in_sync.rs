@@ -72,13 +72,14 @@ struct Members {
 }
 
 impl Members {
-    fn require(&mut self, required: Vec<MemberId>, now: u64) {
+    fn require(&mut self, required: Vec<MemberId>, now_ns: u64) {
         let before =
             std::mem::take(&mut self.required).into_iter().zip(std::mem::take(&mut self.required_since));
         let before: Vec<_> = before.collect();
-        let since =
-            |id: &MemberId| before.iter().find(|(known, _)| known == id).map_or(now, |(_, since)| *since);
-        self.required_since = required.iter().map(since).collect();
+        let since_ns = |id: &MemberId| {
+            before.iter().find(|(known, _)| known == id).map_or(now_ns, |(_, since_ns)| *since_ns)
+        };
+        self.required_since = required.iter().map(since_ns).collect();
         self.required = required;
     }
 }
@@ -231,10 +232,10 @@ impl InSync {
         }
     }
 
-    /// Whether this server may serve at `now`, nanoseconds of CLOCK_BOOTTIME.
+    /// Whether this server may serve at `now_ns` of CLOCK_BOOTTIME.
     #[inline]
-    pub fn may_serve(&self, now: u64) -> bool {
-        now <= self.serve_until.load(SeqCst)
+    pub fn may_serve(&self, now_ns: u64) -> bool {
+        now_ns <= self.serve_until.load(SeqCst)
     }
 
     /// Whether the right to serve can expire, so that clocks must be read.
@@ -348,7 +349,7 @@ impl InSync {
     /// acknowledged, and no request is in flight. One request serves all replies that wait by
     /// then; later ones are covered by the next request, after this one is answered. A caller
     /// that gets `true` sends the request and then calls [`InSync::asked`].
-    pub fn must_ask(&self, level: SyncLevel, now: u64) -> bool {
+    pub fn must_ask(&self, level: SyncLevel, now_ns: u64) -> bool {
         if !self.requires_any() || self.covers(level, self.wanted.load(SeqCst)) {
             return false;
         }
@@ -357,7 +358,7 @@ impl InSync {
         if asked_end > 0 && !self.covers(level, asked_from) {
             let is_received = level == SyncLevel::Disk && self.covers(SyncLevel::Memory, asked_from);
             let patience = if is_received { ASK_DISK_AGAIN_NANOS } else { ASK_AGAIN_NANOS };
-            if now.saturating_sub(self.asked_nanos.load(Relaxed)) < patience {
+            if now_ns.saturating_sub(self.asked_nanos.load(Relaxed)) < patience {
                 return false;
             }
         }
@@ -412,24 +413,27 @@ impl InSync {
         self.asides_from.load(SeqCst).min(end)
     }
 
-    /// Records that a reply for `offset` has waited too long, since `since` (nanoseconds of
-    /// CLOCK_BOOTTIME).
-    pub fn note_late(&self, offset: u64, since: u64) {
+    /// Records that a reply for `offset` has waited too long, since `since_ns` of
+    /// CLOCK_BOOTTIME.
+    pub fn note_late(&self, offset: u64, since_ns: u64) {
         let late = &mut self.members.lock().late;
         if late.is_none_or(|(furthest, _)| furthest < offset) {
-            *late = Some((offset, since));
+            *late = Some((offset, since_ns));
         }
     }
 
-    /// Required members that have kept a reply waiting for longer than `timeout` nanoseconds. The
-    /// reply may have begun to wait before the member was required.
-    pub fn slow_members(&self, level: SyncLevel, now: u64, timeout: u64) -> Vec<MemberId> {
+    /// Required members that have kept a reply waiting for longer than the timeout. The reply may
+    /// have begun to wait before the member was required.
+    pub fn slow_members(&self, level: SyncLevel, now_ns: u64, timeout_ns: u64) -> Vec<MemberId> {
         let (members, epoch) = (self.members.lock(), self.epoch.load(Relaxed));
-        let Some((offset, _)) = members.late.filter(|(_, since)| now.saturating_sub(*since) > timeout) else {
+        let Some((offset, _)) =
+            members.late.filter(|(_, since_ns)| now_ns.saturating_sub(*since_ns) > timeout_ns)
+        else {
             return Vec::new();
         };
-        let is_slow = |(member, since): &(&MemberId, &u64)| {
-            acknowledged_by(&members, epoch, member, level) <= offset && now.saturating_sub(**since) > timeout
+        let is_slow = |(member, since_ns): &(&MemberId, &u64)| {
+            acknowledged_by(&members, epoch, member, level) <= offset
+                && now_ns.saturating_sub(**since_ns) > timeout_ns
         };
         let required = members.required.iter().zip(&members.required_since);
         required.filter(is_slow).map(|(member, _)| member.clone()).collect()

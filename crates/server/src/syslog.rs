@@ -41,7 +41,7 @@ struct Link {
     retry_at: Option<Instant>,
     /// Lines since the last one that arrived.
     lost: u64,
-    is_trouble_known: bool,
+    is_error_reported: bool,
 }
 
 impl Syslog {
@@ -74,7 +74,7 @@ impl Syslog {
         };
         let error = result.and_then(|()| link.deliver(&self.path, buffer.as_bytes())).err()?;
         link.lost += 1;
-        (!std::mem::replace(&mut link.is_trouble_known, true)).then_some(error)
+        (!std::mem::replace(&mut link.is_error_reported, true)).then_some(error)
     }
 
     fn confess(&self, lost: u64, link: &mut Link) -> Result<()> {

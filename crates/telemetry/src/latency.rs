@@ -24,17 +24,17 @@ pub struct LatencyMonitor {
 
 impl LatencyMonitor {
     /// Records a spike. Spikes within the same second count as one, the largest.
-    pub fn add(&self, event: &str, time: i64, millis: u32) {
+    pub fn add(&self, event: &str, time_s: i64, millis: u32) {
         let mut events = self.events.lock();
         let series = events.entry(event.to_owned()).or_default();
         series.max_ms = series.max_ms.max(millis);
         match series.samples.back_mut() {
-            Some(last) if last.0 == time => last.1 = last.1.max(millis),
+            Some(last) if last.0 == time_s => last.1 = last.1.max(millis),
             _ => {
                 if series.samples.len() == HISTORY {
                     series.samples.pop_front();
                 }
-                series.samples.push_back((time, millis));
+                series.samples.push_back((time_s, millis));
             }
         }
     }

@@ -96,7 +96,7 @@ pub struct Client {
     /// On the list of clients with input received earlier.
     pub in_resume_list: bool,
     /// On the list of clients that hold memory or have unsent replies; the cron visits them.
-    pub lingers: bool,
+    pub is_tracked: bool,
     /// When the replies began to exceed the soft limit (ms since the Unix epoch).
     pub over_soft_limit_since: Option<i64>,
     /// Bytes of messages among the pending replies.
@@ -138,7 +138,7 @@ impl Client {
             in_write_list: false,
             in_batch: false,
             in_resume_list: false,
-            lingers: false,
+            is_tracked: false,
             over_soft_limit_since: None,
             push_bytes: 0,
             counted_push_bytes: 0,

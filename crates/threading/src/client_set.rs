@@ -39,9 +39,9 @@ const SPARE_INPUTS: usize = 256;
 /// Bytes of reply buffers kept for reuse: in total, and the largest single buffer.
 const POOL_BYTES: usize = 4 * 1024 * 1024;
 const POOLED_BYTES: usize = 512 * 1024;
-/// The same limits while memory is short and while the loop is calm.
+/// The same limits while memory is short and while the loop is idle.
 const POOL_BYTES_SHORT: usize = 64 * 1024;
-const SPARE_INPUTS_CALM: usize = 4;
+const SPARE_INPUTS_IDLE: usize = 4;
 
 /// Settings read once per turn of the loop instead of once per request.
 #[derive(Clone, Copy)]
@@ -151,7 +151,7 @@ pub struct ClientSet {
     /// Deadlines of clients' waits: ms since the Unix epoch, and the client's place.
     pub deadlines: BTreeSet<(i64, u32)>,
     /// Clients that hold memory or have unsent replies.
-    pub lingering: Vec<u32>,
+    pub tracked: Vec<u32>,
     /// Clients to migrate with their packed requests, for another thread to execute.
     pub to_migrate: Vec<u32>,
     /// Kept for the next migrating clients.
@@ -176,7 +176,7 @@ impl ClientSet {
             to_drop: Vec::new(),
             postponed: Vec::new(),
             deadlines: BTreeSet::new(),
-            lingering: Vec::new(),
+            tracked: Vec::new(),
             to_migrate: Vec::new(),
             spare_inputs: Vec::new(),
             client_bytes,
@@ -196,8 +196,8 @@ impl ClientSet {
     /// Frees buffers kept for a load that is over.
     pub fn release_spare(&mut self) {
         self.pool.trim(POOL_BYTES_SHORT);
-        if self.spare_inputs.len() > SPARE_INPUTS_CALM {
-            self.spare_inputs.truncate(SPARE_INPUTS_CALM);
+        if self.spare_inputs.len() > SPARE_INPUTS_IDLE {
+            self.spare_inputs.truncate(SPARE_INPUTS_IDLE);
             self.spare_inputs.shrink_to_fit();
         }
     }
@@ -280,7 +280,7 @@ impl ClientSet {
         self.to_write.clear();
         self.to_resume.clear();
         self.to_drop.clear();
-        self.lingering.clear();
+        self.tracked.clear();
         self.slab.recycle();
     }
 
@@ -294,10 +294,10 @@ impl ClientSet {
 }
 
 /// Puts a client on the list of clients that hold memory, once.
-pub fn linger(client: &mut Client, lingering: &mut Vec<u32>, place: u32) {
-    if !client.lingers {
-        client.lingers = true;
-        lingering.push(place);
+pub fn track_for_cron(client: &mut Client, tracked: &mut Vec<u32>, place: u32) {
+    if !client.is_tracked {
+        client.is_tracked = true;
+        tracked.push(place);
     }
 }
 

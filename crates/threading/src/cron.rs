@@ -23,11 +23,11 @@ const EXPIRY_BUDGET: usize = 2000;
 /// Nanoseconds of expiry per cron run, times `active-expire-effort`.
 const EXPIRY_NANOS: u64 = 1_000_000;
 
-/// Idle milliseconds after which a client's spare capacity is freed, and calm milliseconds after
+/// Idle milliseconds after which a client's spare capacity is freed, and those of a loop after
 /// which the loop's is.
 const IDLE_MS: i64 = 2000;
-/// Maximum number of commands and sends between two cron runs for a loop that counts as calm.
-const CALM_MAX: u64 = 100;
+/// Maximum number of commands and sends between two cron runs for a loop that counts as idle.
+const IDLE_WORK_MAX: u64 = 100;
 
 /// Milliseconds without reading after which a client counts as not reading at all.
 const DEAF_MS: i64 = 3000;
@@ -44,8 +44,8 @@ pub struct Cron {
     resting: bool,
     /// Commands executed and replies sent on this loop up to the last run.
     done: u64,
-    /// Since when the loop has been calm; None once the spare memory is freed.
-    calm_since: Option<i64>,
+    /// Since when the loop has been idle; None once the spare memory is freed.
+    idle_since: Option<i64>,
 }
 
 impl Cron {
@@ -59,7 +59,7 @@ impl Cron {
             busy: true,
             resting: false,
             done: 0,
-            calm_since: None,
+            idle_since: None,
         }
     }
 
@@ -153,7 +153,7 @@ impl Cron {
         self.release_spare(&engine.telemetry, clients, now_ms);
         let timeouts = engine.config.timeout_seconds() > 0 && !clients.slab.is_empty();
         let quiet = !std::mem::take(&mut self.busy) && engine.attention.get() == 0;
-        if quiet && !timeouts && clients.lingering.is_empty() && self.next_ms == now_ms + period {
+        if quiet && !timeouts && clients.tracked.is_empty() && self.next_ms == now_ms + period {
             self.rest(engine, now_ms);
         }
         engine.telemetry.threads[self.slot].cron_nanos.add(Ticks::now().nanos_since(start));
@@ -209,10 +209,10 @@ impl Cron {
         let stats = &telemetry.threads[self.slot];
         // A reset of the statistics looks like much activity, once.
         let done = stats.executed.get().wrapping_add(stats.writes.get());
-        if done.wrapping_sub(std::mem::replace(&mut self.done, done)) > CALM_MAX {
-            self.calm_since = Some(now_ms);
-        } else if self.calm_since.is_some_and(|since| now_ms - since >= IDLE_MS) {
-            self.calm_since = None;
+        if done.wrapping_sub(std::mem::replace(&mut self.done, done)) > IDLE_WORK_MAX {
+            self.idle_since = Some(now_ms);
+        } else if self.idle_since.is_some_and(|since| now_ms - since >= IDLE_MS) {
+            self.idle_since = None;
             clients.release_spare();
         }
     }
@@ -245,10 +245,10 @@ impl Cron {
     /// and all of them about once a second. Otherwise idle clients cost nothing.
     fn visit_clients(&mut self, engine: &Engine, clients: &mut ClientSet, now_ms: i64, period: i64) {
         // Clients that migrated meanwhile may be listed several times.
-        clients.lingering.sort_unstable();
-        clients.lingering.dedup();
+        clients.tracked.sort_unstable();
+        clients.tracked.dedup();
         let mut deaf = Vec::new();
-        for place in std::mem::take(&mut clients.lingering) {
+        for place in std::mem::take(&mut clients.tracked) {
             // A place that now belongs to another client is visited needlessly, once.
             let Some(client) = clients.slab.get(place) else { continue };
             if now_ms - client.session.record.last_active_ms.load(Relaxed) > IDLE_MS {
@@ -260,9 +260,9 @@ impl Cron {
             {
                 deaf.push((client.counted_push_bytes(), place));
             }
-            client.lingers = client.holds_memory();
-            if client.lingers {
-                clients.lingering.push(place);
+            client.is_tracked = client.holds_memory();
+            if client.is_tracked {
+                clients.tracked.push(place);
             }
             clients.check_output_limit(engine, place, now_ms);
         }
@@ -398,15 +398,15 @@ mod tests {
         // Busy: nothing is freed, however long the load lasts.
         let mut now = start + 1000;
         for _ in 0..50 {
-            executed(&rig, CALM_MAX + 1);
+            executed(&rig, IDLE_WORK_MAX + 1);
             rig.run(now);
             now += 200;
         }
         assert!(rig.clients.spare_bytes() >= 1 << 20, "{}", rig.clients.spare_bytes());
-        // Calm, but not for long enough at first.
+        // Idle, but not for long enough at first.
         let last = now - 200;
         while now < last + IDLE_MS {
-            executed(&rig, CALM_MAX / 2);
+            executed(&rig, IDLE_WORK_MAX / 2);
             rig.run(now);
             assert!(rig.clients.spare_bytes() >= 1 << 20, "after {} ms", now - last);
             now += 200;

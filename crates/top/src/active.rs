@@ -20,7 +20,7 @@ pub struct ActiveView {
     pub tombstones: f64,
     pub backlog_bytes: f64,
     /// The reason why nothing can be sent; empty if sending works.
-    pub trouble: String,
+    pub last_error: String,
     pub peers: Vec<PeerRow>,
 }
 
@@ -57,7 +57,7 @@ impl ActiveView {
             type_conflicts: number("active_type_conflicts"),
             tombstones: number("active_tombstone_keys"),
             backlog_bytes: number("active_backlog_bytes"),
-            trouble: info.get("active_trouble").unwrap_or_default().to_owned(),
+            last_error: info.get("active_trouble").unwrap_or_default().to_owned(),
             peers: peers.into_iter().map(|(_, peer)| peer).collect(),
         })
     }
@@ -80,8 +80,8 @@ impl ActiveView {
             grouped(self.tombstones),
             bytes(self.backlog_bytes),
         );
-        if !self.trouble.is_empty() {
-            text += &format!("NOTHING IS SENT: {}\n", self.trouble);
+        if !self.last_error.is_empty() {
+            text += &format!("NOTHING IS SENT: {}\n", self.last_error);
         }
         text
     }

@@ -7,7 +7,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::options::{INTERVAL_MAX, INTERVAL_MIN};
 use crate::panels::{self, Sheet};
-use crate::sample::{Sample, Wish};
+use crate::sample::{Detail, Sample};
 use crate::view::View;
 
 /// The panel in the lower half of the screen.
@@ -72,7 +72,7 @@ pub struct App {
     pub help: bool,
     pub interval: Duration,
     /// The error of the last sample.
-    pub trouble: Option<String>,
+    pub last_error: Option<String>,
     sample: Option<Sample>,
 }
 
@@ -91,7 +91,7 @@ impl App {
             paused: false,
             help: false,
             interval,
-            trouble: None,
+            last_error: None,
             sample: None,
         }
     }
@@ -99,9 +99,9 @@ impl App {
     /// Takes in a new sample. The first sample shows rates since the server's start.
     pub fn take(&mut self, result: Result<Sample, String>) {
         match result {
-            Err(reason) => self.trouble = Some(reason),
+            Err(reason) => self.last_error = Some(reason),
             Ok(sample) => {
-                self.trouble = None;
+                self.last_error = None;
                 let is_same = |before: &Sample| {
                     before.info.get("run_id") == sample.info.get("run_id") && sample.at > before.at
                 };
@@ -116,13 +116,13 @@ impl App {
     }
 
     /// The data that the open panel needs.
-    pub fn wish(&self) -> Wish {
+    pub fn detail(&self) -> Detail {
         match self.panel {
-            Panel::Commands | Panel::Memory | Panel::Links | Panel::Group | Panel::Active => Wish::Nothing,
-            Panel::Clients => Wish::Clients,
-            Panel::SlowLog => Wish::SlowLog,
-            Panel::HotKeys => Wish::HotKeys,
-            Panel::HotSlots => Wish::HotSlots,
+            Panel::Commands | Panel::Memory | Panel::Links | Panel::Group | Panel::Active => Detail::Nothing,
+            Panel::Clients => Detail::Clients,
+            Panel::SlowLog => Detail::SlowLog,
+            Panel::HotKeys => Detail::HotKeys,
+            Panel::HotSlots => Detail::HotSlots,
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use braid_client::{Arguments, Target};
 use braid_top::app::{Action, App};
 use braid_top::options::{self, Options, Request};
-use braid_top::sample::{Sample, Sampler, Wish};
+use braid_top::sample::{Detail, Sample, Sampler};
 use braid_top::view::View;
 use braid_top::{once, screen};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
@@ -55,13 +55,13 @@ fn print_once(options: &Options, target: Target) -> Result<(), String> {
     let address = target.address.to_string();
     let mut sampler = Sampler::new(target);
     let say = |error: String| format!("{address}: {error}");
-    let before = sampler.sample(Wish::HotSlots).map_err(say)?;
+    let before = sampler.sample(Detail::HotSlots).map_err(say)?;
     std::thread::sleep(options.interval);
     // The rates cover the time between these two samples; the later queries must not count.
-    let mut after = sampler.sample(Wish::HotSlots).map_err(say)?;
-    after.slow = sampler.sample(Wish::SlowLog).map_err(say)?.slow;
+    let mut after = sampler.sample(Detail::HotSlots).map_err(say)?;
+    after.slow = sampler.sample(Detail::SlowLog).map_err(say)?.slow;
     if options.clients {
-        after.clients = sampler.sample(Wish::Clients).map_err(say)?.clients;
+        after.clients = sampler.sample(Detail::Clients).map_err(say)?.clients;
     }
     let view = View::between(&before, &after);
     print(&match options.json {
@@ -72,14 +72,14 @@ fn print_once(options: &Options, target: Target) -> Result<(), String> {
 }
 
 /// The sampling thread: separate, so that an unresponsive server does not block key input.
-fn watch(target: Target, wishes: Receiver<Wish>, samples: Sender<Result<Sample, String>>) {
+fn watch(target: Target, requests: Receiver<Detail>, samples: Sender<Result<Sample, String>>) {
     let mut sampler = Sampler::new(target);
-    while let Ok(mut wish) = wishes.recv() {
+    while let Ok(mut detail) = requests.recv() {
         // Only the latest request counts.
-        while let Ok(later) = wishes.try_recv() {
-            wish = later;
+        while let Ok(later) = requests.try_recv() {
+            detail = later;
         }
-        if samples.send(sampler.sample(wish)).is_err() {
+        if samples.send(sampler.sample(detail)).is_err() {
             return;
         }
     }
@@ -93,12 +93,12 @@ fn live(options: &Options, target: Target) -> std::io::Result<()> {
         return Err(std::io::Error::other("the live view needs a terminal; use --once to print one view"));
     }
     let mut app = App::new(target.address.to_string(), options.interval);
-    let (wish_sender, wishes) = channel();
+    let (request_sender, requests) = channel();
     let (sample_sender, samples) = channel();
-    std::thread::spawn(move || watch(target, wishes, sample_sender));
+    std::thread::spawn(move || watch(target, requests, sample_sender));
     // Fails with a message if there is no terminal. Restores the terminal even after a panic.
     let mut terminal = ratatui::try_init()?;
-    let result = run(&mut terminal, &mut app, &wish_sender, &samples);
+    let result = run(&mut terminal, &mut app, &request_sender, &samples);
     ratatui::restore();
     result
 }
@@ -106,14 +106,14 @@ fn live(options: &Options, target: Target) -> std::io::Result<()> {
 fn run(
     terminal: &mut ratatui::DefaultTerminal,
     app: &mut App,
-    wishes: &Sender<Wish>,
+    requests: &Sender<Detail>,
     samples: &Receiver<Result<Sample, String>>,
 ) -> std::io::Result<()> {
     let mut next = Instant::now();
     let mut is_waiting = false;
     loop {
         if !is_waiting && !app.paused && Instant::now() >= next {
-            is_waiting = wishes.send(app.wish()).is_ok();
+            is_waiting = requests.send(app.detail()).is_ok();
             next = Instant::now() + app.interval;
         }
         let mut changed = false;

@@ -214,7 +214,7 @@ fn active(active: &ActiveView) -> Json {
         "type_conflicts": whole(active.type_conflicts),
         "tombstone_keys": whole(active.tombstones),
         "backlog_bytes": whole(active.backlog_bytes),
-        "trouble": active.trouble.as_str(),
+        "trouble": active.last_error.as_str(),
         "peers": active.peers.iter().map(peer).collect::<Vec<_>>(),
     })
 }

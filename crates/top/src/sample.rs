@@ -10,7 +10,7 @@ use crate::slots::{SlotFigures, SlotWatch};
 
 /// The data requested in addition to INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wish {
+pub enum Detail {
     #[default]
     Nothing,
     Clients,
@@ -128,15 +128,15 @@ impl Sampler {
     ///
     /// # Errors
     /// If the server cannot be reached or does not answer INFO. The next sample reconnects then.
-    pub fn sample(&mut self, wish: Wish) -> Result<Sample, String> {
-        let result = self.try_sample(wish).map_err(|error| error.to_string());
+    pub fn sample(&mut self, detail: Detail) -> Result<Sample, String> {
+        let result = self.try_sample(detail).map_err(|error| error.to_string());
         if result.is_err() {
             self.connection = None;
         }
         result
     }
 
-    fn try_sample(&mut self, wish: Wish) -> std::io::Result<Sample> {
+    fn try_sample(&mut self, detail: Detail) -> std::io::Result<Sample> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => none.insert(Connection::open(&self.target)?),
@@ -147,14 +147,16 @@ impl Sampler {
         let id = if self.target.is_local() { process::of_server(&info) } else { None };
         let process = id.map(|id| Process { id, tasks: process::tasks(id) });
         let mut sample = Sample { at, info, process, ..Sample::default() };
-        match wish {
-            Wish::Nothing => {}
-            Wish::Clients => sample.clients = clients(&connection.expect(&["CLIENT", "LIST"])?.text()),
-            Wish::SlowLog => sample.slow = slow_log(connection.expect(&["SLOWLOG", "GET", SLOW_ENTRIES])?),
+        match detail {
+            Detail::Nothing => {}
+            Detail::Clients => sample.clients = clients(&connection.expect(&["CLIENT", "LIST"])?.text()),
+            Detail::SlowLog => {
+                sample.slow = slow_log(connection.expect(&["SLOWLOG", "GET", SLOW_ENTRIES])?)
+            }
             // Other servers would count the query as an error.
-            Wish::HotSlots if sample.info.number("cluster_enabled") != Some(1.0) => {}
-            Wish::HotSlots => sample.slots = self.hot_slots.sample(connection)?,
-            Wish::HotKeys => {
+            Detail::HotSlots if sample.info.number("cluster_enabled") != Some(1.0) => {}
+            Detail::HotSlots => sample.slots = self.hot_slots.sample(connection)?,
+            Detail::HotKeys => {
                 let counts =
                     sample.info.get("maxmemory_policy").is_some_and(|policy| policy.ends_with("-lfu"));
                 sample.hot = self.hot_keys.sample(connection, counts)?;

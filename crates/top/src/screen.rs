@@ -245,8 +245,8 @@ fn draw_panel(frame: &mut Frame<'_>, mut area: Rect, app: &App) {
 }
 
 fn footer_line(app: &App) -> Line<'static> {
-    match &app.trouble {
-        Some(trouble) => Line::styled(format!("{trouble}; retrying"), ALARM),
+    match &app.last_error {
+        Some(last_error) => Line::styled(format!("{last_error}; retrying"), ALARM),
         None => {
             let interval = app.interval.as_secs_f64();
             Line::styled(format!("q quit  ? help  Enter clients of the thread  every {interval} s"), FAINT)

@@ -11,7 +11,7 @@ use super::{Reason, number};
 use crate::database::ValueRef;
 use crate::list::List;
 use crate::local::Transaction;
-use crate::place::Side;
+use crate::position::Side;
 use crate::value::Value;
 use crate::{Bytes, Name};
 

@@ -9,7 +9,7 @@ use crate::cell::{CellChange, Time};
 use crate::change::{Change, Kind, SeenAt};
 use crate::effect::{Effect, Effects, FlushSeen, Unit, Write};
 use crate::hyperloglog::{RANK_MAX, REGISTERS};
-use crate::place::{Place, Side, Step};
+use crate::position::{Position, Side, Step};
 use crate::stamp::{Region, Stamp};
 use crate::stream::{GroupChange, Id, Pending, StreamChange};
 use crate::tally::SeenTally;
@@ -334,12 +334,12 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn place(&mut self) -> Result<Place> {
+    fn place(&mut self) -> Result<Position> {
         let steps = self.list(8, |reader| Ok(Step::from_word(reader.word()?)))?;
         if steps.len() > STEPS_MAX {
             return Err(Damaged("a place with too many steps"));
         }
-        Place::new(steps.into_iter()).ok_or(Damaged("a place without a step"))
+        Position::new(steps.into_iter()).ok_or(Damaged("a place without a step"))
     }
 
     fn group(&mut self) -> Result<GroupChange> {

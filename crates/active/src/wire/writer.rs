@@ -8,7 +8,7 @@ use crate::cell::{CellChange, Time};
 use crate::change::{Change, SeenAt};
 use crate::effect::{Effect, Head, Unit};
 use crate::keys::Hashed;
-use crate::place::Side;
+use crate::position::Side;
 use crate::stamp::Stamp;
 use crate::stream::{GroupChange, Id, StreamChange};
 use crate::tally::SeenTally;

@@ -5,7 +5,7 @@
 use braid_active::amount::Amount;
 use braid_active::cell::Time;
 use braid_active::libraries::LIBRARIES;
-use braid_active::place::Side;
+use braid_active::position::Side;
 use braid_active::stream::{GroupView, Id};
 use braid_active::view::View;
 use braid_active::{Bytes, Name, Transaction};

@@ -10,7 +10,7 @@ use braid_active::cell::{CellChange, Time};
 use braid_active::change::{Change, Kind};
 use braid_active::effect::{Effect, Unit};
 use braid_active::libraries::{LIBRARIES, flushes};
-use braid_active::place::{Place, Side, Step};
+use braid_active::position::{Position, Side, Step};
 use braid_active::stream::{GroupChange, GroupView, Id, StreamChange};
 use braid_active::view::{Until, View};
 use braid_active::{Bytes, Name, Stamp};
@@ -274,14 +274,14 @@ fn sorted_set(ops: &[Op]) -> Option<View> {
 type Write<'a> = (&'a Op<'a>, Stamp, Option<&'a Bytes>);
 
 fn list(ops: &[Op]) -> Option<View> {
-    let mut writes: BTreeMap<Place, Vec<Write>> = BTreeMap::new();
+    let mut writes: BTreeMap<Position, Vec<Write>> = BTreeMap::new();
     for op in ops {
         match op.change {
             Some(Change::Push { side, values }) => {
                 for (count, value) in (0..).zip(values) {
                     let stamp = op.stamp.plus(count);
                     let side = if *side == Side::Left { Side::Left } else { Side::Right };
-                    let place = Place::new([Step::push(side, stamp)].into_iter()).expect("a step");
+                    let place = Position::new([Step::push(side, stamp)].into_iter()).expect("a step");
                     writes.entry(place).or_default().push((op, stamp, Some(value)));
                 }
             }

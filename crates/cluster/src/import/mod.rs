@@ -71,12 +71,12 @@ pub(crate) struct State {
 /// # Errors
 /// If the target cannot be reached or is not ready for an import, a source's settings are invalid,
 /// signals cannot be watched, or the import fails or does not end as requested.
-pub fn run(options: &TargetOptions, wish: &Import) -> Result<String, String> {
+pub fn run(options: &TargetOptions, import: &Import) -> Result<String, String> {
     // The data types of values in snapshots.
     braid_values::register();
     let mut cluster = Cluster::open(options)?;
-    check_target(&mut cluster, wish)?;
-    let sources = sources(options, wish)?;
+    check_target(&mut cluster, import)?;
+    let sources = sources(options, import)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         let watched = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
@@ -95,7 +95,7 @@ pub fn run(options: &TargetOptions, wish: &Import) -> Result<String, String> {
                 }
             });
         }
-        let outcome = watch(&sources, wish, &stop);
+        let outcome = watch(&sources, import, &stop);
         ended.store(true, SeqCst);
         outcome
     })?;
@@ -104,14 +104,14 @@ pub fn run(options: &TargetOptions, wish: &Import) -> Result<String, String> {
 
 /// Checks that all slots have an owner here, and that no existing keys would be overwritten
 /// unasked.
-fn check_target(cluster: &mut Cluster, wish: &Import) -> Result<(), String> {
+fn check_target(cluster: &mut Cluster, import: &Import) -> Result<(), String> {
     let nodes = cluster.nodes()?;
     if !nodes.uncovered().is_empty() {
         return Err("this cluster has slots without an owner: see braid-cluster status".into());
     }
     for node in nodes.primaries() {
         let keys = cluster.ask(node, &["DBSIZE"])?.integer().unwrap_or(0);
-        if keys > 0 && !wish.replace {
+        if keys > 0 && !import.replace {
             return Err(format!(
                 "{} already has {}: use --replace to overwrite them",
                 node.address(),
@@ -123,29 +123,29 @@ fn check_target(cluster: &mut Cluster, wish: &Import) -> Result<(), String> {
 }
 
 /// The primaries of the other cluster; a server without a cluster is its own primary.
-fn sources(options: &TargetOptions, wish: &Import) -> Result<Vec<Source>, String> {
+fn sources(options: &TargetOptions, import: &Import) -> Result<Vec<Source>, String> {
     let there = |host: &str, port: u16| -> Result<Target, String> {
         let login = TargetOptions {
-            user: wish.user.clone(),
-            password: wish.password.clone(),
+            user: import.user.clone(),
+            password: import.password.clone(),
             db: None,
             ..options.clone()
         };
         let mut target = gather::place(&login, host, port)?;
         // This side's login from the environment does not apply to the other side.
-        (target.user, target.password) = (wish.user.clone(), wish.password.clone());
+        (target.user, target.password) = (import.user.clone(), import.password.clone());
         Ok(target)
     };
-    let (host, port) = &wish.from;
+    let (host, port) = &import.from;
     let target = there(host, *port)?;
     let mut server = gather::connect(&target)?;
     let asked = server.command(&["CLUSTER", "NODES"]).map_err(|error| error.to_string())?;
     if matches!(&asked, braid_client::Value::Error(error) if error.contains("cluster support disabled")) {
         let slots = (0..crate::slots::SLOTS as u16).collect();
-        return Ok(vec![Source { target, label: address(&wish.from), slots, state: State::default() }]);
+        return Ok(vec![Source { target, label: address(&import.from), slots, state: State::default() }]);
     }
     if let braid_client::Value::Error(error) = asked {
-        return Err(format!("{}: {error}", address(&wish.from)));
+        return Err(format!("{}: {error}", address(&import.from)));
     }
     let nodes = Nodes::parse(&asked.text(), host)?;
     let lost = nodes.uncovered();
@@ -199,14 +199,14 @@ fn follow(options: &TargetOptions, source: &Source, ended: &AtomicBool) -> Resul
 }
 
 /// Reports progress, and cuts over.
-fn watch(sources: &[Source], wish: &Import, stop: &AtomicBool) -> Result<String, String> {
+fn watch(sources: &[Source], import: &Import, stop: &AtomicBool) -> Result<String, String> {
     let progress = Progress::new("primaries", sources.len() as u64);
     let begin = Instant::now();
     let mut controls = Vec::new();
     for source in sources {
         controls.push(gather::connect(&source.target)?);
     }
-    let entered = (wish.cut_over == CutOver::OnEnter).then(line_of_input);
+    let entered = (import.cut_over == CutOver::OnEnter).then(line_of_input);
     let mut told = Instant::now();
     loop {
         check(sources)?;
@@ -216,7 +216,7 @@ fn watch(sources: &[Source], wish: &Import, stop: &AtomicBool) -> Result<String,
         let follow = sources.iter().all(|source| source.state.follows.load(SeqCst));
         let behind = if follow { Some(behind(sources, &mut controls)?) } else { None };
         let has_word = entered.as_ref().is_none_or(|entered| entered.try_recv().is_ok());
-        let is_time = match wish.cut_over {
+        let is_time = match import.cut_over {
             CutOver::AtOnce => true,
             CutOver::OnEnter => has_word,
             CutOver::Never => false,
@@ -234,7 +234,7 @@ fn watch(sources: &[Source], wish: &Import, stop: &AtomicBool) -> Result<String,
         std::thread::sleep(INTERVAL);
     }
     let paused = Instant::now();
-    let cut = cut_over(sources, &mut controls, wish.timeout);
+    let cut = cut_over(sources, &mut controls, import.timeout);
     let waited = paused.elapsed();
     let held = match &cut {
         Ok(()) => AFTERWARDS,

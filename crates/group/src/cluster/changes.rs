@@ -137,6 +137,9 @@ impl<'m> Operator<'m> {
 
     /// MEET: this server and the server with this ID become nodes of the cluster. `host`: its
     /// address in the request.
+    ///
+    /// # Errors
+    /// If no server of the group has this ID.
     pub fn meet(&self, id: &str, host: &str) -> Outcome {
         let mut change = self.joined();
         let is_new = self.own().is_none();
@@ -162,6 +165,9 @@ impl<'m> Operator<'m> {
     }
 
     /// FORGET: removes a node from the cluster.
+    ///
+    /// # Errors
+    /// If there is no such node, it is this server, or it is this server's primary and alive.
     pub fn forget(&self, id: &str) -> Outcome {
         let node = self.map.node(id).ok_or_else(|| Refusal::unknown(id))?;
         if *self.me.node.id == *id {
@@ -175,6 +181,9 @@ impl<'m> Operator<'m> {
     }
 
     /// RESET: removes this server from the cluster.
+    ///
+    /// # Errors
+    /// If this server is a primary with slots.
     pub fn leave(&self) -> Outcome {
         self.own().map_or_else(|| Ok(Change::default()), |own| self.remove(own))
     }
@@ -222,6 +231,10 @@ impl<'m> Operator<'m> {
 
     /// REPLICATE: this server becomes a replica in the shard that a node leads. `is_empty`: this
     /// server has no keys.
+    ///
+    /// # Errors
+    /// If there is no such node, it is this server or a replica, this server is no node, or it is a
+    /// primary with slots or keys.
     pub fn replicate(&self, id: &str, is_empty: bool) -> Outcome {
         let Some(primary) = self.map.node(id) else { return Err(Refusal::unknown(id)) };
         if *self.me.node.id == *id {
@@ -250,6 +263,9 @@ impl<'m> Operator<'m> {
 
     /// The shard that this server leads joins, with all its nodes, the shard that took its last
     /// slot ([`super::replica_migration::taker`]).
+    ///
+    /// # Errors
+    /// None: a shard without a taker, or without a node, is no error.
     pub fn join_taker(&self) -> Outcome {
         let taker = super::replica_migration::taker(self.map, &self.me.node.id);
         let Some((own, taker)) = self.own().zip(taker) else { return Ok(Change::default()) };
@@ -273,6 +289,10 @@ impl<'m> Operator<'m> {
     /// MIGRATESLOTS: orders moves of slots from this server's shard to other shards. Whichever
     /// server leads this shard from now on carries them out. `moves`: name, slots and target node
     /// of each move.
+    ///
+    /// # Errors
+    /// If this server is not a primary, does not have one of the slots, or a target is no other
+    /// primary, or a slot is already ordered to move.
     pub fn order_moves(&self, moves: &[(Arc<str>, SlotSet, Arc<str>)], now_ms: i64) -> Outcome {
         let own = self.own().ok_or_else(|| Refusal::unknown(&self.me.node.id))?;
         if !self.map.is_primary(own) {
@@ -337,6 +357,10 @@ impl<'m> Operator<'m> {
 
     /// Moves slots of this server's shard to a node's shard in one step, as ordered. Both must be
     /// primaries in the records, and still be primaries when the change is committed.
+    ///
+    /// # Errors
+    /// If one of the two is no longer a primary or a node, this server no longer has one of the
+    /// slots, or the move was cancelled.
     pub fn move_slots(&self, name: &str, moved: &SlotSet, id: &str) -> Outcome {
         let own = self.own().ok_or_else(|| Refusal::unknown(&self.me.node.id))?;
         let target = self.map.node(id).ok_or_else(|| Refusal::unknown(id))?;

@@ -143,6 +143,9 @@ impl Operator<'_> {
 
     /// ADDSLOTS: assigns slots to this server's shard that are free, or whose owner this server was
     /// told to forget (`deleted`).
+    ///
+    /// # Errors
+    /// If a slot is busy, given twice or ordered to move.
     pub fn add_slots(&self, wanted: &[u16], deleted: &SlotSet) -> Outcome {
         let shard = self.own_shard();
         let is_busy =
@@ -166,6 +169,9 @@ impl Operator<'_> {
 
     /// DELSLOTS: frees slots of the shard that this server leads. Other shards' slots stay as they
     /// are: a stock node forgets them only until it hears of their owner again.
+    ///
+    /// # Errors
+    /// If a slot is already unassigned or given twice.
     pub fn delete_slots(&self, wanted: &[u16], memory: &SlotMemory) -> Outcome {
         let is_free = |slot: u16| {
             let was_deleted = memory.deleted.contains(slot) || !memory.unassigned.contains(slot);
@@ -185,6 +191,9 @@ impl Operator<'_> {
 
     /// FLUSHSLOTS: frees all slots of the shard that this server leads. A replica has no slots of
     /// its own.
+    ///
+    /// # Errors
+    /// None: nothing to do is no error.
     pub fn flush_slots(&self) -> Outcome {
         let shard = self.own_shard();
         let slots = self.slots_of(&shard).slots;
@@ -210,6 +219,10 @@ impl Operator<'_> {
 
     /// SETSLOT. `has_keys`: this server has keys in the slot. `emptied`: the shard whose primary
     /// had the slot in migrating state and then had no keys of it.
+    ///
+    /// # Errors
+    /// If this server is no primary or does not have the slot, the other node is unknown or no
+    /// primary, or the slot still has keys here. The text is Redis's.
     pub fn set_slot(&self, slot: u16, wanted: &SlotChange, has_keys: bool, emptied: Option<&str>) -> Outcome {
         let Some(own) = self.own() else {
             return match wanted {
@@ -427,6 +440,9 @@ impl Operator<'_> {
     }
 
     /// BUMPEPOCH: makes the shard's configuration epoch the greatest. No change if it already is.
+    ///
+    /// # Errors
+    /// None: nothing to do is no error.
     pub fn bump_epoch(&self) -> Outcome {
         let shard = self.own_shard();
         let mut slots = self.own_slots();

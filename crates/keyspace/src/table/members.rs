@@ -57,10 +57,10 @@ impl Table {
     ///
     /// # Safety
     /// The caller holds the shard exclusively.
-    pub unsafe fn take_due_members(&self, now: i64) -> Option<u64> {
-        self.next_member_expiry().filter(|at| *at < now)?;
+    pub unsafe fn take_due_members(&self, now_ms: i64) -> Option<u64> {
+        self.next_member_expiry().filter(|at| *at < now_ms)?;
         // SAFETY: guaranteed by the caller.
-        unsafe { self.with_members(|due| due.take(now)) }.flatten()
+        unsafe { self.with_members(|due| due.take(now_ms)) }.flatten()
     }
 
     /// # Safety

@@ -101,10 +101,10 @@ impl Rig {
         unsafe { self.table.scan(cursor, count, |entry| seen.push(entry.key().to_vec())) }
     }
 
-    fn expired(&self, now: i64, budget: usize) -> (HashSet<Vec<u8>>, bool) {
+    fn expired(&self, now_ms: i64, budget: usize) -> (HashSet<Vec<u8>>, bool) {
         let mut due = Vec::new();
         // SAFETY: the only thread.
-        let (_, complete) = unsafe { self.table.expired(now, budget, &mut due) };
+        let (_, complete) = unsafe { self.table.expired(now_ms, budget, &mut due) };
         (due.iter().map(|entry| entry.key().to_vec()).collect(), complete)
     }
 
@@ -317,12 +317,12 @@ proptest! {
             rig.put(&key(n), 0, expiry);
             model.insert(key(n), expiry);
         }
-        for now in [-200, 0, 1, 5_000, 9_999, 20_000] {
+        for now_ms in [-200, 0, 1, 5_000, 9_999, 20_000] {
             let want: HashSet<_> =
-                model.iter().filter(|(_, at)| at.is_some_and(|at| at < now)).map(|(name, _)| name.clone()).collect();
-            let (due, complete) = rig.expired(now, usize::MAX);
+                model.iter().filter(|(_, at)| at.is_some_and(|at| at < now_ms)).map(|(name, _)| name.clone()).collect();
+            let (due, complete) = rig.expired(now_ms, usize::MAX);
             prop_assert!(complete);
-            prop_assert_eq!(&due, &want, "due at {}", now);
+            prop_assert_eq!(&due, &want, "due at {}", now_ms);
             for name in &due {
                 rig.remove(name);
                 model.remove(name);
@@ -330,7 +330,7 @@ proptest! {
             rig.verify();
             // All segments that might have due entries were walked: no entry is due any more, and
             // the bound says so.
-            prop_assert!(rig.table.next_expiry().is_none_or(|at| at >= now));
+            prop_assert!(rig.table.next_expiry().is_none_or(|at| at >= now_ms));
         }
         prop_assert_eq!(rig.table.expires(), 0);
     }

@@ -233,13 +233,13 @@ impl Table {
     ///
     /// # Safety
     /// The caller holds the shard exclusively.
-    pub unsafe fn expired<'a>(&self, now: i64, budget: usize, due: &mut Vec<Entry<'a>>) -> (usize, bool) {
+    pub unsafe fn expired<'a>(&self, now_ms: i64, budget: usize, due: &mut Vec<Entry<'a>>) -> (usize, bool) {
         let (mut looked, mut earliest, mut complete) = (0, NO_EXPIRY, true);
         for segment in self.segments() {
             let header = segment.header();
             let bound = header.next_expiry.load(Relaxed);
-            if bound >= now || looked >= budget {
-                complete &= bound >= now;
+            if bound >= now_ms || looked >= budget {
+                complete &= bound >= now_ms;
                 earliest = earliest.min(bound);
                 continue;
             }
@@ -250,7 +250,7 @@ impl Table {
                 if word & EXPIRES != 0 {
                     looked += 1;
                     let entry = entry_of(word);
-                    if entry.is_expired(now) {
+                    if entry.is_expired(now_ms) {
                         due.push(entry);
                     } else {
                         next = next.min(entry.expiry().unwrap_or(NO_EXPIRY));

@@ -99,7 +99,7 @@ impl<'a> Txn<'a> {
         let table = self.shard(hash, true).table(self.db);
         // SAFETY: the shard is held exclusively (asserted in debug builds).
         let entry = unsafe { table.find(hash, self.keyspace.shard_bits(), key) }?;
-        if entry.is_expired(self.now) {
+        if entry.is_expired(self.now_ms) {
             self.remove_expired(hash, entry);
             return None;
         }
@@ -113,12 +113,12 @@ impl<'a> Txn<'a> {
     }
 
     /// Removes a key if it has expired. True if the key remains and has an expiry.
-    pub(crate) fn expire_at(&mut self, key: &[u8], now: i64) -> bool {
+    pub(crate) fn expire_at(&mut self, key: &[u8], now_ms: i64) -> bool {
         let Some(expiry) = self.find(key).and_then(Entry::expiry) else { return false };
-        if expiry >= now {
+        if expiry >= now_ms {
             return true;
         }
-        self.now = now;
+        self.now_ms = now_ms;
         // `find_live` removes it.
         let _ = self.find_live(self.hash(key), key);
         false
@@ -248,11 +248,11 @@ impl<'a> Txn<'a> {
         let table = keyspace.shard(shard).table(self.db);
         let rehash = |key: &[u8]| keyspace.hash(key);
         // SAFETY: the shard is held exclusively.
-        let hash = unsafe { table.take_due_members(self.now) }?;
+        let hash = unsafe { table.take_due_members(self.now_ms) }?;
         // SAFETY: as above.
         let found: Option<Entry<'a>> = unsafe { table.find_hash(hash, keyspace.shard_bits(), rehash) };
         // A key past its own expiry is removed as a whole, by key expiry.
-        let Some(entry) = found.filter(|entry| !entry.is_expired(self.now)) else { return Some(0) };
+        let Some(entry) = found.filter(|entry| !entry.is_expired(self.now_ms)) else { return Some(0) };
         // SAFETY: the shard is held exclusively, and no other reference to the collection exists.
         let (gone, empty) = match unsafe { entry.collection_mut() } {
             Some(collection) => self.expire_members_of(entry, collection, most),
@@ -280,11 +280,11 @@ impl<'a> Txn<'a> {
         collection: &mut dyn Collection,
         most: usize,
     ) -> (ExpiredMembers, bool) {
-        if collection.next_expiry().is_none_or(|at| at >= self.now) {
+        if collection.next_expiry().is_none_or(|at| at >= self.now_ms) {
             return Default::default();
         }
         self.before_change(entry);
-        let gone = collection.remove_expired(self.now, most);
+        let gone = collection.remove_expired(self.now_ms, most);
         (gone, collection.is_empty())
     }
 
@@ -354,7 +354,7 @@ impl<'a> Txn<'a> {
     /// Records a key to which a replica's client has given an expiry.
     #[inline]
     pub(super) fn note_own_expiring(&self, key: &[u8]) {
-        if self.keyspace.settings.notes_own_expiring.load(Relaxed) && self.now != NOTHING_EXPIRED {
+        if self.keyspace.settings.notes_own_expiring.load(Relaxed) && self.now_ms != NOTHING_EXPIRED {
             self.keyspace.own_expiring.lock().insert((self.db, key.into()));
         }
     }

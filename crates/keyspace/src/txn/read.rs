@@ -85,12 +85,12 @@ impl<'a> Txn<'a> {
     /// The entry of a key, without marking it as used. Expired keys count as absent.
     #[inline]
     pub fn peek(&self, key: &[u8]) -> Option<Entry<'_>> {
-        self.find(key).filter(|entry| !entry.is_expired(self.now))
+        self.find(key).filter(|entry| !entry.is_expired(self.now_ms))
     }
 
     /// The entry of a key that has expired and is not yet removed.
     pub fn peek_expired(&self, key: &[u8]) -> Option<Entry<'_>> {
-        self.find(key).filter(|entry| entry.is_expired(self.now))
+        self.find(key).filter(|entry| entry.is_expired(self.now_ms))
     }
 
     /// Schedules a key found expired for removal once the locks are released.
@@ -120,7 +120,7 @@ impl<'a> Txn<'a> {
     #[inline]
     pub fn look_at(&self, key: &[u8]) -> Option<Entry<'_>> {
         let entry = self.find(key)?;
-        if entry.is_expired(self.now) {
+        if entry.is_expired(self.now_ms) {
             self.note_expired(key, false);
             return None;
         }
@@ -131,7 +131,7 @@ impl<'a> Txn<'a> {
     #[inline]
     pub fn read(&self, key: &[u8]) -> Option<Entry<'_>> {
         match self.find(key) {
-            Some(entry) if !entry.is_expired(self.now) => {
+            Some(entry) if !entry.is_expired(self.now_ms) => {
                 self.context.counters.hits.add(1);
                 self.touch(entry);
                 Some(entry)
@@ -212,7 +212,7 @@ impl<'a> Txn<'a> {
             // SAFETY: all shards are held.
             unsafe {
                 shard.table(self.db).for_each(|entry| {
-                    if !entry.is_expired(self.now) {
+                    if !entry.is_expired(self.now_ms) {
                         visit(entry);
                     }
                 });
@@ -249,7 +249,7 @@ impl Keyspace {
         &self,
         context: &Context,
         db: u32,
-        now: i64,
+        now_ms: i64,
         key: &KeyRef<'_>,
         reserve: impl FnOnce(usize) -> &'r mut [u8],
     ) -> Optimistic {
@@ -261,7 +261,7 @@ impl Keyspace {
         let outcome = match found {
             None => Optimistic::Missing,
             // The read under the lock will schedule the key's removal.
-            Some(entry) if entry.is_expired(now) => return Optimistic::Failed,
+            Some(entry) if entry.is_expired(now_ms) => return Optimistic::Failed,
             Some(entry) => {
                 let outcome = if let Some(len) = entry.embedded_len() {
                     entry.copy_embedded_racy(reserve(len));

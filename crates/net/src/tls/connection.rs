@@ -58,7 +58,7 @@ enum Handshake {
     Begun,
     /// Completed, and [`TlsConnection::take_completion`] has not told it yet.
     Completed,
-    Told,
+    Reported,
 }
 
 impl TlsConnection {
@@ -98,7 +98,7 @@ impl TlsConnection {
     pub fn take_completion(&mut self) -> bool {
         let completed = self.handshake == Handshake::Completed;
         if completed {
-            self.handshake = Handshake::Told;
+            self.handshake = Handshake::Reported;
         }
         completed
     }

@@ -336,8 +336,8 @@ impl Appender {
         self.ask(offset);
         loop {
             let mut state = self.state.lock();
-            if let Some(settled) = self.outcome(&state, offset) {
-                return settled;
+            if let Some(outcome) = self.outcome(&state, offset) {
+                return outcome;
             }
             self.changed.wait(&mut state);
         }
@@ -359,8 +359,8 @@ impl Appender {
     }
 
     fn outcome(&self, state: &State, offset: u64) -> Option<bool> {
-        let is_settled = self.synced() >= offset || self.policy() != Policy::Always;
-        (is_settled || state.failure.is_some() || state.ended).then_some(is_settled)
+        let is_safe = self.synced() >= offset || self.policy() != Policy::Always;
+        (is_safe || state.failure.is_some() || state.ended).then_some(is_safe)
     }
 
     /// Switches to another file at this journal offset, at which a unit begins. No later data may

@@ -144,7 +144,7 @@ struct Found {
 const AHEAD: usize = 16;
 
 /// Result of parsing the buffer.
-enum Look {
+enum Scanned {
     /// A record that ends here.
     Whole(AofRecord, usize),
     /// An incomplete record; at least this many bytes are needed in all.
@@ -215,8 +215,8 @@ impl<R: Read> CommandReader<R> {
             let mut at = self.start;
             let found = loop {
                 let args = self.args.len();
-                match self.look(at) {
-                    Look::Whole(record, end) => {
+                match self.scan(at) {
+                    Scanned::Whole(record, end) => {
                         let record = match self.sum_up(record, at..end) {
                             // The commands before it are returned first: the caller tells by them
                             // how much of the file it has executed.
@@ -237,16 +237,16 @@ impl<R: Read> CommandReader<R> {
                 return Ok(true);
             }
             match found {
-                Look::More(needed) => {
+                Scanned::More(needed) => {
                     let left = self.len.map(|len| len.saturating_sub(self.position()));
                     if left.is_some_and(|left| left < needed) || !self.fill(needed)? {
                         return Err(ReadError::Truncated);
                     }
                 }
-                Look::Bad(at, expected) => {
+                Scanned::Bad(at, expected) => {
                     return Err(ReadError::Format { position: self.base + at as u64, expected });
                 }
-                Look::Whole(..) => {}
+                Scanned::Whole(..) => {}
             }
         }
     }
@@ -342,52 +342,52 @@ impl<R: Read> CommandReader<R> {
     /// Parses the record that begins at `start`, as far as it is in the buffer, and records its
     /// arguments.
     #[inline]
-    fn look(&mut self, start: usize) -> Look {
+    fn scan(&mut self, start: usize) -> Scanned {
         let buffer = &self.buffer[..self.end];
         match buffer[start] {
             b'*' => {}
-            b'#' => return look_at_annotation(&buffer[start..], start),
-            _ => return Look::Bad(start, "'*' or '#'"),
+            b'#' => return scan_annotation(&buffer[start..], start),
+            _ => return Scanned::Bad(start, "'*' or '#'"),
         }
-        let missing = |more: usize| Look::More((buffer.len() - start + more) as u64);
+        let missing = |more: usize| Scanned::More((buffer.len() - start + more) as u64);
         let (count, mut at) = match number_line(buffer, start + 1) {
             Ok(Some((count, at))) if (1..=ARGUMENTS_MAX).contains(&count) => (count, at),
             Ok(None) => return missing(1),
-            Ok(Some(_)) | Err(_) => return Look::Bad(start + 1, "a number of arguments"),
+            Ok(Some(_)) | Err(_) => return Scanned::Bad(start + 1, "a number of arguments"),
         };
         for _ in 0..count {
             match buffer.get(at) {
                 Some(b'$') => {}
-                Some(_) => return Look::Bad(at, "'$'"),
+                Some(_) => return Scanned::Bad(at, "'$'"),
                 None => return missing(1),
             }
             let (len, from) = match number_line(buffer, at + 1) {
                 Ok(Some(found)) => found,
                 Ok(None) => return missing(1),
-                Err(()) => return Look::Bad(at + 1, "the length of an argument"),
+                Err(()) => return Scanned::Bad(at + 1, "the length of an argument"),
             };
             // An effectively unlimited bound; below it no addition overflows.
             if len > u64::from(u32::MAX) << 16 {
-                return Look::Bad(at + 1, "the length of an argument");
+                return Scanned::Bad(at + 1, "the length of an argument");
             }
             let to = from as u64 + len;
             if to + 2 > buffer.len() as u64 {
                 // A partial line end must be a valid prefix.
                 let there = buffer.get(to as usize).copied().filter(|_| to < buffer.len() as u64);
                 if there.is_some_and(|byte| byte != b'\r') {
-                    return Look::Bad(to as usize, "a line end");
+                    return Scanned::Bad(to as usize, "a line end");
                 }
-                return Look::More(to + 2 - start as u64);
+                return Scanned::More(to + 2 - start as u64);
             }
             // Within the buffer, as checked above.
             let to = to as usize;
             if buffer[to..to + 2] != *b"\r\n" {
-                return Look::Bad(to, "a line end");
+                return Scanned::Bad(to, "a line end");
             }
             self.args.push(from..to);
             at = to + 2;
         }
-        Look::Whole(AofRecord::Command, at)
+        Scanned::Whole(AofRecord::Command, at)
     }
 
     /// Reads until the buffer has `needed` bytes, or is full. False if the file ends without more
@@ -422,16 +422,16 @@ impl<R: Read> CommandReader<R> {
 
 /// Parses an annotation at the start of `text`, which is at `start` of the buffer.
 #[cold]
-fn look_at_annotation(text: &[u8], start: usize) -> Look {
+fn scan_annotation(text: &[u8], start: usize) -> Scanned {
     let Some(end) = text.iter().take(ANNOTATION_MAX).position(|&byte| byte == b'\n') else {
         if text.len() >= ANNOTATION_MAX {
-            return Look::Bad(start, "an annotation of at most 1024 bytes");
+            return Scanned::Bad(start, "an annotation of at most 1024 bytes");
         }
-        return Look::More(text.len() as u64 + 1);
+        return Scanned::More(text.len() as u64 + 1);
     };
     let line = text[1..end].strip_suffix(b"\r").unwrap_or(&text[1..end]);
     let time = line.strip_prefix(b"TS:").and_then(|time| std::str::from_utf8(time).ok()?.parse().ok());
-    Look::Whole(time.map_or(AofRecord::Annotation, AofRecord::Timestamp), start + end + 1)
+    Scanned::Whole(time.map_or(AofRecord::Annotation, AofRecord::Timestamp), start + end + 1)
 }
 
 /// Parses a line with a number at `at`: the number, and the position after the line. `None` if the

@@ -62,9 +62,9 @@ impl MemberTimes {
 }
 
 fn set(txn: &mut Txn<'_>, Time { key, member, expire_at, .. }: &Time) {
-    let now = txn.now();
+    let now_ms = txn.now();
     let Some(collection) = txn.write_any(key) else { return };
-    collection.set_member_expiry(member, *expire_at, now);
+    collection.set_member_expiry(member, *expire_at, now_ms);
     if collection.is_empty() {
         txn.delete(key);
     } else {

@@ -10,7 +10,7 @@ use std::io::Read;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_rdb::{Error, Fault, FileReader, Limits, Record};
 
-use super::crew::VALUE_MAX;
+use super::pool::VALUE_MAX;
 use super::{Accepts, LoadError, readable};
 use crate::value::read_value;
 

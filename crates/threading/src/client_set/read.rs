@@ -12,7 +12,7 @@ use braid_executor::{Engine, dispatch};
 use braid_resp::parse::{Limits, Span, Step};
 use braid_telemetry::Telemetry;
 
-use super::{ClientSet, Relaxed, WOULD_BLOCK, add, linger};
+use super::{ClientSet, Relaxed, WOULD_BLOCK, add, track_for_cron};
 use crate::batch::{Request, Source, Turn, slice_of};
 use crate::client::{Client, Incoming};
 
@@ -99,7 +99,7 @@ impl ClientSet {
         } else if client.is_held() {
             // Stored until the client resumes.
             client.publish_sizes(&self.client_bytes);
-            linger(client, &mut self.lingering, place);
+            track_for_cron(client, &mut self.tracked, place);
         } else if own {
             let end = client.query.len();
             self.parse(engine, place, Source::Own, 0, end, false);

@@ -10,7 +10,7 @@ use braid_notify::payload::Payload;
 use braid_notify::queue::Push;
 use braid_telemetry::stats::ThreadStats;
 
-use super::{ClientSet, Relaxed, Settings, WOULD_BLOCK, add, linger};
+use super::{ClientSet, Relaxed, Settings, WOULD_BLOCK, add, track_for_cron};
 use crate::client::Client;
 
 /// Pending replies of at least this many bytes are sent before the client's next request is
@@ -126,10 +126,10 @@ impl ClientSet {
         }
         if client.is_finished() {
             self.to_drop.push(place);
-        } else if client.lingers || client.holds_memory() || client.counted_push_bytes() > 0 {
+        } else if client.is_tracked || client.holds_memory() || client.counted_push_bytes() > 0 {
             // The cron stops counting messages that have been sent.
             client.publish_sizes(&self.client_bytes);
-            linger(client, &mut self.lingering, place);
+            track_for_cron(client, &mut self.tracked, place);
         }
     }
 

@@ -112,7 +112,7 @@ impl<M: Model> EventLoop<M> {
             return false;
         };
         client.session.listener.change_queue();
-        (client.in_write_list, client.in_resume_list, client.lingers) = (false, false, false);
+        (client.in_write_list, client.in_resume_list, client.is_tracked) = (false, false, false);
         let (was_postponed, deadline) =
             (client.postponed, client.session.blocked.as_ref().map(|blocked| blocked.deadline_ms));
         let Some(client) = self.clients.slab.remove(place) else { return false };
@@ -154,8 +154,8 @@ impl<M: Model> EventLoop<M> {
                 self.clients.to_drop.push(place);
             }
             if client.holds_memory() {
-                client.lingers = true;
-                self.clients.lingering.push(place);
+                client.is_tracked = true;
+                self.clients.tracked.push(place);
             }
             if client.has_unsent() {
                 // The client may have received pushes on its way out.

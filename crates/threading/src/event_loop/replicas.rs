@@ -29,7 +29,7 @@ pub(super) struct Replicas {
     /// A replica took the maximum of a turn and more is pending.
     has_more: bool,
     /// Every replica has been sent everything, as of this millisecond.
-    settled_ms: Option<i64>,
+    caught_up_ms: Option<i64>,
     /// The loop's bell will be rung when something is journalled.
     awaits_bell: bool,
     pacing: Pacing,
@@ -44,7 +44,7 @@ impl Default for Replicas {
             sent_up_to: 0,
             known_up_to: 0,
             has_more: false,
-            settled_ms: None,
+            caught_up_ms: None,
             awaits_bell: false,
             pacing: Pacing::default(),
             began: Ticks::now(),
@@ -55,7 +55,7 @@ impl Default for Replicas {
 impl Replicas {
     pub(super) fn add(&mut self, place: u32) {
         self.places.push(place);
-        self.settled_ms = None;
+        self.caught_up_ms = None;
     }
 
     pub(super) fn remove(&mut self, place: u32) {
@@ -84,16 +84,16 @@ impl<M: Model> EventLoop<M> {
     /// Sends this loop's replicas the data that is due.
     #[inline]
     pub(super) fn feed_replicas(&mut self, now_ms: i64) {
-        if !self.replicas.places.is_empty() && !self.are_replicas_settled(now_ms) {
+        if !self.replicas.places.is_empty() && !self.are_replicas_caught_up(now_ms) {
             self.feed_all(now_ms);
         }
     }
 
     /// Whether replicas need nothing in this millisecond.
-    fn are_replicas_settled(&self, now_ms: i64) -> bool {
-        let Replicas { settled_ms, sent_up_to, known_up_to, pacing, .. } = &self.replicas;
+    fn are_replicas_caught_up(&self, now_ms: i64) -> bool {
+        let Replicas { caught_up_ms, sent_up_to, known_up_to, pacing, .. } = &self.replicas;
         let (end, awaited) = replicas::sendable(&self.engine);
-        *settled_ms == Some(now_ms)
+        *caught_up_ms == Some(now_ms)
             && (end, awaited.unwrap_or(end)) == (*sent_up_to, *known_up_to)
             && !(pacing.is_holding() && pacing.must_push(self.replicas.now(), self.asked_at()))
     }
@@ -127,7 +127,7 @@ impl<M: Model> EventLoop<M> {
         let context = SendContext { engine: &engine, slot: self.slot, now_ms, end, may_hold, is_cut_off };
         (self.replicas.sent_up_to, self.replicas.known_up_to) = (end, awaited.unwrap_or(end));
         self.replicas.has_more = false;
-        let (mut are_settled, mut holds) = (!is_cut_off, false);
+        let (mut are_caught_up, mut holds) = (!is_cut_off, false);
         for place in self.replicas.places.clone() {
             // A connection that was closed when the server changed its history gets nothing of the
             // new one.
@@ -137,12 +137,12 @@ impl<M: Model> EventLoop<M> {
             let client = self.clients.slab.get(place).filter(may_send);
             let Some(Client { socket, replica_output: Some(output), session, .. }) = client else {
                 // The client may be away, with another thread.
-                are_settled = false;
+                are_caught_up = false;
                 continue;
             };
             let outcome =
                 if output.blocked { SendOutcome::Blocked } else { output.advance(&context, socket) };
-            are_settled &= outcome == SendOutcome::CaughtUp && output.is_caught_up();
+            are_caught_up &= outcome == SendOutcome::CaughtUp && output.is_caught_up();
             holds |= output.is_holding();
             output.measure(end);
             let is_beyond = output.is_beyond(limit, now_ms);
@@ -164,7 +164,7 @@ impl<M: Model> EventLoop<M> {
                 self.update_interest(place, now_ms);
             }
         }
-        self.replicas.settled_ms = are_settled.then_some(now_ms);
+        self.replicas.caught_up_ms = are_caught_up.then_some(now_ms);
         self.replicas.pacing.note(holds, circumstances);
         throttle::throttle_writers(&engine, limit, now_ms);
     }
@@ -185,11 +185,12 @@ impl<M: Model> EventLoop<M> {
         // the notifier does not report events from before it was armed.
         self.replicas.has_more
             || (is_any_caught_up
-                && (replicas::sendable(&self.engine).0 > self.replicas.sent_up_to || self.has_missed_news()))
+                && (replicas::sendable(&self.engine).0 > self.replicas.sent_up_to
+                    || self.has_missed_wake_up()))
     }
 
     /// Arms the loop's bell. True if that is too late.
-    fn has_missed_news(&mut self) -> bool {
+    fn has_missed_wake_up(&mut self) -> bool {
         self.replicas.awaits_bell = true;
         let Replicas { known_up_to, pacing, .. } = &self.replicas;
         // The last acknowledgement request may have been given to the kernel before it was known

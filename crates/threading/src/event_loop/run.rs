@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 use crate::batch::{self, Arguments, Batch, Request, Source, Turn, find_arguments, slice_of};
 use crate::client::{BATCH_QUOTA_MAX, Client, Deferral};
-use crate::client_set::{ClientSet, linger};
+use crate::client_set::{ClientSet, track_for_cron};
 use crate::client_slab::ClientSlab;
 use crate::deferred_input::{defer_after, defer_from, pack_from};
 
@@ -266,7 +266,7 @@ impl ClientSet {
                 }
             }
             client.publish_sizes(&self.client_bytes);
-            linger(client, &mut self.lingering, turn.client);
+            track_for_cron(client, &mut self.tracked, turn.client);
             return;
         }
         if client.batch_quota < BATCH_QUOTA_MAX {
@@ -311,12 +311,12 @@ impl ClientSet {
         let names = !session.watched.is_empty()
             || session.listener.subscriptions.is_some()
             || session.listener.tracking.is_some();
-        if names && !client.lingers && !client.holds_requests() {
+        if names && !client.is_tracked && !client.holds_requests() {
             client.publish_sizes(&self.client_bytes);
         }
-        if client.lingers || client.holds_requests() {
+        if client.is_tracked || client.holds_requests() {
             client.publish_sizes(&self.client_bytes);
-            linger(client, &mut self.lingering, turn.client);
+            track_for_cron(client, &mut self.tracked, turn.client);
         }
     }
 }

@@ -166,7 +166,7 @@ fn hot_slots_of_a_node_of_a_cluster() {
     };
     take(&mut app, 1.0, slots(1.0, true));
     press(&mut app, &[KeyCode::Char('9')]);
-    assert_eq!((app.panel, app.wish()), (crate::app::Panel::HotSlots, crate::sample::Wish::HotSlots));
+    assert_eq!((app.panel, app.detail()), (crate::app::Panel::HotSlots, crate::sample::Detail::HotSlots));
     take(&mut app, 2.0, slots(2.0, true));
     check("hot-slots", &screen(&app, 140, 14));
     press(&mut app, &[KeyCode::Right, KeyCode::Char('r')]);
@@ -234,7 +234,7 @@ fn connection_errors_are_shown_and_cleared() {
     let (before, _) = recorded::pair("redis-8.0");
     // A restarted server has lower counters: rates start at its start.
     app.take(Ok(before));
-    assert!(app.trouble.is_none() && app.view.totals.commands_rate > 0.0);
+    assert!(app.last_error.is_none() && app.view.totals.commands_rate > 0.0);
     press(&mut app, &[KeyCode::Char(' ')]);
     assert!(screen(&app, 100, 20).contains("PAUSED"));
     press(&mut app, &[KeyCode::Char('+'), KeyCode::Char('-'), KeyCode::Char('-')]);

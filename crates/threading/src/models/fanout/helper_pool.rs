@@ -46,7 +46,7 @@ pub struct DealtClient {
     /// Whether the client is on these lists of the main thread's client set.
     in_write_list: bool,
     in_resume_list: bool,
-    lingers: bool,
+    is_tracked: bool,
 }
 
 impl DealtClient {
@@ -60,7 +60,7 @@ impl DealtClient {
         let mut client = clients.slab.take_out(place)?;
         client.parsed_input = parsed_input;
         let (in_write_list, in_resume_list) = (client.in_write_list, client.in_resume_list);
-        Some(DealtClient { place, in_write_list, in_resume_list, lingers: client.lingers, client })
+        Some(DealtClient { place, in_write_list, in_resume_list, is_tracked: client.is_tracked, client })
     }
 
     /// Gives the client back, and puts it on the lists that it joined at the helper. Returns its
@@ -76,8 +76,8 @@ impl DealtClient {
         if client.in_resume_list && !self.in_resume_list {
             clients.to_resume.push(place);
         }
-        if client.lingers && !self.lingers {
-            clients.lingering.push(place);
+        if client.is_tracked && !self.is_tracked {
+            clients.tracked.push(place);
         }
         if let Some(mut parsed_input) = client.parsed_input.take() {
             clients.batch.append(&mut parsed_input.batch, place);
@@ -129,14 +129,14 @@ impl HelperLink {
 }
 
 /// One helper, as seen by the main thread.
-struct Helper {
+struct PoolThread {
     link: Arc<HelperLink>,
     thread: Thread,
     /// Clients being dealt out or taken back.
     clients: Vec<DealtClient>,
 }
 
-impl Helper {
+impl PoolThread {
     fn end(&self) {
         end(&self.link, &self.thread);
     }
@@ -150,12 +150,12 @@ pub fn end(link: &HelperLink, thread: &Thread) {
 
 /// The helpers of the main thread.
 #[derive(Default)]
-pub struct HelperPool(Vec<Helper>);
+pub struct HelperPool(Vec<PoolThread>);
 
 impl HelperPool {
     /// Adds a helper. No helper may be working.
     pub fn add(&mut self, link: Arc<HelperLink>, thread: Thread) {
-        self.0.push(Helper { link, thread, clients: Vec::new() });
+        self.0.push(PoolThread { link, thread, clients: Vec::new() });
     }
 
     /// Keeps the first `count` helpers and ends the threads of the others. No helper may be
@@ -207,7 +207,7 @@ impl HelperPool {
 /// The helper threads end with the pool.
 impl Drop for HelperPool {
     fn drop(&mut self) {
-        self.0.iter().for_each(Helper::end);
+        self.0.iter().for_each(PoolThread::end);
     }
 }
 

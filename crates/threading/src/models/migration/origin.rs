@@ -98,7 +98,7 @@ pub fn send_to_main<M: HasOrigin>(event_loop: &mut EventLoop<M>, place: u32) {
     stats.requests_sent_away.add(input.batch.requests.len() as u64);
     // This loop's lists may contain the client; they skip absent clients. On its return, the
     // client is put on the lists where it then belongs.
-    (client.in_write_list, client.in_resume_list, client.lingers) = (false, false, false);
+    (client.in_write_list, client.in_resume_list, client.is_tracked) = (false, false, false);
     let descriptor = client.session.record.descriptor;
     let origin = event_loop.model.origin();
     if origin.away.len() <= place as usize {
@@ -169,8 +169,8 @@ fn restore<M: HasOrigin>(event_loop: &mut EventLoop<M>, mut client: Box<Client>)
     if client.in_resume_list {
         clients.to_resume.push(place);
     }
-    if client.lingers {
-        clients.lingering.push(place);
+    if client.is_tracked {
+        clients.tracked.push(place);
     }
     client.in_write_list = client.has_unsent() || client.session.close_after_reply;
     if client.in_write_list {

@@ -4,8 +4,8 @@
 //!
 //! Each thread owns a set of shards, and a piece goes to the thread of its key's shard. So the
 //! pieces of a key stay in order, no thread waits for a lock, and no cache line is shared. The
-//! crew works only while the world is stopped: before the world resumes for a moment,
-//! [`Crew::settle`] waits until all sent pieces are done.
+//! pool works only while the world is stopped: before the world resumes for a moment,
+//! [`LoadPool::drain`] waits until all sent pieces are done.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::Scope;
@@ -63,7 +63,7 @@ pub(super) struct Terms<'k> {
     pub version: u16,
     pub limits: Limits,
     /// Entries expired at this time are left out, ms since the Unix epoch.
-    pub now: i64,
+    pub now_ms: i64,
     /// The gate slot of the thread that has stopped the world.
     pub slot: usize,
     pub expired: Option<&'k ExpiredKeys>,
@@ -82,7 +82,7 @@ pub(super) struct Key<'k> {
 }
 
 /// The threads, as the reader sees them.
-pub(super) struct Crew {
+pub(super) struct LoadPool {
     /// The channel to each thread, and the batch being filled for it.
     ways: Vec<(SyncSender<Batch>, Batch)>,
     results: Receiver<Done>,
@@ -94,8 +94,8 @@ pub(super) struct Crew {
     pub loaded: Loaded,
 }
 
-impl Crew {
-    /// Starts `threads` threads, which end when the crew is dropped. With 0 there is no crew.
+impl LoadPool {
+    /// Starts `threads` threads, which end when the pool is dropped. With 0 there is no pool.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -103,7 +103,7 @@ impl Crew {
         scope: &'scope Scope<'scope, '_>,
         threads: usize,
         terms: Terms<'k>,
-    ) -> std::io::Result<Option<Crew>> {
+    ) -> std::io::Result<Option<LoadPool>> {
         if threads == 0 {
             return Ok(None);
         }
@@ -117,7 +117,7 @@ impl Crew {
             ways.push((way, Batch::default()));
         }
         let (outstanding, spare, loaded) = (0, Vec::new(), Loaded::default());
-        Ok(Some(Crew { ways, results, outstanding, spare, loaded }))
+        Ok(Some(LoadPool { ways, results, outstanding, spare, loaded }))
     }
 
     /// Passes a key and its encoded value to a thread.
@@ -170,7 +170,7 @@ impl Crew {
     ///
     /// # Errors
     /// If a value cannot be decoded, or a thread has ended.
-    pub fn settle(&mut self) -> Result<(), LoadError> {
+    pub fn drain(&mut self) -> Result<(), LoadError> {
         for index in 0..self.ways.len() {
             if !self.ways[index].1.pieces.is_empty() {
                 self.send(index)?;
@@ -247,8 +247,8 @@ fn add(
     let [begin, middle, end] = piece.ends.map(|end| end as usize);
     let (name, value) = (&batch.bytes[begin..middle], &batch.bytes[middle..end]);
     let mut decoder = Decoder::new(Bytes::new(value), terms.version);
-    match read_value(&mut decoder, piece.kind, &terms.limits, terms.now) {
-        Ok(_) if piece.expire_at.is_some_and(|time| time < terms.now) => {
+    match read_value(&mut decoder, piece.kind, &terms.limits, terms.now_ms) {
+        Ok(_) if piece.expire_at.is_some_and(|time| time < terms.now_ms) => {
             loaded.expired += 1;
             if let Some(expired) = terms.expired {
                 expired.lock().push((piece.db, name.into()));
@@ -256,7 +256,7 @@ fn add(
         }
         Ok(value) => {
             let keys = [KeyRef { key: name, hash: piece.hash, write: true }];
-            let mut txn = Txn::lock(terms.keyspace, context, piece.db, terms.now, &keys);
+            let mut txn = Txn::lock(terms.keyspace, context, piece.db, terms.now_ms, &keys);
             let clock = piece.access.and_then(|access| clock_of(terms.keyspace, access));
             if !txn.add(name, value, piece.expire_at, clock) {
                 let (key, db, position) = (readable(name), piece.db, piece.position);

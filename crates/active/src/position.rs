@@ -95,12 +95,12 @@ pub fn compare(mut one: impl Iterator<Item = Step>, mut other: impl Iterator<Ite
 
 /// The path to an element; at least one step.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place(Box<[Step]>);
+pub struct Position(Box<[Step]>);
 
-impl Place {
-    pub fn new(steps: impl Iterator<Item = Step>) -> Option<Place> {
+impl Position {
+    pub fn new(steps: impl Iterator<Item = Step>) -> Option<Position> {
         let steps: Box<[Step]> = steps.collect();
-        (!steps.is_empty()).then_some(Place(steps))
+        (!steps.is_empty()).then_some(Position(steps))
     }
 
     pub fn steps(&self) -> &[Step] {
@@ -108,14 +108,14 @@ impl Place {
     }
 }
 
-impl PartialOrd for Place {
-    fn partial_cmp(&self, other: &Place) -> Option<Ordering> {
+impl PartialOrd for Position {
+    fn partial_cmp(&self, other: &Position) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Place {
-    fn cmp(&self, other: &Place) -> Ordering {
+impl Ord for Position {
+    fn cmp(&self, other: &Position) -> Ordering {
         compare(self.0.iter().copied(), other.0.iter().copied())
     }
 }
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn the_example_of_the_module() {
         let stamp = |position| Stamp::of(Region::new(1).unwrap(), position).unwrap();
-        let place = |steps: &[Step]| Place::new(steps.iter().copied()).unwrap();
+        let place = |steps: &[Step]| Position::new(steps.iter().copied()).unwrap();
         let push = |position| Step::push(Side::Right, stamp(position));
         let (a, b) = (place(&[push(5)]), place(&[push(6)]));
         let x = place(&[push(5), Step::child(Side::Right, stamp(7))]);
