@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cells: one value that any region may write, increment, give a time to live, or remove. A
-//! string is a cell, and so is a hash field, a member of a set or sorted set, an element of a
-//! list, an entry of a stream. So the laws of merging are proved once.
+//! Cells: one value that any region may write, increment, give a time to live, or remove. A string
+//! is a cell, and so is a hash field, a member of a set or sorted set, an element of a list, an
+//! entry of a stream, so the laws of merging are proved once.
 //!
 //! Every change removes exactly the part of the cell that its causal context covers. The writes
 //! that remain have not been overwritten by one that saw them: a single write, unless regions

@@ -2,10 +2,10 @@
 //! Keys and elements that this server's keyspace has ended because their time has come, and that
 //! another region has yet to remove.
 //!
-//! Exactly one region removes an expired key or element: the one that gave the time. Each
-//! keyspace ends it by its own clock, earlier or later than that. Until the removal arrives the
-//! shadow has the key and the keyspace does not; the notes here are that difference. So the
-//! visible keyspace follows from the shadow and the journal alone, whatever any clock says.
+//! Exactly one region removes an expired key or element: the one that gave the time. Each keyspace
+//! ends it by its own clock, earlier or later than that. Until the removal arrives the shadow has
+//! the key and the keyspace does not; the notes here are that difference. Therefore the visible
+//! keyspace follows from the shadow and the journal alone, whatever any clock says.
 //!
 //! A note refers to the time that has passed. It is dropped when the key or element gets another
 //! time, which makes it visible again, or is removed, which leaves nothing to hide. Notes are

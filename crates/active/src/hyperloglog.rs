@@ -2,8 +2,8 @@
 //! HyperLogLogs: the union of the counts of all regions; DEL removes the additions it saw.
 //!
 //! A register keeps the additions that may still show: a later addition replaces an earlier one
-//! that it had seen, unless its rank is lower. So a DEL leaves exactly the additions it had not
-//! seen, even in registers where it removed a greater rank. That is why PFADD sends every rank
+//! that it had seen, unless its rank is lower. Therefore a DEL leaves exactly the additions it had
+//! not seen, even in registers where it removed a greater rank. That is why PFADD sends every rank
 //! that it counts, whether or not it changes a register. Hidden additions are dropped once all
 //! regions know them: no removal can then remove the visible one without them.
 

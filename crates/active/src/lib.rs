@@ -10,8 +10,8 @@
 //! and in order, over any route.
 //!
 //! This crate does no input or output, reads no clock and starts no thread; time is an argument.
-//! So the simulator (`tests/simulation`) runs the server's own code. Values are separate from
-//! their marks ([`cell::Mark`]), so the engine can keep marks beside its own values, and only
+//! Therefore the simulator (`tests/simulation`) runs the server's own code. Values are separate
+//! from their marks ([`cell::Mark`]), so the engine can keep marks beside its own values, and only
 //! while active-active is on.
 
 #![forbid(unsafe_code)]

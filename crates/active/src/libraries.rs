@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Function libraries: keys in a database that no client can select. The key name is the
-//! library's name and the value is its code, a string. So the later LOAD wins, a deletion removes
-//! only what it saw, and libraries are part of states, copies and digests like all keys.
+//! Function libraries: keys in a database that no client can select. The key name is the library's
+//! name and the value is its code, a string. Therefore the later LOAD wins, a deletion removes only
+//! what it saw, and libraries are part of states, copies and digests like all keys.
 //!
 //! Two libraries that regions load concurrently may define a function of the same name. Only a
 //! server that can run their code detects this: it takes the latest library first and leaves out

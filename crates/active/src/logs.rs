@@ -3,9 +3,9 @@
 //! sent the units it lacks when the [backlog](crate::backlog) in memory has dropped some of them.
 //!
 //! A log has units in the order in which they were applied, like the backlog, and each log
-//! continues where the one before it ends. So a peer that has applied everything before a log can
-//! be sent the units from there on. The effects of a full copy are in no log: only the logs after
-//! it are usable.
+//! continues where the one before it ends. Therefore a peer that has applied everything before a
+//! log can be sent the units from there on. The effects of a full copy are in no log: only the logs
+//! after it are usable.
 //!
 //! The caller owns the files; this module knows their numbers and lengths.
 

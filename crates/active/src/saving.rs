@@ -2,9 +2,9 @@
 //! Serializes or digests all keys in pieces, while they change between the pieces.
 //!
 //! The output is exactly the state at the start: before the first change to a key, its bucket is
-//! written with everything in it. So a log that follows the state is exactly the effects applied
-//! since the start. A change costs the test of a bit, or writing a bucket. A digest is computed
-//! the same way.
+//! written with everything in it. Therefore a log that follows the state is exactly the effects
+//! applied since the start. A change costs the test of a bit, or writing a bucket. A digest is
+//! computed the same way.
 //!
 //! A change of everything at once (FLUSH, a full copy) aborts the save: it must start again.
 

@@ -8,8 +8,8 @@
 //! [`crate::difference`].
 //!
 //! No clock is read here: a key or element exists until the journal says that the keyspace has
-//! ended it ([`EXPIRED`]), as in an ordinary replica. So the shadow agrees with the keyspace at
-//! every position of the journal. An ended key or element is removed by one region only, the one
+//! ended it ([`EXPIRED`]), as in an ordinary replica. Therefore the shadow agrees with the keyspace
+//! at every position of the journal. An ended key or element is removed by one region only, the one
 //! that gave the time; on other servers it is hidden until then.
 //!
 //! # Forms

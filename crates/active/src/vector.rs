@@ -4,8 +4,8 @@
 //! A region's effects are applied in order, so one stamp per region would be enough, were it not
 //! for crashes. A server that restarts from an older file has forgotten effects of its own that
 //! others may know. It must not reuse their stamps, and others must be able to tell forgotten
-//! effects from effects that never existed. So it starts a new *run* above the highest stamp it
-//! can have given (its ceiling, kept on disk). For each region a vector holds the ranges of its
+//! effects from effects that never existed. Therefore it starts a new *run* above the highest stamp
+//! it can have given (its ceiling, kept on disk). For each region a vector holds the ranges of its
 //! runs, each `(start, last]`; there is nearly always one.
 
 use smallvec::SmallVec;

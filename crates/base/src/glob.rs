@@ -13,8 +13,8 @@
 //!
 //! Every element except `*` consumes exactly one byte, so after a mismatch only the last `*` can
 //! help, by consuming one more byte: if an earlier star consumed more, less would be left for the
-//! later ones. So the time is at most pattern length times text length, without recursion, for any
-//! pattern.
+//! later ones. Therefore the time is at most pattern length times text length, without recursion,
+//! for any pattern.
 
 /// True if `pattern` matches all of `text`. With `ignore_case`, ASCII letters match in either case
 /// (except, as in Redis, a letter after `\` inside a class).

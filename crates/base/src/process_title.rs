@@ -2,7 +2,7 @@
 //! Process title, as shown by `ps` and `/proc/PID/cmdline`, on Linux; no effect elsewhere.
 //!
 //! Linux shows the memory in which it passed the arguments and, if no NUL ends them, the
-//! environment after them. So the title is written over both, once the environment has been copied
+//! environment after them, so the title is written over both, once the environment has been copied
 //! elsewhere. Thread names, shown by `top -H`, are independent of the title.
 //!
 //! The kernel reports the address of that memory (`/proc/self/stat`, proc(5)). Without the address

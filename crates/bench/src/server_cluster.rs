@@ -77,7 +77,7 @@ fn state(node: &mut Connection) -> Result<Info, String> {
     Ok(Info::parse(&ask(node, &["CLUSTER", "INFO"])?))
 }
 
-/// A free port whose bus port is free, too.
+/// A free port whose bus port is also free.
 fn port_with_bus() -> std::io::Result<u16> {
     let listen = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
     let first = 15_000 + (std::process::id() % 15_000) as u16;

@@ -7,8 +7,8 @@
 //! Closed loop (no rate given): a connection sends a batch of `pipeline` requests, waits for all
 //! replies and sends the next, like redis-benchmark. Open loop: requests are due at fixed times, on
 //! each connection in turn; a connection sends due requests unless `pipeline` requests are in
-//! flight on it, and latency counts from the due time, not from the time of sending. So a stalled
-//! server is charged for all requests that had to wait (no coordinated omission).
+//! flight on it, and latency counts from the due time, not from the time of sending. Therefore a
+//! stalled server is charged for all requests that had to wait (no coordinated omission).
 
 mod open_loop;
 

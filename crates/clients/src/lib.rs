@@ -4,7 +4,7 @@
 //!
 //! A client belongs to one event loop. Other threads read its [`record`](ClientRecord), send
 //! messages to its owner's mailbox, end its wait, or close it. States that concern all clients (a
-//! pause, a long script, the attention word) are here, too. This crate takes no shard locks and
+//! pause, a long script, the attention word) are also here. This crate takes no shard locks and
 //! touches no sockets.
 
 #![forbid(unsafe_code)]

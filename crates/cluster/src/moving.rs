@@ -3,7 +3,7 @@
 //! hundred slots at a time.
 //!
 //! The servers carry out each step as one atomic move, which completes or leaves the slots where
-//! they are, and which they resume by themselves after a failover. So if this program is
+//! they are, and which they resume by themselves after a failover. Therefore if this program is
 //! interrupted, no slot is left half moved, and the same command continues where it stopped.
 
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::slots;
 
 /// Slots per step. The source buffers their changes during the move.
 const AT_ONCE: usize = 512;
-/// Attempts per step: nodes fail over, and other operators move slots, too.
+/// Attempts per step: nodes fail over, and other operators also move slots.
 const ATTEMPTS: usize = 20;
 const BETWEEN: Duration = Duration::from_millis(500);
 /// Polling interval of a move's progress.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The calls: endpoint selection, authentication, and interpretation of replies.
 //!
-//! etcd spends a tenth of a second of processor time on each login, and more on a busy machine. So
-//! there is one login at a time for all calls, and it may take longer than a call: given up and
-//! begun anew by each call, logins of several servers could keep etcd too busy to answer any.
+//! etcd spends a tenth of a second of processor time on each login, and more on a busy machine.
+//! Therefore there is one login at a time for all calls, and it may take longer than a call: given
+//! up and begun anew by each call, logins of several servers could keep etcd too busy to answer
+//! any.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -358,7 +359,7 @@ impl Client {
         result
     }
 
-    /// Runs a call with a login, which is renewed once if etcd rejects it, or its lack. So calls
+    /// Runs a call with a login, which is renewed once if etcd rejects it, or its lack, so calls
     /// succeed while etcd's authentication is switched on or off.
     fn with_login<T>(
         &self,

@@ -7,8 +7,8 @@
 //!
 //! Guarantees that failover relies on: an error other than [`Error::Unknown`] and
 //! [`Error::Invalid`] means that the request was not executed; a request is never sent twice,
-//! except after etcd has refused it because the login had expired; a request's bytes are never
-//! sent before its call began. So the caller can count a lease's time from the moment of its
+//! except after etcd has refused it because the login had expired; a request's bytes are never sent
+//! before its call began. Therefore the caller can count a lease's time from the moment of its
 //! call.
 //!
 //! Source of the formats: etcd's documentation, "gRPC gateway" and "etcd API" (3.4 to 3.6). This

@@ -5,8 +5,9 @@
 //! ([`crate::record`]). A cluster adds two kinds of records ([`records`]): the known nodes, and the
 //! slots of each shard. All records together form the cluster's [`Map`]. Operators' commands are
 //! functions from a map to a [`Change`] of records ([`changes`], [`slot_changes`]), which is
-//! committed only if the records it is based on are unchanged. So no slot ever has two owners.
-//! Settings, users and functions that apply to all nodes have records of their own ([`shared`]).
+//! committed only if the records it is based on are unchanged. Therefore no slot ever has two
+//! owners. Settings, users and functions that apply to all nodes have records of their own
+//! ([`shared`]).
 //!
 //! Like the group state machine, this module does no I/O.
 

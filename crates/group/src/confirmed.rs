@@ -2,8 +2,9 @@
 //! Up to where in the journal enough replicas have a primary's changes (`min-sync-replicas`).
 //!
 //! The in-sync set may shrink below the minimum while replies wait. What the removed members had
-//! not acknowledged by then is on too few servers, although nobody is left to wait for. So the set
-//! alone does not release a reply: the changes it reveals must have been on enough replicas, once.
+//! not acknowledged by then is on too few servers, although nobody is left to wait for. Therefore
+//! the set alone does not release a reply: the changes it reveals must have been on enough
+//! replicas, once.
 //!
 //! It must never confirm a change that fewer replicas have had, however the set has changed since.
 

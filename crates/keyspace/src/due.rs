@@ -4,7 +4,7 @@
 //! times a second would cost time and evict the commands' data from the processor caches.
 //!
 //! A writer lowers its table's bound first, then the group's. A thread that raises a group's bound
-//! clears it first and reads the tables' bounds afterwards. So in either order, the group's bound
+//! clears it first and reads the tables' bounds afterwards, so in either order, the group's bound
 //! ends up no higher than the tables' bounds.
 //!
 //! HOT PATH: keys without an expiry cost nothing. A key with an expiry costs one comparison,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Open connections, and the choice of a connection to close when there are too many.
 //!
-//! A new connection is always accepted. If there is no room, the longest-idle connection is
-//! closed: one of the same peer if that peer has used up its share, otherwise one of the peer
-//! with the most. So a peer with many connections closes its own; and a request, which is
-//! answered immediately, completes long before its connection could be chosen.
+//! A new connection is always accepted. If there is no room, the longest-idle connection is closed:
+//! one of the same peer if that peer has used up its share, otherwise one of the peer with the
+//! most. Therefore a peer with many connections closes its own; and a request, which is answered
+//! immediately, completes long before its connection could be chosen.
 
 use std::cell::RefCell;
 use std::net::IpAddr;

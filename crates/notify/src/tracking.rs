@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Client-side caching: invalidation of keys that clients have read.
 //!
-//! A tracking client is recorded with each key that it reads, in the key's shard, under the lock
-//! of the read (`keyspace/watch.rs`). A thread that changes the key removes the record under the
-//! exclusive lock, and the dispatcher notifies the client before that lock is released. So no
-//! invalidation is missed, and it follows the reply that it invalidates. With BCAST, a client is
+//! A tracking client is recorded with each key that it reads, in the key's shard, under the lock of
+//! the read (`keyspace/watch.rs`). A thread that changes the key removes the record under the
+//! exclusive lock, and the dispatcher notifies the client before that lock is released. Therefore
+//! no invalidation is missed, and it follows the reply that it invalidates. With BCAST, a client is
 //! notified of all changed keys with its prefixes, whether or not it has read them.
 //!
 //! Invalidations are pushes (`hub.rs`).

@@ -29,7 +29,7 @@ use crate::throttle::Throttle;
 use crate::writer::Writer;
 
 /// Entries examined per hold of a shard; an entry counts once more for each `STEP_BYTES` bytes.
-/// So other threads wait only a few microseconds for the shard, except at a huge value.
+/// Therefore other threads wait only a few microseconds for the shard, except at a huge value.
 const STEP: usize = 32;
 const STEP_BYTES: usize = 256;
 /// Entries are prefetched before the shard is locked, up to this many cache lines of each; the

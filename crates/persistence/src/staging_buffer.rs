@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Staging buffer: entries copied out of a locked shard, to be written once it is unlocked.
 //!
-//! Writing a value takes several times as long as copying it, especially with compression, and
-//! the thread may be preempted while writing. So only copying happens under the lock: short
+//! Writing a value takes several times as long as copying it, especially with compression, and the
+//! thread may be preempted while writing. Therefore only copying happens under the lock: short
 //! strings and packed collections are copied, large strings are shared. Tables, trees and streams
 //! are written under the lock.
 

@@ -3,9 +3,9 @@
 //! requests, short slices with pauses in between otherwise.
 //!
 //! A snapshot can wait; clients that expect a reply cannot. Without pauses on a machine with no
-//! processor to spare, the scheduler would run the writer for some milliseconds at a time, and
-//! the clients of the preempted thread would wait that long. So every [`SLICE`] the writer checks
-//! whether it had to wait for a processor itself. If so there are more runnable threads than
+//! processor to spare, the scheduler would run the writer for some milliseconds at a time, and the
+//! clients of the preempted thread would wait that long. Therefore every [`SLICE`] the writer
+//! checks whether it had to wait for a processor itself. If so there are more runnable threads than
 //! processors, and it pauses after each slice: first for [`REST_MOST`] slices, then for less and
 //! less, until it runs at full speed or finds processors scarce again. The time to return to full
 //! speed doubles whenever full speed proved too fast.

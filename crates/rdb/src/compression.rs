@@ -2,10 +2,10 @@
 //! String compression that stops trying on incompressible data.
 //!
 //! An attempt takes several times as long as writing a string uncompressed, and is wasted on
-//! images, ciphertext and data that clients have already compressed. So after [`RUN`] failures in
-//! a row only a sample is tried, smaller and smaller, until one string of the sample shrinks.
-//! Strings are classified by length (names and values differ, say): failures with short strings
-//! say nothing about long ones, where more is to be gained.
+//! images, ciphertext and data that clients have already compressed. Therefore after [`RUN`]
+//! failures in a row only a sample is tried, smaller and smaller, until one string of the sample
+//! shrinks. Strings are classified by length (names and values differ, say): failures with short
+//! strings say nothing about long ones, where more is to be gained.
 //!
 //! The loss is bounded: fewer than [`EVERY_MAX`] strings of a class after their content changes,
 //! and a few compressible strings that are rare among incompressible ones.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Limits of the compact encodings of values; loaded values obey them, too.
+//! Limits of the compact encodings of values; loaded values also obey them.
 
 use braid_containers::limits::{HashLimits, ListLimits, PackedLimits, SetLimits};
 

@@ -609,7 +609,7 @@ mod tests {
         assert_eq!(slow(Disk, 501), [a.clone(), b.clone()]);
         set.note(&b, 1, 100, None);
         assert!(slow(Memory, 501).is_empty());
-        // A member that is required from later on has its time, too.
+        // A member that is required from later on also has its time.
         let c = member("c/1");
         set.set(1, vec![a, b.clone(), c.clone()], 3);
         let later = boot_nanos();

@@ -15,11 +15,11 @@
 //!   time;
 //! - a big argument is left to the caller, who receives it into memory of its own.
 //!
-//! The rules (limits, line ends, error texts) are those of Redis 7.2, byte for byte, including
-//! its quirks: a line ends at `\r` and any next byte; the two bytes after an argument are not
-//! checked; a NUL byte in a line hides its end. One rule is stricter: a line above 64 KiB is
-//! always refused, while Redis may accept one that happens to arrive in a single read. So the
-//! meaning of a stream never depends on how it is split.
+//! The rules (limits, line ends, error texts) are those of Redis 7.2, byte for byte, including its
+//! quirks: a line ends at `\r` and any next byte; the two bytes after an argument are not checked;
+//! a NUL byte in a line hides its end. One rule is stricter: a line above 64 KiB is always refused,
+//! while Redis may accept one that happens to arrive in a single read, so the meaning of a stream
+//! never depends on how it is split.
 //!
 //! The parser must never panic on any input, read beyond the buffer, or reserve memory for
 //! announced counts.

@@ -2,8 +2,8 @@
 //! Watch thread: interrupts long runs, whatever they are executing.
 //!
 //! Lua's own hook counts instructions, and a single instruction can take seconds: a pattern, a
-//! sort, a long concatenation. So one thread per process checks all VMs 50 times a second and
-//! sets a word in those that are still in the same run; Lua and its libraries check that word
+//! sort, a long concatenation. Therefore one thread per process checks all VMs 50 times a second
+//! and sets a word in those that are still in the same run; Lua and its libraries check that word
 //! wherever an operation can take long (`build/patches.rs`), and call the hook. The thread sleeps
 //! while no script has run for a second.
 //!

@@ -98,7 +98,7 @@ pub struct SendContext<'e> {
     /// The offset up to which the journal may be sent.
     pub end: u64,
     /// The kernel may hold back the end of the stream until more follows (see
-    /// `event_loop/pacing.rs`). If not, everything held back so far must be sent, too.
+    /// `event_loop/pacing.rs`). If not, everything held back so far must also be sent.
     pub may_hold: bool,
     /// This server is a replica without a link to its primary, so it sends heartbeats to its own
     /// replicas.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! How a [block](super) stores its stamps: all in the same number of bytes, as few as they need.
 //!
-//! Elements of a block have mostly been written by one region, at times close to each other and
-//! far from the start of 2020. So a form states what the stamps have in common, and a stamp's
+//! Elements of a block have mostly been written by one region, at times close to each other and far
+//! from the start of 2020. Therefore a form states what the stamps have in common, and a stamp's
 //! code has the rest: milliseconds since the form's, the counter in as many bits as the largest
-//! needs, and the region unless it is the same everywhere. A form that cannot express a stamp
-//! says so; it never changes one.
+//! needs, and the region unless it is the same everywhere. A form that cannot express a stamp says
+//! so; it never changes one.
 
 use crate::stamp::Stamp;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Translates requests on lists to changes of single elements: elements that a request does not
-//! name keep their places. So regions that write to one list concurrently each remove and change
-//! only the elements that their clients meant.
+//! name keep their places. Therefore regions that write to one list concurrently each remove and
+//! change only the elements that their clients meant.
 //!
 //! Elements are found as the commands find them: by index, or by value from one end. A list that
 //! lacks the element of a request is out of step with the keyspace, which is then consulted

@@ -3,8 +3,8 @@
 //!
 //! HOT PATH: no allocation except when the block is made, grown or shrunk.
 //!
-//! Most packed lists are small, and the allocator's size classes are far apart (96, 112, 128,
-//! 160): each byte of overhead may push a list into the next class. So the size of the allocation
+//! Most packed lists are small, and the allocator's size classes are far apart (96, 112, 128, 160):
+//! each byte of overhead may push a list into the next class. Therefore the size of the allocation
 //! is always one of these classes, encoded in seven bits of one byte. The eighth bit says that the
 //! list does not begin at the start of the content. Its start is then stored in the room in front
 //! of the list, which is large enough: seven bits per byte, low bits first, the eighth bit set if

@@ -99,7 +99,7 @@ impl<const VALUES: bool> Table<VALUES> {
             return None;
         }
         // Pick a random segment, and a random slot of the fullest possible segment; retry if that
-        // slot has no member. So each attempt hits every member with equal probability.
+        // slot has no member. Therefore each attempt hits every member with equal probability.
         loop {
             let number = random.usize(..self.segments.len());
             let slot = random.usize(..self.count_bound.max(1));

@@ -6,8 +6,8 @@
 //!
 //! Each of its variable-sized segments ([`segment`]) holds the members whose hashes lie in one
 //! interval ([`order`]). Whenever the average exceeds [`LOAD`] members per segment, one segment,
-//! the next in turn, is split in two; when it is far lower, the last segment is merged back. So
-//! growth costs the same small amount every time (no pause at any size), and a segment is
+//! the next in turn, is split in two; when it is far lower, the last segment is merged back.
+//! Therefore growth costs the same small amount every time (no pause at any size), and a segment is
 //! allocated as large as its content needs. Intervals differ in width such that there are segments
 //! of all sizes at any time: memory freed by some segments is reused by others, and memory is well
 //! filled at any number of members.

@@ -15,13 +15,13 @@
 //! m = 6:   |1000|1001|1010|1011|   110   |   111   |   5 was split
 //! ```
 //!
-//! If points were spread evenly, splitting in turn would give all segments of a generation the
-//! same number of members: all would grow through the allocator's size classes together, and leave
-//! nearly empty pages of each class behind (at one time a third of a big hash's memory). So points
-//! are not spread evenly. They are twice as dense at 0, where the next segment is split, as at 1,
-//! so that the fullest of the unsplit segments is always split next. At any moment the segments'
-//! fill has the same distribution between half full and full, at any number of segments, and a
-//! growing segment reuses the memory that the previous one has freed.
+//! If points were spread evenly, splitting in turn would give all segments of a generation the same
+//! number of members: all would grow through the allocator's size classes together, and leave
+//! nearly empty pages of each class behind (at one time a third of a big hash's memory). Therefore
+//! points are not spread evenly. They are twice as dense at 0, where the next segment is split, as
+//! at 1, so that the fullest of the unsplit segments is always split next. At any moment the
+//! segments' fill has the same distribution between half full and full, at any number of segments,
+//! and a growing segment reuses the memory that the previous one has freed.
 
 /// The point of a hash, as a fraction of 64 bits. A larger hash has a larger or equal point.
 ///
@@ -47,8 +47,8 @@ pub fn name(point: u64, segments: usize) -> u64 {
 /// The index of a segment in the table's list.
 ///
 /// When a segment is split, the even half keeps its index and the odd half, `2m + 1`, is appended
-/// at index `m`. So an odd name's index is half the name (rounded down), and an even name's index
-/// is that of the odd name from which appending zeros made it.
+/// at index `m`. Therefore an odd name's index is half the name (rounded down), and an even name's
+/// index is that of the odd name from which appending zeros made it.
 #[inline]
 pub fn place(name: u64) -> usize {
     (name >> name.trailing_zeros() >> 1) as usize

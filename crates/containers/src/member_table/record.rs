@@ -3,10 +3,10 @@
 //!
 //! HOT PATH: no allocation, no lock, no logging, no system call.
 //!
-//! Layout: a head byte (bit 7: an expiry follows, bit 6: the content is outside, low 6 bits:
-//! length of the key, where 63 means that the next byte is added), the expiry if there is one (8
-//! bytes, ms, little endian), then either the index of the outside content (4 bytes), or the key
-//! and, in tables with values, one length byte and the value. So a member without an expiry has no
+//! Layout: a head byte (bit 7: an expiry follows, bit 6: the content is outside, low 6 bits: length
+//! of the key, where 63 means that the next byte is added), the expiry if there is one (8 bytes,
+//! ms, little endian), then either the index of the outside content (4 bytes), or the key and, in
+//! tables with values, one length byte and the value. Therefore a member without an expiry has no
 //! overhead for it, and a short set member costs one byte more than its text.
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! ADDSLOTS, DELSLOTS, FLUSHSLOTS, SETSLOT and BUMPEPOCH, alone or several in one change (MULTI).
 //! These move slots key by key, as `redis-cli --cluster` does: MIGRATE moves the keys, and deletes
-//! them where they were, so each key is on one node only. The tool may stop after any step. So none
+//! them where they were, so each key is on one node only. The tool may stop after any step, so none
 //! of these requests may make such keys strangers, which their node would delete:
 //!
 //! - A slot is *open* while a node other than its owner may have keys of it. That node has the slot

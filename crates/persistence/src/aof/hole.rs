@@ -3,7 +3,7 @@
 //! there. Data that has not been synced reaches the disk in any order, and blocks that were
 //! reserved or written ahead read as zeros until then.
 //!
-//! A value may contain zeros, too, so a hole is only looked for where a file cannot be read: in
+//! A value may also contain zeros, so a hole is only looked for where a file cannot be read: in
 //! the part that no checksum covers.
 
 use std::fs::File;

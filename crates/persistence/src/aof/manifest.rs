@@ -138,7 +138,7 @@ impl Manifest {
             if line[0] == b'#' {
                 continue;
             }
-            // The last line must be terminated, too: otherwise it may be incomplete.
+            // The last line must also be terminated: otherwise it may be incomplete.
             if end.is_none() || line.contains(&0) {
                 return Err(whole(ManifestFault::LongLine));
             }

@@ -90,10 +90,10 @@ pub fn data_len(file: &mut File) -> io::Result<u64> {
     Ok(end)
 }
 
-/// True if no data follows the file at index `at` of [`Manifest::data`]: there are no later
-/// files, or they (at the paths that `path` returns) are empty. A manifest names the next
-/// increment before the current one is complete on disk; until then the next one stays empty. So
-/// a killed server may leave a file that ends within a command although it is not the last one.
+/// True if no data follows the file at index `at` of [`Manifest::data`]: there are no later files,
+/// or they (at the paths that `path` returns) are empty. A manifest names the next increment before
+/// the current one is complete on disk; until then the next one stays empty. Therefore a killed
+/// server may leave a file that ends within a command although it is not the last one.
 pub fn ends_data(manifest: &Manifest, at: usize, path: impl Fn(&FileInfo) -> PathBuf) -> bool {
     let mut behind = manifest.data().skip(at + 1);
     behind.all(|(_, info)| {

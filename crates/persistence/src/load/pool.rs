@@ -2,9 +2,9 @@
 //! Loader threads that decode values and add keys, while another thread reads the file and cuts it
 //! into pieces.
 //!
-//! Each thread owns a set of shards, and a piece goes to the thread of its key's shard. So the
-//! pieces of a key stay in order, no thread waits for a lock, and no cache line is shared. The
-//! pool works only while the world is stopped: before the world resumes for a moment,
+//! Each thread owns a set of shards, and a piece goes to the thread of its key's shard, so the
+//! pieces of a key stay in order, no thread waits for a lock, and no cache line is shared. The pool
+//! works only while the world is stopped: before the world resumes for a moment,
 //! [`LoadPool::drain`] waits until all sent pieces are done.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};

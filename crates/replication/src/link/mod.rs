@@ -6,7 +6,7 @@
 //! control: the wanted primary, the phase of the connection, the time of the last received bytes.
 //! The thread that runs the link belongs to the engine (`replica/link.rs`).
 //!
-//! Roles change only while the world is stopped. So a thread that has stopped the world and finds
+//! Roles change only while the world is stopped, so a thread that has stopped the world and finds
 //! its [`Link::is_current`] true may apply the changes it has received.
 
 pub mod handshake;
@@ -248,7 +248,7 @@ pub enum LinkError {
     Timeout(&'static str),
     #[error("{0}")]
     Refused(String),
-    /// The full sync has values that this server does not support; the next one will, too.
+    /// The full sync has values that this server does not support, as the next one will.
     #[error("Failed trying to load the MASTER synchronization DB")]
     Unsupported,
     /// The stream is malformed and must not be resumed.

@@ -46,7 +46,7 @@ impl Trace {
     /// Records the calls of the calling thread.
     fn take(&self) {
         let mut len = 0;
-        // SAFETY: it is not synchronized with other stack walks, but those only read memory, too.
+        // SAFETY: it is not synchronized with other stack walks, but those also only read memory.
         unsafe {
             backtrace::trace_unsynchronized(|frame| {
                 self.frames[len].store(frame.ip() as usize, SeqCst);

@@ -2,9 +2,9 @@
 //! Durable replies: replies wait until the changes that they reveal are on disk (`appendfsync
 //! always`), or acknowledged by all in-sync members of the group (`sync-writes`, CLIENT DURABLE).
 //!
-//! A reply waits for all changes so far, by any client, so no client reads data that could still
-//! be lost. A loop holds replies back and serves other clients meanwhile; its notifier is rung by
-//! the thread that writes the file, or by the thread that receives acknowledgements. So one
+//! A reply waits for all changes so far, by any client, so no client reads data that could still be
+//! lost. A loop holds replies back and serves other clients meanwhile; its notifier is rung by the
+//! thread that writes the file, or by the thread that receives acknowledgements. Therefore one
 //! fsync, or one acknowledgement request to the replicas, covers everything that all threads
 //! executed during the previous one. A client whose replies are held executes nothing more, and
 //! gets no pushes, until they are sent. Replies that reveal no data, such as those of a replica's

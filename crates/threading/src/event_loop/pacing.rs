@@ -2,9 +2,9 @@
 //! Pacing: when the kernel may briefly hold back the end of a loop's stream to its replicas.
 //!
 //! A packet costs the primary far more than its bytes, and if the replica is on the same machine,
-//! waking it costs as much again. So under a high rate of changes the kernel coalesces the output
-//! of several turns. The kernel has the bytes before clients have their replies, and sends them
-//! even if this process dies.
+//! waking it costs as much again. Therefore under a high rate of changes the kernel coalesces the
+//! output of several turns. The kernel has the bytes before clients have their replies, and sends
+//! them even if this process dies.
 //!
 //! Nothing is held back while the stream is slow. An acknowledgement request to the replicas is
 //! sent at once, together with everything before it.
@@ -54,7 +54,7 @@ pub(super) struct Circumstances {
 
 impl Pacing {
     /// Whether the kernel may hold back the bytes that it gets now. If not, everything held back
-    /// so far must be sent, too.
+    /// so far must also be sent.
     pub(super) fn may_hold(&mut self, circumstances: Circumstances) -> bool {
         let Circumstances { now, end, asked_at } = circumstances;
         let must_push = asked_at > self.pushed || self.must_push(now, asked_at);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Rebalancing: a loop that is busier than another hands clients over to it.
 //!
-//! New connections go to the loop with the fewest clients, which does not predict their load. So
-//! each loop checks ten times a second how busy all loops were (time spent in turns, excluding
-//! waits). A loop that has been much busier than the idlest one for a while hands over clients
-//! that account for about half of the difference, measured by the commands that they have sent
-//! meanwhile.
+//! New connections go to the loop with the fewest clients, which does not predict their load.
+//! Therefore each loop checks ten times a second how busy all loops were (time spent in turns,
+//! excluding waits). A loop that has been much busier than the idlest one for a while hands over
+//! clients that account for about half of the difference, measured by the commands that they have
+//! sent meanwhile.
 //!
 //! Clients move between two turns, in their boxes, and only when nothing but their own requests
 //! concerns them: a client that waits for a key, subscribes to channels, or is with another

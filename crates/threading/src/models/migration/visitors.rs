@@ -2,7 +2,7 @@
 //! The main thread's loop: clients of the other loops migrate to it to have their requests
 //! executed.
 //!
-//! Visitors get places in the loop's own client set. So one batch holds the requests of many
+//! Visitors get places in the loop's own client set. Therefore one batch holds the requests of many
 //! clients, the memory behind their keys is prefetched together, and scripts and the turns during
 //! them need no special handling. Nothing is received from a visitor here, and nothing is sent to
 //! it.
