@@ -110,3 +110,35 @@ fn chart_matches_the_table() {
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// Every Python program of `bench` compiles, prints its help, and leaves starting servers to
+/// `servers.py`.
+#[test]
+fn bench_programs_start() {
+    let programs = fs::read_dir(root().join("bench")).expect("the folder").flatten();
+    let programs = programs.filter(|program| {
+        let text = fs::read_to_string(program.path()).unwrap_or_default();
+        text.starts_with("#!/usr/bin/env python3")
+    });
+    let mut count = 0;
+    for program in programs {
+        let text = fs::read_to_string(program.path()).expect("the program");
+        for own in ["def free_port", "def encode", "\"--port\""] {
+            let name = program.file_name();
+            assert!(!text.contains(own), "{name:?} has {own:?}: bench/servers.py starts servers");
+        }
+        let run = std::process::Command::new("python3")
+            .args(["-B".as_ref(), program.path().as_os_str(), "--help".as_ref()])
+            .output();
+        let Ok(output) = run else {
+            println!("skipped, the programs of bench: no python3");
+            return;
+        };
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let help = format!("bench/{}", program.file_name().to_string_lossy());
+        let is_help = output.status.success() && (printed.contains(&help) || printed.contains("usage"));
+        assert!(is_help, "{help}: {printed}{}", String::from_utf8_lossy(&output.stderr));
+        count += 1;
+    }
+    assert!(count > 10, "only {count} programs found");
+}
