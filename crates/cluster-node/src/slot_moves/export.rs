@@ -381,25 +381,34 @@ impl<'e> Export<'e> {
         Ok(())
     }
 
-    /// [`Export::follow_to_end`], until no writes wait for the move to catch up.
+    /// One round of passing changes on ([`Pace`]). Returns the number of unsent bytes.
     fn follow(&mut self) -> Result<u64, Failure> {
-        loop {
-            let behind = self.follow_to_end()?;
-            self.keep_pace(behind)?;
-            if !self.pace.is_catching_up() {
-                return Ok(behind);
-            }
+        let end = self.engine.keyspace.journal.end();
+        self.pace.begin_round();
+        while self.pace.is_in_round(self.has_read(end)) {
+            self.follow_once()?;
         }
+        self.copy_wanted()
     }
 
     /// Reads the journal up to its current end, and copies keys again where necessary. Returns
     /// the number of bytes journalled meanwhile.
     fn follow_to_end(&mut self) -> Result<u64, Failure> {
         let end = self.engine.keyspace.journal.end();
-        while self.journal.as_ref().is_some_and(|journal| journal.position() < end) {
+        while !self.has_read(end) {
             self.follow_once()?;
         }
         self.follow_once()?;
+        self.copy_wanted()
+    }
+
+    /// True if the journal has been read up to an offset.
+    fn has_read(&self, end: u64) -> bool {
+        self.journal.as_ref().is_none_or(|journal| journal.position() >= end)
+    }
+
+    /// Copies keys again where necessary. Returns the number of unsent bytes.
+    fn copy_wanted(&mut self) -> Result<u64, Failure> {
         while let Some((slot, names)) = self.positions.wanted(AGAIN_MAX) {
             self.copy_again(slot, &names)?;
             self.follow_once()?;

@@ -9,6 +9,9 @@
 //! round of catching up lowers it by an eighth, so there are logarithmically many rounds, each as
 //! long as the target takes for changes that exist already, and no write waits for all of them.
 //!
+//! Writes that are let go can outrun a slow target before the next look, by more than the bound. So
+//! a round also ends as they are let go: one that had to pass on what they add might never end.
+//!
 //! Changes of other slots cost next to nothing, but have to be read. If those alone keep the move
 //! from catching up, writes to all slots of this server wait. Commands of other moves
 //! to this server do not: two servers could wait for each other.
@@ -52,6 +55,8 @@ pub(super) struct Pace {
     /// The same as `seen`, of the latest progress above the limit while all writes wait.
     above: Option<(u64, Duration)>,
     reach: Reach,
+    /// Writes that waited have been let go in this round.
+    has_let_go: bool,
     /// Unsent bytes when progress was last looked at, and the time for which writes had waited.
     seen: (u64, Duration),
     /// Rounds in which writes waited throughout.
@@ -68,6 +73,7 @@ impl Pace {
             limit,
             above: None,
             reach: Reach::Nothing,
+            has_let_go: false,
             seen: START,
             last_rounds: 0,
         }
@@ -96,7 +102,10 @@ impl Pace {
                 Reach::Moving
             }
             Reach::Nothing => Reach::Nothing,
-            _ if behind <= less(self.bound) && self.last_rounds == 0 => Reach::Nothing,
+            _ if behind <= less(self.bound) && self.last_rounds == 0 => {
+                self.has_let_go = true;
+                Reach::Nothing
+            }
             Reach::Moving if behind > self.alarm => Reach::All,
             Reach::Moving if waited >= self.seen.1 + WIDEN => {
                 let before = std::mem::replace(&mut self.seen, (behind, waited)).0;
@@ -110,6 +119,16 @@ impl Pace {
     /// True while writes wait until the move has caught up.
     pub fn is_catching_up(&self) -> bool {
         self.reach != Reach::Nothing && self.last_rounds == 0
+    }
+
+    /// A round begins.
+    pub fn begin_round(&mut self) {
+        self.has_let_go = false;
+    }
+
+    /// True while the round goes on. `is_passed_on`: so is all that was there when it began.
+    pub fn is_in_round(&self, is_passed_on: bool) -> bool {
+        self.is_catching_up() || !is_passed_on && !self.has_let_go
     }
 
     /// A round of catching up has ended, `behind` bytes behind; `most` would be few enough. True
@@ -186,11 +205,11 @@ mod tests {
             assert!(self.behind <= LIMIT);
         }
 
-        /// One round, as `Export::follow`: up to what is there when it begins, and until no writes
-        /// wait.
+        /// One round, as `Export::follow`.
         fn round(&mut self, most_steps: u64) -> bool {
             let mut left = self.behind;
-            while (left > 0 || self.reach != Reach::Nothing) && self.steps < most_steps {
+            self.pace.begin_round();
+            while self.pace.is_in_round(left == 0) && self.steps < most_steps {
                 left = left.saturating_sub(self.rates.passed_on);
                 self.step();
             }
@@ -217,6 +236,23 @@ mod tests {
                 assert!(source.steps < most && rounds <= 64, "{moving} {others} {passed_on} {start}");
             }
         }
+    }
+
+    #[test]
+    fn a_round_ends_as_writes_are_let_go() {
+        let mut pace = Pace::new(160);
+        pace.begin_round();
+        assert!(pace.is_in_round(false) && !pace.is_in_round(true), "nothing waits yet");
+        pace.look(90, Duration::ZERO);
+        assert!(pace.is_in_round(true), "writes wait");
+        pace.look(70, Duration::ZERO);
+        assert!(!pace.is_in_round(false), "they do not wait any more");
+        // They have added much, which is the next round's.
+        pace.begin_round();
+        pace.look(1000, Duration::ZERO);
+        assert!(pace.is_in_round(true));
+        pace.begin_last_round();
+        assert!(pace.is_in_round(false) && !pace.is_in_round(true), "writes wait until the end");
     }
 
     #[test]
