@@ -12,6 +12,8 @@
 //! A body has the locks of the keys that its row names, and takes none. Commands are tested in the
 //! crate `commands` (`tests/types/`), which has all of them.
 
+#![forbid(unsafe_code)]
+
 pub mod active;
 pub mod bitmap;
 pub mod bloom;
