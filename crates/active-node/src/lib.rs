@@ -23,6 +23,7 @@
 
 mod batch;
 mod codec;
+pub mod commands;
 mod copies;
 mod disk_backlog;
 mod disk_writer;

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cluster_report;
+pub mod commands;
 pub mod forwarding;
 pub mod group;
 pub mod identity;

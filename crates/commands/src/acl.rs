@@ -6,12 +6,11 @@ use braid_acl::log::Entry;
 use braid_acl::selector::Selector;
 use braid_acl::user::User;
 use braid_base::number;
+use braid_cluster_node::commands::cluster::shared::{for_cluster, share, text_of};
 use braid_executor::engine::access;
 use braid_executor::{Call, Handler, Row};
 use braid_group::cluster::shared::SharedKind;
 use braid_spec::{Category, Command, CommandError, CommandResult, Flags, Group};
-
-use crate::cluster::shared::{for_cluster, share, text_of};
 
 const ANY_TIME: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE).and(Flags::SENTINEL);
 const EVERY_NODE: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];

@@ -9,25 +9,24 @@ use braid_config::Config;
 use braid_executor::{Row, Rows};
 
 pub mod acl;
-pub mod active;
 pub mod client;
-pub mod cluster;
+pub mod cluster_scan;
 pub mod command;
 pub mod connection;
 pub mod debug;
 pub mod dump;
 pub mod expire;
 pub mod keys;
-pub mod migrate;
 #[cfg(test)]
 mod models;
 pub mod module;
 pub mod pubsub;
-pub mod replication;
+pub mod replicaof;
 pub mod scan;
 pub mod scripting;
-pub mod sentinel;
 pub mod server;
+#[cfg(test)]
+mod service_tests;
 pub mod sort;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -39,17 +38,20 @@ mod waiting_tests;
 pub const FAMILIES: &[&[Row]] = &[
     acl::COMMANDS,
     client::COMMANDS,
-    cluster::COMMANDS,
+    braid_cluster_node::commands::cluster::COMMANDS,
+    cluster_scan::COMMANDS,
     command::COMMANDS,
     connection::COMMANDS,
     debug::COMMANDS,
     dump::COMMANDS,
     expire::COMMANDS,
     keys::COMMANDS,
-    migrate::COMMANDS,
+    braid_cluster_node::commands::migrate::COMMANDS,
     module::COMMANDS,
     pubsub::COMMANDS,
-    replication::COMMANDS,
+    braid_durable::commands::COMMANDS,
+    braid_replica::commands::COMMANDS,
+    replicaof::COMMANDS,
     scan::COMMANDS,
     scripting::COMMANDS,
     server::COMMANDS,
@@ -70,9 +72,13 @@ pub fn rows_of(config: &Config) -> Rows {
             let first = |family: &[Row]| family.first().map(|row| row.spec.name);
             braid_types::unmergeable_families().any(|other| first(other) == first(family))
         };
-        return rows_without(&[active::COMMANDS], is_left_out);
+        return rows_without(&[braid_active_node::commands::COMMANDS], is_left_out);
     }
-    if config.group_name().is_empty() { rows() } else { rows_and(&[sentinel::COMMANDS]) }
+    if config.group_name().is_empty() {
+        rows()
+    } else {
+        rows_and(&[braid_cluster_node::commands::sentinel::COMMANDS])
+    }
 }
 
 fn rows_and(more: &[&'static [Row]]) -> Rows {

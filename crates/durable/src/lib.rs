@@ -10,5 +10,6 @@ pub mod aof_load;
 pub mod append_only;
 pub mod at_start;
 pub mod background_save;
+pub mod commands;
 pub mod history;
 pub mod saving;

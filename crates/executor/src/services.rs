@@ -35,6 +35,11 @@ pub trait Membership: Any + Send + Sync {
     fn may_succeed(&self, replica: &Replica) -> bool;
     /// A replica may be chosen for a handover: one that must never take over on its own may not.
     fn may_choose(&self, replica: &Replica) -> bool;
+    /// FAILOVER TAKEOVER: asks for this server to become the primary without the last one.
+    ///
+    /// # Errors
+    /// If there is a primary, or etcd is unreachable: the reason.
+    fn ask_takeover(&self) -> Result<(), &'static str>;
     /// Asks the group to hand over to a member that has everything.
     fn ask_handover(&self, to: MemberId);
     /// Time for which a primary may serve without hearing from etcd, in nanoseconds.

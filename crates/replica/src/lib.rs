@@ -27,6 +27,7 @@
 
 pub mod apply;
 pub mod become_replica;
+pub mod commands;
 pub mod crew;
 pub mod cron;
 pub mod dataset;

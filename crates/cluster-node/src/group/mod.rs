@@ -128,25 +128,6 @@ impl Group {
         self.acknowledging.lock().is_refused = refused;
     }
 
-    /// Makes this server take the primary's place on an operator's order, even if it was not in
-    /// sync.
-    ///
-    /// # Errors
-    /// This server is the primary already, a primary holds its lease, or etcd cannot be reached.
-    pub fn ask_takeover(&self) -> Result<(), &'static str> {
-        let view = self.view.lock();
-        match () {
-            () if view.is_primary => return Err("this server is already the primary"),
-            () if view.epoch == 0 || !view.etcd_error.is_empty() => return Err("etcd is unreachable"),
-            () if view.records.holder.is_some() => return Err("the primary is alive: use FAILOVER"),
-            () => {}
-        }
-        drop(view);
-        self.takes_over.store(true, Relaxed);
-        self.wake();
-        Ok(())
-    }
-
     /// Makes this server take the primary's place if it may, even if it is configured to stay a
     /// replica. The primary's lease has no holder.
     pub fn ask_candidacy(&self) {
@@ -161,6 +142,20 @@ impl Group {
 }
 
 impl Membership for Group {
+    fn ask_takeover(&self) -> Result<(), &'static str> {
+        let view = self.view.lock();
+        match () {
+            () if view.is_primary => return Err("this server is already the primary"),
+            () if view.epoch == 0 || !view.etcd_error.is_empty() => return Err("etcd is unreachable"),
+            () if view.records.holder.is_some() => return Err("the primary is alive: use FAILOVER"),
+            () => {}
+        }
+        drop(view);
+        self.takes_over.store(true, Relaxed);
+        self.wake();
+        Ok(())
+    }
+
     fn wake(&self) {
         // With the lock, or a thread that is about to wait would miss it.
         let _news = self.news.lock();

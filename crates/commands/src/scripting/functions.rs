@@ -6,6 +6,7 @@
 //! functions, so a library's local variables are per thread.
 
 use braid_clients::busy::ScriptKind;
+use braid_cluster_node::commands::cluster::shared::{for_cluster, share, text_of};
 use braid_executor::{Call, Engine, Row};
 use braid_group::cluster::shared::SharedKind;
 use braid_scripting::function_libraries::{Libraries, Library, Policy};
@@ -14,7 +15,6 @@ use braid_scripting::thread_vms::ThreadVms;
 use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 
 use super::run::{self, Program};
-use crate::cluster::shared::{for_cluster, share, text_of};
 
 const fn subcommand(name: &'static str, handler: braid_executor::Handler, flags: Flags) -> Row {
     Row::new(name, Group::Scripting, handler).flags(Flags::NOSCRIPT.and(flags)).scope(Scope::Walk)

@@ -3,13 +3,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_cluster_node::commands::cluster::shared::{for_cluster, share};
 use braid_config::{ExtraLines, Origin};
 use braid_executor::{Call, Engine, Row, client_eviction};
 use braid_group::cluster::shared::SharedKind;
 use braid_spec::{CommandError, CommandResult, Group};
 
 use super::{ADMIN, BY_SUBCOMMAND, HELP, HELP_SUMMARY};
-use crate::cluster::shared::{for_cluster, share};
 
 pub const CONFIG: Row = Row::container("config", Group::Server, SUBCOMMANDS).docs(
     "2.0.0",

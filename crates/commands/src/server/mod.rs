@@ -14,7 +14,6 @@ mod lolwut;
 mod memory;
 mod memory_report;
 mod monitor;
-mod saving;
 mod sections;
 mod shutdown;
 pub mod system;
@@ -33,13 +32,7 @@ pub const COMMANDS: &[Row] = &[
     latency::LATENCY,
     lolwut::LOLWUT,
     memory::MEMORY,
-    saving::BGREWRITEAOF,
-    saving::BGSAVE,
     monitor::MONITOR,
-    saving::LASTSAVE,
-    saving::SAVE,
-    saving::WAIT,
-    saving::WAITAOF,
     shutdown::SHUTDOWN,
     command_log::SLOWLOG,
     TIME,

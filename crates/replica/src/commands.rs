@@ -1,46 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replication commands: REPLCONF, PSYNC and SYNC from replicas, ROLE, and role changes
-//! (REPLICAOF, FAILOVER).
-//!
-//! Sending data to replicas and following a primary are in the engine (`replica/replicas`) and
-//! the loops (`threading/replica_output.rs`).
+//! Replication commands: REPLCONF, PSYNC and SYNC from replicas, ROLE and FAILOVER. REPLICAOF,
+//! which also names active-active peers, is in the crate `commands`.
 
-use braid_active_node::peers;
 use braid_base::number;
 use braid_clients::ClientRecord;
-use braid_cluster_node::group;
 use braid_executor::{Call, Row};
 use braid_group::MemberId;
-use braid_replica::become_replica::become_replica;
-use braid_replica::replicas::{self, Position};
-use braid_replica::{dual_channel, end_failover, failover, full_syncs, role, siblings};
 use braid_replication::failover::{FailoverPhase, FailoverRequest};
 use braid_replication::link::Primary;
 use braid_replication::replicas::options::{KEEPALIVE, SIBLING, SIBLING_SYNC};
 use braid_replication::{Filter, ReplicaOptions, Stage, blocks};
 use braid_spec::{Behavior, Category, CommandError, CommandResult, Flags, Group, Scope};
 
+use crate::replicas::{self, Position};
+use crate::{dual_channel, end_failover, failover, full_syncs, role, siblings};
+
 /// Maximum length of an address announced by a replica.
 const IP_LEN_MAX: usize = 255;
 
 /// Errors of FAILOVER while the primary does not see the replica online.
-pub(crate) const NO_REPLICAS: &str = "ERR FAILOVER requires connected replicas.";
-pub(crate) const NOT_A_REPLICA: &str = "ERR FAILOVER target HOST and PORT is not a replica.";
-pub(crate) const NOT_ONLINE: &str = "ERR FAILOVER target replica is not online.";
+pub const NO_REPLICAS: &str = "ERR FAILOVER requires connected replicas.";
+pub const NOT_A_REPLICA: &str = "ERR FAILOVER target HOST and PORT is not a replica.";
+pub const NOT_ONLINE: &str = "ERR FAILOVER target replica is not online.";
 
 const SYNCHRONISES: Flags =
     Flags::NO_ASYNC_LOADING.and(Flags::ADMIN).and(Flags::NO_MULTI).and(Flags::NOSCRIPT);
-
-const CHANGES_ROLE: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE).and(Flags::NO_ASYNC_LOADING);
-
-/// The row of REPLICAOF, for each of its names.
-const fn replica_of(name: &'static str) -> Row {
-    Row::new(name, Group::Server, replicaof)
-        .exactly(3)
-        .flags(CHANGES_ROLE)
-        .scope(Scope::World)
-        .syntax("args:(host-port:{host:string port:integer}|no-one:{NO ONE})")
-}
 
 /// Rows of the replication commands.
 pub const COMMANDS: &[Row] = &[
@@ -62,15 +46,11 @@ pub const COMMANDS: &[Row] = &[
         .at_least(1)
         .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE).and(Flags::ALLOW_BUSY))
         .docs("3.0.0", "Reports a replica's properties and offset to its primary.", "O(1)"),
-    replica_of("replicaof").docs("5.0.0", "Makes the server a replica of another, or a primary.", "O(1)"),
     Row::new("role", Group::Server, role)
         .exactly(1)
         .flags(Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE).and(Flags::FAST).and(Flags::SENTINEL))
         .categories(Category::ADMIN.and(Category::DANGEROUS))
         .docs("2.8.12", "Returns the server's replication role.", "O(1)"),
-    replica_of("slaveof")
-        .docs("1.0.0", "Makes the server a replica of another, or a primary.", "O(1)")
-        .deprecated("5.0.0", "`REPLICAOF`"),
     Row::new("sync", Group::Server, sync)
         .behavior(Behavior::ALLOWED_ON_REPLICA_LINK)
         .exactly(1)
@@ -326,74 +306,8 @@ fn role(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Parses the address of REPLICAOF.
-fn address_arg<'a>(call: &Call<'a, '_>) -> Result<(&'a str, u16), CommandError> {
-    let port = number::parse_i64(call.args[2]).and_then(|port| u16::try_from(port).ok());
-    let port = port.ok_or(CommandError::text("ERR Invalid master port"))?;
-    let host = std::str::from_utf8(call.args[1]).ok().filter(|host| !host.contains('\0'));
-    Ok((host.ok_or(CommandError::text("ERR Invalid master host"))?, port))
-}
-
-/// REPLICAOF in active mode: the other server becomes a peer, and this one continues to take
-/// writes.
-fn change_active_peers(call: &mut Call) -> CommandResult {
-    let failed = |error: String| CommandError::text(format!("ERR {error}"));
-    if call.arg_is(1, "no") && call.arg_is(2, "one") {
-        peers::remove_active_peers(call.engine).map_err(failed)?;
-    } else {
-        let (host, port) = address_arg(call)?;
-        peers::add_active_peer(call.engine, host, port).map_err(failed)?;
-    }
-    call.reply.ok();
-    Ok(())
-}
-
-fn replicaof(call: &mut Call) -> CommandResult {
-    let engine = call.engine;
-    if engine.cluster.is_some() {
-        return Err(CommandError::text("ERR REPLICAOF not allowed in cluster mode."));
-    }
-    if call.session.replica.is_some() {
-        return Err(CommandError::text("ERR Command is not valid when client is a replica."));
-    }
-    if engine.group.is_some() {
-        return Err(CommandError::text(
-            "ERR REPLICAOF not allowed in a group: FAILOVER changes its primary.",
-        ));
-    }
-    if engine.replication.failover.phase() != FailoverPhase::None {
-        return Err(CommandError::text("ERR REPLICAOF not allowed while failing over."));
-    }
-    if engine.active.is_some() {
-        return change_active_peers(call);
-    }
-    let world = call.keyspace.stopped_world().expect("the command's scope is the world");
-    let link = &engine.replication.link;
-    if call.arg_is(1, "no") && call.arg_is(2, "one") {
-        if link.is_replica() {
-            role::become_primary(engine, world);
-            log::info!("MASTER MODE enabled (user request from '{}')", describe(&call.session.record));
-        }
-        call.reply.ok();
-        return Ok(());
-    }
-    let (host, port) = address_arg(call)?;
-    let primary = Primary { host: host.to_owned(), port };
-    if link.primary().as_ref() == Some(&primary) {
-        log::info!(
-            "REPLICAOF would result into synchronization with the master we are already connected with. No operation performed."
-        );
-        call.reply.simple("OK Already connected to specified master");
-        return Ok(());
-    }
-    become_replica(engine, world, primary);
-    log::info!("REPLICAOF {host}:{port} enabled (user request from '{}')", describe(&call.session.record));
-    call.reply.ok();
-    Ok(())
-}
-
 /// A client's identity for the log.
-fn describe(record: &ClientRecord) -> String {
+pub fn describe(record: &ClientRecord) -> String {
     format!("id={} addr={}", record.id, record.address)
 }
 
@@ -454,7 +368,7 @@ fn failover(call: &mut Call) -> CommandResult {
         ));
     }
     let FailoverOptions { request, abort, takeover, .. } = FailoverOptions::parse(call)?;
-    if let Some(group) = group::of(engine).filter(|_| takeover) {
+    if let Some(group) = engine.group.as_ref().filter(|_| takeover) {
         group.ask_takeover().map_err(|why| CommandError::text(format!("ERR FAILOVER TAKEOVER: {why}")))?;
         call.reply.ok();
         return Ok(());
@@ -499,24 +413,6 @@ fn failover(call: &mut Call) -> CommandResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Tester;
-
-    #[test]
-    fn a_primary_stays_one() {
-        Tester::new().check(&[
-            ("REPLICAOF NO ONE", "+OK\r\n"),
-            ("slaveof no one", "+OK\r\n"),
-            ("REPLICAOF a b", "-ERR Invalid master port\r\n"),
-            ("REPLICAOF a 65536", "-ERR Invalid master port\r\n"),
-            ("FAILOVER ABORT", "-ERR No failover in progress.\r\n"),
-            ("FAILOVER ABORT TIMEOUT 1", "-ERR syntax error\r\n"),
-            ("FAILOVER", "-ERR FAILOVER requires connected replicas.\r\n"),
-            ("FAILOVER TO h 1 FORCE TIMEOUT 1", "-ERR FAILOVER requires connected replicas.\r\n"),
-            ("FAILOVER TIMEOUT 0", "-ERR FAILOVER timeout must be greater than 0\r\n"),
-            ("FAILOVER TO h x", "-ERR value is not an integer or out of range\r\n"),
-            ("FAILOVER TO h", "-ERR syntax error\r\n"),
-        ]);
-    }
 
     #[test]
     fn parts_of_a_copy_are_named() {

@@ -2,9 +2,10 @@
 //! ACTIVE: requests of active-active peers and of operators. The command exists only in active
 //! mode (`active-replica yes`). The bodies are in `braid_active_node`.
 
-use braid_active_node::serve;
 use braid_executor::{Call, Handler, Row};
 use braid_spec::{Category, CommandResult, Flags, Group};
+
+use crate::serve;
 
 const SAID: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_MULTI);
 

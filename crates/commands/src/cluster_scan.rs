@@ -12,15 +12,32 @@ use std::sync::LazyLock;
 
 use braid_base::crc::{HASH_SLOTS, key_hash_slot};
 use braid_base::number;
+use braid_cluster_node::commands::cluster::node_of;
+use braid_cluster_node::commands::cluster::operators::slot_of_text;
 use braid_executor::process::Process;
-use braid_executor::{Call, Engine};
+use braid_executor::{Call, Engine, Row};
 use braid_keyspace::scan as walk;
-use braid_spec::{CommandError, CommandResult};
+use braid_spec::{Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope};
 use braid_types::scan_options::{ScanExtras, ScanOptions, TypeFilter};
 
-use super::node_of;
-use super::operators::slot_of_text;
 use crate::scan::{FoundKeys, check_may_walk, expire_found};
+
+/// The row.
+pub const COMMANDS: &[Row] = &[Row::new("clusterscan", Group::Cluster, cluster_scan)
+    .at_least(2)
+    .flags(Flags::READONLY)
+    .categories(Category::KEYSPACE)
+    .scope(Scope::Walk)
+    .keys(&[KeySpec::at(1, KeyFlags::NOT_KEY)])
+    .docs(
+        "9.1.0",
+        "Iterates over the keys of the whole cluster.",
+        "O(N) where N is the number of elements returned.",
+    )
+    .syntax(
+        "cursor:string [MATCH match-pattern:pattern] [COUNT count:integer] [TYPE type:string] [SLOT slot:integer]",
+    )
+    .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"])];
 
 /// A short hash tag for each slot.
 static TAGS: LazyLock<Vec<Box<[u8]>>> = LazyLock::new(tags);
@@ -103,7 +120,7 @@ fn slot_of_pattern(pattern: &[u8]) -> Option<u16> {
     fixed.then(|| key_hash_slot(pattern))
 }
 
-pub(super) fn cluster_scan(call: &mut Call) -> CommandResult {
+fn cluster_scan(call: &mut Call) -> CommandResult {
     node_of(call)?;
     let engine = call.engine;
     let begun = WalkPosition::parse(engine, call.args[1])?;

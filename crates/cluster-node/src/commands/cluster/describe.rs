@@ -13,9 +13,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::unix_ms;
 use braid_clients::Address;
 use braid_clients::attention::LOADING;
-use braid_cluster_node::forwarding::peers::Forwarding;
-use braid_cluster_node::identity::{ClusterNode, announced_priority, bus_port, port};
-use braid_cluster_node::{cluster_report, forwarding};
 use braid_config::{ClusterEndpointType, Config};
 use braid_executor::cluster_map::{ClusterMap, ClusterView};
 use braid_executor::dispatch::LOADING_REFUSAL;
@@ -26,6 +23,9 @@ use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
+use crate::forwarding::peers::Forwarding;
+use crate::identity::{ClusterNode, announced_priority, bus_port, port};
+use crate::{cluster_report, forwarding};
 
 /// Added to a node's port for its bus port, on which nothing listens.
 const BUS_PORT_OFFSET: u16 = 10_000;

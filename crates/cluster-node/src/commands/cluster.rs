@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! CLUSTER, READONLY, READWRITE and ASKING. In cluster mode this server is either a single-node
-//! cluster that owns all slots (`braid_cluster_node::identity`) or a node of a multi-node cluster
+//! cluster that owns all slots (`crate::identity`) or a node of a multi-node cluster
 //! (`braid_executor::cluster_map`). Otherwise they reply that cluster support is disabled, except
 //! READONLY and READWRITE for clients that support redirections.
 //!
@@ -10,18 +10,18 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_clients::client_flags;
-use braid_cluster_node::forwarding;
-use braid_cluster_node::identity::{self, ClusterNode};
 use braid_executor::{Call, Engine, Handler, Row};
 use braid_spec::{
-    Behavior, Category, ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, KeyFlags,
-    KeySpec, Scope, UsedDatabases,
+    Behavior, Category, ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, Scope,
+    UsedDatabases,
 };
+
+use crate::forwarding;
+use crate::identity::{self, ClusterNode};
 
 mod describe;
 mod moves;
-mod operators;
-mod scan;
+pub mod operators;
 pub mod shared;
 pub mod slot_stats;
 mod slots;
@@ -299,21 +299,6 @@ pub const COMMANDS: &[Row] = &[
         "Groups the commands on the cluster.",
         "Depends on subcommand.",
     ),
-    Row::new("clusterscan", Group::Cluster, scan::cluster_scan)
-        .at_least(2)
-        .flags(Flags::READONLY)
-        .categories(Category::KEYSPACE)
-        .scope(Scope::Walk)
-        .keys(&[KeySpec::at(1, KeyFlags::NOT_KEY)])
-        .docs(
-            "9.1.0",
-            "Iterates over the keys of the whole cluster.",
-            "O(N) where N is the number of elements returned.",
-        )
-        .syntax(
-            "cursor:string [MATCH match-pattern:pattern] [COUNT count:integer] [TYPE type:string] [SLOT slot:integer]",
-        )
-        .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"]),
     Row::new("readonly", Group::Cluster, read_only)
         .exactly(1)
         .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE))
@@ -327,7 +312,7 @@ pub const COMMANDS: &[Row] = &[
 ];
 
 /// This server as a node, or the error of a server without cluster mode.
-fn node_of<'e>(call: &Call<'e, '_>) -> Result<&'e ClusterNode, CommandError> {
+pub fn node_of<'e>(call: &Call<'e, '_>) -> Result<&'e ClusterNode, CommandError> {
     let engine: &'e Engine = call.engine;
     identity::of(engine).ok_or(CommandError::text("ERR This instance has cluster support disabled"))
 }
@@ -436,6 +421,3 @@ fn help(call: &mut Call) -> CommandResult {
         "    The same, as in Redis: slots move to this node.",
     ])
 }
-
-#[cfg(test)]
-mod tests;

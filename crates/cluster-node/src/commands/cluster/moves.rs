@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Atomic slot migration: Valkey's MIGRATESLOTS, GETSLOTMIGRATIONS and CANCELSLOTMIGRATIONS,
-//! Redis's MIGRATION, and SYNCSLOTS, the protocol between nodes (`braid_cluster_node::slot_moves`).
+//! Redis's MIGRATION, and SYNCSLOTS, the protocol between nodes (`crate::slot_moves`).
 //!
 //! Sources: the commands' pages in the documentation of Valkey and Redis; error texts follow
 //! Valkey 9.
@@ -8,8 +8,6 @@
 use std::sync::Arc;
 
 use braid_base::number::{parse_i64, parse_u64};
-use braid_cluster_node::group::changes;
-use braid_cluster_node::slot_moves::{import, orders};
 use braid_executor::state::slot_moves::{Move, MoveState};
 use braid_executor::{Call, Engine};
 use braid_group::cluster::{MapNode, SlotSet};
@@ -18,6 +16,8 @@ use braid_spec::{CommandError, CommandResult};
 use super::operators::{
     alone, count_in_background, id_arg, in_background, map_of, range_args_from, slot_arg,
 };
+use crate::group::changes;
+use crate::slot_moves::{import, orders};
 
 fn error(text: impl Into<String>) -> CommandError {
     CommandError::text(format!("ERR {}", text.into()))

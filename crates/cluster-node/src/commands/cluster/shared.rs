@@ -5,8 +5,6 @@
 //! The word is recognized only in a multi-node cluster, where it has no other meaning; elsewhere
 //! these commands work as in Redis.
 
-use braid_cluster_node::forwarding;
-use braid_cluster_node::group::shared;
 use braid_executor::Call;
 use braid_group::cluster::shared::SharedKind;
 use braid_resp::reply::ReplyBuffer;
@@ -14,6 +12,8 @@ use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
 use super::operators::{alone, map_of};
+use crate::forwarding;
+use crate::group::shared;
 
 /// The arguments before the word CLUSTER, if it ends a request to a multi-node cluster.
 pub fn for_cluster<'a, 'b>(call: &Call, words: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> {

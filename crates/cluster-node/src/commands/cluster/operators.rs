@@ -11,23 +11,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use braid_base::crc::HASH_SLOTS;
-use braid_cluster_node::cluster_report;
-use braid_cluster_node::group::changes::{self, AskError, ChangeError};
-use braid_cluster_node::group::slot_batch::{self, reply_to};
-use braid_cluster_node::group::{self, foreign_keys};
-use braid_cluster_node::identity::{self, Bump, Epochs};
-use braid_cluster_node::slot_moves::orders;
 use braid_executor::background::Answer;
 use braid_executor::cluster_map::{ClusterMap, ClusterView};
+use braid_executor::services::Membership;
 use braid_executor::{Call, Engine};
 use braid_group::cluster::changes::{Me, Operator};
 use braid_group::cluster::slot_changes::{SlotChange, SlotRequest};
 use braid_group::cluster::{Change, MapNode, Refusal, SlotSet};
+use braid_replica::commands::{NO_REPLICAS, NOT_A_REPLICA, NOT_ONLINE};
 use braid_resp::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
-use crate::replication::{NO_REPLICAS, NOT_A_REPLICA, NOT_ONLINE};
+use crate::cluster_report;
+use crate::group::changes::{self, AskError, ChangeError};
+use crate::group::slot_batch::{self, reply_to};
+use crate::group::{self, foreign_keys};
+use crate::identity::{self, Bump, Epochs};
+use crate::slot_moves::orders;
 
 /// How long MEET waits for the record of a server that responds.
 const MEET_PATIENCE: Duration = Duration::from_secs(2);
@@ -178,7 +179,7 @@ pub(super) fn slot_arg(call: &Call, index: usize) -> Result<u16, CommandError> {
 }
 
 /// Parses a slot number.
-pub(super) fn slot_of_text(text: &[u8]) -> Result<u16, CommandError> {
+pub fn slot_of_text(text: &[u8]) -> Result<u16, CommandError> {
     let slot = braid_base::number::parse_i64(text).and_then(|slot| u16::try_from(slot).ok());
     slot.filter(|&slot| slot < HASH_SLOTS).ok_or(CommandError::text("ERR Invalid or out of range slot"))
 }

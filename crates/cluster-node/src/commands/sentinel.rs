@@ -9,11 +9,12 @@
 //!
 //! Code here must not access keys or wait: clients ask while the server serves no data.
 
-use braid_cluster_node::group;
-use braid_cluster_node::group::view::{Address, View};
 use braid_executor::{Call, Handler, Row};
 use braid_group::Node;
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group};
+
+use crate::group;
+use crate::group::view::{Address, View};
 
 const ANY_TIME: Flags =
     Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE).and(Flags::SENTINEL);

@@ -4,14 +4,17 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
-use braid_durable::append_only::{self, Rewriting};
-use braid_durable::{background_save, saving};
 use braid_executor::durability::{self, AckTarget, NO_FILE};
 use braid_executor::{Call, Row, blocking};
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group, Scope};
-use braid_types::collection::least_arg;
 
-pub const SAVE: Row = Row::new("save", Group::Server, save)
+use crate::append_only::{self, Rewriting};
+use crate::{background_save, saving};
+
+/// The rows.
+pub const COMMANDS: &[Row] = &[BGREWRITEAOF, BGSAVE, LASTSAVE, SAVE, WAIT, WAITAOF];
+
+const SAVE: Row = Row::new("save", Group::Server, save)
     .exactly(1)
     .flags(Flags::NO_ASYNC_LOADING.and(Flags::ADMIN).and(Flags::NOSCRIPT).and(Flags::NO_MULTI))
     .scope(Scope::World)
@@ -21,7 +24,7 @@ pub const SAVE: Row = Row::new("save", Group::Server, save)
         "O(N) where N is the total number of keys in all databases",
     );
 
-pub const BGSAVE: Row = Row::new("bgsave", Group::Server, bgsave)
+const BGSAVE: Row = Row::new("bgsave", Group::Server, bgsave)
     .at_least(1)
     .flags(Flags::NO_ASYNC_LOADING.and(Flags::ADMIN).and(Flags::NOSCRIPT))
     .scope(Scope::World)
@@ -29,12 +32,12 @@ pub const BGSAVE: Row = Row::new("bgsave", Group::Server, bgsave)
     .history(&[("3.2.2", "Added the SCHEDULE option.")])
     .syntax("[SCHEDULE@3.2.2]");
 
-pub const BGREWRITEAOF: Row = Row::new("bgrewriteaof", Group::Server, bgrewriteaof)
+const BGREWRITEAOF: Row = Row::new("bgrewriteaof", Group::Server, bgrewriteaof)
     .exactly(1)
     .flags(Flags::NO_ASYNC_LOADING.and(Flags::ADMIN).and(Flags::NOSCRIPT))
     .docs("1.0.0", "Rewrites the append-only file in the background, to its minimum size.", "O(1)");
 
-pub const WAIT: Row = Row::new("wait", Group::Generic, wait)
+const WAIT: Row = Row::new("wait", Group::Generic, wait)
     .exactly(3)
     .ungrouped()
     .flags(Flags::BLOCKING)
@@ -43,7 +46,7 @@ pub const WAIT: Row = Row::new("wait", Group::Generic, wait)
     .syntax("numreplicas:integer timeout:integer")
     .tips(&["request_policy:all_shards", "response_policy:agg_min"]);
 
-pub const WAITAOF: Row = Row::new("waitaof", Group::Generic, waitaof)
+const WAITAOF: Row = Row::new("waitaof", Group::Generic, waitaof)
     .exactly(4)
     .ungrouped()
     .flags(Flags::BLOCKING)
@@ -57,7 +60,7 @@ pub const WAITAOF: Row = Row::new("waitaof", Group::Generic, waitaof)
     .syntax("numlocal:integer numreplicas:integer timeout:integer")
     .tips(&["request_policy:all_shards", "response_policy:agg_min"]);
 
-pub const LASTSAVE: Row = Row::new("lastsave", Group::Server, last_save)
+const LASTSAVE: Row = Row::new("lastsave", Group::Server, last_save)
     .exactly(1)
     .flags(Flags::LOADING.and(Flags::STALE).and(Flags::FAST))
     .categories(Category::ADMIN.and(Category::DANGEROUS))
@@ -151,7 +154,9 @@ fn waitaof(call: &mut Call) -> CommandResult {
     if !(0..=1).contains(&local) {
         return Err(CommandError::text("ERR value is out of range, value must between 0 and 1"));
     }
-    let replicas = least_arg(call, 2, 0, "ERR value is out of range, must be positive")?;
+    let replicas = number::parse_i64(call.args[2])
+        .filter(|&replicas| replicas >= 0)
+        .ok_or(CommandError::text("ERR value is out of range, must be positive"))?;
     let deadline = deadline_arg(call, 3)?;
     if local > 0 && !call.engine.append_only.on.load(Relaxed) {
         return Err(CommandError::text(NO_FILE));
