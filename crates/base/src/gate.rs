@@ -15,7 +15,7 @@
 //! it leaves, thus in epoch `e + 1` at the latest; a reader that entered in `e + 1` and still
 //! found the memory keeps the epoch at `e + 2` or below until it leaves.
 //!
-//! A thread must never close the gate while inside (it would wait for itself): [`Gate::close`]
+//! A thread must never close the gate while inside (it would wait for itself): [`Gate::stop_world`]
 //! takes the thread's own slot and leaves the gate first.
 
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
@@ -103,7 +103,7 @@ impl Gate {
     /// removed. A thread inside the gate must not call it.
     pub fn set_threads(&self, threads: usize) {
         assert!(threads <= self.extra, "{threads} of {} threads", self.extra);
-        let _world = self.close(None);
+        let _world = self.stop_world(None);
         self.threads.store(threads, Ordering::Relaxed);
     }
 
@@ -192,15 +192,15 @@ impl Gate {
 
     /// Stops the world. `slot` is the caller's own slot if the caller is an executing thread in
     /// the middle of a batch.
-    pub fn close(&self, slot: Option<usize>) -> World<'_> {
+    pub fn stop_world(&self, slot: Option<usize>) -> World<'_> {
         let slot = self.step_outside(slot);
         self.take(None);
         self.hold(slot)
     }
 
-    /// Like [`Gate::close`], but returns `None` instead of waiting for an endless closing; the
+    /// Like [`Gate::stop_world`], but returns `None` instead of waiting for an endless closing; the
     /// thread is then outside and must enter again.
-    pub fn close_unless_busy(&self, slot: usize) -> Option<World<'_>> {
+    pub fn stop_world_unless_busy(&self, slot: usize) -> Option<World<'_>> {
         let slot = self.step_outside(Some(slot));
         self.take(Some(Wait::Endless)).then(|| self.hold(slot))
     }
@@ -338,7 +338,7 @@ mod tests {
                         inside.fetch_add(1, Ordering::SeqCst);
                         inside.fetch_sub(1, Ordering::SeqCst);
                         if round % 100 == 0 {
-                            let world = gate.close(Some(slot));
+                            let world = gate.stop_world(Some(slot));
                             assert_eq!(inside.load(Ordering::SeqCst), 0);
                             assert!(gate.is_at_work(slot) && !gate.is_inside(slot));
                             // Other threads may briefly appear to be inside, until they find the
@@ -365,7 +365,7 @@ mod tests {
                     for round in 0..if cfg!(miri) { 100 } else { 2_000 } {
                         gate.enter(slot);
                         if round % 50 == 0 {
-                            drop(gate.close(Some(slot)));
+                            drop(gate.stop_world(Some(slot)));
                         }
                         gate.leave(slot);
                     }

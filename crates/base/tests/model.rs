@@ -127,7 +127,7 @@ fn stopping_the_world() {
     let inside = Arc::new(AtomicU32::new(0));
     let closers = Arc::new(AtomicU32::new(0));
     let stop = |gate: &Gate, slot, inside: &AtomicU32, closers: &AtomicU32| {
-        let world = gate.close(slot);
+        let world = gate.stop_world(slot);
         assert_eq!(closers.fetch_add(1, SeqCst), 0, "two threads hold the world stopped");
         assert_eq!(inside.load(SeqCst), 0, "a thread is inside a stopped world");
         thread::yield_now();

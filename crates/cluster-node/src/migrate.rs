@@ -40,6 +40,7 @@ use braid_executor::background::Answer;
 use braid_executor::engine::Engine;
 use braid_executor::engine::call::Call;
 use braid_executor::state::migrations::Claims;
+use braid_executor::world;
 use braid_executor::{memory, world_change};
 use braid_keyspace::cow_entry::CowEntry;
 use braid_keyspace::reader::CowWatch;
@@ -239,7 +240,7 @@ fn migrate(engine: &Engine, migration: &Migration, keys: Vec<Box<[u8]>>, answer:
     let claims = engine.migrations.claim(migration.db, claimed, &engine.attention, &engine.clients.mailboxes);
     if !migration.copy {
         // Commands that were checked before the claim have left the gate afterwards.
-        drop(engine.keyspace.gate.close(None));
+        world::wait_for_commands(engine);
     }
     let mut pending = first(keys);
     let (mut failure, mut written_to, mut found) = (None, 0, false);
@@ -324,7 +325,7 @@ pub(crate) fn world_for_changes(engine: &Engine) -> Result<World<'_>, CommandErr
 
 fn world_for_writes(engine: &Engine) -> Result<World<'_>, Failure> {
     loop {
-        let world = engine.keyspace.gate.close(None);
+        let world = world::stop(engine);
         let state = engine.attention.get();
         if state & STOPPING != 0 {
             return Err(Failure::Ending);

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use braid_config::Config;
-use braid_executor::process::{Process, Start};
 use braid_executor::services::Services;
 use braid_executor::{Engine, Row, Rows};
+use braid_process::{Process, Start};
 
 use crate::{group, identity};
 

@@ -14,9 +14,9 @@ use braid_base::crc::{HASH_SLOTS, key_hash_slot};
 use braid_base::number;
 use braid_cluster_node::commands::cluster::node_of;
 use braid_cluster_node::commands::cluster::operators::slot_of_text;
-use braid_executor::process::Process;
 use braid_executor::{Call, Engine, Row};
 use braid_keyspace::scan as walk;
+use braid_process::Process;
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope};
 use braid_types::scan_options::{ScanExtras, ScanOptions, TypeFilter};
 

@@ -21,6 +21,7 @@ use braid_executor::engine::Engine;
 use braid_executor::journal_uses::{self, FOR_FILE};
 use braid_executor::processors::{self, Work};
 use braid_executor::state::sync_writes::WAITS_FOR_DISK;
+use braid_executor::world;
 use braid_executor::{journal_room, threads};
 use braid_journal::Reader;
 use braid_persistence::SaveError;
@@ -300,7 +301,7 @@ fn write_base(engine: &Engine) -> Result<u64, RewriteError> {
     }
     let mut settings = Settings::for_base(engine, &folder, &mut manifest);
     let (cut, cut_offset) = {
-        let world = engine.keyspace.gate.close(None);
+        let world = world::stop(engine);
         if state.progress.is_stopped() {
             return Err(RewriteError::Stopped);
         }

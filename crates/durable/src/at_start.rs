@@ -7,6 +7,7 @@ use braid_base::clock::unix_ms;
 use braid_clients::attention::LOADING;
 use braid_executor::cluster_map::ClusterMap;
 use braid_executor::locks::{LockSet, lock};
+use braid_executor::world;
 use braid_executor::{Engine, journal_uses};
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
@@ -48,7 +49,7 @@ fn at_start<T, E>(
 ) -> Result<T, E> {
     // This thread uses the first loop's context, with the world stopped only.
     let mut worker = engine.worker(0);
-    let world = engine.keyspace.gate.close(None);
+    let world = world::stop(engine);
     let mut txn = lock(&engine.keyspace, &mut worker.context, LockSet::World(world), 0, now);
     // The loaded changes are in the files already. In active mode the journal is in use: its
     // readers, the append-only file among them, must not get them again.

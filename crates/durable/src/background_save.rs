@@ -9,6 +9,7 @@ use braid_base::gate::World;
 use braid_base::plural::plural;
 use braid_executor::engine::Engine;
 use braid_executor::processors::{self, Work};
+use braid_executor::world;
 use braid_persistence::Cut;
 
 use crate::saving::{self, Settings};
@@ -154,7 +155,7 @@ pub fn save_if_due(engine: &Engine, now_ms: i64) {
         }
     };
     if state.scheduled.load(Relaxed) || due() {
-        let world = engine.keyspace.gate.close(None);
+        let world = world::stop(engine);
         if let Err(error) = save_in_background(engine, &world) {
             log::warn!("Can't save in background: {error}");
             state.began_s.store(now_s, Relaxed);

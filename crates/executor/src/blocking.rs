@@ -51,6 +51,7 @@ use crate::locks::{LockSet, lock};
 use crate::session::{ReplyMode, Session};
 use crate::state::shutdown::SHUTDOWN_FAILED;
 use crate::worker::Worker;
+use crate::world;
 use crate::{client_eviction, redirect};
 
 pub use state::{Blocked, Precomputed, Refusal, TimeoutReply, Wait};
@@ -180,7 +181,7 @@ pub fn redirect_waiters(engine: &Engine, slots: &SlotSet) {
         }
     }
     if !ended.is_empty() {
-        let _world = engine.keyspace.gate.close(None);
+        let _world = world::stop(engine);
         let mut worker = engine.worker(0);
         ended.iter().for_each(|waiter| leave_queues(engine, &mut worker, waiter));
     }

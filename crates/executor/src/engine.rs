@@ -30,7 +30,6 @@ use crate::blocking::state::WaitQueues;
 use crate::cluster_map::{ClusterMap, ClusterView};
 use crate::durability::state::Durability;
 use crate::memory::state::Memory;
-use crate::process::Process;
 use crate::services::{ActiveLog, ClusterMode, Membership, Services};
 use crate::state::append_only::AppendOnly;
 use crate::state::background_save::BackgroundSave;
@@ -39,9 +38,10 @@ use crate::state::shutdown::Shutdown;
 use crate::state::slot_moves::SlotMoves;
 use crate::state::sync_writes::SyncWrites;
 use crate::worker::Worker;
+use braid_process::Process;
 
-pub use crate::process::Start;
 pub use braid_clients::THREADS_MAX;
+pub use braid_process::Start;
 
 /// State of the server; one instance per process.
 pub struct Engine {

@@ -28,26 +28,22 @@ pub mod journal_uses;
 pub mod limits;
 pub mod locks;
 pub mod memory;
-pub mod oom_score;
 pub mod over_limit;
-pub mod process;
 pub mod processors;
 pub mod redirect;
 pub mod services;
 pub mod session;
 pub mod settings;
-pub mod shard_channels;
 pub mod small_set;
 pub mod state;
-pub mod supervisor;
 pub mod tell_replicas;
 #[cfg(test)]
 mod testing;
 pub mod threads;
 pub mod tls;
 pub mod transaction;
-pub mod value_cache;
 pub mod worker;
+pub mod world;
 pub mod world_change;
 
 pub use dispatch::{Outcome, Prepared};

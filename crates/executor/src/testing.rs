@@ -9,9 +9,9 @@ use crate::cluster_map::ClusterMap;
 use crate::engine::Engine;
 use crate::engine::call::Call;
 use crate::engine::row::{Row, Rows};
-use crate::process::{Process, Start};
 use crate::services::{ClusterMode, ClusterService, Services};
 use crate::transaction::SlotBatch;
+use braid_process::{Process, Start};
 
 /// A cluster node without a service.
 struct MapOnly;

@@ -12,7 +12,7 @@ use braid_resp::reply::ReplyBuffer;
 use braid_telemetry::HotKeys;
 
 use crate::locks::{LockSet, lock};
-use crate::value_cache::{Lookup, ValueCache};
+use braid_keyspace::value_cache::{Lookup, ValueCache};
 
 /// State of an executing thread.
 pub struct Worker {

@@ -9,6 +9,7 @@ use crate::dispatch::follow_up;
 use crate::engine::Engine;
 use crate::locks::{LockSet, lock};
 use crate::worker::Worker;
+use crate::world;
 
 /// Makes a change, notifies clients that track keys or listen, wakes the journal's readers,
 /// and serves clients that wait for keys. `worker` has a slot that is free while the world is
@@ -27,7 +28,7 @@ pub fn change_in_world<R>(
     drop(txn);
     engine.keyspace.journal.wake();
     if worker.context.follow_up.get() {
-        let _world = engine.keyspace.gate.close(None);
+        let _world = world::stop(engine);
         follow_up(engine, worker);
     }
     worker.context.limbo.reclaim();

@@ -90,7 +90,7 @@ impl Keyspace {
     /// Stops the world for a command. `None` if another thread keeps it stopped for long; this
     /// thread is then outside the gate.
     pub fn stop_world(&self, context: &mut Context) -> Option<World<'_>> {
-        let world = self.gate.close_unless_busy(context.slot);
+        let world = self.gate.stop_world_unless_busy(context.slot);
         context.outside = world.is_none();
         world
     }

@@ -37,6 +37,7 @@ pub mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod txn;
+pub mod value_cache;
 pub mod value_type;
 pub mod waiters;
 pub mod watch;

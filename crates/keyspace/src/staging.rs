@@ -80,18 +80,18 @@ mod tests {
         let keyspace = Keyspace::new(shape, KeyHasher::random());
         let mut context = Context::new(&keyspace, 0);
         add(&keyspace, &mut context, 0, b"old");
-        let (first, _) = keyspace.begin_staging(&keyspace.gate.close(None));
+        let (first, _) = keyspace.begin_staging(&keyspace.gate.stop_world(None));
         assert_eq!(first, 3);
         for number in 0..100 {
             add(&keyspace, &mut context, first + 2, format!("new{number}").as_bytes());
         }
         assert_eq!((keyspace.len(0).0, keyspace.len(2).0), (1, 0), "the current dataset is unchanged");
-        let old = keyspace.publish_staged(&keyspace.gate.close(None));
+        let old = keyspace.publish_staged(&keyspace.gate.stop_world(None));
         assert_eq!(old.keys, 1);
         assert_eq!((keyspace.len(0).0, keyspace.len(2).0), (0, 100));
-        assert_eq!(keyspace.drop_staged(&keyspace.gate.close(None)).keys, 0);
+        assert_eq!(keyspace.drop_staged(&keyspace.gate.stop_world(None)).keys, 0);
         // A key that expires in the staged dataset is found, although no bound was recorded for it.
-        keyspace.begin_staging(&keyspace.gate.close(None));
+        keyspace.begin_staging(&keyspace.gate.stop_world(None));
         {
             let keys = [KeyRef { key: b"due", hash: keyspace.hash(b"due"), write: true }];
             let mut txn = Txn::lock(&keyspace, &mut context, first, NOTHING_EXPIRED, &keys);
@@ -102,10 +102,10 @@ mod tests {
             0,
             "staged keys do not expire"
         );
-        keyspace.publish_staged(&keyspace.gate.close(None));
+        keyspace.publish_staged(&keyspace.gate.stop_world(None));
         assert_eq!(expire_due(&keyspace, &mut context, (0, 1), 10, 100).removed, 1);
         add(&keyspace, &mut context, first, b"half");
-        assert_eq!(keyspace.begin_staging(&keyspace.gate.close(None)).1.keys, 1);
+        assert_eq!(keyspace.begin_staging(&keyspace.gate.stop_world(None)).1.keys, 1);
         assert_eq!(keyspace.len(0).0, 0);
     }
 }

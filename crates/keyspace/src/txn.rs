@@ -209,7 +209,7 @@ impl<'a> Txn<'a> {
         if let HeldLocks::World(world) = std::mem::replace(&mut self.held, HeldLocks::Nothing) {
             drop(world);
             work();
-            self.held = HeldLocks::World(self.keyspace.gate.close(None));
+            self.held = HeldLocks::World(self.keyspace.gate.stop_world(None));
         }
     }
 

@@ -116,10 +116,10 @@ fn apply(keyspace: &Keyspace, context: &mut Context, step: &Step) {
             });
         }
         Step::Swap => {
-            let world = keyspace.gate.close(None);
+            let world = keyspace.gate.stop_world(None);
             Txn::world(keyspace, context, world, 0, NOW).swap_databases(0, 1);
         }
-        Step::Flush(db) => drop(keyspace.flush(&keyspace.gate.close(None), db)),
+        Step::Flush(db) => drop(keyspace.flush(&keyspace.gate.stop_world(None), db)),
         Step::Expire => {
             expiry::expire_due(keyspace, context, (0, 1), NOW + 20, usize::MAX);
         }

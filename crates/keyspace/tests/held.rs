@@ -115,7 +115,7 @@ fn owners_see_what_they_took() {
                     let key = format!("key {}", random.u8(0..6));
                     let is_absent = !model.contains_key(&key);
                     assert!(lock(&keyspace, &mut context, &[&key], |txn| txn.hold(key.as_bytes()).is_none()));
-                    let world = keyspace.gate.close(None);
+                    let world = keyspace.gate.stop_world(None);
                     let txn = Txn::world(&keyspace, &mut context, world, 0, NOW);
                     let string = txn.hold(key.as_bytes());
                     assert!(txn.hold(key.as_bytes()).is_none(), "there is one second owner at a time");

@@ -94,7 +94,7 @@ impl Worker<'_> {
         };
         if choice == 0 {
             // FLUSHALL, SWAPDB: this thread may hold no lock.
-            let world = keyspace.gate.close(Some(self.context.slot));
+            let world = keyspace.gate.stop_world(Some(self.context.slot));
             if self.random.bool() {
                 let flushed = keyspace.flush(&world, None);
                 if self.random.bool() {
@@ -207,7 +207,7 @@ fn hammer(threads: usize, shards: usize, rounds: u32) -> (u64, u64) {
     let failures = keyspace.total(|counters| counters.optimistic_failures.get());
     // All memory in limbo can be freed now that no thread is inside.
     drop(contexts);
-    let world = keyspace.gate.close(None);
+    let world = keyspace.gate.stop_world(None);
     drop(keyspace.flush(&world, None));
     drop(world);
     let patience = Instant::now();

@@ -338,7 +338,7 @@ fn a_key_already_expired_when_watched_may_go_away() {
         let flag = rig.watch(NOW, 0, "k");
         expiry::expire_due(&rig.keyspace, &mut rig.context, (0, 1), NOW, 1000);
         rig.run(&["k"], |txn| txn.delete(b"k"));
-        let world = rig.keyspace.gate.close(None);
+        let world = rig.keyspace.gate.stop_world(None);
         drop(rig.keyspace.flush(&world, None));
         drop(world);
         assert!(!txn::is_raised(&flag));
@@ -360,7 +360,7 @@ fn flushing_and_swapping_tell_watchers_and_move_everything() {
         let (there, gone, other) =
             (rig.watch(NOW, 0, "k1"), rig.watch(NOW, 0, "none"), rig.watch(NOW, 2, "k1"));
         let becomes = rig.watch(NOW, 1, "k1");
-        let world = rig.keyspace.gate.close(None);
+        let world = rig.keyspace.gate.stop_world(None);
         Txn::world(&rig.keyspace, &mut rig.context, world, 0, NOW).swap_databases(0, 1);
         assert!(txn::is_raised(&there) && txn::is_raised(&becomes));
         assert!(!txn::is_raised(&gone) && !txn::is_raised(&other));
@@ -370,7 +370,7 @@ fn flushing_and_swapping_tell_watchers_and_move_everything() {
 
         let (there, gone, other) =
             (rig.watch(NOW, 1, "k1"), rig.watch(NOW, 1, "none"), rig.watch(NOW, 0, "k0"));
-        let world = rig.keyspace.gate.close(None);
+        let world = rig.keyspace.gate.stop_world(None);
         let flushed = rig.keyspace.flush(&world, Some(1));
         assert!(flushed.keys == 500 && flushed.is_large());
         let (told, freed) = std::sync::mpsc::channel();

@@ -7,9 +7,9 @@ use std::cmp::Reverse;
 
 use braid_base::clock::unix_ms;
 use braid_base::crc::HASH_SLOTS;
+use braid_cluster_node::commands::cluster::slot_stats::figures;
 use braid_cluster_node::slot_moves::orders;
 use braid_cluster_node::{cluster_report, group};
-use braid_cluster_node::commands::cluster::slot_stats::figures;
 use braid_executor::cluster_map::ClusterView;
 use braid_executor::{Engine, settings};
 use braid_telemetry::command_log::LogKind;

@@ -18,6 +18,7 @@ use braid_durable::{append_only, background_save};
 use braid_executor::blocking::state::{TimeoutReply, Wait};
 use braid_executor::engine::Engine;
 use braid_executor::engine::call::Call;
+use braid_executor::world;
 use braid_executor::{blocking, tell_replicas, threads};
 use braid_keyspace::Type;
 use braid_replica::{failover, full_syncs};
@@ -248,7 +249,7 @@ fn prepare_shutdown(
     // Scripts that have not written end because of this flag, others within `shutdown-timeout`,
     // so the world can be stopped.
     engine.shutdown.set_imminent(true);
-    let world = engine.keyspace.gate.close(slot);
+    let world = world::stop_from(engine, slot);
     // A partly loaded dataset must not replace the files that it is loaded from.
     let is_loading = progress.active.load(Relaxed);
     progress.stop.store(is_loading, Relaxed);

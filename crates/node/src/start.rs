@@ -6,9 +6,9 @@ use std::sync::Arc;
 use braid_active_node::{peers, state};
 use braid_cluster_node::{group, identity};
 use braid_config::Config;
-use braid_executor::process::{Process, Start};
 use braid_executor::services::Services;
 use braid_executor::{Engine, Rows, durability, settings};
+use braid_process::{Process, Start};
 use braid_replica::{role, sync_writes};
 
 use crate::follow_settings::follow_settings;

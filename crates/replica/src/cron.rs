@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_executor::engine::Engine;
 use braid_executor::journal_uses::{self, FOR_REPLICAS};
 use braid_executor::tell_replicas;
+use braid_executor::world;
 use braid_keyspace::Context;
 use braid_replication::Stage;
 use braid_replication::failover::FailoverPhase;
@@ -91,7 +92,7 @@ fn give_up_backlog(engine: &Engine, now_ms: i64) {
     if !journal_uses::journals_for(engine, FOR_REPLICAS) || !is_unused() {
         return;
     }
-    let _world = engine.keyspace.gate.close(None);
+    let _world = world::stop(engine);
     // A replica may have come before the world was stopped.
     if !is_unused() || engine.replication.full_sync_active.load(Relaxed) {
         return;

@@ -12,6 +12,7 @@ use braid_durable::{append_only, background_save};
 use braid_executor::engine::Engine;
 use braid_executor::journal_uses::{self, FOR_REPLICAS};
 use braid_executor::locks::{LockSet, lock};
+use braid_executor::world;
 use braid_keyspace::Txn;
 use braid_keyspace::keyspace::Flushed;
 use braid_keyspace::txn::NOTHING_EXPIRED;
@@ -167,7 +168,7 @@ fn set_loading_while_serving(engine: &Engine, is_loading: bool) {
 
 /// Stops the world for the link's thread, if the link is still wanted.
 pub(super) fn world_of_link(engine: &Engine, generation: u64) -> Result<World<'_>, LinkError> {
-    let world = engine.keyspace.gate.close(None);
+    let world = world::stop(engine);
     let is_wanted = engine.replication.link.is_current(generation) && engine.attention.get() & STOPPING == 0;
     if is_wanted { Ok(world) } else { Err(LinkError::CalledOff) }
 }

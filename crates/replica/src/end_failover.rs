@@ -4,6 +4,7 @@
 use braid_base::gate::World;
 use braid_clients::pause::Purpose;
 use braid_executor::Engine;
+use braid_executor::world;
 use braid_replication::failover::FailoverPhase;
 
 use crate::role;
@@ -19,7 +20,7 @@ pub fn note_failover_done(engine: &Engine) {
 /// Aborts the failover, if there is one: this server remains the primary. The calling thread
 /// is outside of the gate.
 pub fn end_failover(engine: &Engine, why: &str) {
-    let world = engine.keyspace.gate.close(None);
+    let world = world::stop(engine);
     end_failover_in(engine, &world, why);
 }
 

@@ -15,6 +15,7 @@ use braid_base::gate::World;
 use braid_clients::pause::{PauseMode, Purpose};
 use braid_executor::engine::Engine;
 use braid_executor::services::Membership;
+use braid_executor::world;
 use braid_executor::{tell_replicas, threads};
 use braid_replication::failover::{FailoverPhase, FailoverRequest};
 use braid_replication::link::Primary;
@@ -88,7 +89,7 @@ fn wait_and_fail_over(engine: &Engine, number: u64, request: &FailoverRequest) {
         if now_ms >= ask_at_ms {
             ask_at_ms = now_ms + ASK_MS;
             let mut worker = engine.worker(0);
-            let _world = gate.close(None);
+            let _world = world::stop(engine);
             tell_replicas::ask_replicas(engine, &mut worker.context);
         }
         failover.rest(number, LOOK);
@@ -123,7 +124,7 @@ pub fn fail_over_before_exit(engine: &Engine, until_ms: i64, goes_on: impl Fn() 
     let mut found = target();
     while found.is_none() && failover.waits(number) && unix_ms() < soon_ms && is_in_time() {
         let mut worker = engine.worker(0);
-        let world = gate.close(None);
+        let world = world::stop(engine);
         tell_replicas::ask_replicas(engine, &mut worker.context);
         drop(world);
         std::thread::sleep(LOOK * 10);
@@ -184,7 +185,7 @@ fn fail_over(engine: &Engine, number: u64, target: Primary, replica: Option<&Rep
     if let Some(group) = &engine.group {
         return fail_over_in_group(engine, &**group, number, replica);
     }
-    let world = engine.keyspace.gate.close(None);
+    let world = world::stop(engine);
     if engine.replication.failover.proceed(number) {
         become_replica::become_replica(engine, &world, target);
     }

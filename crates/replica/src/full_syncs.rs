@@ -24,6 +24,7 @@ use braid_executor::journal_uses::{self, FOR_REPLICAS};
 use braid_executor::processors::{self, Work};
 use braid_executor::session::Session;
 use braid_executor::threads;
+use braid_executor::world;
 use braid_keyspace::object;
 use braid_persistence::Cut;
 use braid_persistence::files::{self, File};
@@ -126,7 +127,7 @@ pub(super) fn begin_full_sync_if_due(engine: &Engine, now_ms: i64) {
 fn run_full_sync(engine: &Engine, plan: Plan) -> std::io::Result<()> {
     let file = if plan.streamed { None } else { Some(nameless_file()?) };
     let (full_sync, cut, mut settings) = {
-        let world = engine.keyspace.gate.close(None);
+        let world = world::stop(engine);
         let keyspace = &engine.keyspace;
         let expiring = keyspace.has_expiring_members();
         let settings = Settings::for_full_sync(engine, plan.reads, expiring);

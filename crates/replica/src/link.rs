@@ -22,6 +22,7 @@ use braid_durable::{append_only, history};
 use braid_executor::engine::Engine;
 use braid_executor::processors::{self, Work};
 use braid_executor::threads;
+use braid_executor::world;
 use braid_net::outgoing::Outgoing;
 use braid_persistence::temporary::{Purpose, create_temporary, temporary_path};
 use braid_persistence::{Prefetch, PrefetchReader, files};
@@ -101,7 +102,7 @@ fn run(engine: &Arc<Engine>) {
             Err(error) => {
                 if matches!(error, LinkError::Protocol(_)) {
                     // The last changes may be wrong: only a full sync repairs that.
-                    let _world = engine.keyspace.gate.close(None);
+                    let _world = world::stop(engine);
                     if link.is_current(generation) {
                         engine.replication.state.lock().history.begin_anew();
                     }

@@ -20,6 +20,7 @@ use braid_executor::state::sync_writes::{
     LastWrite, MemberWait, NOT_KNOWN, Revealed, Settled, WAITS_FOR_MEMBERS,
 };
 use braid_executor::tell_replicas;
+use braid_executor::world;
 use braid_group::MemberId;
 use braid_keyspace::Context;
 use braid_replication::{Replica, Stage};
@@ -198,7 +199,7 @@ pub fn wait_for_members(engine: &Engine, patience: Duration) {
     while !set.covers(SyncLevel::Memory, offset) && began.elapsed() < patience {
         if must_ask_members(engine) {
             let mut worker = engine.worker(0);
-            let _world = engine.keyspace.gate.close(None);
+            let _world = world::stop(engine);
             ask_members(engine, &mut worker.context);
         }
         std::thread::sleep(LOOK);

@@ -27,9 +27,9 @@ use braid_durable::at_start;
 use braid_durable::saving::{self, LoadFailure};
 use braid_executor::Engine;
 use braid_executor::engine::{Start, access};
-use braid_executor::supervisor::Supervisor;
 use braid_persistence::LoadError;
 use braid_persistence::active::ActiveFiles;
+use braid_process::supervisor::Supervisor;
 use braid_replica::link;
 use braid_threading::accept::Listeners;
 

@@ -22,6 +22,7 @@ mod push;
 mod rebalance;
 mod replicas;
 pub mod run;
+mod shard_channels;
 mod waits;
 
 use std::os::fd::OwnedFd;

@@ -154,7 +154,7 @@ fn keys_that_stay_are_met_once_while_threads_change_others() {
                             }
                         }
                         if random.u32(0..50) == 0 {
-                            drop(keyspace.gate.close(Some(slot)));
+                            drop(keyspace.gate.stop_world(Some(slot)));
                         }
                         keyspace.gate.leave(slot);
                         context.limbo.reclaim();

@@ -9,7 +9,7 @@ pub const FLOORS: [&[&str]; 9] = [
     &["resp", "containers", "net", "client", "journal", "etcd", "group"],
     &["config", "rdb", "keyspace", "active"],
     &["persistence", "values", "spec", "scripting"],
-    &["clients", "notify", "telemetry", "acl", "replication"],
+    &["clients", "notify", "telemetry", "acl", "replication", "process"],
     &["executor"],
     &["types", "durable", "replica", "cluster-node", "active-node", "node"],
     &["commands"],
@@ -30,7 +30,7 @@ pub const FILE_ACCESS: [&str; 13] = [
     // The kernel's view of this process.
     "crates/base/src/process_title.rs",
     "crates/commands/src/server/system.rs",
-    "crates/executor/src/oom_score.rs",
+    "crates/process/src/oom_score.rs",
     // The ACL file.
     "crates/acl/src/file.rs",
     // Builds Lua.
@@ -38,18 +38,21 @@ pub const FILE_ACCESS: [&str; 13] = [
 ];
 
 /// Files and folders that may take shard locks, or stop the world.
-pub const LOCK_TAKERS: [&str; 4] = [
+pub const LOCK_TAKERS: [&str; 6] = [
+    "crates/base/src/gate.rs",
     "crates/base/src/lock.rs",
     // Transactions, walks, expiry and eviction belong to the keyspace itself.
     "crates/keyspace/src/",
     // For all code above the keyspace.
     "crates/executor/src/locks.rs",
+    // Stops the world for services and loops.
+    "crates/executor/src/world.rs",
     // Loading threads have shards of their own.
     "crates/persistence/src/load/",
 ];
 
-/// Methods that take shard locks.
-pub const LOCK_METHODS: [&str; 3] = ["lock_exclusive", "lock_shared", "stop_world"];
+/// Methods that take shard locks or stop the world.
+pub const LOCK_METHODS: [&str; 4] = ["lock_exclusive", "lock_shared", "stop_world", "stop_world_unless_busy"];
 
 /// Functions of `Txn` that take shard locks.
 pub const LOCK_FUNCTIONS: [&str; 4] = ["lock", "lock_all_shared", "lock_shard_exclusive", "world"];

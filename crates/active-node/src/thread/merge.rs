@@ -20,6 +20,7 @@ use braid_clients::attention::{JOURNAL_FULL, SNAPSHOT_FULL};
 use braid_clients::pause::{PauseMode, Purpose};
 use braid_executor::engine::Engine;
 use braid_executor::journal_uses::FOR_ACTIVE;
+use braid_executor::world;
 use braid_executor::{memory, world_change};
 use braid_journal::push_select;
 use braid_keyspace::Txn;
@@ -60,7 +61,7 @@ pub(super) fn holds_active_back(engine: &Engine, holds_writes: bool) -> bool {
 /// not wait.
 fn world_of_active(engine: &Engine, holds_writes: bool) -> World<'_> {
     loop {
-        let world = engine.keyspace.gate.close(None);
+        let world = world::stop(engine);
         if !holds_active_back(engine, holds_writes) || engine.shutdown.is_imminent() {
             return world;
         }
@@ -145,7 +146,7 @@ impl Thread<'_> {
         if limit == 0 || engine.memory.counted_bytes() <= limit {
             return;
         }
-        let _world = engine.keyspace.gate.close(None);
+        let _world = world::stop(engine);
         let mut worker = self.worker.take().unwrap_or_else(|| engine.worker(0));
         memory::make_room(engine, &mut worker, unix_ms(), true);
         self.worker = Some(worker);

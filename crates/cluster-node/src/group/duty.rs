@@ -10,6 +10,7 @@ use braid_base::gate::World;
 use braid_clients::Message;
 use braid_config::SyncLevel;
 use braid_executor::engine::Engine;
+use braid_executor::world;
 use braid_group::{Duty, Follower, HeldOut, Local, Member, MemberId, Orders};
 use braid_replica::become_replica::become_replica;
 use braid_replica::{role, sync_writes};
@@ -250,7 +251,7 @@ impl<'e> Duties<'e> {
         };
         if self.duty != (Duty::Lead { epoch }) {
             former::write(member.id());
-            let world = engine.keyspace.gate.close(None);
+            let world = world::stop(engine);
             let again = self.group.view.lock().primary.as_ref() == Some(member.id());
             in_sync.begin(engine.keyspace.journal.end(), again);
             // Serve nothing before the members that replies wait for are known.
@@ -310,7 +311,7 @@ impl<'e> Duties<'e> {
                     "This server is a replica of {} ({place}) in the group: epoch {epoch}",
                     primary.node
                 );
-                let world = engine.keyspace.gate.close(None);
+                let world = world::stop(engine);
                 self.group.link_epoch.store(epoch, Relaxed);
                 self.replicate(&world, place.clone());
                 drop(world);
@@ -332,7 +333,7 @@ impl<'e> Duties<'e> {
 
     /// Makes this server a replica without a primary.
     fn go_idle(&mut self) {
-        let world = self.engine.keyspace.gate.close(None);
+        let world = world::stop(self.engine);
         self.replicate(&world, Primary::nowhere());
         self.primary = None;
     }

@@ -8,6 +8,7 @@ use braid_base::clock::unix_ms;
 use braid_base::crc::HASH_SLOTS;
 use braid_executor::cluster_map::{ClusterMap, ClusterView};
 use braid_executor::engine::Engine;
+use braid_executor::world;
 use braid_executor::{threads, world_change};
 use braid_group::cluster::{ShardSlots, SlotSet};
 use braid_keyspace::{Entry, scan};
@@ -96,7 +97,7 @@ pub(crate) fn is_foreign(engine: &Engine, view: &ClusterView, slot: u16) -> bool
 
 /// Removes all keys: they belong to a primary that this server has left.
 pub fn remove_all_keys(engine: &Engine) {
-    let world = engine.keyspace.gate.close(None);
+    let world = world::stop(engine);
     let mut worker = engine.worker(0);
     world_change::change_in_world(engine, world, &mut worker, 0, unix_ms(), |txn| {
         dataset::remove_dataset(engine, txn, |keyspace, world| keyspace.flush(world, None));

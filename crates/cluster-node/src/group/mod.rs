@@ -28,6 +28,7 @@ mod part;
 mod replica_migration;
 pub mod report;
 mod settings;
+mod shard_channels;
 pub mod shared;
 mod shared_state;
 pub mod slot_batch;

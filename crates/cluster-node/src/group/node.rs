@@ -10,7 +10,7 @@ use braid_durable::saving;
 use braid_executor::blocking;
 use braid_executor::cluster_map::{ClusterMap, ClusterView};
 use braid_executor::engine::Engine;
-use braid_executor::shard_channels::leave_shard_channels;
+use braid_executor::world;
 use braid_group::MemberId;
 use braid_group::cluster::{Map, SlotSet};
 use braid_group::record::Keys;
@@ -19,6 +19,7 @@ use braid_replica::role;
 use super::former::Former;
 use super::part::Part;
 use super::replica_migration::ReplicaMigration;
+use super::shard_channels::leave_shard_channels;
 use super::view::View;
 use super::{Group, NO_SHARD};
 use crate::forwarding;
@@ -159,7 +160,7 @@ impl<'e> Node<'e> {
     /// Makes this server a primary that serves no slots.
     fn stand_alone(&self) {
         let engine = self.engine;
-        let world = engine.keyspace.gate.close(None);
+        let world = world::stop(engine);
         role::become_primary(engine, &world);
         engine.replication.in_sync.clear();
         engine.replication.in_sync.set_serve_until(u64::MAX);
@@ -194,7 +195,7 @@ fn publish_map(engine: &Engine, view: ClusterView) {
     import::settle_imports(engine, &view);
     // Commands admitted by the older map finish first.
     let stops_world = !lost.is_empty() || leaves_more(&before, &view);
-    let world = stops_world.then(|| engine.keyspace.gate.close(None));
+    let world = stops_world.then(|| world::stop(engine));
     let leads = view.leads;
     if let Some(group) = group::of(engine).filter(|_| leads != before.leads) {
         // Until this server, and the new primary if it is another, have taken their roles.

@@ -17,6 +17,7 @@ use braid_base::clock::unix_ms;
 use braid_config::Origin;
 use braid_executor::dispatch::replay::{Replay, Source};
 use braid_executor::engine::{Engine, access};
+use braid_executor::world;
 use braid_executor::world_change;
 use braid_group::cluster::shared::{self, SharedKind, SharedValue};
 
@@ -105,7 +106,7 @@ fn apply_library(engine: &Engine, name: &str, code: Option<&str>) -> Result<(), 
         (_, Some(code)) => vec![b"FUNCTION", b"LOAD", b"REPLACE", code.as_bytes()],
         (Some(_), None) => vec![b"FUNCTION", b"DELETE", name.as_bytes()],
     };
-    let world = engine.keyspace.gate.close(None);
+    let world = world::stop(engine);
     let mut worker = engine.worker(0);
     world_change::change_in_world(engine, world, &mut worker, 0, unix_ms(), |txn| {
         let mut replay = Replay::new(engine, Source::File);

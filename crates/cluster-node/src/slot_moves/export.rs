@@ -21,6 +21,7 @@ use braid_executor::processors::{self, Work};
 use braid_executor::state::slot_moves::{Move, MoveState};
 use braid_executor::state::slowed_slots::Reach;
 use braid_executor::threads;
+use braid_executor::world;
 use braid_group::cluster::changes::Operator;
 use braid_group::cluster::{Change, Map, Refusal, SlotSet};
 use braid_journal::{Reader, push_select};
@@ -180,7 +181,7 @@ impl<'e> Export<'e> {
     fn begin(engine: &'e Engine, job: &'e Move, link: Link<'e>) -> Result<Export<'e>, Failure> {
         let keyspace = &engine.keyspace;
         let journal = {
-            let _world = keyspace.gate.close(None);
+            let _world = world::stop(engine);
             count_move_readers(engine, true);
             keyspace.journal.forget_database();
             keyspace.journal.reader()

@@ -12,6 +12,7 @@ use braid_clients::attention::HELD_SLOTS;
 use braid_executor::engine::Engine;
 use braid_executor::state::slot_moves::Move;
 use braid_executor::state::slowed_slots::Reach;
+use braid_executor::world;
 use braid_group::cluster::SlotSet;
 
 /// Commands that reach these slots wait while this exists.
@@ -29,7 +30,7 @@ impl<'e> Hold<'e> {
             engine.slot_moves.set_held(slots, true);
             engine.attention.set(HELD_SLOTS, true);
         }
-        drop(engine.keyspace.gate.close(None));
+        world::wait_for_commands(engine);
         Hold { engine, slots }
     }
 }

@@ -18,6 +18,7 @@ use braid_executor::cluster_map::ClusterView;
 use braid_executor::dispatch::replay::{Replay, Source};
 use braid_executor::engine::Engine;
 use braid_executor::state::slot_moves::{ImportSeat, Move, MoveState};
+use braid_executor::world;
 use braid_executor::world_change;
 use braid_group::cluster::SlotSet;
 use braid_keyspace::txn::NOTHING_EXPIRED;
@@ -109,7 +110,7 @@ pub fn resume_import(engine: &Engine, name: &str, source: &str) -> Result<Arc<Im
 /// # Errors
 /// The move is over, or another connection has taken over.
 pub fn resume_from(engine: &Engine, seat: &ImportSeat) -> Result<u64, CommandError> {
-    drop(engine.keyspace.gate.close(None));
+    world::wait_for_commands(engine);
     if !seat.is_taken() {
         return Err(not_now("the move is over"));
     }
@@ -270,7 +271,7 @@ fn end_import_early(engine: &Engine, job: Arc<Move>, why: &'static str) {
 
 fn give_up_import(engine: &Engine, job: &Move, why: &str) {
     // Requests of the connection that were admitted have ended; no more are admitted.
-    drop(engine.keyspace.gate.close(None));
+    world::wait_for_commands(engine);
     if !changes::raise_epoch(engine) {
         return;
     }

@@ -24,6 +24,7 @@ use braid_executor::engine::Engine;
 use braid_executor::engine::call::{Call, Others};
 use braid_executor::session::Session;
 use braid_executor::state::script_debugger::KeySource;
+use braid_executor::world;
 use braid_executor::{limits, world_change};
 use braid_keyspace::{Entry, Expiry, Txn};
 use braid_net::stream::Stream;
@@ -209,7 +210,7 @@ pub fn run_alone(
     args: &[&[u8]],
     reply: &mut ReplyBuffer,
 ) -> Result<(), CommandError> {
-    let world = engine.keyspace.gate.close(None);
+    let world = world::stop(engine);
     if engine.attention.get() & STOPPING != 0 {
         return Err(CommandError::text("ERR the server is shutting down"));
     }

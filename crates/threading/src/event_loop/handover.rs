@@ -21,6 +21,7 @@
 //! A drained loop beyond the number of threads ends once it has no clients and can get no more
 //! ([`LoopLoads::set_threads`](crate::loop_loads::LoopLoads::set_threads)).
 
+use braid_executor::world;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -83,7 +84,7 @@ impl<M: Model> EventLoop<M> {
         let waits_and_hears = client.session.blocked.is_some() && client.session.hears();
         let engine = Arc::clone(&self.engine);
         let world = if waits_and_hears {
-            let Some(world) = engine.keyspace.gate.close_unless_busy(self.slot) else { return false };
+            let Some(world) = world::stop_unless_busy(&engine, self.slot) else { return false };
             Some(world)
         } else {
             None

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use braid_clients::record::Accepted;
 use braid_clients::{Message, client_flags};
 use braid_executor::blocking::Blocked;
-use braid_executor::shard_channels::end_foreign_subscriptions;
 use braid_executor::{Session, tell_replicas};
 use braid_net::poller::Interest;
 use braid_net::stream::Stream;
 
+use super::shard_channels::end_foreign_subscriptions;
 use super::{EventLoop, Model};
 use crate::client::Client;
 

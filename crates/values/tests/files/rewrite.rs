@@ -32,7 +32,7 @@ fn of(value: impl ObjectType, expiry: Expiry) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("base.aof");
     let options = SaveOptions { form: Form::Requests(None), ..options(&path) };
-    save(&keyspace, &keyspace.gate.close(None), &options).unwrap();
+    save(&keyspace, &keyspace.gate.stop_world(None), &options).unwrap();
     let mut requests = requests(&std::fs::read(path).unwrap());
     assert_eq!(requests.remove(0), "SELECT 0");
     requests

@@ -27,7 +27,7 @@ pub(crate) fn keyspace() -> Keyspace {
 
 pub(crate) fn with<R>(keyspace: &Keyspace, work: impl FnOnce(&mut Txn<'_>) -> R) -> R {
     let mut context = Context::new(keyspace, 0);
-    let world = keyspace.gate.close(None);
+    let world = keyspace.gate.stop_world(None);
     work(&mut Txn::world(keyspace, &mut context, world, 0, NOW))
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn fill(txn: &mut Txn<'_>) {
 }
 
 fn save_to(keyspace: &Keyspace, path: &Path) -> Saved {
-    let world = keyspace.gate.close(None);
+    let world = keyspace.gate.stop_world(None);
     let notes = [("redis-ver", "7.2.4".to_string())];
     let options = SaveOptions {
         path,
@@ -105,7 +105,7 @@ fn load_with(
 
 /// Names, values and expiries of all databases, as text.
 pub(crate) fn content(keyspace: &Keyspace) -> Vec<String> {
-    content_in(keyspace, &keyspace.gate.close(None))
+    content_in(keyspace, &keyspace.gate.stop_world(None))
 }
 
 pub(crate) fn content_in(keyspace: &Keyspace, world: &World<'_>) -> Vec<String> {
@@ -228,7 +228,7 @@ pub(crate) fn varied() -> Keyspace {
 
 /// [`content`] with members in any order, since tables order them differently.
 pub(crate) fn loose_content(keyspace: &Keyspace) -> Vec<String> {
-    let world = keyspace.gate.close(None);
+    let world = keyspace.gate.stop_world(None);
     let mut lines = Vec::new();
     for db in 0..keyspace.databases() {
         keyspace.visit(&world, db, |entry| {
@@ -350,7 +350,7 @@ fn a_save_that_fails_leaves_the_old_file() {
     let one = keyspace();
     with(&one, fill);
     let path = folder.path().join("nosuch").join("dump.rdb");
-    let world = one.gate.close(None);
+    let world = one.gate.stop_world(None);
     let options = SaveOptions {
         path: &path,
         form: Form::default(),

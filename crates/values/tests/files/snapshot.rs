@@ -31,7 +31,7 @@ fn forms() -> Arc<OldForms> {
 }
 
 fn make_cut(keyspace: &Keyspace, forms: &Arc<OldForms>) -> Option<Cut> {
-    let world = keyspace.gate.close(None);
+    let world = keyspace.gate.stop_world(None);
     cut(keyspace, &world, forms, LIMIT, Form::default())
 }
 
@@ -70,7 +70,7 @@ fn content_of(path: &Path) -> Vec<String> {
 fn change(keyspace: &Keyspace, context: &mut Context, random: &mut fastrand::Rng, sweeping: bool) {
     let db = random.u32(0..4);
     if sweeping && random.u32(0..2000) == 0 {
-        let world = keyspace.gate.close(Some(context.slot));
+        let world = keyspace.gate.stop_world(Some(context.slot));
         if random.bool() {
             let flushed = keyspace.flush(&world, Some(db));
             if random.bool() {
@@ -177,7 +177,7 @@ fn changes_by_several_threads_during_the_walk_do_not_show() {
         }
         for round in 0..8 {
             let (before, taken) = {
-                let world = shared.gate.close(None);
+                let world = shared.gate.stop_world(None);
                 let mut context = Context::new(&shared, 0);
                 let mut txn = Txn::world(&shared, &mut context, world, 0, NOW);
                 remove_expired(&mut txn);
@@ -352,7 +352,7 @@ fn large_collections_that_are_changed_or_deleted_meanwhile_are_in_it_as_they_wer
             with(&one, large_collections);
             let before = loose_content(&one);
             let taken = {
-                let world = one.gate.close(None);
+                let world = one.gate.stop_world(None);
                 cut(&one, &world, &forms, 64 * LIMIT, form).expect("no other snapshot")
             };
             let stop = AtomicBool::new(false);

@@ -21,7 +21,7 @@ impl OomScore {
     ///
     /// # Errors
     /// The kernel refuses it. The log has the reason.
-    pub(crate) fn apply(&self, mode: OomScoreAdj, of_role: i32) -> Result<(), String> {
+    pub fn apply(&self, mode: OomScoreAdj, of_role: i32) -> Result<(), String> {
         let mut before = self.0.lock();
         if mode == OomScoreAdj::No && before.is_none() {
             return Ok(());

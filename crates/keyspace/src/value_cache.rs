@@ -12,8 +12,8 @@
 //! must only be given a state read by the current command, and the cache must not exceed
 //! [`BYTES_MAX`].
 
+use crate::txn::{KeyRef, State};
 use braid_base::blob::Blob;
-use braid_keyspace::txn::{KeyRef, State};
 
 /// Number of slots. A power of two.
 const SLOTS: usize = 64;
@@ -128,11 +128,11 @@ mod tests {
 
     // Only a keyspace creates states: this returns two, the second after a change.
     fn states() -> (State, State) {
+        use crate::context::Context;
+        use crate::entry::Value;
+        use crate::keyspace::{Keyspace, Shape};
+        use crate::txn::{Expiry, Optimistic, Txn};
         use braid_base::hash::KeyHasher;
-        use braid_keyspace::context::Context;
-        use braid_keyspace::entry::Value;
-        use braid_keyspace::keyspace::{Keyspace, Shape};
-        use braid_keyspace::txn::{Expiry, Optimistic, Txn};
         let shape = Shape { shards: 1, databases: 1, threads: 1, threads_max: 1 };
         let keyspace = Keyspace::new(shape, KeyHasher::random());
         let mut context = Context::new(&keyspace, 0);

@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The process: its identity, when and how it was started, and the Redis version it reports.
+//! The process: its identity, when and how it was started, the Redis version it reports; the
+//! service manager that started it, and its rank for the out-of-memory killer.
+//!
+//! What is here is the same for every thread, and knows no keys and no clients.
+#![forbid(unsafe_code)]
+
+pub mod oom_score;
+pub mod supervisor;
 
 use std::path::PathBuf;
 
@@ -33,7 +40,7 @@ pub struct Process {
     pub supervisor: Supervisor,
     /// The processors that the process had at its start.
     pub processors: Vec<usize>,
-    pub(crate) oom_score: OomScore,
+    pub oom_score: OomScore,
 }
 
 impl Process {
