@@ -107,7 +107,7 @@ pub(super) fn change_values<T>(
 ) -> (Result<Vec<Option<T>>, CommandError>, bool) {
     let slots = match find::all(document.bytes(), path) {
         Ok(slots) => slots,
-        Err(error) => return (Err(error.into()), false),
+        Err(error) => return (Err(error), false),
     };
     let mut sorted: Vec<Slot> = slots.clone();
     sorted.sort_unstable();

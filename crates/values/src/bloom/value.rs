@@ -169,6 +169,9 @@ pub struct Bloom {
 impl Bloom {
     /// A filter that scales once it has this many items. `error` is between 0 and 1; with an
     /// `expansion` of 0 the filter does not scale.
+    ///
+    /// # Errors
+    /// If a filter of this capacity and error rate would be too large.
     pub fn new(capacity: u64, error: f64, expansion: u32) -> Result<Bloom, Refusal> {
         let error = if expansion == 0 { error } else { error * TIGHTENING };
         Ok(Bloom { layers: vec![Layer::new(Shape::new(capacity, error)?, 0)], expansion })
@@ -205,6 +208,9 @@ impl Bloom {
     }
 
     /// Adds an item; false if it may have been added before.
+    ///
+    /// # Errors
+    /// If the filter is full and does not scale, or would grow too large.
     pub fn add(&mut self, item: &[u8]) -> Result<bool, Refusal> {
         let hash = ItemHash::of(item);
         if self.has(hash) {

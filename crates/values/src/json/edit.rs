@@ -98,6 +98,9 @@ pub fn follow(bytes: &[u8], route: &[Part]) -> Option<Slot> {
 }
 
 /// Replaces the value in a slot by another, which is packed.
+///
+/// # Errors
+/// If the document becomes too large; it is unchanged then.
 pub fn replace(document: &mut Json, slot: Slot, value: &[u8]) -> Result<(), TooLarge> {
     if slot.is_element() {
         return replace_element(document, slot, value);
@@ -135,6 +138,9 @@ fn replace_element(document: &mut Json, slot: Slot, value: &[u8]) -> Result<(), 
 }
 
 /// Replaces a number.
+///
+/// # Errors
+/// As [`replace`].
 pub fn set_number(document: &mut Json, slot: Slot, number: Num) -> Result<(), TooLarge> {
     let mut value = Vec::with_capacity(9);
     builder::push_number(&mut value, number);
@@ -142,6 +148,9 @@ pub fn set_number(document: &mut Json, slot: Slot, number: Num) -> Result<(), To
 }
 
 /// Adds a member at the end of the object in a slot.
+///
+/// # Errors
+/// As [`replace`].
 pub fn add_member(document: &mut Json, object: Slot, name: &[u8], value: &[u8]) -> Result<(), TooLarge> {
     let mut place = around(document.bytes(), object);
     place.around.push(object.at());
@@ -153,6 +162,9 @@ pub fn add_member(document: &mut Json, object: Slot, name: &[u8], value: &[u8]) 
 }
 
 /// Inserts values into the array in a slot, before an index of at most its length.
+///
+/// # Errors
+/// As [`replace`].
 pub fn insert(document: &mut Json, array: Slot, index: usize, values: &[Vec<u8>]) -> Result<(), TooLarge> {
     let bytes = document.bytes();
     if let Value::Array(container) = packed::value(bytes, array) {
@@ -221,6 +233,9 @@ fn resize_typed(
 
 /// Removes the value in a slot from its container. The last member of an object takes the place of
 /// a removed one, as in Redis Stack.
+///
+/// # Errors
+/// As [`replace`]; a removal does not make it larger.
 pub fn remove(document: &mut Json, slot: Slot) -> Result<(), TooLarge> {
     let bytes = document.bytes();
     if slot.is_element() {

@@ -57,6 +57,9 @@ struct Parser<'a> {
 }
 
 /// Parses a text, which is valid UTF-8.
+///
+/// # Errors
+/// The first place where the text is not JSON, or is nested too deeply.
 pub fn parse(text: &str) -> Result<Vec<u8>, SyntaxError> {
     let mut parser = Parser {
         text: text.as_bytes(),

@@ -40,6 +40,9 @@ pub struct TooLarge;
 
 impl Json {
     /// A document of packed bytes.
+    ///
+    /// # Errors
+    /// If the document is too large.
     pub fn new(bytes: &[u8]) -> Result<Json, TooLarge> {
         if bytes.len() > BYTES_MAX {
             return Err(TooLarge);
@@ -77,6 +80,9 @@ impl Json {
     }
 
     /// Replaces the whole content.
+    ///
+    /// # Errors
+    /// If the document becomes too large; it is unchanged then.
     pub fn set(&mut self, bytes: &[u8]) -> Result<(), TooLarge> {
         if bytes.len() > BYTES_MAX {
             return Err(TooLarge);
@@ -116,6 +122,9 @@ impl Json {
 
     /// Replaces a range of bytes inside the innermost of some containers (outermost first), whose
     /// number of members changes by `members`; corrects the headers of all of them.
+    ///
+    /// # Errors
+    /// If the document becomes too large; it is unchanged then.
     pub fn replace(
         &mut self,
         around: &[usize],

@@ -82,6 +82,9 @@ impl Path<'_> {
 
 impl<'a> Path<'a> {
     /// Parses a path of either syntax.
+    ///
+    /// # Errors
+    /// The first place where the text is not a path.
     pub fn parse(text: &'a [u8]) -> Result<Path<'a>, PathError> {
         let is_legacy = !is_json_path(text);
         // Everything in front of `from` is not steps.

@@ -91,6 +91,9 @@ impl StreamId {
     }
 
     /// The id of a new entry in a stream whose last id is `last`.
+    ///
+    /// # Errors
+    /// If the ID would not be greater than `last`, or no greater ID is left.
     #[inline]
     pub fn for_entry(request: IdRequest, last: StreamId, now_ms: u64) -> Result<StreamId, IdError> {
         let id = match request {

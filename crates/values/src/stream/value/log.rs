@@ -117,6 +117,9 @@ impl Log {
     }
 
     /// Appends an entry with the given id (see [`StreamId::for_entry`]).
+    ///
+    /// # Errors
+    /// If the ID is not greater than the last one, or the entry is too large.
     pub fn append(
         &mut self,
         id: StreamId,
@@ -152,6 +155,9 @@ impl Log {
     }
 
     /// Inserts an entry whose id may be below the last one. The whole block is rewritten.
+    ///
+    /// # Errors
+    /// If the log has an entry with this ID, or the entry is too large.
     pub fn insert(
         &mut self,
         id: StreamId,
@@ -437,6 +443,9 @@ impl Log {
 
     /// Appends a block (loading). `bytes` is its packed list, untrusted. A block without live
     /// entries is left out: other servers write such blocks.
+    ///
+    /// # Errors
+    /// If the block is damaged, or its IDs are not greater than those of the blocks before.
     pub fn push_block(&mut self, first: StreamId, bytes: &[u8]) -> Result<(), InvalidBlock> {
         let list = Listpack::from_bytes(bytes).ok_or(InvalidBlock)?;
         let last = block::validate(&list, first).ok_or(InvalidBlock)?;

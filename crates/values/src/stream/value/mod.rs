@@ -82,6 +82,9 @@ impl Stream {
 
     /// Inserts a late entry, one with existing entries of greater ids. Groups that are already
     /// past it count it as read.
+    ///
+    /// # Errors
+    /// If the stream has an entry with this ID, or the entry is too large.
     pub fn insert(
         &mut self,
         id: StreamId,
