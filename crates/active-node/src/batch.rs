@@ -43,6 +43,9 @@ impl Batch {
     }
 
     /// Adds a unit and returns the highest database number it refers to.
+    ///
+    /// # Errors
+    /// If the unit cannot be decoded; it is not added then.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Option<u32>, DecodeError> {
         let start = self.bytes.len();
         let (write, mut whole) = (Write::read(bytes), OnceCell::new());
@@ -86,6 +89,9 @@ impl<'b> BatchUnit<'b> {
     }
 
     /// The fully decoded unit.
+    ///
+    /// # Errors
+    /// If the unit cannot be decoded.
     pub fn whole(&self) -> Result<&'b Unit, DecodeError> {
         if let Some(unit) = self.received.whole.get() {
             return Ok(unit);

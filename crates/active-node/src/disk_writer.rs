@@ -151,6 +151,9 @@ impl Drop for DiskWriter {
 
 impl DiskWriter {
     /// Starts the threads, for the files in a folder.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
     pub fn start(engine: &Engine, folder: &Path) -> io::Result<DiskWriter> {
         let (jobs, queue) = channel();
         let (to_disk, disk_queue) = channel();

@@ -20,6 +20,7 @@
 //! neither enters nor closes the gate and waits for nothing. `Active::copying` is shared by the
 //! links only.
 #![forbid(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 
 mod batch;
 mod codec;

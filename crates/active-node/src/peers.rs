@@ -36,6 +36,9 @@ fn wanted_peers(engine: &Engine) -> Vec<(String, u16)> {
 }
 
 /// Starts links to new peers and ends links to removed ones.
+///
+/// # Errors
+/// If a peer's address is invalid, or the thread of a link cannot be started.
 pub fn apply_peers(engine: &Engine) -> Result<(), String> {
     parse_peers(&engine.config.active_peers())?;
     let Some(active) = state::of(engine) else { return Ok(()) };
@@ -70,6 +73,9 @@ pub fn apply_peers(engine: &Engine) -> Result<(), String> {
 }
 
 /// REPLICAOF in active mode: adds a peer with `multi-master`, otherwise replaces all peers.
+///
+/// # Errors
+/// If the address is invalid, or the thread of its link cannot be started.
 pub fn add_active_peer(engine: &Engine, host: &str, port: u16) -> Result<(), String> {
     let mut text = match engine.config.multi_master() {
         true => engine.config.active_peers().to_string(),
@@ -89,6 +95,9 @@ pub fn add_active_peer(engine: &Engine, host: &str, port: u16) -> Result<(), Str
 }
 
 /// REPLICAOF NO ONE in active mode: removes all peers.
+///
+/// # Errors
+/// If the directives cannot be set.
 pub fn remove_active_peers(engine: &Engine) -> Result<(), String> {
     engine.config.assign("replicaof", &["no", "one"])?;
     set_active_peers(engine, "")

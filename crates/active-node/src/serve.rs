@@ -43,6 +43,10 @@ fn active_of<'a>(call: &Call<'a, '_>) -> Result<&'a Active, CommandError> {
 
 /// ACTIVE HELLO version identity region settled: a peer introduces itself. The reply has this
 /// server's version, identity, region, whether that is settled, and the region numbers in use.
+///
+/// # Errors
+/// LOADING until active-active replication has started; if an argument is malformed, the version is
+/// another one, or the peer is this server itself or has another region's number.
 pub fn hello(call: &mut Call) -> CommandResult {
     let active = active_of(call)?;
     let (version, region) = (call.integer_arg(2)?, call.integer_arg(4)?);
@@ -98,6 +102,10 @@ pub fn hello(call: &mut Call) -> CommandResult {
 }
 
 /// ACTIVE PULL identity region applied position on-disk wait bytes: the units the peer lacks.
+///
+/// # Errors
+/// LOADING until active-active replication has started; if an argument is malformed, or the
+/// region's number belongs to another server.
 pub fn pull(call: &mut Call) -> CommandResult {
     let active = active_of(call)?;
     let (identity, region) = (text(call, 2)?, call.integer_arg(3)?);
@@ -235,6 +243,9 @@ fn ask(call: &mut Call, order: impl FnOnce(Box<dyn Answers>) -> Order) -> Comman
 /// ACTIVE COPY \[MORE\]: begins a full copy, or continues the one in progress on this connection.
 /// The reply has a status (1: more parts follow, 0: this is the last one, -1: the copy has
 /// failed) and pieces.
+///
+/// # Errors
+/// LOADING until active-active replication has started; if there is another argument than MORE.
 pub fn copy(call: &mut Call) -> CommandResult {
     let goes_on = call.args.len() == 3 && call.arg_is(2, "MORE");
     if call.args.len() > 2 && !goes_on {
@@ -246,11 +257,18 @@ pub fn copy(call: &mut Call) -> CommandResult {
 }
 
 /// ACTIVE DIGEST: equal on servers with equal visible data.
+///
+/// # Errors
+/// LOADING until active-active replication has started.
 pub fn digest(call: &mut Call) -> CommandResult {
     ask(call, |answer| Order::Digest { answer })
 }
 
 /// ACTIVE FORGET region: removes a region permanently.
+///
+/// # Errors
+/// LOADING until active-active replication has started; if the region is invalid, this server's
+/// own, or that of a peer.
 pub fn forget(call: &mut Call) -> CommandResult {
     let active = active_of(call)?;
     let number = u8::try_from(call.integer_arg(2)?).ok().and_then(Region::new);
@@ -270,6 +288,9 @@ pub fn forget(call: &mut Call) -> CommandResult {
 }
 
 /// ACTIVE PEERS: the links and the known data of the peers.
+///
+/// # Errors
+/// LOADING until active-active replication has started.
 pub fn peers(call: &mut Call) -> CommandResult {
     let active = active_of(call)?;
     let peers = active.peers.lock().clone();
@@ -297,6 +318,9 @@ pub fn peers(call: &mut Call) -> CommandResult {
 }
 
 /// ACTIVE MYSELF: this server's identity and region, and the known members.
+///
+/// # Errors
+/// LOADING until active-active replication has started.
 pub fn myself(call: &mut Call) -> CommandResult {
     let me = active_of(call)?.me.lock().clone();
     let reply = &mut *call.reply;

@@ -114,8 +114,10 @@ pub struct Active {
     pub(crate) trouble: Mutex<String>,
 }
 
-/// Creates the shared state if the configuration enables active mode. An error describes an
-/// invalid configuration.
+/// Creates the shared state if the configuration enables active mode.
+///
+/// # Errors
+/// What is invalid in the configuration.
 pub fn of_config(config: &Config) -> Result<Option<Arc<dyn ActiveLog>>, String> {
     if !config.active_replica() {
         let text = config.active_peers();

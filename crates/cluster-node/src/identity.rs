@@ -71,6 +71,9 @@ pub enum Bump {
 
 /// Creates the node if the configuration enables cluster mode. Its file is read, or written if
 /// there is none.
+///
+/// # Errors
+/// If the node's file cannot be read, parsed or written.
 pub fn of_config(config: &Config) -> Result<Option<ClusterMode>, String> {
     if !config.cluster_enabled() {
         return Ok(None);
@@ -128,8 +131,10 @@ impl ClusterNode {
         self.identity.lock().epochs
     }
 
-    /// Stores the epochs that the node knows when it leaves a cluster (CLUSTER RESET). Fails if
-    /// the file cannot be written.
+    /// Stores the epochs that the node knows when it leaves a cluster (CLUSTER RESET).
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn keep_epochs(&self, config: &Config, epochs: Epochs) -> std::io::Result<()> {
         let mut own = self.identity.lock();
         self.write(config, &own.id, epochs)?;
@@ -137,8 +142,10 @@ impl ClusterNode {
         Ok(())
     }
 
-    /// Gives the node a new id and no epoch (CLUSTER RESET HARD). Fails if the file cannot be
-    /// written.
+    /// Gives the node a new id and no epoch (CLUSTER RESET HARD).
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn renew(&self, config: &Config, map: Option<&ClusterMap>) -> std::io::Result<()> {
         let mut own = self.identity.lock();
         let id: Arc<str> = braid_replication::random_id().into();
@@ -150,8 +157,10 @@ impl ClusterNode {
         Ok(())
     }
 
-    /// Sets the epoch of a node that has none. False if it has one; an error if the file cannot
-    /// be written.
+    /// Sets the epoch of a node that has none. False if it has one.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn set_epoch(&self, config: &Config, epoch: u64) -> std::io::Result<bool> {
         let mut own = self.identity.lock();
         if own.epochs.own != 0 {
@@ -164,6 +173,9 @@ impl ClusterNode {
     }
 
     /// Gives a node without an epoch the first one.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn bump_epoch(&self, config: &Config) -> std::io::Result<Bump> {
         let mut own = self.identity.lock();
         if own.epochs.own != 0 {
@@ -176,6 +188,9 @@ impl ClusterNode {
     }
 
     /// Writes the file.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn save(&self, config: &Config) -> std::io::Result<()> {
         let own = self.identity.lock();
         self.write(config, &own.id, own.epochs)

@@ -193,6 +193,10 @@ struct Committed {
 }
 
 /// Moves keys and replies. At least one of them must exist.
+///
+/// # Errors
+/// If the target cannot be reached or refuses a key: the keys that it has taken are deleted here,
+/// unless they are copied. If the work is left to a background thread, its error is the reply.
 pub fn migrate_keys(call: &mut Call<'_, '_>, migration: Migration, keys: Vec<Box<[u8]>>) -> CommandResult {
     let engine = call.engine;
     if call.may_leave(false)

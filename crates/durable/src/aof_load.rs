@@ -63,6 +63,10 @@ pub fn append_only_folder(config: &Config) -> Folder {
 
 /// Loads the append-only file while the world is stopped. Nothing may expire in the transaction
 /// ([`NOTHING_EXPIRED`]). `at_start`: serve clients between slices.
+///
+/// # Errors
+/// If the manifest or a file cannot be read, or a file is missing, truncated where that is not
+/// allowed, damaged, or has unknown commands. The changes before the error have been applied.
 pub fn load_append_only(
     engine: &Engine,
     txn: &mut Txn<'_>,
@@ -120,7 +124,10 @@ fn load_all(
 }
 
 /// Clears the dataset and loads the append-only file again, while the world is stopped (DEBUG
-/// LOADAOF). Exits if that fails, because there is no valid dataset then.
+/// LOADAOF).
+///
+/// # Errors
+/// As [`load_append_only`]; the server shuts down then, because there is no valid dataset.
 pub fn reload_append_only(engine: &Engine, txn: &mut Txn<'_>) -> Result<(), AofLoadError> {
     txn.journal_now();
     let (keyspace, appender) = (&engine.keyspace, &engine.append_only.appender);

@@ -144,6 +144,10 @@ pub fn configure_append_only(engine: &Engine) {
 }
 
 /// CONFIG SET appendonly: starts the file by a rewrite, or stops it.
+///
+/// # Errors
+/// If the folder cannot be created, or its manifest cannot be read. A rewrite that fails is
+/// repeated and no error.
 pub fn switch_append_only(engine: &Engine) -> Result<(), String> {
     let state = &engine.append_only;
     let on = engine.config.appendonly();

@@ -18,6 +18,9 @@ use crate::{aof_load, append_only, history};
 
 /// Loads the dump file at start. The loops already run and serve commands that need no data
 /// between slices of the load. False if there is no dump file.
+///
+/// # Errors
+/// If the file cannot be opened or loaded.
 pub fn load_at_start(engine: &Engine) -> Result<bool, LoadFailure> {
     // On a replica, expired keys stay until the primary deletes them.
     let now = if engine.replication.link.is_replica() { NOTHING_EXPIRED } else { unix_ms() };
@@ -25,6 +28,9 @@ pub fn load_at_start(engine: &Engine) -> Result<bool, LoadFailure> {
 }
 
 /// Like [`load_at_start`], but loads the append-only file and continues writing it.
+///
+/// # Errors
+/// If a file cannot be read, is damaged or has unknown commands, or the file cannot be continued.
 pub fn load_append_only_at_start(engine: &Engine) -> Result<AofLoaded, AofLoadError> {
     at_start(engine, NOTHING_EXPIRED, |txn| {
         let loaded = aof_load::load_append_only(engine, txn, true)?;

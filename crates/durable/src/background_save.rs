@@ -37,6 +37,9 @@ pub fn old_forms_limit() -> usize {
 
 /// Saves all databases as they are now to the dump file. The outcome is in the log and in
 /// [`BackgroundSave`].
+///
+/// # Errors
+/// If a save or a rewrite is in progress, or the thread cannot be started.
 pub fn save_in_background(engine: &Engine, world: &World<'_>) -> Result<(), NotBegun> {
     let state = &engine.background_save;
     if is_saving(engine) || engine.append_only.rewriting.load(Relaxed) {

@@ -229,6 +229,9 @@ fn functions(scripts: &Scripts) -> Vec<Vec<u8>> {
 
 /// Saves all databases to the dump file while the world is stopped, and logs the outcome.
 /// Cancels a background save, whose older file must not replace this one.
+///
+/// # Errors
+/// If the file cannot be written; the reason has been logged, and the old file stays.
 pub fn save(engine: &Engine, world: &World<'_>) -> Result<(), SaveError> {
     engine.background_save.stop();
     let settings = Settings::of(engine);
@@ -268,6 +271,10 @@ pub fn set_loading(engine: &Engine, is_loading: bool) {
 }
 
 /// Loads the dump file while the world is stopped; false if there is none.
+///
+/// # Errors
+/// If the file cannot be opened, is damaged, or has data that this server does not accept. The keys
+/// before the error have been added.
 pub fn load(engine: &Engine, txn: &mut Txn<'_>, manner: Manner) -> Result<bool, LoadFailure> {
     let config = &engine.config;
     let name = config.dbfilename().to_string();
@@ -297,6 +304,9 @@ pub fn load(engine: &Engine, txn: &mut Txn<'_>, manner: Manner) -> Result<bool, 
 
 /// Loads a dump of at most `len` bytes (if known) from the start of a file; more data may
 /// follow it.
+///
+/// # Errors
+/// As [`load`], and if a library of functions is invalid.
 pub fn load_dump(
     engine: &Engine,
     txn: &mut Txn<'_>,

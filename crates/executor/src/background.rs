@@ -159,6 +159,9 @@ impl Call<'_, '_> {
     }
 
     /// Blocks the client until the returned [`Answer`] is used.
+    ///
+    /// # Errors
+    /// As [`Call::wait`]; `None` if the client may not wait.
     pub fn leave_to_background(&mut self) -> Result<Option<Answer>, CommandError> {
         let limit = self.reply.limit();
         self.wait(Wait { timeout: TimeoutReply::Never, ..Wait::new(Type::STRING, &[], 0) })?;
@@ -169,6 +172,9 @@ impl Call<'_, '_> {
 
     /// Runs `work` in the background, which answers the client. Call it only if
     /// [`Call::may_leave`].
+    ///
+    /// # Errors
+    /// As [`Call::leave_to_background`].
     pub fn work_in_background(
         &mut self,
         work: impl FnOnce(&Engine, Answer) + Send + 'static,
@@ -202,6 +208,9 @@ impl Call<'_, '_> {
     /// the command stores; then the command runs again. Call it only if [`Call::may_precompute`].
     /// `compute` gets a copy for each key, none of them [`CowValue::Unshareable`], and the time in
     /// ms since the Unix epoch; it returns `None` for values of the wrong type.
+    ///
+    /// # Errors
+    /// As [`Call::leave_to_background`].
     pub fn precompute<T: ObjectType>(
         &mut self,
         keys: &[&[u8]],
@@ -231,6 +240,9 @@ impl Call<'_, '_> {
     /// Shares `keys`, which are in the command's lock set, on a background thread and writes the
     /// command's reply. Call it only if [`Call::may_precompute`]. `work` gets a copy for each key,
     /// none of them [`CowValue::Unshareable`], and the time in ms since the Unix epoch.
+    ///
+    /// # Errors
+    /// As [`Call::leave_to_background`].
     pub fn answer_from_shared(
         &mut self,
         keys: &[&[u8]],

@@ -73,6 +73,9 @@ fn claim(waiter: &Waiter) -> bool {
 impl Call<'_, '_> {
     /// A timeout in seconds, possibly fractional, as a deadline (ms since the Unix epoch; 0 =
     /// none).
+    ///
+    /// # Errors
+    /// If the argument is not a number, negative, or out of range.
     pub fn deadline_arg(&self, index: usize) -> Result<i64, CommandError> {
         let seconds = LongDouble::parse(self.args[index])
             .ok_or(CommandError::text("ERR timeout is not a float or out of range"))?;
@@ -108,6 +111,9 @@ impl Call<'_, '_> {
 
     /// Blocks the client. A client that is waiting already continues; one that may not wait (in a
     /// transaction) gets its reply now.
+    ///
+    /// # Errors
+    /// None today: a client that may not wait gets its reply.
     pub fn wait(&mut self, wait: Wait<'_>) -> CommandResult {
         if self.session.serving.is_some() {
             return Ok(());
@@ -198,6 +204,9 @@ pub(crate) fn note_work(waiter: &Waiter, nanos: u64) {
 }
 
 /// A timeout in ms (`None`: overflow) as a deadline.
+///
+/// # Errors
+/// If the timeout is negative or out of range.
 pub fn deadline(timeout_ms: Option<i64>, now_ms: i64) -> Result<i64, CommandError> {
     match timeout_ms {
         Some(..0) => Err(CommandError::text("ERR timeout is negative")),

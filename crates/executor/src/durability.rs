@@ -78,6 +78,9 @@ impl Durability {
 
 /// Blocks until enough replicas or files have the client's changes, or until the deadline, and
 /// replies with their numbers.
+///
+/// # Errors
+/// As [`Call::wait`].
 pub fn wait_for_acknowledgements(call: &mut Call<'_, '_>, of: AckTarget, deadline_ms: i64) -> CommandResult {
     let engine = call.engine;
     let acks = Acknowledgements { offset: call.session.written_to, of };

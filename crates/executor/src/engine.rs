@@ -175,7 +175,10 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Allocates the state of `threads` threads. Fails when the process is out of file descriptors.
+    /// Allocates the state of `threads` threads.
+    ///
+    /// # Errors
+    /// If the process is out of file descriptors.
     pub fn make_room_for_threads(&self, threads: usize) -> std::io::Result<()> {
         self.clients.mailboxes.make_room(threads)?;
         self.hub.make_room_for_loops(threads);

@@ -62,6 +62,9 @@ pub fn apply_refusal(engine: &Engine) {
 }
 
 /// Tells the kernel how soon to kill this process if memory runs out, by the role.
+///
+/// # Errors
+/// If the kernel refuses the score, usually for lack of permission to lower it.
 pub fn apply_oom_score(engine: &Engine) -> Result<(), String> {
     let [primary, replica, _] = engine.config.oom_score_adj_values();
     let of_role = if engine.replication.link.is_replica() { replica } else { primary };

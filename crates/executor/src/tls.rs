@@ -33,12 +33,18 @@ pub fn settings(config: &Config) -> TlsSettings {
 }
 
 /// Options for connecting to another server: from `bind-source-addr`, and by TLS if `is_tls`.
+///
+/// # Errors
+/// If a certificate, key or authority file cannot be read, or a TLS setting is invalid.
 pub fn connect_options(config: &Config, is_tls: bool, timeout: Duration) -> Result<ConnectOptions, String> {
     let tls = is_tls.then(|| client_config(config)).transpose()?;
     Ok(ConnectOptions { source: config.bind_source_addr().to_string(), tls, is_multipath: false, timeout })
 }
 
 /// Configuration of connections to etcd; `None` if no CA file is set.
+///
+/// # Errors
+/// If there is a certificate without a CA file, or one of the files cannot be read.
 pub fn of_etcd(config: &Config) -> Result<Option<Arc<ClientConfig>>, String> {
     let authorities = config.etcd_ca_cert_file();
     if authorities.is_empty() {

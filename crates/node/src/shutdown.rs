@@ -38,6 +38,9 @@ pub struct ShutdownFailed;
 
 /// Shuts down for a signal, after [`Shutdown::schedule`]. Does nothing if the shutdown has
 /// been aborted since.
+///
+/// # Errors
+/// If the data cannot be saved: the server continues to run.
 pub fn shut_down_by_signal(engine: &Engine, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
     let Some(request) = engine.shutdown.wait(Stage::Scheduled) else { return Ok(()) };
     shut_down_after_replicas(engine, request, options)
@@ -285,6 +288,9 @@ fn prepare_shutdown(
 
 /// Shuts the server down: the client sees its connection close. The client blocks while
 /// replicas catch up, and gets an error if the shutdown fails or is aborted.
+///
+/// # Errors
+/// If the data cannot be saved, or a thread cannot be started: the server continues to run.
 pub fn shut_down_server(call: &mut Call<'_, '_>, options: ShutdownOptions) -> CommandResult {
     let engine = call.engine;
     let is_under_way = engine.shutdown.state.lock().stage >= Stage::WaitingForReplicas;

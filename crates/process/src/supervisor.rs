@@ -36,8 +36,10 @@ pub enum Supervisor {
 }
 
 impl Supervisor {
-    /// Detects the service manager from the directive and the environment. The error names what the
-    /// environment lacks.
+    /// Detects the service manager from the directive and the environment.
+    ///
+    /// # Errors
+    /// What the environment lacks for the service manager that the directive names.
     pub fn detect(mode: Supervised) -> Result<Supervisor, String> {
         Supervisor::of(mode, env::var_os(NOTIFY_SOCKET).as_deref(), env::var_os(UPSTART_JOB).is_some())
     }

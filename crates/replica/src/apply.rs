@@ -45,6 +45,10 @@ impl Applier {
     }
 
     /// Applies all whole units received. True if the primary has asked for this replica's offset.
+    ///
+    /// # Errors
+    /// If the stream has something that cannot be applied, or the link is no longer the current
+    /// one.
     pub fn apply(
         &mut self,
         engine: &Engine,

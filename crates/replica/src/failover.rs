@@ -32,7 +32,10 @@ const SOON_MS: i64 = 500;
 /// How many lease times etcd has to confirm a change of the primary.
 const HANDOVER_LEASES: u64 = 2;
 
-/// Begins a failover on a thread of its own. An error says why it cannot begin.
+/// Begins a failover on a thread of its own.
+///
+/// # Errors
+/// Why it cannot begin: another one is in progress, or the thread cannot be started.
 pub fn begin_failover(
     engine: &Engine,
     world: &World<'_>,

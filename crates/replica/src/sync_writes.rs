@@ -117,6 +117,9 @@ fn last_write_in_small_set(engine: &Engine) -> u64 {
 }
 
 /// Checks that the settings of synchronous writes are consistent and can be applied.
+///
+/// # Errors
+/// What the settings need: a group, the append-only file, or its syncs.
 pub fn check_sync_writes(engine: &Engine, config: &Config) -> Result<(), String> {
     if config.sync_writes() && !has_group(engine) {
         return Err("sync-writes needs a group: this server is not in one".into());

@@ -30,7 +30,10 @@ pub fn has_expired<T: Expiring>(collection: &T, now: i64) -> bool {
 }
 
 /// The first key that holds a collection from which this client may take an element, as `can_give`
-/// decides; an error if an earlier key holds another type.
+/// decides.
+///
+/// # Errors
+/// If an earlier key holds another type.
 pub fn first_filled<'k, T: ObjectType>(
     call: &Call,
     keys: &[&'k [u8]],
@@ -57,19 +60,27 @@ pub fn reply_element(reply: &mut ReplyBuffer, element: Element<'_>) {
     }
 }
 
-/// Parses argument `index` as an integer of at least `least`; otherwise returns the error
-/// `refusal`.
+/// Parses argument `index` as an integer of at least `least`.
+///
+/// # Errors
+/// The error `refusal`, if the argument is not such an integer.
 pub fn least_arg(call: &Call, index: usize, least: i64, refusal: &'static str) -> Result<i64, CommandError> {
     number::parse_i64(call.args[index]).filter(|&value| value >= least).ok_or(CommandError::text(refusal))
 }
 
 /// Parses argument `index` as the number of elements to pop.
+///
+/// # Errors
+/// If it is negative or not an integer.
 pub fn pop_count_arg(call: &Call, index: usize) -> Result<usize, CommandError> {
     let count = least_arg(call, index, 0, "ERR value is out of range, must be positive")?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
 /// Parses argument `index` as an integer between `-most` and `most`.
+///
+/// # Errors
+/// If it is not an integer, or out of the range.
 pub fn symmetric_arg(call: &Call, index: usize, most: i64) -> Result<i64, CommandError> {
     let value = call.integer_arg(index)?;
     if value < -most || value > most {

@@ -29,8 +29,10 @@ impl Unit {
         units.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())).map(|(_, unit)| *unit)
     }
 
-    /// Parses a time into ms since the Unix epoch. Refuses times less than `least` and times that
-    /// overflow.
+    /// Parses a time into ms since the Unix epoch.
+    ///
+    /// # Errors
+    /// If the text is not an integer, the time is less than `least`, or it overflows.
     pub fn deadline(self, call: &Call, text: &[u8], least: i64) -> Result<i64, CommandError> {
         let given = number::parse_i64(text).ok_or(CommandError::NotAnInteger)?;
         let scale = if matches!(self, Unit::Seconds | Unit::UnixSeconds) { 1000 } else { 1 };
@@ -87,6 +89,9 @@ pub struct Condition {
 
 impl Condition {
     /// Parses the options; contradictions are refused by [`Condition::check`].
+    ///
+    /// # Errors
+    /// If an option is unknown.
     pub fn parse(options: &[&[u8]]) -> Result<Condition, CommandError> {
         let mut condition = Condition::default();
         for option in options {
@@ -103,6 +108,9 @@ impl Condition {
     }
 
     /// Refuses mutually exclusive options.
+    ///
+    /// # Errors
+    /// If options exclude each other.
     pub fn check(&self) -> CommandResult {
         if self.none_yet && (self.some_yet || self.later || self.earlier) {
             return Err(CommandError::text(

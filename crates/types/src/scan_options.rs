@@ -53,6 +53,9 @@ pub struct ScanExtras {
 
 impl<'a> ScanOptions<'a> {
     /// Parses the options, which begin after the cursor.
+    ///
+    /// # Errors
+    /// If an option is unknown or incomplete, or COUNT is not a positive integer.
     pub fn parse(options: &[&'a [u8]], extras: ScanExtras) -> Result<ScanOptions<'a>, CommandError> {
         let mut parsed = ScanOptions { pattern: None, count: 10, kind: TypeFilter::Any, bare: false };
         let mut rest = options;
@@ -90,6 +93,9 @@ impl<'a> ScanOptions<'a> {
 }
 
 /// Parses a cursor.
+///
+/// # Errors
+/// If the text is not a cursor.
 pub fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
     number::parse_cursor(text).ok_or(CommandError::text("ERR invalid cursor"))
 }

@@ -21,6 +21,9 @@ pub(super) struct Mirror {
 
 impl Mirror {
     /// Reads all records.
+    ///
+    /// # Errors
+    /// If etcd cannot be reached or refuses.
     pub fn read(keys: &Keys, client: &Client) -> Result<Mirror, String> {
         let (records, revision) =
             client.get_prefix(keys.prefix().as_bytes()).map_err(|error| error.to_string())?;
@@ -43,6 +46,9 @@ impl Mirror {
     }
 
     /// True if etcd has nothing newer for this server's shard.
+    ///
+    /// # Errors
+    /// If etcd cannot be reached or refuses.
     pub fn is_current(&self, keys: &Keys, client: &Client) -> Result<bool, String> {
         for key in [keys.shard(), keys.holder()] {
             let found = client.get(key.as_bytes()).map_err(|error| error.to_string())?;
@@ -65,6 +71,9 @@ impl Mirror {
 
     /// The records of this server's shard, the cluster's map if it is in a cluster, and a
     /// description of the records that are not understood.
+    ///
+    /// # Errors
+    /// If one of this shard's own records cannot be parsed.
     pub fn parts(&self, group: &Group, own: &Keys) -> Result<(Snapshot, Option<Map>, String), String> {
         let revision = self.revision.unsigned_abs();
         let (mut snapshot, strange) = own.read(self.all(), revision).map_err(|error| error.to_string())?;

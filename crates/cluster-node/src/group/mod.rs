@@ -243,6 +243,9 @@ pub(crate) fn describe(transaction: &Transaction) -> String {
 }
 
 /// Creates the group if the configuration names one.
+///
+/// # Errors
+/// What is invalid in the configuration.
 pub fn of_config(config: &braid_config::Config, run: &str) -> Result<Option<Arc<dyn Membership>>, String> {
     let Some(settings) = Settings::of_config(config)? else { return Ok(None) };
     let id = MemberId::new(&settings.node, run);

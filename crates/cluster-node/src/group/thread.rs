@@ -23,6 +23,9 @@ use crate::slot_moves::{hold, import, orders};
 const STEPS: u64 = 16;
 
 /// Joins the group, if one is configured. The dataset has been loaded.
+///
+/// # Errors
+/// If a thread cannot be started.
 pub fn start_group(engine: &Engine) -> std::io::Result<()> {
     let Some(group) = group::shared_of(engine) else { return Ok(()) };
     let patience = Duration::from_millis(group.settings.lease_ms);

@@ -62,6 +62,9 @@ pub(super) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
+    /// # Errors
+    /// If an option is unknown or incomplete, or BY or GET would read keys that this user may not
+    /// read, or that may be in other slots.
     pub fn parse(call: &Call<'a, '_>, may_store: bool) -> Result<Options<'a>, CommandError> {
         let mut options = Options::default();
         // The keys of BY and GET patterns are not among the checked keys.

@@ -133,6 +133,10 @@ impl Replay {
 
     /// Runs a command. The transaction must have the world stopped and no expiry. The database is
     /// the replay's own.
+    ///
+    /// # Errors
+    /// If the command is unknown or malformed, or may not stand in a stream or file, or its
+    /// transaction is not well-formed.
     #[inline]
     pub fn run(&mut self, engine: &Engine, txn: &mut Txn<'_>, args: &[&[u8]]) -> Result<(), ReplayError> {
         let command = match find(engine, args) {

@@ -26,6 +26,9 @@ pub fn acl_server(engine: &Engine) -> braid_acl::Server<'_> {
 }
 
 /// Authenticates a session by name and password; failures are logged.
+///
+/// # Errors
+/// WRONGPASS, if there is no such user, the password is wrong, or the user is disabled.
 pub fn log_in(
     engine: &Engine,
     session: &mut Session,

@@ -77,11 +77,17 @@ impl<'a> Call<'a, '_> {
     }
 
     /// An argument as an integer.
+    ///
+    /// # Errors
+    /// If it is not an integer of 64 bits.
     pub fn integer_arg(&self, index: usize) -> Result<i64, CommandError> {
         number::parse_i64(self.args[index]).ok_or(CommandError::NotAnInteger)
     }
 
     /// An argument as a float.
+    ///
+    /// # Errors
+    /// If it is not a number.
     pub fn float_arg(&self, index: usize) -> Result<f64, CommandError> {
         number::parse_f64(self.args[index]).ok_or(CommandError::NotAFloat)
     }
@@ -120,6 +126,9 @@ impl<'a> Call<'a, '_> {
     }
 
     /// Replies with the lines of a HELP subcommand, in Redis's frame.
+    ///
+    /// # Errors
+    /// None: it can be the last expression of a command's body.
     pub fn help(&mut self, lines: &[&str]) -> CommandResult {
         let name = String::from_utf8_lossy(self.args[0]).to_ascii_uppercase();
         self.reply.array(lines.len() + 3);

@@ -109,6 +109,9 @@ fn pop(call: &mut Call, end: End) -> CommandResult {
 
 /// Pops up to `count` elements from one end of the list at a key and replies with an array of
 /// them. Returns their number; without a list it returns 0 and writes no reply.
+///
+/// # Errors
+/// If the key has a value of another type.
 pub fn take(
     keyspace: &mut Txn<'_>,
     reply: &mut ReplyBuffer,
@@ -138,8 +141,10 @@ pub fn take(
     Ok(count)
 }
 
-/// The first key that holds a list (which then has elements); an error if an earlier one holds
-/// another type.
+/// The first key that holds a list (which then has elements).
+///
+/// # Errors
+/// If an earlier key holds another type.
 pub fn first_filled(keyspace: &Txn<'_>, keys: &[&[u8]]) -> Result<Option<usize>, WrongType> {
     for (index, key) in keys.iter().enumerate() {
         match keyspace.look_at(key).map(|entry| entry.value_type()) {
@@ -152,6 +157,9 @@ pub fn first_filled(keyspace: &Txn<'_>, keys: &[&[u8]]) -> Result<Option<usize>,
 }
 
 /// Parses an argument as an end of a list.
+///
+/// # Errors
+/// If it is neither LEFT nor RIGHT.
 pub fn end_arg(call: &Call, index: usize) -> Result<End, CommandError> {
     if call.arg_is(index, "left") {
         Ok(End::Front)
@@ -171,6 +179,9 @@ pub struct MultiplePop<'a> {
 
 impl<'a> MultiplePop<'a> {
     /// Parses the arguments; the number of keys is argument `from`.
+    ///
+    /// # Errors
+    /// If a count is not positive, there are fewer keys than stated, or the options are malformed.
     pub fn parse(call: &Call<'a, '_>, from: usize) -> Result<MultiplePop<'a>, CommandError> {
         let keys = least_arg(call, from, 1, "ERR numkeys should be greater than 0")?;
         let first = from + 1;
@@ -241,6 +252,9 @@ fn reply_moved(call: &mut Call, from: End, to: End) -> CommandResult {
 
 /// Pops an element from one end of a list and pushes it at one end of another, which may be the
 /// same list or missing. `None` if the source is missing.
+///
+/// # Errors
+/// If one of the keys has a value of another type; nothing is changed then.
 pub fn move_element(
     keyspace: &mut Txn<'_>,
     (source, from): (&[u8], End),

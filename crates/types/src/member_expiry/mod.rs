@@ -163,6 +163,9 @@ pub struct Arguments<'a> {
 impl<'a> Arguments<'a> {
     /// Finds the keyword before the number of members, from argument `from` on. A keyword as the
     /// last argument is ignored.
+    ///
+    /// # Errors
+    /// If the keyword is missing.
     pub fn parse<T: Members>(args: &'a [&'a [u8]], from: usize) -> Result<Arguments<'a>, CommandError> {
         let places = args.get(from..args.len() - 1).unwrap_or_default();
         let at = places.iter().position(|arg| arg.eq_ignore_ascii_case(T::WORD.as_bytes()));
@@ -172,6 +175,9 @@ impl<'a> Arguments<'a> {
     }
 
     /// Checks that the number of members, of `width` arguments each, equals the stated one.
+    ///
+    /// # Errors
+    /// If the count is missing, not a number, or not the number of members.
     pub fn check_count<T: Members>(&self, width: usize) -> CommandResult {
         let refusal = CommandError::text(T::COUNT_REFUSED);
         match self.count {
@@ -189,6 +195,9 @@ fn check_count(count: &[u8], given: usize, width: usize, refusal: CommandError) 
 }
 
 /// The members of a command whose keyword is always argument 2.
+///
+/// # Errors
+/// If the keyword is missing, or the count of members is not the number of those given.
 pub fn fixed_members<'a, T: Members>(
     call: &Call<'a, '_>,
     refusal: CommandError,

@@ -37,6 +37,9 @@ pub enum Selector<'a> {
 
 impl<'a> Selector<'a> {
     /// Parses a range of ranks.
+    ///
+    /// # Errors
+    /// If a rank is not an integer.
     pub fn between(start: &[u8], stop: &[u8]) -> Result<Selector<'static>, CommandError> {
         let start = number::parse_i64(start).ok_or(CommandError::NotAnInteger)?;
         let stop = number::parse_i64(stop).ok_or(CommandError::NotAnInteger)?;
@@ -44,6 +47,9 @@ impl<'a> Selector<'a> {
     }
 
     /// Parses a range of scores: `1.5`, `(1.5`, `-inf`.
+    ///
+    /// # Errors
+    /// If a bound is not a number.
     pub fn scores(min: &[u8], max: &[u8]) -> Result<Selector<'static>, CommandError> {
         match (score_bound(min), score_bound(max)) {
             (Some(min), Some(max)) => Ok(Selector::Scores(ScoreRange { min, max })),
@@ -52,6 +58,9 @@ impl<'a> Selector<'a> {
     }
 
     /// Parses a range of members: `[a`, `(a`, `-`, `+`.
+    ///
+    /// # Errors
+    /// If a bound has none of these forms.
     pub fn members(min: &'a [u8], max: &'a [u8]) -> Result<Selector<'a>, CommandError> {
         match (lex_bound(min), lex_bound(max)) {
             (Some(min), Some(max)) => Ok(Selector::Members(LexRange { min, max })),

@@ -169,6 +169,9 @@ pub(super) struct MultiplePop<'a> {
 
 impl<'a> MultiplePop<'a> {
     /// Parses the arguments; the number of keys is argument `from`.
+    ///
+    /// # Errors
+    /// If a count is not positive, there are fewer keys than stated, or the options are malformed.
     pub fn parse(args: &'a [&'a [u8]], from: usize) -> Result<MultiplePop<'a>, CommandError> {
         let positive = |text: &[u8], what: &str| {
             let number = number::parse_i64(text).and_then(|number| usize::try_from(number).ok());

@@ -22,6 +22,9 @@ pub fn for_cluster<'a, 'b>(call: &Call, words: &'b [&'a [u8]]) -> Option<&'b [&'
 }
 
 /// Converts bytes to text, since records are UTF-8.
+///
+/// # Errors
+/// If the bytes are not UTF-8.
 pub fn text_of(bytes: &[u8], what: &str) -> Result<String, CommandError> {
     let text = std::str::from_utf8(bytes).map(str::to_owned);
     text.map_err(|_| CommandError::text(format!("ERR {what} must be UTF-8 to apply to the cluster")))
@@ -29,6 +32,9 @@ pub fn text_of(bytes: &[u8], what: &str) -> Result<String, CommandError> {
 
 /// Writes values (`None`: deleted) for the whole cluster in the background, and replies once this
 /// node has applied them.
+///
+/// # Errors
+/// In a transaction or a script. An error of the background work is the reply.
 pub fn share(
     call: &mut Call,
     values: Vec<(SharedKind, String, Option<String>)>,
