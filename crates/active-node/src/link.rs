@@ -176,7 +176,7 @@ impl Link<'_> {
 
     fn connect(&self) -> Result<Peer<Outgoing>, LinkError> {
         let config = &self.engine.config;
-        let options = braid_executor::tls::connect_options(config, config.tls_replication(), self.timeout())
+        let options = braid_process::tls::connect_options(config, config.tls_replication(), self.timeout())
             .map_err(LinkError::Refused)?;
         let stream = Outgoing::connect(&self.peer.host, self.peer.port, &options)?;
         stream.set_timeouts(TICK, self.timeout())?;

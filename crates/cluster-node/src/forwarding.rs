@@ -141,7 +141,7 @@ impl Peer {
         let target =
             Target { host: address.host.clone(), port: address.port, credentials: None, tls: address.is_tls };
         let patience = Duration::from_millis(u64::from(config.lease_time_ms()));
-        let options = braid_executor::tls::connect_options(config, address.is_tls, patience)?;
+        let options = braid_process::tls::connect_options(config, address.is_tls, patience)?;
         let mut connection = Connection::open(&target, &options).map_err(|error| error.to_string())?;
         let broken = |_| "the connection was lost".to_owned();
         connection.set_timeout(patience).map_err(broken)?;

@@ -483,7 +483,7 @@ fn connection(engine: &Engine, target: &Target, timeout: Duration) -> Result<Con
         return Ok(kept);
     }
     let config = &engine.config;
-    let options = braid_executor::tls::connect_options(config, target.tls, timeout).map_err(|error| {
+    let options = braid_process::tls::connect_options(config, target.tls, timeout).map_err(|error| {
         log::warn!("MIGRATE cannot use TLS: {error}");
         Failure::Connect
     })?;

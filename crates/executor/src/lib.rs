@@ -41,7 +41,6 @@ pub mod tell_replicas;
 #[cfg(test)]
 mod testing;
 pub mod threads;
-pub mod tls;
 pub mod transaction;
 pub mod worker;
 pub mod world;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The process: its identity, when and how it was started, the Redis version it reports; the
-//! service manager that started it, and its rank for the out-of-memory killer.
+//! service manager that started it, its rank for the out-of-memory killer; its TLS settings.
 //!
 //! What is here is the same for every thread, and knows no keys and no clients.
 #![forbid(unsafe_code)]
 
 pub mod oom_score;
 pub mod supervisor;
+pub mod tls;
 
 use std::path::PathBuf;
 

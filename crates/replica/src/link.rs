@@ -254,7 +254,7 @@ impl Attempt<'_> {
     fn connect(&self, to: &Primary) -> Result<Peer<Outgoing>, LinkError> {
         let config = &self.engine.config;
         let timeout = self.timeout();
-        let mut options = braid_executor::tls::connect_options(config, config.tls_replication(), timeout)
+        let mut options = braid_process::tls::connect_options(config, config.tls_replication(), timeout)
             .map_err(LinkError::Refused)?;
         options.is_multipath = config.repl_mptcp();
         let Primary { host, port } = to;

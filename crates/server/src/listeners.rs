@@ -7,8 +7,9 @@ use std::sync::Arc;
 use braid_base::system_text::reason;
 use braid_clients::Message;
 use braid_config::Config;
-use braid_executor::{Engine, tls};
+use braid_executor::Engine;
 use braid_net::listener::{Listener, TcpOptions};
+use braid_process::tls;
 use braid_threading::accept::Listeners;
 
 use crate::tls_reload;
@@ -118,7 +119,7 @@ fn open_tcp(config: &Config, listeners: &Listeners) -> Result<(), (bool, std::io
     Ok(())
 }
 
-/// The directives behind [`braid_executor::tls::settings`].
+/// The directives behind [`braid_process::tls::settings`].
 const TLS_DIRECTIVES: [&str; 13] = [
     "tls-cert-file",
     "tls-key-file",

@@ -13,7 +13,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use braid_config::Config;
-use braid_executor::tls;
+use braid_process::tls;
 use braid_threading::accept::Listeners;
 use parking_lot::Mutex;
 

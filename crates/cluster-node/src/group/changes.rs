@@ -181,7 +181,7 @@ fn reply_of_node(
     let config = &engine.config;
     let target = Target { host: host.to_owned(), port, credentials: None, tls: config.tls_cluster() };
     let patience = Duration::from_millis(u64::from(config.lease_time_ms()));
-    let options = braid_executor::tls::connect_options(config, target.tls, patience)?;
+    let options = braid_process::tls::connect_options(config, target.tls, patience)?;
     let mut connection = Connection::open(&target, &options).map_err(|error| error.to_string())?;
     let broken = |broken: Broken| match broken.timed_out {
         true => format!("no answer within {} ms", patience.as_millis()),

@@ -69,7 +69,7 @@ impl Settings {
             endpoints,
             user: config.etcd_user().to_string(),
             password: config.etcd_password().to_string(),
-            tls: braid_executor::tls::of_etcd(config)?,
+            tls: braid_process::tls::of_etcd(config)?,
             connect_timeout: Duration::from_millis(lease_ms / 8),
             // Unanswered requests are repeated, well before the lease ends.
             request_timeout: request_timeout(lease_ms),

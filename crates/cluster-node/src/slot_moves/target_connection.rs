@@ -94,8 +94,7 @@ pub(super) fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure
     let port = if is_tls { node.tls_port() } else { node.port() };
     let target = Target { host: node.host().to_owned(), port, credentials: None, tls: is_tls };
     let patience = patience(engine);
-    let options =
-        braid_executor::tls::connect_options(config, is_tls, patience.min(CONNECT)).map_err(said)?;
+    let options = braid_process::tls::connect_options(config, is_tls, patience.min(CONNECT)).map_err(said)?;
     let mut connection = Connection::open(&target, &options)
         .map_err(|error| Failure::Unreachable(format!("cannot reach {}:{port}: {error}", target.host)))?;
     let (known, id) = (engine.weak(), std::sync::Arc::clone(&job.target));
