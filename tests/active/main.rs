@@ -9,6 +9,7 @@
 //! values with their merge metadata, and the same `DEBUG DIGEST`, computed from the keyspace that
 //! clients see.
 
+mod away;
 mod copies;
 mod crash;
 mod disk_backlog;

@@ -40,6 +40,17 @@ impl At<'_> {
     pub fn removes(&self, stamp: Stamp) -> bool {
         self.seen.covers(stamp) || !self.rules.removes_only_seen
     }
+
+    /// True if the effect has forgotten all that its own region will ever add to a tally: the
+    /// region's next increment in this run starts a new one. What a crash has lost of an earlier
+    /// run may still come back.
+    fn ends(&self, tally: &Tally) -> bool {
+        let is_own = match self.rules.tallies_end_with_their_run {
+            true => self.seen.own.covers(tally.start),
+            false => self.stamp.region() == tally.start.region(),
+        };
+        is_own && !tally.counts()
+    }
 }
 
 /// The vectors of two merging replicas.
@@ -358,8 +369,11 @@ impl<V: Clone> Cell<V> {
                 more.tallies.iter_mut().for_each(|tally| tally.forget(tally.last, tally.sum));
             }
             for one in seen {
-                if let Some(tally) = more.tallies.iter_mut().find(|tally| tally.start == one.start) {
-                    tally.forget(one.last, one.sum);
+                if let Some(index) = more.tallies.iter().position(|tally| tally.start == one.start) {
+                    more.tallies[index].forget(one.last, one.sum);
+                    if at.ends(&more.tallies[index]) {
+                        more.tallies.remove(index);
+                    }
                 }
             }
             if !at.rules.keeps_forgotten {
@@ -485,6 +499,14 @@ impl<V: Clone> Cell<V> {
                 || more.tallies.iter().any(|tally| !tally.counts())
                 || more.times.has_garbage(self.is_live(), self.floor(), rules)
         })
+    }
+
+    /// Drops the forgotten tallies that `is_over` says no region adds to.
+    pub(crate) fn drop_tallies(&mut self, is_over: impl Fn(Stamp) -> bool) {
+        if let Some(more) = &mut self.mark.more {
+            more.tallies.retain(|tally| tally.counts() || !is_over(tally.start));
+            self.compact();
+        }
     }
 
     /// Drops all garbage, and returns the number of dropped items.

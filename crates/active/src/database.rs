@@ -250,6 +250,22 @@ impl Database {
         }
     }
 
+    /// Drops the forgotten tallies of a key that `is_over` says no region adds to. Returns true
+    /// if the key still holds garbage.
+    pub fn drop_tallies(&mut self, name: &[u8], is_over: &dyn Fn(Stamp) -> bool, rules: &Rules) -> bool {
+        match self.evicted.get(name) {
+            Some(mut mark) if mark.is_hidden => {
+                mark.rest.drop_tallies(is_over);
+                self.evicted.set(name, &mark);
+                mark.rest.values_have_garbage(rules)
+            }
+            _ => self.change(name, |key| {
+                key.drop_tallies(is_over);
+                key.has_garbage(rules)
+            }),
+        }
+    }
+
     /// True if a write of a string replaces everything there is of a key: nothing, or a plain
     /// string whose stamp is covered.
     pub fn is_replaced(&self, name: &[u8], covers: impl FnOnce(Stamp) -> bool) -> bool {

@@ -301,6 +301,12 @@ impl Key {
         self.values.retain(|value| !value.is_empty());
     }
 
+    /// Drops the forgotten tallies that `is_over` says no region adds to.
+    pub(crate) fn drop_tallies(&mut self, is_over: &dyn Fn(Stamp) -> bool) {
+        self.values.iter_mut().for_each(|value| value.drop_tallies(is_over));
+        self.values.retain(|value| !value.is_empty());
+    }
+
     /// Drops all garbage, and returns the number of dropped items.
     pub fn collect_garbage(&mut self, rules: &Rules) -> usize {
         let mut dropped = self.values.iter_mut().map(|value| value.collect_garbage(rules)).sum();

@@ -445,10 +445,49 @@ impl Keys {
             }
         }
         let has_more = self.has_garbage_of(up_to);
-        if !has_more && self.garbage.len() < self.garbage.capacity() / 4 {
-            self.garbage.shrink_to_fit();
+        if !has_more {
+            self.shrink_garbage();
         }
         has_more
+    }
+
+    /// Drops the forgotten tallies that `is_over` says no region adds to, of at most `most` keys
+    /// with garbage that were last touched by a change after `after`, up to `until`. Returns the
+    /// last change up to which that is done.
+    pub fn drop_tallies(
+        &mut self,
+        (after, until): (u64, u64),
+        most: usize,
+        is_over: &dyn Fn(Stamp) -> bool,
+        rules: &Rules,
+    ) -> u64 {
+        let first = (after.saturating_add(1), KeyId::default());
+        let due = self.garbage_order.range(first..).take_while(|(number, _)| *number <= until);
+        let due: Vec<(u64, KeyId)> = due.take(most).cloned().collect();
+        let done = due.last().filter(|_| due.len() == most).map_or(until, |(number, _)| *number);
+        for entry in due {
+            let (database, name) = &entry.1;
+            let Some(keys) = self.all.get_mut(database) else { continue };
+            if let Some(saving) = self.saving.as_mut().filter(|_| rules.saves_before_changes) {
+                saving.before(*database, keys, name);
+            }
+            let has_garbage = keys.drop_tallies(name, is_over, rules);
+            if keys.is_empty() {
+                self.all.remove(database);
+            }
+            if !has_garbage {
+                self.garbage.remove(&entry.1);
+                self.garbage_order.remove(&entry);
+            }
+        }
+        self.shrink_garbage();
+        done
+    }
+
+    fn shrink_garbage(&mut self) {
+        if self.garbage.len() < self.garbage.capacity() / 4 {
+            self.garbage.shrink_to_fit();
+        }
     }
 
     /// True if there is garbage that was last touched by a change up to `up_to`.
@@ -461,9 +500,12 @@ impl Keys {
         for (database, keys) in &self.all {
             // Plain strings have none.
             let with_garbage = keys.others.iter().filter(|(_, key)| key.has_garbage(rules));
-            self.garbage.extend(with_garbage.map(|(name, _)| ((*database, name.into()), self.changes)));
+            let with_garbage = with_garbage.map(|(name, _)| name.into());
             let evicted = keys.evicted.with_rest().filter(|(_, mark)| mark.rest.values_have_garbage(rules));
-            self.garbage.extend(evicted.map(|(name, _)| ((*database, name.into()), self.changes)));
+            for name in with_garbage.chain(evicted.map(|(name, _)| name.into())) {
+                self.changes += 1;
+                self.garbage.insert((*database, name), self.changes);
+            }
         }
         self.garbage_order = self.garbage.iter().map(|(id, number)| (*number, id.clone())).collect();
     }

@@ -374,6 +374,11 @@ impl<V: Packed> Members<V> {
         self.iter_marked().any(|(_, cell)| cell.has_garbage(rules))
     }
 
+    /// Drops the forgotten tallies that `is_over` says no region adds to.
+    pub(crate) fn drop_tallies(&mut self, is_over: &dyn Fn(Stamp) -> bool) {
+        self.change_all(|_| true, |_, cell| cell.drop_tallies(is_over));
+    }
+
     pub fn collect_garbage(&mut self, rules: &Rules) -> usize {
         let mut dropped = 0;
         self.change_all(|_| true, |_, cell| dropped += cell.collect_garbage(rules));

@@ -11,6 +11,7 @@
 //! replicas with equal vectors show the same.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use braid_keyspace::HeldString;
 
@@ -103,6 +104,17 @@ impl State {
     }
 }
 
+/// A search for tallies that are over, among the keys last touched by certain changes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Search {
+    /// Up to here it is done.
+    done: u64,
+    /// The last change that the region has acknowledged.
+    until: u64,
+    /// The start of the run in which it has done so: older tallies may not be over.
+    run: Stamp,
+}
+
 #[derive(Clone, Debug)]
 pub struct Replica {
     pub(crate) settings: Settings,
@@ -117,6 +129,8 @@ pub struct Replica {
     stability: Stability,
     /// The number of changes that all regions have acknowledged.
     stable: u64,
+    /// By region, the changes whose forgotten tallies are being searched for its own.
+    searches: BTreeMap<Region, Search>,
     /// Regions that have been removed, one bit each.
     gone: u64,
 }
@@ -143,6 +157,7 @@ impl Replica {
             ended: Ended::default(),
             stability: Stability::default(),
             stable: 0,
+            searches: BTreeMap::new(),
             gone: 0,
         }
     }
@@ -502,30 +517,66 @@ impl Replica {
     pub fn remove_region(&mut self, region: Region) {
         self.gone |= 1 << region.number();
         self.stability.forget(region);
+        self.searches.remove(&region);
         self.collect_garbage();
     }
 
     /// Records the vector that a region says it has on disk.
     pub fn acknowledge(&mut self, region: Region, vector: Vector) {
         self.stability.acknowledge(region, vector);
-        self.collect_garbage();
+        self.advance();
+        self.search_tallies();
+        self.collect_more_garbage();
+    }
+
+    /// Notes how far each region is known to have forgotten its own tallies. What this one has
+    /// applied, it has forgotten.
+    fn search_tallies(&mut self) {
+        let known = |region: Region| match region == self.region() {
+            true => Some((self.state.keys.changes, self.run)),
+            false => self.stability.of_region(region),
+        };
+        let regions = self.others().into_iter().chain([self.region()]);
+        let found: Vec<_> = regions.filter_map(|region| Some((region, known(region)?))).collect();
+        for (region, (until, run)) in found {
+            let search = self.searches.entry(region).or_default();
+            (search.until, search.run) = (until, run);
+        }
     }
 
     /// Drops garbage that all regions have acknowledged, as much as fits a short step. Returns
     /// true if there is more.
     pub fn collect_garbage(&mut self) -> bool {
+        self.advance();
+        self.collect_more_garbage()
+    }
+
+    /// Notes which changes all regions have acknowledged.
+    fn advance(&mut self) {
         let others = self.others();
         let rules = self.settings.rules;
         let changes = self.state.keys.changes;
         if let Some(stable) = self.stability.advance(&self.state.vector, changes, &others, &rules) {
-            self.stable = stable;
+            self.stable = self.stable.max(stable);
         }
-        self.collect_more_garbage()
     }
 
     /// Drops more of that garbage. Returns true if there is more.
     pub fn collect_more_garbage(&mut self) -> bool {
-        self.state.keys.collect_garbage(self.stable, COLLECTED_AT_ONCE, &self.settings.rules)
+        let rules = &self.settings.rules;
+        let mut has_more = self.state.keys.collect_garbage(self.stable, COLLECTED_AT_ONCE, rules);
+        for (region, search) in &mut self.searches {
+            let is_over = |start: Stamp| {
+                let is_own = start.region() == *region || !rules.tallies_wait_for_their_region;
+                is_own && (start > search.run || !rules.tallies_end_with_their_run)
+            };
+            // Keys that all regions have acknowledged have been collected, or will be.
+            let after = search.done.max(self.stable);
+            search.done =
+                self.state.keys.drop_tallies((after, search.until), COLLECTED_AT_ONCE, &is_over, rules);
+            has_more |= search.done < search.until;
+        }
+        has_more
     }
 
     /// True if a key was evicted here, and not all of it has been written again.

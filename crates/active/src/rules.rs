@@ -23,8 +23,12 @@ pub struct Rules {
     pub ties_by_region: bool,
     /// A value that loses to a concurrent one is kept, since the winner may be removed.
     pub keeps_losers: bool,
-    /// The forgotten part of a tally is kept until all regions know of it.
+    /// The forgotten part of a tally is kept until its region, or all regions, know of it.
     pub keeps_forgotten: bool,
+    /// A tally is over when its region has forgotten it in the run that it belongs to.
+    pub tallies_end_with_their_run: bool,
+    /// A region's tallies are over when that region, not any, has acknowledged that.
+    pub tallies_wait_for_their_region: bool,
     /// A removal forgets the part of a tally that it saw, not all of it.
     pub forgets_only_seen: bool,
     /// A removal removes only the values that it saw.
@@ -62,6 +66,8 @@ impl Default for Rules {
             ties_by_region: true,
             keeps_losers: true,
             keeps_forgotten: true,
+            tallies_end_with_their_run: true,
+            tallies_wait_for_their_region: true,
             forgets_only_seen: true,
             removes_only_seen: true,
             merge_knows_removals: true,

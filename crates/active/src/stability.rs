@@ -11,19 +11,16 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::rules::Rules;
-use crate::stamp::Region;
+use crate::stamp::{Region, Stamp};
 use crate::vector::Vector;
 
-/// The maximum number of waiting barriers; others are added when these have been passed.
+/// The maximum number of a region's waiting barriers; others are added when these have been
+/// passed.
 const BARRIERS: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 pub struct Stability {
-    acknowledged: BTreeMap<Region, Acknowledged>,
-    /// The number of changes at the time when a vector had been applied.
-    barriers: VecDeque<(u64, Vector)>,
-    /// The last change covered by the last barrier.
-    last: u64,
+    regions: BTreeMap<Region, Acknowledged>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -33,20 +30,45 @@ struct Acknowledged {
     waiting: Option<Vector>,
     /// The acknowledgement after `waiting`; a newer one replaces it.
     latest: Option<Vector>,
+    /// The number of changes at the time when a vector had been applied.
+    barriers: VecDeque<(u64, Vector)>,
+    /// The last change covered by the last barrier.
+    last: u64,
+    /// The last change that the region has acknowledged.
+    passed: u64,
+}
+
+impl Acknowledged {
+    fn advance(&mut self, applied: &Vector, changes: u64, rules: &Rules) {
+        let counts = |vector: &mut Vector| applied.includes(vector) || !rules.acknowledgements_wait;
+        while let Some(vector) = self.waiting.take_if(counts) {
+            self.counted.join(&vector);
+            self.waiting = self.latest.take();
+        }
+        if changes > self.last && self.barriers.len() < BARRIERS {
+            self.barriers.push_back((changes, applied.clone()));
+            self.last = changes;
+        }
+        while let Some((number, _)) =
+            self.barriers.pop_front_if(|(_, barrier)| self.counted.includes(barrier))
+        {
+            self.passed = number;
+        }
+    }
 }
 
 impl Stability {
     pub fn acknowledge(&mut self, region: Region, vector: Vector) {
-        let one = self.acknowledged.entry(region).or_default();
+        let one = self.regions.entry(region).or_default();
         let slot = if one.waiting.is_none() { &mut one.waiting } else { &mut one.latest };
         *slot = Some(vector);
     }
 
     pub fn forget(&mut self, region: Region) {
-        self.acknowledged.remove(&region);
+        self.regions.remove(&region);
     }
 
-    /// The number of changes that all regions have acknowledged, if it has grown.
+    /// The number of changes that all regions have acknowledged, if that can be told.
     pub fn advance(
         &mut self,
         applied: &Vector,
@@ -54,44 +76,31 @@ impl Stability {
         others: &[Region],
         rules: &Rules,
     ) -> Option<u64> {
-        for one in self.acknowledged.values_mut() {
-            let counts = |vector: &mut Vector| applied.includes(vector) || !rules.acknowledgements_wait;
-            while let Some(vector) = one.waiting.take_if(counts) {
-                one.counted.join(&vector);
-                one.waiting = one.latest.take();
-            }
+        let mut all = Vec::new();
+        for region in others {
+            let one = self.regions.entry(*region).or_default();
+            one.advance(applied, changes, rules);
+            let knows = one.counted.knows_runs_of(applied) || !rules.acknowledgements_wait;
+            all.push(knows.then_some(one.passed));
         }
-        if changes > self.last && self.barriers.len() < BARRIERS {
-            self.barriers.push_back((changes, applied.clone()));
-            self.last = changes;
+        match rules.waits_for_all_regions {
+            _ if all.is_empty() => Some(changes),
+            true => all.into_iter().min().flatten(),
+            false => all.into_iter().max().flatten(),
         }
-        let mut stable = None;
-        while let Some((number, barrier)) = self.barriers.front() {
-            let has = |region: &Region| {
-                self.acknowledged.get(region).is_some_and(|one| {
-                    one.counted.includes(barrier)
-                        && (one.counted.knows_runs_of(applied) || !rules.acknowledgements_wait)
-                })
-            };
-            let all = if rules.waits_for_all_regions {
-                others.iter().all(has)
-            } else {
-                others.is_empty() || others.iter().any(has)
-            };
-            if !all {
-                break;
-            }
-            stable = Some(*number);
-            self.barriers.pop_front();
-        }
-        stable
+    }
+
+    /// The last change that one region has acknowledged, and the start of the run in which it has
+    /// done so; `None` if it has acknowledged nothing of its own.
+    pub fn of_region(&self, region: Region) -> Option<(u64, Stamp)> {
+        let one = self.regions.get(&region)?;
+        Some((one.passed, one.counted.newest_run(region)?.start))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stamp::Stamp;
     use crate::vector::Run;
 
     fn region(number: u8) -> Region {

@@ -5,8 +5,15 @@
 //! increment is sent as the new sum. A SET or DEL states the sum it saw of each tally; that part
 //! is then forgotten, and increments it had not seen still count. Once a tally is forgotten
 //! completely, the region's next increment starts a new one. The forgotten tally is kept as a
-//! tombstone until all regions have acknowledged it, since a state in which it still counts may
-//! yet arrive.
+//! tombstone, since the region may have added to it meanwhile, and a state with that sum may yet
+//! arrive.
+//!
+//! The tombstone goes once the region is known to have forgotten the tally as well: everything
+//! that it added to it has then been applied here, so any state that still has the tally is an
+//! older one. That is at once if the region itself removed the number, else when it acknowledges
+//! the removal. So a region that is away holds back only the tombstones of its own tallies. After
+//! a crash a region may get back increments that it had forgotten, so tombstones of its earlier
+//! runs wait for all regions.
 
 use crate::amount::Amount;
 use crate::stamp::Stamp;

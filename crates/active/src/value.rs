@@ -265,6 +265,17 @@ impl Value {
         }
     }
 
+    /// Drops the forgotten tallies that `is_over` says no region adds to.
+    pub(crate) fn drop_tallies(&mut self, is_over: &dyn Fn(Stamp) -> bool) {
+        match self {
+            Value::String(cell) => cell.drop_tallies(is_over),
+            Value::Hash(hash) => hash.drop_tallies(is_over),
+            Value::SortedSet(set) => set.drop_tallies(is_over),
+            // The others have no numbers.
+            Value::HyperLogLog(_) | Value::List(_) | Value::Set(_) | Value::Stream(_) => {}
+        }
+    }
+
     pub fn collect_garbage(&mut self, rules: &Rules) -> usize {
         match self {
             Value::String(cell) => cell.collect_garbage(rules),

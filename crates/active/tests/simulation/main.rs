@@ -133,6 +133,8 @@ mod left_out {
         ties_are_decided_by_region: rules.ties_by_region;
         losers_are_kept: rules.keeps_losers;
         what_was_forgotten_is_kept: rules.keeps_forgotten;
+        tallies_end_with_their_run: rules.tallies_end_with_their_run, from 4_300;
+        tallies_wait_for_their_region: rules.tallies_wait_for_their_region;
         only_seen_increments_are_forgotten: rules.forgets_only_seen;
         only_what_was_seen_is_removed: rules.removes_only_seen;
         merges_know_removals: rules.merge_knows_removals;
