@@ -75,6 +75,8 @@ pub(super) struct Thread<'e> {
     /// Keys to be compared with the keyspace, or all of them.
     dirty: BTreeSet<KeyName>,
     all_dirty: bool,
+    /// Keys of the keyspace that cannot be merged, so that clients see them on this server only.
+    unmergeable: BTreeSet<KeyName>,
     /// Libraries must be compared with the shadow.
     libraries_dirty: bool,
     unshared: sharing::Unshared,
@@ -193,6 +195,7 @@ impl<'e> Thread<'e> {
             own_until,
             dirty: BTreeSet::new(),
             all_dirty: false,
+            unmergeable: BTreeSet::new(),
             libraries_dirty: false,
             unshared: sharing::Unshared::default(),
             pending: Chunk::default(),
@@ -328,7 +331,7 @@ impl<'e> Thread<'e> {
             Order::MoreCopy(taker) => self.continue_copy(taker),
             Order::Digest { answer } => {
                 while self.read_journal() {}
-                if self.is_dirty() {
+                if self.is_dirty() || !self.unmergeable.is_empty() {
                     self.settle();
                 }
                 self.flush();

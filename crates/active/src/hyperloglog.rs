@@ -6,6 +6,10 @@
 //! not seen, even in registers where it removed a greater rank. That is why PFADD sends every rank
 //! that it counts, whether or not it changes a register. Hidden additions are dropped once all
 //! regions know them: no removal can then remove the visible one without them.
+//!
+//! PFADD without elements creates a HyperLogLog that counts nothing. It travels as a count of no
+//! registers, and is kept as an addition of rank 0 to a register that does not exist. An addition
+//! to any register replaces one that it had seen.
 
 use crate::cell::{At, Sides};
 use crate::stamp::Stamp;
@@ -14,6 +18,8 @@ use crate::stored::stored;
 /// The number of registers, and the greatest rank.
 pub const REGISTERS: u16 = 1 << 14;
 pub const RANK_MAX: u8 = 51;
+/// The register of additions that count nothing. It sorts last.
+const NONE: u16 = REGISTERS;
 
 /// One addition.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -26,7 +32,10 @@ struct Addition {
 impl Addition {
     /// True if the register and rank are valid.
     fn can_be(&self) -> bool {
-        self.register < REGISTERS && (1..=RANK_MAX).contains(&self.rank)
+        match self.register {
+            NONE => self.rank == 0,
+            register => register < REGISTERS && (1..=RANK_MAX).contains(&self.rank),
+        }
     }
 }
 
@@ -46,9 +55,17 @@ impl HyperLogLog {
         self.additions.iter().for_each(|one| note(one.stamp));
     }
 
-    /// Counts registers and ranks. Returns true if a counted register now holds garbage.
+    /// Counts registers and ranks; without any, makes it exist. Returns true if a counted register
+    /// now holds garbage.
     pub fn apply(&mut self, at: &At, registers: &[(u16, u8)]) -> bool {
+        if self.has_none() {
+            let counting = self.additions.partition_point(|one| one.register < NONE);
+            let mut others = self.additions.split_off(counting);
+            others.retain(|one| !at.removes(one.stamp));
+            self.additions.append(&mut others);
+        }
         let mut has_garbage = false;
+        let registers = if registers.is_empty() { &[(NONE, 0)][..] } else { registers };
         for &(register, rank) in registers {
             let from = self.additions.partition_point(|one| one.register < register);
             let to = self.additions.partition_point(|one| one.register <= register);
@@ -60,7 +77,17 @@ impl HyperLogLog {
             has_garbage |= kept.len() > 1;
             self.additions.splice(from..to, kept);
         }
-        has_garbage
+        has_garbage || self.counts() && self.has_none()
+    }
+
+    /// True if it has additions to registers.
+    fn counts(&self) -> bool {
+        self.additions.first().is_some_and(|one| one.register < NONE)
+    }
+
+    /// True if it has additions that count nothing.
+    fn has_none(&self) -> bool {
+        self.additions.last().is_some_and(|one| one.register == NONE)
     }
 
     pub fn remove_all(&mut self, at: &At) {
@@ -79,7 +106,8 @@ impl HyperLogLog {
 
     /// True if it has hidden additions.
     pub fn has_garbage(&self) -> bool {
-        self.additions.windows(2).any(|pair| pair[0].register == pair[1].register)
+        self.counts() && self.has_none()
+            || self.additions.windows(2).any(|pair| pair[0].register == pair[1].register)
     }
 
     /// Drops the hidden additions, and returns their number.
@@ -89,6 +117,9 @@ impl HyperLogLog {
         self.additions.reverse();
         self.additions.dedup_by_key(|one| one.register);
         self.additions.reverse();
+        if self.counts() {
+            self.additions.pop_if(|one| one.register == NONE);
+        }
         self.additions.shrink_to(self.additions.len() + self.additions.len() / 4);
         before - self.additions.len()
     }
@@ -101,7 +132,7 @@ impl HyperLogLog {
     /// The non-zero registers, with their ranks.
     pub fn registers(&self) -> Vec<(u16, u8)> {
         let mut shown: Vec<(u16, u8)> = Vec::new();
-        for one in &self.additions {
+        for one in self.additions.iter().filter(|one| one.register < NONE) {
             match shown.last_mut() {
                 Some((register, rank)) if *register == one.register => *rank = one.rank.max(*rank),
                 _ => shown.push((one.register, one.rank)),

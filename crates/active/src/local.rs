@@ -402,8 +402,13 @@ impl Transaction<'_> {
         self.change(database, name, Change::Element(place, change));
     }
 
-    /// PFADD and PFMERGE, as registers and ranks.
+    /// PFADD and PFMERGE, as registers and ranks. Without any, a HyperLogLog that counts nothing is
+    /// created if there is none.
     pub fn count(&mut self, database: u32, name: &Name, registers: Vec<(u16, u8)>) {
+        let is_there = matches!(self.value(database, name).as_deref(), Some(Value::HyperLogLog(_)));
+        if is_there && registers.is_empty() {
+            return;
+        }
         self.prepare(database, name);
         self.change(database, name, Change::Count(registers));
     }

@@ -229,8 +229,10 @@ impl Out {
             }),
             View::Stream { entries, last, groups } => {
                 self.id(*last);
+                self.number(entries.len() as u64);
                 for (id, fields) in entries {
                     self.id(*id);
+                    self.number(fields.len() as u64);
                     fields.iter().for_each(|field| self.bytes(field));
                 }
                 groups.iter().for_each(|(name, group)| self.group(name, group));
@@ -241,6 +243,8 @@ impl Out {
     fn group(&mut self, name: &[u8], group: &GroupView) {
         self.bytes(name);
         self.id(group.delivered);
+        self.number(group.pending.len() as u64);
+        self.number(group.consumers.len() as u64);
         for (id, pending) in &group.pending {
             self.id(*id);
             self.bytes(&pending.consumer);

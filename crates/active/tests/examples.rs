@@ -277,6 +277,47 @@ fn hyperloglog_del_removes_only_observed_registers() {
 }
 
 #[test]
+fn hyperloglogs_that_count_nothing_exist_everywhere() {
+    let mut regions = Regions::new();
+    let none = || Some(View::HyperLogLog(Vec::new()));
+    let before = regions.replicas[0].digest();
+    regions.does(0, |region, key| region.count(0, key, Vec::new()));
+    assert_ne!(regions.replicas[0].digest(), before, "it is visible");
+    regions.does(1, |region, key| region.count(0, key, Vec::new()));
+    regions.exchange();
+    assert_eq!(regions.view(), none());
+    // A removal that has seen both.
+    regions.does(2, |region, key| region.remove(0, key));
+    regions.exchange();
+    assert_eq!(regions.view(), None);
+    // One that another region creates meanwhile stays.
+    regions.does(0, |region, key| region.count(0, key, Vec::new()));
+    regions.exchange();
+    regions.does(0, |region, key| region.remove(0, key));
+    regions.does(1, |region, key| region.count(0, key, vec![(7, 2)]));
+    regions.exchange();
+    assert_eq!(regions.view(), Some(View::HyperLogLog(vec![(7, 2)])));
+    regions.does(1, |region, key| region.remove(0, key));
+    regions.exchange();
+    assert_eq!(regions.view(), None);
+    // Its creation is hidden once something is counted, and goes when all know both.
+    regions.does(0, |region, key| region.count(0, key, Vec::new()));
+    regions.does(1, |region, key| region.count(0, key, vec![(7, 2)]));
+    regions.exchange();
+    let replica = &mut regions.replicas[0];
+    assert_eq!((replica.tombstones(), replica.has_forgotten_garbage()), (1, false));
+    let vector = replica.vector().clone();
+    for number in [1, 2] {
+        replica.acknowledge(Region::new(number).expect("a region"), vector.clone());
+    }
+    assert_eq!((replica.tombstones(), replica.has_forgotten_garbage()), (0, false));
+    regions.exchange();
+    assert_eq!(regions.view(), Some(View::HyperLogLog(vec![(7, 2)])));
+    let unit = regions.replicas[0].execute(regions.now_ms, |region| region.count(0, &name(), Vec::new()));
+    assert_eq!(unit, Ok(None), "it exists");
+}
+
+#[test]
 fn hyperloglog_ranks_that_do_not_show_go_when_all_know_them() {
     let mut regions = Regions::new();
     regions.does(0, |region, key| region.count(0, key, vec![(1, 5), (2, 3)]));

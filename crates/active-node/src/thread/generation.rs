@@ -157,6 +157,7 @@ impl Thread<'_> {
             Digesting::More => Some(true),
             Digesting::Lost => None,
             Digesting::Done(digest) => {
+                let digest = digest.wrapping_add(self.unmergeable_digest());
                 for answer in answers.drain(..) {
                     let mut reply = answer.buffer();
                     reply.bulk(format!("{digest:016x}").as_bytes());

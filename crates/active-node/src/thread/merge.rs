@@ -16,6 +16,7 @@ use braid_active::write::write_with_difference;
 use braid_active::{Applied, Name, Refusal};
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
+use braid_base::hash::KeyHasher;
 use braid_clients::attention::{JOURNAL_FULL, SNAPSHOT_FULL};
 use braid_clients::pause::{PauseMode, Purpose};
 use braid_executor::engine::Engine;
@@ -32,7 +33,7 @@ use smallvec::SmallVec;
 use super::generation::told;
 use super::{BEHIND_MAX, Thread};
 use crate::batch::{Batch, BatchUnit};
-use crate::keys::{KeyName, all_keys, requests_of, shown_by};
+use crate::keys::{KeyName, all_keys, requests_of, shown_by, with_entry};
 use crate::libraries;
 use crate::state::Merged;
 
@@ -119,12 +120,20 @@ impl Thread<'_> {
                     self.note_unmergeable(name);
                     continue;
                 };
+                self.unmergeable.remove(name);
                 if there != shown(&self.replica, name.0, &name.1) {
                     all.push((name.0, Name::from(&name.1[..]), there));
                 }
             }
             self.agree(&all);
         }
+        let mut unmergeable = std::mem::take(&mut self.unmergeable);
+        unmergeable.retain(|(db, key)| {
+            let mut is_there = false;
+            with_entry(txn, *db, key, |_, _| is_there = true);
+            is_there && self.replica.key(*db, key).is_none()
+        });
+        self.unmergeable = unmergeable;
         let revived = self.replica.take_revived();
         if !revived.is_empty() {
             self.run_requests(txn, |replica, run| {
@@ -197,7 +206,21 @@ impl Thread<'_> {
         self.active.note_trouble("no stamps can be issued".into());
     }
 
-    fn note_unmergeable(&mut self, (db, key): &KeyName) {
+    /// What the digest adds for keys that only this server shows.
+    pub(super) fn unmergeable_digest(&self) -> u64 {
+        let region = self.replica.region().number();
+        let hash = |(db, key): &KeyName| {
+            let words = [&[region][..], &db.to_le_bytes(), key].concat();
+            KeyHasher::with_key(&[0; 16]).hash(&words)
+        };
+        self.unmergeable.iter().map(hash).fold(0, u64::wrapping_add)
+    }
+
+    fn note_unmergeable(&mut self, name: &KeyName) {
+        if !self.unmergeable.insert(name.clone()) {
+            return;
+        }
+        let (db, key) = name;
         let key = String::from_utf8_lossy(key).into_owned();
         log::warn!(
             "Active-active: the value of '{key}' in database {db} cannot be merged and stays on this \

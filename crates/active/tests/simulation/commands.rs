@@ -351,11 +351,14 @@ impl Client<'_, '_> {
             None => Vec::new(),
             Some(_) => return Ok(()),
         };
-        let (register, rank) = (self.random.u16(0..4), self.random.u8(1..6));
-        self.transaction.count(database, name, vec![(register, rank)]);
+        // Rank 0: a PFADD without elements.
+        let (register, rank) = (self.random.u16(0..4), self.random.u8(0..6));
+        let counted = if rank == 0 { Vec::new() } else { vec![(register, rank)] };
+        self.transaction.count(database, name, counted);
         match registers.binary_search_by_key(&register, |(register, _)| *register) {
             Ok(at) => registers[at].1 = registers[at].1.max(rank),
-            Err(at) => registers.insert(at, (register, rank)),
+            Err(at) if rank > 0 => registers.insert(at, (register, rank)),
+            Err(_) => {}
         }
         self.compare("PFADD", database, name, Some(View::HyperLogLog(registers)))
     }

@@ -309,15 +309,17 @@ fn list(ops: &[Op]) -> Option<View> {
 fn registers(ops: &[Op]) -> Option<View> {
     let clearing: Vec<&Op> = ops.iter().filter(|op| op.clears(Kind::HyperLogLog)).collect();
     let mut shown: BTreeMap<u16, u8> = BTreeMap::new();
+    let mut is_there = false;
     for op in ops.iter().filter(|op| survives(op, &clearing)) {
         if let Some(Change::Count(registers)) = op.change {
+            is_there = true;
             for (register, rank) in registers {
                 let greatest = shown.entry(*register).or_default();
                 *greatest = (*greatest).max(*rank);
             }
         }
     }
-    (!shown.is_empty()).then(|| View::HyperLogLog(shown.into_iter().collect()))
+    is_there.then(|| View::HyperLogLog(shown.into_iter().collect()))
 }
 
 fn stream(ops: &[Op]) -> Option<View> {
