@@ -4,6 +4,10 @@
 //! After a clean shutdown the state file is complete. After a crash the log continues it, with
 //! full copies of peers at the points where they were merged. The new run begins above the
 //! ceiling, which is on disk before any stamp below it is issued, so no stamp is issued twice.
+//!
+//! The ceiling is up to [`CEILING_MS`] ahead of the clock, and peers refuse stamps that are too
+//! far ahead. If only the process has ended, and not the machine, then the log is complete: no
+//! peer has a unit that it lacks. The new run then begins above the last stamp in the log.
 
 use braid_active::backlog::Backlog;
 use braid_active::logs::Logs;
@@ -74,6 +78,7 @@ fn begin_anew(config: &Config, mut files: ActiveFiles, wanted: Option<u8>) -> Re
     let mut replica = Replica::new(settings(config, &manifest)?, State::default());
     let ceiling = replica.next_ceiling(unix_ms() as u64, CEILING_MS);
     manifest.ceiling = ceiling.word();
+    files.note_boot().map_err(told)?;
     let (number, file) = files.begin().map_err(told)?;
     write_state(&mut replica, file).map_err(told)?;
     manifest.generation = number;
@@ -125,6 +130,7 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
         Logged::Log(number) if number > manifest.generation => entries.push(Entry::Log(number)),
         Logged::Log(_) => {}
     };
+    let is_same_boot = files.note_boot().map_err(told)?;
     let torn = files.resume_logs(manifest.generation, visit).map_err(told)?;
     if torn > 0 {
         log::warn!("Active-active: {torn} bytes of torn records were truncated from the logs");
@@ -132,6 +138,7 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
     let last = Stamp::from_word(manifest.ceiling).ok_or("active.manifest has no ceiling")?;
     let is_good = manifest.clean && entries.is_empty();
     let latest = state.vector.latest().max(last);
+    let last = if is_same_boot && torn == 0 { last_issued(region, &state, &entries)? } else { last };
     let ceiling = ceiling_after(latest, region, now_ms, CEILING_MS);
     // From here on the run counts as crashed until a clean shutdown is recorded.
     (manifest.clean, manifest.ceiling) = (false, ceiling.word());
@@ -166,6 +173,20 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
         );
     }
     Ok(Begin { files, manifest, replica, backlog, logs, is_known: true })
+}
+
+/// The last stamp that the server has issued, if the log is complete.
+fn last_issued(region: Region, state: &State, entries: &[Entry]) -> Result<Stamp, String> {
+    let own = entries.iter().filter_map(|entry| match entry {
+        Entry::Unit(bytes) => {
+            wire::first(bytes).ok().filter(|first| first.region() == region).zip(Some(bytes))
+        }
+        Entry::Copy(_) | Entry::Log(_) => None,
+    });
+    let in_state = state.vector.newest_run(region).map_or(Stamp::start(region), |run| run.last);
+    let Some((_, bytes)) = own.max_by_key(|(first, _)| *first) else { return Ok(in_state) };
+    let unit = wire::decode(bytes).map_err(|error| format!("the log cannot be read: {error}"))?;
+    Ok(in_state.max(unit.last()))
 }
 
 /// The logs older than this generation's that the manifest names and that still exist.
@@ -224,4 +245,34 @@ fn redo(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_active::effect::{Effects, Unit};
+    use braid_active::vector::Run;
+
+    use super::*;
+
+    /// The last stamp is found among units of other regions and of earlier runs, which a server
+    /// gets back from its peers.
+    #[test]
+    fn the_last_issued_stamp_is_in_the_state_or_the_log() {
+        let stamp = |region, position| Stamp::of(Region::new(region).unwrap(), position).unwrap();
+        let region = Region::new(1).unwrap();
+        let last = |state: &State, entries: &[Entry]| last_issued(region, state, entries).unwrap();
+        assert_eq!(last(&State::default(), &[]), Stamp::start(region));
+        let unit = |region, position| {
+            let first = stamp(region, position);
+            let previous = stamp(region, position - 1);
+            let (starts_run, seen, effects) = (true, Vector::default(), Effects::new());
+            Entry::Unit(wire::encode(&Unit { first, previous, starts_run, seen, effects }).into())
+        };
+        let entries = [unit(1, 50), unit(2, 99), unit(1, 70), Entry::Log(3), unit(1, 20)];
+        assert_eq!(last(&State::default(), &entries), stamp(1, 70));
+        let mut state = State::default();
+        state.vector.add(Run { start: stamp(1, 80), last: stamp(1, 90) });
+        state.vector.add(Run { start: stamp(2, 0), last: stamp(2, 200) });
+        assert_eq!(last(&state, &entries), stamp(1, 90));
+    }
 }

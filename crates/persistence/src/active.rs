@@ -9,6 +9,7 @@
 //! active-N.copy        a peer's full copy, merged before the first unit of log N
 //! active-N.tmp         a state being written
 //! active-copy.tmp      a full copy that is not merged yet
+//! active.boot          the start of the machine in which a process last used these files
 //! ```
 //! A new generation begins with its log; its state, taken at that moment, is written while the
 //! log grows. The generation becomes valid once its state is complete and the manifest, which is
@@ -36,6 +37,7 @@ use log::{HEAD, record_at};
 pub use log::{Log, LogReader, Records};
 
 const MANIFEST: &str = "active.manifest";
+const BOOT: &str = "active.boot";
 const STATE: &str = "state";
 const LOG: &str = "log";
 const COPY: &str = "copy";
@@ -127,6 +129,12 @@ impl ActiveManifest {
         }
         Some(manifest)
     }
+}
+
+/// Identifies the present start of the machine, where the system tells it.
+fn boot_id() -> Option<Vec<u8>> {
+    let id = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim_ascii().to_vec()).filter(|id| !id.is_empty())
 }
 
 /// The files of a server in active mode.
@@ -263,6 +271,24 @@ impl ActiveFiles {
             }
         };
         Ok((files, manifest))
+    }
+
+    /// Names the present start of the machine in the folder. Returns true if the former process
+    /// named the same: what it wrote to files is there, whether or not it was forced to disk.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn note_boot(&self) -> io::Result<bool> {
+        let path = self.folder.join(BOOT);
+        let Some(boot) = boot_id() else {
+            files::remove(&path);
+            return Ok(false);
+        };
+        let is_same = read_all(&path)?.is_some_and(|former| former == boot);
+        if !is_same {
+            files::store(&path, &boot)?;
+        }
+        Ok(is_same)
     }
 
     pub fn folder(&self) -> &Path {
@@ -524,6 +550,17 @@ mod tests {
         file.write(state).expect("written");
         assert_eq!(file.finish().expect("complete"), state.len() as u64);
         number
+    }
+
+    #[test]
+    fn the_start_of_the_machine_is_recognized() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (files, _) = ActiveFiles::open(folder.path()).expect("an empty folder");
+        assert!(!files.note_boot().expect("written"), "nobody used the folder before");
+        assert_eq!(files.note_boot().expect("written"), boot_id().is_some());
+        std::fs::write(folder.path().join(BOOT), "another start").expect("written");
+        assert!(!files.note_boot().expect("written"));
+        assert_eq!(files.note_boot().expect("written"), boot_id().is_some());
     }
 
     #[test]
