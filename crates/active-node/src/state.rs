@@ -87,6 +87,8 @@ pub(crate) struct Figures {
     pub log_bytes: AtomicU64,
     /// Bytes of units that wait to be written to the log.
     pub log_unwritten_bytes: AtomicU64,
+    /// How far this server's stamps are ahead of its own clock, in ms.
+    pub clock_ahead_ms: AtomicU64,
 }
 
 /// State shared by all threads.

@@ -11,8 +11,12 @@ use crate::stamp::{Region, Stamp};
 
 /// The error for a stamp that is further ahead of the local clock than allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the stamp is {ahead_ms} ms ahead of this server's clock, {allowed_ms} ms are allowed")]
+#[error(
+    "a stamp of region {} is {ahead_ms} ms ahead of this server's clock, {allowed_ms} ms are allowed \
+     (active-clock-ahead-max)", .region.number()
+)]
 pub struct TooFarAhead {
+    pub region: Region,
     pub ahead_ms: u64,
     pub allowed_ms: u64,
 }
@@ -51,9 +55,22 @@ impl Clock {
     pub fn check(&self, now_ms: u64, stamp: Stamp) -> Result<(), TooFarAhead> {
         let ahead_ms = stamp.unix_ms().saturating_sub(now_ms);
         if ahead_ms > self.ahead_ms_max {
-            return Err(TooFarAhead { ahead_ms, allowed_ms: self.ahead_ms_max });
+            return Err(TooFarAhead { region: stamp.region(), ahead_ms, allowed_ms: self.ahead_ms_max });
         }
         Ok(())
+    }
+
+    /// Sets how far another region's stamps may be ahead.
+    pub fn allow_ahead(&mut self, ahead_ms_max: u64) {
+        self.ahead_ms_max = ahead_ms_max;
+    }
+
+    /// How far the latest stamp is ahead of the wall clock, in ms.
+    pub fn ahead_ms(&self, now_ms: u64) -> u64 {
+        match self.latest == Stamp::ZERO {
+            true => 0,
+            false => self.latest.unix_ms().saturating_sub(now_ms),
+        }
     }
 
     /// Advances the clock to a stamp that was seen.
@@ -93,10 +110,21 @@ mod tests {
         assert!(clock.tick(NOON, 1, &Rules::default()) > other);
         let far = Stamp::at(NOON + 1001, region(2));
         let refused = clock.check(NOON, far).unwrap_err();
-        assert_eq!(refused, TooFarAhead { ahead_ms: 1001, allowed_ms: 1000 });
+        assert_eq!(refused, TooFarAhead { region: region(2), ahead_ms: 1001, allowed_ms: 1000 });
         assert_eq!(
             refused.to_string(),
-            "the stamp is 1001 ms ahead of this server's clock, 1000 ms are allowed"
+            "a stamp of region 2 is 1001 ms ahead of this server's clock, 1000 ms are allowed \
+             (active-clock-ahead-max)"
         );
+        clock.allow_ahead(1001);
+        assert_eq!(clock.check(NOON, far), Ok(()));
+    }
+
+    #[test]
+    fn a_clock_tells_how_far_it_is_ahead() {
+        let mut clock = Clock::new(region(1), Stamp::ZERO, 1000);
+        assert_eq!(clock.ahead_ms(NOON), 0);
+        clock.tick(NOON + 500, 1, &Rules::default());
+        assert_eq!((clock.ahead_ms(NOON), clock.ahead_ms(NOON + 700)), (500, 0));
     }
 }

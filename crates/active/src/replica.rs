@@ -68,6 +68,17 @@ pub enum Refusal {
     Ceiling,
 }
 
+impl Refusal {
+    /// The region whose effects are refused.
+    pub fn about(&self) -> Option<Region> {
+        match self {
+            Refusal::TooFarAhead(ahead) => Some(ahead.region),
+            Refusal::OwnRegion(region) | Refusal::Contradiction(region) => Some(*region),
+            Refusal::Ceiling => None,
+        }
+    }
+}
+
 /// The settings that a server starts with.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -163,7 +174,7 @@ impl Replica {
     }
 
     /// A server that restarts from a file that may be older than the state others have seen.
-    /// `last` is the ceiling recorded by its former process. `ceiling` is a higher one that is on
+    /// No stamp that its former process has issued is above `last`. `ceiling` is a higher one that is on
     /// disk already ([`ceiling_after`] `last` and the state), so that even a process that crashes
     /// immediately never starts where another did. The unit announces the new run. The run starts
     /// now if that is later than `last`, since the ceiling in restored files may be below stamps
@@ -202,6 +213,17 @@ impl Replica {
 
     pub fn region(&self) -> Region {
         self.settings.region
+    }
+
+    /// Sets the maximum lead of other regions' stamps over this server's clock, in ms.
+    pub fn allow_ahead(&mut self, ahead_ms_max: u64) {
+        self.settings.ahead_ms_max = ahead_ms_max;
+        self.clock.allow_ahead(ahead_ms_max);
+    }
+
+    /// How far this server's next stamp is ahead of its wall clock, in ms.
+    pub fn ahead_ms(&self, now_ms: u64) -> u64 {
+        self.clock.ahead_ms(now_ms)
     }
 
     pub fn rules(&self) -> &Rules {

@@ -88,6 +88,7 @@ impl Thread<'_> {
         figures.tombstones.store(self.replica.tombstones() as u64, Relaxed);
         figures.log_bytes.store(self.files.log_bytes(), Relaxed);
         figures.log_unwritten_bytes.store(self.disk.behind(unix_ms()).1, Relaxed);
+        figures.clock_ahead_ms.store(self.replica.ahead_ms(unix_ms() as u64), Relaxed);
     }
 
     /// Bounds the marks kept of evicted keys, and expires those that are due like any other key.

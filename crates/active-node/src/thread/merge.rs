@@ -253,6 +253,7 @@ impl Thread<'_> {
 
     /// Applies a peer's units.
     pub(super) fn merge_units(&mut self, batch: &Batch) -> Merged {
+        self.replica.allow_ahead(self.engine.config.active_clock_ahead_max_ms());
         let units: Vec<BatchUnit<'_>> = batch.units().collect();
         let mut left = units.chunks(UNITS).peekable();
         while left.peek().is_some() {
@@ -340,6 +341,7 @@ impl Thread<'_> {
     /// not express whether the write had seen the copy.
     pub(super) fn merge_copy(&mut self, state: &State, file: CopyFile) -> Merged {
         let engine = self.engine;
+        self.replica.allow_ahead(engine.config.active_clock_ahead_max_ms());
         self.stop_saving();
         self.bring_to_log()?;
         // So that little is left to sync while writes wait.

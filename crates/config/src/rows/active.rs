@@ -25,7 +25,7 @@ super::directives! {
     /// Maximum milliseconds that a peer's effects may be ahead of this server's clock; effects
     /// further ahead are refused.
     active_clock_ahead_max_ms: u64 =>
-        integer("active-clock-ahead-max", || 60_000, 1, LONG_MAX, Unit::Milliseconds).immutable().beyond_redis()
+        integer("active-clock-ahead-max", || 60_000, 1, LONG_MAX, Unit::Milliseconds)
             .only_with(&["active-replica"]);
 
     /// Maximum lag of a connected peer in milliseconds, excluding network delay, before writes
