@@ -26,7 +26,7 @@ fn two_servers_with_one_number_refuse_each_other() {
     one.connect().ok("SET a 1");
     link(&two, &[one.port()]);
     wait_for("the refusal", || two.log().contains("region 5 belongs to another server"));
-    wait_for("the other server's log line", || one.log().contains("Give each server its own active-region"));
+    wait_for("the other server's log line", || one.log().contains("give each server its own active-region"));
     assert_eq!(two.connect().call("DBSIZE"), Value::Integer(0));
     link(&one, &[one.port()]);
     wait_for("the server to recognize itself", || one.log().contains("same server"));
@@ -65,6 +65,9 @@ fn liar(answers: &'static [u8], copy: &'static [u8]) -> u16 {
                 if line.trim_end() == "HELLO" {
                     let hello = format!("*5\r\n:4\r\n$40\r\n{}\r\n:9\r\n:1\r\n$3\r\n512\r\n", "a".repeat(40));
                     let _ = connection.write_all(hello.as_bytes());
+                } else if line.trim_end() == "TELL" {
+                    // A former version.
+                    let _ = connection.write_all(b"-ERR unknown subcommand 'TELL'\r\n");
                 } else if line.trim_end() == "PULL" {
                     let _ = connection.write_all(answers);
                 } else if line.trim_end() == "COPY" {

@@ -33,6 +33,9 @@ const SUBCOMMANDS: &[Row] = &[
         .syntax(
             "identity:string region:integer applied:string position:integer on-disk:string wait:integer bytes:integer",
         ),
+    row("tell", serve::tell, "Exchanges removed regions and refusals with a peer.", "O(1)")
+        .exactly(7)
+        .syntax("identity:string region:integer removed:integer refused:integer reason:string"),
 ];
 
 /// Rows for servers in active mode.
@@ -47,7 +50,7 @@ fn help(call: &mut Call) -> CommandResult {
         "DIGEST",
         "    Return a digest that is equal on servers with the same visible data.",
         "FORGET <region>",
-        "    Remove a region permanently: nothing waits for it any longer. Run it on all servers.",
+        "    Remove a region permanently: nothing waits for it any longer. Linked servers learn of it.",
         "MYSELF",
         "    Return the identity and region of this server, and the regions that it knows.",
         "PEERS",

@@ -15,10 +15,9 @@
 //! Without `active-replica` there is no thread, nothing reads the journal for it, and keys cost
 //! nothing.
 //!
-//! Locks: `Active::outbox`, `Active::me` and `Active::received` are held only to read or change
-//! them. The holder
-//! neither enters nor closes the gate and waits for nothing. `Active::copying` is shared by the
-//! links only.
+//! Locks: `Active::outbox`, `Active::me`, `Active::received` and `Active::refusals` are held only
+//! to read or change them. The holder neither enters nor closes the gate and waits for nothing.
+//! `Active::copying` is shared by the links only.
 #![forbid(unsafe_code)]
 #![warn(clippy::missing_errors_doc)]
 
@@ -37,6 +36,7 @@ mod on_disk;
 mod outbox;
 pub mod peers;
 mod question;
+mod refusals;
 pub mod report;
 pub mod serve;
 pub mod state;

@@ -4,9 +4,12 @@
 //! pull waits until they have been applied.
 //!
 //! No data of a peer is trusted before it has been decoded and checked. Invalid data ends the
-//! connection with a line in the log; each further attempt is delayed longer.
+//! connection with a line in the log; each further attempt is delayed longer. If what is refused
+//! is the peer's effects or number, the link also tells the peer, which cannot see it from its
+//! side. With that message, sent every two seconds, servers tell each other which regions have
+//! been removed.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -26,6 +29,7 @@ use braid_replication::link::peer::{Peer, Watch};
 use super::batch::Batch;
 use super::codec::{is_identity, parse_members, parse_table, table_text, vector_text};
 use super::gather::Turn;
+use super::refusals::{REASON_MAX, Refused, is_same_problem};
 use super::state::{Active, Merged, Order, PROTOCOL, PeerLink};
 use crate::state;
 
@@ -41,6 +45,8 @@ const WAIT_MS: i64 = 1000;
 const APPLY: Duration = Duration::from_millis(10);
 const BYTES_MIN: usize = 64 << 10;
 const BYTES_MAX: usize = 1 << 20;
+/// Interval of ACTIVE TELL, unless there is news.
+const TELL: Duration = Duration::from_secs(2);
 /// Number of parts before the units in a reply to PULL.
 const BEFORE_UNITS: usize = 5;
 /// Longest text or piece accepted, in bytes.
@@ -67,6 +73,10 @@ fn run(engine: &Engine, active: &Active, peer: &PeerLink) {
         bytes: Cell::new(BYTES_MAX),
         turn: Cell::new(Turn::first()),
         rest: Cell::default(),
+        told: Cell::default(),
+        is_understood: Cell::new(true),
+        refuses: RefCell::default(),
+        is_refused: RefCell::default(),
     };
     while !link.is_called_off() {
         let outcome = link.attempt();
@@ -78,10 +88,12 @@ fn run(engine: &Engine, active: &Active, peer: &PeerLink) {
             && !link.is_called_off()
         {
             let error = describe(&error);
-            if peer.told.lock().error != error {
+            let mut told = peer.told.lock();
+            if !is_same_problem(&told.error, &error) {
                 log::warn!("Active-active peer {}:{}: {error}", peer.host, peer.port);
             }
-            peer.told.lock().error = error;
+            told.error = error;
+            told.refused = link.refuses.borrow().clone().or_else(|| link.is_refused.take());
         }
         let mut left = rest;
         while left > Duration::ZERO && !link.is_called_off() {
@@ -114,6 +126,15 @@ struct Link<'e> {
     bytes: Cell<usize>,
     turn: Cell<Turn>,
     rest: Cell<Duration>,
+    /// When the peer was last told about removed regions, and which; `None` if it has yet to be
+    /// told about those or about a refusal.
+    told: Cell<Option<(Instant, u64)>>,
+    /// False if the peer does not know ACTIVE TELL.
+    is_understood: Cell<bool>,
+    /// What this server refuses of the peer, until a pull succeeds.
+    refuses: RefCell<Option<Refused>>,
+    /// Why the peer refuses this server.
+    is_refused: RefCell<Option<Refused>>,
 }
 
 impl Watch for Link<'_> {
@@ -156,14 +177,33 @@ impl Link<'_> {
     fn attempt(&self) -> Result<(), LinkError> {
         let mut peer = self.connect()?;
         self.log_in(&mut peer)?;
-        self.introduce(&mut peer)?;
+        self.told.set(None);
+        self.is_understood.set(true);
+        let outcome = self.converse(&mut peer);
+        if self.refuses.borrow().is_some() && self.is_understood.get() && self.told.get().is_none() {
+            // The reply to the refused request has been read. If this fails, the next attempt says
+            // the same.
+            let _ = self.tell(&mut peer).and_then(|()| self.hear(&mut peer));
+        }
+        outcome
+    }
+
+    /// Pulls until the link ends.
+    fn converse(&self, peer: &mut Peer<Outgoing>) -> Result<(), LinkError> {
+        self.introduce(peer)?;
         let mut position = 0;
         while !self.is_called_off() {
             std::thread::sleep(self.rest.take());
-            position = self.pull(&mut peer, position)?;
+            position = self.pull(peer, position)?;
+            if self.refuses.take().is_some() {
+                self.told.set(None);
+            }
             if !self.peer.is_up.swap(true, Relaxed) {
-                let region = self.peer.told.lock().region.unwrap_or_default();
-                self.peer.told.lock().error.clear();
+                let mut told = self.peer.told.lock();
+                told.error.clear();
+                told.refused = None;
+                let region = told.region.unwrap_or_default();
+                drop(told);
                 log::info!(
                     "Active-active peer {}:{} is connected: region {region}",
                     self.peer.host,
@@ -236,11 +276,13 @@ impl Link<'_> {
                     "both servers have the same region: this one takes another".into(),
                 ));
             }
-            let whose =
-                if region == mine.region { "this server's own number" } else { "another server's number" };
-            return Err(LinkError::Refused(format!(
-                "the peer is region {region}, which is {whose}: give each server its own active-region"
-            )));
+            let reason = mine.misfit(region);
+            let error = LinkError::Refused(format!("the peer is refused: {reason}"));
+            drop(mine);
+            self.refuse(Refused { about: Some(region), reason });
+            // So that it is told as that region.
+            self.peer.told.lock().region = Some(region);
+            return Err(error);
         }
         // The peer becomes a member once it identifies itself, with its first PULL here.
         drop(mine);
@@ -249,9 +291,75 @@ impl Link<'_> {
         Ok(())
     }
 
+    /// Notes that this server refuses something of the peer's, which is to be told so.
+    fn refuse(&self, refused: Refused) {
+        let is_known =
+            self.refuses.borrow().as_ref().is_some_and(|had| {
+                had.about == refused.about && is_same_problem(&had.reason, &refused.reason)
+            });
+        self.refuses.replace(Some(refused));
+        if !is_known {
+            self.told.set(None);
+        }
+    }
+
+    /// True if the peer is to be told something before the next pull.
+    fn has_news(&self) -> bool {
+        let gone = self.active.me.lock().gone;
+        let is_told = self.told.get().is_some_and(|(at, told)| at.elapsed() < TELL && told == gone);
+        self.is_understood.get() && !is_told
+    }
+
+    /// Sends ACTIVE TELL.
+    fn tell(&self, peer: &mut Peer<Outgoing>) -> Result<(), LinkError> {
+        let (identity, region, gone) = {
+            let me = self.active.me.lock();
+            (me.identity.clone(), me.region.to_string(), me.gone)
+        };
+        let refuses = self.refuses.borrow().clone();
+        let about = refuses.as_ref().and_then(|refused| refused.about);
+        let about = about.map_or("-1".to_owned(), |region| region.to_string());
+        let mut reason = refuses.map(|refused| refused.reason).unwrap_or_default();
+        reason.retain(|letter| !letter.is_control());
+        let end = reason.floor_char_boundary(REASON_MAX);
+        let removed = gone.to_string();
+        let words = ["ACTIVE", "TELL", &identity, &region, &removed, &about, &reason[..end]];
+        self.told.set(Some((Instant::now(), gone)));
+        peer.send(&words.map(str::as_bytes))
+    }
+
+    /// Reads the reply to ACTIVE TELL. A former version of the peer does not know the command.
+    fn hear(&self, peer: &mut Peer<Outgoing>) -> Result<(), LinkError> {
+        let head = peer.line(self, DURING)?;
+        if head.starts_with('-') {
+            self.is_understood.set(false);
+            return Ok(());
+        }
+        let wrong = || garbage("invalid reply to ACTIVE TELL");
+        let count: usize = head.strip_prefix('*').and_then(|count| count.parse().ok()).ok_or_else(wrong)?;
+        let parts = (0..count).map(|_| self.part(peer)).collect::<Result<Vec<_>, _>>()?;
+        let gone = parts.first().and_then(Part::text).and_then(|text| text.parse().ok());
+        let removed = self.active.take_removed(gone.ok_or_else(wrong)?);
+        if let (Some(removed), Some(region)) = (removed, self.peer.told.lock().region) {
+            self.active.note_refusal(region, Some(removed));
+        }
+        Ok(())
+    }
+
+    /// Fails if the peer has been removed.
+    fn check_removed(&self) -> Result<(), LinkError> {
+        let Some(region) = self.peer.told.lock().region else { return Ok(()) };
+        let me = self.active.me.lock();
+        match me.has_removed(region) {
+            true => Err(LinkError::Refused(format!("the peer is refused: {}", me.misfit(region)))),
+            false => Ok(()),
+        }
+    }
+
     /// Pulls once and has the units applied. Returns the position at which the peer's backlog
     /// continues.
     fn pull(&self, peer: &mut Peer<Outgoing>, position: u64) -> Result<u64, LinkError> {
+        self.check_removed()?;
         let (identity, region) = {
             let me = self.active.me.lock();
             (me.identity.clone(), me.region)
@@ -272,7 +380,15 @@ impl Link<'_> {
             &numbers[3],
         ];
         self.turn.set(self.turn.get().next());
+        // Both at once, so that telling takes no round trip in which no pull waits at the peer.
+        let tells = self.has_news();
+        if tells {
+            self.tell(peer)?;
+        }
         peer.send(&words.map(str::as_bytes))?;
+        if tells {
+            self.hear(peer)?;
+        }
         let count = self.count(peer)?;
         let parts = (0..count.min(BEFORE_UNITS)).map(|_| self.part(peer)).collect::<Result<Vec<_>, _>>()?;
         let units = self.units(peer, count - parts.len())?;
@@ -309,12 +425,24 @@ impl Link<'_> {
     fn note_members(&self, members: std::collections::BTreeMap<u8, String>) -> Result<(), LinkError> {
         let mut me = self.active.me.lock();
         for (region, identity) in members {
-            if !me.fits(region, &identity) {
-                return Err(LinkError::Refused(format!(
-                    "the peer knows another server as region {region}: give each server its own active-region"
-                )));
+            match me.has_removed(region) {
+                // The peer has just been told.
+                true if self.is_understood.get() => continue,
+                true => {
+                    return Err(LinkError::Refused(format!(
+                        "the peer still knows region {region}, which was removed here: send it ACTIVE FORGET \
+                         {region}"
+                    )));
+                }
+                false if me.fits(region, &identity) => {}
+                false => {
+                    return Err(LinkError::Refused(format!(
+                        "the peer knows another server as region {region}: give each server its own \
+                         active-region"
+                    )));
+                }
             }
-            if region != me.region && me.gone >> region & 1 == 0 {
+            if region != me.region {
                 me.members.insert(region, identity);
             }
         }
@@ -416,7 +544,14 @@ impl Link<'_> {
         let _ = self.active.orders.send(order(answer));
         loop {
             match merged.recv_timeout(TICK) {
-                Ok(merged) => return merged.map_err(LinkError::Refused),
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(refused)) => {
+                    let error = LinkError::Refused(refused.reason.clone());
+                    if refused.about.is_some() {
+                        self.refuse(refused);
+                    }
+                    return Err(error);
+                }
                 Err(RecvTimeoutError::Timeout) if !self.engine.shutdown.is_requested() => {}
                 Err(_) => return Err(LinkError::CalledOff),
             }
@@ -441,6 +576,11 @@ impl Link<'_> {
     /// What an error reply means. A server that lacks the command ACTIVE is of another kind.
     fn refused(&self, error: &str) -> LinkError {
         if !error.starts_with("ERR unknown command") {
+            // It names the number that it does not grant this server.
+            if let Some(reason) = error.strip_prefix("ERR ").filter(|reason| reason.starts_with("region ")) {
+                let about = Some(self.active.me.lock().region);
+                self.is_refused.replace(Some(Refused { about, reason: reason.to_owned() }));
+            }
             return LinkError::Refused(format!("the peer refuses this server: {error}"));
         }
         self.peer.told.lock().is_foreign = true;

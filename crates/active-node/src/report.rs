@@ -8,7 +8,7 @@ use braid_active::change::Kind;
 use braid_base::clock::unix_ms;
 use braid_executor::engine::Engine;
 
-use crate::state;
+use crate::state::{self, Active};
 
 /// Status of a peer.
 pub struct PeerReport {
@@ -23,6 +23,8 @@ pub struct PeerReport {
     pub units: u64,
     pub bytes: u64,
     pub error: String,
+    /// One of the two servers refuses the effects of this region.
+    pub refused: Option<u8>,
     /// It is another kind of server.
     pub is_foreign: bool,
 }
@@ -67,9 +69,43 @@ pub struct ActiveReport {
     pub log_bytes: u64,
     /// Bytes of units that wait to be written to the log.
     pub log_unwritten_bytes: u64,
-    /// Why nothing can be sent; empty if there is no problem.
+    /// How far this server's changes are stamped ahead of its own clock, in ms.
+    pub clock_ahead_ms: u64,
+    /// Everything that keeps changes from going round; empty if there is no problem.
     pub trouble: String,
+    /// The files can be written.
+    pub files_ok: bool,
+    /// How many other servers refuse this server's changes or number.
+    pub refused_by: usize,
+    /// Such a server is in contact, and none that takes its changes.
+    pub is_isolated: bool,
     pub peers: Vec<PeerReport>,
+}
+
+/// What is wrong, in one line.
+fn trouble(active: &Active, me: u8, links: &[PeerReport], (ahead_ms, ahead_ms_max): (u64, u64)) -> String {
+    let (mut all, mut reasons) = (Vec::new(), Vec::new());
+    let of_files = active.trouble.lock().clone();
+    all.extend(Some(of_files).filter(|text| !text.is_empty()));
+    for (by, refused) in active.refusals.lock().all() {
+        reasons.push(refused.reason.clone());
+        let whose = match refused.about {
+            Some(region) if region != me => format!("changes of region {region}"),
+            _ => "this server's changes".to_owned(),
+        };
+        all.push(format!("region {by} refuses {whose}: {}", refused.reason));
+    }
+    // The peer may have said the same in reply to the link's introduction.
+    let is_new = |link: &&PeerReport| !reasons.iter().any(|reason| link.error.ends_with(reason));
+    let refused = links.iter().filter(|link| link.refused.is_some()).filter(is_new);
+    all.extend(refused.map(|link| format!("peer {}: {}", link.address(), link.error)));
+    if ahead_ms > ahead_ms_max {
+        all.push(format!(
+            "this server's changes are stamped {ahead_ms} ms ahead of its clock: peers that allow less refuse \
+             them until then"
+        ));
+    }
+    all.join("; ")
 }
 
 /// The report; `None` if the server is not in active mode.
@@ -96,9 +132,18 @@ pub fn active_report(engine: &Engine) -> Option<ActiveReport> {
             units: peer.units.load(Relaxed),
             bytes: peer.bytes.load(Relaxed),
             error: told.error,
+            refused: told.refused.and_then(|refused| refused.about),
             is_foreign: told.is_foreign,
         }
     });
+    let peers: Vec<PeerReport> = peers.collect();
+    let clock_ahead_ms = figures.clock_ahead_ms.load(Relaxed);
+    let ahead = (clock_ahead_ms, engine.config.active_clock_ahead_max_ms());
+    let links_refused = peers.iter().filter(|peer| peer.refused == Some(me.region)).count();
+    let (told, (refuse, take)) = {
+        let refusals = active.refusals.lock();
+        (refusals.count(me.region), refusals.in_contact(me.region, now_ms))
+    };
     Some(ActiveReport {
         region: me.region,
         identity: me.identity,
@@ -126,7 +171,11 @@ pub fn active_report(engine: &Engine) -> Option<ActiveReport> {
         applied,
         log_bytes: figures.log_bytes.load(Relaxed),
         log_unwritten_bytes: figures.log_unwritten_bytes.load(Relaxed),
-        trouble: active.trouble.lock().clone(),
-        peers: peers.collect(),
+        clock_ahead_ms,
+        trouble: trouble(active, me.region, &peers, ahead),
+        files_ok: active.trouble.lock().is_empty(),
+        refused_by: told.max(links_refused),
+        is_isolated: refuse + links_refused > 0 && take == 0,
+        peers,
     })
 }

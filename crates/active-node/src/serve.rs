@@ -19,6 +19,7 @@ use super::copies::Taker;
 use super::disk_backlog;
 use super::outbox::{Answers, Ripe, Share};
 use super::question::Question;
+use super::refusals::{REASON_MAX, Refused};
 use super::state::{Active, Order, PROTOCOL};
 use crate::state;
 
@@ -80,12 +81,8 @@ pub fn hello(call: &mut Call) -> CommandResult {
                 "TRYAGAIN both servers have the same region, this one takes another",
             ));
         } else if is_settled || region != me.region {
-            log::warn!(
-                "Active-active: {who} claims region {region}, which belongs to {}: refused. Give each \
-                 server its own active-region",
-                if region == me.region { "this server itself" } else { "another server" }
-            );
-            return Err(refused(format!("region {region} belongs to another server")));
+            log::warn!("Active-active: {who} is refused: {}", me.misfit(region));
+            return Err(refused(me.misfit(region)));
         } else {
             // The peer changes its number after this reply.
             me.clone()
@@ -123,7 +120,7 @@ pub fn pull(call: &mut Call) -> CommandResult {
     let me = {
         let mut me = active.me.lock();
         if !me.fits(region.number(), identity) || region.number() == me.region {
-            return Err(refused(format!("region {} belongs to another server", region.number())));
+            return Err(refused(me.misfit(region.number())));
         }
         if me.members.insert(region.number(), identity.to_owned()).is_none() || !me.is_settled {
             // From now on others know this server by its number.
@@ -133,6 +130,7 @@ pub fn pull(call: &mut Call) -> CommandResult {
         Region::new(me.region)
     };
     let question = Question { applied, position, cursor, bytes_max, region };
+    active.refusals.lock().note_pull(question.region.number(), unix_ms());
     let may_leave = call.may_leave(false);
     let may_wait = wait_ms > 0 && may_leave;
     let mut outbox = active.outbox.lock();
@@ -164,6 +162,36 @@ pub fn pull(call: &mut Call) -> CommandResult {
     if let Some(answer) = call.leave_to_background()? {
         outbox.wait(question, Box::new(answer), unix_ms() + wait_ms);
     }
+    Ok(())
+}
+
+/// ACTIVE TELL identity region removed refused reason: what a peer's server knows of removed
+/// regions (one bit each), and which region's effects it refuses, and why (-1 and an empty text:
+/// none). The reply has the regions that are removed here.
+pub fn tell(call: &mut Call) -> CommandResult {
+    let active = active_of(call)?;
+    let region = u8::try_from(call.integer_arg(3)?).ok().and_then(Region::new).map(Region::number);
+    let identity = text(call, 2)?;
+    let region = region.filter(|_| is_identity(identity)).ok_or(CommandError::Syntax)?;
+    let gone: u64 = text(call, 4)?.parse().map_err(|_| CommandError::Syntax)?;
+    let about = call.integer_arg(5)?;
+    let about = u8::try_from(about).ok().and_then(Region::new).map(Region::number);
+    let reason = text(call, 6)?;
+    if reason.len() > REASON_MAX || reason.chars().any(char::is_control) {
+        return Err(CommandError::Syntax);
+    }
+    let (is_member, mine) = {
+        let me = active.me.lock();
+        (me.fits(region, identity) && region != me.region, me.gone)
+    };
+    let removed = if is_member { active.take_removed(gone) } else { None };
+    // A server that this one refuses may still tell why it refuses this one.
+    let refused = about.map(|about| Refused { about: Some(about), reason: reason.to_owned() }).or(removed);
+    if refused.is_some() || is_member {
+        active.note_refusal(region, refused);
+    }
+    call.reply.array(1);
+    call.reply.bulk(mine.to_string().as_bytes());
     Ok(())
 }
 
@@ -284,7 +312,7 @@ pub fn forget(call: &mut Call) -> CommandResult {
     if is_linked {
         return Err(refused("the region's server is a peer: remove it from active-peers first"));
     }
-    ask(call, move |answer| Order::Forget { region, answer })
+    ask(call, move |answer| Order::Forget { region, answer: Some(answer) })
 }
 
 /// ACTIVE PEERS: the links and the known data of the peers.

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use braid_active::change::Kind;
 use braid_active::replica::State;
 use braid_active::{Region, Stamp, Vector};
+use braid_base::clock::unix_ms;
 use braid_config::Config;
 use braid_executor::engine::Engine;
 use braid_executor::services::{self, ActiveLog};
@@ -21,6 +22,7 @@ use super::batch::Batch;
 use super::copies::Taker;
 use super::on_disk::OnDisk;
 use super::outbox::{Answers, Outbox};
+use super::refusals::{Refusals, Refused};
 
 /// Version of the protocol between servers. Any other version is refused.
 pub const PROTOCOL: i64 = 4;
@@ -43,17 +45,47 @@ impl Me {
     /// True if the identity may own the region's number.
     pub(crate) fn fits(&self, region: u8, identity: &str) -> bool {
         match self.members.get(&region) {
-            _ if self.gone >> region & 1 == 1 => false,
+            _ if self.has_removed(region) => false,
             _ if region == self.region => identity == self.identity,
             Some(known) => known == identity,
             None => true,
         }
     }
 
+    /// Why a server whose identity does not [fit](Me::fits) is refused.
+    pub(crate) fn misfit(&self, region: u8) -> String {
+        match self.has_removed(region) {
+            true => removed_text(region),
+            false => format!(
+                "region {region} belongs to another server: give each server its own active-region. A server \
+                 whose folder was lost begins as a new region, and the former one is removed by ACTIVE FORGET"
+            ),
+        }
+    }
+
+    pub(crate) fn has_removed(&self, region: u8) -> bool {
+        self.gone >> region & 1 == 1
+    }
+
+    /// Notes removals that another server knows of, but for this server's own. Returns the new
+    /// ones.
+    pub(crate) fn take_removed(&mut self, gone: u64) -> u64 {
+        let new = gone & !self.gone & !(1 << self.region);
+        self.gone |= new;
+        self.members.retain(|region, _| new >> region & 1 == 0);
+        new
+    }
+
     /// The numbers in use, one bit each.
     pub(crate) fn taken(&self) -> u64 {
         self.members.keys().fold(self.gone | 1 << self.region, |taken, region| taken | 1 << region)
     }
+}
+
+fn removed_text(region: u8) -> String {
+    format!(
+        "region {region} was removed by ACTIVE FORGET: begin with an empty folder and another active-region"
+    )
 }
 
 /// Counters for INFO.
@@ -114,6 +146,8 @@ pub struct Active {
     pub(crate) is_ready: AtomicBool,
     /// Why nothing can be written; empty if there is no problem.
     pub(crate) trouble: Mutex<String>,
+    /// What other servers refuse.
+    pub(crate) refusals: Mutex<Refusals>,
 }
 
 /// Creates the shared state if the configuration enables active mode.
@@ -144,6 +178,7 @@ pub fn of_config(config: &Config) -> Result<Option<Arc<dyn ActiveLog>>, String> 
         on_disk: OnDisk::default(),
         is_ready: AtomicBool::new(false),
         trouble: Mutex::default(),
+        refusals: Mutex::default(),
     })))
 }
 
@@ -165,6 +200,30 @@ impl Active {
         // A sync may end after a later one of another file.
         if vector.includes(known) {
             *known = vector;
+        }
+    }
+
+    /// Removes the regions that another server says are removed. Returns why that server refuses
+    /// this one, if it has removed it.
+    pub(crate) fn take_removed(&self, gone: u64) -> Option<Refused> {
+        let (new, me) = {
+            let mut me = self.me.lock();
+            (me.take_removed(gone), me.region)
+        };
+        for region in (0..64).filter(|number| new >> number & 1 == 1).filter_map(Region::new) {
+            let _ = self.orders.send(Order::Forget { region, answer: None });
+        }
+        (gone >> me & 1 == 1).then(|| Refused { about: Some(me), reason: removed_text(me) })
+    }
+
+    /// Another server refuses something, or no longer.
+    pub(crate) fn note_refusal(&self, by: u8, refused: Option<Refused>) {
+        let line = refused.as_ref().map(|refused| refused.reason.clone());
+        if self.refusals.lock().note(by, refused, unix_ms()) {
+            match line {
+                Some(reason) => log::warn!("Active-active: region {by} refuses changes from here: {reason}"),
+                None => log::info!("Active-active: region {by} takes changes from here again"),
+            }
         }
     }
 
@@ -218,7 +277,7 @@ pub(crate) fn of(engine: &Engine) -> Option<&Active> {
 }
 
 /// Outcome of applying a peer's data; an error gives the reason for refusing it.
-pub(crate) type Merged = Result<(), String>;
+pub(crate) type Merged = Result<(), Refused>;
 
 /// Orders for the thread.
 pub(crate) enum Order {
@@ -240,7 +299,8 @@ pub(crate) enum Order {
     },
     Forget {
         region: Region,
-        answer: Box<dyn Answers>,
+        /// `None` if another server has told it.
+        answer: Option<Box<dyn Answers>>,
     },
     /// Another server has the same number, and no other server knows this one yet.
     ChangeRegion {
@@ -287,6 +347,8 @@ pub(crate) struct Told {
     pub identity: String,
     /// Why the last attempt ended.
     pub error: String,
+    /// It ended since one of the two servers refuses the other's effects or number.
+    pub refused: Option<Refused>,
     /// The peer does not know the command ACTIVE: it is another kind of server.
     pub is_foreign: bool,
 }
@@ -315,6 +377,18 @@ pub(crate) fn parse_peers(text: &str) -> Result<Vec<(String, u16)>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn removals_are_taken_over_but_for_the_own_region() {
+        let members = [(2, "b".to_owned()), (3, "c".to_owned())].into();
+        let mut me = Me { identity: "a".into(), region: 1, members, ..Me::default() };
+        assert_eq!(me.take_removed(1 << 1 | 1 << 2 | 1 << 9), 1 << 2 | 1 << 9);
+        assert!(!me.fits(2, "b") && !me.fits(9, "x") && me.fits(3, "c") && me.fits(1, "a"));
+        assert_eq!(me.members.len(), 1);
+        assert_eq!(me.take_removed(1 << 2), 0);
+        assert!(me.misfit(2).contains("was removed by ACTIVE FORGET"));
+        assert!(me.misfit(3).contains("belongs to another server"));
+    }
 
     #[test]
     fn addresses_of_peers() {

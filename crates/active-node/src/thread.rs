@@ -44,7 +44,7 @@ use super::files;
 use super::gather::Turn;
 use super::keys::KeyName;
 use super::outbox::Answers;
-use super::state::{Active, Merged, Order};
+use super::state::{Active, Order};
 use crate::{peers, state};
 
 /// How long the thread sleeps when work may come soon, and when none has come for a while.
@@ -339,9 +339,11 @@ impl<'e> Thread<'e> {
             }
             Order::Forget { region, answer } => {
                 self.forget(region);
-                let mut reply = answer.buffer();
-                reply.ok();
-                answer.give(reply);
+                if let Some(answer) = answer {
+                    let mut reply = answer.buffer();
+                    reply.ok();
+                    answer.give(reply);
+                }
             }
             Order::ChangeRegion { taken } => self.change_region(taken),
             Order::Settled => self.store_manifest(),
@@ -395,12 +397,12 @@ impl<'e> Thread<'e> {
     ///
     /// # Errors
     /// The log cannot be written.
-    fn bring_to_log(&mut self) -> Merged {
+    fn bring_to_log(&mut self) -> Result<(), String> {
         self.flush();
         self.wait_for_log(DiskWriter::wait_until_idle)
     }
 
-    fn wait_for_log(&mut self, wait: impl Fn(&DiskWriter) -> Waited) -> Merged {
+    fn wait_for_log(&mut self, wait: impl Fn(&DiskWriter) -> Waited) -> Result<(), String> {
         loop {
             match wait(&self.disk) {
                 Waited::Over => return Ok(()),

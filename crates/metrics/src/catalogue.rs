@@ -681,7 +681,15 @@ pub const METRICS: &[Metric] = &[
     gauges("braid_active_log_bytes", "Size of the log of units.", |s, to| of_active(s, to, |report| report.log_bytes)),
     gauges("braid_active_log_unwritten_bytes", "Units that wait to be written to the log.", |s, to| of_active(s, to, |report| report.log_unwritten_bytes)),
     gauges("braid_active_files_ok", "0 while the files of active-active replication cannot be written; nothing is sent then.", |s, to| {
-        of_active(s, to, |report| u64::from(report.trouble.is_empty()));
+        of_active(s, to, |report| u64::from(report.files_ok));
+    }),
+    gauges("braid_active_refused_by_servers", "Other servers that refuse this server's changes or its number; active_trouble of INFO says why.", |s, to| {
+        of_active(s, to, |report| report.refused_by as u64);
+    }),
+    gauges("braid_active_clock_ahead_seconds", "How far this server's changes are stamped ahead of its own clock; more than active-clock-ahead-max, and peers refuse them.", |s, to| {
+        for report in s.active.iter() {
+            to.add(&[("region", &report.region.to_string())], report.clock_ahead_ms as f64 / 1e3);
+        }
     }),
 
     // Traffic and errors.

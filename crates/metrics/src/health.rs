@@ -24,6 +24,9 @@ pub enum Readiness {
     NoData,
     /// A replica whose link is down and which does not serve stale data.
     LinkDown,
+    /// An active-active server whose changes its peers refuse: what clients write here, nobody
+    /// else gets.
+    Refused,
 }
 
 impl Readiness {
@@ -39,6 +42,8 @@ impl Readiness {
             Readiness::LinkDown
         } else if lacks_data(engine) || lacks_peers(engine) {
             Readiness::NoData
+        } else if is_refused(engine) {
+            Readiness::Refused
         } else {
             Readiness::Ready
         }
@@ -53,6 +58,7 @@ impl Readiness {
             Readiness::Stopping => "stopping",
             Readiness::NoData => "no-data",
             Readiness::LinkDown => "link-down",
+            Readiness::Refused => "refused",
         }
     }
 }
@@ -62,6 +68,12 @@ impl Readiness {
 fn lacks_data(engine: &Engine) -> bool {
     let (link, keyspace) = (&engine.replication.link, &engine.keyspace);
     link.is_replica() && !link.is_up() && link.down_since_ms().is_none() && keyspace.is_empty()
+}
+
+/// Whether an active-active server is in contact with servers that refuse its changes, and with
+/// none that takes them.
+fn is_refused(engine: &Engine) -> bool {
+    braid_active_node::report::active_report(engine).is_some_and(|report| report.is_isolated)
 }
 
 /// Whether an active-active server was given a peer that it cannot share data with, and has met no

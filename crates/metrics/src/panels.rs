@@ -219,6 +219,8 @@ fn active(engine: &Engine) -> Value {
         "throttled": report.throttled,
         "tombstones": report.tombstones,
         "backlog_bytes": report.backlog_bytes,
+        "clock_ahead_ms": report.clock_ahead_ms,
+        "refused_by": report.refused_by,
         "trouble": report.trouble,
         "peers": peers.collect::<Vec<_>>(),
     })

@@ -81,7 +81,7 @@ impl ActiveView {
             bytes(self.backlog_bytes),
         );
         if !self.last_error.is_empty() {
-            text += &format!("NOTHING IS SENT: {}\n", self.last_error);
+            text += &format!("ERROR: {}\n", self.last_error);
         }
         text
     }
@@ -124,7 +124,7 @@ pub(crate) mod tests {
         );
         let text = TWO_PEERS.replace("active_trouble:", "active_trouble:the log cannot be written");
         let view = ActiveView::of_info(&Info::parse(&text)).expect("active");
-        assert!(view.heading().ends_with("NOTHING IS SENT: the log cannot be written\n"));
+        assert!(view.heading().ends_with("ERROR: the log cannot be written\n"));
     }
 
     #[test]

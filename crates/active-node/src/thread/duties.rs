@@ -183,6 +183,7 @@ impl Thread<'_> {
             self.manifest.members = me.members.iter().map(|(one, name)| (*one, name.clone())).collect();
         }
         self.active.outbox.lock().on_disk.remove(&region);
+        self.active.refusals.lock().forget(number);
         // The answer to the operator comes afterwards.
         if !self.store_manifest_now() {
             self.store_manifest();

@@ -19,7 +19,6 @@ use crate::codec::vector_text;
 use crate::copies::{Copy, Taker};
 use crate::files::write_state;
 use crate::outbox::Answers;
-use crate::state::Merged;
 
 /// A new generation begins when the log is as large as the state and at least this large; another
 /// log begins when one reaches this size.
@@ -351,7 +350,7 @@ impl Thread<'_> {
         }
     }
 
-    pub(super) fn begin_generation(&mut self) -> Merged {
+    pub(super) fn begin_generation(&mut self) -> Result<(), String> {
         let (number, file) = self.begin_files()?;
         let (parts, to_write) = sync_channel(WAITING);
         let (result, outcome) = sync_channel(1);
@@ -381,7 +380,7 @@ impl Thread<'_> {
     }
 
     /// Writes a generation in one go: at shutdown, and for changes that no log contains.
-    pub(super) fn write_generation(&mut self, is_end: bool) -> Merged {
+    pub(super) fn write_generation(&mut self, is_end: bool) -> Result<(), String> {
         self.stop_saving();
         let (number, file) = self.begin_files()?;
         let bytes = write_state(&mut self.replica, file).map_err(|error| told(&error))?;

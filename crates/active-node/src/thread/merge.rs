@@ -302,19 +302,17 @@ impl Thread<'_> {
         hash: u64,
         difference: &mut Difference<'u>,
     ) -> Merged {
-        let refused = |refusal: Refusal| refusal.to_string();
         let mut applied = None;
         if let Some(write) = unit.write() {
             let write = (write, unit.bytes);
-            applied =
-                write_with_difference(&mut self.replica, now_ms, write, hash, difference).map_err(refused)?;
+            applied = write_with_difference(&mut self.replica, now_ms, write, hash, difference)?;
         }
         let applied = match applied {
             Some(applied) => applied,
             None => {
                 let unit = unit.whole().map_err(|error| error.to_string())?;
                 self.note_long(unit);
-                apply_with_difference(&mut self.replica, now_ms, unit, difference).map_err(refused)?
+                apply_with_difference(&mut self.replica, now_ms, unit, difference)?
             }
         };
         let figures = &self.active.figures;
@@ -332,7 +330,7 @@ impl Thread<'_> {
                 figures.known.fetch_add(1, Relaxed);
                 Ok(())
             }
-            Applied::Early(missing) => Err(format!("earlier units are missing: {missing:?}")),
+            Applied::Early(missing) => Err(format!("earlier units are missing: {missing:?}").into()),
         }
     }
 
@@ -375,7 +373,7 @@ impl Thread<'_> {
         if let Err(refusal) = merged {
             self.files.drop_copy(number);
             self.note_log(number);
-            return Err(refusal.to_string());
+            return Err(refusal.into());
         }
         {
             let mut outbox = self.active.outbox.lock();

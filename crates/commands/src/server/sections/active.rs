@@ -34,6 +34,8 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     fields.field("active_applied", &report.applied);
     fields.field("active_log_bytes", report.log_bytes);
     fields.field("active_log_unwritten_bytes", report.log_unwritten_bytes);
+    fields.field("active_clock_ahead_ms", report.clock_ahead_ms);
+    fields.field("active_refused_by", report.refused_by);
     fields.field("active_trouble", &report.trouble);
     fields.field("active_peers", report.peers.len());
     for (number, peer) in report.peers.iter().enumerate() {
