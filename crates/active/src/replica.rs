@@ -173,12 +173,12 @@ impl Replica {
         }
     }
 
-    /// A server that restarts from a file that may be older than the state others have seen.
-    /// No stamp that its former process has issued is above `last`. `ceiling` is a higher one that is on
-    /// disk already ([`ceiling_after`] `last` and the state), so that even a process that crashes
-    /// immediately never starts where another did. The unit announces the new run. The run starts
-    /// now if that is later than `last`, since the ceiling in restored files may be below stamps
-    /// that others have seen.
+    /// A server that restarts from a file that may be older than the state others have seen. No
+    /// stamp that its former process has issued is above `last`. `ceiling` is a higher one that is
+    /// on disk already ([`ceiling_after`] `last` and the state), so that even a process that
+    /// crashes immediately never starts where another did. The unit announces the new run. The run
+    /// starts now if that is later than `last`, since the ceiling in restored files may be below
+    /// stamps that others have seen.
     ///
     /// # Errors
     /// [`Refusal::Ceiling`] if the new run's first stamp would be above `ceiling`.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize};
 
 use braid_base::sync::{self, Fault, planted};
-use braid_keyspace::waiters::AnyWaiter;
+use braid_keyspace::waiters::Waiter;
 use parking_lot::Mutex;
 
 use crate::identity::{DEFAULT_USER, Identity};
@@ -157,10 +157,21 @@ pub mod client_flags {
     pub const READS_REPLICA: u32 = 524_288;
 }
 
+/// What a record knows of the command with which its client waits.
+pub trait BlockedCommand: Send + Sync {
+    /// Its ID in the command table.
+    fn command(&self) -> u32;
+    /// Nanoseconds that it has run so far.
+    fn nanos(&self) -> u64;
+}
+
+/// A waiter with a blocked command, whatever else its request has.
+pub type BlockedWaiter = Waiter<dyn BlockedCommand>;
+
 /// The wait of a blocked client.
 #[derive(Clone)]
 pub struct Waiting {
-    pub waiter: Arc<AnyWaiter>,
+    pub waiter: Arc<BlockedWaiter>,
     pub has_deadline: bool,
     /// CLIENT UNBLOCK may end the wait.
     pub can_be_ended: bool,
@@ -368,7 +379,7 @@ impl ClientRecord {
     }
 
     /// Claims a wait of this client. True for the one caller that must reply.
-    pub fn claim(&self, waiter: &AnyWaiter) -> bool {
+    pub fn claim(&self, waiter: &BlockedWaiter) -> bool {
         if !waiter.claim() {
             return false;
         }
@@ -387,7 +398,7 @@ impl ClientRecord {
 
     /// As [`ClientRecord::end_wait`], except for a wait that must get its reply (CLIENT UNBLOCK).
     /// Returns the ended wait.
-    pub fn unblock(&self) -> Option<Arc<AnyWaiter>> {
+    pub fn unblock(&self) -> Option<Arc<BlockedWaiter>> {
         let waiting = sync::lock(&self.waiting).clone().filter(|waiting| waiting.can_be_ended)?;
         self.claim(&waiting.waiter).then_some(waiting.waiter)
     }

@@ -11,6 +11,7 @@
 use std::sync::{Arc, Mutex};
 
 use braid_base::sync::{Fault, holds_unless};
+use braid_clients::record::BlockedCommand;
 use braid_clients::record::Waiting;
 use braid_clients::{Address, ClientRecord, Registry, client_flags};
 use braid_keyspace::Type;
@@ -19,11 +20,23 @@ use shuttle::thread;
 
 const SCHEDULES: usize = 10_000;
 
+struct Command;
+
+impl BlockedCommand for Command {
+    fn command(&self) -> u32 {
+        0
+    }
+
+    fn nanos(&self) -> u64 {
+        0
+    }
+}
+
 /// A client, and the queue of the key that it waits for. The mutex stands for the shard's lock.
 struct Store {
     registry: Registry,
     client: Arc<ClientRecord>,
-    queue: shuttle::sync::Mutex<Vec<Arc<Waiter<()>>>>,
+    queue: shuttle::sync::Mutex<Vec<Arc<Waiter<Command>>>>,
     // The checker does not switch threads while this one is held.
     served: Mutex<u32>,
 }
@@ -40,7 +53,7 @@ impl Store {
     /// BLPOP finds nothing: the client waits.
     fn wait(&self) {
         let mut queue = self.queue.lock().unwrap();
-        let waiter = Arc::new(Waiter::new(0, &[b"k"], Type::new(1), false, ()));
+        let waiter = Arc::new(Waiter::new(0, &[b"k"], Type::new(1), false, Command));
         let waiting = Waiting { waiter: Arc::clone(&waiter) as _, has_deadline: false, can_be_ended: true };
         self.client.begin_wait(waiting);
         queue.push(waiter);

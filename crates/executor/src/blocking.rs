@@ -140,7 +140,7 @@ impl Call<'_, '_> {
             precomputed: Mutex::new(None),
         };
         let db = self.keyspace.db();
-        let waiter = Arc::new(Waiter::new(db, wait.keys, wait.kind, wait.heeds_loss, request));
+        let waiter = Arc::new(Waiter::new(db, wait.keys, wait.kind, wait.wakes_on_delete, request));
         let has_deadline = wait.deadline_ms > 0;
         let can_be_ended = wait.timeout != TimeoutReply::Never;
         session.record.begin_wait(Waiting { waiter: Arc::clone(&waiter) as _, has_deadline, can_be_ended });
@@ -260,8 +260,8 @@ fn serve_key(engine: &Engine, txn: &mut Txn<'_>, key: Box<[u8]>, later: &mut Lat
     while let Some(waiter) = txn.next_waiter(&engine.wait_queues, &key, behind) {
         behind = waiter.ticket();
         let kind = txn.peek(&key).map(|entry| entry.value_type());
-        if kind != Some(waiter.kind) && !waiter.heeds_loss {
-            if kind.is_none() && !txn.loss_is_heeded(&key) {
+        if kind != Some(waiter.kind) && !waiter.wakes_on_delete {
+            if kind.is_none() && !txn.wakes_on_delete(&key) {
                 return;
             }
             continue;
@@ -426,14 +426,12 @@ const UNBLOCKED: &[u8] = b"UNBLOCKED client unblocked via CLIENT UNBLOCK";
 /// complete once CLIENT UNBLOCK has replied. False if the client does not wait.
 pub fn unblock(engine: &Engine, slot: usize, record: &ClientRecord, how: Unblocking) -> bool {
     let Some(waiter) = record.unblock() else { return false };
-    if let Some(request) = waiter.request.downcast_ref::<Request>() {
-        let (command, nanos) = (engine.commands.get(request.command), request.nanos.load(Relaxed));
-        let failed = how == Unblocking::Error;
-        if failed {
-            engine.telemetry.threads[slot].count_error(UNBLOCKED);
-        }
-        report::count(engine, slot, command, nanos, failed);
+    let failed = how == Unblocking::Error;
+    if failed {
+        engine.telemetry.threads[slot].count_error(UNBLOCKED);
     }
+    let command = engine.commands.get(waiter.request.command());
+    report::count(engine, slot, command, waiter.request.nanos(), failed);
     record.send(Message::Unblock { id: record.id, how })
 }
 

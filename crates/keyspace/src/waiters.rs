@@ -14,7 +14,6 @@
 //! Changed keys with waiters are collected in the changing thread's context and served by the
 //! dispatcher.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -41,23 +40,28 @@ pub struct Waiter<R: ?Sized> {
     /// The type of the awaited value.
     pub kind: Type,
     /// The client must also be informed when a key is removed or changes its type.
-    pub heeds_loss: bool,
+    pub wakes_on_delete: bool,
     /// The request to execute once a key is filled.
     pub request: R,
 }
 
-/// A waiter with any type of request.
-pub type AnyWaiter = Waiter<dyn Any + Send + Sync>;
-
 impl<R> Waiter<R> {
     /// A waiter for the first of `keys` (of database `db`) that holds a value of type `kind`. The
     /// caller holds the locks of all keys, so that the waiter comes after the existing ones.
-    pub fn new(db: u32, keys: &[&[u8]], kind: Type, heeds_loss: bool, request: R) -> Waiter<R> {
+    pub fn new(db: u32, keys: &[&[u8]], kind: Type, wakes_on_delete: bool, request: R) -> Waiter<R> {
         let mut names: Vec<Box<[u8]>> = keys.iter().map(|&key| key.into()).collect();
         names.sort_unstable();
         names.dedup();
         let ticket = NEXT_TICKET.fetch_add(1, Ordering::Relaxed);
-        Waiter { over: AtomicBool::new(false), ticket, db, keys: names.into(), kind, heeds_loss, request }
+        Waiter {
+            over: AtomicBool::new(false),
+            ticket,
+            db,
+            keys: names.into(),
+            kind,
+            wakes_on_delete,
+            request,
+        }
     }
 }
 
@@ -85,13 +89,13 @@ impl<R: ?Sized> Waiter<R> {
 
 struct Queue<R> {
     waiters: BTreeMap<u64, Arc<Waiter<R>>>,
-    /// Number of waiters with `heeds_loss`.
-    heeding_loss: usize,
+    /// Number of waiters with `wakes_on_delete`.
+    waking_on_delete: usize,
 }
 
 impl<R> Default for Queue<R> {
     fn default() -> Queue<R> {
-        Queue { waiters: BTreeMap::new(), heeding_loss: 0 }
+        Queue { waiters: BTreeMap::new(), waking_on_delete: 0 }
     }
 }
 
@@ -113,7 +117,7 @@ type Queues<R> = HashMap<(u32, Box<[u8]>), Queue<R>, foldhash::fast::RandomState
 struct ShardQueues<R> {
     queues: Mutex<Queues<R>>,
     keys: AtomicUsize,
-    keys_heeding_loss: AtomicUsize,
+    keys_waking_on_delete: AtomicUsize,
 }
 
 impl<R> Default for ShardQueues<R> {
@@ -121,7 +125,7 @@ impl<R> Default for ShardQueues<R> {
         ShardQueues {
             queues: Mutex::default(),
             keys: AtomicUsize::new(0),
-            keys_heeding_loss: AtomicUsize::new(0),
+            keys_waking_on_delete: AtomicUsize::new(0),
         }
     }
 }
@@ -148,9 +152,11 @@ impl<R> WaitQueues<R> {
         let queue = queues.entry((waiter.db, key.into())).or_default();
         queue.waiters.insert(waiter.ticket, Arc::clone(waiter));
         shard.keys.fetch_add(usize::from(queue.waiters.len() == 1), Ordering::Relaxed);
-        if waiter.heeds_loss {
-            queue.heeding_loss += 1;
-            shard.keys_heeding_loss.fetch_add(usize::from(queue.heeding_loss == 1), Ordering::Relaxed);
+        if waiter.wakes_on_delete {
+            queue.waking_on_delete += 1;
+            shard
+                .keys_waking_on_delete
+                .fetch_add(usize::from(queue.waking_on_delete == 1), Ordering::Relaxed);
         }
     }
 
@@ -164,9 +170,11 @@ impl<R> WaitQueues<R> {
         if queue.waiters.remove(&waiter.ticket).is_none() {
             return false;
         }
-        if waiter.heeds_loss {
-            queue.heeding_loss -= 1;
-            shard.keys_heeding_loss.fetch_sub(usize::from(queue.heeding_loss == 0), Ordering::Relaxed);
+        if waiter.wakes_on_delete {
+            queue.waking_on_delete -= 1;
+            shard
+                .keys_waking_on_delete
+                .fetch_sub(usize::from(queue.waking_on_delete == 0), Ordering::Relaxed);
         }
         if queue.waiters.is_empty() {
             queues.remove(&name);
@@ -205,15 +213,15 @@ impl<R> WaitQueues<R> {
 
 /// The queues as seen by the keyspace, without the waiters' requests.
 pub trait AwaitedKeys: Send + Sync {
-    /// Number of keys with waiters, and of keys with a waiter that has `heeds_loss`; may be
+    /// Number of keys with waiters, and of keys with a waiter that has `wakes_on_delete`; may be
     /// slightly stale.
     fn key_counts(&self) -> (usize, usize);
 
     /// True if a client waits for a key of this shard.
     fn contains(&self, shard: u32, db: u32, key: &[u8]) -> bool;
 
-    /// True if a waiter with `heeds_loss` waits for a key of this shard.
-    fn heeds_loss(&self, shard: u32, db: u32, key: &[u8]) -> bool;
+    /// True if a waiter with `wakes_on_delete` waits for a key of this shard.
+    fn wakes_on_delete(&self, shard: u32, db: u32, key: &[u8]) -> bool;
 
     /// Calls `visit` with the database and name of each awaited key of this shard.
     fn for_each_key(&self, shard: u32, visit: &mut dyn FnMut(u32, &[u8]));
@@ -222,7 +230,7 @@ pub trait AwaitedKeys: Send + Sync {
 impl<R: Send + Sync> AwaitedKeys for WaitQueues<R> {
     fn key_counts(&self) -> (usize, usize) {
         self.shards.iter().fold((0, 0), |(keys, heeding), shard| {
-            let (more, more_heeding) = (&shard.keys, &shard.keys_heeding_loss);
+            let (more, more_heeding) = (&shard.keys, &shard.keys_waking_on_delete);
             (keys + more.load(Ordering::Relaxed), heeding + more_heeding.load(Ordering::Relaxed))
         })
     }
@@ -232,8 +240,8 @@ impl<R: Send + Sync> AwaitedKeys for WaitQueues<R> {
         shard.keys.load(Ordering::Relaxed) > 0 && shard.queues.lock().contains_key(&Name(db, key))
     }
 
-    fn heeds_loss(&self, shard: u32, db: u32, key: &[u8]) -> bool {
-        self.shard(shard).queues.lock().get(&Name(db, key)).is_some_and(|queue| queue.heeding_loss > 0)
+    fn wakes_on_delete(&self, shard: u32, db: u32, key: &[u8]) -> bool {
+        self.shard(shard).queues.lock().get(&Name(db, key)).is_some_and(|queue| queue.waking_on_delete > 0)
     }
 
     fn for_each_key(&self, shard: u32, visit: &mut dyn FnMut(u32, &[u8])) {
@@ -245,8 +253,8 @@ impl<R: Send + Sync> AwaitedKeys for WaitQueues<R> {
 mod tests {
     use super::*;
 
-    fn waiter(keys: &[&[u8]], heeds_loss: bool) -> Arc<Waiter<()>> {
-        Arc::new(Waiter::new(0, keys, Type::new(1), heeds_loss, ()))
+    fn waiter(keys: &[&[u8]], wakes_on_delete: bool) -> Arc<Waiter<()>> {
+        Arc::new(Waiter::new(0, keys, Type::new(1), wakes_on_delete, ()))
     }
 
     #[test]
@@ -278,10 +286,10 @@ mod tests {
         let waiters = WaitQueues::new(1);
         let (plain, heeding, other) = (waiter(&[b"k"], false), waiter(&[b"k"], true), waiter(&[b"l"], true));
         waiters.add(0, b"k", &plain);
-        assert!(!waiters.heeds_loss(0, 0, b"k"));
+        assert!(!waiters.wakes_on_delete(0, 0, b"k"));
         waiters.add(0, b"k", &heeding);
         waiters.add(0, b"l", &other);
-        assert!(waiters.heeds_loss(0, 0, b"k"));
+        assert!(waiters.wakes_on_delete(0, 0, b"k"));
         assert_eq!(waiters.key_counts(), (2, 2));
         waiters.remove(0, b"k", &heeding);
         assert_eq!(waiters.key_counts(), (2, 1));

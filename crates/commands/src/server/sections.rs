@@ -235,9 +235,9 @@ fn clients(fields: &mut Fields<'_>) {
     fields.field("pubsub_clients", all.iter().filter(|client| client.has(client_flags::PUBSUB)).count());
     let with_deadline = all.iter().filter(|client| client.waits_until_deadline()).count();
     fields.field("clients_in_timeout_table", with_deadline);
-    let (awaited, loss_heeded) = engine.keyspace.awaited_keys();
+    let (awaited, wakes_on_delete) = engine.keyspace.awaited_keys();
     fields.field("total_blocking_keys", awaited);
-    fields.field("total_blocking_keys_on_nokey", loss_heeded);
+    fields.field("total_blocking_keys_on_nokey", wakes_on_delete);
 }
 
 fn memory(fields: &mut Fields<'_>) {

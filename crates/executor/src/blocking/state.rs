@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_acl::user::User;
 use braid_base::clock::Ticks;
 use braid_clients::ClientRecord;
+use braid_clients::record::BlockedCommand;
 use braid_keyspace::object::Object;
 use braid_keyspace::reader::CowWatch;
 use braid_keyspace::{Type, waiters};
@@ -25,7 +27,7 @@ pub struct Wait<'k> {
     /// When to give up, ms since the Unix epoch; 0 = never.
     pub deadline_ms: i64,
     /// The command also runs again when a key is deleted or changes its type.
-    pub heeds_loss: bool,
+    pub wakes_on_delete: bool,
     /// Running it again needs all keys of the command, not only the filled ones.
     pub needs_all_keys: bool,
     /// The reply where waiting is not allowed.
@@ -65,7 +67,7 @@ impl<'k> Wait<'k> {
             keys,
             kind,
             deadline_ms,
-            heeds_loss: false,
+            wakes_on_delete: false,
             needs_all_keys: false,
             refusal: Refusal::NullArray,
             args: None,
@@ -101,6 +103,16 @@ pub struct Request {
 impl Request {
     pub(crate) fn args(&self) -> SmallVec<[&[u8]; 8]> {
         self.args.iter().map(|arg| &**arg).collect()
+    }
+}
+
+impl BlockedCommand for Request {
+    fn command(&self) -> u32 {
+        self.command
+    }
+
+    fn nanos(&self) -> u64 {
+        self.nanos.load(Relaxed)
     }
 }
 

@@ -85,10 +85,10 @@ impl<'a> Txn<'a> {
     }
 
     /// True if a client waiting for the key must be informed of its loss.
-    pub fn loss_is_heeded(&self, key: &[u8]) -> bool {
+    pub fn wakes_on_delete(&self, key: &[u8]) -> bool {
         let shard = self.keyspace.shard_of(self.hash(key));
         debug_assert!(self.covers(shard, true));
-        self.keyspace.awaited().is_some_and(|queues| queues.heeds_loss(shard, self.db, key))
+        self.keyspace.awaited().is_some_and(|queues| queues.wakes_on_delete(shard, self.db, key))
     }
 
     /// Makes the waiters of some databases look again, after all keys of these databases changed

@@ -268,8 +268,8 @@ fn nothing(call: &mut Call, options: &Options<'_>, behind: &[StreamId]) -> Comma
         });
         call.args[..given].iter().map(|&arg| arg.into()).chain(fixed).collect()
     });
-    let heeds_loss = options.group.is_some();
-    call.wait(Wait { heeds_loss, args, ..Wait::new(Stream::TYPE, keys, deadline_ms) })
+    let wakes_on_delete = options.group.is_some();
+    call.wait(Wait { wakes_on_delete, args, ..Wait::new(Stream::TYPE, keys, deadline_ms) })
 }
 
 /// The least time between two looks at entries that others leave pending, in milliseconds.
@@ -294,7 +294,7 @@ fn nothing_idle(call: &mut Call, options: &Options<'_>, min_idle: i64, due_ms: i
     }
     let keys = &options.streams[..options.streams.len() / 2];
     call.wait(Wait {
-        heeds_loss: true,
+        wakes_on_delete: true,
         args: Some(args),
         timeout: TimeoutReply::RunAgain,
         ..Wait::new(Stream::TYPE, keys, wake_ms)
