@@ -41,6 +41,9 @@ pub enum ReadError {
 
 impl RawClient {
     /// Connects over TCP with Nagle's algorithm off, so that each write is a segment of its own.
+    ///
+    /// # Errors
+    /// If the server does not accept the connection.
     pub fn tcp(address: SocketAddr) -> std::io::Result<RawClient> {
         let socket = TcpStream::connect_timeout(&address, REPLY_PATIENCE)?;
         socket.set_nodelay(true)?;
@@ -48,11 +51,17 @@ impl RawClient {
     }
 
     /// Connects over a unix socket.
+    ///
+    /// # Errors
+    /// If the server does not accept the connection.
     pub fn unix(path: &Path) -> std::io::Result<RawClient> {
         RawClient::over(Socket::Unix(UnixStream::connect(path)?))
     }
 
     /// Wraps an existing TCP connection.
+    ///
+    /// # Errors
+    /// If the socket's timeouts cannot be set.
     pub fn from_tcp(socket: TcpStream) -> std::io::Result<RawClient> {
         RawClient::over(Socket::Tcp(socket))
     }
@@ -64,6 +73,9 @@ impl RawClient {
     }
 
     /// Sets the time limit for reads and writes.
+    ///
+    /// # Errors
+    /// If the time is zero.
     pub fn set_patience(&mut self, patience: Duration) -> std::io::Result<()> {
         match &self.socket {
             Socket::Tcp(socket) => {
@@ -84,6 +96,9 @@ impl RawClient {
     }
 
     /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// If the connection fails.
     pub fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         match &mut self.socket {
             Socket::Tcp(socket) => socket.write_all(bytes),
@@ -138,6 +153,9 @@ impl RawClient {
     }
 
     /// The next reply, parsed and as raw bytes.
+    ///
+    /// # Errors
+    /// If the connection ends or fails, no reply arrives in time, or it is not one.
     pub fn try_read_raw(&mut self) -> Result<(Value, Vec<u8>), ReadError> {
         loop {
             // Do not parse a large bulk string again for every chunk: its header gives the length
@@ -161,6 +179,9 @@ impl RawClient {
     }
 
     /// The next reply.
+    ///
+    /// # Errors
+    /// As [`RawClient::try_read_raw`].
     pub fn try_read(&mut self) -> Result<Value, ReadError> {
         self.try_read_raw().map(|(value, _)| value)
     }

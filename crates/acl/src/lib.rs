@@ -11,7 +11,6 @@
 //! crates.
 
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 mod acl;
 mod databases;

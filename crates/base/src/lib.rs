@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Foundation: clock, locks, hashing, numbers and bytes. Knows no more of Redis than its text
 //! formats.
-#![warn(clippy::missing_errors_doc)]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Braid runs on Linux only: it uses epoll, eventfd, /proc and other interfaces of that kernel");

@@ -4,7 +4,6 @@
 //! Messages follow redis-check-rdb, because scripts parse them: a line for each note and database
 //! with its offset, a verdict, and counts. It never changes the file.
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 pub mod aof;
 

@@ -6,7 +6,6 @@
 //! has the threads that carry them out. Without `group-name` and `cluster-enabled` only MIGRATE is
 //! used.
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 pub mod cluster_report;
 pub mod commands;

@@ -4,7 +4,6 @@
 //!
 //! A family exports `COMMANDS`, a list of [`Row`]s. Bodies run under the locks that their specs
 //! name; code here must not block, lock a shard for a key of its own, or perform I/O.
-#![warn(clippy::missing_errors_doc)]
 
 use braid_config::Config;
 use braid_executor::{Row, Rows};

@@ -10,7 +10,6 @@
 //! This crate must not know sockets, keys or commands: the server registers hooks that apply new
 //! values ([`Config::on_change`]). It never prints a secret and never ends the process.
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 mod arguments;
 mod change;

@@ -2,7 +2,6 @@
 //! General-purpose data structures, pure: no server, no locks, no clock.
 //!
 //! A structure that belongs to a single value type is in that type's folder (crate `types`).
-#![warn(clippy::missing_errors_doc)]
 
 pub mod bits;
 pub mod cow;

@@ -5,7 +5,6 @@
 //! Formats and files are `braid-persistence`'s; this crate decides when they are written and read,
 //! and does it beside clients that are served. It never talks to another server.
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 pub mod aof_load;
 pub mod append_only;

@@ -14,7 +14,6 @@
 //! Source of the formats: etcd's documentation, "gRPC gateway" and "etcd API" (3.4 to 3.6). This
 //! crate reads no files and knows nothing of Redis.
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 mod client;
 mod endpoints;

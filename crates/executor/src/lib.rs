@@ -11,7 +11,6 @@
 //!
 //! This crate never touches a client's socket, nor a file of the dataset.
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 /// The Redis version that behaviour and texts follow, and the default of the directive
 /// `redis-version`.

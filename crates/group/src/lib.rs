@@ -13,7 +13,6 @@
 //! It must never assume anything about another server's clock beyond [`timing`]'s margin for drift.
 
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 pub mod cluster;
 pub mod confirmed;

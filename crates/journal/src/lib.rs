@@ -9,7 +9,6 @@
 //! reads complete ranges, and chunks that all readers have passed are freed.
 //!
 //! This crate knows nothing of keys, commands or files.
-#![warn(clippy::missing_errors_doc)]
 
 mod log;
 mod unit;

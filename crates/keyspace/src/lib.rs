@@ -7,7 +7,6 @@
 //!
 //! This crate knows no clients, commands or files, and no type but strings (other types register
 //! themselves, see [`object`]). It never performs I/O.
-#![warn(clippy::missing_errors_doc)]
 
 mod by_slot;
 pub mod context;

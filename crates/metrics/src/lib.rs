@@ -11,7 +11,6 @@
 //! must not lock a shard or read a key, since the world may be stopped for long. It knows no
 //! Redis protocol.
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 mod access;
 mod catalogue;

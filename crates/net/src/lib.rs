@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sockets, TLS, listeners, the poller and processor affinity. Must not know about requests or
 //! commands.
-#![warn(clippy::missing_errors_doc)]
 
 pub mod affinity;
 pub mod listener;

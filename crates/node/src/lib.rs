@@ -3,7 +3,6 @@
 //! configuration asks for, applies changes of settings to them, and shuts all of them down in
 //! order.
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 pub mod follow_settings;
 pub mod shutdown;

@@ -21,7 +21,6 @@
 //! values (crate `types`, [`SavedObject`], [`ValueForm`]). It must not know keys, databases or
 //! clocks.
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 mod compression;
 mod decode;

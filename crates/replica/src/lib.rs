@@ -24,7 +24,6 @@
 //! nor closes the gate, and takes no other locks than leaf locks (the journal's, a full sync's, a
 //! mailbox's).
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 pub mod apply;
 pub mod become_replica;

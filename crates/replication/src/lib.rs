@@ -9,7 +9,6 @@
 //!
 //! This crate never executes commands or touches keys: the engine does (`replica/replicas.rs`).
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 pub mod blocks;
 pub mod failover;

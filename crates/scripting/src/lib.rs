@@ -15,7 +15,6 @@
 //!
 //! Only `lua.rs`, `lua_vm.rs`, `interrupt.rs` and `debugger/hook.rs` (and `pcall` in `base.rs`)
 //! call Lua's C interface.
-#![warn(clippy::missing_errors_doc)]
 
 mod api;
 mod base;

@@ -7,7 +7,6 @@
 //! keyspace.
 
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 pub mod absent;
 pub mod error;

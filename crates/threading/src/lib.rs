@@ -6,7 +6,6 @@
 //! requests of several ([`batch`]); the clients of a thread, with steps one and three
 //! ([`client_set`]); the loop, with step two ([`event_loop`]); and which thread does which step
 //! ([`models`]).
-#![warn(clippy::missing_errors_doc)]
 
 pub mod accept;
 mod adaptive_yield;

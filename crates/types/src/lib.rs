@@ -13,7 +13,6 @@
 //! crate `commands` (`tests/types/`), which has all of them.
 
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 pub mod active;
 pub mod bitmap;

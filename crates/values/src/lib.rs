@@ -14,7 +14,6 @@
 //!
 //! A value knows no session, no configuration and no command; limits of its encodings are
 //! arguments. `tests/files/` saves and loads all types with the crate `persistence`.
-#![warn(clippy::missing_errors_doc)]
 
 pub mod bloom;
 pub mod hash;

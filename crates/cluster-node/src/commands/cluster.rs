@@ -312,6 +312,9 @@ pub const COMMANDS: &[Row] = &[
 ];
 
 /// This server as a node, or the error of a server without cluster mode.
+///
+/// # Errors
+/// If this server is not in cluster mode.
 pub fn node_of<'e>(call: &Call<'e, '_>) -> Result<&'e ClusterNode, CommandError> {
     let engine: &'e Engine = call.engine;
     identity::of(engine).ok_or(CommandError::text("ERR This instance has cluster support disabled"))

@@ -179,6 +179,9 @@ pub(super) fn slot_arg(call: &Call, index: usize) -> Result<u16, CommandError> {
 }
 
 /// Parses a slot number.
+///
+/// # Errors
+/// If the text is not the number of a slot.
 pub fn slot_of_text(text: &[u8]) -> Result<u16, CommandError> {
     let slot = braid_base::number::parse_i64(text).and_then(|slot| u16::try_from(slot).ok());
     slot.filter(|&slot| slot < HASH_SLOTS).ok_or(CommandError::text("ERR Invalid or out of range slot"))
