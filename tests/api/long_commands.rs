@@ -582,3 +582,64 @@ fn heavy_id(client: &mut RawClient) -> String {
     let line = list.lines().find(|line| line.contains("cmd=zunionstore")).expect("the long command's client");
     line.strip_prefix("id=").and_then(|rest| rest.split(' ').next()).expect("an id").to_owned()
 }
+
+/// A JSON text of about 8 MB, and the number of its records.
+fn large_document() -> (String, usize) {
+    let count = 60_000;
+    let record =
+        |n: usize| format!("{{\"id\":{n},\"text\":\"{}\",\"list\":[{n},\"x\"]}}", "lorem ".repeat(16));
+    let records: Vec<String> = (0..count).map(record).collect();
+    (format!("{{\"rows\":[{}],\"n\":1}}", records.join(",")), count)
+}
+
+#[test]
+fn large_json_documents_are_parsed_and_printed_in_the_background() {
+    let Some(server) = start("1") else { return };
+    let mut client = server.connect();
+    let (text, count) = large_document();
+    let set = |key: &str, path: &str, text: &str| format!("JSON.SET {key} {path} '{text}'");
+    let reply = others_are_served(&server, &set("d", "$", &text), |client| _ = client.call("DEL d"));
+    assert_eq!(reply, Value::ok());
+    let reply = others_are_served(&server, "JSON.GET d", |_| {});
+    assert_eq!(reply.text(), text);
+    let reply = others_are_served(&server, "JSON.GET d $..id", |_| {});
+    let ids: Vec<String> = (0..count).map(|n| n.to_string()).collect();
+    assert_eq!(reply.text(), format!("[{}]", ids.join(",")));
+    // As without a background thread: conditions, other paths, errors, transactions.
+    assert_eq!(client.call(&format!("{} NX", set("d", "$", &text))), Value::Null);
+    assert_eq!(client.call(&format!("{} XX", set("none", "$", &text))), Value::Null);
+    assert_eq!(client.call(&set("d", "$.copy", &text)), Value::ok());
+    assert_eq!(
+        client.call(&format!("JSON.GET d $.copy.rows[{}].id", count - 1)).text(),
+        format!("[{}]", count - 1)
+    );
+    let cut = &text[..text.len() - 1];
+    let error = format!("EOF while parsing an object at line 1 column {}", cut.len());
+    assert_eq!(client.call(&set("d", "$", cut)).text(), error);
+    assert_eq!(client.call("JSON.GET d $.n .zz").text(), r#"{"$.n":[1],".zz":[]}"#);
+    client.ok("MULTI");
+    client.call(&set("e", "$", &text));
+    client.call("JSON.GET e");
+    let replies = client.call("EXEC");
+    let replies = replies.elements().expect("two replies");
+    assert_eq!((&replies[0], replies[1].text()), (&Value::ok(), text.clone()));
+    // Changes of the whole, and in the midst of it.
+    client.call("PEXPIRE e 1000000");
+    assert_eq!(client.call(&set("e", "$", &text)), Value::ok());
+    assert!(client.call("PTTL e").text() != "-1", "the time to live stays");
+    for (command, reply) in [
+        ("JSON.NUMINCRBY e $.rows[30000].id 1000000", "[1030000]"),
+        ("JSON.ARRPOP e $.rows[0].list", r#"["\"x\""]"#),
+        ("JSON.DEL e $.rows[1:59998]", "59997"),
+        ("JSON.GET e $.rows[*].id", "[0,59998,59999]"),
+    ] {
+        let got = client.call(command);
+        let got = got.elements().map_or_else(|| got.text(), |all| format!("[{}]", line_of(all)));
+        assert_eq!(got, reply, "{command}");
+    }
+}
+
+/// Elements as JSON strings.
+fn line_of(elements: &[Value]) -> String {
+    elements.iter().map(|element| format!("{:?}", element.text())).collect::<Vec<String>>().join(",")
+}

@@ -98,6 +98,8 @@ fn arrays_objects_strings_and_booleans() {
         ("JSON.ARRINSERT d .l 9 7", "-ERR index out of bounds\r\n"),
         ("JSON.ARRINDEX d $.l 7", "*1\r\n:3\r\n"),
         ("JSON.ARRINDEX d $.l 7.0", "*1\r\n:-1\r\n"),
+        ("JSON.ARRINDEX d $.l 6 100", "*1\r\n:4\r\n"),
+        ("JSON.ARRINDEX d $.l '6 7'", "-ERR trailing characters at line 1 column 3\r\n"),
         ("JSON.ARRTRIM d .l 1 2", ":2\r\n"),
         (r#"JSON.STRAPPEND d .s '"cd"'"#, ":4\r\n"),
         ("JSON.STRLEN d $.s", "*1\r\n:4\r\n"),
@@ -193,4 +195,44 @@ fn the_documented_paths_match_what_the_page_says() {
         count += 1;
     }
     assert!(count >= 15, "{count} rows were found");
+}
+
+/// Redis Stack looks for the key first, then at numbers and values, and at the path last; at what a
+/// change needs only if there is something to change.
+#[test]
+fn arguments_are_looked_at_in_the_order_of_redis_stack() {
+    const WRONG_TYPE: &str = "-Existing key has wrong Redis type\r\n";
+    const NO_KEY: &str = "-ERR could not perform this operation on a key that doesn't exist\r\n";
+    const NO_VALUE: &str = "-expected value at line 1 column 1\r\n";
+    let mut tester = Tester::new();
+    tester.check(&[
+        ("SET text x", OK),
+        (r#"JSON.SET d $ '{"a":1,"s":"x","l":[1]}'"#, OK),
+        ("JSON.SET text $.a[ x", WRONG_TYPE),
+        ("JSON.SET d $.a[ x", NO_VALUE),
+        ("JSON.SET none $.a[ 1", "-ERR new objects must be created at the root\r\n"),
+        ("JSON.MSET none $.a[ x", "-ERR new objects must be created at the root\r\n"),
+        ("JSON.MSET d $..zz x", "-Err wrong static path\r\n"),
+        ("JSON.NUMINCRBY none $.a[ x", NO_KEY),
+        ("JSON.NUMINCRBY d $.zz x", "$2\r\n[]\r\n"),
+        ("JSON.NUMINCRBY d $.s null", "$6\r\n[null]\r\n"),
+        ("JSON.NUMINCRBY d $.a '1 2'", "-ERR trailing characters at line 1 column 3\r\n"),
+        ("JSON.STRAPPEND d $.a x", "*1\r\n$-1\r\n"),
+        ("JSON.STRAPPEND d $.s x", "-ERR expected value at line 1 column 1\r\n"),
+        ("JSON.ARRAPPEND none $.a[ x", NO_VALUE),
+        ("JSON.ARRAPPEND text $.a[ 1", WRONG_TYPE),
+        ("JSON.ARRTRIM none $.a[ x 1", "-Couldn't parse as integer\r\n"),
+        ("JSON.ARRPOP none $.a[ x", NO_KEY),
+        ("JSON.DEL none $.a[", ":0\r\n"),
+        ("JSON.TYPE text $.a[", WRONG_TYPE),
+        ("JSON.TYPE d .a[", NIL),
+        ("JSON.OBJLEN d .a[", NIL),
+        ("JSON.OBJKEYS d .a[", NIL),
+        ("JSON.GET none $.a[", NIL),
+        ("JSON.GET d FORMAT STRING", "-ERR FORMAT argument is not supported on RESP2\r\n"),
+        ("JSON.GET d $.a FORMAT EXPAND", "$3\r\n[1]\r\n"),
+        ("JSON.GET d $.a FORMAT expand", "-ERR wrong reply format\r\n"),
+        ("JSON.GET d $.a FORMAT", "-ERR wrong number of arguments for 'json.get' command\r\n"),
+    ]);
+    get(&mut tester, "JSON.GET d $.a[ $.a", r#"{"$.a":[1]}"#);
 }

@@ -7,14 +7,15 @@ use braid_keyspace::Event;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 use braid_values::json::builder::Builder;
+use braid_values::json::doc::Doc;
 use braid_values::json::packed::{self, Slot};
 use braid_values::json::path::{Path, eval};
 use braid_values::json::{edit, print};
 
 use super::find;
 use super::shared::{
-    NOT_AN_INTEGER, Outcome, change, change_each, large, no_match, no_match_raw, parse_path, parse_value,
-    path_arg, reply_each, text,
+    NOT_AN_INTEGER, Outcome, change, change_each, no_match, no_match_raw, parse_value, path_of_change,
+    reply_each, text, too_large,
 };
 
 const APPEND: Event = Event::module("json.arrappend");
@@ -33,9 +34,9 @@ fn index_arg(arg: &[u8]) -> Result<i64, CommandError> {
 }
 
 /// Appends elements of an array, some of them left out, and others in between.
-fn rebuilt(bytes: &[u8], array: Slot, kept: std::ops::Range<usize>, at: usize, new: &[Vec<u8>]) -> Vec<u8> {
+fn rebuilt(bytes: Doc<'_>, array: Slot, kept: std::ops::Range<usize>, at: usize, new: &[Vec<u8>]) -> Vec<u8> {
     let mut out = Builder::default();
-    let add = |out: &mut Builder| new.iter().for_each(|value| out.copy(value, Slot::whole(0)));
+    let add = |out: &mut Builder| new.iter().for_each(|value| out.copy(Doc::flat(value), Slot::whole(0)));
     out.begin_array();
     let mut index = 0;
     for item in packed::items(bytes, array) {
@@ -55,7 +56,7 @@ fn rebuilt(bytes: &[u8], array: Slot, kept: std::ops::Range<usize>, at: usize, n
 }
 
 /// The only match of a path, if it has exactly one and that is an array.
-fn only_array(bytes: &[u8], path: &Path<'_>) -> Option<Slot> {
+fn only_array(bytes: Doc<'_>, path: &Path<'_>) -> Option<Slot> {
     let mut only = None;
     let mut count = 0;
     let searched = find::visit(bytes, path, &mut |slot| {
@@ -71,14 +72,13 @@ fn values_arg(call: &Call, first: usize) -> Result<Vec<Vec<u8>>, CommandError> {
 }
 
 pub(super) fn append(call: &mut Call) -> CommandResult {
-    let path = parse_path(call.args[2])?;
-    let key = call.args[1];
-    change(call.keyspace, key)?;
     let values = values_arg(call, 3)?;
+    let path = path_of_change(call, 2)?;
+    let key = call.args[1];
     let document = change(call.keyspace, key)?;
-    let results = if let Some(array) = only_array(document.bytes(), &path) {
-        let len = packed::array_len(document.bytes(), array).unwrap_or(0);
-        edit::insert(document, array, len, &values).map_err(large)?;
+    let results = if let Some(array) = only_array(document.doc(), &path) {
+        let len = packed::array_len(document.doc(), array).unwrap_or(0);
+        edit::insert(document, array, len, &values).map_err(too_large)?;
         call.keyspace.settle(APPEND, key, 1, false);
         vec![Some(len + values.len())]
     } else {
@@ -99,18 +99,18 @@ pub(super) fn append(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn insert(call: &mut Call) -> CommandResult {
-    let path = parse_path(call.args[2])?;
     let index = index_arg(call.args[3])?;
     let values = values_arg(call, 4)?;
+    let path = path_of_change(call, 2)?;
     let key = call.args[1];
     let place = |len: usize| {
         let at = if index < 0 { len as i64 + index } else { index };
         usize::try_from(at).ok().filter(|&at| at <= len).ok_or_else(|| text("ERR index out of bounds"))
     };
     let document = change(call.keyspace, key)?;
-    let results = if let Some(array) = only_array(document.bytes(), &path) {
-        let len = packed::array_len(document.bytes(), array).unwrap_or(0);
-        edit::insert(document, array, place(len)?, &values).map_err(large)?;
+    let results = if let Some(array) = only_array(document.doc(), &path) {
+        let len = packed::array_len(document.doc(), array).unwrap_or(0);
+        edit::insert(document, array, place(len)?, &values).map_err(too_large)?;
         call.keyspace.settle(INSERT, key, 1, false);
         vec![Some(len + values.len())]
     } else {
@@ -138,22 +138,22 @@ fn pop_index(index: i64, len: usize) -> usize {
 type Popped = Option<Vec<u8>>;
 
 pub(super) fn pop(call: &mut Call) -> CommandResult {
-    let path = path_arg(call.args, 2)?;
+    let path = path_of_change(call, 2)?;
     // An index that is no number means the last element, as in Redis Stack.
     let index = call.args.get(3).and_then(|arg| parse_i64(arg)).unwrap_or(-1);
     let key = call.args[1];
     let document = change(call.keyspace, key)?;
-    let element = |bytes: &[u8], array: Slot, len: usize| {
+    let element = |bytes: Doc<'_>, array: Slot, len: usize| {
         let item = packed::item(bytes, array, pop_index(index, len))?;
         let mut out = Vec::new();
         print::compact(bytes, item, &mut out);
         Some((item, out))
     };
-    let results: Vec<Option<Popped>> = if let Some(array) = only_array(document.bytes(), &path) {
-        let len = packed::array_len(document.bytes(), array).unwrap_or(0);
-        match element(document.bytes(), array, len) {
+    let results: Vec<Option<Popped>> = if let Some(array) = only_array(document.doc(), &path) {
+        let len = packed::array_len(document.doc(), array).unwrap_or(0);
+        match element(document.doc(), array, len) {
             Some((item, popped)) => {
-                edit::remove(document, item).map_err(large)?;
+                edit::remove(document, item).map_err(too_large)?;
                 call.keyspace.settle(POP, key, 1, false);
                 vec![Some(Some(popped))]
             }
@@ -192,16 +192,30 @@ pub(super) fn pop(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn trim(call: &mut Call) -> CommandResult {
-    let path = parse_path(call.args[2])?;
     let (start, stop) = (index_arg(call.args[3])?, index_arg(call.args[4])?);
-    let results = change_each(call, &path, TRIM, &mut |bytes, slot| {
-        let Some(len) = packed::array_len(bytes, slot) else { return Ok((None, None)) };
+    let path = path_of_change(call, 2)?;
+    let kept = |len: usize| {
         let from = eval::from_end(start, len).min(len);
         let to = eval::from_end(stop, len).saturating_add(1);
-        let kept = from..to.min(len).max(from);
+        from..to.min(len).max(from)
+    };
+    let key = call.args[1];
+    let document = change(call.keyspace, key)?;
+    let large = document.is_in_pieces().then(|| only_array(document.doc(), &path)).flatten();
+    let results = if let Some(array) = large {
+        let kept = kept(packed::array_len(document.doc(), array).unwrap_or(0));
         let count = kept.len();
-        Ok((Some(count), Some(rebuilt(bytes, slot, kept, usize::MAX, &[]))))
-    })?;
+        edit::keep(document, array, kept).map_err(too_large)?;
+        call.keyspace.settle(TRIM, key, 1, false);
+        vec![Some(count)]
+    } else {
+        change_each(call, &path, TRIM, &mut |bytes, slot| {
+            let Some(len) = packed::array_len(bytes, slot) else { return Ok((None, None)) };
+            let kept = kept(len);
+            let count = kept.len();
+            Ok((Some(count), Some(rebuilt(bytes, slot, kept, usize::MAX, &[]))))
+        })?
+    };
     reply_each(
         call.reply,
         &path,

@@ -2,11 +2,12 @@
 //! Values of documents as replies in the protocol's own types.
 
 use braid_resp::reply::ReplyBuffer;
+use braid_values::json::doc::Doc;
 use braid_values::json::number::Num;
 use braid_values::json::packed::{self, Slot, Value};
 
 /// The type of a value, as JSON.TYPE and messages name it.
-pub(super) fn type_name(bytes: &[u8], slot: Slot) -> &'static str {
+pub(super) fn type_name(bytes: Doc<'_>, slot: Slot) -> &'static str {
     match packed::value(bytes, slot) {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -27,7 +28,7 @@ pub(super) fn number(reply: &mut ReplyBuffer, value: Num) {
 }
 
 /// JSON.RESP's form: an object and an array begin with their bracket.
-pub(super) fn resp(reply: &mut ReplyBuffer, bytes: &[u8], slot: Slot) {
+pub(super) fn resp(reply: &mut ReplyBuffer, bytes: Doc<'_>, slot: Slot) {
     match packed::value(bytes, slot) {
         Value::Null => reply.null(),
         Value::Bool(value) => reply.simple(if value { "true" } else { "false" }),
@@ -50,7 +51,7 @@ pub(super) fn resp(reply: &mut ReplyBuffer, bytes: &[u8], slot: Slot) {
 }
 
 /// FORMAT EXPAND's form, for RESP3: maps and arrays.
-pub(super) fn expand(reply: &mut ReplyBuffer, bytes: &[u8], slot: Slot) {
+pub(super) fn expand(reply: &mut ReplyBuffer, bytes: Doc<'_>, slot: Slot) {
     match packed::value(bytes, slot) {
         Value::Null => reply.null(),
         Value::Bool(value) => reply.boolean(value),

@@ -6,13 +6,20 @@ use braid_executor::Call;
 use braid_keyspace::{Event, Txn};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
+
+use braid_values::json::doc::Doc;
 use braid_values::json::edit;
 use braid_values::json::packed::{self, Slot};
-use braid_values::json::parse::parse;
+use braid_values::json::parse::{parse, trailing};
 use braid_values::json::path::Path;
-use braid_values::json::value::{Json, TooLarge};
+use braid_values::json::place::{self, Part};
+use braid_values::json::value::{BYTES_MAX, Json, TooLarge};
 
 use super::find;
+
+/// Documents and texts of this many bytes are printed and parsed in the background: one MB takes
+/// some ms.
+pub(super) const LONG: usize = 1 << 20;
 
 pub(super) const WRONG_TYPE: &str = "Existing key has wrong Redis type";
 pub(super) const NO_KEY: &str = "ERR could not perform this operation on a key that doesn't exist";
@@ -54,10 +61,26 @@ pub(super) fn parse_path(path: &[u8]) -> Result<Path<'_>, CommandError> {
     Path::parse(path).map_err(|error| text(error.to_string()))
 }
 
+/// The path in an argument of a command that changes a document: the key is looked at first, as in
+/// Redis Stack.
+pub(super) fn path_of_change<'a>(call: &Call<'a, '_>, index: usize) -> Result<Path<'a>, CommandError> {
+    peek(call.keyspace, call.args[1])?.ok_or_else(|| text(NO_KEY))?;
+    path_arg(call.args, index)
+}
+
 /// A JSON text, packed; `prefix` is put before the parser's message.
 pub(super) fn parse_value(json: &[u8], prefix: &str) -> Result<Vec<u8>, CommandError> {
     let json = std::str::from_utf8(json).map_err(|_| text(NOT_UTF8))?;
     parse(json).map_err(|error| text(format!("{prefix}{error}")))
+}
+
+/// A JSON text with nothing behind it, packed.
+pub(super) fn parse_only_value(json: &[u8]) -> Result<Vec<u8>, CommandError> {
+    let value = parse_value(json, "ERR ")?;
+    match std::str::from_utf8(json).ok().and_then(trailing) {
+        Some(error) => Err(text(format!("ERR {error}"))),
+        None => Ok(value),
+    }
 }
 
 /// The error for a path that matches nothing, or nothing of the type that a command needs: the
@@ -71,7 +94,7 @@ pub(super) fn no_match_raw(path: &Path<'_>, what: &str) -> CommandError {
     text(format!("ERR Path '{}' does not exist{what}", String::from_utf8_lossy(path.text)))
 }
 
-pub(super) fn large(error: TooLarge) -> CommandError {
+pub(super) fn too_large(error: TooLarge) -> CommandError {
     text(error.to_string())
 }
 
@@ -80,7 +103,7 @@ pub(super) fn large(error: TooLarge) -> CommandError {
 pub(super) type Outcome<T> = (Option<T>, Option<Vec<u8>>);
 
 /// Changes the value in a slot.
-type Work<'w, T> = &'w mut dyn FnMut(&[u8], Slot) -> Result<Outcome<T>, CommandError>;
+type Work<'w, T> = &'w mut dyn FnMut(Doc<'_>, Slot) -> Result<Outcome<T>, CommandError>;
 
 /// Changes all values that a path matches, and returns what is to be replied for each. Reports
 /// `event` if any value was changed.
@@ -105,7 +128,7 @@ pub(super) fn change_values<T>(
     path: &Path<'_>,
     work: Work<'_, T>,
 ) -> (Result<Vec<Option<T>>, CommandError>, bool) {
-    let slots = match find::all(document.bytes(), path) {
+    let slots = match find::all(document.doc(), path) {
         Ok(slots) => slots,
         Err(error) => return (Err(error), false),
     };
@@ -113,10 +136,10 @@ pub(super) fn change_values<T>(
     sorted.sort_unstable();
     let mut has_changed = false;
     let mut replies = Vec::with_capacity(slots.len());
-    if slots.len() > 1 && edit::are_disjoint(document.bytes(), &sorted) {
+    if slots.len() > 1 && edit::are_disjoint(document.doc(), &sorted) {
         let mut changed: Vec<(Slot, Vec<u8>)> = Vec::new();
         for &slot in &slots {
-            match work(document.bytes(), slot) {
+            match work(document.doc(), slot) {
                 Ok((reply, value)) => {
                     replies.push(reply);
                     changed.extend(value.map(|value| (slot, value)));
@@ -133,13 +156,13 @@ pub(super) fn change_values<T>(
             Err(error) => (Err(error), false),
         };
     }
-    let routes: Vec<Vec<edit::Part>> = match slots.len() {
+    let routes: Vec<Vec<Part>> = match slots.len() {
         1 => Vec::new(),
-        _ => slots.iter().map(|&slot| edit::route(document.bytes(), slot)).collect(),
+        _ => slots.iter().map(|&slot| place::route(document.doc(), slot)).collect(),
     };
     for (index, &slot) in slots.iter().enumerate() {
         let slot = match routes.get(index) {
-            Some(route) => edit::follow(document.bytes(), route),
+            Some(route) => place::follow(document.doc(), route),
             None => Some(slot),
         };
         // An earlier change has removed the value.
@@ -147,9 +170,9 @@ pub(super) fn change_values<T>(
             replies.push(None);
             continue;
         };
-        let done = work(document.bytes(), slot).and_then(|(reply, value)| {
+        let done = work(document.doc(), slot).and_then(|(reply, value)| {
             if let Some(value) = value {
-                edit::replace(document, slot, &value).map_err(large)?;
+                edit::replace(document, slot, &value).map_err(too_large)?;
                 has_changed = true;
             }
             Ok(reply)
@@ -165,18 +188,40 @@ pub(super) fn change_values<T>(
 /// Replaces values that are not inside each other.
 pub(super) fn store_all(document: &mut Json, mut changed: Vec<(Slot, Vec<u8>)>) -> Result<(), CommandError> {
     changed.sort_unstable_by_key(|(slot, _)| *slot);
-    let bytes = document.bytes();
-    let keeps_sizes =
-        changed.iter().all(|(slot, value)| !slot.is_element() && packed::size(bytes, *slot) == value.len());
+    let bytes = document.doc();
+    let keeps_sizes = changed.iter().all(|(slot, value)| {
+        !slot.is_element()
+            && packed::size(bytes, *slot) == value.len()
+            && bytes.is_contiguous(slot.at()..slot.at() + value.len())
+    });
     if keeps_sizes {
         changed.iter().for_each(|(slot, value)| document.overwrite(slot.at(), value));
         return Ok(());
     }
+    if document.is_in_pieces() && changed.len() <= edit::FEW_IN_PIECES {
+        let more: usize = changed.iter().map(|(_, value)| value.len()).sum();
+        // Otherwise the limit is checked for the result.
+        if bytes.len() + more < BYTES_MAX / 2 {
+            return store_few(document, &changed);
+        }
+    }
     let slots: Vec<Slot> = changed.iter().map(|(slot, _)| *slot).collect();
     let rebuilt = edit::rebuild(bytes, &slots, &mut |index, out| {
-        out.copy(&changed[index].1, Slot::whole(0));
+        out.copy(Doc::flat(&changed[index].1), Slot::whole(0));
     });
-    document.set(&rebuilt).map_err(large)
+    document.set(&rebuilt).map_err(too_large)
+}
+
+/// Replaces values one after the other.
+fn store_few(document: &mut Json, changed: &[(Slot, Vec<u8>)]) -> Result<(), CommandError> {
+    let routes: Vec<Vec<Part>> =
+        changed.iter().map(|(slot, _)| place::route(document.doc(), *slot)).collect();
+    for (route, (_, value)) in routes.iter().zip(changed) {
+        if let Some(slot) = place::follow(document.doc(), route) {
+            edit::replace(document, slot, value).map_err(too_large)?;
+        }
+    }
+    Ok(())
 }
 
 /// Replies with an array of all results in JSONPath, or with one result in the older syntax:

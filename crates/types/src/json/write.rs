@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Changes of documents: whole values, members, numbers, strings and booleans.
 
+use std::borrow::Cow;
+use std::cell::LazyCell;
+
+use braid_base::blob::Blob;
 use braid_executor::Call;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Event, Expiry, Txn};
 use braid_resp::reply::Protocol;
 use braid_spec::{CommandError, CommandResult};
 use braid_values::json::builder::{Builder, push_number};
-use braid_values::json::edit::{self, Part};
+use braid_values::json::doc::Doc;
+use braid_values::json::edit;
 use braid_values::json::number::{Num, Operation};
 use braid_values::json::packed::{self, Slot, Value};
 use braid_values::json::path::{Path, Selector};
+use braid_values::json::place::{self, Part};
 use braid_values::json::value::Json;
 
 use super::find;
 use super::reply::number as reply_number;
 use super::shared::{
-    NO_KEY, change, change_each, change_values, large, no_match, parse_path, parse_value, path_arg, peek,
-    reply_each, text,
+    LONG, change, change_each, change_values, no_match, parse_only_value, parse_path, parse_value, path_arg,
+    path_of_change, peek, reply_each, text, too_large,
 };
 
 const SET: Event = Event::module("json.set");
@@ -43,8 +49,36 @@ enum Condition {
 /// A value to be set or merged.
 struct Change<'a> {
     path: Path<'a>,
-    value: Vec<u8>,
+    value: Content,
     merges: bool,
+}
+
+/// A parsed text.
+enum Content {
+    Packed(Vec<u8>),
+    /// Of a long text, parsed in the background.
+    Document(Json),
+}
+
+impl Content {
+    fn document(&self) -> Result<Json, CommandError> {
+        match self {
+            Content::Packed(bytes) => Json::new(bytes).map_err(too_large),
+            Content::Document(document) => Ok(document.clone()),
+        }
+    }
+
+    fn bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            Content::Packed(bytes) => Cow::Borrowed(bytes),
+            Content::Document(document) => {
+                let doc = document.doc();
+                let mut bytes = Vec::with_capacity(doc.len());
+                doc.copy(0..doc.len(), &mut bytes);
+                Cow::Owned(bytes)
+            }
+        }
+    }
 }
 
 /// What setting a value at a path comes to.
@@ -57,7 +91,7 @@ enum Plan {
 }
 
 /// Decides what to do; the document stays as it is.
-fn plan(bytes: &[u8], path: &Path<'_>, condition: Condition) -> Result<Plan, CommandError> {
+fn plan(bytes: Doc<'_>, path: &Path<'_>, condition: Condition) -> Result<Plan, CommandError> {
     let slots = match condition {
         // The way to a new member must be static, whether or not it is needed.
         Condition::Missing if !path.is_static() => return Err(text(NOT_STATIC)),
@@ -92,17 +126,17 @@ fn apply(document: &mut Json, change: &Change<'_>, plan: Plan) -> Result<bool, C
                 Some(Selector::Name(name)) => name,
                 _ => return Ok(false),
             };
-            edit::add_member(document, object, name, &change.value).map_err(large)?;
+            edit::add_member(document, object, name, &change.value.bytes()).map_err(too_large)?;
         }
         Plan::Replace(slots) => match slots.as_slice() {
+            [slot] if *slot == Slot::whole(0) && !change.merges => *document = change.value.document()?,
             [slot] => {
-                let value = change.merged(document.bytes(), *slot);
-                edit::replace(document, *slot, value.as_deref().unwrap_or(&change.value)).map_err(large)?;
+                let value = change.new_value(document.doc(), *slot);
+                edit::replace(document, *slot, &value).map_err(too_large)?;
             }
             _ => {
                 let (done, _) = change_values(document, &change.path, &mut |bytes, slot| {
-                    let value = change.merged(bytes, slot).unwrap_or_else(|| change.value.clone());
-                    Ok((Some(()), Some(value)))
+                    Ok((Some(()), Some(change.new_value(bytes, slot).into_owned())))
                 });
                 done?;
             }
@@ -112,13 +146,14 @@ fn apply(document: &mut Json, change: &Change<'_>, plan: Plan) -> Result<bool, C
 }
 
 impl Change<'_> {
-    /// The new value of a slot, if that is not simply the change's value.
-    fn merged(&self, bytes: &[u8], slot: Slot) -> Option<Vec<u8>> {
-        self.merges.then(|| {
-            let mut out = Builder::default();
-            edit::merge(bytes, Some(slot), &self.value, Slot::whole(0), &mut out);
-            out.finish()
-        })
+    /// The new value of a slot, packed.
+    fn new_value(&self, bytes: Doc<'_>, slot: Slot) -> Cow<'_, [u8]> {
+        if !self.merges {
+            return self.value.bytes();
+        }
+        let mut out = Builder::default();
+        edit::merge(bytes, Some(slot), Doc::flat(&self.value.bytes()), Slot::whole(0), &mut out);
+        Cow::Owned(out.finish())
     }
 }
 
@@ -137,11 +172,10 @@ fn set_at(
         if !change.path.is_root() {
             return Err(text(NOT_AT_ROOT));
         }
-        let document = Json::new(&change.value).map_err(large)?;
-        keyspace.set_object(event, key, Object::new(document), Expiry::Clear);
+        keyspace.set_object(event, key, Object::new(change.value.document()?), Expiry::Clear);
         return Ok(true);
     };
-    let plan = plan(document.bytes(), &change.path, condition)?;
+    let plan = plan(document.doc(), &change.path, condition)?;
     if matches!(plan, Plan::Nothing) {
         return Ok(false);
     }
@@ -182,17 +216,44 @@ pub(super) fn set(call: &mut Call) -> CommandResult {
         condition = wanted;
         at += 1;
     }
-    let path = parse_path(call.args[2])?;
-    let value = parse_value(call.args[3], "")?;
+    let json = call.args[3];
+    let is_there = peek(call.keyspace, call.args[1])?.is_some();
+    let value = match call.take_precomputed::<Json>() {
+        Some(document) => Content::Document(document?),
+        None if json.len() >= LONG && call.may_precompute() => {
+            let json = call.blob_of(json).unwrap_or_else(|| Blob::from_slice(json));
+            return call.precompute::<Json>(&[], move |_, _| Some(parse_document(&json)));
+        }
+        None => Content::Packed(parse_value(json, "")?),
+    };
+    if !is_there && condition == Condition::Existing {
+        call.reply.null();
+        return Ok(());
+    }
+    let path = path_of_value(call.args[2], is_there)?;
     let change = Change { path, value, merges: false };
     let is_set = set_at(call.keyspace, SET, call.args[1], &change, condition)?;
     reply_set(call, is_set);
     Ok(())
 }
 
+/// The path of a value to be set. A new document can only be set at the root, wherever a path that
+/// cannot be parsed leads.
+fn path_of_value(path: &[u8], is_there: bool) -> Result<Path<'_>, CommandError> {
+    match parse_path(path) {
+        Err(_) if !is_there => Err(text(NOT_AT_ROOT)),
+        path => path,
+    }
+}
+
+fn parse_document(json: &[u8]) -> Result<Json, CommandError> {
+    Json::new(&parse_value(json, "")?).map_err(too_large)
+}
+
 pub(super) fn merge(call: &mut Call) -> CommandResult {
-    let path = parse_path(call.args[2])?;
-    let value = parse_value(call.args[3], "")?;
+    let is_there = peek(call.keyspace, call.args[1])?.is_some();
+    let value = Content::Packed(parse_value(call.args[3], "")?);
+    let path = path_of_value(call.args[2], is_there)?;
     let change = Change { path, value, merges: true };
     let is_set = set_at(call.keyspace, MERGE, call.args[1], &change, Condition::Any)?;
     reply_set(call, is_set);
@@ -202,22 +263,22 @@ pub(super) fn merge(call: &mut Call) -> CommandResult {
 /// All values are checked before the first is set: each path against its document as it is before
 /// the command, as in Redis Stack.
 pub(super) fn mset(call: &mut Call) -> CommandResult {
-    if !(call.args.len() - 1).is_multiple_of(3) {
-        return Err(call.wrong_arity());
-    }
     let mut changes = Vec::with_capacity(call.args.len() / 3);
-    for triplet in call.args[1..].chunks_exact(3) {
-        let path = parse_path(triplet[1])?;
+    for triplet in call.args[1..].chunks(3) {
+        if triplet.len() < 3 {
+            return Err(call.wrong_arity());
+        }
         let document = peek(call.keyspace, triplet[0])?;
-        let change = Change { path, value: parse_value(triplet[2], "")?, merges: false };
+        let path = path_of_value(triplet[1], document.is_some())?;
+        if document.is_none() && !path.is_root() {
+            return Err(text(NOT_AT_ROOT));
+        }
         let is_done = match document {
-            Some(document) => {
-                let plan = plan(document.bytes(), &change.path, Condition::Any)?;
-                matches!(plan, Plan::Nothing)
-            }
-            None if change.path.is_root() => false,
-            None => return Err(text(NOT_AT_ROOT)),
+            Some(document) => matches!(plan(document.doc(), &path, Condition::Any)?, Plan::Nothing),
+            None => false,
         };
+        let value = Content::Packed(parse_value(triplet[2], "")?);
+        let change = Change { path, value, merges: false };
         changes.push((triplet[0], change, is_done));
     }
     for (key, change, is_done) in &changes {
@@ -240,12 +301,12 @@ fn mset_one(keyspace: &mut Txn<'_>, key: &[u8], change: &Change<'_>) -> CommandR
 
 pub(super) fn del(call: &mut Call) -> CommandResult {
     let key = call.args[1];
-    let path = path_arg(call.args, 2)?;
     let Some(document) = peek(call.keyspace, key)? else {
         call.reply.integer(0);
         return Ok(());
     };
-    let bytes = document.bytes();
+    let path = path_arg(call.args, 2)?;
+    let bytes = document.doc();
     let mut slots = find::all(bytes, &path)?;
     if slots.iter().any(|slot| slot.at() == 0 && !slot.is_element()) {
         call.keyspace.settle(DEL, key, 1, false);
@@ -279,24 +340,25 @@ pub(super) fn del(call: &mut Call) -> CommandResult {
 fn remove_all(keyspace: &mut Txn<'_>, key: &[u8], slots: &[Slot]) -> CommandResult {
     let document = change(keyspace, key)?;
     if let [slot] = slots {
-        return edit::remove(document, *slot).map_err(large);
+        return edit::remove(document, *slot).map_err(too_large);
     }
-    if slots.len() > edit::FEW {
-        let rebuilt = edit::without(document.bytes(), slots);
-        return document.set(&rebuilt).map_err(large);
+    let few = if document.is_in_pieces() { edit::FEW_IN_PIECES } else { edit::FEW };
+    if slots.len() > few {
+        let rebuilt = edit::without(document.doc(), slots);
+        return document.set(&rebuilt).map_err(too_large);
     }
-    let mut routes: Vec<Vec<Part>> = slots.iter().map(|&slot| edit::route(document.bytes(), slot)).collect();
+    let mut routes: Vec<Vec<Part>> = slots.iter().map(|&slot| place::route(document.doc(), slot)).collect();
     routes.sort_unstable_by(|one, other| edit::removal_order(one, other));
     for route in routes {
-        if let Some(slot) = edit::follow(document.bytes(), &route) {
-            edit::remove(document, slot).map_err(large)?;
+        if let Some(slot) = place::follow(document.doc(), &route) {
+            edit::remove(document, slot).map_err(too_large)?;
         }
     }
     Ok(())
 }
 
 pub(super) fn clear(call: &mut Call) -> CommandResult {
-    let path = path_arg(call.args, 2)?;
+    let path = path_of_change(call, 2)?;
     let results = change_each(call, &path, CLEAR, &mut |bytes, slot| {
         let mut out = Builder::default();
         match packed::value(bytes, slot) {
@@ -320,7 +382,7 @@ pub(super) fn clear(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn toggle(call: &mut Call) -> CommandResult {
-    let path = parse_path(call.args[2])?;
+    let path = path_of_change(call, 2)?;
     let results = change_each(call, &path, TOGGLE, &mut |bytes, slot| {
         Ok(match packed::value(bytes, slot) {
             Value::Bool(value) => {
@@ -346,26 +408,14 @@ pub(super) fn toggle(call: &mut Call) -> CommandResult {
 
 pub(super) fn strappend(call: &mut Call) -> CommandResult {
     let (path, json) = match call.args.len() {
-        3 => (Path::root(), call.args[2]),
-        _ => (parse_path(call.args[2])?, call.args[3]),
+        3 => (path_of_change(call, usize::MAX)?, call.args[2]),
+        _ => (path_of_change(call, 2)?, call.args[3]),
     };
-    change(call.keyspace, call.args[1])?;
-    let value = parse_value(json, "ERR ")?;
-    // The value must be a string, but only if there is one to append it to.
-    let more = match packed::value(&value, Slot::whole(0)) {
-        Value::Str(more) => Ok(more),
-        _ => {
-            let mut shown = Vec::new();
-            braid_values::json::print::compact(&value, Slot::whole(0), &mut shown);
-            Err(format!(
-                "WRONGTYPE wrong type of path value - expected string but found {}",
-                String::from_utf8_lossy(&shown)
-            ))
-        }
-    };
+    // Only looked at if there is a string to append it to, as in Redis Stack.
+    let more = LazyCell::new(|| string_arg(json));
     let results = change_each(call, &path, STRAPPEND, &mut |bytes, slot| {
         let Value::Str(old) = packed::value(bytes, slot) else { return Ok((None, None)) };
-        let more = more.as_ref().map_err(|message| text(message.clone()))?;
+        let more: &[u8] = more.as_ref().map_err(CommandError::clone)?;
         let mut out = Builder::default();
         out.string(&[old, more].concat());
         Ok((Some(old.len() + more.len()), Some(out.finish())))
@@ -377,6 +427,29 @@ pub(super) fn strappend(call: &mut Call) -> CommandResult {
         || no_match(&path, " or not a string"),
         |reply, &len| reply.integer(len as i64),
     )
+}
+
+/// The string that JSON.STRAPPEND appends.
+fn string_arg(json: &[u8]) -> Result<Vec<u8>, CommandError> {
+    let value = parse_value(json, "ERR ")?;
+    let doc = Doc::flat(&value);
+    if let Value::Str(more) = packed::value(doc, Slot::whole(0)) {
+        return Ok(more.to_vec());
+    }
+    let mut shown = Vec::new();
+    braid_values::json::print::compact(doc, Slot::whole(0), &mut shown);
+    Err(text(format!(
+        "WRONGTYPE wrong type of path value - expected string but found {}",
+        String::from_utf8_lossy(&shown)
+    )))
+}
+
+/// The number that JSON.NUMINCRBY and its relatives calculate with.
+fn number_arg(json: &[u8]) -> Result<Num, CommandError> {
+    match packed::value(Doc::flat(&parse_only_value(json)?), Slot::whole(0)) {
+        Value::Num(number) => Ok(number),
+        _ => Err(text("bad input number")),
+    }
 }
 
 pub(super) fn numincrby(call: &mut Call) -> CommandResult {
@@ -392,15 +465,13 @@ pub(super) fn numpowby(call: &mut Call) -> CommandResult {
 }
 
 fn calculate(call: &mut Call, operation: Operation, event: Event) -> CommandResult {
-    let path = parse_path(call.args[2])?;
-    peek(call.keyspace, call.args[1])?.ok_or_else(|| text(NO_KEY))?;
-    let value = parse_value(call.args[3], "ERR ")?;
-    let Value::Num(by) = packed::value(&value, Slot::whole(0)) else {
-        return Err(text("bad input number"));
-    };
+    let path = path_of_change(call, 2)?;
+    // Only looked at if there is a number to change, as in Redis Stack.
+    let by = LazyCell::new(|| number_arg(call.args[3]));
     let results = change_each(call, &path, event, &mut |bytes, slot| {
         let Value::Num(number) = packed::value(bytes, slot) else { return Ok((None, None)) };
-        let result = number.apply(operation, by).ok_or_else(|| text("ERR result is not a number"))?;
+        let result =
+            number.apply(operation, by.clone()?).ok_or_else(|| text("ERR result is not a number"))?;
         let mut out = Vec::with_capacity(9);
         push_number(&mut out, result);
         Ok((Some(result), Some(out)))

@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 
+use super::doc::Doc;
 use super::number::{Num, SCALE_MAX, as_decimal, at_scale};
 use super::packed::{self, Elements, Slot, Value, widen};
 
@@ -129,12 +130,12 @@ impl Builder {
     }
 
     /// Appends a value of other packed bytes.
-    pub fn copy(&mut self, bytes: &[u8], slot: Slot) {
-        if let Value::Num(value) = packed::value(bytes, slot) {
+    pub fn copy(&mut self, doc: Doc<'_>, slot: Slot) {
+        if let Value::Num(value) = packed::value(doc, slot) {
             self.number(value);
         } else {
             self.count();
-            self.out.extend_from_slice(&bytes[slot.at()..packed::skip(bytes, slot.at())]);
+            doc.copy(slot.at()..packed::skip(doc, slot.at()), &mut self.out);
         }
     }
 
@@ -146,7 +147,7 @@ impl Builder {
         let kept = last_of_each(&content, object);
         for &(name, at) in &kept {
             push_name(&mut self.out, name);
-            self.out.extend_from_slice(&content[at..packed::skip(&content, at)]);
+            self.out.extend_from_slice(&content[at..packed::skip(Doc::flat(&content), at)]);
         }
         finish_header(&mut self.out, start, kept.len(), true);
     }
@@ -157,8 +158,8 @@ impl Builder {
         let mut numbers = Vec::with_capacity(frame.count as usize);
         let mut at = 0;
         while at < content.len() {
-            numbers.push(packed::number(&content, at));
-            at = packed::skip(&content, at);
+            numbers.push(packed::number(&content[at..]));
+            at = packed::skip(Doc::flat(&content), at);
         }
         push_typed(&mut self.out, &numbers);
     }
@@ -180,7 +181,7 @@ fn name_hash(name: &[u8]) -> u32 {
 fn last_of_each(content: &[u8], object: packed::Container) -> Vec<(&[u8], usize)> {
     let mut kept: Vec<(&[u8], usize)> = Vec::with_capacity(object.count);
     if object.count < MANY {
-        for (name, at) in packed::members(content, object) {
+        for (name, at) in packed::members(Doc::flat(content), object) {
             match kept.iter_mut().find(|(known, _)| *known == name) {
                 Some(known) => known.1 = at,
                 None => kept.push((name, at)),
@@ -189,7 +190,7 @@ fn last_of_each(content: &[u8], object: packed::Container) -> Vec<(&[u8], usize)
         return kept;
     }
     let mut places: HashMap<&[u8], usize> = HashMap::with_capacity(object.count);
-    for (name, at) in packed::members(content, object) {
+    for (name, at) in packed::members(Doc::flat(content), object) {
         match places.entry(name) {
             std::collections::hash_map::Entry::Occupied(place) => kept[*place.get()].1 = at,
             std::collections::hash_map::Entry::Vacant(place) => {

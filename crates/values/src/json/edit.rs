@@ -1,101 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Changes of a document at one place or at many.
 //!
-//! A change names a slot; [`around`] finds the containers of a slot by its offset. Where several
+//! A change names a slot; [`around`] (`place.rs`) finds the containers of a slot by its offset. Where several
 //! slots change, and none is inside another, [`rebuild`] makes the new document in one pass;
 //! otherwise [`route`] keeps each place by names and indices, and the places change one after the
 //! other, as in Redis Stack.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::builder::{self, Builder};
+use super::doc::Doc;
 use super::number::Num;
-use super::packed::{self, Slot, Value};
-use super::value::{Json, TooLarge};
-
-/// One part of the way from the root to a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
-    Name(Box<[u8]>),
-    Index(usize),
-}
-
-/// What is found on the way from the root to a slot.
-#[derive(Debug, Default)]
-pub struct Place {
-    /// Offsets of the containers around the slot, outermost first.
-    pub around: Vec<usize>,
-    /// Offset of the member: of its name in an object, else of its value.
-    pub member: usize,
-    /// Names and indices, if they were asked for.
-    pub parts: Vec<Part>,
-}
-
-/// Finds the containers around a slot.
-pub fn around(bytes: &[u8], slot: Slot) -> Place {
-    locate(bytes, slot, false)
-}
-
-/// The names and indices that lead to a slot.
-pub fn route(bytes: &[u8], slot: Slot) -> Vec<Part> {
-    locate(bytes, slot, true).parts
-}
-
-fn locate(bytes: &[u8], slot: Slot, with_parts: bool) -> Place {
-    let mut place = Place::default();
-    let mut here = 0;
-    let goal = slot.at();
-    while here != goal {
-        place.around.push(here);
-        match packed::value(bytes, Slot::whole(here)) {
-            Value::Object(object) => {
-                let mut member = object.start;
-                for (name, at) in packed::members(bytes, object) {
-                    let end = packed::skip(bytes, at);
-                    if goal < end {
-                        if with_parts {
-                            place.parts.push(Part::Name(name.into()));
-                        }
-                        here = at;
-                        break;
-                    }
-                    member = end;
-                }
-                place.member = member;
-            }
-            Value::Array(_) => {
-                for (index, item) in packed::items(bytes, Slot::whole(here)).enumerate() {
-                    if goal < packed::skip(bytes, item.at()) {
-                        if with_parts {
-                            place.parts.push(Part::Index(index));
-                        }
-                        here = item.at();
-                        break;
-                    }
-                }
-                place.member = here;
-            }
-            _ => unreachable!("a slot is inside containers only"),
-        }
-    }
-    if slot.is_element() && with_parts {
-        place.parts.push(Part::Index(slot.element as usize));
-    }
-    place
-}
-
-/// Follows names and indices.
-pub fn follow(bytes: &[u8], route: &[Part]) -> Option<Slot> {
-    route.iter().try_fold(Slot::whole(0), |slot, part| match part {
-        _ if slot.is_element() => None,
-        Part::Name(name) => match packed::value(bytes, slot) {
-            Value::Object(object) => packed::member(bytes, object, name).map(Slot::whole),
-            _ => None,
-        },
-        Part::Index(index) => packed::item(bytes, slot, *index),
-    })
-}
+use super::packed::{self, Container, Slot, Value};
+use super::place::{Part, around};
+use super::value::{Edit, Json, TooLarge};
 
 /// Replaces the value in a slot by another, which is packed.
 ///
@@ -106,23 +26,28 @@ pub fn replace(document: &mut Json, slot: Slot, value: &[u8]) -> Result<(), TooL
         return replace_element(document, slot, value);
     }
     let at = slot.at();
-    let end = packed::skip(document.bytes(), at);
-    if end - at == value.len() {
+    let end = packed::skip(document.doc(), at);
+    if end - at == value.len() && document.doc().is_contiguous(at..end) {
         document.overwrite(at, value);
         return Ok(());
     }
     if at == 0 {
         return document.set(value);
     }
-    let place = around(document.bytes(), slot);
-    document.replace(&place.around, at..end, value, 0)
+    let place = around(document.doc(), slot);
+    change(document, &place.around, &[Edit { range: at..end, bytes: value, children: 0 }])
+}
+
+/// Makes changes of children of the innermost of some containers.
+fn change(document: &mut Json, around: &[usize], edits: &[Edit<'_>]) -> Result<(), TooLarge> {
+    document.replace(around, around.last().copied().unwrap_or(0), edits)
 }
 
 fn replace_element(document: &mut Json, slot: Slot, value: &[u8]) -> Result<(), TooLarge> {
     let array = Slot::whole(slot.at());
-    let (bytes, index) = (document.bytes(), slot.element as usize);
+    let (bytes, index) = (document.doc(), slot.element as usize);
     let Value::Typed(typed) = packed::value(bytes, array) else { return Ok(()) };
-    if let Value::Num(number) = packed::value(value, Slot::whole(0))
+    if let Value::Num(number) = packed::value(Doc::flat(value), Slot::whole(0))
         && let Some(element) = builder::element(typed.elements, typed.scale, number)
     {
         document.set_element(slot, &element);
@@ -131,7 +56,7 @@ fn replace_element(document: &mut Json, slot: Slot, value: &[u8]) -> Result<(), 
     let mut out = Builder::default();
     out.begin_array();
     for (at, item) in packed::items(bytes, array).enumerate() {
-        if at == index { out.copy(value, Slot::whole(0)) } else { out.copy(bytes, item) }
+        if at == index { out.copy(Doc::flat(value), Slot::whole(0)) } else { out.copy(bytes, item) }
     }
     out.end();
     replace(document, array, &out.finish())
@@ -152,13 +77,13 @@ pub fn set_number(document: &mut Json, slot: Slot, number: Num) -> Result<(), To
 /// # Errors
 /// As [`replace`].
 pub fn add_member(document: &mut Json, object: Slot, name: &[u8], value: &[u8]) -> Result<(), TooLarge> {
-    let mut place = around(document.bytes(), object);
+    let mut place = around(document.doc(), object);
     place.around.push(object.at());
-    let end = packed::skip(document.bytes(), object.at());
+    let end = packed::skip(document.doc(), object.at());
     let mut member = Vec::with_capacity(name.len() + value.len() + 5);
     builder::push_name(&mut member, name);
     member.extend_from_slice(value);
-    document.replace(&place.around, end..end, &member, 1)
+    change(document, &place.around, &[Edit { range: end..end, bytes: &member, children: 1 }])
 }
 
 /// Inserts values into the array in a slot, before an index of at most its length.
@@ -166,69 +91,98 @@ pub fn add_member(document: &mut Json, object: Slot, name: &[u8], value: &[u8]) 
 /// # Errors
 /// As [`replace`].
 pub fn insert(document: &mut Json, array: Slot, index: usize, values: &[Vec<u8>]) -> Result<(), TooLarge> {
-    let bytes = document.bytes();
+    let bytes = document.doc();
     if let Value::Array(container) = packed::value(bytes, array) {
         // An array whose elements all are numbers of one kind is rebuilt below as a typed one.
         let has_other = packed::items(bytes, array)
             .take(2)
             .any(|item| !matches!(packed::value(bytes, item), Value::Num(_)));
         if has_other || container.count >= 32 {
-            let at = if index == container.count {
-                container.end
-            } else {
-                packed::items(bytes, array).nth(index).map_or(container.end, Slot::at)
-            };
+            let at = place_of(bytes, array, container, index);
             let mut place = around(bytes, array);
             place.around.push(array.at());
-            return document.replace(&place.around, at..at, &values.concat(), values.len() as isize);
+            let children = values.len() as isize;
+            let edit = Edit { range: at..at, bytes: &values.concat(), children };
+            return change(document, &place.around, &[edit]);
         }
     }
     if let Value::Typed(typed) = packed::value(bytes, array)
         && (typed.has_wide_count || typed.count + values.len() <= 255)
         && let Some(elements) = values
             .iter()
-            .map(|value| match packed::value(value, Slot::whole(0)) {
+            .map(|value| match packed::value(Doc::flat(value), Slot::whole(0)) {
                 Value::Num(number) => builder::element(typed.elements, typed.scale, number),
                 _ => None,
             })
             .collect::<Option<Vec<_>>>()
     {
         let at = typed.start + index * typed.elements.width();
-        let count = typed.count + values.len();
-        return resize_typed(document, array, count, at..at, &elements.concat());
+        let edit = Edit { range: at..at, bytes: &elements.concat(), children: values.len() as isize };
+        return resize_typed(document, array, &[edit]);
     }
     let mut out = Builder::default();
     out.begin_array();
     let items: Vec<Slot> = packed::items(bytes, array).collect();
     items[..index].iter().for_each(|&item| out.copy(bytes, item));
-    values.iter().for_each(|value| out.copy(value, Slot::whole(0)));
+    values.iter().for_each(|value| out.copy(Doc::flat(value), Slot::whole(0)));
     items[index..].iter().for_each(|&item| out.copy(bytes, item));
     out.end();
     replace(document, array, &out.finish())
 }
 
-/// Replaces elements of an array of numbers by others of the same type.
-fn resize_typed(
-    document: &mut Json,
-    array: Slot,
-    count: usize,
-    range: std::ops::Range<usize>,
-    elements: &[u8],
-) -> Result<(), TooLarge> {
-    let Value::Typed(typed) = packed::value(document.bytes(), array) else { return Ok(()) };
-    let place = around(document.bytes(), array);
+/// The offset where the element of an array with an index begins; the end for its length.
+fn place_of(doc: Doc<'_>, array: Slot, container: Container, index: usize) -> usize {
+    packed::item(doc, array, index).map_or(container.end, Slot::at)
+}
+
+/// Adds and removes elements of an array of numbers, of the same type.
+fn resize_typed(document: &mut Json, array: Slot, edits: &[Edit<'_>]) -> Result<(), TooLarge> {
+    let Value::Typed(typed) = packed::value(document.doc(), array) else { return Ok(()) };
+    let place = around(document.doc(), array);
     let count_at = array.at() + 1;
     let write_count = |document: &mut Json, count: usize| match typed.has_wide_count {
         true => document.overwrite(count_at, &(count as u32).to_le_bytes()),
         false => document.overwrite(count_at, &[count as u8]),
     };
     // First, since the headers of the containers may grow and move the array.
-    write_count(document, count);
-    let replaced = document.replace(&place.around, range, elements, 0);
+    let children: isize = edits.iter().map(|edit| edit.children).sum();
+    write_count(document, typed.count.strict_add_signed(children));
+    let replaced = document.replace(&place.around, array.at(), edits);
     if replaced.is_err() {
         write_count(document, typed.count);
     }
     replaced
+}
+
+/// Removes all but some elements of the array in a slot. `kept` is within its length.
+///
+/// # Errors
+/// Never, since the document becomes smaller.
+pub fn keep(document: &mut Json, array: Slot, kept: Range<usize>) -> Result<(), TooLarge> {
+    let doc = document.doc();
+    let removed = |range: Range<usize>, count: usize| Edit { range, bytes: &[], children: -(count as isize) };
+    match packed::value(doc, array) {
+        Value::Array(container) => {
+            let (from, to) =
+                (place_of(doc, array, container, kept.start), place_of(doc, array, container, kept.end));
+            let mut place = around(doc, array);
+            place.around.push(array.at());
+            let edits = [
+                removed(container.start..from, kept.start),
+                removed(to..container.end, container.count - kept.end),
+            ];
+            change(document, &place.around, &edits)
+        }
+        Value::Typed(typed) => {
+            let at = |index: usize| typed.start + index * typed.elements.width();
+            let edits = [
+                removed(typed.start..at(kept.start), kept.start),
+                removed(at(kept.end)..typed.end(), typed.count - kept.end),
+            ];
+            resize_typed(document, array, &edits)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Removes the value in a slot from its container. The last member of an object takes the place of
@@ -237,39 +191,37 @@ fn resize_typed(
 /// # Errors
 /// As [`replace`]; a removal does not make it larger.
 pub fn remove(document: &mut Json, slot: Slot) -> Result<(), TooLarge> {
-    let bytes = document.bytes();
+    let doc = document.doc();
     if slot.is_element() {
         let array = Slot::whole(slot.at());
-        let Value::Typed(typed) = packed::value(bytes, array) else { return Ok(()) };
+        let Value::Typed(typed) = packed::value(doc, array) else { return Ok(()) };
         let width = typed.elements.width();
         let at = typed.start + slot.element as usize * width;
-        return resize_typed(document, array, typed.count - 1, at..at + width, &[]);
+        return resize_typed(document, array, &[Edit { range: at..at + width, bytes: &[], children: -1 }]);
     }
-    let place = around(bytes, slot);
+    let place = around(doc, slot);
     let Some(&parent) = place.around.last() else { return Ok(()) };
-    let end = packed::skip(bytes, slot.at());
-    let Value::Object(object) = packed::value(bytes, Slot::whole(parent)) else {
-        return document.replace(&place.around, place.member..end, &[], -1);
-    };
-    if end == object.end {
-        return document.replace(&place.around, place.member..end, &[], -1);
-    }
-    let mut last = object.start;
-    for (_, at) in packed::members(bytes, object) {
-        let next = packed::skip(bytes, at);
-        if next == object.end {
-            break;
+    let end = packed::skip(doc, slot.at());
+    let removed = Edit { range: place.member..end, bytes: &[], children: -1 };
+    match packed::value(doc, Slot::whole(parent)) {
+        Value::Object(object) if end < object.end => {
+            let last = packed::last_member(doc, Slot::whole(parent), object);
+            let mut moved = Vec::with_capacity(object.end - last);
+            doc.copy(last..object.end, &mut moved);
+            let edits = [
+                Edit { range: place.member..end, bytes: &moved, children: 0 },
+                Edit { range: last..object.end, bytes: &[], children: -1 },
+            ];
+            change(document, &place.around, &edits)
         }
-        last = next;
+        _ => change(document, &place.around, &[removed]),
     }
-    // [member .. end] [between] [last .. object.end] becomes [last .. object.end] [between].
-    let mut moved = bytes[last..object.end].to_vec();
-    moved.extend_from_slice(&bytes[end..last]);
-    document.replace(&place.around, place.member..object.end, &moved, -1)
 }
 
 /// Up to this many removals are made one after the other, more of them in one pass.
 pub const FEW: usize = 32;
+/// The same for documents in pieces, where one pass costs more.
+pub const FEW_IN_PIECES: usize = 256;
 
 /// The order of removals: members by their names, elements from the last one on.
 pub fn removal_order(one: &[Part], other: &[Part]) -> Ordering {
@@ -282,14 +234,14 @@ pub fn removal_order(one: &[Part], other: &[Part]) -> Ordering {
 }
 
 /// The document without some values, which are sorted and not inside each other.
-pub fn without(bytes: &[u8], slots: &[Slot]) -> Vec<u8> {
+pub fn without(bytes: Doc<'_>, slots: &[Slot]) -> Vec<u8> {
     let mut out = Builder::with_capacity(bytes.len());
     let mut next = 0;
     copy_without(bytes, Slot::whole(0), slots, &mut next, &mut out);
     out.finish()
 }
 
-fn copy_without(bytes: &[u8], slot: Slot, slots: &[Slot], next: &mut usize, out: &mut Builder) {
+fn copy_without(bytes: Doc<'_>, slot: Slot, slots: &[Slot], next: &mut usize, out: &mut Builder) {
     let is_touched =
         !slot.is_element() && slots.get(*next).is_some_and(|gone| gone.at() < packed::skip(bytes, slot.at()));
     if !is_touched {
@@ -345,7 +297,7 @@ fn copy_without(bytes: &[u8], slot: Slot, slots: &[Slot], next: &mut usize, out:
 }
 
 /// True if no slot is inside another and none is twice; `slots` are sorted.
-pub fn are_disjoint(bytes: &[u8], slots: &[Slot]) -> bool {
+pub fn are_disjoint(bytes: Doc<'_>, slots: &[Slot]) -> bool {
     slots.windows(2).all(|pair| {
         let (one, next) = (pair[0], pair[1]);
         if one.is_element() { one != next } else { packed::skip(bytes, one.at()) <= next.at() }
@@ -354,7 +306,7 @@ pub fn are_disjoint(bytes: &[u8], slots: &[Slot]) -> bool {
 
 /// The document with the values in some slots replaced, all in one pass. `slots` are sorted and
 /// disjoint; `write` appends the new value of the slot with that position among them.
-pub fn rebuild(bytes: &[u8], slots: &[Slot], write: &mut dyn FnMut(usize, &mut Builder)) -> Vec<u8> {
+pub fn rebuild(bytes: Doc<'_>, slots: &[Slot], write: &mut dyn FnMut(usize, &mut Builder)) -> Vec<u8> {
     let mut out = Builder::with_capacity(bytes.len());
     let mut next = 0;
     copy_changed(bytes, Slot::whole(0), slots, &mut next, write, &mut out);
@@ -362,7 +314,7 @@ pub fn rebuild(bytes: &[u8], slots: &[Slot], write: &mut dyn FnMut(usize, &mut B
 }
 
 fn copy_changed(
-    bytes: &[u8],
+    bytes: Doc<'_>,
     slot: Slot,
     slots: &[Slot],
     next: &mut usize,
@@ -398,7 +350,7 @@ fn copy_changed(
 }
 
 /// Appends `patch` applied to a value, or to nothing: JSON.MERGE's rule (RFC 7396).
-pub fn merge(bytes: &[u8], target: Option<Slot>, patch: &[u8], at: Slot, out: &mut Builder) {
+pub fn merge(bytes: Doc<'_>, target: Option<Slot>, patch: Doc<'_>, at: Slot, out: &mut Builder) {
     let Value::Object(changes) = packed::value(patch, at) else {
         out.copy(patch, at);
         return;

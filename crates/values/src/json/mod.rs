@@ -5,20 +5,26 @@
 //! packed.rs    the form of a document in memory, and how to read it
 //! builder.rs   makes packed bytes       parse.rs    text to packed bytes
 //! number.rs    numbers and arithmetic   print.rs    packed bytes to text
-//! value.rs     a document in its block of memory
+//! doc.rs       packed bytes in one block or in pieces, for readers
+//! place.rs     the containers around an offset
+//! rope.rs      the pieces of a large document
+//! value.rs     a document in memory
 //! edit.rs      changes at one place or many
 //! path/        paths of both syntaxes
 //! ```
 
 pub mod builder;
+pub mod doc;
 pub mod edit;
 pub mod number;
 pub mod packed;
 pub mod parse;
 pub mod path;
+pub mod place;
 pub mod print;
 mod rdb;
 mod rewrite;
+mod rope;
 pub mod value;
 
 #[cfg(test)]
@@ -62,7 +68,7 @@ impl Collection for Json {
     }
 
     fn release_effort(&self) -> usize {
-        1
+        self.block_count()
     }
 
     fn is_large(&self) -> bool {
@@ -96,23 +102,34 @@ impl Collection for Json {
 #[doc(hidden)]
 pub fn check(text: &str, path: &[u8]) {
     let Ok(bytes) = parse::parse(text) else { return };
-    let root = packed::Slot::whole(0);
+    let (root, doc) = (packed::Slot::whole(0), doc::Doc::flat(&bytes));
     let mut printed = Vec::new();
-    print::compact(&bytes, root, &mut printed);
+    print::compact(doc, root, &mut printed);
     let again = parse::parse(std::str::from_utf8(&printed).expect("printed text is UTF-8"));
     let again = again.expect("a printed document is valid");
-    assert!(packed::equal(&bytes, root, &again, root), "a document changed when printed");
+    assert!(packed::equal(doc, root, doc::Doc::flat(&again), root), "a document changed when printed");
     let Ok(path) = path::Path::parse(path) else { return };
-    let slots = path::eval::all(&bytes, &path).expect("few visits");
+    let slots = path::eval::all(doc, &path).expect("few visits");
     let mut document = Json::new(&bytes).expect("a small document");
     for &slot in slots.iter().take(8) {
-        assert_eq!(edit::follow(&bytes, &edit::route(&bytes, slot)), Some(slot));
-        let route = edit::route(&bytes, slot);
+        assert_eq!(place::follow(doc, &place::route(doc, slot)), Some(slot));
+        let route = place::route(doc, slot);
         let mut changed = document.clone();
         edit::replace(&mut changed, slot, &parse::parse("[true,\"a\"]").expect("valid")).expect("small");
         changed.check();
         if !route.is_empty() {
-            edit::remove(&mut document.clone(), slot).expect("smaller");
+            let mut changed = document.clone();
+            edit::remove(&mut changed, slot).expect("smaller");
+            changed.check();
+        }
+        if let Some(len) = packed::array_len(doc, slot) {
+            let mut changed = document.clone();
+            let value = parse::parse("{\"a\":-1}").expect("valid");
+            edit::insert(&mut changed, slot, len / 2, &[value]).expect("small");
+            changed.check();
+            let slot = place::follow(changed.doc(), &route).expect("the array is where it was");
+            edit::keep(&mut changed, slot, len / 3..len).expect("smaller");
+            changed.check();
         }
     }
     document.check();

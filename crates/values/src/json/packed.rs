@@ -16,6 +16,7 @@
 //! Packed bytes are made by [`Builder`](super::builder::Builder) alone, never read from a file or a
 //! socket; readers therefore trust them. All integers are little-endian.
 
+use super::doc::{Doc, Names};
 use super::number::{Num, decimal};
 
 pub const NULL: u8 = 0x00;
@@ -164,20 +165,18 @@ impl Typed {
         self.start + self.count * self.elements.width()
     }
 
-    pub fn get(&self, bytes: &[u8], index: usize) -> Num {
-        let at = self.start + index * self.elements.width();
+    pub fn get(&self, doc: Doc<'_>, index: usize) -> Num {
+        let here = doc.at(self.start + index * self.elements.width());
         match self.elements {
-            Elements::I8 => Num::Int(i64::from(bytes[at] as i8)),
-            Elements::I16 => Num::Int(i64::from(i16::from_le_bytes(take(bytes, at)))),
-            Elements::I32 => Num::Int(i64::from(i32::from_le_bytes(take(bytes, at)))),
-            Elements::I64 => Num::Int(i64::from_le_bytes(take(bytes, at))),
-            Elements::Dec16 => {
-                Num::Float(decimal(i32::from(i16::from_le_bytes(take(bytes, at))), self.scale))
-            }
-            Elements::Dec32 => Num::Float(decimal(i32::from_le_bytes(take(bytes, at)), self.scale)),
-            Elements::F32 => Num::Float(f64::from(f32::from_le_bytes(take(bytes, at)))),
-            Elements::F32Decimal => Num::Float(widen(f32::from_le_bytes(take(bytes, at)))),
-            Elements::F64 => Num::Float(f64::from_le_bytes(take(bytes, at))),
+            Elements::I8 => Num::Int(i64::from(here[0] as i8)),
+            Elements::I16 => Num::Int(i64::from(i16::from_le_bytes(take(here, 0)))),
+            Elements::I32 => Num::Int(i64::from(i32::from_le_bytes(take(here, 0)))),
+            Elements::I64 => Num::Int(i64::from_le_bytes(take(here, 0))),
+            Elements::Dec16 => Num::Float(decimal(i32::from(i16::from_le_bytes(take(here, 0))), self.scale)),
+            Elements::Dec32 => Num::Float(decimal(i32::from_le_bytes(take(here, 0)), self.scale)),
+            Elements::F32 => Num::Float(f64::from(f32::from_le_bytes(take(here, 0)))),
+            Elements::F32Decimal => Num::Float(widen(f32::from_le_bytes(take(here, 0)))),
+            Elements::F64 => Num::Float(f64::from_le_bytes(take(here, 0))),
         }
     }
 }
@@ -202,36 +201,40 @@ fn field(bytes: &[u8], at: usize, code: u8) -> usize {
     }
 }
 
+/// The container whose tag is at the beginning of `here`, which is the offset `at`.
 #[inline]
-fn container(bytes: &[u8], at: usize, code: u8) -> Container {
+fn container(here: &[u8], at: usize, code: u8) -> Container {
     let width = 1 << code;
-    let len = field(bytes, at + 1, code);
-    let count = field(bytes, at + 1 + width, code);
+    let len = field(here, 1, code);
+    let count = field(here, 1 + width, code);
     let start = at + 1 + 2 * width;
     Container { count, start, end: start + len }
 }
 
 #[inline]
-fn typed(bytes: &[u8], at: usize) -> Typed {
-    let code = bytes[at] - TYPED;
+fn typed(here: &[u8], at: usize) -> Typed {
+    let code = here[0] - TYPED;
     let elements = Elements::ALL[usize::from(code / 2)];
-    let (count, mut start) = if code.is_multiple_of(2) {
-        (usize::from(bytes[at + 1]), at + 2)
-    } else {
-        (field(bytes, at + 1, 2), at + 5)
-    };
+    let (count, mut start) =
+        if code.is_multiple_of(2) { (usize::from(here[1]), 2) } else { (field(here, 1, 2), 5) };
     let mut scale = 0;
     if elements.has_scale() {
-        scale = bytes[start];
+        scale = here[start];
         start += 1;
     }
-    Typed { elements, scale, count, start, has_wide_count: code % 2 == 1 }
+    Typed { elements, scale, count, start: at + start, has_wide_count: code % 2 == 1 }
 }
 
 /// The offset behind the value at `at`.
 #[inline]
-pub fn skip(bytes: &[u8], at: usize) -> usize {
-    match bytes[at] {
+pub fn skip(doc: Doc<'_>, at: usize) -> usize {
+    behind(doc.at(at), at)
+}
+
+/// The offset behind the value that is at the beginning of `here`, which is the offset `at`.
+#[inline]
+fn behind(here: &[u8], at: usize) -> usize {
+    match here[0] {
         tag @ SHORT.. => at + 1 + usize::from(tag - SHORT),
         SMALL.. | NULL..=TRUE => at + 1,
         I8 => at + 2,
@@ -242,61 +245,62 @@ pub fn skip(bytes: &[u8], at: usize) -> usize {
         I64 | U64 | F64 => at + 9,
         tag @ STRING..OBJECT => {
             let code = tag - STRING;
-            at + 1 + (1 << code) + field(bytes, at + 1, code)
+            at + 1 + (1 << code) + field(here, 1, code)
         }
-        tag @ OBJECT..ARRAY => container(bytes, at, tag - OBJECT).end,
-        tag @ ARRAY..TYPED => container(bytes, at, tag - ARRAY).end,
-        TYPED..SMALL => typed(bytes, at).end(),
+        tag @ OBJECT..ARRAY => container(here, at, tag - OBJECT).end,
+        tag @ ARRAY..TYPED => container(here, at, tag - ARRAY).end,
+        TYPED..SMALL => typed(here, at).end(),
     }
 }
 
-/// The text of the string at `at`, if it is one.
+/// The text of the string at the beginning of `here`.
 #[inline]
-fn text(bytes: &[u8], at: usize) -> &[u8] {
-    let tag = bytes[at];
+fn text(here: &[u8]) -> &[u8] {
+    let tag = here[0];
     let (start, len) = if tag >= SHORT {
-        (at + 1, usize::from(tag - SHORT))
+        (1, usize::from(tag - SHORT))
     } else {
         let code = tag - STRING;
-        (at + 1 + (1 << code), field(bytes, at + 1, code))
+        (1 + (1 << code), field(here, 1, code))
     };
-    &bytes[start..start + len]
+    &here[start..start + len]
 }
 
 /// The value in a slot.
 #[inline]
-pub fn value(bytes: &[u8], slot: Slot) -> Value<'_> {
-    if slot.is_element() {
-        return Value::Num(typed(bytes, slot.at()).get(bytes, slot.element as usize));
-    }
+pub fn value(doc: Doc<'_>, slot: Slot) -> Value<'_> {
     let at = slot.at();
-    match bytes[at] {
-        SHORT.. | STRING..OBJECT => Value::Str(text(bytes, at)),
+    let here = doc.at(at);
+    if slot.is_element() {
+        return Value::Num(typed(here, at).get(doc, slot.element as usize));
+    }
+    match here[0] {
+        SHORT.. | STRING..OBJECT => Value::Str(text(here)),
         NULL => Value::Null,
         FALSE => Value::Bool(false),
         TRUE => Value::Bool(true),
-        tag @ OBJECT..ARRAY => Value::Object(container(bytes, at, tag - OBJECT)),
-        tag @ ARRAY..TYPED => Value::Array(container(bytes, at, tag - ARRAY)),
-        TYPED..TYPED_END => Value::Typed(typed(bytes, at)),
-        _ => Value::Num(number(bytes, at)),
+        tag @ OBJECT..ARRAY => Value::Object(container(here, at, tag - OBJECT)),
+        tag @ ARRAY..TYPED => Value::Array(container(here, at, tag - ARRAY)),
+        TYPED..TYPED_END => Value::Typed(typed(here, at)),
+        _ => Value::Num(number(here)),
     }
 }
 
-/// The number at `at`.
+/// The number at the beginning of `here`.
 #[inline]
-pub fn number(bytes: &[u8], at: usize) -> Num {
-    match bytes[at] {
+pub fn number(here: &[u8]) -> Num {
+    match here[0] {
         tag @ SMALL..SHORT => Num::Int(i64::from(tag - SMALL)),
-        I8 => Num::Int(i64::from(bytes[at + 1] as i8)),
-        I16 => Num::Int(i64::from(i16::from_le_bytes(take(bytes, at + 1)))),
-        I32 => Num::Int(i64::from(i32::from_le_bytes(take(bytes, at + 1)))),
-        I64 => Num::Int(i64::from_le_bytes(take(bytes, at + 1))),
-        U64 => Num::Unsigned(u64::from_le_bytes(take(bytes, at + 1))),
-        F32 => Num::Float(f64::from(f32::from_le_bytes(take(bytes, at + 1)))),
-        DEC8 => Num::Float(decimal(i32::from(bytes[at + 2] as i8), bytes[at + 1])),
-        DEC16 => Num::Float(decimal(i32::from(i16::from_le_bytes(take(bytes, at + 2))), bytes[at + 1])),
-        DEC32 => Num::Float(decimal(i32::from_le_bytes(take(bytes, at + 2)), bytes[at + 1])),
-        _ => Num::Float(f64::from_le_bytes(take(bytes, at + 1))),
+        I8 => Num::Int(i64::from(here[1] as i8)),
+        I16 => Num::Int(i64::from(i16::from_le_bytes(take(here, 1)))),
+        I32 => Num::Int(i64::from(i32::from_le_bytes(take(here, 1)))),
+        I64 => Num::Int(i64::from_le_bytes(take(here, 1))),
+        U64 => Num::Unsigned(u64::from_le_bytes(take(here, 1))),
+        F32 => Num::Float(f64::from(f32::from_le_bytes(take(here, 1)))),
+        DEC8 => Num::Float(decimal(i32::from(here[2] as i8), here[1])),
+        DEC16 => Num::Float(decimal(i32::from(i16::from_le_bytes(take(here, 2))), here[1])),
+        DEC32 => Num::Float(decimal(i32::from_le_bytes(take(here, 2)), here[1])),
+        _ => Num::Float(f64::from_le_bytes(take(here, 1))),
     }
 }
 
@@ -306,59 +310,117 @@ pub const LONG_NAME: u8 = 255;
 
 /// The name at `at`, and the offset of the member's value.
 #[inline]
-pub fn name(bytes: &[u8], at: usize) -> (&[u8], usize) {
-    let (start, len) = match bytes[at] {
-        LONG_NAME => (at + 5, field(bytes, at + 1, 2)),
-        len => (at + 1, usize::from(len)),
-    };
-    (&bytes[start..start + len], start + len)
+pub fn name(doc: Doc<'_>, at: usize) -> (&[u8], usize) {
+    let here = doc.at(at);
+    let (start, len) = name_range(here);
+    (&here[start..start + len], at + start + len)
+}
+
+#[inline]
+fn name_range(here: &[u8]) -> (usize, usize) {
+    match here[0] {
+        LONG_NAME => (5, field(here, 1, 2)),
+        len => (1, usize::from(len)),
+    }
 }
 
 /// The offset of the value of an object's member.
-pub fn member(bytes: &[u8], object: Container, wanted: &[u8]) -> Option<usize> {
+pub fn member(doc: Doc<'_>, object: Container, wanted: &[u8]) -> Option<usize> {
+    if doc.is_in_pieces() {
+        return member_in_pieces(doc, object, wanted);
+    }
     let mut at = object.start;
     if wanted.len() <= NAME_MAX {
-        let len = wanted.len() as u8;
+        let len = wanted.len();
         while at < object.end {
-            if bytes[at] == len {
-                let value = at + 1 + wanted.len();
-                if &bytes[at + 1..value] == wanted {
-                    return Some(value);
+            let here = doc.at(at);
+            let value = if usize::from(here[0]) == len {
+                if here[1..].starts_with(wanted) {
+                    return Some(at + 1 + len);
                 }
-                at = skip(bytes, value);
+                1 + len
             } else {
-                at = skip(bytes, name(bytes, at).1);
-            }
+                let (start, len) = name_range(here);
+                start + len
+            };
+            at = behind(&here[value..], at + value);
         }
         return None;
     }
     while at < object.end {
-        let (found, value) = name(bytes, at);
+        let (found, value) = name(doc, at);
         if found == wanted {
             return Some(value);
         }
-        at = skip(bytes, value);
+        at = skip(doc, value);
     }
     None
 }
 
+/// Like [`member`]; passes by pieces that do not have the name.
+fn member_in_pieces(doc: Doc<'_>, object: Container, wanted: &[u8]) -> Option<usize> {
+    let hash = Names::hash(wanted);
+    // The header, whose size follows from the length of the content.
+    let owner = object.start - 1 - 2 * header_width(object.end - object.start);
+    let mut at = object.start;
+    while at < object.end {
+        let piece_end = doc.piece_end(at);
+        if object.start < at || object.end > piece_end {
+            if let Some(next) = doc.without_name(at, owner, object.end, hash) {
+                at = next;
+                continue;
+            }
+        }
+        while at < piece_end.min(object.end) {
+            let (found, value) = name(doc, at);
+            if found == wanted {
+                return Some(value);
+            }
+            at = skip(doc, value);
+        }
+    }
+    None
+}
+
+/// The size of a field in the header of a container with so many bytes of content.
+fn header_width(len: usize) -> usize {
+    match len {
+        0..=0xff => 1,
+        0x100..=0xffff => 2,
+        _ => 4,
+    }
+}
+
 /// An object's members: name, and offset of the value.
-pub fn members(bytes: &[u8], object: Container) -> impl Iterator<Item = (&[u8], usize)> {
+pub fn members<'a>(doc: Doc<'a>, object: Container) -> impl Iterator<Item = (&'a [u8], usize)> {
     let mut at = object.start;
     std::iter::from_fn(move || {
         if at >= object.end {
             return None;
         }
-        let (name, value) = name(bytes, at);
-        at = skip(bytes, value);
+        let (name, value) = name(doc, at);
+        at = skip(doc, value);
         Some((name, value))
     })
+}
+
+/// The offset of the last member of an object (of its name) that has members.
+pub fn last_member(doc: Doc<'_>, object: Slot, container: Container) -> usize {
+    let content = container.start..container.end;
+    let mut at = doc.nearest(object.at(), content, usize::MAX).map_or(container.start, |(at, _)| at);
+    loop {
+        let next = skip(doc, name(doc, at).1);
+        if next >= container.end {
+            return at;
+        }
+        at = next;
+    }
 }
 
 /// The elements of an array, by the value in a slot. Nothing for other values.
 pub enum Items<'a> {
     None,
-    Any { bytes: &'a [u8], at: usize, end: usize },
+    Any { doc: Doc<'a>, at: usize, end: usize },
     Typed { at: u32, next: u32, count: u32 },
 }
 
@@ -369,10 +431,10 @@ impl Iterator for Items<'_> {
     fn next(&mut self) -> Option<Slot> {
         match self {
             Items::None => None,
-            Items::Any { bytes, at, end } => {
+            Items::Any { doc, at, end } => {
                 let here = *at;
                 (here < *end).then(|| {
-                    *at = skip(bytes, here);
+                    *at = skip(*doc, here);
                     Slot::whole(here)
                 })
             }
@@ -388,26 +450,43 @@ impl Iterator for Items<'_> {
 }
 
 /// The elements of the array in a slot.
-pub fn items(bytes: &[u8], slot: Slot) -> Items<'_> {
-    match value(bytes, slot) {
-        Value::Array(array) => Items::Any { bytes, at: array.start, end: array.end },
+pub fn items(doc: Doc<'_>, slot: Slot) -> Items<'_> {
+    match value(doc, slot) {
+        Value::Array(array) => Items::Any { doc, at: array.start, end: array.end },
         Value::Typed(array) => Items::Typed { at: slot.at, next: 0, count: array.count as u32 },
         _ => Items::None,
     }
 }
 
-/// The element of the array in a slot at an index that is below its length.
-pub fn item(bytes: &[u8], slot: Slot, index: usize) -> Option<Slot> {
-    match value(bytes, slot) {
-        Value::Typed(array) => (index < array.count).then_some(Slot { at: slot.at, element: index as u32 }),
-        Value::Array(array) if index < array.count => items(bytes, slot).nth(index),
-        _ => None,
+/// The elements of the array in a slot from an index on.
+pub fn items_from(doc: Doc<'_>, slot: Slot, index: usize) -> Items<'_> {
+    match value(doc, slot) {
+        Value::Array(array) if index >= array.count => Items::None,
+        Value::Array(array) => {
+            let nearest = doc.nearest(slot.at(), array.start..array.end, index);
+            let (mut at, mut next) = nearest.unwrap_or((array.start, 0));
+            while next < index {
+                at = skip(doc, at);
+                next += 1;
+            }
+            Items::Any { doc, at, end: array.end }
+        }
+        Value::Typed(array) => {
+            let next = index.min(array.count) as u32;
+            Items::Typed { at: slot.at, next, count: array.count as u32 }
+        }
+        _ => Items::None,
     }
 }
 
+/// The element of the array in a slot at an index that is below its length.
+pub fn item(doc: Doc<'_>, slot: Slot, index: usize) -> Option<Slot> {
+    items_from(doc, slot, index).next()
+}
+
 /// Length of the array in a slot, if it is one.
-pub fn array_len(bytes: &[u8], slot: Slot) -> Option<usize> {
-    match value(bytes, slot) {
+pub fn array_len(doc: Doc<'_>, slot: Slot) -> Option<usize> {
+    match value(doc, slot) {
         Value::Array(array) => Some(array.count),
         Value::Typed(array) => Some(array.count),
         _ => None,
@@ -415,16 +494,16 @@ pub fn array_len(bytes: &[u8], slot: Slot) -> Option<usize> {
 }
 
 /// Size of the value in a slot, in bytes.
-pub fn size(bytes: &[u8], slot: Slot) -> usize {
+pub fn size(doc: Doc<'_>, slot: Slot) -> usize {
     if slot.is_element() {
-        typed(bytes, slot.at()).elements.width()
+        typed(doc.at(slot.at()), slot.at()).elements.width()
     } else {
-        skip(bytes, slot.at()) - slot.at()
+        skip(doc, slot.at()) - slot.at()
     }
 }
 
 /// True if two values are equal: numbers with their kind (`1` is not `1.0`), objects in any order.
-pub fn equal(one: &[u8], a: Slot, other: &[u8], b: Slot) -> bool {
+pub fn equal(one: Doc<'_>, a: Slot, other: Doc<'_>, b: Slot) -> bool {
     match (value(one, a), value(other, b)) {
         (Value::Null, Value::Null) => true,
         (Value::Bool(a), Value::Bool(b)) => a == b,

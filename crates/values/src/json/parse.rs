@@ -44,6 +44,7 @@ const CONTROL: &str = "control character (\\u0000-\\u001F) found while parsing a
 const NAME: &str = "key must be a string";
 const LONE: &str = "lone leading surrogate in hex escape";
 const TRAILING_COMMA: &str = "trailing comma";
+const TRAILING: &str = "trailing characters";
 const HEX_END: &str = "unexpected end of hex escape";
 const DEPTH: &str = "recursion limit exceeded";
 
@@ -70,6 +71,19 @@ pub fn parse(text: &str) -> Result<Vec<u8>, SyntaxError> {
     };
     parser.value()?;
     Ok(parser.out.finish())
+}
+
+/// The error for text behind the value: for JSON.ARRINDEX, which refuses it.
+pub fn trailing(text: &str) -> Option<SyntaxError> {
+    let mut parser = Parser {
+        text: text.as_bytes(),
+        at: 0,
+        depth: DEPTH_MAX,
+        scratch: Vec::new(),
+        out: Builder::default(),
+    };
+    parser.value().ok()?;
+    parser.skip_space().map(|_| parser.peek_error(TRAILING))
 }
 
 /// Bytes that end the plain part of a string.

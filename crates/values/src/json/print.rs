@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Prints packed values as JSON text: compact, or with JSON.GET's INDENT, NEWLINE and SPACE.
 
+use super::doc::Doc;
 use super::packed::{self, Slot, Value};
 use super::parse::plain_len;
 
@@ -19,7 +20,7 @@ impl Format<'_> {
 }
 
 /// Appends a value as compact text.
-pub fn compact(bytes: &[u8], slot: Slot, out: &mut Vec<u8>) {
+pub fn compact(bytes: Doc<'_>, slot: Slot, out: &mut Vec<u8>) {
     match packed::value(bytes, slot) {
         Value::Object(object) => {
             out.push(b'{');
@@ -68,7 +69,7 @@ fn print_scalar(value: Value<'_>, out: &mut Vec<u8>) {
 }
 
 /// Appends a value at a depth of indentation.
-pub fn formatted(bytes: &[u8], slot: Slot, format: Format<'_>, depth: usize, out: &mut Vec<u8>) {
+pub fn formatted(bytes: Doc<'_>, slot: Slot, format: Format<'_>, depth: usize, out: &mut Vec<u8>) {
     match packed::value(bytes, slot) {
         Value::Object(object) => {
             begin(b'{', out);

@@ -5,11 +5,13 @@
 use proptest::prelude::*;
 
 use super::builder::{Builder, push_number};
+use super::doc::Doc;
 use super::edit;
 use super::number::Num;
 use super::packed::{self, Slot, Value};
 use super::parse::parse;
 use super::path::{Path, eval};
+use super::place;
 use super::print::{self, Format};
 use super::value::Json;
 
@@ -17,23 +19,24 @@ fn packed(text: &str) -> Vec<u8> {
     parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-fn printed(bytes: &[u8]) -> String {
+fn printed(bytes: Doc<'_>) -> String {
     let mut out = Vec::new();
     print::compact(bytes, Slot::whole(0), &mut out);
     String::from_utf8(out).expect("UTF-8")
 }
 
 fn found(text: &str, path: &str) -> String {
-    let bytes = packed(text);
+    let store = packed(text);
+    let bytes = Doc::flat(&store);
     let path = Path::parse(path.as_bytes()).unwrap_or_else(|error| panic!("{path}: {error}"));
     let mut out = Vec::new();
     print::list(
-        eval::all(&bytes, &path).expect("few visits").into_iter(),
+        eval::all(bytes, &path).expect("few visits").into_iter(),
         Format::default(),
         0,
         &mut out,
         |slot, out| {
-            print::compact(&bytes, slot, out);
+            print::compact(bytes, slot, out);
         },
     );
     String::from_utf8(out).expect("UTF-8")
@@ -56,12 +59,12 @@ fn texts_are_kept() {
         r#""\u0001\b\f\n\r\t\"\\é""#,
         "[1e16,1e-6,0.00001,1000000000000000.0]",
     ] {
-        assert_eq!(printed(&packed(text)), text);
+        assert_eq!(printed(Doc::flat(&packed(text))), text);
     }
     let long = format!("{{\"{}\":\"{}\"}}", "n".repeat(300), "s".repeat(70_000));
-    assert_eq!(printed(&packed(&long)), long);
+    assert_eq!(printed(Doc::flat(&packed(&long))), long);
     let many = format!("[{}]", (0..1000).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
-    assert_eq!(printed(&packed(&many)), many);
+    assert_eq!(printed(Doc::flat(&packed(&many))), many);
     assert!(packed(&many).len() < 2010, "two bytes an element");
 }
 
@@ -78,11 +81,14 @@ fn numbers_and_repeated_names() {
         (" [ 1 , 2 ] ", "[1,2]"),
         (r#""\ud83d\ude00\/""#, "\"\u{1f600}/\""),
     ] {
-        assert_eq!(printed(&packed(text)), want, "{text}");
+        assert_eq!(printed(Doc::flat(&packed(text))), want, "{text}");
     }
     let names: Vec<String> = (0..40).map(|n| format!("\"k{}\":{n}", n % 20)).collect();
     let want: Vec<String> = (0..20).map(|n| format!("\"k{n}\":{}", n + 20)).collect();
-    assert_eq!(printed(&packed(&format!("{{{}}}", names.join(",")))), format!("{{{}}}", want.join(",")));
+    assert_eq!(
+        printed(Doc::flat(&packed(&format!("{{{}}}", names.join(","))))),
+        format!("{{{}}}", want.join(","))
+    );
 }
 
 #[test]
@@ -170,12 +176,12 @@ fn wrong_paths_are_explained_as_in_redis_stack() {
 fn a_shared_document_stays_as_it_was() {
     let mut document = Json::new(&packed(DOCUMENT)).expect("small");
     let shared = document.cow();
-    let slot = eval::first(document.bytes(), &Path::parse(b"$.b.c.a").expect("valid"))
+    let slot = eval::first(document.doc(), &Path::parse(b"$.b.c.a").expect("valid"))
         .expect("few visits")
         .expect("there");
     edit::replace(&mut document, slot, &packed("\"new\"")).expect("small");
-    assert_eq!(printed(shared.bytes()), DOCUMENT);
-    assert_eq!(printed(document.bytes()), DOCUMENT.replace('7', "\"new\""));
+    assert_eq!(printed(shared.doc()), DOCUMENT);
+    assert_eq!(printed(document.doc()), DOCUMENT.replace('7', "\"new\""));
 }
 
 #[test]
@@ -183,17 +189,17 @@ fn headers_grow_and_shrink_with_their_content() {
     let mut document = Json::new(&packed(r#"{"a":{"b":["x"]},"z":1}"#)).expect("small");
     let path = Path::parse(b"$.a.b").expect("valid");
     for count in 1..400 {
-        let array = eval::first(document.bytes(), &path).expect("few visits").expect("there");
+        let array = eval::first(document.doc(), &path).expect("few visits").expect("there");
         edit::insert(&mut document, array, count, &[packed("\"0123456789\"")]).expect("small");
         document.check();
     }
     for count in (0..400).rev() {
-        let array = eval::first(document.bytes(), &path).expect("few visits").expect("there");
-        let item = packed::item(document.bytes(), array, count / 2).expect("there");
+        let array = eval::first(document.doc(), &path).expect("few visits").expect("there");
+        let item = packed::item(document.doc(), array, count / 2).expect("there");
         edit::remove(&mut document, item).expect("smaller");
         document.check();
     }
-    assert_eq!(printed(document.bytes()), r#"{"a":{"b":[]},"z":1}"#);
+    assert_eq!(printed(document.doc()), r#"{"a":{"b":[]},"z":1}"#);
 }
 
 #[test]
@@ -202,11 +208,11 @@ fn arrays_of_numbers_grow_in_place_and_give_way_to_other_values() {
     let path = Path::parse(b"$.n").expect("valid");
     let mut want = vec!["1".to_owned(), "2".to_owned()];
     for next in ["3", "4.5", "-7", "\"x\"", "70000", "[1,2]"] {
-        let array = eval::first(document.bytes(), &path).expect("few visits").expect("there");
+        let array = eval::first(document.doc(), &path).expect("few visits").expect("there");
         edit::insert(&mut document, array, want.len(), &[packed(next)]).expect("small");
         want.push(next.to_owned());
         document.check();
-        assert_eq!(printed(document.bytes()), format!("{{\"n\":[{}],\"z\":1}}", want.join(",")));
+        assert_eq!(printed(document.doc()), format!("{{\"n\":[{}],\"z\":1}}", want.join(",")));
     }
 }
 
@@ -271,84 +277,172 @@ proptest! {
 
     #[test]
     fn documents_print_as_they_were_written(text in arb_json()) {
-        prop_assert_eq!(printed(&packed(&text)), text);
+        prop_assert_eq!(printed(Doc::flat(&packed(&text))), text);
     }
 
     #[test]
     fn changes_in_place_equal_new_documents(
         text in arb_json(), value in arb_json(), path in 0..PATHS.len(), pick in any::<prop::sample::Index>(),
     ) {
-        let bytes = packed(&text);
+        let store = packed(&text);
+        let bytes = Doc::flat(&store);
         let path = Path::parse(PATHS[path].as_bytes()).expect("valid");
-        let slots = eval::all(&bytes, &path).expect("few visits");
+        let slots = eval::all(bytes, &path).expect("few visits");
         prop_assume!(!slots.is_empty());
         let slot = *pick.get(&slots);
-        let route = edit::route(&bytes, slot);
-        prop_assert_eq!(edit::follow(&bytes, &route), Some(slot));
+        let route = place::route(bytes, slot);
+        prop_assert_eq!(place::follow(bytes, &route), Some(slot));
         let new = packed(&value);
-        let mut document = Json::new(&bytes).expect("small");
+        let mut document = Json::new(&store).expect("small");
         edit::replace(&mut document, slot, &new).expect("small");
         document.check();
-        let want = edit::rebuild(&bytes, &[slot], &mut |_, out| out.copy(&new, Slot::whole(0)));
-        prop_assert_eq!(printed(document.bytes()), printed(&want));
+        let want = edit::rebuild(bytes, &[slot], &mut |_, out| out.copy(Doc::flat(&new), Slot::whole(0)));
+        prop_assert_eq!(printed(document.doc()), printed(Doc::flat(&want)));
         if !route.is_empty() {
-            let mut document = Json::new(&bytes).expect("small");
+            let mut document = Json::new(&store).expect("small");
             edit::remove(&mut document, slot).expect("smaller");
             document.check();
-            let want = edit::without(&bytes, &[slot]);
-            prop_assert_eq!(printed(document.bytes()), printed(&want));
+            let want = edit::without(bytes, &[slot]);
+            prop_assert_eq!(printed(document.doc()), printed(Doc::flat(&want)));
         }
     }
 
     #[test]
     fn removals_in_one_pass_equal_those_one_after_the_other(text in arb_json(), path in 0..PATHS.len()) {
-        let bytes = packed(&text);
+        let store = packed(&text);
+        let bytes = Doc::flat(&store);
         let path = Path::parse(PATHS[path].as_bytes()).expect("valid");
-        let mut slots = eval::all(&bytes, &path).expect("few visits");
+        let mut slots = eval::all(bytes, &path).expect("few visits");
         slots.sort_unstable();
         slots.dedup();
-        prop_assume!(edit::are_disjoint(&bytes, &slots) && slots.iter().all(|slot| *slot != Slot::whole(0)));
-        let mut routes: Vec<_> = slots.iter().map(|&slot| edit::route(&bytes, slot)).collect();
+        prop_assume!(edit::are_disjoint(bytes, &slots) && slots.iter().all(|slot| *slot != Slot::whole(0)));
+        let mut routes: Vec<_> = slots.iter().map(|&slot| place::route(bytes, slot)).collect();
         routes.sort_unstable_by(|one, other| edit::removal_order(one, other));
-        let mut document = Json::new(&bytes).expect("small");
+        let mut document = Json::new(&store).expect("small");
         for route in routes {
-            let slot = edit::follow(document.bytes(), &route).expect("still there");
+            let slot = place::follow(document.doc(), &route).expect("still there");
             edit::remove(&mut document, slot).expect("smaller");
         }
         document.check();
-        prop_assert_eq!(printed(document.bytes()), printed(&edit::without(&bytes, &slots)));
+        prop_assert_eq!(printed(document.doc()), printed(Doc::flat(&edit::without(bytes, &slots))));
+    }
+
+    /// Each change is made in the pieces, and in a document that is built anew.
+    #[test]
+    fn a_document_in_pieces_goes_through_many_changes(
+        texts in prop::collection::vec(arb_json(), 12),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), 0..6u8, arb_json()), 1..40),
+        shared_at in 0..40usize,
+    ) {
+        let text = format!("{{\"x\":[{}],\"y\":{{\"z\":[1,2,3]}}}}", texts.join(","));
+        let mut document = Json::new(&packed(&text)).expect("small");
+        let mut text = printed(document.doc());
+        let mut shared = None;
+        for (turn, (pick, kind, value)) in changes.into_iter().enumerate() {
+            if turn == shared_at {
+                shared = Some((document.cow(), text.clone()));
+            }
+            let store = packed(&text);
+            let bytes = Doc::flat(&store);
+            let slots = eval::all(bytes, &Path::parse(b"$..*").expect("valid")).expect("few visits");
+            if slots.is_empty() {
+                break;
+            }
+            let slot = *pick.get(&slots);
+            let route = place::route(bytes, slot);
+            let here = place::follow(document.doc(), &route).expect("the same place");
+            prop_assert_eq!(place::route(document.doc(), here), route);
+            let new = packed(&value);
+            let len = packed::array_len(bytes, slot);
+            let want = match (kind, len, packed::value(bytes, slot)) {
+                (0, ..) => {
+                    edit::remove(&mut document, here).expect("small");
+                    edit::without(bytes, &[slot])
+                }
+                (1 | 2, Some(len), _) => {
+                    let at = pick.index(len + 1);
+                    edit::insert(&mut document, here, at, &[new.clone(), new.clone()]).expect("small");
+                    let items: Vec<Slot> = packed::items(bytes, slot).collect();
+                    edit::rebuild(bytes, &[slot], &mut |_, out| {
+                        out.begin_array();
+                        items[..at].iter().for_each(|&item| out.copy(bytes, item));
+                        (0..2).for_each(|_| out.copy(Doc::flat(&new), Slot::whole(0)));
+                        items[at..].iter().for_each(|&item| out.copy(bytes, item));
+                        out.end();
+                    })
+                }
+                (3, Some(len), _) => {
+                    let kept = pick.index(len + 1) / 2..pick.index(len + 1);
+                    edit::keep(&mut document, here, kept.clone()).expect("small");
+                    edit::rebuild(bytes, &[slot], &mut |_, out| {
+                        out.begin_array();
+                        packed::items(bytes, slot)
+                            .enumerate()
+                            .filter(|(index, _)| kept.contains(index))
+                            .for_each(|(_, item)| out.copy(bytes, item));
+                        out.end();
+                    })
+                }
+                (1..=3, _, Value::Object(object)) => {
+                    let name = format!("new{turn}");
+                    edit::add_member(&mut document, here, name.as_bytes(), &new).expect("small");
+                    edit::rebuild(bytes, &[slot], &mut |_, out| {
+                        out.begin_object();
+                        for (name, at) in packed::members(bytes, object) {
+                            out.name(name);
+                            out.copy(bytes, Slot::whole(at));
+                        }
+                        out.name(name.as_bytes());
+                        out.copy(Doc::flat(&new), Slot::whole(0));
+                        out.end();
+                    })
+                }
+                _ => {
+                    edit::replace(&mut document, here, &new).expect("small");
+                    edit::rebuild(bytes, &[slot], &mut |_, out| out.copy(Doc::flat(&new), Slot::whole(0)))
+                }
+            };
+            document.check();
+            text = printed(Doc::flat(&want));
+            prop_assert_eq!(printed(document.doc()), text.as_str());
+        }
+        if let Some((shared, text)) = shared {
+            shared.check();
+            prop_assert_eq!(printed(shared.doc()), text);
+        }
     }
 
     #[test]
     fn elements_are_inserted_where_they_should(
         text in arb_json(), value in arb_json(), at in any::<prop::sample::Index>(),
     ) {
-        let bytes = packed(&format!("{{\"x\":[{text}],\"y\":{text}}}"));
+        let store = packed(&format!("{{\"x\":[{text}],\"y\":{text}}}"));
+        let bytes = Doc::flat(&store);
         let path = Path::parse(b"$..[?(@)]").expect("valid");
-        let arrays: Vec<Slot> = eval::all(&bytes, &path).expect("few visits")
+        let arrays: Vec<Slot> = eval::all(bytes, &path).expect("few visits")
             .into_iter()
-            .filter(|&slot| packed::array_len(&bytes, slot).is_some())
+            .filter(|&slot| packed::array_len(bytes, slot).is_some())
             .collect();
         for array in arrays.into_iter().take(6) {
-            let len = packed::array_len(&bytes, array).expect("an array");
+            let len = packed::array_len(bytes, array).expect("an array");
             let index = at.index(len + 1);
-            let mut document = Json::new(&bytes).expect("small");
+            let mut document = Json::new(&store).expect("small");
             edit::insert(&mut document, array, index, &[packed(&value)]).expect("small");
             document.check();
-            let want = edit::rebuild(&bytes, &[array], &mut |_, out: &mut Builder| {
+            let want = edit::rebuild(bytes, &[array], &mut |_, out: &mut Builder| {
                 out.begin_array();
-                for (place, item) in packed::items(&bytes, array).enumerate() {
+                for (place, item) in packed::items(bytes, array).enumerate() {
                     if place == index {
-                        out.copy(&packed(&value), Slot::whole(0));
+                        out.copy(Doc::flat(&packed(&value)), Slot::whole(0));
                     }
-                    out.copy(&bytes, item);
+                    out.copy(bytes, item);
                 }
                 if index == len {
-                    out.copy(&packed(&value), Slot::whole(0));
+                    out.copy(Doc::flat(&packed(&value)), Slot::whole(0));
                 }
                 out.end();
             });
-            prop_assert_eq!(printed(document.bytes()), printed(&want));
+            prop_assert_eq!(printed(document.doc()), printed(Doc::flat(&want)));
         }
     }
 
@@ -357,7 +451,7 @@ proptest! {
         prop_assume!(value.is_finite());
         let mut bytes = Vec::new();
         push_number(&mut bytes, Num::Float(value));
-        let Value::Num(Num::Float(read)) = packed::value(&bytes, Slot::whole(0)) else {
+        let Value::Num(Num::Float(read)) = packed::value(Doc::flat(&bytes), Slot::whole(0)) else {
             panic!("not a floating-point number");
         };
         prop_assert_eq!(read.to_bits(), value.to_bits());
@@ -379,7 +473,7 @@ fn the_work_of_a_path_is_bounded() {
     let filters = |count: usize| format!("$.a{}", "[?(@==1)]".repeat(count));
     let most = filters(120);
     assert_eq!(
-        eval::all(&numbers, &Path::parse(most.as_bytes()).expect("short")).map(|all| all.len()),
+        eval::all(Doc::flat(&numbers), &Path::parse(most.as_bytes()).expect("short")).map(|all| all.len()),
         Ok(1)
     );
     for path in [filters(100_000), format!("$[?(@==1{})]", " || @==1".repeat(1000))] {
@@ -387,7 +481,7 @@ fn the_work_of_a_path_is_bounded() {
     }
     // Each `..` passes the values inside of a value once for each value around them.
     let deep = packed(&format!("{}{}", "[".repeat(127), "]".repeat(127)));
-    let all = |path: &str| eval::all(&deep, &Path::parse(path.as_bytes()).expect("valid"));
+    let all = |path: &str| eval::all(Doc::flat(&deep), &Path::parse(path.as_bytes()).expect("valid"));
     assert_eq!(all("$..*").map(|all| all.len()), Ok(126));
     assert_eq!(all("$..*..*").map(|all| all.len()), Ok(126 * 125 / 2));
     for path in ["$..*..*..*..*..*", "$..*..*..*..*..*.nothing", "$..[?(@..[?(@..[?(@..[?(@..a)])])])]"] {
@@ -396,5 +490,5 @@ fn the_work_of_a_path_is_bounded() {
     // A walk through all of a large document is not too much.
     let wide = packed(&format!("[{}{{\"a\":[0]}}]", "{\"a\":[0]},".repeat(300_000)));
     let path = Path::parse(b"$..a[?(@==0)]").expect("valid");
-    assert_eq!(eval::all(&wide, &path).map(|all| all.len()), Ok(300_001));
+    assert_eq!(eval::all(Doc::flat(&wide), &path).map(|all| all.len()), Ok(300_001));
 }

@@ -10,6 +10,7 @@
 use std::cell::Cell;
 
 use super::steps::{Comparison, Condition, Path, Selector, Step, Term};
+use crate::json::doc::Doc;
 use crate::json::packed::{self, Items, Slot, Value};
 
 /// A path visits at most this many values, and some for each byte of the document: enough for any
@@ -27,7 +28,7 @@ pub struct TooManyVisits;
 /// # Errors
 /// If the path visits too many values; `found` has been called for some of them.
 pub fn visit(
-    bytes: &[u8],
+    bytes: Doc<'_>,
     path: &Path<'_>,
     found: &mut dyn FnMut(Slot) -> bool,
 ) -> Result<(), TooManyVisits> {
@@ -38,7 +39,7 @@ pub fn visit(
 ///
 /// # Errors
 /// If the path visits too many values before.
-pub fn first(bytes: &[u8], path: &Path<'_>) -> Result<Option<Slot>, TooManyVisits> {
+pub fn first(bytes: Doc<'_>, path: &Path<'_>) -> Result<Option<Slot>, TooManyVisits> {
     first_of(bytes, &path.steps)
 }
 
@@ -46,7 +47,7 @@ pub fn first(bytes: &[u8], path: &Path<'_>) -> Result<Option<Slot>, TooManyVisit
 ///
 /// # Errors
 /// If they visit too many values before.
-pub fn first_of(bytes: &[u8], steps: &[Step<'_>]) -> Result<Option<Slot>, TooManyVisits> {
+pub fn first_of(bytes: Doc<'_>, steps: &[Step<'_>]) -> Result<Option<Slot>, TooManyVisits> {
     let mut first = None;
     Search::new(bytes).run(steps, &mut |slot| {
         first = Some(slot);
@@ -59,7 +60,7 @@ pub fn first_of(bytes: &[u8], steps: &[Step<'_>]) -> Result<Option<Slot>, TooMan
 ///
 /// # Errors
 /// If the path visits too many values.
-pub fn all(bytes: &[u8], path: &Path<'_>) -> Result<Vec<Slot>, TooManyVisits> {
+pub fn all(bytes: Doc<'_>, path: &Path<'_>) -> Result<Vec<Slot>, TooManyVisits> {
     let mut slots = Vec::new();
     visit(bytes, path, &mut |slot| {
         slots.push(slot);
@@ -70,13 +71,13 @@ pub fn all(bytes: &[u8], path: &Path<'_>) -> Result<Vec<Slot>, TooManyVisits> {
 
 /// A search in a document.
 struct Search<'a> {
-    bytes: &'a [u8],
+    bytes: Doc<'a>,
     /// How many values may still be visited.
     left: Cell<usize>,
 }
 
 impl<'a> Search<'a> {
-    fn new(bytes: &'a [u8]) -> Search<'a> {
+    fn new(bytes: Doc<'a>) -> Search<'a> {
         Search { bytes, left: Cell::new(VISITS_MIN + bytes.len().saturating_mul(VISITS_PER_BYTE)) }
     }
 
@@ -176,7 +177,10 @@ impl<'a> Search<'a> {
             Items::Typed { at, .. } => {
                 (from..to).step_by(step).all(|index| found(Slot { at, element: index as u32 }))
             }
-            items if from < to => items.take(to).skip(from).step_by(step).all(found),
+            _ if from < to => {
+                let items = packed::items_from(self.bytes, slot, from);
+                items.take(to - from).step_by(step).all(found)
+            }
             _ => true,
         }
     }
@@ -261,7 +265,7 @@ fn order(left: Value<'_>, right: Value<'_>) -> Option<std::cmp::Ordering> {
     }
 }
 
-fn equal(bytes: &[u8], left: Side<'_>, right: Side<'_>) -> bool {
+fn equal(bytes: Doc<'_>, left: Side<'_>, right: Side<'_>) -> bool {
     match order(left.1, right.1) {
         Some(order) => order.is_eq(),
         None => match (left.0, right.0) {

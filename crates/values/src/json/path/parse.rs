@@ -81,6 +81,17 @@ impl Path<'_> {
 }
 
 impl<'a> Path<'a> {
+    /// A path that was not parsed, for messages: Redis Stack looks for the key first.
+    pub fn unparsed(text: &'a [u8]) -> Path<'a> {
+        Path { text, is_legacy: !is_json_path(text), steps: Steps::new() }
+    }
+
+    /// A path that matches nothing.
+    pub fn to_nothing(text: &'a [u8]) -> Path<'a> {
+        let nothing = Step { descends: false, selector: Selector::Names(Vec::new()) };
+        Path { steps: Steps::from_iter([nothing]), ..Path::unparsed(text) }
+    }
+
     /// Parses a path of either syntax.
     ///
     /// # Errors
