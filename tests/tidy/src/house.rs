@@ -6,7 +6,7 @@
 /// left.
 pub const FLOORS: [&[&str]; 9] = [
     &["base"],
-    &["resp", "containers", "net", "client", "journal", "etcd", "group"],
+    &["resp", "containers", "vectors", "net", "client", "journal", "etcd", "group"],
     &["config", "rdb", "keyspace", "active"],
     &["persistence", "values", "spec", "scripting"],
     &["clients", "notify", "telemetry", "acl", "replication", "process"],

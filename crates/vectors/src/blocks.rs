@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Records of one size, numbered from 0 without gaps, in blocks of memory.
+//!
+//! A record is a slice of words. All blocks but the last have the same size; the last grows as
+//! records are added and shrinks as they are removed, so a small graph takes little memory. Words
+//! are atomic because threads that add to a graph write links which others read at that moment.
+//!
+//! A block may have two owners while a snapshot is in progress ([`Blocks::cow`]). [`Blocks::own`]
+//! copies such a block before a change; writing to a record of a shared block is a fault of the
+//! caller, which debug builds detect.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use braid_base::alloc::size_class;
+use braid_base::prefetch::{CACHE_LINE, prefetch};
+use braid_containers::cow::note_copy;
+
+/// Least size of a full block, in words, unless it holds one record: from 32 KiB on, allocations
+/// are whole pages, so little is lost.
+const BLOCK_WORDS: usize = 16 * 1024;
+/// Counts of owners before the words of a block.
+const HEADER_BYTES: usize = 16;
+
+type Block = Arc<[AtomicU32]>;
+
+/// Records in blocks.
+pub struct Blocks {
+    /// Words of a record.
+    stride: usize,
+    /// A full block has `1 << shift` records.
+    shift: u32,
+    table: Vec<Block>,
+}
+
+fn block(words: usize) -> Block {
+    (0..words).map(|_| AtomicU32::new(0)).collect()
+}
+
+fn copy(from: &[AtomicU32], to: &[AtomicU32]) {
+    for (from, to) in from.iter().zip(to) {
+        to.store(from.load(Relaxed), Relaxed);
+    }
+}
+
+fn bytes(words: usize) -> usize {
+    size_class(HEADER_BYTES + words * size_of::<AtomicU32>())
+}
+
+impl Blocks {
+    pub fn new(stride: usize) -> Blocks {
+        let records = BLOCK_WORDS.div_ceil(stride.max(1)).next_power_of_two();
+        Blocks { stride: stride.max(1), shift: records.ilog2(), table: Vec::new() }
+    }
+
+    /// Number of records that there is memory for.
+    pub fn capacity(&self) -> usize {
+        match self.table.split_last() {
+            Some((last, full)) => (full.len() << self.shift) + last.len() / self.stride,
+            None => 0,
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, index: u32) -> &[AtomicU32] {
+        let index = index as usize;
+        let from = (index & ((1 << self.shift) - 1)) * self.stride;
+        &self.table[index >> self.shift][from..from + self.stride]
+    }
+
+    /// Asks the processor to fetch the first `lines` cache lines of a record.
+    #[inline]
+    pub fn prefetch(&self, index: u32, lines: usize) {
+        let record = self.get(index).as_ptr();
+        for line in 0..lines {
+            prefetch(record.cast::<u8>().wrapping_add(line * CACHE_LINE));
+        }
+    }
+
+    /// Cache lines of a record.
+    pub fn lines(&self) -> usize {
+        (self.stride * size_of::<AtomicU32>()).div_ceil(CACHE_LINE)
+    }
+
+    /// Makes memory for at least `count` records. New records hold zeros.
+    pub fn reserve(&mut self, count: usize) {
+        let full = 1usize << self.shift;
+        while self.capacity() < count {
+            let before = self.table.len();
+            let len = self.table.last().map_or(full, |last| last.len() / self.stride);
+            if len == full {
+                self.table.push(self.sized(0, count - self.capacity()));
+            } else {
+                let missing = count - self.capacity();
+                let larger = self.sized(len, (len + missing).max(len + len / 4));
+                let last = &mut self.table[before - 1];
+                copy(last, &larger);
+                *last = larger;
+            }
+        }
+    }
+
+    /// A block for at least `wanted` records (at most a full block), larger than `len`, that fills
+    /// its allocation.
+    fn sized(&self, len: usize, wanted: usize) -> Block {
+        let full = 1usize << self.shift;
+        let wanted = wanted.clamp(len + 1, full);
+        let room = (bytes(wanted * self.stride) - HEADER_BYTES) / (self.stride * size_of::<AtomicU32>());
+        block(room.min(full) * self.stride)
+    }
+
+    /// Releases memory that `count` records do not need.
+    pub fn shrink(&mut self, count: usize) {
+        let full = 1usize << self.shift;
+        self.table.truncate(count.div_ceil(full));
+        if self.table.capacity() > 4 && self.table.len() < self.table.capacity() / 2 {
+            self.table.shrink_to(self.table.len() + self.table.len() / 4);
+        }
+        let Some(last) = self.table.last() else { return };
+        let (len, used) = (last.len() / self.stride, count - ((self.table.len() - 1) << self.shift));
+        if used < len / 2 {
+            let smaller = self.sized(0, used + used / 4);
+            copy(last, &smaller);
+            *self.table.last_mut().expect("seen above") = smaller;
+        }
+    }
+
+    /// Makes the block of a record this owner's alone, copying it if it is shared.
+    #[inline]
+    pub fn own(&mut self, index: u32) {
+        let block = &mut self.table[index as usize >> self.shift];
+        if Arc::get_mut(block).is_none() {
+            note_copy(block.len() * size_of::<AtomicU32>());
+            let own = self::block(block.len());
+            copy(block, &own);
+            *block = own;
+        }
+    }
+
+    /// Makes all blocks this owner's alone.
+    pub fn own_all(&mut self) {
+        (0..self.table.len()).for_each(|block| self.own((block << self.shift) as u32));
+    }
+
+    /// True if the block of a record has one owner.
+    #[cfg(test)]
+    pub fn is_own(&self, index: u32) -> bool {
+        Arc::strong_count(&self.table[index as usize >> self.shift]) == 1
+    }
+
+    /// Copies a record over another one, whose block must have one owner.
+    pub fn copy_record(&self, from: u32, to: u32) {
+        copy(self.get(from), self.get(to));
+    }
+
+    /// A second owner of the same blocks.
+    pub fn cow(&self) -> Blocks {
+        Blocks { stride: self.stride, shift: self.shift, table: self.table.clone() }
+    }
+
+    /// A copy that shares nothing.
+    pub fn duplicate(&self) -> Blocks {
+        let again = |from: &Block| {
+            let to = block(from.len());
+            copy(from, &to);
+            to
+        };
+        Blocks { stride: self.stride, shift: self.shift, table: self.table.iter().map(again).collect() }
+    }
+
+    /// Number of blocks.
+    pub fn block_count(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Bytes allocated.
+    pub fn memory_bytes(&self) -> usize {
+        let table = self.table.capacity() * size_of::<Block>();
+        self.table.iter().map(|block| bytes(block.len())).sum::<usize>()
+            + if table == 0 { 0 } else { size_class(table) }
+    }
+
+    /// Moves blocks for which `should_move` is true, given their address and size, to new memory;
+    /// for a defragmenter. Shared blocks stay. Returns the number of moved blocks.
+    pub fn defragment(&mut self, should_move: &mut dyn FnMut(*const u8, usize) -> bool) -> usize {
+        let mut moved = 0;
+        for block in &mut self.table {
+            let bytes = bytes(block.len());
+            if Arc::get_mut(block).is_some() && should_move(block.as_ptr().cast(), bytes) {
+                let own = self::block(block.len());
+                copy(block, &own);
+                *block = own;
+                moved += 1;
+            }
+        }
+        moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_survive_growth_and_shrinking() {
+        for stride in [1, 7, 34, 100, 9000] {
+            let mut blocks = Blocks::new(stride);
+            for count in 1..700u32 {
+                blocks.reserve(count as usize);
+                let record = blocks.get(count - 1);
+                assert!(record.iter().all(|word| word.load(Relaxed) == 0));
+                record[stride - 1].store(count, Relaxed);
+            }
+            for count in (1..700u32).rev() {
+                assert_eq!(blocks.get(count - 1)[stride - 1].load(Relaxed), count);
+                blocks.get(count - 1)[stride - 1].store(0, Relaxed);
+                blocks.shrink(count as usize - 1);
+            }
+            assert_eq!(blocks.block_count(), 0);
+        }
+    }
+
+    #[test]
+    fn a_shared_block_is_copied_before_a_change() {
+        let mut blocks = Blocks::new(3);
+        blocks.reserve(5);
+        blocks.get(4)[0].store(1, Relaxed);
+        let other = blocks.cow();
+        assert!(!blocks.is_own(4));
+        blocks.own(4);
+        blocks.get(4)[0].store(2, Relaxed);
+        assert_eq!(other.get(4)[0].load(Relaxed), 1);
+        assert!(blocks.is_own(4) && other.is_own(4));
+    }
+}

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Graphs as a whole: what is found, after what.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use proptest::prelude::*;
+
+use crate::codec::Codec;
+use crate::kernels;
+use crate::link::check;
+use crate::{Error, Graph, Loader, Metric, Quantisation, Query, Shape};
+
+fn shape(quantisation: Quantisation, dim: u32, links: u32) -> Shape {
+    Shape { metric: Metric::Cosine, quantisation, dim, links }
+}
+
+/// Vectors in clusters.
+pub struct Clusters {
+    centres: Vec<Vec<f32>>,
+    spread: f32,
+    random: fastrand::Rng,
+}
+
+impl Clusters {
+    pub fn new(dim: usize, clusters: usize, spread: f32, seed: u64) -> Clusters {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let centres = (0..clusters).map(|_| (0..dim).map(|_| normal(&mut random)).collect()).collect();
+        Clusters { centres, spread, random }
+    }
+
+    pub fn of(&mut self, cluster: usize) -> Vec<f32> {
+        let Clusters { centres, spread, random } = self;
+        centres[cluster].iter().map(|x| x + normal(random) * *spread).collect()
+    }
+
+    pub fn any(&mut self) -> Vec<f32> {
+        let cluster = self.random.usize(..self.centres.len());
+        self.of(cluster)
+    }
+}
+
+fn normal(random: &mut fastrand::Rng) -> f32 {
+    (0..4).map(|_| random.f32() - 0.5).sum::<f32>() * 1.732
+}
+
+fn add(graph: &mut Graph, vector: &[f32], random: &mut fastrand::Rng) -> u32 {
+    let level = graph.level_from(random.u64(..));
+    graph.add(vector, 200, level).expect("a vector of the graph's dimension")
+}
+
+fn query(graph: &Graph, vector: &[f32]) -> Query {
+    graph.query(vector).expect("a vector of the graph's dimension")
+}
+
+/// Mean and least share of the `count` closest vectors that searches find.
+fn recall(graph: &Graph, queries: &[Vec<f32>], count: usize, ef: usize) -> (f64, f64) {
+    let (mut sum, mut least) = (0.0, 1.0f64);
+    for vector in queries {
+        let query = query(graph, vector);
+        let truth = graph.scan(&query, count);
+        let farthest = truth.last().expect("vectors").distance;
+        let found = graph.walk_for(&query, count, ef);
+        let hits = found.iter().filter(|hit| hit.distance <= farthest).count().min(truth.len());
+        let share = hits as f64 / truth.len() as f64;
+        sum += share;
+        least = least.min(share);
+    }
+    (sum / queries.len() as f64, least)
+}
+
+/// Number of vectors that a search for themselves does not find.
+fn lost(graph: &Graph) -> usize {
+    let is_found = |id: u32| {
+        let query = graph.query_of(id);
+        let own = graph.distance(&query, id);
+        graph.walk_for(&query, 10, 100).iter().any(|hit| hit.id == id || hit.distance <= own)
+    };
+    (0..graph.len() as u32).filter(|&id| !is_found(id)).count()
+}
+
+#[test]
+fn recall_on_clustered_data() {
+    for (spread, quantisation) in
+        [(0.1, Quantisation::F32), (0.3, Quantisation::I8), (1.0, Quantisation::I8), (0.5, Quantisation::F32)]
+    {
+        let (mut data, mut random) = (Clusters::new(64, 50, spread, 1), fastrand::Rng::with_seed(2));
+        let mut graph = Graph::new(shape(quantisation, 64, 16)).unwrap();
+        for _ in 0..6000 {
+            add(&mut graph, &data.any(), &mut random);
+        }
+        check(&graph);
+        let queries: Vec<_> = (0..300).map(|_| data.any()).collect();
+        let (mean, least) = recall(&graph, &queries, 10, 100);
+        assert!(mean >= 0.98 && least >= 0.8, "{spread} {quantisation:?}: {mean} {least}");
+        assert_eq!(lost(&graph), 0, "{spread} {quantisation:?}");
+    }
+}
+
+#[test]
+fn clusters_added_one_after_the_other_stay_reachable() {
+    let (mut data, mut random) = (Clusters::new(32, 100, 0.05, 5), fastrand::Rng::with_seed(6));
+    let mut graph = Graph::new(shape(Quantisation::F32, 32, 8)).unwrap();
+    for cluster in 0..100 {
+        for _ in 0..60 {
+            add(&mut graph, &data.of(cluster), &mut random);
+        }
+    }
+    check(&graph);
+    assert_eq!(lost(&graph), 0);
+    let queries: Vec<_> = (0..300).map(|_| data.any()).collect();
+    let (mean, least) = recall(&graph, &queries, 10, 100);
+    assert!(mean >= 0.98 && least >= 0.8, "{mean} {least}");
+}
+
+#[test]
+fn equal_vectors_do_not_hide_others() {
+    let (mut data, mut random) = (Clusters::new(16, 10, 0.3, 8), fastrand::Rng::with_seed(9));
+    let mut graph = Graph::new(shape(Quantisation::I8, 16, 4)).unwrap();
+    let twin = data.any();
+    for at in 0..3000 {
+        let vector = if at % 4 > 0 { data.any() } else { twin.clone() };
+        add(&mut graph, &vector, &mut random);
+    }
+    check(&graph);
+    assert_eq!(lost(&graph), 0);
+}
+
+#[test]
+fn churn_loses_nothing() {
+    let (mut data, mut random) = (Clusters::new(48, 40, 0.3, 3), fastrand::Rng::with_seed(4));
+    let mut graph = Graph::new(shape(Quantisation::I8, 48, 16)).unwrap();
+    for _ in 0..4000 {
+        add(&mut graph, &data.any(), &mut random);
+    }
+    let queries: Vec<_> = (0..200).map(|_| data.any()).collect();
+    let (fresh, _) = recall(&graph, &queries, 10, 100);
+    for _ in 0..6 {
+        for _ in 0..2000 {
+            graph.remove(random.u32(..graph.len() as u32));
+        }
+        check(&graph);
+        assert_eq!(lost(&graph), 0, "after removals");
+        for _ in 0..2000 {
+            add(&mut graph, &data.any(), &mut random);
+        }
+        assert_eq!(lost(&graph), 0, "after additions");
+    }
+    let (mean, least) = recall(&graph, &queries, 10, 100);
+    assert!(mean >= fresh - 0.01 && least >= 0.8, "{fresh} {mean} {least}");
+}
+
+#[test]
+fn removing_all_leaves_nothing() {
+    let (mut data, mut random) = (Clusters::new(8, 3, 0.5, 3), fastrand::Rng::with_seed(4));
+    let mut graph = Graph::new(shape(Quantisation::F32, 8, 4)).unwrap();
+    for round in 0..3 {
+        for _ in 0..500 {
+            add(&mut graph, &data.any(), &mut random);
+        }
+        while !graph.is_empty() {
+            let id = if round == 0 { graph.entry().0 } else { random.u32(..graph.len() as u32) };
+            graph.remove(id);
+        }
+        check(&graph);
+        assert_eq!((graph.block_count(), graph.memory_bytes()), (0, graph.memory_bytes()));
+        assert!(graph.memory_bytes() < 300);
+        assert!(graph.search(&query(&graph, &data.any()), 5, 10).is_empty());
+    }
+}
+
+#[test]
+fn threads_add_into_one_graph() {
+    let (mut data, mut random) = (Clusters::new(32, 30, 0.3, 11), fastrand::Rng::with_seed(12));
+    let mut graph = Graph::new(shape(Quantisation::I8, 32, 8)).unwrap();
+    for _ in 0..100 {
+        add(&mut graph, &data.any(), &mut random);
+    }
+    let vectors: Vec<_> = (0..4000).map(|_| data.any()).collect();
+    let (next, adder) = (AtomicUsize::new(0), graph.adder(4000).unwrap());
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (next, adder, vectors) = (&next, &adder, &vectors);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(thread);
+                while let Some(vector) = vectors.get(next.fetch_add(1, Relaxed)) {
+                    let level = (random.u64(..).trailing_zeros() / 3) as u8;
+                    let id = adder.add(vector, 100, level).expect("room");
+                    let query = adder.query(vector).unwrap();
+                    assert!(adder.search(&query, 5, 100).iter().any(|hit| hit.id == id));
+                }
+            });
+        }
+    });
+    assert_eq!(adder.add(&vectors[0], 100, 0), Err(Error::Full));
+    drop(adder);
+    assert_eq!(graph.len(), 4100);
+    check(&graph);
+    assert_eq!(lost(&graph), 0);
+    let queries: Vec<_> = (0..200).map(|_| data.any()).collect();
+    let (mean, least) = recall(&graph, &queries, 10, 100);
+    assert!(mean >= 0.98 && least >= 0.8, "{mean} {least}");
+}
+
+#[test]
+fn matching_vectors_are_found_whatever_their_share() {
+    let (mut data, mut random) = (Clusters::new(24, 20, 0.4, 21), fastrand::Rng::with_seed(22));
+    let mut graph = Graph::new(shape(Quantisation::F32, 24, 16)).unwrap();
+    for _ in 0..5000 {
+        add(&mut graph, &data.any(), &mut random);
+    }
+    for every in [2, 33, 1000] {
+        let (mut hits, mut all) = (0, 0);
+        for _ in 0..50 {
+            let query = query(&graph, &data.any());
+            let mut truth = graph.scan(&query, 5000);
+            truth.retain(|hit| hit.id % every == 0);
+            truth.truncate(10);
+            let found = graph.search_matching(&query, 10, 100, usize::MAX, &mut |id| id % every == 0);
+            assert!(found.iter().all(|hit| hit.id % every == 0));
+            hits += truth.iter().filter(|hit| found.contains(hit)).count();
+            all += truth.len();
+        }
+        assert!(hits as f64 >= 0.95 * all as f64, "{every}: {hits} of {all}");
+    }
+    let mut asked = 0;
+    let none = graph.search_matching(&query(&graph, &data.any()), 10, 100, 700, &mut |_| {
+        asked += 1;
+        false
+    });
+    assert!(none.is_empty() && asked <= 700);
+}
+
+/// The saved form as one text.
+fn saved(graph: &Graph) -> (Vec<u8>, Vec<Vec<u8>>) {
+    let (mut pieces, mut at) = (Vec::new(), 0);
+    while let Some((piece, next)) = graph.save_piece(at) {
+        pieces.push(piece);
+        at = next;
+    }
+    (graph.save_head(), pieces)
+}
+
+fn loaded(head: &[u8], pieces: &[Vec<u8>]) -> Result<Graph, Error> {
+    let mut loader = Loader::new(head)?;
+    pieces.iter().try_for_each(|piece| loader.push(piece))?;
+    loader.finish()
+}
+
+#[test]
+fn a_snapshot_stays_as_it_was() {
+    let (mut data, mut random) = (Clusters::new(16, 5, 0.5, 31), fastrand::Rng::with_seed(32));
+    let mut graph = Graph::new(shape(Quantisation::I8, 16, 8)).unwrap();
+    for _ in 0..2000 {
+        add(&mut graph, &data.any(), &mut random);
+    }
+    let (shared, before) = (graph.cow(), saved(&graph));
+    for _ in 0..600 {
+        graph.remove(random.u32(..graph.len() as u32));
+        add(&mut graph, &data.any(), &mut random);
+        let id = random.u32(..graph.len() as u32);
+        graph.replace(id, &data.any(), 50, 1).unwrap();
+    }
+    check(&graph);
+    assert!(saved(&shared) == before && saved(&graph) != before);
+    assert!(saved(&graph.duplicate()) == saved(&graph));
+    drop(shared);
+    let blocks = graph.block_count();
+    let whole = saved(&graph);
+    assert_eq!(graph.defragment(&mut |_, _| true), blocks);
+    assert!(saved(&graph) == whole);
+}
+
+#[test]
+fn processors_build_equal_graphs() {
+    let graphs = kernels::available().into_iter().map(|kernels| {
+        let shape = Shape { metric: Metric::L2, ..shape(Quantisation::F32, 37, 6) };
+        let mut graph = Graph::with_codec(shape, Codec::with_kernels(shape, kernels));
+        let (mut data, mut random) = (Clusters::new(37, 9, 0.5, 1), fastrand::Rng::with_seed(2));
+        for _ in 0..600 {
+            add(&mut graph, &data.any(), &mut random);
+            if random.u8(..4) == 0 {
+                graph.remove(random.u32(..graph.len() as u32));
+            }
+        }
+        saved(&graph)
+    });
+    let graphs: Vec<_> = graphs.collect();
+    assert!(graphs.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add(u8, u8),
+    Remove(prop::sample::Index),
+    Replace(prop::sample::Index, u8),
+    Reload,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => (any::<u8>(), 0u8..4).prop_map(|(vector, level)| Step::Add(vector, level)),
+        3 => any::<prop::sample::Index>().prop_map(Step::Remove),
+        1 => (any::<prop::sample::Index>(), any::<u8>()).prop_map(|(at, vector)| Step::Replace(at, vector)),
+        1 => Just(Step::Reload),
+    ]
+}
+
+fn tiny(seed: u8) -> Vec<f32> {
+    let mut random = fastrand::Rng::with_seed(u64::from(seed));
+    (0..5).map(|_| random.f32() - 0.5).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    #[test]
+    fn invariants_hold_after_any_steps(
+        steps in prop::collection::vec(step(), 0..400), links in 2u32..6, metric in 0usize..3, kind in 0usize..3,
+    ) {
+        let metric = [Metric::Cosine, Metric::InnerProduct, Metric::L2][metric];
+        let quantisation = [Quantisation::F32, Quantisation::I8, Quantisation::Bin][kind];
+        let mut graph = Graph::new(Shape { metric, quantisation, dim: 5, links }).unwrap();
+        // The vector of each number.
+        let mut model: Vec<u8> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Add(vector, level) => {
+                    prop_assert_eq!(graph.add(&tiny(vector), 20, level), Ok(model.len() as u32));
+                    model.push(vector);
+                }
+                Step::Remove(_) | Step::Replace(..) if model.is_empty() => {}
+                Step::Remove(at) => {
+                    let at = at.index(model.len());
+                    let moved = graph.remove(at as u32);
+                    model.swap_remove(at);
+                    prop_assert_eq!(moved, (at < model.len()).then_some(model.len() as u32));
+                }
+                Step::Replace(at, vector) => {
+                    let at = at.index(model.len());
+                    graph.replace(at as u32, &tiny(vector), 20, vector % 3).unwrap();
+                    model[at] = vector;
+                }
+                Step::Reload => {
+                    let (head, pieces) = saved(&graph);
+                    graph = loaded(&head, &pieces).unwrap();
+                    prop_assert!(saved(&graph) == (head, pieces));
+                }
+            }
+        }
+        check(&graph);
+        prop_assert_eq!(graph.len(), model.len());
+        for (id, &vector) in model.iter().enumerate() {
+            let query = query(&graph, &tiny(vector));
+            prop_assert_eq!(&graph.query_of(id as u32).words.iter().map(|w| w.load(Relaxed)).collect::<Vec<_>>(),
+                &query.words.iter().map(|w| w.load(Relaxed)).collect::<Vec<_>>());
+            let own = graph.distance(&query, id as u32);
+            prop_assert!(graph.walk_for(&query, 1, 50)[0].distance <= own || metric != Metric::L2);
+        }
+    }
+
+    #[test]
+    fn damaged_bytes_are_refused_or_sound(
+        steps in 1u32..60, at in any::<prop::sample::Index>(), flip in 1u8.., cut in any::<prop::sample::Index>(),
+    ) {
+        let mut graph = Graph::new(shape(Quantisation::I8, 5, 3)).unwrap();
+        for seed in 0..steps {
+            graph.add(&tiny(seed as u8), 20, (seed % 5 / 4) as u8).unwrap();
+        }
+        let (head, pieces) = saved(&graph);
+        let (mut bad_head, mut bad_piece) = (head.clone(), pieces[0].clone());
+        let place = at.index(bad_head.len() + bad_piece.len());
+        match place.checked_sub(bad_head.len()) {
+            Some(place) => bad_piece[place] ^= flip,
+            None => bad_head[place] ^= flip,
+        }
+        if let Ok(mut graph) = loaded(&bad_head, &[bad_piece]) {
+            check(&graph);
+            let query = graph.query_of(0);
+            prop_assert!(!graph.search(&query, 3, 10).is_empty());
+            graph.remove(0);
+            check(&graph);
+        }
+        prop_assert!(loaded(&head, &[pieces[0][..cut.index(pieces[0].len())].to_vec()]).is_err());
+        prop_assert!(Loader::new(&head[..cut.index(head.len())]).is_err());
+    }
+}
