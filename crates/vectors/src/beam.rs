@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire};
 
-use crate::graph::{Graph, NONE};
+use crate::store::{Graph, NONE};
 
 /// Largest `ef` for which candidates are a sorted array.
 const SORTED_MAX: usize = 1024;
@@ -28,6 +28,10 @@ const SORTED_MAX: usize = 1024;
 const TWINS: usize = 8;
 
 const EXPANDED: u64 = 1;
+
+/// Candidates kept while descending to the lowest level. More than one, so that a query close to
+/// several groups of vectors enters more than one of them.
+const DESCENT: usize = 8;
 
 /// A vector and its distance, in an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,6 +148,20 @@ pub fn walk(
     };
     scratch.end();
     found
+}
+
+/// Entries for level `to`, from a descent to it.
+pub fn descend(graph: &Graph, query: &[AtomicU32], to: u8, scratch: &mut Scratch) -> Vec<Candidate> {
+    let (entry, top) = graph.entry();
+    if entry == NONE {
+        return Vec::new();
+    }
+    let mut entries = vec![Candidate::new(graph.distance_to(query, entry), entry)];
+    for level in (to + 1..=top).rev() {
+        let ef = if level == 1 { DESCENT } else { DESCENT / 2 };
+        entries = walk(graph, level, query, &entries, ef, scratch);
+    }
+    entries
 }
 
 fn walk_sorted(

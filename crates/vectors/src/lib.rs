@@ -3,13 +3,15 @@
 //! HNSW, with real deletion.
 //!
 //! ```text
-//! graph      the graph as its users see it: add, replace, remove, search
-//! beam       the walk of one level
+//! change     add, replace, remove
+//! search     searches, also with a filter
+//! store      the graph in memory
+//! beam       the walk of one level, and the descent to it
 //! link       which vectors are linked: on insertion, and the repair after a removal
 //! codec      vectors as words: quantisation and distances
 //! kernels    the inner loops, for each kind of processor
 //! blocks     memory: records in blocks, shared with a snapshot until they change
-//! parallel   adding from many threads
+//! parallel   adding from many threads; locks: their locks
 //! save       the graph as bytes and back, links included
 //! projection random projections to fewer dimensions
 //! ```
@@ -23,21 +25,25 @@
 
 mod beam;
 mod blocks;
+mod change;
 mod codec;
-mod graph;
 mod kernels;
 mod link;
+mod locks;
 mod parallel;
 mod projection;
 mod save;
+mod search;
+mod store;
 
 #[cfg(test)]
 mod tests;
 
-pub use graph::{Graph, Hit, Query};
 pub use parallel::Adder;
 pub use projection::Projection;
 pub use save::Loader;
+pub use search::{Hit, Query};
+pub use store::Graph;
 
 /// Maximum number of components.
 pub const DIM_MAX: u32 = 65_536;

@@ -15,9 +15,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use crate::beam::{Candidate, walk, with_scratch};
-use crate::graph::{Graph, NONE};
-use crate::parallel::Guards;
+use crate::beam::{Candidate, descend, walk, with_scratch};
+use crate::locks::Guards;
+use crate::store::{Graph, NONE};
 
 /// Candidates for the links of a vector that has lost some.
 const RELINK_EF: usize = 64;
@@ -207,7 +207,7 @@ pub fn insert(writer: &mut impl Writer, id: u32, ef: usize, level: u8) {
     let (entry, top) = writer.graph().entry();
     if entry != NONE {
         with_scratch(|scratch| {
-            let mut entries = writer.graph().descend(&words, level.min(top), scratch);
+            let mut entries = descend(writer.graph(), &words, level.min(top), scratch);
             for level in (0..=level.min(top)).rev() {
                 entries = walk(writer.graph(), level, &words, &entries, ef.max(1), scratch);
                 entries.retain(|candidate| candidate.id() != id);
@@ -350,7 +350,7 @@ fn relink(writer: &mut impl Writer, id: u32, level: u8, want: usize) {
     let found = with_scratch(|scratch| {
         let graph = writer.graph();
         let (_, top) = graph.entry();
-        let mut entries = graph.descend(&words, level.min(top), scratch);
+        let mut entries = descend(graph, &words, level.min(top), scratch);
         entries.extend(graph.links(id, level).map(|c| Candidate::new(graph.distance_to(&words, c), c)));
         walk(graph, level, &words, &entries, RELINK_EF, scratch)
     });

@@ -2,9 +2,8 @@
 //! Adding from many threads.
 //!
 //! An [`Adder`] has memory for a number of vectors, so records never move while threads use it.
-//! Threads find candidates without locks. They change links under locks of the vectors concerned,
-//! from a table that all graphs share; locks of one change are taken in ascending order, so no two
-//! threads wait for each other. Links are single words: whoever walks meanwhile sees the old or
+//! Threads find candidates without locks. They change links under locks of the vectors concerned
+//! (`locks`). Links are single words: whoever walks meanwhile sees the old or
 //! the new neighbour. The graph's own count grows when the adder is dropped, so that nothing scans
 //! vectors which are not written yet.
 
@@ -12,19 +11,11 @@ use std::sync::atomic::{
     AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
-use parking_lot::{Mutex, MutexGuard};
-
-use crate::graph::{Graph, Hit, NONE, Query};
 use crate::link::{self, Writer};
+use crate::locks::Guards;
+use crate::search::{Hit, Query};
+use crate::store::{Graph, NONE};
 use crate::{Error, LEN_MAX, LEVEL_MAX};
-
-const LOCKS: usize = 4096;
-
-static TABLE: [Mutex<()>; LOCKS] = [const { Mutex::new(()) }; LOCKS];
-
-/// Locks held for a change of links.
-#[derive(Default)]
-pub struct Guards([Option<MutexGuard<'static, ()>>; 3]);
 
 /// Adds vectors to a graph from many threads.
 pub struct Adder<'g> {
@@ -113,17 +104,7 @@ impl Writer for Shared<'_> {
     }
 
     fn lock(&self, ids: [u32; 3]) -> Guards {
-        let place = std::ptr::from_ref(self.0) as usize;
-        let mut slots =
-            ids.map(|id| (id as usize).wrapping_mul(0x9E37_79B1).wrapping_add(place >> 4) % LOCKS);
-        slots.sort_unstable();
-        let mut guards = Guards::default();
-        for at in 0..3 {
-            if at == 0 || slots[at] != slots[at - 1] {
-                guards.0[at] = Some(TABLE[slots[at]].lock());
-            }
-        }
-        guards
+        Guards::of(std::ptr::from_ref(self.0) as usize, ids)
     }
 
     fn raise_entry(&self, id: u32, level: u8) {

@@ -16,7 +16,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::graph::{Graph, NONE};
+use crate::store::{Graph, NONE};
 use crate::{Error, LEN_MAX, LEVEL_MAX, Metric, Quantisation, Shape};
 
 const MAGIC: &[u8] = b"BVG\x01";
