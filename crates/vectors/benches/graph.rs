@@ -34,7 +34,7 @@ fn main() {
         let start = now();
         for vector in &vectors {
             let level = graph.level_from(levels.u64(..));
-            graph.add(vector, 200, level).expect("room");
+            graph.add(vector, 0, 200, level).expect("room");
         }
         let us = |start: f64, times: usize| (now() - start) * 1e6 / times as f64;
         let bytes = graph.memory_bytes() as f64 / count as f64;

@@ -7,12 +7,12 @@ use crate::store::{Graph, NONE};
 use crate::{Error, LEN_MAX, LEVEL_MAX, link};
 
 impl Graph {
-    /// Adds a vector and returns its number. `ef` is the number of candidates for its links; the
+    /// Adds a vector and returns its number. The label is for the caller's own use. `ef` is the number of candidates for its links; the
     /// level is from [`Graph::level_from`].
     ///
     /// # Errors
     /// If the vector's dimension is not the graph's, or the graph is full.
-    pub fn add(&mut self, vector: &[f32], ef: usize, level: u8) -> Result<u32, Error> {
+    pub fn add(&mut self, vector: &[f32], label: u64, ef: usize, level: u8) -> Result<u32, Error> {
         self.check(vector)?;
         let id = self.len();
         if id >= LEN_MAX {
@@ -24,31 +24,32 @@ impl Graph {
         self.vectors.own(id);
         self.nodes.own(id);
         *self.len.get_mut() += 1;
-        self.enter(vector, id, ef, level.min(LEVEL_MAX));
+        self.enter(vector, id, label, ef, level.min(LEVEL_MAX));
         Ok(id)
     }
 
     /// Writes the record of a vector that has none yet, and links it.
-    fn enter(&mut self, vector: &[f32], id: u32, ef: usize, level: u8) {
+    fn enter(&mut self, vector: &[f32], id: u32, label: u64, ef: usize, level: u8) {
         let norm = self.codec.encode(vector, self.vectors.get(id));
         self.uppers.reserve(self.upper_len.load(Relaxed) as usize + usize::from(level));
         for record in 0..u32::from(level) {
             self.uppers.own(self.upper_len.load(Relaxed) + record);
         }
-        self.init_records(id, norm, level);
+        self.init_records(id, norm, label, level);
         link::insert(&mut link::Exclusive(self), id, ef, level);
     }
 
-    /// Gives an existing number another vector, as if it were removed and added.
+    /// Gives an existing number another vector, as if it were removed and added; its label stays.
     ///
     /// # Errors
     /// If the vector's dimension is not the graph's.
     pub fn replace(&mut self, id: u32, vector: &[f32], ef: usize, level: u8) -> Result<(), Error> {
         self.check(vector)?;
+        let label = self.label(id);
         self.detach(id);
         self.vectors.own(id);
         self.nodes.own(id);
-        self.enter(vector, id, ef, level.min(LEVEL_MAX));
+        self.enter(vector, id, label, ef, level.min(LEVEL_MAX));
         Ok(())
     }
 

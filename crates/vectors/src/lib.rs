@@ -13,7 +13,7 @@
 //! blocks     memory: records in blocks, shared with a snapshot until they change
 //! parallel   adding from many threads; locks: their locks
 //! save       the graph as bytes and back, links included
-//! projection random projections to fewer dimensions
+//! projection projections to fewer dimensions
 //! ```
 //! Vectors are numbered from 0 without gaps: removal gives the last vector the number of the
 //! removed one. Links are mutual on every level, so removal knows who refers to the removed vector

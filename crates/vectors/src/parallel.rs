@@ -52,7 +52,7 @@ impl Adder<'_> {
     ///
     /// # Errors
     /// If the vector's dimension is not the graph's, or there is no memory left for it.
-    pub fn add(&self, vector: &[f32], ef: usize, level: u8) -> Result<u32, Error> {
+    pub fn add(&self, vector: &[f32], label: u64, ef: usize, level: u8) -> Result<u32, Error> {
         let graph = self.graph;
         if vector.len() != graph.shape.dim as usize {
             return Err(Error::Dimension(vector.len(), graph.shape.dim));
@@ -66,7 +66,7 @@ impl Adder<'_> {
             self.uppers.fetch_update(AcqRel, Acquire, |used| (used + wanted <= all).then_some(used + wanted));
         let level = if granted.is_ok() { wanted as u8 } else { 0 };
         let norm = graph.codec.encode(vector, graph.vectors.get(id));
-        graph.init_records(id, norm, level);
+        graph.init_records(id, norm, label, level);
         link::insert(&mut Shared(graph), id, ef, level);
         Ok(id)
     }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random projections: fewer dimensions, with distances roughly kept.
+//! Projections to fewer dimensions, with angles roughly kept.
 
 use crate::{DIM_MAX, Error};
+
+/// Maximum number of factors: 256 MB.
+const FACTORS_MAX: u64 = 1 << 26;
 
 /// A linear map from vectors of one dimension to vectors of another.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,22 +22,33 @@ impl Projection {
     /// If the dimensions are out of range or the number of factors is not their product.
     pub fn new(input: u32, output: u32, factors: Box<[f32]>) -> Result<Projection, Error> {
         let is_sound = (1..=DIM_MAX).contains(&input) && (1..=DIM_MAX).contains(&output);
-        if !is_sound || factors.len() as u64 != u64::from(input) * u64::from(output) {
+        let count = u64::from(input) * u64::from(output);
+        if !is_sound || factors.len() as u64 != count || count > FACTORS_MAX {
             return Err(Error::Shape);
         }
         Ok(Projection { input, output, factors })
     }
 
-    /// A projection by random signs, of size 1 / sqrt(input); equal for equal arguments.
+    /// A projection by signs, of size 1 / sqrt(input): those of a Hadamard matrix, which are as
+    /// good as random ones and need no seed. It is that of Redis 8.
     ///
     /// # Errors
-    /// If the dimensions are out of range.
-    pub fn random(input: u32, output: u32, seed: u64) -> Result<Projection, Error> {
-        let mut random = fastrand::Rng::with_seed(seed);
-        let size = 1.0 / (input.max(1) as f32).sqrt();
-        let count = if input <= DIM_MAX && output <= DIM_MAX { input as usize * output as usize } else { 0 };
-        let factors = (0..count).map(|_| if random.bool() { size } else { -size }).collect();
+    /// If a dimension, or the number of factors, is out of range.
+    pub fn walsh(input: u32, output: u32) -> Result<Projection, Error> {
+        let factors = u64::from(input) * u64::from(output);
+        if input > DIM_MAX || output > DIM_MAX || factors > FACTORS_MAX {
+            return Err(Error::Shape);
+        }
+        let size = 1.0 / (input as f32).sqrt();
+        let sign =
+            |row: u32, column: u32| if (row & column).count_ones().is_multiple_of(2) { size } else { -size };
+        let factors = (0..output).flat_map(|row| (0..input).map(move |column| sign(row, column))).collect();
         Projection::new(input, output, factors)
+    }
+
+    /// True if this is the projection that [`Projection::walsh`] makes.
+    pub fn is_walsh(&self) -> bool {
+        Projection::walsh(self.input, self.output).is_ok_and(|walsh| walsh == *self)
     }
 
     /// Dimension before.
@@ -76,8 +90,8 @@ mod tests {
 
     #[test]
     fn angles_are_roughly_kept() {
-        let projection = Projection::random(512, 128, 7).expect("dimensions in range");
-        assert_eq!(projection, Projection::random(512, 128, 7).expect("dimensions in range"));
+        let projection = Projection::walsh(512, 128).expect("dimensions in range");
+        assert!(projection.is_walsh());
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..50 {
             let a: Vec<f32> = (0..512).map(|_| random.f32() - 0.5).collect();
@@ -91,6 +105,6 @@ mod tests {
         }
         assert!(projection.apply(&[1.0]).is_err());
         assert!(Projection::new(2, 2, Box::new([1.0; 3])).is_err());
-        assert!(Projection::random(0, 4, 1).is_err() && Projection::random(u32::MAX, u32::MAX, 1).is_err());
+        assert!(Projection::walsh(0, 4).is_err() && Projection::walsh(u32::MAX, u32::MAX).is_err());
     }
 }

@@ -7,7 +7,7 @@
 //! vector  level (1), length (4), encoded words (4 each), and for each of its levels from the
 //!         lowest: number of links (2), links (4 each)
 //! ```
-//! All numbers are little endian.
+//! All numbers are little endian. Labels are not saved; who loads gives new ones.
 //!
 //! Bytes are untrusted: a graph is accepted only if all of its invariants hold. That links are
 //! mutual is checked without looking at them twice: the links that lead to a higher number and
@@ -131,19 +131,25 @@ impl Loader {
         self.count as usize
     }
 
-    /// Adds a piece of whole vectors.
+    /// Number of vectors loaded.
+    pub fn loaded(&self) -> usize {
+        self.graph.len()
+    }
+
+    /// Adds a piece of whole vectors, with a label for each number.
     ///
     /// # Errors
     /// If it is not one.
-    pub fn push(&mut self, piece: &[u8]) -> Result<(), Error> {
+    pub fn push(&mut self, piece: &[u8], label: &mut dyn FnMut(u32) -> u64) -> Result<(), Error> {
         let mut cursor = Cursor(piece);
         while !cursor.0.is_empty() {
-            self.push_vector(&mut cursor)?;
+            let id = self.graph.len() as u32;
+            self.push_vector(&mut cursor, label(id))?;
         }
         Ok(())
     }
 
-    fn push_vector(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+    fn push_vector(&mut self, cursor: &mut Cursor<'_>, label: u64) -> Result<(), Error> {
         let id = self.graph.len() as u32;
         let [level] = cursor.bytes()?;
         if id >= self.count || level > self.top {
@@ -159,7 +165,7 @@ impl Loader {
         for word in graph.vectors.get(id) {
             word.store(cursor.word()?, Relaxed);
         }
-        graph.init_records(id, norm, level);
+        graph.init_records(id, norm, label, level);
         for level in 0..=level {
             let count = usize::from(u16::from_le_bytes(cursor.bytes()?));
             let slots = self.graph.slots(id, level).get(..count).ok_or(Error::Damaged("too many links"))?;

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! vectors   a record for each vector: its encoded words (codec)
-//! nodes     a record for each vector: first upper record, length, links of the lowest level
+//! nodes     a record for each vector: first upper record, length, label (2 words), links of the
+//!           lowest level
 //! uppers    a record for each vector and level above the lowest: vector, next upper record, links
 //! ```
 //! Links of a record come first to last, then `NONE`. Vectors and nodes are apart because a
@@ -21,8 +22,10 @@ use crate::{DIM_MAX, Error, LEVEL_MAX, LINKS, Quantisation, Shape};
 
 /// No vector, no record.
 pub const NONE: u32 = u32::MAX;
-/// Words of a record before its links.
-pub const HEAD: usize = 2;
+/// Words of an upper record before its links.
+const UPPER_HEAD: usize = 2;
+/// Words of a node before its links.
+const NODE_HEAD: usize = 4;
 
 /// A graph of vectors.
 pub struct Graph {
@@ -58,8 +61,8 @@ impl Graph {
             shape,
             codec,
             vectors: Blocks::new(codec.words()),
-            nodes: Blocks::new(HEAD + 2 * shape.links as usize),
-            uppers: Blocks::new(HEAD + shape.links as usize),
+            nodes: Blocks::new(NODE_HEAD + 2 * shape.links as usize),
+            uppers: Blocks::new(UPPER_HEAD + shape.links as usize),
             len: AtomicU32::new(0),
             upper_len: AtomicU32::new(0),
             entry: AtomicU64::new(pack(NONE, 0)),
@@ -95,15 +98,17 @@ impl Graph {
     }
 
     /// Writes the records of a vector without links; there must be memory for them.
-    pub(crate) fn init_records(&self, id: u32, norm: f32, level: u8) {
+    pub(crate) fn init_records(&self, id: u32, norm: f32, label: u64, level: u8) {
         let first = self.upper_len.fetch_add(u32::from(level), Relaxed);
         let node = self.nodes.get(id);
-        node[HEAD..].iter().for_each(|slot| slot.store(NONE, Relaxed));
+        node[NODE_HEAD..].iter().for_each(|slot| slot.store(NONE, Relaxed));
         node[0].store(if level == 0 { NONE } else { first }, Relaxed);
         node[1].store(norm.to_bits(), Relaxed);
+        node[2].store(label as u32, Relaxed);
+        node[3].store((label >> 32) as u32, Relaxed);
         for record in 0..u32::from(level) {
             let upper = self.uppers.get(first + record);
-            upper[HEAD..].iter().for_each(|slot| slot.store(NONE, Relaxed));
+            upper[UPPER_HEAD..].iter().for_each(|slot| slot.store(NONE, Relaxed));
             upper[0].store(id, Relaxed);
             let is_top = record + 1 == u32::from(level);
             upper[1].store(if is_top { NONE } else { first + record + 1 }, Relaxed);
@@ -136,7 +141,11 @@ impl Graph {
     /// The links of a vector at one of its levels.
     #[inline]
     pub(crate) fn slots(&self, id: u32, level: u8) -> &[AtomicU32] {
-        if level == 0 { &self.node(id)[HEAD..] } else { &self.uppers.get(self.upper(id, level))[HEAD..] }
+        if level == 0 {
+            &self.node(id)[NODE_HEAD..]
+        } else {
+            &self.uppers.get(self.upper(id, level))[UPPER_HEAD..]
+        }
     }
 
     #[inline]
@@ -202,6 +211,12 @@ impl Graph {
     /// The length that a vector had when it was added.
     pub fn norm(&self, id: u32) -> f32 {
         f32::from_bits(self.node(id)[1].load(Relaxed))
+    }
+
+    /// The label that a vector was added with.
+    pub fn label(&self, id: u32) -> u64 {
+        let node = self.node(id);
+        u64::from(node[3].load(Relaxed)) << 32 | u64::from(node[2].load(Relaxed))
     }
 
     /// A vector, as close to the added one as quantisation allows.

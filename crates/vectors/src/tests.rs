@@ -45,7 +45,7 @@ fn normal(random: &mut fastrand::Rng) -> f32 {
 
 fn add(graph: &mut Graph, vector: &[f32], random: &mut fastrand::Rng) -> u32 {
     let level = graph.level_from(random.u64(..));
-    graph.add(vector, 200, level).expect("a vector of the graph's dimension")
+    graph.add(vector, 0, 200, level).expect("a vector of the graph's dimension")
 }
 
 fn query(graph: &Graph, vector: &[f32]) -> Query {
@@ -184,14 +184,14 @@ fn threads_add_into_one_graph() {
                 let mut random = fastrand::Rng::with_seed(thread);
                 while let Some(vector) = vectors.get(next.fetch_add(1, Relaxed)) {
                     let level = (random.u64(..).trailing_zeros() / 3) as u8;
-                    let id = adder.add(vector, 100, level).expect("room");
+                    let id = adder.add(vector, 7, 100, level).expect("room");
                     let query = adder.query(vector).unwrap();
                     assert!(adder.search(&query, 5, 100).iter().any(|hit| hit.id == id));
                 }
             });
         }
     });
-    assert_eq!(adder.add(&vectors[0], 100, 0), Err(Error::Full));
+    assert_eq!(adder.add(&vectors[0], 0, 100, 0), Err(Error::Full));
     drop(adder);
     assert_eq!(graph.len(), 4100);
     check(&graph);
@@ -242,7 +242,7 @@ fn saved(graph: &Graph) -> (Vec<u8>, Vec<Vec<u8>>) {
 
 fn loaded(head: &[u8], pieces: &[Vec<u8>]) -> Result<Graph, Error> {
     let mut loader = Loader::new(head)?;
-    pieces.iter().try_for_each(|piece| loader.push(piece))?;
+    pieces.iter().try_for_each(|piece| loader.push(piece, &mut |id| u64::from(id)))?;
     loader.finish()
 }
 
@@ -321,18 +321,20 @@ proptest! {
         let quantisation = [Quantisation::F32, Quantisation::I8, Quantisation::Bin][kind];
         let mut graph = Graph::new(Shape { metric, quantisation, dim: 5, links }).unwrap();
         // The vector of each number.
-        let mut model: Vec<u8> = Vec::new();
+        let (mut model, mut labels, mut reloaded) = (Vec::<u8>::new(), Vec::new(), false);
         for step in steps {
             match step {
                 Step::Add(vector, level) => {
-                    prop_assert_eq!(graph.add(&tiny(vector), 20, level), Ok(model.len() as u32));
+                    prop_assert_eq!(graph.add(&tiny(vector), u64::from(vector) << 40 | 5, 20, level), Ok(model.len() as u32));
                     model.push(vector);
+                    labels.push(vector);
                 }
                 Step::Remove(_) | Step::Replace(..) if model.is_empty() => {}
                 Step::Remove(at) => {
                     let at = at.index(model.len());
                     let moved = graph.remove(at as u32);
                     model.swap_remove(at);
+                    labels.swap_remove(at);
                     prop_assert_eq!(moved, (at < model.len()).then_some(model.len() as u32));
                 }
                 Step::Replace(at, vector) => {
@@ -343,6 +345,7 @@ proptest! {
                 Step::Reload => {
                     let (head, pieces) = saved(&graph);
                     graph = loaded(&head, &pieces).unwrap();
+                    reloaded = true;
                     prop_assert!(saved(&graph) == (head, pieces));
                 }
             }
@@ -350,6 +353,9 @@ proptest! {
         check(&graph);
         prop_assert_eq!(graph.len(), model.len());
         for (id, &vector) in model.iter().enumerate() {
+            if !reloaded {
+                prop_assert_eq!(graph.label(id as u32) >> 40, u64::from(labels[id]));
+            }
             let query = query(&graph, &tiny(vector));
             prop_assert_eq!(&graph.query_of(id as u32).words.iter().map(|w| w.load(Relaxed)).collect::<Vec<_>>(),
                 &query.words.iter().map(|w| w.load(Relaxed)).collect::<Vec<_>>());
@@ -364,7 +370,7 @@ proptest! {
     ) {
         let mut graph = Graph::new(shape(Quantisation::I8, 5, 3)).unwrap();
         for seed in 0..steps {
-            graph.add(&tiny(seed as u8), 20, (seed % 5 / 4) as u8).unwrap();
+            graph.add(&tiny(seed as u8), 0, 20, (seed % 5 / 4) as u8).unwrap();
         }
         let (head, pieces) = saved(&graph);
         let (mut bad_head, mut bad_piece) = (head.clone(), pieces[0].clone());
