@@ -166,6 +166,9 @@ pub struct Descriptor {
     pub digest_number: u32,
     /// The type's forms in dump files.
     pub forms: &'static [&'static ValueForm],
+    /// The ID, with the version of its form, of the Redis module whose values the type reads too
+    /// (`braid_rdb::MODULE`); `decode` then starts after the ID.
+    pub module: Option<u64>,
     /// Decodes any of these forms.
     pub decode: DecodeFn,
     /// Words for members that expire, if the type has such members.
@@ -276,6 +279,13 @@ pub fn decode(
     limits: &Limits,
     now_ms: i64,
 ) -> Result<Object, braid_rdb::Error> {
+    if kind.number() == braid_rdb::MODULE.number {
+        let id = decoder.length()?;
+        return match types().find(|known| known.module == Some(id)) {
+            Some(known) => (known.decode)(decoder, kind, limits, now_ms),
+            None => Err(decoder.foreign_module(id)),
+        };
+    }
     match FORMS[usize::from(kind.number())].get() {
         Some(known) => (known.decode)(decoder, kind, limits, now_ms),
         None => Err(decoder.foreign_value(kind)),

@@ -22,6 +22,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     name: "texts",
     digest_number: 31,
     forms: &[&FORM],
+    module: None,
     decode,
     members: None,
     may_need_expiry_version: || false,

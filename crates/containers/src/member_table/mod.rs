@@ -263,6 +263,20 @@ impl<const VALUES: bool> Table<VALUES> {
         self.locate(self.segment_of(hash), hash, key).map(|(_, record)| self.member(&record))
     }
 
+    /// The key's hash in this table, for [`Table::find`].
+    pub fn hash_of(&self, key: &[u8]) -> u64 {
+        self.hash(key)
+    }
+
+    /// The member whose key has this hash and for which `is_it` is true, even if expired.
+    pub fn find(&self, hash: u64, mut is_it: impl FnMut(&Member<'_>) -> bool) -> Option<Member<'_>> {
+        let segment = self.segments.get(self.segment_of(hash))?;
+        let tag = Self::tag(hash);
+        let slots = segment.tags().iter().enumerate().filter(|(_, other)| **other == tag);
+        let members = slots.filter_map(|(slot, _)| segment.record::<VALUES>(slot));
+        members.map(|(record, _)| self.member(&record)).find(|member| is_it(member))
+    }
+
     /// True if there is a member with this key, even if expired.
     #[inline]
     pub fn contains(&self, key: &[u8]) -> bool {

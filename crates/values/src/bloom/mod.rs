@@ -25,6 +25,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     name: "MBbloom--",
     digest_number: 5,
     forms: rdb::FORMS,
+    module: None,
     decode: rdb::decode,
     members: None,
     may_need_expiry_version: || false,

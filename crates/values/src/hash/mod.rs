@@ -22,6 +22,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     name: "hash",
     digest_number: 4,
     forms: rdb::FORMS,
+    module: None,
     decode: rdb::decode,
     members: Some(MemberWords {
         count: "FIELDS",

@@ -17,10 +17,8 @@ use braid_rdb::{Error, Limits, RdbType, SavedObject, Target, ValueDecoder, Value
 use super::parse::parse;
 use super::value::Json;
 
-pub(super) static FORMS: &[&ValueForm] = &[&braid_rdb::MODULE];
-
 /// The name as six bits a character, and the version of the form.
-const ID: u64 = 0x45e2_5238_df91_2c03;
+pub(super) const ID: u64 = 0x45e2_5238_df91_2c03;
 const STRING: u64 = 5;
 const END: u64 = 0;
 
@@ -46,17 +44,13 @@ impl SavedObject for Json {
     }
 }
 
-/// Reads a document; another module's value is skipped, and reported by the module's name.
+/// Reads a document, after the module's ID.
 pub(super) fn decode(
     decoder: &mut ValueDecoder<'_>,
     _: RdbType,
     _: &Limits,
     _: i64,
 ) -> Result<Object, Error> {
-    let id = decoder.length()?;
-    if id != ID {
-        return Err(decoder.foreign_module(id));
-    }
     let opcode = decoder.length()?;
     decoder.ensure(opcode == STRING, "a JSON document that is not a text")?;
     let text = decoder.string()?;

@@ -21,6 +21,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     name: "list",
     digest_number: 1,
     forms: rdb::FORMS,
+    module: None,
     decode: rdb::decode,
     members: None,
     may_need_expiry_version: || false,

@@ -22,6 +22,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     name: "set",
     digest_number: 2,
     forms: rdb::FORMS,
+    module: None,
     decode: rdb::decode,
     members: Some(MemberWords {
         count: "MEMBERS",

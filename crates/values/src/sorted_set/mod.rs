@@ -23,6 +23,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     name: "zset",
     digest_number: 3,
     forms: rdb::FORMS,
+    module: None,
     decode: rdb::decode,
     members: Some(MemberWords {
         count: "MEMBERS",

@@ -20,6 +20,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     name: "stream",
     digest_number: 6,
     forms: rdb::FORMS,
+    module: None,
     decode: rdb::decode,
     members: None,
     may_need_expiry_version: || false,
