@@ -7,8 +7,8 @@ use crate::store::{Graph, NONE};
 use crate::{Error, LEN_MAX, LEVEL_MAX, link};
 
 impl Graph {
-    /// Adds a vector and returns its number. The label is for the caller's own use. `ef` is the number of candidates for its links; the
-    /// level is from [`Graph::level_from`].
+    /// Adds a vector and returns its number. The label is for the caller's own use. `ef` is the
+    /// number of candidates for its links; the level is from [`Graph::level_from`].
     ///
     /// # Errors
     /// If the vector's dimension is not the graph's, or the graph is full.

@@ -8,12 +8,12 @@
 //! piece     owner: none       owner: the array at b   owner: the array at b
 //!                             ordinal: 0              ordinal: 41
 //! ```
-//! A piece begins where a child of a container begins (a member with its name, an element), or where
-//! the next value after a container begins, never inside of a name, a header, a string or a number.
-//! So what belongs together can be read from one slice, and a change moves the bytes of one piece.
-//! Each piece names the innermost container around its start (the owner) and how many of the owner's
-//! children are in front of it. From there, an offset's containers and an array's element are found
-//! without passing all that is before them.
+//! A piece begins where a child of a container begins (a member with its name, an element), or
+//! where the next value after a container begins, never inside of a name, a header, a string or a
+//! number. So what belongs together can be read from one slice, and a change moves the bytes of one
+//! piece. Each piece names the innermost container around its start (the owner) and how many of the
+//! owner's children are in front of it. From there, an offset's containers and an array's element
+//! are found without passing all that is before them.
 
 use std::cell::Cell;
 use std::ops::Range;

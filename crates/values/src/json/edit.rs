@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Changes of a document at one place or at many.
 //!
-//! A change names a slot; [`around`] (`place.rs`) finds the containers of a slot by its offset. Where several
-//! slots change, and none is inside another, [`rebuild`] makes the new document in one pass;
-//! otherwise [`route`] keeps each place by names and indices, and the places change one after the
-//! other, as in Redis Stack.
+//! A change names a slot; [`around`] (`place.rs`) finds the containers of a slot by its offset.
+//! Where several slots change, and none is inside another, [`rebuild`] makes the new document in
+//! one pass; otherwise [`route`] keeps each place by names and indices, and the places change one
+//! after the other, as in Redis Stack.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

@@ -3,8 +3,8 @@
 //! indices that lead there.
 //!
 //! In a document of pieces the search begins at the start of the offset's piece, whose owner is
-//! known, and finds the owner's own containers in the same way; so it passes the values of one piece
-//! for each level, however large the document is.
+//! known, and finds the owner's own containers in the same way; so it passes the values of one
+//! piece for each level, however large the document is.
 
 use super::doc::Doc;
 use super::packed::{self, Slot, Value};

@@ -298,8 +298,8 @@ fn names_in(doc: Doc<'_>, ranges: &[Range<usize>], mut frames: Vec<Frame>) -> Ve
     ranges.iter().map(&mut names_of).collect()
 }
 
-/// Divides the bytes of a piece. `frames` are the containers around its start, none for the start of
-/// the document.
+/// Divides the bytes of a piece. `frames` are the containers around its start, none for the start
+/// of the document.
 fn divide(doc: Doc<'_>, bytes: &[u8], first: Cut, mut frames: Vec<Frame>) -> Vec<Piece> {
     let window = first.start..first.start + bytes.len();
     let mut cuts = vec![first];

@@ -3,8 +3,8 @@
 //! pieces (`rope.rs`). Blocks are shared with a snapshot until they change.
 //!
 //! Changes keep the bytes where they can: a number whose new form has the same size is written in
-//! its place, and a value that grows or shrinks moves what is behind it in its block and corrects the
-//! lengths of the containers around it. Many changes at once rebuild the document in one pass.
+//! its place, and a value that grows or shrinks moves what is behind it in its block and corrects
+//! the lengths of the containers around it. Many changes at once rebuild the document in one pass.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
