@@ -30,7 +30,7 @@ use braid_keyspace::reader::Found;
 use braid_keyspace::table::TableCursor;
 use braid_replica::throttle;
 use braid_replication::link::units::{StreamRequest, Units};
-use braid_spec::{Flags, Group as Family, Scope, keys};
+use braid_spec::{Behavior, Flags, Group as Family, Scope, keys};
 
 use super::hold::Hold;
 use super::link::{Link, Request, check};
@@ -522,13 +522,12 @@ impl<'e> Export<'e> {
 
     /// Collects a request's keys that are in the move's slots. False if it has others, too.
     fn look_at(&mut self, args: &[&[u8]], found: &mut Vec<(u16, Name)>) -> Result<bool, Failure> {
-        let Some(name) = args.first() else { return Ok(true) };
-        if name.eq_ignore_ascii_case(b"SELECT") {
+        let command = command_of(self.engine, args);
+        if command.is_some_and(|command| command.behavior.has(Behavior::REPLAY_SELECTS)) {
             let db = args.get(1).and_then(|db| braid_base::number::parse_i64(db));
             self.db = db.and_then(|db| u32::try_from(db).ok()).unwrap_or(0);
             return Ok(true);
         }
-        let command = command_of(self.engine, args);
         let Some(command) = command.filter(|command| command.spec.flags.has(Flags::WRITE)) else {
             return Ok(true);
         };
