@@ -40,13 +40,13 @@ fn removed_counters_take_no_memory_while_a_peer_is_away() {
     limit_rates(&mut client, 0);
     wait_for("the tombstones to go", || field(&one, "active_tombstone_keys") == 0);
     let before = used(&one);
-    for batch in 1..4 {
+    for batch in 1..3 {
         limit_rates(&mut client, batch);
     }
     wait_for("the tombstones to go", || field(&one, "active_tombstone_keys") == 0);
     let growth = used(&one) - before;
-    // Records of 45,000 numbers took 30 MB; buffers may have grown.
-    assert!(growth < 8 << 20, "45,000 removed counters left {growth} bytes");
+    // Records of 30,000 numbers took 20 MB; buffers may have grown.
+    assert!(growth < 8 << 20, "30,000 removed counters left {growth} bytes");
     link_all(&[&one, &two]);
     wait_until_equal(&[&one, &two]);
     assert_eq!(two.connect().call("DBSIZE"), Value::Integer(1));

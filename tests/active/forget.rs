@@ -18,6 +18,7 @@ fn a_server_that_was_down_learns_of_a_removed_region() {
     link_all(&[&one, &two, &three]);
     one.connect().ok("SET first 1");
     wait_until_equal(&[&one, &two, &three]);
+    wait_for("the members to be known", || members(&three) == "1,2");
     drop(two);
     three.signal(Signal::TERM);
     three.wait();

@@ -93,6 +93,8 @@ fn after_a_power_failure_a_server_gets_back_what_its_peer_knows() {
         let life = Duration::from_millis(random.u64(1..2500));
         let (failed_at, [of_one, of_two]) = end_at_work(&mut one, two, round, life);
         disk.fail_power();
+        // The machine has started again.
+        std::fs::write(disk.path().join("active.boot"), "another start").expect("written");
         let mut client = two.connect();
         client.ok(&format!("SET meanwhile {round}"));
         let one = kept(1, disk.path(), &[]);

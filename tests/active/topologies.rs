@@ -94,6 +94,6 @@ fn forgotten_region_keeps_its_data_and_cannot_rejoin() {
     let again = server(3, &[]);
     link(&again, &[one.port()]);
     braid_tests::wait_for("the region number to be refused", || {
-        again.log().contains("region 3 belongs to another server")
+        again.log().contains("region 3 was removed by ACTIVE FORGET")
     });
 }
