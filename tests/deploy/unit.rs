@@ -6,7 +6,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-use braid_tests::certificates::certificates;
+use braid_tests::certificates::{certificates, client_config};
 use braid_tests::server::{Options, free_port, is_braid, program_under_test, stock};
 use braid_tests::{RawClient, TestServer, request, wait_for};
 use rustix::process::Signal;
@@ -204,7 +204,6 @@ fn tls_works_under_the_unit() {
     if !can_confine("tls_works") {
         return;
     }
-    use rustls::pki_types::pem::PemObject;
     let folder = certificates();
     let file = |name: &str| folder.path().join(name).to_str().expect("a name").to_owned();
     let port = free_port();
@@ -218,12 +217,9 @@ fn tls_works_under_the_unit() {
         "--tls-auth-clients",
         "no",
     ]);
-    let mut roots = rustls::RootCertStore::empty();
-    let authority = rustls::pki_types::CertificateDer::from_pem_file(folder.path().join("ca.pem"));
-    roots.add(authority.expect("a certificate")).expect("an authority");
-    let config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let config = client_config(folder.path(), None);
     let name = "localhost".try_into().expect("a name");
-    let connection = rustls::ClientConnection::new(std::sync::Arc::new(config), name).expect("settings");
+    let connection = rustls::ClientConnection::new(config, name).expect("settings");
     let socket = std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     let mut client = rustls::StreamOwned::new(connection, socket);
     std::io::Write::write_all(&mut client, b"PING\r\n").expect("the server reads it");

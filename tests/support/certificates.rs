@@ -66,7 +66,12 @@ fn issue(parameters: CertificateParams, issuer: &Issuer<'_, KeyPair>, folder: &P
 pub fn client_config(authority: &Path, own: Option<&Path>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(authority.join("ca.pem")).unwrap()).unwrap();
-    let builder = ClientConfig::builder().with_root_certificates(roots);
+    // Named, since a build with the feature aws-lc has two providers.
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
     let config = match own {
         Some(own) => {
             let chain = vec![CertificateDer::from_pem_file(own.join("client.pem")).unwrap()];

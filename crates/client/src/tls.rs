@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::CryptoProvider;
+#[cfg(feature = "aws-lc")]
+use rustls::crypto::aws_lc_rs as cryptography;
+#[cfg(not(feature = "aws-lc"))]
+use rustls::crypto::ring as cryptography;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
@@ -66,7 +70,7 @@ impl TlsOptions {
     }
 
     fn provider(&self) -> Result<CryptoProvider, String> {
-        let mut provider = aws_lc_rs::default_provider();
+        let mut provider = cryptography::default_provider();
         if let Some(wanted) = &self.cipher_suites {
             let all = std::mem::take(&mut provider.cipher_suites);
             for name in wanted.split(':') {

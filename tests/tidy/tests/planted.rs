@@ -395,6 +395,15 @@ fn blessing_only_shrinks_the_list() {
 }
 
 #[test]
+fn shipped_package_that_is_optimised_less() {
+    let profiles = "[profile.release.package]\nhyper.opt-level = 1\n";
+    let dist = "[profile.dist.package]\nhyper.opt-level = 3\n";
+    assert_eq!(planted("Cargo.toml", &format!("{profiles}\n{dist}")), []);
+    reports("Cargo.toml", profiles, "profiles", "Cargo.toml");
+    reports("Cargo.toml", &format!("{profiles}tokio.opt-level = 1\n\n{dist}"), "profiles", "Cargo.toml");
+}
+
+#[test]
 fn the_list_of_exceptions_may_only_shrink() {
     let violations = planted("crates/base/src/bytes.rs", &"\n".repeat(800));
     let list = allowed::count(&violations);

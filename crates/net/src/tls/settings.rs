@@ -6,7 +6,11 @@ use std::sync::Arc;
 
 use braid_base::system_text::reason;
 use pkcs8::{EncryptedPrivateKeyInfoRef, SecretDocument};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::CryptoProvider;
+#[cfg(feature = "aws-lc")]
+use rustls::crypto::aws_lc_rs as cryptography;
+#[cfg(not(feature = "aws-lc"))]
+use rustls::crypto::ring as cryptography;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{
@@ -100,7 +104,7 @@ impl TlsSettings {
             let seconds = self.session_seconds;
             let kept: Arc<dyn StoresServerSessions> = ServerSessionMemoryCache::new(self.sessions);
             config.session_storage = Arc::new(Timed { inner: kept, seconds });
-            let tickets: Arc<dyn ProducesTickets> = aws_lc_rs::Ticketer::new()
+            let tickets: Arc<dyn ProducesTickets> = cryptography::Ticketer::new()
                 .map_err(|error| format!("Cannot create session tickets: {error}"))?;
             config.ticketer = Arc::new(Timed { inner: tickets, seconds });
         }
@@ -142,7 +146,7 @@ impl TlsSettings {
 
     /// The cryptography provider, with exactly the configured suites, in order of preference.
     pub(super) fn provider(&self) -> Result<CryptoProvider, String> {
-        let mut provider = aws_lc_rs::default_provider();
+        let mut provider = cryptography::default_provider();
         for (names, is_13, directive) in
             [(&self.ciphers, false, "tls-ciphers"), (&self.cipher_suites, true, "tls-ciphersuites")]
         {

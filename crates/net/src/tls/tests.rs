@@ -80,7 +80,12 @@ fn settings(folder: &Path) -> TlsSettings {
 fn client_config(folder: &Path, shows_certificate: bool) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(folder.join("ca.pem")).unwrap()).unwrap();
-    let builder = ClientConfig::builder().with_root_certificates(roots);
+    // Named, since a build with the feature aws-lc has two providers.
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
     let config = if shows_certificate {
         let chain = vec![CertificateDer::from_pem_file(folder.join("client.pem")).unwrap()];
         let key = PrivateKeyDer::from_pem_file(folder.join("client.key")).unwrap();

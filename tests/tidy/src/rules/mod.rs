@@ -9,6 +9,7 @@ mod documents;
 mod layers;
 mod lengths;
 mod licence;
+mod profiles;
 mod root;
 mod unsafety;
 mod unused;
@@ -20,7 +21,7 @@ use crate::{Tree, Violation};
 pub type Rule = fn(&Tree) -> Vec<Violation>;
 
 /// All rules by name.
-pub const ALL: [(&str, Rule); 17] = [
+pub const ALL: [(&str, Rule); 18] = [
     (layers::NAME, layers::check),
     (circles::NAME, circles::check),
     (lengths::FILES, lengths::files),
@@ -38,6 +39,7 @@ pub const ALL: [(&str, Rule); 17] = [
     (root::NAME, root::check),
     (words::NAME, words::check),
     (budgets::NAME, budgets::check),
+    (profiles::NAME, profiles::check),
 ];
 
 fn violation(rule: &'static str, place: &str, line: usize, message: String) -> Violation {
