@@ -6,6 +6,7 @@
 //! `cargo build --release -p braid-server`.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -122,7 +123,7 @@ impl TestServer {
             command.args(more.split_whitespace());
         }
         command.args(&options.arguments);
-        let log = std::fs::File::create(directory.path().join("server.log")).expect("a log file");
+        let log = File::create(directory.path().join("server.log")).expect("a log file");
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log);
         let child =
             command.spawn().unwrap_or_else(|error| panic!("cannot start {}: {error}", program.display()));
@@ -348,20 +349,40 @@ pub fn peer(program: &Path) -> Option<Peer> {
     Some(Peer { program: program.into(), version: format!("{name} {version}") })
 }
 
-/// A port without a listener, from below the range that the system uses for outgoing connections.
+/// The first of the ports that tests use, below the range that the system uses for outgoing
+/// connections, and how many of them are one program's: several run at once, and none may take a
+/// port on which another is about to restart a server.
+const PORTS: u32 = 15_000;
+const RANGE: u32 = 2_500;
+const RANGES: u32 = 6;
+
+/// A port without a listener.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    const FIRST: u32 = 15_000;
-    const COUNT: u32 = 15_000;
-    let start = std::process::id().wrapping_mul(2_654_435_761) % COUNT;
-    for _ in 0..COUNT {
+    let start = std::process::id().wrapping_mul(2_654_435_761) % RANGE;
+    for _ in 0..RANGE {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = (FIRST + (start + step) % COUNT) as u16;
+        let port = (first_port() + start.wrapping_add(step) % RANGE) as u16;
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return port;
         }
     }
     panic!("no free port");
+}
+
+/// The first port of this process's range. A range is taken by locking a file, until the process
+/// ends. If all are taken the process shares one.
+fn first_port() -> u32 {
+    static TAKEN: OnceLock<(u32, Option<File>)> = OnceLock::new();
+    let take = |range: u32| {
+        let folder = std::env::temp_dir().join("braid-test-ports");
+        std::fs::create_dir_all(&folder).ok()?;
+        let file = File::create(folder.join(range.to_string())).ok()?;
+        file.try_lock().is_ok().then_some((range, Some(file)))
+    };
+    let (range, _) =
+        TAKEN.get_or_init(|| (0..RANGES).find_map(take).unwrap_or((std::process::id() % RANGES, None)));
+    PORTS + range * RANGE
 }
 
 fn owned(arguments: &[&str]) -> Vec<String> {

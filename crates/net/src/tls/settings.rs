@@ -226,6 +226,12 @@ pub(super) fn explained(error: &rustls::Error) -> String {
                 subjectAltName (openssl x509 -extfile)"
             .into();
     }
+    if let rustls::Error::General(text) = error
+        && text.contains("failed to parse private key")
+    {
+        let curves = if cfg!(feature = "aws-lc") { "P-256, P-384 or P-521" } else { "P-256 or P-384" };
+        return format!("the private key is none of RSA, ECDSA on {curves}, or Ed25519");
+    }
     error.to_string()
 }
 

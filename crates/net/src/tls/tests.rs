@@ -314,6 +314,22 @@ fn a_key_with_a_password_is_read_with_it() {
     assert!(read("sesame").unwrap_err().contains("openssl pkcs8 -topk8"));
 }
 
+/// A key made for this test, on a curve that ring lacks.
+const P521: &str = "-----BEGIN PRIVATE KEY-----
+MIHuAgEAMBAGByqGSM49AgEGBSuBBAAjBIHWMIHTAgEBBEIB+4CO8Ytt2XEhaOZD
+qXCMYOp+W705p+hVKstux9nnlTjHnCTDpUusYMeMuFbBDEbql2D0kWMIU+gY5XgD
+vmteQIShgYkDgYYABAB285WofyGzGNFpsRYOFRU1duXYz9/3JnXltKfWysy9Zulx
+iR+UbaYuFUqbpA8cEPylHoa6465OA772pBduMe/l2gFIr1QZzxfItoBf20xkz0sT
+d/MoPZoItIQe8PzekraXFgY8JFycrgTPE6zcngH/diIH76a02I3Sb9DgbI5VdTm7
+9g==
+-----END PRIVATE KEY-----
+";
+const P521_REASON: &str = if cfg!(feature = "aws-lc") {
+    "does not match the certificate"
+} else {
+    "the private key is none of RSA, ECDSA on P-256 or P-384, or Ed25519"
+};
+
 #[test]
 fn bad_settings_are_explained() {
     let folder = certificates();
@@ -321,6 +337,8 @@ fn bad_settings_are_explained() {
     let missing = folder.path().join("none.pem");
     let old = folder.path().join("old.pem");
     as_version_1(&good.certificate, &old);
+    let p521 = folder.path().join("p521.key");
+    std::fs::write(&p521, P521).unwrap();
     for (settings, reason) in [
         (
             TlsSettings { certificate: old, ..good.clone() },
@@ -336,6 +354,7 @@ fn bad_settings_are_explained() {
             TlsSettings { key: folder.path().join("client.key"), ..good.clone() },
             "does not match the certificate",
         ),
+        (TlsSettings { key: p521, ..good.clone() }, P521_REASON),
         (TlsSettings { protocols: "SSLv3".into(), ..good.clone() }, "SSLv3"),
         (TlsSettings { protocols: "TLSv1.1".into(), ..good.clone() }, "tls-protocols"),
         (TlsSettings { cipher_suites: "TLS_NULL".into(), ..good.clone() }, "tls-ciphersuites"),
