@@ -304,7 +304,7 @@ impl Link<'_> {
     }
 
     /// True if the peer is to be told something before the next pull.
-    fn has_news(&self) -> bool {
+    fn is_tell_due(&self) -> bool {
         let gone = self.active.me.lock().gone;
         let is_told = self.told.get().is_some_and(|(at, told)| at.elapsed() < TELL && told == gone);
         self.is_understood.get() && !is_told
@@ -381,7 +381,7 @@ impl Link<'_> {
         ];
         self.turn.set(self.turn.get().next());
         // Both at once, so that telling takes no round trip in which no pull waits at the peer.
-        let tells = self.has_news();
+        let tells = self.is_tell_due();
         if tells {
             self.tell(peer)?;
         }
