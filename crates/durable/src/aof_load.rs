@@ -25,7 +25,7 @@ use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_persistence::files::{self, File};
 use braid_persistence::{
-    AofRecord, CommandReader, FileInfo, FileKind, Folder, LoadError, Manifest, Place, ReadError,
+    AofRecord, CommandReader, FileInfo, FileKind, Folder, HistoryPosition, LoadError, Manifest, ReadError,
     ReplicationNote, Slices, data_len, ends_data, hole_before,
 };
 use smallvec::SmallVec;
@@ -205,7 +205,7 @@ fn load_files(
         }
         return Ok(None);
     }
-    Ok(place.map(|Place { id, offset }| ReplicationNote { id, offset, db: replay.db() }))
+    Ok(place.map(|HistoryPosition { id, offset }| ReplicationNote { id, offset, db: replay.db() }))
 }
 
 /// Loads one file and returns how it ended, and its place in the replication history.
@@ -216,7 +216,7 @@ fn load_file(
     slices: &mut Slices<'_>,
     replay: &mut Replay,
     present: &Present<'_>,
-) -> Result<(End, Option<Place>), AofLoadError> {
+) -> Result<(End, Option<HistoryPosition>), AofLoadError> {
     let name = &present.name;
     let mut file = files::open(&present.path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => fail(format!("The append log file {name} doesn't exist: {}", reason(&error))),
@@ -326,7 +326,7 @@ fn replay_file(
     loop {
         if slices.is_due() {
             if txn.context.follow_up.get() && engine.persistence.progress.active.load(Relaxed) {
-                engine.trackers.settle(txn.context, None);
+                engine.trackers.flush_invalidations(txn.context, None);
             }
             let commands = replay.executed;
             slices.turn::<AofLoadError>(txn, reader.position(), || plural(commands, "command"), || Ok(()))?;

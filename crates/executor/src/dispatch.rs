@@ -542,7 +542,7 @@ fn finish_held(call: &mut Call<'_, '_>, start: Ticks) -> FollowUp {
         report::monitor(engine, txn.context.slot, session, command, args);
     }
     note_reads(engine, session, txn, command, args);
-    engine.trackers.settle(txn.context, Some(session.id()));
+    engine.trackers.flush_invalidations(txn.context, Some(session.id()));
     if let Some(blocked) = &session.blocked {
         // The waiter may be served and counted once the locks are released.
         blocked.note_nanos(end.nanos_since(start));
@@ -550,7 +550,7 @@ fn finish_held(call: &mut Call<'_, '_>, start: Ticks) -> FollowUp {
     }
     blocking::serve_held(engine, txn, &mut later);
     // Changes by served clients invalidate for all trackers.
-    engine.trackers.settle(txn.context, None);
+    engine.trackers.flush_invalidations(txn.context, None);
     FollowUp { end, later }
 }
 
@@ -592,7 +592,7 @@ pub fn follow_up(engine: &Engine, worker: &mut Worker) {
             remove_stale(engine, worker);
         }
         blocking::serve_later(engine, worker, Later::default());
-        engine.trackers.settle(&mut worker.context, None);
+        engine.trackers.flush_invalidations(&mut worker.context, None);
     }
 }
 

@@ -19,7 +19,7 @@ use braid_keyspace::keyspace::Shape;
 use braid_keyspace::{Context, Keyspace};
 use braid_notify::Hub;
 use braid_notify::tracking::Trackers;
-use braid_persistence::aof::{Place, PlaceOf};
+use braid_persistence::aof::{HistoryPosition, PlaceOf};
 use braid_replication::Replication;
 use braid_scripting::Scripts;
 use braid_telemetry::Telemetry;
@@ -264,7 +264,7 @@ fn place_of(engine: Weak<Engine>) -> PlaceOf {
         let engine = engine.upgrade()?;
         let state = engine.replication.state.lock();
         let (id, offset) = state.history.place(dataset, offset)?;
-        Some(Place { id: id.as_bytes().try_into().ok()?, offset })
+        Some(HistoryPosition { id: id.as_bytes().try_into().ok()?, offset })
     })
 }
 

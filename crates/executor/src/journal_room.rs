@@ -53,5 +53,5 @@ pub fn wait_for_journal(engine: &Engine, context: &mut Context) {
         engine.append_only.room.wait_for(&mut full, std::time::Duration::from_millis(100));
     }
     drop(full);
-    engine.keyspace.come_in(context);
+    engine.keyspace.reenter_gate(context);
 }

@@ -188,7 +188,7 @@ fn give_back(keyspace: &Keyspace, worker: &mut Worker) -> bool {
     }
     if inside {
         worker.context.outside = true;
-        return keyspace.come_in(&mut worker.context);
+        return keyspace.reenter_gate(&mut worker.context);
     }
     true
 }

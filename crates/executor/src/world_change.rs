@@ -24,7 +24,7 @@ pub fn change_in_world<R>(
 ) -> R {
     let mut txn = lock(&engine.keyspace, &mut worker.context, LockSet::World(world), db, now);
     let result = change(&mut txn);
-    engine.trackers.settle(txn.context, None);
+    engine.trackers.flush_invalidations(txn.context, None);
     drop(txn);
     engine.keyspace.journal.wake();
     if worker.context.follow_up.get() {

@@ -96,7 +96,7 @@ impl Keyspace {
     }
 
     /// Enters the gate again after the thread had to leave it. False if it cannot enter yet.
-    pub fn come_in(&self, context: &mut Context) -> bool {
+    pub fn reenter_gate(&self, context: &mut Context) -> bool {
         if context.outside {
             context.outside = self.gate.enter_unless_busy(context.slot) == Entered::Busy;
         }

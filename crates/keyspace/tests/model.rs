@@ -76,7 +76,7 @@ impl Store {
         }
         let taken = list.0.remove(0);
         let empty = list.0.is_empty();
-        txn.settle(Event::list("lpop"), key, 1, empty);
+        txn.finish_change(Event::list("lpop"), key, 1, empty);
         Some(taken)
     }
 
@@ -132,7 +132,7 @@ impl Store {
         let mut txn = self.lock(&mut context, &set);
         let list = txn.write_or_create(key, Texts::default).unwrap();
         list.0.push(element.to_vec());
-        txn.settle(Event::list("rpush"), key, 1, false);
+        txn.finish_change(Event::list("rpush"), key, 1, false);
         let elsewhere = self.serve(&mut txn);
         drop(txn);
         elsewhere.iter().for_each(|waiter| self.leave_queues(&mut context, waiter));

@@ -179,7 +179,7 @@ impl Trackers {
 
     /// Sends invalidations for keys changed since the last call. `changed_by` is the client that
     /// changed them, if any.
-    pub fn settle(&self, context: &mut Context, changed_by: Option<u64>) {
+    pub fn flush_invalidations(&self, context: &mut Context, changed_by: Option<u64>) {
         let slot = context.slot;
         for (key, clients) in std::mem::take(context.invalidated.get_mut()) {
             self.forget(slot, &key, &clients, changed_by);

@@ -229,9 +229,9 @@ pub enum Logged<'a> {
 }
 
 /// Obsolete files.
-pub struct Former(Vec<PathBuf>);
+pub struct ObsoleteFiles(Vec<PathBuf>);
 
-impl Former {
+impl ObsoleteFiles {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -319,7 +319,7 @@ impl ActiveFiles {
             self.earlier.push_front((number, len));
         }
         let first = generation - self.earlier.len() as u64;
-        Former(self.files_before(first)).remove();
+        ObsoleteFiles(self.files_before(first)).remove();
         first
     }
 
@@ -490,21 +490,21 @@ impl ActiveFiles {
     }
 
     /// Stops keeping the logs before `first_kept`.
-    pub fn drop_logs(&mut self, first_kept: u64) -> Former {
+    pub fn drop_logs(&mut self, first_kept: u64) -> ObsoleteFiles {
         let gone = self.earlier.partition_point(|(number, _)| *number < first_kept);
-        Former(self.earlier.drain(..gone).map(|(number, _)| log::path(&self.folder, number)).collect())
+        ObsoleteFiles(self.earlier.drain(..gone).map(|(number, _)| log::path(&self.folder, number)).collect())
     }
 
     /// The manifest now names another generation: its log is the valid one, and earlier files are
     /// obsolete except for the kept logs.
-    pub fn forget(&mut self, before: u64, generation: u64, first_kept: u64) -> Former {
+    pub fn forget(&mut self, before: u64, generation: u64, first_kept: u64) -> ObsoleteFiles {
         self.generation = generation;
         self.doubtful_before = self.doubtful_before.filter(|before| *before > generation);
         self.copies.retain(|(number, _)| *number >= generation);
-        let Former(mut paths) = self.drop_logs(first_kept.min(generation));
+        let ObsoleteFiles(mut paths) = self.drop_logs(first_kept.min(generation));
         let of = |number| [STATE, COPY, TEMPORARY].map(|kind| self.path(number, kind));
         paths.extend((before..generation).flat_map(of).filter(|path| files::exists(path)));
-        Former(paths)
+        ObsoleteFiles(paths)
     }
 }
 

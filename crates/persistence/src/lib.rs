@@ -32,8 +32,8 @@ mod value;
 mod writer;
 
 pub use aof::{
-    AofRecord, CommandReader, FileInfo, FileKind, Folder, FolderError, Manifest, ManifestError,
-    ManifestFault, Place, ReadError, data_len, ends_data, hole_before,
+    AofRecord, CommandReader, FileInfo, FileKind, Folder, FolderError, HistoryPosition, Manifest,
+    ManifestError, ManifestFault, ReadError, data_len, ends_data, hole_before,
 };
 pub use form::Form;
 pub use load::verify::verify;

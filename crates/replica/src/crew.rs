@@ -155,7 +155,7 @@ impl Hand {
                 replay.run_single(engine, &mut worker.context, item.db, item.single, &args);
             }
         }
-        engine.trackers.settle(&mut worker.context, None);
+        engine.trackers.flush_invalidations(&mut worker.context, None);
         if worker.context.follow_up.get() {
             // Serves clients waiting for the applied changes. They see the rest when the world
             // resumes.

@@ -38,7 +38,7 @@ const SKETCH_MIN: usize = 128;
 
 /// Options of HOTKEYS START.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct Options {
     pub cpu: bool,
     pub net: bool,
     /// Number of keys in the report.
@@ -100,11 +100,11 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, wish: Wish, key: &[u8], nanos: u64, bytes: u64) {
-        if wish.cpu {
+    fn add(&mut self, options: Options, key: &[u8], nanos: u64, bytes: u64) {
+        if options.cpu {
             self.cpu.add(key, nanos);
         }
-        if wish.net {
+        if options.net {
             self.net.add(key, bytes);
         }
     }
@@ -112,7 +112,7 @@ impl Seen {
 
 /// A tracking period, active or ended.
 struct Tracking {
-    wish: Wish,
+    options: Options,
     began_ms: i64,
     before: Totals,
     totals: TotalsOf,
@@ -124,7 +124,7 @@ struct Tracking {
 
 impl Tracking {
     fn seen_by(&self, slot: usize) -> &Mutex<Seen> {
-        let size = (self.wish.count * SKETCH_FACTOR).max(SKETCH_MIN);
+        let size = (self.options.count * SKETCH_FACTOR).max(SKETCH_MIN);
         let empty = |_| Padded::new(Mutex::new(Seen { cpu: Sketch::new(size), net: Sketch::new(size) }));
         self.seen.grow(slot + 1, empty);
         &self.seen[slot]
@@ -134,7 +134,7 @@ impl Tracking {
 /// Result of tracking.
 #[derive(Debug)]
 pub struct Report {
-    pub wish: Wish,
+    pub options: Options,
     pub is_active: bool,
     pub began_ms: i64,
     pub duration_ms: i64,
@@ -175,15 +175,15 @@ impl HotKeys {
     }
 
     /// Starts tracking. False if tracking is already active.
-    pub fn start(&self, threads: &Threads, wish: Wish, totals: TotalsOf) -> bool {
+    pub fn start(&self, threads: &Threads, options: Options, totals: TotalsOf) -> bool {
         let _changing = self.changing.lock();
         if self.active().is_some() {
             return false;
         }
         let began_ms = braid_base::clock::unix_ms();
         let (before, ended, seen) = (totals(threads), OnceLock::new(), Slots::new(THREADS_MAX));
-        let ends_ms = wish.duration_ms.map_or(i64::MAX, |duration| began_ms.saturating_add(duration));
-        self.tracking.store(Some(Arc::new(Tracking { wish, began_ms, before, totals, ended, seen })));
+        let ends_ms = options.duration_ms.map_or(i64::MAX, |duration| began_ms.saturating_add(duration));
+        self.tracking.store(Some(Arc::new(Tracking { options, began_ms, before, totals, ended, seen })));
         self.ends_ms.store(ends_ms, Ordering::Relaxed);
         self.version.fetch_add(1, Ordering::Release);
         true
@@ -230,7 +230,7 @@ impl HotKeys {
         let ended = tracking.ended.get().copied();
         let (now, totals) =
             ended.unwrap_or_else(|| (braid_base::clock::unix_ms(), (tracking.totals)(threads)));
-        let wish = tracking.wish;
+        let options = tracking.options;
         let most = |of: fn(&Seen) -> &Sketch| {
             let mut sums: HashMap<Box<[u8]>, u64> = HashMap::new();
             for seen in tracking.seen.iter() {
@@ -243,18 +243,18 @@ impl HotKeys {
             }
             let mut all: Vec<_> = sums.into_iter().collect();
             all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-            all.truncate(wish.count);
-            all.iter_mut().for_each(|(_, weight)| *weight = weight.saturating_mul(u64::from(wish.sample)));
+            all.truncate(options.count);
+            all.iter_mut().for_each(|(_, weight)| *weight = weight.saturating_mul(u64::from(options.sample)));
             all
         };
         Some(Report {
-            wish,
+            options,
             is_active: ended.is_none(),
             began_ms: tracking.began_ms,
             duration_ms: (now - tracking.began_ms).max(0),
             totals: totals.since(tracking.before),
-            by_cpu: if wish.cpu { most(|seen| &seen.cpu) } else { Vec::new() },
-            by_net: if wish.net { most(|seen| &seen.net) } else { Vec::new() },
+            by_cpu: if options.cpu { most(|seen| &seen.cpu) } else { Vec::new() },
+            by_net: if options.net { most(|seen| &seen.net) } else { Vec::new() },
         })
     }
 
@@ -263,7 +263,7 @@ impl HotKeys {
         let tracking = self.tracking.load();
         let active = tracking.as_ref().filter(|tracking| tracking.ended.get().is_none());
         // The requested rate on average.
-        active.map_or(0, |tracking| context.random.u32(1..tracking.wish.sample.saturating_mul(2).max(2)))
+        active.map_or(0, |tracking| context.random.u32(1..tracking.options.sample.saturating_mul(2).max(2)))
     }
 
     /// Adapts a thread to the current tracking state.
@@ -305,7 +305,7 @@ impl HotKeys {
         };
         let mut seen = tracking.seen_by(slot).lock();
         for Sample { key, nanos, bytes } in samples {
-            seen.add(tracking.wish, &key, nanos, bytes);
+            seen.add(tracking.options, &key, nanos, bytes);
         }
     }
 
@@ -340,7 +340,7 @@ impl HotKeys {
             match &mut held {
                 // Held samples are bounded to limit memory; they are a random selection anyway.
                 Some(held) if held.len() < HELD_MAX => held.push(Sample { key: key.into(), nanos, bytes }),
-                _ => tracking.seen_by(context.slot).lock().add(tracking.wish, key, nanos, bytes),
+                _ => tracking.seen_by(context.slot).lock().add(tracking.options, key, nanos, bytes),
             }
         }
     }

@@ -18,7 +18,7 @@ use braid_executor::engine::call::Others;
 use braid_executor::{Engine, Prepared, Session, Worker, dispatch};
 use braid_resp::parse::{Limits, RequestParser, Span, Step};
 use braid_resp::reply::ReplyBuffer;
-use braid_telemetry::hot_keys::{Totals, Wish};
+use braid_telemetry::hot_keys::{Options, Totals};
 use smallvec::SmallVec;
 
 #[global_allocator]
@@ -174,13 +174,10 @@ fn measure_sampling(sample: u32) -> (f64, f64) {
     for round in 0..8 * ROUNDS {
         let is_on = round % 2 == 1;
         if is_on {
-            let wish = Wish { cpu: true, net: true, count: 10, sample, duration_ms: None };
-            assert!(
-                engine.telemetry.hot_keys.start(&engine.telemetry.threads, wish, |threads| Totals::of(
-                    threads,
-                    Default::default()
-                ))
-            );
+            let options = Options { cpu: true, net: true, count: 10, sample, duration_ms: None };
+            assert!(engine.telemetry.hot_keys.start(&engine.telemetry.threads, options, |threads| {
+                Totals::of(threads, Default::default())
+            }));
         }
         let (start, mut commands) = (processor_nanos(), 0);
         while commands < 50 * 64 * BATCH {

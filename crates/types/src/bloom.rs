@@ -178,7 +178,7 @@ fn add_all(call: &mut Call, first: usize) -> Result<Vec<Result<bool, Refusal>>, 
     }
     let added = outcomes.iter().filter(|outcome| **outcome == Ok(true)).count() as u64;
     if added > 0 {
-        call.keyspace.settle(ADD, key, added, false);
+        call.keyspace.finish_change(ADD, key, added, false);
     }
     Ok(outcomes)
 }
@@ -355,7 +355,7 @@ fn bf_loadchunk(call: &mut Call) -> CommandResult {
         if !load_piece(bloom, iterator, data) {
             return Err(CommandError::text(BAD_DATA));
         }
-        call.keyspace.settle(ADD, key, 1, false);
+        call.keyspace.finish_change(ADD, key, 1, false);
     }
     call.reply.ok();
     Ok(())

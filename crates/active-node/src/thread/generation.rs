@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use braid_active::saved::{Digester, Digesting, PIECE, Piece, Saver};
-use braid_persistence::active::{Former, StateFile};
+use braid_persistence::active::{ObsoleteFiles, StateFile};
 
 use super::Thread;
 use crate::codec::vector_text;
@@ -35,7 +35,7 @@ enum Part {
     More(Vec<u8>),
     Last(Vec<u8>),
     /// The generation is in effect: these files may be removed.
-    Counts(Former),
+    Counts(ObsoleteFiles),
 }
 
 /// A generation in progress.
@@ -275,7 +275,7 @@ impl Thread<'_> {
         self.active.outbox.lock().disk.logs.push(number, self.replica.vector().clone());
     }
 
-    fn drop_logs(&mut self, first_kept: u64) -> Former {
+    fn drop_logs(&mut self, first_kept: u64) -> ObsoleteFiles {
         self.active.outbox.lock().disk.logs.drop_before(first_kept);
         self.name_kept_logs(first_kept, self.manifest.generation);
         self.files.drop_logs(first_kept)
@@ -363,7 +363,7 @@ impl Thread<'_> {
 
     /// Puts a complete generation into effect. Returns the superseded files, which may be
     /// removed.
-    fn count(&mut self, number: u64, bytes: u64, is_end: bool) -> Result<Former, String> {
+    fn count(&mut self, number: u64, bytes: u64, is_end: bool) -> Result<ObsoleteFiles, String> {
         let before = std::mem::replace(&mut self.manifest.generation, number);
         let first = self.first_kept(number);
         self.name_kept_logs(first, number);

@@ -5,7 +5,7 @@
 
 use braid_executor::{Call, Engine, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group};
-use braid_telemetry::hot_keys::{Report, Totals, Wish};
+use braid_telemetry::hot_keys::{Options, Report, Totals};
 use braid_telemetry::stats::Threads;
 
 use super::system::{Whose, cpu_time};
@@ -60,8 +60,8 @@ pub fn report(engine: &Engine) -> Option<Report> {
 }
 
 fn start(call: &mut Call) -> CommandResult {
-    let wish = parse(call)?;
-    if !call.engine.telemetry.hot_keys.start(&call.engine.telemetry.threads, wish, totals) {
+    let options = parse(call)?;
+    if !call.engine.telemetry.hot_keys.start(&call.engine.telemetry.threads, options, totals) {
         return Err(CommandError::text(
             "ERR hotkeys tracking is already in progress: stop it with HOTKEYS STOP",
         ));
@@ -70,8 +70,8 @@ fn start(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-fn parse(call: &Call) -> Result<Wish, CommandError> {
-    let mut wish = Wish { cpu: false, net: false, count: COUNT_DEFAULT, sample: 1, duration_ms: None };
+fn parse(call: &Call) -> Result<Options, CommandError> {
+    let mut options = Options { cpu: false, net: false, count: COUNT_DEFAULT, sample: 1, duration_ms: None };
     let args = call.args;
     let number = |at: usize, name: &str, most: i64| {
         let error = || CommandError::text(format!("ERR {name} must be a number from 1 to {most}"));
@@ -89,8 +89,8 @@ fn parse(call: &Call) -> Result<Wish, CommandError> {
                 for _ in 0..metrics {
                     let metric = args.get(at).map(|metric| metric.to_ascii_uppercase());
                     let known = match metric.as_deref() {
-                        Some(b"CPU") => &mut wish.cpu,
-                        Some(b"NET") => &mut wish.net,
+                        Some(b"CPU") => &mut options.cpu,
+                        Some(b"NET") => &mut options.net,
                         _ => {
                             return Err(CommandError::text(
                                 "ERR METRICS must be followed by its count of CPU and NET",
@@ -104,9 +104,9 @@ fn parse(call: &Call) -> Result<Wish, CommandError> {
                 }
                 continue;
             }
-            b"COUNT" => wish.count = number(at + 1, "COUNT", COUNT_MAX)? as usize,
-            b"SAMPLE" => wish.sample = number(at + 1, "SAMPLE", 1_000_000)? as u32,
-            b"DURATION" => wish.duration_ms = Some(number(at + 1, "DURATION", 1_000_000_000)? * 1000),
+            b"COUNT" => options.count = number(at + 1, "COUNT", COUNT_MAX)? as usize,
+            b"SAMPLE" => options.sample = number(at + 1, "SAMPLE", 1_000_000)? as u32,
+            b"DURATION" => options.duration_ms = Some(number(at + 1, "DURATION", 1_000_000_000)? * 1000),
             b"SLOTS" => {
                 return Err(CommandError::text(match call.engine.config.cluster_enabled() {
                     true => "ERR SLOTS is not supported: all slots are tracked",
@@ -120,7 +120,7 @@ fn parse(call: &Call) -> Result<Wish, CommandError> {
     if metrics == 0 {
         return Err(CommandError::text("ERR METRICS is required, with a count and CPU, NET or both"));
     }
-    Ok(wish)
+    Ok(options)
 }
 
 fn stop(call: &mut Call) -> CommandResult {
@@ -145,7 +145,7 @@ fn get(call: &mut Call) -> CommandResult {
         call.reply.null();
         return Ok(());
     };
-    let Report { wish, totals, .. } = &report;
+    let Report { options, totals, .. } = &report;
     let reply = &mut *call.reply;
     // Client libraries expect a list, as of several nodes' results.
     reply.array(1);
@@ -157,23 +157,25 @@ fn get(call: &mut Call) -> CommandResult {
         count += 1;
     };
     field(reply, "tracking-active", u128::from(report.is_active));
-    field(reply, "sample-ratio", u128::from(wish.sample));
+    field(reply, "sample-ratio", u128::from(options.sample));
     reply.bulk(b"selected-slots");
     reply.array(0);
     field(reply, "all-commands-all-slots-us", u128::from(totals.command_nanos / 1000));
     field(reply, "net-bytes-all-commands-all-slots", u128::from(totals.net_bytes));
     field(reply, "collection-start-time-unix-ms", report.began_ms as u128);
     field(reply, "collection-duration-ms", report.duration_ms as u128);
-    if wish.cpu {
+    if options.cpu {
         field(reply, "total-cpu-time-user-ms", totals.user.as_millis());
         field(reply, "total-cpu-time-sys-ms", totals.system.as_millis());
     }
-    if wish.net {
+    if options.net {
         field(reply, "total-net-bytes", u128::from(totals.net_bytes));
     }
     let mut count = count + 1;
-    let lists =
-        [("by-cpu-time-us", wish.cpu, &report.by_cpu, 1000), ("by-net-bytes", wish.net, &report.by_net, 1)];
+    let lists = [
+        ("by-cpu-time-us", options.cpu, &report.by_cpu, 1000),
+        ("by-net-bytes", options.net, &report.by_net, 1),
+    ];
     for (name, _, keys, unit) in lists.into_iter().filter(|list| list.1) {
         reply.bulk(name.as_bytes());
         reply.array(2 * keys.len());

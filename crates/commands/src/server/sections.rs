@@ -651,7 +651,7 @@ fn hot_keys(fields: &mut Fields<'_>) {
         return fields.field("hotkeys_tracking", 0);
     };
     fields.field("hotkeys_tracking", u8::from(report.is_active));
-    fields.field("hotkeys_sample_ratio", report.wish.sample);
+    fields.field("hotkeys_sample_ratio", report.options.sample);
     fields.field("hotkeys_duration_ms", report.duration_ms);
     fields.field("hotkeys_all_commands_usec", report.totals.command_nanos / 1000);
     fields.field("hotkeys_all_net_bytes", report.totals.net_bytes);

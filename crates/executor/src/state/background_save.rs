@@ -65,7 +65,7 @@ impl BackgroundSave {
         keyspace.gate.leave(context.slot);
         context.outside = true;
         self.forms.wait_for_room();
-        keyspace.come_in(context);
+        keyspace.reenter_gate(context);
     }
 
     /// Duration of the current save in seconds; -1 without one.

@@ -185,7 +185,7 @@ impl<'a> Txn<'a> {
     /// Like [`Txn::changed`], after a change in place that counts as `changes`. With `empty`, the
     /// collection has become empty and its key is removed.
     #[inline]
-    pub fn settle(&mut self, event: Event, key: &[u8], changes: u64, empty: bool) {
+    pub fn finish_change(&mut self, event: Event, key: &[u8], changes: u64, empty: bool) {
         let hash = self.hash(key);
         if changes > 0 {
             self.notify(event, key);
@@ -198,10 +198,10 @@ impl<'a> Txn<'a> {
         self.context.counters.dirty.add(changes);
     }
 
-    /// Like [`Txn::settle`], for a collection from which `expired` expired members were removed
-    /// too. Does nothing if neither kind of change occurred.
+    /// Like [`Txn::finish_change`], for a collection from which `expired` expired members were
+    /// removed too. Does nothing if neither kind of change occurred.
     #[inline]
-    pub fn settle_expiring(
+    pub fn finish_change_expiring(
         &mut self,
         event: Event,
         key: &[u8],
@@ -219,7 +219,7 @@ impl<'a> Txn<'a> {
                 self.notify_members_expired(kind, key);
             }
         }
-        self.settle(event, key, changes, empty);
+        self.finish_change(event, key, changes, empty);
     }
 
     /// Records the earliest member expiry of the collection at a key, so that active expiry

@@ -11,7 +11,7 @@ use braid_executor::engine::call::Others;
 use braid_executor::engine::{Start, access};
 use braid_executor::{Engine, Session, Worker, dispatch};
 use braid_resp::reply::{Protocol, ReplyBuffer};
-use braid_telemetry::hot_keys::{Totals, Wish};
+use braid_telemetry::hot_keys::{Options, Totals};
 
 use super::*;
 use crate::catalogue::{BUCKETS_NANOS, Metric};
@@ -147,11 +147,11 @@ fn rendered_metrics_match_executed_commands() {
 #[test]
 fn hot_keys_are_exported_while_tracking_is_on() {
     let engine = engine();
-    let wish = Wish { cpu: false, net: true, count: 2, sample: 1, duration_ms: None };
+    let options = Options { cpu: false, net: true, count: 2, sample: 1, duration_ms: None };
     engine
         .telemetry
         .hot_keys
-        .start(&engine.telemetry.threads, wish, |threads| Totals::of(threads, Default::default()));
+        .start(&engine.telemetry.threads, options, |threads| Totals::of(threads, Default::default()));
     let record = Arc::new(ClientRecord::new(1, -1, Address::Unknown, Address::Unknown, 0));
     let mut session = Session::new(record, &engine.attention, &engine.acl);
     let mut worker = engine.worker(1);

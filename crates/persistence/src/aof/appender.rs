@@ -13,7 +13,7 @@
 //! fsync the content of the file is unknown: only a new base repairs it
 //! ([`Failure::needs_rewrite`]).
 //!
-//! Each write ends with its place in the replication history ([`Place`]).
+//! Each write ends with its place in the replication history ([`HistoryPosition`]).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -29,7 +29,7 @@ use braid_journal::{Journal, Reader};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::increment::{Extras, Increment};
-use super::place::Place;
+use super::place::HistoryPosition;
 
 /// When written data is synced to disk (`appendfsync`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,7 +138,7 @@ pub struct Appender {
 
 /// The place in the replication history of a journal offset of a dataset, if it is known: `None` if
 /// another dataset has replaced that one.
-pub type PlaceOf = Box<dyn Fn(u64, u64) -> Option<Place> + Send + Sync>;
+pub type PlaceOf = Box<dyn Fn(u64, u64) -> Option<HistoryPosition> + Send + Sync>;
 
 /// State of the writing thread.
 struct Writing {
@@ -631,7 +631,7 @@ impl Appender {
         }
     }
 
-    fn place_of(&self, offset: u64) -> Option<Place> {
+    fn place_of(&self, offset: u64) -> Option<HistoryPosition> {
         (self.place_of)(self.dataset.load(Relaxed), offset)
     }
 

@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use super::check::{self, Check};
-use super::place::Place;
+use super::place::HistoryPosition;
 use super::requests::timestamp;
 use crate::direct_writer::{BLOCK, DirectWriter};
 
@@ -63,7 +63,7 @@ pub(super) struct Increment {
     crc: u64,
     unchecked: u64,
     /// The last place noted in the file by this process.
-    place: Option<Place>,
+    place: Option<HistoryPosition>,
 }
 
 impl Increment {
@@ -121,7 +121,7 @@ impl Increment {
     }
 
     /// Buffers the place of everything before it, if a unit has just ended.
-    pub(super) fn note_place(&mut self, place: Place) {
+    pub(super) fn note_place(&mut self, place: HistoryPosition) {
         if self.at_boundary
             && self.place != Some(place)
             && self.annotate(&place.line(self.place.as_ref(), self.len()))

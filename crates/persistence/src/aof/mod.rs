@@ -26,7 +26,7 @@ pub use appender::{Appender, Failure, PlaceOf, Policy};
 pub use folder::{Folder, FolderError};
 pub use hole::hole_before;
 pub use manifest::{FileInfo, FileKind, Manifest, ManifestError, ManifestFault};
-pub use place::Place;
+pub use place::HistoryPosition;
 pub use reader::{AofRecord, CommandReader, ReadError, data_len, ends_data};
 pub(crate) use requests::RequestWriter;
 pub use requests::push_key;

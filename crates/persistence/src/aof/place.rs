@@ -22,14 +22,14 @@ const OFFSET: &[u8] = b"#OFFSET:";
 
 /// A place in a replication history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct HistoryPosition {
     pub id: [u8; ID_LEN],
     pub offset: u64,
 }
 
-impl Place {
+impl HistoryPosition {
     /// The line at a position of the file, with its end. `last`: the previous place of the file.
-    pub(super) fn line(&self, last: Option<&Place>, position: u64) -> String {
+    pub(super) fn line(&self, last: Option<&HistoryPosition>, position: u64) -> String {
         if last.is_some_and(|last| last.id == self.id) {
             return format!("#OFFSET:{}:{position}\r\n", self.offset);
         }
@@ -38,7 +38,11 @@ impl Place {
 
     /// Parses a line (with its end) at a position of the file, if it is a place that holds. `last`:
     /// the previous place of the file.
-    pub(super) fn parse(line: &[u8], last: Option<&Place>, position: u64) -> Option<Place> {
+    pub(super) fn parse(
+        line: &[u8],
+        last: Option<&HistoryPosition>,
+        position: u64,
+    ) -> Option<HistoryPosition> {
         let line = line.strip_suffix(b"\r\n")?;
         let colon = line.iter().rposition(|&byte| byte == b':')?;
         let (line, at) = (&line[..colon], &line[colon + 1..]);
@@ -46,12 +50,12 @@ impl Place {
             return None;
         }
         if let Some(offset) = line.strip_prefix(OFFSET) {
-            return Some(Place { offset: parse_u64(offset)?, ..*last? });
+            return Some(HistoryPosition { offset: parse_u64(offset)?, ..*last? });
         }
         let (id, offset) = line.strip_prefix(HISTORY)?.split_at_checked(ID_LEN)?;
         let is_id = id.iter().all(u8::is_ascii_alphanumeric);
         let offset = parse_u64(offset.strip_prefix(b":")?).filter(|_| is_id)?;
-        Some(Place { id: id.try_into().ok()?, offset })
+        Some(HistoryPosition { id: id.try_into().ok()?, offset })
     }
 }
 
@@ -61,15 +65,18 @@ mod tests {
 
     #[test]
     fn lines_and_back() {
-        let (one, two) = (Place { id: [b'a'; 40], offset: 7 }, Place { id: [b'b'; 40], offset: u64::MAX });
-        let next = Place { offset: 12, ..one };
+        let (one, two) = (
+            HistoryPosition { id: [b'a'; 40], offset: 7 },
+            HistoryPosition { id: [b'b'; 40], offset: u64::MAX },
+        );
+        let next = HistoryPosition { offset: 12, ..one };
         assert_eq!(next.line(Some(&one), 100), "#OFFSET:12:100\r\n");
         for (place, last) in [(one, None), (two, None), (two, Some(&one)), (next, Some(&one))] {
             let line = place.line(last, 100);
-            assert_eq!(Place::parse(line.as_bytes(), last, 100), Some(place));
-            assert_eq!(Place::parse(line.as_bytes(), last, 99), None, "the file has been edited");
+            assert_eq!(HistoryPosition::parse(line.as_bytes(), last, 100), Some(place));
+            assert_eq!(HistoryPosition::parse(line.as_bytes(), last, 99), None, "the file has been edited");
         }
-        assert_eq!(Place::parse(b"#OFFSET:12:100\r\n", None, 100), None);
+        assert_eq!(HistoryPosition::parse(b"#OFFSET:12:100\r\n", None, 100), None);
         let id = "a".repeat(40);
         for other in [
             "#TS:1\r\n".to_owned(),
@@ -84,7 +91,7 @@ mod tests {
             format!("#HISTORY:{}:1:100\r\n", &id[1..]),
             format!("#HISTORY:-{}:1:100\r\n", &id[1..]),
         ] {
-            assert_eq!(Place::parse(other.as_bytes(), Some(&one), 100), None, "{other}");
+            assert_eq!(HistoryPosition::parse(other.as_bytes(), Some(&one), 100), None, "{other}");
         }
     }
 }

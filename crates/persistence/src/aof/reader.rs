@@ -26,7 +26,7 @@ use braid_base::crc::crc64;
 
 use super::check::Check;
 use super::manifest::{FileInfo, Manifest};
-use super::place::Place;
+use super::place::HistoryPosition;
 
 /// Why there is no next record.
 #[derive(Debug, thiserror::Error)]
@@ -127,7 +127,7 @@ pub struct CommandReader<R> {
     /// Position after the last matching checksum.
     checked: u64,
     /// The last place in the file, and whether it is that of all data so far.
-    place: Option<Place>,
+    place: Option<HistoryPosition>,
     is_at_place: bool,
 }
 
@@ -315,14 +315,14 @@ impl<R: Read> CommandReader<R> {
     }
 
     /// The place in the replication history of all data read so far, if the file says so.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<HistoryPosition> {
         self.place.filter(|_| self.is_at_place && self.multi.is_none())
     }
 
     #[cold]
     fn note_annotation(&mut self, begin: usize) {
         let line = &self.buffer[begin..self.start];
-        if let Some(place) = Place::parse(line, self.place.as_ref(), self.base + begin as u64) {
+        if let Some(place) = HistoryPosition::parse(line, self.place.as_ref(), self.base + begin as u64) {
             (self.place, self.is_at_place) = (Some(place), true);
         }
     }

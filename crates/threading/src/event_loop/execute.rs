@@ -86,7 +86,7 @@ impl<M: Model> EventLoop<M> {
     /// Executes the current request of a run.
     #[inline]
     fn execute_next(&mut self, run: &Run, request: &Request) {
-        if !self.worker.context.outside || self.come_in() {
+        if !self.worker.context.outside || self.reenter_gate() {
             self.clients.prefetch_next(&self.engine, run);
         }
         if run.is_finished() && !self.clients.slab.is_in_batch(request.client) {
@@ -104,8 +104,8 @@ impl<M: Model> EventLoop<M> {
     }
 
     #[cold]
-    fn come_in(&mut self) -> bool {
-        !self.in_script && self.engine.keyspace.come_in(&mut self.worker.context)
+    fn reenter_gate(&mut self) -> bool {
+        !self.in_script && self.engine.keyspace.reenter_gate(&mut self.worker.context)
     }
 
     /// Executes a request that runs scripts, and serves the loop's other clients if it takes

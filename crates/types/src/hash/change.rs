@@ -38,7 +38,7 @@ fn set_pairs(call: &mut Call) -> Result<i64, CommandError> {
     for pair in pairs.chunks_exact(2) {
         created += i64::from(hash.set(pair[0], pair[1], Expiry::Clear, now, &limits));
     }
-    call.keyspace.settle(Event::hash("hset"), key, pairs.len() as u64 / 2, false);
+    call.keyspace.finish_change(Event::hash("hset"), key, pairs.len() as u64 / 2, false);
     Ok(created)
 }
 
@@ -50,7 +50,7 @@ pub(super) fn hsetnx(call: &mut Call) -> CommandResult {
     if absent {
         hash.set(call.args[2], call.args[3], Expiry::Clear, now, &limits);
     }
-    call.keyspace.settle_expiring(Event::hash("hset"), key, u64::from(absent), expired, false);
+    call.keyspace.finish_change_expiring(Event::hash("hset"), key, u64::from(absent), expired, false);
     call.reply.integer(i64::from(absent));
     Ok(())
 }
@@ -67,7 +67,7 @@ pub(super) fn hdel(call: &mut Call) -> CommandResult {
             }
         }
         let empty = hash.is_empty();
-        call.keyspace.settle_expiring(Event::hash("hdel"), key, removed, expired, empty);
+        call.keyspace.finish_change_expiring(Event::hash("hdel"), key, removed, expired, empty);
     }
     call.reply.integer(removed as i64);
     Ok(())
@@ -89,7 +89,7 @@ pub(super) fn hincrby(call: &mut Call) -> CommandResult {
     if let Ok(sum) = sum {
         hash.set(field, itoa::Buffer::new().format(sum).as_bytes(), Expiry::Keep, now, &limits);
     }
-    call.keyspace.settle_expiring(Event::hash("hincrby"), key, u64::from(sum.is_ok()), expired, false);
+    call.keyspace.finish_change_expiring(Event::hash("hincrby"), key, u64::from(sum.is_ok()), expired, false);
     let sum = sum.map_err(CommandError::text)?;
     call.reply.integer(sum);
     Ok(())
@@ -120,7 +120,13 @@ pub(super) fn hincrbyfloat(call: &mut Call) -> CommandResult {
         hash.set(field, &text, Expiry::Keep, now, &limits);
         expires = hash.expiry(field, now).flatten().is_some();
     }
-    call.keyspace.settle_expiring(Event::hash("hincrbyfloat"), key, u64::from(sum.is_ok()), expired, false);
+    call.keyspace.finish_change_expiring(
+        Event::hash("hincrbyfloat"),
+        key,
+        u64::from(sum.is_ok()),
+        expired,
+        false,
+    );
     sum.map_err(CommandError::text)?;
     // Other servers may round differently, so the sum is journalled.
     match expires {

@@ -130,7 +130,7 @@ pub(super) fn hgetex(call: &mut Call) -> CommandResult {
         Some(_) => "hexpire",
         None => "hpersist",
     });
-    call.keyspace.settle_expiring(event, key, changes, expired, empty);
+    call.keyspace.finish_change_expiring(event, key, changes, expired, empty);
     if changes > 0 {
         journal_members::<Hash>(call.keyspace, key, at, fields);
     }
@@ -185,7 +185,7 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
                 }
                 let empty = hash.is_empty();
                 call.keyspace.notify(Event::hash("hset"), key);
-                call.keyspace.settle_expiring(hdel, key, changes, expired, empty);
+                call.keyspace.finish_change_expiring(hdel, key, changes, expired, empty);
             }
             None => {
                 call.keyspace.notify(NEW, key);
@@ -211,7 +211,7 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
         hash.set(pair[0], pair[1], expiry, now, &limits);
     }
     let count = members.len() as u64 / 2;
-    call.keyspace.settle_expiring(Event::hash("hset"), key, count, expired, false);
+    call.keyspace.finish_change_expiring(Event::hash("hset"), key, count, expired, false);
     journal_set(call, key, expiry, members);
     if at.is_some() {
         call.keyspace.notify(Event::hash("hexpire"), key);
@@ -268,7 +268,7 @@ pub(super) fn hgetdel(call: &mut Call) -> CommandResult {
         }
     }
     let (empty, removed) = (hash.is_empty(), request.len() as u64 - 2);
-    call.keyspace.settle_expiring(Event::hash("hdel"), key, removed, expired, empty);
+    call.keyspace.finish_change_expiring(Event::hash("hdel"), key, removed, expired, empty);
     // Servers that lack the command repeat the removal.
     if removed > 0 {
         call.keyspace.journal_as(&request);

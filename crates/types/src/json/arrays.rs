@@ -79,7 +79,7 @@ pub(super) fn append(call: &mut Call) -> CommandResult {
     let results = if let Some(array) = only_array(document.doc(), &path) {
         let len = packed::array_len(document.doc(), array).unwrap_or(0);
         edit::insert(document, array, len, &values).map_err(too_large)?;
-        call.keyspace.settle(APPEND, key, 1, false);
+        call.keyspace.finish_change(APPEND, key, 1, false);
         vec![Some(len + values.len())]
     } else {
         change_each(call, &path, APPEND, &mut |bytes, slot| {
@@ -111,7 +111,7 @@ pub(super) fn insert(call: &mut Call) -> CommandResult {
     let results = if let Some(array) = only_array(document.doc(), &path) {
         let len = packed::array_len(document.doc(), array).unwrap_or(0);
         edit::insert(document, array, place(len)?, &values).map_err(too_large)?;
-        call.keyspace.settle(INSERT, key, 1, false);
+        call.keyspace.finish_change(INSERT, key, 1, false);
         vec![Some(len + values.len())]
     } else {
         change_each(call, &path, INSERT, &mut |bytes, slot| {
@@ -154,7 +154,7 @@ pub(super) fn pop(call: &mut Call) -> CommandResult {
         match element(document.doc(), array, len) {
             Some((item, popped)) => {
                 edit::remove(document, item).map_err(too_large)?;
-                call.keyspace.settle(POP, key, 1, false);
+                call.keyspace.finish_change(POP, key, 1, false);
                 vec![Some(Some(popped))]
             }
             None => vec![Some(None)],
@@ -206,7 +206,7 @@ pub(super) fn trim(call: &mut Call) -> CommandResult {
         let kept = kept(packed::array_len(document.doc(), array).unwrap_or(0));
         let count = kept.len();
         edit::keep(document, array, kept).map_err(too_large)?;
-        call.keyspace.settle(TRIM, key, 1, false);
+        call.keyspace.finish_change(TRIM, key, 1, false);
         vec![Some(count)]
     } else {
         change_each(call, &path, TRIM, &mut |bytes, slot| {

@@ -117,7 +117,7 @@ pub(super) fn change_each<T>(
     let document = change(call.keyspace, key)?;
     let (replies, has_changed) = change_values(document, path, work);
     if has_changed {
-        call.keyspace.settle(event, key, 1, false);
+        call.keyspace.finish_change(event, key, 1, false);
     }
     replies
 }

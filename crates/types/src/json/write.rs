@@ -182,7 +182,7 @@ fn set_at(
     let document = super::shared::change(keyspace, key)?;
     let is_set = apply(document, change, plan)?;
     if is_set {
-        keyspace.settle(event, key, 1, false);
+        keyspace.finish_change(event, key, 1, false);
     }
     Ok(is_set)
 }
@@ -309,7 +309,7 @@ pub(super) fn del(call: &mut Call) -> CommandResult {
     let bytes = document.doc();
     let mut slots = find::all(bytes, &path)?;
     if slots.iter().any(|slot| slot.at() == 0 && !slot.is_element()) {
-        call.keyspace.settle(DEL, key, 1, false);
+        call.keyspace.finish_change(DEL, key, 1, false);
         call.keyspace.remove(key);
         call.reply.integer(1);
         return Ok(());
@@ -329,7 +329,7 @@ pub(super) fn del(call: &mut Call) -> CommandResult {
     let count = outer.len();
     if count > 0 {
         remove_all(call.keyspace, key, &outer)?;
-        call.keyspace.settle(DEL, key, 1, false);
+        call.keyspace.finish_change(DEL, key, 1, false);
     }
     call.reply.integer(count as i64);
     Ok(())

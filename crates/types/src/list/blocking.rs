@@ -112,7 +112,7 @@ fn pop_one(call: &mut Call, key: &[u8], end: End, limits: &ListLimits) -> Result
     let Some(list) = call.keyspace.write_as::<List>(key)? else { return Ok(()) };
     list.pop(end, limits, |element| reply_element(call.reply, element));
     let empty = list.is_empty();
-    call.keyspace.settle(popped(end), key, 1, empty);
+    call.keyspace.finish_change(popped(end), key, 1, empty);
     Ok(())
 }
 

@@ -46,7 +46,7 @@ pub(super) fn lrem(call: &mut Call) -> CommandResult {
         removed = list.remove_equal(call.args[3], count, &limits);
         let empty = list.is_empty();
         if removed > 0 {
-            call.keyspace.settle(Event::list("lrem"), key, removed as u64, empty);
+            call.keyspace.finish_change(Event::list("lrem"), key, removed as u64, empty);
         }
     }
     call.reply.integer(removed as i64);
@@ -65,7 +65,7 @@ pub(super) fn ltrim(call: &mut Call) -> CommandResult {
         if len == count {
             call.keyspace.notify(Event::list("ltrim"), key);
         }
-        call.keyspace.settle(Event::list("ltrim"), key, (len - count) as u64, empty);
+        call.keyspace.finish_change(Event::list("ltrim"), key, (len - count) as u64, empty);
     }
     call.reply.ok();
     Ok(())

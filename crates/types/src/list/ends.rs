@@ -39,7 +39,7 @@ fn push(call: &mut Call, end: End) -> CommandResult {
     let (key, limits) = (call.args[1], limits::list_limits(call.engine));
     let list = call.keyspace.write_or_create(key, List::new)?;
     let len = push_args(list, &call.args[2..], end, &limits);
-    call.keyspace.settle(pushed(end), key, call.args.len() as u64 - 2, false);
+    call.keyspace.finish_change(pushed(end), key, call.args.len() as u64 - 2, false);
     call.reply.integer(len as i64);
     Ok(())
 }
@@ -65,7 +65,7 @@ fn push_if_there(call: &mut Call, end: End) -> CommandResult {
     let mut len = 0;
     if let Some(list) = call.keyspace.write_as::<List>(key)? {
         len = push_args(list, &call.args[2..], end, &limits);
-        call.keyspace.settle(pushed(end), key, call.args.len() as u64 - 2, false);
+        call.keyspace.finish_change(pushed(end), key, call.args.len() as u64 - 2, false);
     }
     call.reply.integer(len as i64);
     Ok(())
@@ -97,7 +97,7 @@ fn pop(call: &mut Call, end: End) -> CommandResult {
         None => {
             list.pop(end, &limits, |element| reply_element(call.reply, element));
             let empty = list.is_empty();
-            call.keyspace.settle(popped(end), key, 1, empty);
+            call.keyspace.finish_change(popped(end), key, 1, empty);
         }
         Some(0) => call.reply.array(0),
         Some(count) => {
@@ -137,7 +137,7 @@ pub fn take(
         list.remove_range(len - count, count, limits);
     }
     let empty = list.is_empty();
-    keyspace.settle(popped(end), key, count as u64, empty);
+    keyspace.finish_change(popped(end), key, count as u64, empty);
     Ok(count)
 }
 
@@ -278,13 +278,13 @@ pub fn move_element(
         // The key stays, with its expiry, even if this was the only element.
         list.push(to, &text, limits);
         keyspace.notify(pushed(to), destination);
-        keyspace.settle(popped(from), source, 1, false);
+        keyspace.finish_change(popped(from), source, 1, false);
         return Ok(Some(text));
     }
     keyspace.write_or_create(destination, List::new)?.push(to, &text, limits);
-    keyspace.settle(pushed(to), destination, 1, false);
+    keyspace.finish_change(pushed(to), destination, 1, false);
     let empty = keyspace.write_as::<List>(source)?.is_some_and(|list| list.is_empty());
     keyspace.notify(popped(from), source);
-    keyspace.settle(popped(from), source, 0, empty);
+    keyspace.finish_change(popped(from), source, 0, empty);
     Ok(Some(text))
 }

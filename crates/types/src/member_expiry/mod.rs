@@ -262,7 +262,7 @@ fn set_expiry<T: Members>(call: &mut Call, unit: Unit) -> CommandResult {
         call.reply.integer(outcome);
     }
     let (empty, changes) = (collection.is_empty(), changed.len() as u64);
-    call.keyspace.settle_expiring(T::expire_event(at <= now), key, changes, expired, empty);
+    call.keyspace.finish_change_expiring(T::expire_event(at <= now), key, changes, expired, empty);
     if changes > 0 {
         journal_members::<T>(call.keyspace, key, Some(at), &changed);
     }
@@ -334,7 +334,7 @@ pub(crate) fn persist<T: Members>(call: &mut Call) -> CommandResult {
         call.reply.integer(outcome);
     }
     let empty = collection.is_empty();
-    call.keyspace.settle_expiring(T::PERSISTED, key, changes, expired, empty);
+    call.keyspace.finish_change_expiring(T::PERSISTED, key, changes, expired, empty);
     Ok(())
 }
 
@@ -430,7 +430,7 @@ fn expire_one<T: Members>(
     let expired = purge(collection, now);
     let found = set_one(collection, member, at, now, |_| true) != NO_MEMBER;
     let empty = collection.is_empty();
-    keyspace.settle_expiring(T::expire_event(at <= now), key, u64::from(found), expired, empty);
+    keyspace.finish_change_expiring(T::expire_event(at <= now), key, u64::from(found), expired, empty);
     if found {
         journal_members::<T>(keyspace, key, Some(at), &[member]);
     }

@@ -21,7 +21,7 @@ pub(super) fn sadd(call: &mut Call) -> CommandResult {
     for member in members {
         added += u64::from(set.add(member, now, &limits));
     }
-    call.keyspace.settle_expiring(Event::set("sadd"), key, added, expired, false);
+    call.keyspace.finish_change_expiring(Event::set("sadd"), key, added, expired, false);
     if added == 0 {
         call.keyspace.journal_addition();
     }
@@ -41,7 +41,7 @@ pub(super) fn srem(call: &mut Call) -> CommandResult {
             }
         }
         let empty = set.is_empty();
-        call.keyspace.settle_expiring(Event::set("srem"), key, removed, expired, empty);
+        call.keyspace.finish_change_expiring(Event::set("srem"), key, removed, expired, empty);
     }
     call.reply.integer(removed as i64);
     Ok(())
@@ -69,7 +69,7 @@ pub(super) fn smove(call: &mut Call) -> CommandResult {
     let removed = set.remove(member, now);
     let empty = set.is_empty();
     call.reply.integer(i64::from(removed));
-    call.keyspace.settle_expiring(Event::set("srem"), source, u64::from(removed), expired, empty);
+    call.keyspace.finish_change_expiring(Event::set("srem"), source, u64::from(removed), expired, empty);
     if !removed {
         return Ok(());
     }
@@ -81,7 +81,7 @@ pub(super) fn smove(call: &mut Call) -> CommandResult {
     if expiry.is_some() {
         set.set_expiry(member, expiry, now);
     }
-    call.keyspace.settle_expiring(Event::set("sadd"), destination, u64::from(added), expired, false);
+    call.keyspace.finish_change_expiring(Event::set("sadd"), destination, u64::from(added), expired, false);
     if expiry.is_some() {
         call.keyspace.note_member_expiry(destination);
     }

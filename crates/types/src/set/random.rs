@@ -37,7 +37,7 @@ pub(super) fn spop(call: &mut Call) -> CommandResult {
             call.reply.null();
         }
         let empty = set.is_empty();
-        call.keyspace.settle_expiring(Event::set("spop"), key, u64::from(popped), expired, empty);
+        call.keyspace.finish_change_expiring(Event::set("spop"), key, u64::from(popped), expired, empty);
         gone.journal(call, key);
         return Ok(());
     };
@@ -45,7 +45,7 @@ pub(super) fn spop(call: &mut Call) -> CommandResult {
     if count == 0 {
         call.reply.set(0);
         let empty = set.is_empty();
-        call.keyspace.settle_expiring(Event::set("spop"), key, 0, expired, empty);
+        call.keyspace.finish_change_expiring(Event::set("spop"), key, 0, expired, empty);
         return Ok(());
     }
     let left = set.len() - count;
@@ -62,7 +62,7 @@ pub(super) fn spop(call: &mut Call) -> CommandResult {
             }
         }
     }
-    call.keyspace.settle_expiring(Event::set("spop"), key, count as u64, expired, left == 0);
+    call.keyspace.finish_change_expiring(Event::set("spop"), key, count as u64, expired, left == 0);
     if left == 0 {
         call.keyspace.journal_removal(key, Removal::Server);
     } else {

@@ -91,7 +91,7 @@ pub(crate) fn put<'a>(
     } else {
         let event = Event::zset(if rule.increment { "zincr" } else { "zadd" });
         let changes = done.added + done.updated + done.persisted;
-        call.keyspace.settle_expiring(event, key, changes as u64, expired, false);
+        call.keyspace.finish_change_expiring(event, key, changes as u64, expired, false);
     }
     result.map(|()| done)
 }

@@ -56,7 +56,7 @@ fn change<R>(
     let expired = purge(set, now);
     let (result, changes) = work(set);
     let empty = set.is_empty();
-    keyspace.settle_expiring(event, key, changes as u64, expired, empty);
+    keyspace.finish_change_expiring(event, key, changes as u64, expired, empty);
     Ok(Some(result))
 }
 

@@ -26,7 +26,7 @@ impl Rig {
         let on_failure = move |failed: bool| {
             seen.fetch_add(failed.into(), Relaxed);
         };
-        let place_of = |dataset, offset| (dataset == 7).then_some(Place { id: [b'a'; 40], offset });
+        let place_of = |dataset, offset| (dataset == 7).then_some(HistoryPosition { id: [b'a'; 40], offset });
         let appender = Arc::new(Appender::new(Box::new(on_failure), Box::new(|| ()), Box::new(place_of)));
         let journal = Arc::new(Journal::new(1));
         journal.make_room_for_threads(1);
