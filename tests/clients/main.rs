@@ -113,6 +113,15 @@ fn node() {
 }
 
 #[test]
+fn node_json() {
+    run("node", "node_modules/redis", |folder| {
+        let mut command = Command::new("node");
+        command.arg(folder.join("json.mjs"));
+        command
+    });
+}
+
+#[test]
 fn java() {
     run("java", "target/client-test.jar", |folder| java_program(folder, "ClientTest"));
 }
