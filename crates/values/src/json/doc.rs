@@ -148,6 +148,10 @@ impl<'a> Doc<'a> {
         self.pieces.last().map_or(self.flat.len(), Piece::end)
     }
 
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
     /// The bytes from an offset on: as many as are in one block.
     #[inline]
     pub fn at(self, at: usize) -> &'a [u8] {

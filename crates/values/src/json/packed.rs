@@ -365,11 +365,11 @@ fn member_in_pieces(doc: Doc<'_>, object: Container, wanted: &[u8]) -> Option<us
     let mut at = object.start;
     while at < object.end {
         let piece_end = doc.piece_end(at);
-        if object.start < at || object.end > piece_end {
-            if let Some(next) = doc.without_name(at, owner, object.end, hash) {
-                at = next;
-                continue;
-            }
+        if (object.start < at || object.end > piece_end)
+            && let Some(next) = doc.without_name(at, owner, object.end, hash)
+        {
+            at = next;
+            continue;
         }
         while at < piece_end.min(object.end) {
             let (found, value) = name(doc, at);
