@@ -7,7 +7,7 @@
 pub const FLOORS: [&[&str]; 9] = [
     &["base"],
     &["resp", "containers", "vectors", "net", "client", "journal", "etcd", "group"],
-    &["config", "rdb", "keyspace", "active"],
+    &["config", "rdb", "keyspace", "active", "search"],
     &["persistence", "values", "spec", "scripting"],
     &["clients", "notify", "telemetry", "acl", "replication", "process"],
     &["executor"],

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A plan on one part: cursors that find documents in ascending order, and tell what each match
+//! adds to the score.
+//!
+//! A cursor lives for one slice of a query, while the part is locked.
+
+use braid_containers::geohash::Position;
+
+use super::bits::DocBits;
+use super::plan::{Step, Term};
+use super::score::Scorer;
+use crate::index::{Dictionary, DocId, Part, TagReader, WordReader};
+use crate::query::Range;
+use crate::schema::FieldId;
+
+/// After all documents.
+pub const END: DocId = DocId::MAX;
+
+pub enum Cursor<'a> {
+    Nothing,
+    Everything { part: &'a Part, at: DocId, weight: f64 },
+    Word { reader: WordReader<'a>, term: &'a Term, at: DocId },
+    Tag { reader: TagReader<'a>, term: &'a Term, at: DocId },
+    List { docs: Vec<DocId>, next: usize, at: DocId, weight: f64, adds: bool },
+    Bits { docs: DocBits, at: DocId, weight: f64 },
+    All(All<'a>),
+    Any { children: Vec<Cursor<'a>>, at: DocId, first_only: bool, weight: f64 },
+    Not { child: Box<Cursor<'a>>, part: &'a Part, at: DocId },
+    Optional { child: Box<Cursor<'a>>, part: &'a Part, at: DocId },
+}
+
+pub struct All<'a> {
+    children: Vec<Cursor<'a>>,
+    /// Ranges that are asked of each document instead of being read: they hold for many more
+    /// documents than the children find.
+    tests: Vec<Test<'a>>,
+    at: DocId,
+    slop: Option<u32>,
+    in_order: bool,
+    weight: f64,
+    positions: Vec<Vec<u32>>,
+}
+
+struct Test<'a> {
+    part: &'a Part,
+    field: FieldId,
+    range: Range,
+    weight: f64,
+}
+
+/// What scoring knows of a document while cursors are on it.
+#[derive(Clone, Copy)]
+pub struct Scoring {
+    pub scorer: Scorer,
+    pub len: f64,
+    pub len_average: f64,
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor for a step of a plan. `range` are the documents that will be asked for.
+    pub fn new(
+        step: &'a Step,
+        part: &'a Part,
+        number: u16,
+        dictionary: &Dictionary,
+        range: (DocId, DocId),
+    ) -> Cursor<'a> {
+        let new = |step| Cursor::new(step, part, number, dictionary, range);
+        match step {
+            Step::Nothing => Cursor::Nothing,
+            Step::Everything { weight } => Cursor::Everything { part, at: 0, weight: *weight },
+            Step::Term(term) => Cursor::of_term(term, part, dictionary),
+            Step::Numbers { field, range: wanted, weight } => {
+                let within = part.numbers_between(*field, wanted.min, wanted.max);
+                let found = within.filter(|(number, _)| wanted.contains(*number)).map(|(_, doc)| doc);
+                let about = part.count_between(*field, wanted.min, wanted.max);
+                Cursor::of_docs(found, about, range, *weight)
+            }
+            Step::Near { field, area, cells, weight } => {
+                let mut docs = Vec::new();
+                for cell in cells {
+                    let within = part.numbers_between(*field, cell.start, cell.end);
+                    let inside = within.filter(|(score, _)| area.contains(Position::from_score(*score)));
+                    docs.extend(inside.map(|(_, doc)| doc));
+                }
+                let about = docs.len();
+                Cursor::of_docs(docs.into_iter(), about, range, *weight)
+            }
+            Step::Docs { parts, weight } => {
+                let known = parts.get(&number).map_or(&[][..], |docs| docs);
+                let alive = known.iter().filter(|(doc, generation)| {
+                    part.is_live(*doc) && part.facts(*doc).generation == *generation
+                });
+                let mut docs: Vec<DocId> = alive.map(|(doc, _)| *doc).collect();
+                docs.dedup();
+                Cursor::List { docs, next: 0, at: 0, weight: *weight, adds: *weight > 0.0 }
+            }
+            Step::All { children, slop, in_order, weight } => {
+                let (children, tests) = split(children, part, new);
+                let positions = vec![Vec::new(); children.len()];
+                let (slop, in_order, weight) = (*slop, *in_order, *weight);
+                Cursor::All(All { children, tests, at: 0, slop, in_order, weight, positions })
+            }
+            Step::Any { children, first_only, weight } => {
+                let mut children: Vec<Cursor<'_>> = children.iter().map(new).collect();
+                children.retain(|child| !matches!(child, Cursor::Nothing));
+                if children.is_empty() {
+                    return Cursor::Nothing;
+                }
+                Cursor::Any { children, at: 0, first_only: *first_only, weight: *weight }
+            }
+            Step::Not(child) => Cursor::Not { child: Box::new(new(child)), part, at: 0 },
+            Step::Optional(child) => Cursor::Optional { child: Box::new(new(child)), part, at: 0 },
+        }
+    }
+
+    fn of_term(term: &'a Term, part: &'a Part, dictionary: &Dictionary) -> Cursor<'a> {
+        let Some(id) = dictionary.find(term.space, &term.text) else { return Cursor::Nothing };
+        if term.space == crate::index::Space::WORDS {
+            part.word(id).map_or(Cursor::Nothing, |reader| Cursor::Word { reader, term, at: 0 })
+        } else {
+            part.tag(id).map_or(Cursor::Nothing, |reader| Cursor::Tag { reader, term, at: 0 })
+        }
+    }
+
+    /// Of documents in any order, those of a range.
+    fn of_docs(
+        found: impl Iterator<Item = DocId>,
+        about: usize,
+        range: (DocId, DocId),
+        weight: f64,
+    ) -> Cursor<'a> {
+        let within = found.filter(|doc| (range.0..range.1).contains(doc));
+        if about > range.1.saturating_sub(range.0) as usize / 64 {
+            let mut docs = DocBits::default();
+            within.for_each(|doc| docs.insert(doc));
+            return Cursor::Bits { docs, at: 0, weight };
+        }
+        let mut docs: Vec<DocId> = within.collect();
+        docs.sort_unstable();
+        docs.dedup();
+        Cursor::List { docs, next: 0, at: 0, weight, adds: true }
+    }
+
+    /// About how many documents it finds.
+    fn estimate(&self) -> usize {
+        match self {
+            Cursor::Nothing => 0,
+            Cursor::Word { reader, .. } => reader.docs_left(),
+            Cursor::Tag { reader, .. } => reader.docs_left(),
+            Cursor::List { docs, .. } => docs.len(),
+            Cursor::All(All { children, .. }) => {
+                children.iter().map(Cursor::estimate).min().unwrap_or(usize::MAX)
+            }
+            Cursor::Any { children, .. } => {
+                children.iter().map(Cursor::estimate).fold(0, usize::saturating_add)
+            }
+            Cursor::Bits { .. }
+            | Cursor::Everything { .. }
+            | Cursor::Not { .. }
+            | Cursor::Optional { .. } => usize::MAX,
+        }
+    }
+
+    /// The document found last.
+    fn at(&self) -> DocId {
+        match self {
+            Cursor::Nothing => END,
+            Cursor::Everything { at, .. }
+            | Cursor::Word { at, .. }
+            | Cursor::Tag { at, .. }
+            | Cursor::List { at, .. }
+            | Cursor::Bits { at, .. }
+            | Cursor::All(All { at, .. })
+            | Cursor::Any { at, .. }
+            | Cursor::Not { at, .. }
+            | Cursor::Optional { at, .. } => *at,
+        }
+    }
+
+    /// The first document from the wanted one on. Calls must ask for ascending documents.
+    pub fn seek(&mut self, wanted: DocId) -> DocId {
+        match self {
+            Cursor::Nothing => END,
+            Cursor::Everything { part, at, .. } => {
+                *at = next_live(part, wanted);
+                *at
+            }
+            Cursor::Word { reader, term, at } => {
+                let mut wanted = wanted;
+                *at = loop {
+                    let Some(doc) = reader.seek(wanted) else { break END };
+                    if term.fields == u128::MAX || reader.hit().fields & term.fields != 0 {
+                        break doc;
+                    }
+                    wanted = doc + 1;
+                };
+                *at
+            }
+            Cursor::Tag { reader, at, .. } => {
+                *at = reader.seek(wanted).unwrap_or(END);
+                *at
+            }
+            Cursor::List { docs, next, at, .. } => {
+                *next += docs[*next..].partition_point(|doc| *doc < wanted);
+                *at = docs.get(*next).copied().unwrap_or(END);
+                *at
+            }
+            Cursor::Bits { docs, at, .. } => {
+                *at = docs.next_from(wanted).unwrap_or(END);
+                *at
+            }
+            Cursor::All(all) => all.seek(wanted),
+            Cursor::Any { children, at, .. } => {
+                *at = END;
+                for child in children {
+                    let mut doc = child.at();
+                    // 0 is also where a cursor stands that has not been asked yet.
+                    if doc < wanted || doc == 0 {
+                        doc = child.seek(wanted);
+                    }
+                    *at = doc.min(*at);
+                }
+                *at
+            }
+            Cursor::Not { child, part, at } => {
+                let mut doc = next_live(part, wanted);
+                while doc != END && child.seek(doc) == doc {
+                    doc = next_live(part, doc + 1);
+                }
+                *at = doc;
+                doc
+            }
+            Cursor::Optional { child, part, at } => {
+                *at = next_live(part, wanted);
+                if *at != END {
+                    child.seek(*at);
+                }
+                *at
+            }
+        }
+    }
+
+    /// What the match of a document adds to its score; the cursor is on it.
+    pub fn score(&self, doc: DocId, scoring: Scoring) -> f64 {
+        let Scoring { scorer, len, len_average } = scoring;
+        if self.at() != doc {
+            return 0.0;
+        }
+        match self {
+            Cursor::Nothing | Cursor::Not { .. } => 0.0,
+            Cursor::Everything { weight, .. } => {
+                weight
+                    * if scorer == Scorer::DocScore { 0.0 } else { scorer.term(1.0, 1.0, len, len_average) }
+            }
+            Cursor::Word { reader, term, .. } => {
+                let frequency = f64::from(reader.hit().frequency);
+                term.weight * scorer.term(frequency, term.rarity, len, len_average)
+            }
+            Cursor::Tag { term, .. } => term.weight * scorer.term(1.0, term.rarity, len, len_average),
+            Cursor::List { weight, adds, .. } => {
+                if *adds {
+                    weight * scorer.wordless()
+                } else {
+                    0.0
+                }
+            }
+            Cursor::Bits { weight, .. } => weight * scorer.wordless(),
+            Cursor::All(all) => {
+                let tests: f64 = all.tests.iter().map(|test| test.weight * scorer.wordless()).sum();
+                let children = all.children.iter().map(|child| child.score(doc, scoring));
+                all.weight * (children.sum::<f64>() + tests)
+            }
+            Cursor::Any { children, first_only, weight, .. } => {
+                let mut scores =
+                    children.iter().filter(|child| child.at() == doc).map(|child| child.score(doc, scoring));
+                weight
+                    * if *first_only {
+                        scores.next().unwrap_or(0.0)
+                    } else if scorer == Scorer::DisMax {
+                        scores.fold(0.0, f64::max)
+                    } else {
+                        scores.sum()
+                    }
+            }
+            Cursor::Optional { child, .. } => child.score(doc, scoring),
+        }
+    }
+
+    /// How far apart the words of a match are: 1 if they are neighbours, or if there is only one.
+    pub fn distance(&self, doc: DocId) -> f64 {
+        let children = match self {
+            Cursor::All(All { children, .. }) => children,
+            Cursor::Any { children, first_only: false, .. } => children,
+            _ => return 1.0,
+        };
+        let mut sum = 0u64;
+        let mut before: Vec<u32> = Vec::new();
+        let mut positions = Vec::new();
+        for child in children {
+            positions.clear();
+            child.positions(doc, &mut positions);
+            if positions.is_empty() {
+                continue;
+            }
+            if !before.is_empty() {
+                let gap = u64::from(smallest_gap(&before, &positions));
+                sum = sum.saturating_add(gap * gap);
+            }
+            std::mem::swap(&mut before, &mut positions);
+        }
+        ((sum as f64).sqrt().floor()).max(1.0)
+    }
+
+    /// Adds where the words of a match are, ascending.
+    fn positions(&self, doc: DocId, out: &mut Vec<u32>) {
+        if self.at() != doc {
+            return;
+        }
+        match self {
+            Cursor::Word { reader, .. } => out.extend(reader.hit().positions()),
+            Cursor::All(All { children, .. }) | Cursor::Any { children, .. } => {
+                let start = out.len();
+                children.iter().for_each(|child| child.positions(doc, out));
+                out[start..].sort_unstable();
+            }
+            Cursor::Optional { child, .. } => child.positions(doc, out),
+            _ => {}
+        }
+    }
+}
+
+impl All<'_> {
+    fn seek(&mut self, wanted: DocId) -> DocId {
+        let mut doc = wanted;
+        self.at = 'next: loop {
+            if doc == END {
+                break END;
+            }
+            for child in &mut self.children {
+                let found = child.seek(doc);
+                if found != doc {
+                    doc = found;
+                    continue 'next;
+                }
+            }
+            if self.tests.iter().all(|test| test.part.has_number(doc, test.field, &test.range))
+                && self.is_close(doc)
+            {
+                break doc;
+            }
+            doc += 1;
+        };
+        self.at
+    }
+
+    /// Whether the words are as close as they have to be.
+    fn is_close(&mut self, doc: DocId) -> bool {
+        if self.slop.is_none() && !self.in_order {
+            return true;
+        }
+        let mut used = 0;
+        for child in &self.children {
+            let positions = &mut self.positions[used];
+            positions.clear();
+            child.positions(doc, positions);
+            used += usize::from(!positions.is_empty());
+        }
+        let positions = &self.positions[..used];
+        let slop = self.slop.map_or(u64::MAX, u64::from);
+        used < 2 || if self.in_order { in_order(positions, slop) } else { together(positions, slop) }
+    }
+}
+
+/// Whether one position of each list can be chosen so that they ascend, with no more than `slop`
+/// others between.
+fn in_order(lists: &[Vec<u32>], slop: u64) -> bool {
+    let Some((first, rest)) = lists.split_first() else { return true };
+    first.iter().any(|start| {
+        let mut last = *start;
+        for list in rest {
+            // The nearest is the best one, for this list and those after it.
+            match list.get(list.partition_point(|position| *position <= last)) {
+                Some(next) => last = *next,
+                None => return false,
+            }
+        }
+        u64::from(last - start) - rest.len() as u64 <= slop
+    })
+}
+
+/// Whether one position of each list can be chosen with no more than `slop` others between.
+fn together(lists: &[Vec<u32>], slop: u64) -> bool {
+    let mut next = vec![0; lists.len()];
+    loop {
+        let current = lists.iter().zip(&next).map(|(list, at)| list[*at]);
+        let (mut low, mut high) = ((0, u32::MAX), 0);
+        for (list, position) in current.enumerate() {
+            if position < low.1 {
+                low = (list, position);
+            }
+            high = high.max(position);
+        }
+        if u64::from(high - low.1) <= slop.saturating_add(lists.len() as u64 - 1) {
+            return true;
+        }
+        next[low.0] += 1;
+        if next[low.0] == lists[low.0].len() {
+            return false;
+        }
+    }
+}
+
+fn smallest_gap(one: &[u32], other: &[u32]) -> u32 {
+    let (mut a, mut b) = (0, 0);
+    let mut smallest = u32::MAX;
+    while let (Some(&x), Some(&y)) = (one.get(a), other.get(b)) {
+        smallest = smallest.min(x.abs_diff(y));
+        if x < y { a += 1 } else { b += 1 }
+    }
+    smallest
+}
+
+fn next_live(part: &Part, wanted: DocId) -> DocId {
+    (wanted..part.end()).find(|doc| part.is_live(*doc)).unwrap_or(END)
+}
+
+/// The cursors of a conjunction, and the ranges that are cheaper to ask of each document.
+fn split<'a>(
+    steps: &'a [Step],
+    part: &'a Part,
+    new: impl Fn(&'a Step) -> Cursor<'a>,
+) -> (Vec<Cursor<'a>>, Vec<Test<'a>>) {
+    let mut children = Vec::with_capacity(steps.len());
+    let mut tests = Vec::new();
+    let is_range = |step: &&Step| matches!(step, Step::Numbers { .. });
+    children.extend(steps.iter().filter(|step| !is_range(step)).map(&new));
+    let fewest = children.iter().map(Cursor::estimate).min();
+    for step in steps.iter().filter(is_range) {
+        match step {
+            Step::Numbers { field, range, weight }
+                if fewest.is_some_and(|few| part.count_between(*field, range.min, range.max) / 8 >= few) =>
+            {
+                tests.push(Test { part, field: *field, range: *range, weight: *weight });
+            }
+            _ => children.push(new(step)),
+        }
+    }
+    (children, tests)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_close_or_not() {
+        let lists = |lists: &[&[u32]]| lists.iter().map(|list| list.to_vec()).collect::<Vec<_>>();
+        let close = lists(&[&[1, 10], &[3, 12], &[11]]);
+        assert!(together(&close, 0));
+        assert!(!in_order(&close, 5));
+        let ordered = lists(&[&[1, 5], &[2, 9], &[3, 10]]);
+        assert!(in_order(&ordered, 0));
+        let far = lists(&[&[1], &[4]]);
+        assert!(in_order(&far, 2) && together(&far, 2));
+        assert!(!in_order(&far, 1) && !together(&far, 1));
+        assert_eq!(smallest_gap(&[1, 20], &[5, 18]), 2);
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What is wrong with a query, in Redis's words.
+
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum QueryError {
+    /// The offset is in bytes; the word is the last one up to there.
+    #[error("Syntax error at offset {offset} near {near}")]
+    Syntax { offset: usize, near: String },
+    #[error("No such parameter `{0}`")]
+    NoParameter(String),
+    #[error("Bad lower range: {0}")]
+    LowerRange(String),
+    #[error("Bad upper range: {0}")]
+    UpperRange(String),
+    #[error("Invalid attribute {0}")]
+    Attribute(String),
+    #[error("Invalid value ({value}) for `{name}`")]
+    AttributeValue { name: String, value: String },
+    #[error("Invalid GeoFilter unit")]
+    GeoUnit,
+    #[error("Invalid GeoFilter radius")]
+    GeoRadius,
+    #[error("Invalid GeoFilter lat/lon")]
+    GeoPosition,
+    #[error("'ismissing' requires field '{0}' to be defined with 'INDEXMISSING'")]
+    MissingNotIndexed(String),
+    #[error("Error parsing vector similarity query: negative radius ({0}) given in a range query")]
+    NegativeRadius(String),
+    #[error("Error parsing vector similarity parameters: Invalid option")]
+    VectorOption,
+    #[error("Property `{0}` already exists in schema")]
+    DistanceName(String),
+    #[error("Query is too long")]
+    TooLong,
+    #[error("Query is nested too deeply")]
+    TooDeep,
+}

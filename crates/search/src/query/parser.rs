@@ -1,0 +1,642 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The grammar of dialect 2, by recursive descent:
+//!
+//! ```text
+//! query   = union ["=>" "[" knn "]"]      union = both {"|" both}      both = unit {unit}
+//! unit    = bare ["=>" "{" attributes "}"]
+//! bare    = "(" union ")" | "-" unit | "~" unit | field | word | phrase | shape | "*" | "ismissing" ...
+//! field   = @name{|name} (":" (value | "[" range "]" | "{" tags "}") | comparison number)
+//! ```
+//!
+//! Stop words are no part of the tree. A field that is unknown, or of another type than what is
+//! asked of it, matches nothing.
+
+use super::ast::{Knn, Node, Query, Range, Shape, TagMatch, VectorOptions, Wanted};
+use super::error::QueryError;
+use super::lexer::{Lexeme, Placed, lex};
+use super::values::{geo_area, parse_number, set_attribute, set_vector_option};
+use crate::schema::{FieldId, Kind, Schema};
+use crate::text::{fold_case, tokens};
+
+/// Of a query's text, in bytes.
+pub const LEN_MAX: usize = 1 << 20;
+/// Nesting of parentheses and signs.
+pub const DEPTH_MAX: usize = 64;
+/// Of the tree.
+pub const NODES_MAX: usize = 1 << 16;
+
+/// What a query is parsed with.
+pub struct Options<'a> {
+    pub schema: &'a Schema,
+    /// PARAMS: names and values.
+    pub parameters: &'a [(&'a [u8], &'a [u8])],
+    /// VERBATIM: words are not expanded.
+    pub verbatim: bool,
+    /// NOSTOPWORDS: stop words are searched.
+    pub keep_stop_words: bool,
+    /// INFIELDS: the text fields searched where the query names none.
+    pub fields: u128,
+    /// Shorter prefixes match nothing.
+    pub prefix_len_min: usize,
+}
+
+impl<'a> Options<'a> {
+    pub fn new(schema: &'a Schema) -> Options<'a> {
+        Options {
+            schema,
+            parameters: &[],
+            verbatim: false,
+            keep_stop_words: false,
+            fields: u128::MAX,
+            prefix_len_min: 2,
+        }
+    }
+}
+
+/// Where a part of a query is.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The text fields searched.
+    fields: u128,
+    /// Below a field's name: no other may follow.
+    scoped: bool,
+    expand: bool,
+}
+
+struct Parser<'a> {
+    options: &'a Options<'a>,
+    lexemes: Vec<Placed>,
+    at: usize,
+    depth: usize,
+    nodes: usize,
+}
+
+type Parsed<T = Node> = Result<T, QueryError>;
+
+/// # Errors
+///
+/// If the text is not a query, or exceeds a limit.
+pub fn parse(text: &str, options: &Options<'_>) -> Parsed<Query> {
+    if text.len() > LEN_MAX {
+        return Err(QueryError::TooLong);
+    }
+    let mut parser = Parser { options, lexemes: lex(text), at: 0, depth: 0, nodes: 0 };
+    if *parser.peek() == Lexeme::End {
+        return Ok(Query { root: Node::nothing(), knn: None });
+    }
+    let place = Place { fields: options.fields, scoped: false, expand: !options.verbatim };
+    let root = if parser.is_everything() {
+        parser.take("*");
+        Node::new(Wanted::Everything)
+    } else {
+        parser.union(place)?
+    };
+    let knn = if parser.take("=>") { Some(parser.knn()?) } else { None };
+    match parser.peek() {
+        Lexeme::End => Ok(Query { root, knn }),
+        _ => Err(parser.error()),
+    }
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> &Lexeme {
+        &self.lexemes[self.at].lexeme
+    }
+
+    fn peek_after(&self) -> &Lexeme {
+        &self.lexemes[(self.at + 1).min(self.lexemes.len() - 1)].lexeme
+    }
+
+    fn is(&self, symbol: &str) -> bool {
+        matches!(self.peek(), Lexeme::Symbol(found) if *found == symbol)
+    }
+
+    fn take(&mut self, symbol: &str) -> bool {
+        let is = self.is(symbol);
+        self.at += usize::from(is);
+        is
+    }
+
+    fn expect(&mut self, symbol: &str) -> Parsed<()> {
+        if self.take(symbol) { Ok(()) } else { Err(self.error()) }
+    }
+
+    /// Takes the next lexeme; the end stays.
+    fn advance(&mut self) -> Lexeme {
+        let taken = self.peek().clone();
+        self.at += usize::from(taken != Lexeme::End);
+        taken
+    }
+
+    /// A syntax error at the next lexeme.
+    fn error(&self) -> QueryError {
+        let text = |placed: &Placed| match &placed.lexeme {
+            Lexeme::Word(text) | Lexeme::Number(text) | Lexeme::Parameter(text) | Lexeme::Field(text) => {
+                Some(text.clone())
+            }
+            _ => None,
+        };
+        let near = self.lexemes[..=self.at].iter().rev().find_map(text);
+        QueryError::Syntax { offset: self.lexemes[self.at].offset, near: near.unwrap_or_default() }
+    }
+
+    fn count(&mut self) -> Parsed<()> {
+        self.nodes += 1;
+        if self.nodes > NODES_MAX { Err(QueryError::TooLong) } else { Ok(()) }
+    }
+
+    fn parameter(&self, name: &str) -> Parsed<&[u8]> {
+        let found = self.options.parameters.iter().find(|(one, _)| *one == name.as_bytes());
+        found.map(|(_, value)| *value).ok_or_else(|| QueryError::NoParameter(name.to_owned()))
+    }
+
+    fn text_parameter(&self, name: &str) -> Parsed<String> {
+        self.parameter(name).map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+
+    /// Whether this is a star alone.
+    fn is_everything(&self) -> bool {
+        self.is("*") && matches!(self.peek_after(), Lexeme::End | Lexeme::Symbol("=>" | ")"))
+    }
+
+    fn union(&mut self, place: Place) -> Parsed {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(QueryError::TooDeep);
+        }
+        let mut parts = vec![self.both(place)?];
+        while self.take("|") {
+            parts.push(self.both(place)?);
+        }
+        self.depth -= 1;
+        if parts.len() > 1 {
+            parts.retain(|part| !part.is_nothing());
+        }
+        Ok(if parts.len() == 1 { parts.remove(0) } else { any(parts) })
+    }
+
+    fn both(&mut self, place: Place) -> Parsed {
+        let mut parts = Vec::new();
+        let mut units = 0;
+        loop {
+            let ends = match self.peek() {
+                Lexeme::End => true,
+                Lexeme::Symbol("=>") => units > 0,
+                Lexeme::Symbol(symbol) => matches!(*symbol, ")" | "|") && units > 0,
+                _ => false,
+            };
+            if ends && units > 0 {
+                break;
+            }
+            units += 1;
+            parts.extend(self.unit(place)?);
+        }
+        Ok(match parts.len() {
+            0 => Node::nothing(),
+            1 => parts.remove(0),
+            _ => Node::new(Wanted::All { children: parts, slop: None, in_order: false }),
+        })
+    }
+
+    /// A part with its attributes; none if it is a stop word.
+    fn unit(&mut self, place: Place) -> Parsed<Option<Node>> {
+        self.count()?;
+        let Some(mut node) = self.bare(place)? else { return Ok(None) };
+        while self.is("=>") && matches!(self.peek_after(), Lexeme::Symbol("{")) {
+            self.at += 2;
+            self.attributes(&mut node)?;
+        }
+        Ok(Some(node))
+    }
+
+    fn bare(&mut self, place: Place) -> Parsed<Option<Node>> {
+        let start = self.at;
+        let found = match self.advance() {
+            Lexeme::Symbol("(") => {
+                let inner =
+                    if !place.scoped && self.is_everything() && !matches!(self.peek_after(), Lexeme::End) {
+                        self.take("*");
+                        Node::new(Wanted::Everything)
+                    } else {
+                        self.union(place)?
+                    };
+                self.expect(")")?;
+                inner
+            }
+            Lexeme::Symbol("-") => self.signed(place, |node| Wanted::Not(Box::new(node)))?,
+            Lexeme::Symbol("~") => self.signed(place, |node| Wanted::Optional(Box::new(node)))?,
+            Lexeme::Symbol("%") => self.fuzzy(place)?,
+            Lexeme::Symbol("*") => self.ending(place)?,
+            Lexeme::Quoted(text) => self.phrase(&text, place)?,
+            Lexeme::Pattern(pattern) => shaped(Shape::Wildcard(fold_case(&pattern).into()), place),
+            Lexeme::Field(name) if !place.scoped => self.field(&name, place)?,
+            Lexeme::Word(word) if word.eq_ignore_ascii_case("ismissing") && self.is("(") => self.missing()?,
+            Lexeme::Word(word) => return self.word(&word, place),
+            Lexeme::Parameter(name) => {
+                let word = self.text_parameter(&name)?;
+                return self.word(&word, place);
+            }
+            Lexeme::Number(number) => {
+                if self.take("*") {
+                    self.prefix(&number, place)
+                } else {
+                    word_node(fold_case(&number).into(), place, false)
+                }
+            }
+            _ => {
+                self.at = start;
+                return Err(self.error());
+            }
+        };
+        Ok(Some(found))
+    }
+
+    /// What follows a sign. Its words are not expanded.
+    fn signed(&mut self, place: Place, wanted: impl FnOnce(Node) -> Wanted) -> Parsed {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(QueryError::TooDeep);
+        }
+        let inner = self.unit(Place { expand: false, ..place })?;
+        self.depth -= 1;
+        Ok(inner.map_or_else(Node::nothing, |node| Node::new(wanted(node))))
+    }
+
+    fn word(&mut self, word: &str, place: Place) -> Parsed<Option<Node>> {
+        if self.take("*") {
+            return Ok(Some(self.prefix(word, place)));
+        }
+        let word = fold_case(word).into_owned();
+        if !self.options.keep_stop_words && self.options.schema.stop_words.contains(&word) {
+            return Ok(None);
+        }
+        Ok(Some(word_node(word, place, place.expand)))
+    }
+
+    fn prefix(&self, text: &str, place: Place) -> Node {
+        if text.chars().count() < self.options.prefix_len_min {
+            return Node::nothing();
+        }
+        shaped(Shape::Prefix(fold_case(text).into()), place)
+    }
+
+    /// What follows a star: a suffix, or an infix up to another star.
+    fn ending(&mut self, place: Place) -> Parsed {
+        let text = self.plain_text()?;
+        let is_infix = self.take("*");
+        if text.chars().count() < self.options.prefix_len_min {
+            return Ok(Node::nothing());
+        }
+        let text = fold_case(&text).into_owned();
+        Ok(shaped(if is_infix { Shape::Infix(text) } else { Shape::Suffix(text) }, place))
+    }
+
+    fn plain_text(&mut self) -> Parsed<String> {
+        match self.peek().clone() {
+            Lexeme::Word(text) | Lexeme::Number(text) => {
+                self.at += 1;
+                Ok(text)
+            }
+            Lexeme::Parameter(name) => {
+                let text = self.text_parameter(&name)?;
+                self.at += 1;
+                Ok(text)
+            }
+            _ => Err(self.error()),
+        }
+    }
+
+    fn fuzzy(&mut self, place: Place) -> Parsed {
+        let mut distance = 1;
+        while distance < 3 && self.take("%") {
+            distance += 1;
+        }
+        let text = self.plain_text()?;
+        for _ in 0..distance {
+            self.expect("%")?;
+        }
+        Ok(shaped(Shape::Fuzzy(fold_case(&text).into(), distance), place))
+    }
+
+    fn phrase(&mut self, text: &str, place: Place) -> Parsed {
+        let mut children = Vec::new();
+        for token in tokens(text) {
+            self.count()?;
+            children.push(word_node(token.word.into_owned(), Place { expand: false, ..place }, false));
+        }
+        Ok(match children.len() {
+            0 => Node::nothing(),
+            1 => children.remove(0),
+            _ => Node::new(Wanted::All { children, slop: Some(0), in_order: true }),
+        })
+    }
+
+    fn missing(&mut self) -> Parsed {
+        self.expect("(")?;
+        let Lexeme::Field(name) = self.peek().clone() else { return Err(self.error()) };
+        self.at += 1;
+        self.expect(")")?;
+        let Some(field) = self.options.schema.find(&name) else { return Ok(Node::nothing()) };
+        if !self.options.schema.field(field).index_missing {
+            return Err(QueryError::MissingNotIndexed(name));
+        }
+        Ok(Node::new(Wanted::Missing(field)))
+    }
+
+    /// What follows a field's name.
+    fn field(&mut self, first: &str, place: Place) -> Parsed {
+        let mut names = vec![first.to_owned()];
+        while self.is("|") {
+            self.at += 1;
+            let Lexeme::Word(name) = self.peek().clone() else { return Err(self.error()) };
+            self.at += 1;
+            names.push(name);
+        }
+        let schema = self.options.schema;
+        let field = schema.find(first);
+        if names.len() == 1
+            && let Lexeme::Symbol(symbol @ ("==" | "!=" | ">" | ">=" | "<" | "<=")) = *self.peek()
+        {
+            self.at += 1;
+            return self.comparison(field, symbol);
+        }
+        if !self.is(":") {
+            // The error is at the name.
+            self.at -= 1;
+            return Err(self.error());
+        }
+        self.at += 1;
+        match self.peek() {
+            Lexeme::Symbol("[") if names.len() == 1 => {
+                self.at += 1;
+                self.bracketed(field)
+            }
+            Lexeme::Symbol("{") if names.len() == 1 => {
+                self.at += 1;
+                self.tags(field)
+            }
+            Lexeme::End => {
+                self.at -= 1;
+                Err(self.error())
+            }
+            _ => {
+                let mask = |name: &String| schema.find(name).map_or(0, |field| schema.text_mask(field));
+                let fields = names.iter().map(mask).fold(0, |all, one| all | one) & self.options.fields;
+                let inner = self.bare(Place { fields, scoped: true, ..place })?;
+                Ok(inner.unwrap_or_else(Node::nothing))
+            }
+        }
+    }
+
+    fn numeric(&self, field: Option<FieldId>, range: Range) -> Node {
+        let is_number = |field: &FieldId| self.options.schema.field(*field).kind == Kind::Numeric;
+        match field.filter(is_number) {
+            Some(field) => Node::new(Wanted::Numbers { field, range }),
+            None => Node::nothing(),
+        }
+    }
+
+    fn comparison(&mut self, field: Option<FieldId>, symbol: &str) -> Parsed {
+        let number = self.number()?;
+        let all =
+            Range { min: f64::NEG_INFINITY, max: f64::INFINITY, without_min: false, without_max: false };
+        let range = match symbol {
+            ">" => Range { min: number, without_min: true, ..all },
+            ">=" => Range { min: number, ..all },
+            "<" => Range { max: number, without_max: true, ..all },
+            "<=" => Range { max: number, ..all },
+            _ => Range { min: number, max: number, ..all },
+        };
+        let node = self.numeric(field, range);
+        Ok(if symbol == "!=" { Node::new(Wanted::Not(Box::new(node))) } else { node })
+    }
+
+    fn number(&mut self) -> Parsed<f64> {
+        let text = match self.peek().clone() {
+            Lexeme::Number(text) => text,
+            Lexeme::Parameter(name) => {
+                let text = self.text_parameter(&name)?;
+                let number = parse_number(&text).ok_or(QueryError::LowerRange(text))?;
+                self.at += 1;
+                return Ok(number);
+            }
+            _ => return Err(self.error()),
+        };
+        let number = parse_number(&text).ok_or_else(|| self.error())?;
+        self.at += 1;
+        Ok(number)
+    }
+
+    /// What follows `[`: a range, an area or a distance between vectors.
+    fn bracketed(&mut self, field: Option<FieldId>) -> Parsed {
+        if matches!(self.peek(), Lexeme::Word(word) if word.eq_ignore_ascii_case("VECTOR_RANGE")) {
+            self.at += 1;
+            return self.vector_range(field);
+        }
+        // Text and whether `(` precedes.
+        let mut values: Vec<(String, bool)> = Vec::new();
+        while !self.is("]") {
+            let exclusive = self.take("(");
+            let text = match self.peek().clone() {
+                Lexeme::Number(text) => text,
+                Lexeme::Word(unit) if values.len() == 3 => unit,
+                Lexeme::Parameter(name) => {
+                    // A parameter may hold the parenthesis too.
+                    self.text_parameter(&name)?
+                }
+                _ => return Err(self.error()),
+            };
+            if values.len() == 4 {
+                return Err(self.error());
+            }
+            self.at += 1;
+            match text.strip_prefix('(') {
+                Some(text) => values.push((text.to_owned(), true)),
+                None => values.push((text, exclusive)),
+            }
+        }
+        let node = match &values[..] {
+            [one] => {
+                let min = parse_number(&one.0).ok_or_else(|| QueryError::LowerRange(one.0.clone()))?;
+                let range = Range { min, max: min, without_min: one.1, without_max: one.1 };
+                self.numeric(field, range)
+            }
+            [low, high] => {
+                let min = parse_number(&low.0).ok_or_else(|| QueryError::LowerRange(low.0.clone()))?;
+                let max = parse_number(&high.0).ok_or_else(|| QueryError::UpperRange(high.0.clone()))?;
+                self.numeric(field, Range { min, max, without_min: low.1, without_max: high.1 })
+            }
+            [longitude, latitude, radius, unit] => {
+                let area = geo_area(&longitude.0, &latitude.0, &radius.0, &unit.0)?;
+                match field.filter(|&field| self.options.schema.field(field).kind == Kind::Geo) {
+                    Some(field) => Node::new(Wanted::Near { field, area }),
+                    None => Node::nothing(),
+                }
+            }
+            _ => return Err(self.error()),
+        };
+        self.expect("]")?;
+        Ok(node)
+    }
+
+    fn vector_range(&mut self, field: Option<FieldId>) -> Parsed {
+        let radius = self.number()?;
+        let Lexeme::Parameter(name) = self.peek().clone() else { return Err(self.error()) };
+        let vector = self.parameter(&name)?.to_vec();
+        self.at += 1;
+        self.expect("]")?;
+        if radius < 0.0 {
+            return Err(QueryError::NegativeRadius(radius.to_string()));
+        }
+        Ok(match field.filter(|&field| self.options.schema.field(field).kind == Kind::Vector) {
+            Some(field) => {
+                let options = VectorOptions::default();
+                Node::new(Wanted::VectorsWithin { field, radius, vector, options })
+            }
+            None => Node::nothing(),
+        })
+    }
+
+    /// What follows `{`: tags, each of several words perhaps.
+    fn tags(&mut self, field: Option<FieldId>) -> Parsed {
+        let known = field.and_then(|field| match self.options.schema.field(field).kind {
+            Kind::Tag { case_sensitive, .. } => Some((field, case_sensitive)),
+            _ => None,
+        });
+        let fold = |text: &str| match known {
+            Some((_, false)) => fold_case(text).into_owned(),
+            _ => text.to_owned(),
+        };
+        let mut tags = Vec::new();
+        loop {
+            self.count()?;
+            let tag = self.tag(&fold)?;
+            // As for words, a shape that is too short matches nothing.
+            let too_short = match &tag {
+                TagMatch::Like(Shape::Prefix(text) | Shape::Suffix(text) | Shape::Infix(text)) => {
+                    text.chars().count() < self.options.prefix_len_min
+                }
+                _ => false,
+            };
+            if !too_short {
+                tags.push(tag);
+            }
+            if self.take("}") {
+                break;
+            }
+            self.expect("|")?;
+        }
+        Ok(known.map_or_else(Node::nothing, |(field, _)| Node::new(Wanted::Tags { field, tags })))
+    }
+
+    fn tag(&mut self, fold: &impl Fn(&str) -> String) -> Parsed<TagMatch> {
+        if self.take("*") {
+            let text = fold(&self.plain_text()?);
+            let shape = if self.take("*") { Shape::Infix(text) } else { Shape::Suffix(text) };
+            return Ok(TagMatch::Like(shape));
+        }
+        if let Lexeme::Pattern(pattern) = self.peek().clone() {
+            self.at += 1;
+            return Ok(TagMatch::Like(Shape::Wildcard(fold(&pattern))));
+        }
+        if let Lexeme::Quoted(text) = self.peek().clone() {
+            self.at += 1;
+            return Ok(TagMatch::Exactly(fold(&text.replace("\\\"", "\"")).trim().to_owned()));
+        }
+        let mut text = fold(&self.plain_text()?);
+        if self.take("*") {
+            return Ok(TagMatch::Like(Shape::Prefix(text)));
+        }
+        while matches!(self.peek(), Lexeme::Word(_) | Lexeme::Number(_) | Lexeme::Parameter(_)) {
+            text.push(' ');
+            text.push_str(&fold(&self.plain_text()?));
+        }
+        Ok(TagMatch::Exactly(text.trim().to_owned()))
+    }
+
+    /// What follows `=>{`.
+    fn attributes(&mut self, node: &mut Node) -> Parsed<()> {
+        while !self.take("}") {
+            let Lexeme::Parameter(name) = self.peek().clone() else { return Err(self.error()) };
+            self.at += 1;
+            self.expect(":")?;
+            let value = self.plain_text()?;
+            set_attribute(node, &name, &value)?;
+            if !self.take(";") && !self.is("}") {
+                return Err(self.error());
+            }
+        }
+        Ok(())
+    }
+
+    /// What follows `=>` at the end: the nearest vectors.
+    fn knn(&mut self) -> Parsed<Knn> {
+        self.expect("[")?;
+        match self.peek() {
+            Lexeme::Word(word) if word.eq_ignore_ascii_case("KNN") => self.at += 1,
+            _ => return Err(self.error()),
+        }
+        let count = match self.peek().clone() {
+            Lexeme::Number(text) => text.parse().map_err(|_| self.error())?,
+            Lexeme::Parameter(name) => {
+                let text = self.text_parameter(&name)?;
+                text.parse().map_err(|_| self.error())?
+            }
+            _ => return Err(self.error()),
+        };
+        self.at += 1;
+        let Lexeme::Field(name) = self.peek().clone() else { return Err(self.error()) };
+        self.at += 1;
+        let Lexeme::Parameter(vector) = self.peek().clone() else { return Err(self.error()) };
+        let vector = self.parameter(&vector)?.to_vec();
+        self.at += 1;
+        let schema = self.options.schema;
+        let field = schema.find(&name).filter(|&field| schema.field(field).kind == Kind::Vector);
+        let mut options = VectorOptions::default();
+        while !self.take("]") {
+            let Lexeme::Word(option) = self.peek().clone() else { return Err(self.error()) };
+            self.at += 1;
+            let value = self.plain_text()?;
+            set_vector_option(&mut options, &option, &value)?;
+        }
+        if self.is("=>") && matches!(self.peek_after(), Lexeme::Symbol("{")) {
+            self.at += 2;
+            while !self.take("}") {
+                let Lexeme::Parameter(name) = self.peek().clone() else { return Err(self.error()) };
+                self.at += 1;
+                self.expect(":")?;
+                let value = self.plain_text()?;
+                let option = if name.eq_ignore_ascii_case("yield_distance_as") { "AS" } else { &name };
+                set_vector_option(&mut options, option, &value)?;
+                if !self.take(";") && !self.is("}") {
+                    return Err(self.error());
+                }
+            }
+        }
+        let distance_as = options.distance_as.get_or_insert_with(|| format!("__{name}_score"));
+        if schema.find(distance_as).is_some() {
+            return Err(QueryError::DistanceName(distance_as.clone()));
+        }
+        // A field that holds no vectors has no nearest ones.
+        let count = if field.is_some() { count } else { 0 };
+        Ok(Knn { field: field.unwrap_or_default(), count, vector, options })
+    }
+}
+
+fn any(parts: Vec<Node>) -> Node {
+    if parts.is_empty() { Node::nothing() } else { Node::new(Wanted::Any(parts)) }
+}
+
+fn word_node(word: String, place: Place, expand: bool) -> Node {
+    if place.fields == 0 {
+        return Node::nothing();
+    }
+    Node::new(Wanted::Word { word, fields: place.fields, expand })
+}
+
+fn shaped(shape: Shape, place: Place) -> Node {
+    if place.fields == 0 {
+        return Node::nothing();
+    }
+    Node::new(Wanted::Words { shape, fields: place.fields })
+}
