@@ -250,10 +250,7 @@ fn main() -> Result<()> {
             state.as_mut().ok_or_else(|| "no index".into()).and_then(|state| state.answer(&request))
         };
         writeln!(out, "{}", answer.unwrap_or_else(|error| json!({"error": error.to_string()})))?;
-        // Puts need no answer at once.
-        if request["op"] != "put" {
-            out.flush()?;
-        }
+        out.flush()?;
     }
     Ok(())
 }
