@@ -296,8 +296,7 @@ impl Planner<'_> {
         if children.iter().any(|child| matches!(child, Step::Nothing)) {
             return Ok(Step::Nothing);
         }
-        let in_order = in_order || self.options.in_order;
-        if slop.or(self.options.slop).is_none() && !in_order {
+        if !in_order && !self.options.in_order {
             // The rarest first: it decides which documents are looked at.
             children.sort_by_key(|child| self.docs(child));
         }

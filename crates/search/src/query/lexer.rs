@@ -25,6 +25,7 @@ pub enum Lexeme {
 pub struct Placed {
     pub lexeme: Lexeme,
     pub offset: usize,
+    pub end: usize,
 }
 
 /// Two characters before one.
@@ -40,13 +41,13 @@ pub fn lex(text: &str) -> Vec<Placed> {
     while at < text.len() {
         let (lexeme, len) = next(text, at, found.last());
         if let Some(lexeme) = lexeme {
-            found.push(Placed { lexeme, offset: at });
+            found.push(Placed { lexeme, offset: at, end: at + len });
         }
         at += len;
     }
     // An error at the end of a query is reported at its last lexeme.
     let offset = found.last().map_or(0, |last| last.offset);
-    found.push(Placed { lexeme: Lexeme::End, offset });
+    found.push(Placed { lexeme: Lexeme::End, offset, end: text.len() });
     found
 }
 

@@ -117,6 +117,12 @@ impl Parser<'_> {
         is
     }
 
+    /// Takes a star that directly follows what was taken before.
+    fn take_star(&mut self) -> bool {
+        let before = self.at.checked_sub(1).map(|at| self.lexemes[at].end);
+        before == Some(self.lexemes[self.at].offset) && self.take("*")
+    }
+
     fn expect(&mut self, symbol: &str) -> Parsed<()> {
         if self.take(symbol) { Ok(()) } else { Err(self.error()) }
     }
@@ -237,7 +243,7 @@ impl Parser<'_> {
                 return self.word(&word, place);
             }
             Lexeme::Number(number) => {
-                if self.take("*") {
+                if self.take_star() {
                     self.prefix(&number, place)
                 } else {
                     word_node(fold_case(&number).into(), place, false)
@@ -263,7 +269,7 @@ impl Parser<'_> {
     }
 
     fn word(&mut self, word: &str, place: Place) -> Parsed<Option<Node>> {
-        if self.take("*") {
+        if self.take_star() {
             return Ok(Some(self.prefix(word, place)));
         }
         let word = fold_case(word).into_owned();
@@ -282,8 +288,13 @@ impl Parser<'_> {
 
     /// What follows a star: a suffix, or an infix up to another star.
     fn ending(&mut self, place: Place) -> Parsed {
+        if self.lexemes[self.at].offset != self.lexemes[self.at - 1].end {
+            // A star alone is a query of its own only.
+            self.at -= 1;
+            return Err(self.error());
+        }
         let text = self.plain_text()?;
-        let is_infix = self.take("*");
+        let is_infix = self.take_star();
         if text.chars().count() < self.options.prefix_len_min {
             return Ok(Node::nothing());
         }
@@ -532,7 +543,7 @@ impl Parser<'_> {
     fn tag(&mut self, fold: &impl Fn(&str) -> String) -> Parsed<TagMatch> {
         if self.take("*") {
             let text = fold(&self.plain_text()?);
-            let shape = if self.take("*") { Shape::Infix(text) } else { Shape::Suffix(text) };
+            let shape = if self.take_star() { Shape::Infix(text) } else { Shape::Suffix(text) };
             return Ok(TagMatch::Like(shape));
         }
         if let Lexeme::Pattern(pattern) = self.peek().clone() {
@@ -544,7 +555,7 @@ impl Parser<'_> {
             return Ok(TagMatch::Exactly(fold(&text.replace("\\\"", "\"")).trim().to_owned()));
         }
         let mut text = fold(&self.plain_text()?);
-        if self.take("*") {
+        if self.take_star() {
             return Ok(TagMatch::Like(Shape::Prefix(text)));
         }
         while matches!(self.peek(), Lexeme::Word(_) | Lexeme::Number(_) | Lexeme::Parameter(_)) {
