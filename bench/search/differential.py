@@ -30,7 +30,7 @@ WORDS = (
 ).split()
 STOP = {"the", "of", "and", "not", "in"}
 # No two have one stem.
-DIFFERENT = ["run", "walking", "apples", "cherry", "delta", "help", "world", "cats", "house", "trees", "red", "42"]
+DIFFERENT = ["run", "walking", "apples", "cherry", "delta", "help", "world", "cats", "house", "trees", "red"]
 TAGS = ["red", "green", "dark green", "Blue", "x-1", "a.b", "north", "northern", "south", "big tag"]
 DISTANCE = {"TFIDF", "TFIDF.DOCNORM", "BM25"}
 LENGTH = {"BM25STD", "BM25"}
@@ -209,9 +209,13 @@ class Query:
             return self.tag()
         if pick < 0.80:
             name = self.random.choice(self.names("text"))
-            return f"@{name}:{self.word()}" if self.random.random() < 0.6 else f"@{name}:({self.word()} {self.word()})"
+            if self.random.random() < 0.6:
+                return f"@{name}:{self.word()}"
+            self.scored = self.scored and self.verbatim
+            return f"@{name}:({self.word()} {self.word()})"
         if pick < 0.84:
-            return "-" + self.plain()
+            # Within a group a conjunction that ends with one is skipped in as well.
+            return "-" + self.plain() if self.depth == 0 else self.word()
         if pick < 0.88:
             return "~" + self.plain()
         if pick < 0.97:
@@ -223,7 +227,8 @@ class Query:
         return "@l:[{} {} {} km]".format(self.random.randrange(-5, 5), self.random.randrange(-5, 5), self.random.choice([1, 100, 300, 900]))
 
     def plain(self):
-        return self.word() if self.random.random() < 0.7 else self.tag()
+        word = self.word()
+        return word if self.random.random() < 0.7 and not word.isdigit() else self.tag()
 
     def form(self):
         word = self.random.choice([word for word in WORDS if word not in STOP and len(word) > 3])

@@ -16,25 +16,30 @@ use crate::schema::FieldId;
 /// After all documents.
 pub const END: DocId = DocId::MAX;
 
-pub enum Cursor<'a> {
-    Nothing,
-    Everything { part: &'a Part, at: DocId, weight: f64 },
-    Word { reader: WordReader<'a>, term: &'a Term, at: DocId },
-    Tag { reader: TagReader<'a>, term: &'a Term, at: DocId },
-    List { docs: Vec<DocId>, next: usize, at: DocId, weight: f64, adds: bool },
-    Bits { docs: DocBits, at: DocId, weight: f64 },
-    All(All<'a>),
-    Any { children: Vec<Cursor<'a>>, at: DocId, first_only: bool, weight: f64 },
-    Not { child: Box<Cursor<'a>>, part: &'a Part, at: DocId },
-    Optional { child: Box<Cursor<'a>>, part: &'a Part, at: DocId },
+pub struct Cursor<'a> {
+    /// The document found last; none before the first is asked for.
+    at: Option<DocId>,
+    kind: Kind<'a>,
 }
 
-pub struct All<'a> {
+enum Kind<'a> {
+    Nothing,
+    Everything { part: &'a Part, weight: f64 },
+    Word { reader: WordReader<'a>, term: &'a Term },
+    Tag { reader: TagReader<'a>, term: &'a Term },
+    List { docs: Vec<DocId>, next: usize, weight: f64 },
+    Bits { docs: DocBits, weight: f64 },
+    All(All<'a>),
+    Any { children: Vec<Cursor<'a>>, first_only: bool, weight: f64 },
+    Not { child: Box<Cursor<'a>>, part: &'a Part },
+    Optional { child: Box<Cursor<'a>>, part: &'a Part },
+}
+
+struct All<'a> {
     children: Vec<Cursor<'a>>,
     /// Ranges that are asked of each document instead of being read: they hold for many more
     /// documents than the children find.
     tests: Vec<Test<'a>>,
-    at: DocId,
     slop: Option<u32>,
     in_order: bool,
     weight: f64,
@@ -65,233 +70,52 @@ impl<'a> Cursor<'a> {
         dictionary: &Dictionary,
         range: (DocId, DocId),
     ) -> Cursor<'a> {
-        let new = |step| Cursor::new(step, part, number, dictionary, range);
-        match step {
-            Step::Nothing => Cursor::Nothing,
-            Step::Everything { weight } => Cursor::Everything { part, at: 0, weight: *weight },
-            Step::Term(term) => Cursor::of_term(term, part, dictionary),
-            Step::Numbers { field, range: wanted, weight } => {
-                let within = part.numbers_between(*field, wanted.min, wanted.max);
-                let found = within.filter(|(number, _)| wanted.contains(*number)).map(|(_, doc)| doc);
-                let about = part.count_between(*field, wanted.min, wanted.max);
-                Cursor::of_docs(found, about, range, *weight)
-            }
-            Step::Near { field, area, cells, weight } => {
-                let mut docs = Vec::new();
-                for cell in cells {
-                    let within = part.numbers_between(*field, cell.start, cell.end);
-                    let inside = within.filter(|(score, _)| area.contains(Position::from_score(*score)));
-                    docs.extend(inside.map(|(_, doc)| doc));
-                }
-                let about = docs.len();
-                Cursor::of_docs(docs.into_iter(), about, range, *weight)
-            }
-            Step::Docs { parts, weight } => {
-                let known = parts.get(&number).map_or(&[][..], |docs| docs);
-                let alive = known.iter().filter(|(doc, generation)| {
-                    part.is_live(*doc) && part.facts(*doc).generation == *generation
-                });
-                let mut docs: Vec<DocId> = alive.map(|(doc, _)| *doc).collect();
-                docs.dedup();
-                Cursor::List { docs, next: 0, at: 0, weight: *weight, adds: *weight > 0.0 }
-            }
-            Step::All { children, slop, in_order, weight } => {
-                let (children, tests) = split(children, part, new);
-                let positions = vec![Vec::new(); children.len()];
-                let (slop, in_order, weight) = (*slop, *in_order, *weight);
-                Cursor::All(All { children, tests, at: 0, slop, in_order, weight, positions })
-            }
-            Step::Any { children, first_only, weight } => {
-                let mut children: Vec<Cursor<'_>> = children.iter().map(new).collect();
-                children.retain(|child| !matches!(child, Cursor::Nothing));
-                if children.is_empty() {
-                    return Cursor::Nothing;
-                }
-                Cursor::Any { children, at: 0, first_only: *first_only, weight: *weight }
-            }
-            Step::Not(child) => Cursor::Not { child: Box::new(new(child)), part, at: 0 },
-            Step::Optional(child) => Cursor::Optional { child: Box::new(new(child)), part, at: 0 },
-        }
-    }
-
-    fn of_term(term: &'a Term, part: &'a Part, dictionary: &Dictionary) -> Cursor<'a> {
-        let Some(id) = dictionary.find(term.space, &term.text) else { return Cursor::Nothing };
-        if term.space == crate::index::Space::WORDS {
-            part.word(id).map_or(Cursor::Nothing, |reader| Cursor::Word { reader, term, at: 0 })
-        } else {
-            part.tag(id).map_or(Cursor::Nothing, |reader| Cursor::Tag { reader, term, at: 0 })
-        }
-    }
-
-    /// Of documents in any order, those of a range.
-    fn of_docs(
-        found: impl Iterator<Item = DocId>,
-        about: usize,
-        range: (DocId, DocId),
-        weight: f64,
-    ) -> Cursor<'a> {
-        let within = found.filter(|doc| (range.0..range.1).contains(doc));
-        if about > range.1.saturating_sub(range.0) as usize / 64 {
-            let mut docs = DocBits::default();
-            within.for_each(|doc| docs.insert(doc));
-            return Cursor::Bits { docs, at: 0, weight };
-        }
-        let mut docs: Vec<DocId> = within.collect();
-        docs.sort_unstable();
-        docs.dedup();
-        Cursor::List { docs, next: 0, at: 0, weight, adds: true }
+        Cursor { at: None, kind: Kind::new(step, part, number, dictionary, range) }
     }
 
     /// About how many documents it finds.
     fn estimate(&self) -> usize {
-        match self {
-            Cursor::Nothing => 0,
-            Cursor::Word { reader, .. } => reader.docs_left(),
-            Cursor::Tag { reader, .. } => reader.docs_left(),
-            Cursor::List { docs, .. } => docs.len(),
-            Cursor::All(All { children, .. }) => {
+        match &self.kind {
+            Kind::Nothing => 0,
+            Kind::Word { reader, .. } => reader.docs_left(),
+            Kind::Tag { reader, .. } => reader.docs_left(),
+            Kind::List { docs, .. } => docs.len(),
+            Kind::All(All { children, .. }) => {
                 children.iter().map(Cursor::estimate).min().unwrap_or(usize::MAX)
             }
-            Cursor::Any { children, .. } => {
+            Kind::Any { children, .. } => {
                 children.iter().map(Cursor::estimate).fold(0, usize::saturating_add)
             }
-            Cursor::Bits { .. }
-            | Cursor::Everything { .. }
-            | Cursor::Not { .. }
-            | Cursor::Optional { .. } => usize::MAX,
+            Kind::Bits { .. } | Kind::Everything { .. } | Kind::Not { .. } | Kind::Optional { .. } => {
+                usize::MAX
+            }
         }
     }
 
-    /// The document found last.
-    fn at(&self) -> DocId {
-        match self {
-            Cursor::Nothing => END,
-            Cursor::Everything { at, .. }
-            | Cursor::Word { at, .. }
-            | Cursor::Tag { at, .. }
-            | Cursor::List { at, .. }
-            | Cursor::Bits { at, .. }
-            | Cursor::All(All { at, .. })
-            | Cursor::Any { at, .. }
-            | Cursor::Not { at, .. }
-            | Cursor::Optional { at, .. } => *at,
-        }
+    fn is_on(&self, doc: DocId) -> bool {
+        self.at == Some(doc)
     }
 
-    /// The first document from the wanted one on. Calls must ask for ascending documents.
+    /// The first document from the wanted one on. A cursor that is further on stays there.
     pub fn seek(&mut self, wanted: DocId) -> DocId {
-        match self {
-            Cursor::Nothing => END,
-            Cursor::Everything { part, at, .. } => {
-                *at = next_live(part, wanted);
-                *at
-            }
-            Cursor::Word { reader, term, at } => {
-                let mut wanted = wanted;
-                *at = loop {
-                    let Some(doc) = reader.seek(wanted) else { break END };
-                    if term.fields == u128::MAX || reader.hit().fields & term.fields != 0 {
-                        break doc;
-                    }
-                    wanted = doc + 1;
-                };
-                *at
-            }
-            Cursor::Tag { reader, at, .. } => {
-                *at = reader.seek(wanted).unwrap_or(END);
-                *at
-            }
-            Cursor::List { docs, next, at, .. } => {
-                *next += docs[*next..].partition_point(|doc| *doc < wanted);
-                *at = docs.get(*next).copied().unwrap_or(END);
-                *at
-            }
-            Cursor::Bits { docs, at, .. } => {
-                *at = docs.next_from(wanted).unwrap_or(END);
-                *at
-            }
-            Cursor::All(all) => all.seek(wanted),
-            Cursor::Any { children, at, .. } => {
-                *at = END;
-                for child in children {
-                    let mut doc = child.at();
-                    // 0 is also where a cursor stands that has not been asked yet.
-                    if doc < wanted || doc == 0 {
-                        doc = child.seek(wanted);
-                    }
-                    *at = doc.min(*at);
-                }
-                *at
-            }
-            Cursor::Not { child, part, at } => {
-                let mut doc = next_live(part, wanted);
-                while doc != END && child.seek(doc) == doc {
-                    doc = next_live(part, doc + 1);
-                }
-                *at = doc;
-                doc
-            }
-            Cursor::Optional { child, part, at } => {
-                *at = next_live(part, wanted);
-                if *at != END {
-                    child.seek(*at);
-                }
-                *at
-            }
+        if let Some(at) = self.at.filter(|at| *at >= wanted) {
+            return at;
         }
+        let at = self.kind.seek(wanted);
+        self.at = Some(at);
+        at
     }
 
-    /// What the match of a document adds to its score; the cursor is on it.
+    /// What the match of a document adds to its score; nothing if the cursor is not on it.
     pub fn score(&self, doc: DocId, scoring: Scoring) -> f64 {
-        let Scoring { scorer, len, len_average } = scoring;
-        if self.at() != doc {
-            return 0.0;
-        }
-        match self {
-            Cursor::Nothing | Cursor::Not { .. } => 0.0,
-            Cursor::Everything { weight, .. } => {
-                weight
-                    * if scorer == Scorer::DocScore { 0.0 } else { scorer.term(1.0, 1.0, len, len_average) }
-            }
-            Cursor::Word { reader, term, .. } => {
-                let frequency = f64::from(reader.hit().frequency);
-                term.weight * scorer.term(frequency, term.rarity, len, len_average)
-            }
-            Cursor::Tag { term, .. } => term.weight * scorer.term(1.0, term.rarity, len, len_average),
-            Cursor::List { weight, adds, .. } => {
-                if *adds {
-                    weight * scorer.wordless()
-                } else {
-                    0.0
-                }
-            }
-            Cursor::Bits { weight, .. } => weight * scorer.wordless(),
-            Cursor::All(all) => {
-                let tests: f64 = all.tests.iter().map(|test| test.weight * scorer.wordless()).sum();
-                let children = all.children.iter().map(|child| child.score(doc, scoring));
-                all.weight * (children.sum::<f64>() + tests)
-            }
-            Cursor::Any { children, first_only, weight, .. } => {
-                let mut scores =
-                    children.iter().filter(|child| child.at() == doc).map(|child| child.score(doc, scoring));
-                weight
-                    * if *first_only {
-                        scores.next().unwrap_or(0.0)
-                    } else if scorer == Scorer::DisMax {
-                        scores.fold(0.0, f64::max)
-                    } else {
-                        scores.sum()
-                    }
-            }
-            Cursor::Optional { child, .. } => child.score(doc, scoring),
-        }
+        if self.is_on(doc) { self.kind.score(doc, scoring) } else { 0.0 }
     }
 
     /// How far apart the words of a match are: 1 if they are neighbours, or if there is only one.
     pub fn distance(&self, doc: DocId) -> f64 {
-        let children = match self {
-            Cursor::All(All { children, .. }) => children,
-            Cursor::Any { children, first_only: false, .. } => children,
+        let children = match &self.kind {
+            Kind::All(All { children, .. }) => children,
+            Kind::Any { children, first_only: false, .. } => children,
             _ => return 1.0,
         };
         let mut sum = 0u64;
@@ -314,18 +138,178 @@ impl<'a> Cursor<'a> {
 
     /// Adds where the words of a match are, ascending.
     fn positions(&self, doc: DocId, out: &mut Vec<u32>) {
-        if self.at() != doc {
+        if !self.is_on(doc) {
             return;
         }
-        match self {
-            Cursor::Word { reader, .. } => out.extend(reader.hit().positions()),
-            Cursor::All(All { children, .. }) | Cursor::Any { children, .. } => {
+        match &self.kind {
+            Kind::Word { reader, .. } => out.extend(reader.hit().positions()),
+            Kind::All(All { children, .. }) | Kind::Any { children, .. } => {
                 let start = out.len();
                 children.iter().for_each(|child| child.positions(doc, out));
                 out[start..].sort_unstable();
             }
-            Cursor::Optional { child, .. } => child.positions(doc, out),
+            Kind::Optional { child, .. } => child.positions(doc, out),
             _ => {}
+        }
+    }
+}
+
+impl<'a> Kind<'a> {
+    fn new(
+        step: &'a Step,
+        part: &'a Part,
+        number: u16,
+        dictionary: &Dictionary,
+        range: (DocId, DocId),
+    ) -> Kind<'a> {
+        let new = |step| Cursor::new(step, part, number, dictionary, range);
+        match step {
+            Step::Nothing => Kind::Nothing,
+            Step::Everything { weight } => Kind::Everything { part, weight: *weight },
+            Step::Term(term) => Kind::of_term(term, part, dictionary),
+            Step::Numbers { field, range: wanted, weight } => {
+                let within = part.numbers_between(*field, wanted.min, wanted.max);
+                let found = within.filter(|(number, _)| wanted.contains(*number)).map(|(_, doc)| doc);
+                let about = part.count_between(*field, wanted.min, wanted.max);
+                Kind::of_docs(found, about, range, *weight)
+            }
+            Step::Near { field, area, cells, weight } => {
+                let mut docs = Vec::new();
+                for cell in cells {
+                    let within = part.numbers_between(*field, cell.start, cell.end);
+                    let inside = within.filter(|(score, _)| area.contains(Position::from_score(*score)));
+                    docs.extend(inside.map(|(_, doc)| doc));
+                }
+                let about = docs.len();
+                Kind::of_docs(docs.into_iter(), about, range, *weight)
+            }
+            Step::Docs { parts, weight } => {
+                let known = parts.get(&number).map_or(&[][..], |docs| docs);
+                let alive = known.iter().filter(|(doc, generation)| {
+                    part.is_live(*doc) && part.facts(*doc).generation == *generation
+                });
+                let mut docs: Vec<DocId> = alive.map(|(doc, _)| *doc).collect();
+                docs.dedup();
+                Kind::List { docs, next: 0, weight: *weight }
+            }
+            Step::All { children, slop, in_order, weight } => {
+                let (children, tests) = split(children, part, new);
+                let positions = vec![Vec::new(); children.len()];
+                let (slop, in_order, weight) = (*slop, *in_order, *weight);
+                Kind::All(All { children, tests, slop, in_order, weight, positions })
+            }
+            Step::Any { children, first_only, weight } => {
+                let mut children: Vec<Cursor<'_>> = children.iter().map(new).collect();
+                children.retain(|child| !matches!(child.kind, Kind::Nothing));
+                if children.is_empty() {
+                    return Kind::Nothing;
+                }
+                Kind::Any { children, first_only: *first_only, weight: *weight }
+            }
+            Step::Not(child) => Kind::Not { child: Box::new(new(child)), part },
+            Step::Optional(child) => Kind::Optional { child: Box::new(new(child)), part },
+        }
+    }
+
+    fn of_term(term: &'a Term, part: &'a Part, dictionary: &Dictionary) -> Kind<'a> {
+        let Some(id) = dictionary.find(term.space, &term.text) else { return Kind::Nothing };
+        if term.space == crate::index::Space::WORDS {
+            part.word(id).map_or(Kind::Nothing, |reader| Kind::Word { reader, term })
+        } else {
+            part.tag(id).map_or(Kind::Nothing, |reader| Kind::Tag { reader, term })
+        }
+    }
+
+    /// Of documents in any order, those of a range.
+    fn of_docs(
+        found: impl Iterator<Item = DocId>,
+        about: usize,
+        range: (DocId, DocId),
+        weight: f64,
+    ) -> Kind<'a> {
+        let within = found.filter(|doc| (range.0..range.1).contains(doc));
+        if about > range.1.saturating_sub(range.0) as usize / 64 {
+            let mut docs = DocBits::default();
+            within.for_each(|doc| docs.insert(doc));
+            return Kind::Bits { docs, weight };
+        }
+        let mut docs: Vec<DocId> = within.collect();
+        docs.sort_unstable();
+        docs.dedup();
+        Kind::List { docs, next: 0, weight }
+    }
+
+    /// The first document from the wanted one on; wanted ones ascend.
+    fn seek(&mut self, wanted: DocId) -> DocId {
+        match self {
+            Kind::Nothing => END,
+            Kind::Everything { part, .. } => next_live(part, wanted),
+            Kind::Word { reader, term } => {
+                let mut wanted = wanted;
+                loop {
+                    let Some(doc) = reader.seek(wanted) else { return END };
+                    if term.fields == u128::MAX || reader.hit().fields & term.fields != 0 {
+                        return doc;
+                    }
+                    wanted = doc + 1;
+                }
+            }
+            Kind::Tag { reader, .. } => reader.seek(wanted).unwrap_or(END),
+            Kind::List { docs, next, .. } => {
+                *next += docs[*next..].partition_point(|doc| *doc < wanted);
+                docs.get(*next).copied().unwrap_or(END)
+            }
+            Kind::Bits { docs, .. } => docs.next_from(wanted).unwrap_or(END),
+            Kind::All(all) => all.seek(wanted),
+            Kind::Any { children, .. } => {
+                children.iter_mut().map(|child| child.seek(wanted)).min().unwrap_or(END)
+            }
+            Kind::Not { child, part } => {
+                let mut doc = next_live(part, wanted);
+                while doc != END && child.seek(doc) == doc {
+                    doc = next_live(part, doc + 1);
+                }
+                doc
+            }
+            Kind::Optional { child, part } => {
+                let doc = next_live(part, wanted);
+                if doc != END {
+                    child.seek(doc);
+                }
+                doc
+            }
+        }
+    }
+
+    fn score(&self, doc: DocId, scoring: Scoring) -> f64 {
+        let Scoring { scorer, len, len_average } = scoring;
+        match self {
+            Kind::Nothing | Kind::Not { .. } => 0.0,
+            Kind::Everything { weight, .. } => weight * scorer.term(1.0, 1.0, len, len_average),
+            Kind::Word { reader, term } => {
+                let frequency = f64::from(reader.hit().frequency);
+                term.weight * scorer.term(frequency, term.rarity, len, len_average)
+            }
+            Kind::Tag { term, .. } => term.weight * scorer.term(1.0, term.rarity, len, len_average),
+            Kind::List { weight, .. } | Kind::Bits { weight, .. } => weight * scorer.wordless(),
+            Kind::All(all) => {
+                let tests: f64 = all.tests.iter().map(|test| test.weight * scorer.wordless()).sum();
+                let children = all.children.iter().map(|child| child.score(doc, scoring));
+                all.weight * (children.sum::<f64>() + tests)
+            }
+            Kind::Any { children, first_only, weight } => {
+                let mut scores =
+                    children.iter().filter(|child| child.is_on(doc)).map(|child| child.score(doc, scoring));
+                weight
+                    * if *first_only {
+                        scores.next().unwrap_or(0.0)
+                    } else if scorer == Scorer::DisMax {
+                        scores.fold(0.0, f64::max)
+                    } else {
+                        scores.sum()
+                    }
+            }
+            Kind::Optional { child, .. } => child.score(doc, scoring),
         }
     }
 }
@@ -333,9 +317,9 @@ impl<'a> Cursor<'a> {
 impl All<'_> {
     fn seek(&mut self, wanted: DocId) -> DocId {
         let mut doc = wanted;
-        self.at = 'next: loop {
+        'next: loop {
             if doc == END {
-                break END;
+                return END;
             }
             for child in &mut self.children {
                 let found = child.seek(doc);
@@ -347,11 +331,10 @@ impl All<'_> {
             if self.tests.iter().all(|test| test.part.has_number(doc, test.field, &test.range))
                 && self.is_close(doc)
             {
-                break doc;
+                return doc;
             }
             doc += 1;
-        };
-        self.at
+        }
     }
 
     /// Whether the words are as close as they have to be.
