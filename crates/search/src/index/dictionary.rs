@@ -110,6 +110,9 @@ impl Dictionary {
             }
             None => {
                 let id = TermId::try_from(self.terms.len()).ok()?;
+                if self.terms.len() == self.terms.capacity() {
+                    self.terms.reserve_exact(self.terms.len() / 8 + 16);
+                }
                 self.terms.push(term);
                 id
             }

@@ -6,12 +6,13 @@
 use std::ops::Range;
 
 use braid_containers::geohash::Position;
+use hashbrown::HashMap;
 
 use super::dictionary::Space;
 use super::postings::push_hit;
 use super::sort::SortValue;
 use crate::schema::{Field, FieldId, Kind, Schema};
-use crate::text::{Language, Stems, fold_case, tokens};
+use crate::text::{Language, STEMMED_LEN_MIN, Stems, fold_case, tokens};
 
 /// Between the values of one field (JSON arrays): no phrase spans two of them.
 const VALUE_GAP: u32 = 100;
@@ -86,7 +87,12 @@ pub struct Analyser {
     occurrences: Vec<Occurrence>,
     positions: Vec<u32>,
     stems: Option<(Language, Stems)>,
+    /// The stems of words seen lately: finding one is most of the work of a word.
+    known_stems: HashMap<Box<str>, Option<Box<str>>, foldhash::fast::RandomState>,
 }
+
+/// Of the stems kept.
+const STEMS_MAX: usize = 4096;
 
 impl Analyser {
     /// # Errors
@@ -96,6 +102,7 @@ impl Analyser {
         let mut out = Analysed { key: document.key.into(), score: document.score, ..Analysed::default() };
         if self.stems.as_ref().is_none_or(|(language, _)| *language != document.language) {
             self.stems = Some((document.language, Stems::of(document.language)));
+            self.known_stems.clear();
         }
         self.occurrences.clear();
         let mut position = 0;
@@ -203,6 +210,7 @@ impl Analyser {
         position: &mut u32,
     ) {
         let stems = self.stems.take();
+        let mut known = std::mem::take(&mut self.known_stems);
         for token in tokens(text) {
             if schema.stop_words.contains(&token.word) {
                 continue;
@@ -210,15 +218,23 @@ impl Analyser {
             *position = position.saturating_add(1);
             out.len = out.len.saturating_add(weight);
             self.push(out, "", &token.word, *position, weight, fields);
-            if stem
-                && let Some(stem) = stems.as_ref().and_then(|(_, stems)| stems.stem(&token.word))
-                && stem != token.word
-            {
-                // As in RediSearch the field's weight is the word's alone.
-                self.push(out, "+", &stem, *position, 1, fields);
+            if !stem || token.word.len() < STEMMED_LEN_MIN {
+                continue;
             }
+            if let Some(known) = known.get(&*token.word) {
+                // As in RediSearch the field's weight is the word's alone.
+                known.iter().for_each(|stem| self.push(out, "+", stem, *position, 1, fields));
+                continue;
+            }
+            let stem = stems.as_ref().and_then(|(_, stems)| stems.stem(&token.word));
+            let stem: Option<Box<str>> = stem.filter(|stem| *stem != token.word).map(|stem| stem.into());
+            stem.iter().for_each(|stem| self.push(out, "+", stem, *position, 1, fields));
+            if known.len() == STEMS_MAX {
+                known.clear();
+            }
+            known.insert((&*token.word).into(), stem);
         }
-        self.stems = stems;
+        (self.stems, self.known_stems) = (stems, known);
     }
 
     /// Brings the occurrences of each word together.

@@ -18,7 +18,7 @@ use super::document::Analysed;
 use super::ordered::Ordered;
 use super::postings::{Nothing, Places, Postings, TagReader, WordReader};
 use super::record::Record;
-use super::sort::SortValue;
+use super::sort::{Column, SortValue};
 use crate::query::Range;
 use crate::schema::FieldId;
 
@@ -107,7 +107,7 @@ pub struct Part {
     words: HashMap<TermId, Postings<Places>, RandomState>,
     tags: HashMap<TermId, Postings<Nothing>, RandomState>,
     numbers: HashMap<FieldId, Ordered<NumberEntry>, RandomState>,
-    columns: HashMap<FieldId, Vec<SortValue>, RandomState>,
+    columns: HashMap<FieldId, Column, RandomState>,
 }
 
 fn number_entry(number: f64, doc: DocId) -> NumberEntry {
@@ -186,7 +186,7 @@ impl Part {
     /// A field's value if the index has it: sortable ones, and numbers.
     pub fn sort_value(&self, field: FieldId, doc: DocId) -> SortValue {
         if let Some(column) = self.columns.get(&field) {
-            return column.get(doc as usize).cloned().unwrap_or_default();
+            return column.get(doc);
         }
         self.docs[doc as usize].record.number(field).map_or(SortValue::None, SortValue::Number)
     }
@@ -219,10 +219,10 @@ impl Part {
         }
         self.put_numbers(doc, &old_numbers, &entries.numbers);
         for (term, payload) in &new.words {
-            self.put_word(*term, doc, &entries.payloads[payload.clone()]);
+            self.put_word(*term, doc, &entries.payloads[payload.clone()], known.is_some());
         }
         for term in &new.tags {
-            self.put_tag(*term, doc);
+            self.put_tag(*term, doc, known.is_some());
         }
         self.put_sortables(doc, &entries.sort);
         let words = new.words.iter().map(|(term, _)| *term);
@@ -266,23 +266,23 @@ impl Part {
         doc
     }
 
-    fn put_word(&mut self, term: TermId, doc: DocId, payload: &[u8]) {
+    fn put_word(&mut self, term: TermId, doc: DocId, payload: &[u8], replaces: bool) {
         match self.words.get_mut(&term) {
             None => drop(self.words.insert(term, Postings::new(doc, payload))),
             // What has not changed stays.
             Some(postings) => {
-                if doc >= postings.end() || postings.get(doc) != Some(payload) {
+                if !replaces || postings.get(doc) != Some(payload) {
                     postings.put(doc, payload);
                 }
             }
         }
     }
 
-    fn put_tag(&mut self, term: TermId, doc: DocId) {
+    fn put_tag(&mut self, term: TermId, doc: DocId, replaces: bool) {
         match self.tags.get_mut(&term) {
             None => drop(self.tags.insert(term, Postings::new(doc, &[]))),
             Some(postings) => {
-                if doc >= postings.end() || postings.get(doc).is_none() {
+                if !replaces || postings.get(doc).is_none() {
                     postings.put(doc, &[]);
                 }
             }
@@ -319,19 +319,9 @@ impl Part {
     }
 
     fn put_sortables(&mut self, doc: DocId, new: &[(FieldId, SortValue)]) {
-        let at = doc as usize;
-        for column in self.columns.values_mut() {
-            if let Some(place) = column.get_mut(at) {
-                *place = SortValue::None;
-            }
-        }
+        self.columns.values_mut().for_each(|column| column.clear(doc));
         for (field, value) in new {
-            let column = self.columns.entry(*field).or_default();
-            if column.len() <= at {
-                column.reserve_exact(at + 1 - column.len() + at / 8);
-                column.resize(at + 1, SortValue::None);
-            }
-            column[at] = value.clone();
+            self.columns.entry(*field).or_insert_with(|| Column::of(value)).set(doc, value);
         }
     }
 
@@ -343,10 +333,6 @@ impl Part {
         let words = self.words.values().map(Postings::heap_bytes).sum::<usize>();
         let tags = self.tags.values().map(Postings::heap_bytes).sum::<usize>();
         let records: usize = self.docs.iter().map(|doc| doc.record.heap_bytes()).sum();
-        let columns = self.columns.values().map(|column| {
-            let texts: usize = column.iter().map(SortValue::heap_bytes).sum();
-            texts + column.capacity() * size_of::<SortValue>()
-        });
         PartSize {
             postings: words + self.words.capacity() * word_entry,
             tags: tags + self.tags.capacity() * tag_entry,
@@ -355,7 +341,7 @@ impl Part {
                 + self.docs.capacity() * size_of::<Doc>()
                 + self.by_key.capacity() * (size_of::<DocId>() + 1)
                 + self.free.capacity() * size_of::<DocId>(),
-            sortables: columns.sum(),
+            sortables: self.columns.values().map(Column::heap_bytes).sum(),
         }
     }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The documents of a word or tag, in blocks that are mended in place.
 //!
+//! A few bytes are in the map of postings itself: most words are rare. More are in blocks.
+//!
 //! A block has up to 128 documents in ascending order: each as the difference to the one before it
 //! (the first as it is), then what is known about it. A change rewrites one block. Blocks that
 //! become large are divided, neighbours that become small are joined, an empty one is freed: there
@@ -45,13 +47,19 @@ pub struct Places;
 impl Payload for Places {
     #[inline]
     fn len(bytes: &[u8]) -> usize {
-        let mut rest = bytes;
-        if varint::take_wide(&mut rest) & 1 == 1 {
-            varint::take_wide(&mut rest);
-            let positions = varint::take(&mut rest) as usize;
-            rest = rest.get(positions..).unwrap_or_default();
+        let first = bytes.first().copied().unwrap_or(0);
+        // One occurrence, near the beginning.
+        if first & 0x81 == 0 {
+            return bytes.len().min(1);
         }
-        bytes.len() - rest.len()
+        let head = varint::len(bytes);
+        if first & 1 == 0 {
+            return head;
+        }
+        let fields = head + varint::len(&bytes[head..]);
+        let mut rest = &bytes[fields..];
+        let positions = varint::take(&mut rest) as usize;
+        bytes.len() - rest.get(positions..).unwrap_or_default().len()
     }
 }
 
@@ -128,13 +136,132 @@ impl Block {
 
 #[derive(Debug)]
 enum Blocks {
-    /// Most words are rare.
     One(Block),
     Many(Vec<Block>),
 }
 
+/// Postings that are not in blocks have no more bytes than this.
+const INLINE_MAX: usize = 14;
+
 #[derive(Debug)]
-pub struct Postings<P>(Blocks, PhantomData<P>);
+enum Place {
+    /// What would be a block's bytes.
+    Inline(u8, [u8; INLINE_MAX]),
+    Heap(Box<Blocks>),
+}
+
+/// Postings.
+#[derive(Debug)]
+pub struct Postings<P>(Place, PhantomData<P>);
+
+impl<P: Payload> Postings<P> {
+    /// Of one document.
+    pub fn new(doc: DocId, payload: &[u8]) -> Postings<P> {
+        Postings(Place::of(Blocks::One(block_of(doc, payload))), PhantomData)
+    }
+
+    /// Changes the blocks that there are, or would be.
+    fn change<R>(&mut self, change: impl FnOnce(&mut Chain<P>) -> R) -> R {
+        match &mut self.0 {
+            Place::Heap(blocks) => {
+                let mut chain =
+                    Chain(std::mem::replace(&mut **blocks, Blocks::One(Block::default())), PhantomData);
+                let result = change(&mut chain);
+                match &chain.0 {
+                    Blocks::One(block) if block.bytes.len() <= INLINE_MAX => self.0 = Place::of(chain.0),
+                    _ => **blocks = chain.0,
+                }
+                result
+            }
+            Place::Inline(len, bytes) => {
+                let mut chain = Chain(Blocks::One(block_from::<P>(&bytes[..usize::from(*len)])), PhantomData);
+                let result = change(&mut chain);
+                self.0 = Place::of(chain.0);
+                result
+            }
+        }
+    }
+
+    /// Adds a document, or replaces what is known about it.
+    pub fn put(&mut self, doc: DocId, payload: &[u8]) {
+        self.change(|chain: &mut Chain<P>| chain.put(doc, payload));
+    }
+
+    /// Removes a document; true if none is left. Empty postings are to be dropped.
+    pub fn remove(&mut self, doc: DocId) -> bool {
+        self.change(|chain: &mut Chain<P>| chain.remove(doc))
+    }
+
+    fn blocks(&self) -> &[Block] {
+        match &self.0 {
+            Place::Inline(..) => &[],
+            Place::Heap(blocks) => blocks.all(),
+        }
+    }
+
+    /// What is known about a document.
+    pub fn get(&self, doc: DocId) -> Option<&[u8]> {
+        let bytes = match &self.0 {
+            Place::Inline(len, bytes) => &bytes[..usize::from(*len)],
+            Place::Heap(blocks) => {
+                let blocks = blocks.all();
+                &blocks.get(blocks.partition_point(|block| block.last < doc))?.bytes
+            }
+        };
+        let spot = find::<P>(bytes, doc);
+        (spot.doc == Some(doc)).then(|| &bytes[spot.payload..spot.end])
+    }
+
+    pub fn reader(&self) -> Reader<'_, P> {
+        let rest = match &self.0 {
+            Place::Inline(len, bytes) => &bytes[..usize::from(*len)],
+            Place::Heap(_) => &[],
+        };
+        Reader { blocks: self.blocks(), rest, doc: 0, payload: &[], started: false, marker: PhantomData }
+    }
+
+    pub fn docs(&self) -> usize {
+        match &self.0 {
+            Place::Inline(len, bytes) => usize::from(block_from::<P>(&bytes[..usize::from(*len)]).docs),
+            Place::Heap(blocks) => blocks.all().iter().map(|block| usize::from(block.docs)).sum(),
+        }
+    }
+
+    /// Beyond the postings' own size.
+    pub fn heap_bytes(&self) -> usize {
+        let Place::Heap(blocks) = &self.0 else { return 0 };
+        let several = match &**blocks {
+            Blocks::One(_) => 0,
+            Blocks::Many(blocks) => blocks.capacity() * size_of::<Block>(),
+        };
+        size_of::<Blocks>() + several + blocks.all().iter().map(|block| block.bytes.len()).sum::<usize>()
+    }
+}
+
+impl Place {
+    fn of(blocks: Blocks) -> Place {
+        match &blocks {
+            Blocks::One(block) if block.bytes.len() <= INLINE_MAX => {
+                let mut bytes = [0; INLINE_MAX];
+                bytes[..block.bytes.len()].copy_from_slice(&block.bytes);
+                Place::Inline(block.bytes.len() as u8, bytes)
+            }
+            _ => Place::Heap(Box::new(blocks)),
+        }
+    }
+}
+
+impl Blocks {
+    fn all(&self) -> &[Block] {
+        match self {
+            Blocks::One(block) => std::slice::from_ref(block),
+            Blocks::Many(blocks) => blocks,
+        }
+    }
+}
+
+/// Blocks while they are changed. There is one at least.
+struct Chain<P>(Blocks, PhantomData<P>);
 
 /// Where a document is in a block, or would be.
 struct Spot {
@@ -148,17 +275,9 @@ struct Spot {
     doc: Option<DocId>,
 }
 
-impl<P: Payload> Postings<P> {
-    /// Of one document.
-    pub fn new(doc: DocId, payload: &[u8]) -> Postings<P> {
-        Postings(Blocks::One(block_of(doc, payload)), PhantomData)
-    }
-
+impl<P: Payload> Chain<P> {
     fn blocks(&self) -> &[Block] {
-        match &self.0 {
-            Blocks::One(block) => std::slice::from_ref(block),
-            Blocks::Many(blocks) => blocks,
-        }
+        self.0.all()
     }
 
     fn blocks_mut(&mut self) -> &mut Vec<Block> {
@@ -183,8 +302,7 @@ impl<P: Payload> Postings<P> {
         self.blocks().partition_point(|block| block.last < doc)
     }
 
-    /// Adds a document, or replaces what is known about it.
-    pub fn put(&mut self, doc: DocId, payload: &[u8]) {
+    fn put(&mut self, doc: DocId, payload: &[u8]) {
         let at = self.block_of(doc);
         if at == self.blocks().len() {
             let last = &self.blocks()[at - 1];
@@ -222,8 +340,8 @@ impl<P: Payload> Postings<P> {
         }
     }
 
-    /// Removes a document; true if none is left. Empty postings are to be dropped.
-    pub fn remove(&mut self, doc: DocId) -> bool {
+    /// True if none is left.
+    fn remove(&mut self, doc: DocId) -> bool {
         let at = self.block_of(doc);
         if at == self.blocks().len() {
             return false;
@@ -262,34 +380,17 @@ impl<P: Payload> Postings<P> {
             }
         }
     }
+}
 
-    /// All documents are before this one.
-    pub fn end(&self) -> DocId {
-        self.blocks().last().map_or(0, |block| block.last.saturating_add(1))
+/// A block of these bytes.
+fn block_from<P: Payload>(bytes: &[u8]) -> Block {
+    let (mut last, mut docs, mut rest) = (0, 0, bytes);
+    while !rest.is_empty() {
+        last += varint::take(&mut rest);
+        rest = &rest[P::len(rest)..];
+        docs += 1;
     }
-
-    /// What is known about a document.
-    pub fn get(&self, doc: DocId) -> Option<&[u8]> {
-        let block = self.blocks().get(self.block_of(doc))?;
-        let spot = find::<P>(&block.bytes, doc);
-        (spot.doc == Some(doc)).then(|| &block.bytes[spot.payload..spot.end])
-    }
-
-    pub fn reader(&self) -> Reader<'_, P> {
-        Reader { blocks: self.blocks(), rest: &[], doc: 0, payload: &[], marker: PhantomData }
-    }
-
-    pub fn docs(&self) -> usize {
-        self.blocks().iter().map(|block| usize::from(block.docs)).sum()
-    }
-
-    pub fn heap_bytes(&self) -> usize {
-        let blocks = match &self.0 {
-            Blocks::One(_) => 0,
-            Blocks::Many(blocks) => blocks.capacity() * size_of::<Block>(),
-        };
-        blocks + self.blocks().iter().map(|block| block.bytes.len()).sum::<usize>()
-    }
+    Block { last, docs, bytes: bytes.into() }
 }
 
 fn block_of(doc: DocId, payload: &[u8]) -> Block {
@@ -376,11 +477,12 @@ fn join(blocks: &mut Vec<Block>, at: usize) {
 /// Reads the documents in order, and skips blocks.
 #[derive(Debug)]
 pub struct Reader<'a, P> {
-    /// The block being read, and those after it.
+    /// The block being read, and those after it; none if the documents are not in blocks.
     blocks: &'a [Block],
     rest: &'a [u8],
     doc: DocId,
     payload: &'a [u8],
+    started: bool,
     marker: PhantomData<P>,
 }
 
@@ -391,24 +493,30 @@ impl<'a, P: Payload> Reader<'a, P> {
     /// The first document from the wanted one on. Calls must ask for ascending documents.
     #[inline]
     pub fn seek(&mut self, wanted: DocId) -> Option<DocId> {
-        // An unread reader stands before its first block.
-        let started = !self.payload.is_empty() || !self.rest.is_empty() || self.doc > 0;
-        if !started || self.blocks.first().is_none_or(|block| block.last < wanted) {
+        if self.blocks.first().is_some_and(|block| !self.started || block.last < wanted) {
             let skipped = self.blocks.partition_point(|block| block.last < wanted);
             self.blocks = &self.blocks[skipped..];
-            self.rest = self.blocks.first().map_or(&[][..], |block| &block.bytes);
+            let Some(block) = self.blocks.first() else {
+                self.rest = &[];
+                return None;
+            };
+            self.rest = &block.bytes;
             self.doc = 0;
             self.advance()?;
+        } else if !self.started {
+            self.advance()?;
         }
+        self.started = true;
         while self.doc < wanted {
             self.advance()?;
         }
         Some(self.doc)
     }
 
-    /// How many documents the blocks have that are not skipped yet.
+    /// About how many documents the blocks have that are not skipped yet.
     pub fn docs_left(&self) -> usize {
-        self.blocks.iter().map(|block| usize::from(block.docs)).sum()
+        let in_blocks: usize = self.blocks.iter().map(|block| usize::from(block.docs)).sum();
+        if in_blocks == 0 { INLINE_MAX / 2 } else { in_blocks }
     }
 
     #[inline]

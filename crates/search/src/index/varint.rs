@@ -29,6 +29,12 @@ pub fn take_wide(bytes: &mut &[u8]) -> u128 {
     if first < 0x80 { u128::from(first) } else { take_long(u128::from(first & 0x7f), bytes) }
 }
 
+/// The length of an integer at the beginning.
+#[inline]
+pub fn len(bytes: &[u8]) -> usize {
+    bytes.iter().position(|byte| *byte < 0x80).map_or(bytes.len(), |at| at + 1)
+}
+
 fn take_long(mut value: u128, bytes: &mut &[u8]) -> u128 {
     let mut shift = 7;
     while let Some((&byte, rest)) = bytes.split_first() {
@@ -56,6 +62,7 @@ mod tests {
         assert_eq!((read.as_slice(), rest), (&values[..], &[][..]));
         let mut rest = &bytes[..];
         assert_eq!((0..6).map(|_| take(&mut rest)).collect::<Vec<_>>(), [0, 1, 127, 128, 300, u32::MAX]);
+        assert_eq!((len(&bytes), len(&bytes[3..]), len(&[0x80]), len(&[])), (1, 2, 1, 0));
         assert_eq!(take(&mut &[][..]), 0);
         assert_eq!(take(&mut &[0xff; 40][..]), u32::MAX);
     }
