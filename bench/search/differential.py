@@ -148,8 +148,10 @@ class Query:
             self.verbatim = True
         else:
             self.text = self.union()
-        if self.scorer in DISTANCE and not self.plain_words:
-            # Groups, tags, `-` and `~` have places of their own in their measure of distance.
+        words = self.text.lower().split()
+        if self.scorer in DISTANCE and (not self.plain_words or "|" in self.text or len(set(words)) < len(words)):
+            # Alternatives, tags, `-`, `~` and repeated words have places of their own in their measure
+            # of distance.
             self.scored = False
         if self.scorer in DISTANCE and not self.verbatim:
             # Of a word and its stem at one place theirs does not always find the smallest distance.

@@ -22,6 +22,10 @@ use braid_search::text::{Highlighter, Language, highlight};
 use braid_search::words::{SpellOptions, Synonyms, check};
 use serde_json::{Value as Json, json};
 
+// The server's allocator: what is measured is what a server pays.
+#[global_allocator]
+static ALLOCATOR: braid_base::alloc::CountingAllocator = braid_base::alloc::CountingAllocator;
+
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// A key's part, as a server has it from the key's shard.

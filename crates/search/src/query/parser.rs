@@ -4,7 +4,7 @@
 //! ```text
 //! query   = union ["=>" "[" knn "]"]      union = both {"|" both}      both = unit {unit}
 //! unit    = bare ["=>" "{" attributes "}"]
-//! bare    = "(" union ")" | "-" unit | "~" unit | field | word | phrase | shape | "*" | "ismissing" ...
+//! bare    = "(" union ")" | "-" unit | "~" unit | field | word | phrase | shape | ismissing
 //! field   = @name{|name} (":" (value | "[" range "]" | "{" tags "}") | comparison number)
 //! ```
 //!
