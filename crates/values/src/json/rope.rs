@@ -321,8 +321,8 @@ fn divide(doc: Doc<'_>, bytes: &[u8], first: Cut, mut frames: Vec<Frame>) -> Vec
             continue;
         }
         let here = Cut { start: at, owner: top.at, ordinal: top.index };
-        if top.width > 0 {
-            let room = (last + PIECE).saturating_sub(at) / top.width;
+        // A width of 0: children of different lengths.
+        if let Some(room) = (last + PIECE).saturating_sub(at).checked_div(top.width) {
             let count = room.min((top.end.min(window.end) - at) / top.width);
             if count == 0 {
                 cuts.push(here);
