@@ -361,7 +361,9 @@ impl<V: Packed> Members<V> {
     }
 
     pub fn is_live(&self) -> bool {
-        self.blocks.iter().any(Block::has_plain) || self.any_shows(|_| true)
+        // Block by block: the first one decides, also of elements that are all marked.
+        let is_live = |entry: Entry<'_>| cell_of::<V>(&entry).is_live();
+        self.blocks.iter().any(|block| block.has_plain() || block.iter().any(is_live))
     }
 
     /// True if any element that `shows` accepts is visible.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What removed numbers leave while a region is away: nothing of those that the other regions
-//! have incremented.
+//! have incremented. And how long an increment takes.
 
 use braid_active::amount::Amount;
 use braid_active::effect::Unit;
@@ -126,4 +126,26 @@ fn increments_of_an_earlier_run_leave_a_tombstone() {
     assert_eq!(one.digest(), two.digest());
     let names = one.views().count();
     assert_eq!(names, 3, "the increment that the removal had not seen counts");
+}
+
+/// An increment takes as long in a collection of many counters as in one of few. It visited them
+/// all.
+#[test]
+fn increments_do_not_visit_all_counters() {
+    let time = |count: usize| {
+        let mut replica = replica(0);
+        for number in 0..count {
+            does(&mut replica, NOW, |transaction| add(transaction, &name(number)));
+        }
+        let least = (0..20).map(|round| {
+            let start = std::time::Instant::now();
+            for number in 0..50 {
+                does(&mut replica, NOW, |transaction| add(transaction, &name((round * 50 + number) % count)));
+            }
+            start.elapsed()
+        });
+        least.min().expect("a time")
+    };
+    let (few, many) = (time(100), time(10_000));
+    assert!(many < few * 8, "{few:?} with 100 counters, {many:?} with 10,000");
 }
