@@ -168,6 +168,9 @@ pub fn pull(call: &mut Call) -> CommandResult {
 /// ACTIVE TELL identity region removed refused reason: what a peer's server knows of removed
 /// regions (one bit each), and which region's effects it refuses, and why (-1 and an empty text:
 /// none). The reply has the regions that are removed here.
+///
+/// # Errors
+/// If active-active replication is off, or an argument is malformed.
 pub fn tell(call: &mut Call) -> CommandResult {
     let active = active_of(call)?;
     let region = u8::try_from(call.integer_arg(3)?).ok().and_then(Region::new).map(Region::number);
