@@ -3,7 +3,7 @@
 //!
 //! A change names a slot; [`around`] (`place.rs`) finds the containers of a slot by its offset.
 //! Where several slots change, and none is inside another, [`rebuild`] makes the new document in
-//! one pass; otherwise [`route`] keeps each place by names and indices, and the places change one
+//! one pass; otherwise a route keeps each place by names and indices, and the places change one
 //! after the other, as in Redis Stack.
 
 use std::cmp::Ordering;
