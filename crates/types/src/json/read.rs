@@ -3,7 +3,6 @@
 
 use braid_base::number::parse_i64;
 use braid_executor::Call;
-use braid_keyspace::Txn;
 use braid_keyspace::reader::CowValue;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult};
@@ -531,12 +530,18 @@ fn memory_of(document: &Json, slot: Slot) -> usize {
 }
 
 pub(super) fn debug_memory(call: &mut Call) -> CommandResult {
-    let is_missing = read(call.keyspace, call.args[2])?.is_none();
+    let document = read(call.keyspace, call.args[2])?;
     let path = match path_arg(call.args, 3) {
-        Err(_) if is_missing => Path::unparsed(call.args[3]),
+        Err(_) if document.is_none() => Path::unparsed(call.args[3]),
         path => path?,
     };
-    let sizes = memory_sizes(call.keyspace, call.args[2], &path)?;
+    let sizes: Option<Vec<usize>> = match document {
+        Some(document) => {
+            let slots = find::all(document.doc(), &path)?;
+            Some(slots.into_iter().map(|slot| memory_of(document, slot)).collect())
+        }
+        None => None,
+    };
     if path.is_legacy {
         let size = match sizes {
             Some(sizes) => *sizes.first().ok_or_else(|| no_match(&path, ""))?,
@@ -549,10 +554,4 @@ pub(super) fn debug_memory(call: &mut Call) -> CommandResult {
     call.reply.array(sizes.len());
     sizes.into_iter().for_each(|size| call.reply.integer(size as i64));
     Ok(())
-}
-
-fn memory_sizes(keyspace: &Txn<'_>, key: &[u8], path: &Path<'_>) -> Result<Option<Vec<usize>>, CommandError> {
-    let Some(document) = read(keyspace, key)? else { return Ok(None) };
-    let slots = find::all(document.doc(), path)?;
-    Ok(Some(slots.into_iter().map(|slot| memory_of(document, slot)).collect()))
 }
