@@ -249,6 +249,8 @@ impl Thread<'_> {
 
     /// Clean shutdown.
     pub(super) fn end(&mut self) {
+        // Servers met since the last duties.
+        self.note_members();
         while self.read_journal() {}
         if self.all_dirty || !self.dirty.is_empty() {
             self.settle();
