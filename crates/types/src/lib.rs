@@ -31,6 +31,7 @@ pub mod set;
 pub mod sorted_set;
 pub mod stream;
 pub mod string;
+pub mod vector_set;
 
 use braid_executor::Row;
 
@@ -44,6 +45,7 @@ static FAMILIES: &[&[Row]] = &[
     stream::COMMANDS,
     bloom::COMMANDS,
     json::COMMANDS,
+    vector_set::COMMANDS,
     string::COMMANDS,
     bitmap::COMMANDS,
     hyperloglog::COMMANDS,
@@ -53,7 +55,7 @@ static FAMILIES: &[&[Row]] = &[
 
 /// Command families whose values cannot be merged; active-active servers lack these commands.
 pub fn unmergeable_families() -> impl Iterator<Item = &'static [Row]> {
-    [bloom::COMMANDS, json::COMMANDS].into_iter()
+    [bloom::COMMANDS, json::COMMANDS, vector_set::COMMANDS].into_iter()
 }
 
 /// The command families of the types' folders.

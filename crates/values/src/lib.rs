@@ -24,6 +24,7 @@ mod saved;
 pub mod set;
 pub mod sorted_set;
 pub mod stream;
+pub mod vector_set;
 
 use braid_keyspace::object::Descriptor;
 
@@ -37,6 +38,7 @@ static DESCRIPTORS: &[&Descriptor] = &[
     &stream::DESCRIPTOR,
     &bloom::DESCRIPTOR,
     &json::DESCRIPTOR,
+    &vector_set::DESCRIPTOR,
 ];
 
 /// Registers all types with the keyspace and the readers of dump files. Call it once at startup;

@@ -30,15 +30,7 @@ impl Graph {
     /// The head of the saved graph.
     pub fn save_head(&self) -> Vec<u8> {
         let (entry, top) = self.entry();
-        let code = |at: Option<usize>| at.expect("listed") as u8;
-        let mut out = MAGIC.to_vec();
-        out.push(code(METRICS.iter().position(|metric| *metric == self.shape.metric)));
-        out.push(code(QUANTISATIONS.iter().position(|kind| *kind == self.shape.quantisation)));
-        out.push(top);
-        for number in [self.shape.dim, self.shape.links, self.len() as u32, entry] {
-            out.extend_from_slice(&number.to_le_bytes());
-        }
-        out
+        Loader::head(self.shape, self.len() as u32, entry, top)
     }
 
     /// The piece that begins with this vector, and the first vector after it; `None` at the end.
@@ -99,6 +91,19 @@ impl Cursor<'_> {
 }
 
 impl Loader {
+    /// The head of a graph of this shape, with this many vectors and this entry and highest level.
+    pub fn head(shape: Shape, count: u32, entry: u32, top: u8) -> Vec<u8> {
+        let code = |at: Option<usize>| at.expect("listed") as u8;
+        let mut out = MAGIC.to_vec();
+        out.push(code(METRICS.iter().position(|metric| *metric == shape.metric)));
+        out.push(code(QUANTISATIONS.iter().position(|kind| *kind == shape.quantisation)));
+        out.push(top);
+        for number in [shape.dim, shape.links, count, entry] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out
+    }
+
     /// Reads the head.
     ///
     /// # Errors

@@ -15,3 +15,4 @@ mod set;
 mod sorted_set;
 mod stream;
 mod string;
+mod vector_set;

@@ -54,7 +54,8 @@ super::directives! {
     /// Maximum number of entries of a stream block; 0 means no limit.
     stream_node_max_entries: usize => integer("stream-node-max-entries", || 100, 0, LONG_MAX, Unit::Plain);
 
-    /// Execute commands of vector sets on one thread. Of Redis 8; Braid has no vector sets.
+    /// Execute commands of vector sets on one thread. Of Redis 8; here the thread of the
+    /// client executes them.
     vset_force_single_threaded_execution: bool =>
         switch("vset-force-single-threaded-execution", false).no_effect_yet();
 }

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! VSIM.
+
+use braid_base::number::{parse_f64, parse_i64};
+use braid_executor::Call;
+use braid_resp::reply::{Protocol, ReplyBuffer};
+use braid_spec::{CommandError, CommandResult};
+use braid_values::vector_set::VectorSet;
+use braid_values::vector_set::filter::Filter;
+use braid_vectors::{Hit, Query};
+
+use super::arguments::{INVALID_VECTOR, score, vector, wrong_arity, wrong_dimension};
+
+const COUNT_DEFAULT: usize = 10;
+/// Candidates of a search that does not say how many: this, or the number of wanted elements.
+const EF_DEFAULT: usize = 100;
+/// How many elements a filter is asked about for each wanted one, unless FILTER-EF says.
+const EFFORT_DEFAULT: usize = 10_000;
+
+struct Options {
+    with_scores: bool,
+    with_attributes: bool,
+    count: usize,
+    epsilon: f64,
+    ef: usize,
+    filter: Option<Filter>,
+    effort: Option<usize>,
+    is_exact: bool,
+}
+
+/// A positive number; a larger one than fits is as large as possible.
+fn positive(arg: &[u8], error: &'static str) -> Result<usize, CommandError> {
+    let number = parse_i64(arg).filter(|&number| number > 0);
+    number.and_then(|number| usize::try_from(number).ok()).ok_or(CommandError::text(error))
+}
+
+fn options(call: &Call, mut at: usize) -> Result<Options, CommandError> {
+    let mut options = Options {
+        with_scores: false,
+        with_attributes: false,
+        count: COUNT_DEFAULT,
+        epsilon: f64::INFINITY,
+        ef: EF_DEFAULT,
+        filter: None,
+        effort: None,
+        is_exact: false,
+    };
+    while at < call.args.len() {
+        let value = call.args.get(at + 1);
+        if call.arg_is(at, "withscores") {
+            options.with_scores = true;
+        } else if call.arg_is(at, "withattribs") {
+            options.with_attributes = true;
+        } else if call.arg_is(at, "truth") {
+            options.is_exact = true;
+        } else if call.arg_is(at, "nothread") {
+            // Every search runs on the thread of its client.
+        } else if let Some(value) = value {
+            if call.arg_is(at, "count") {
+                options.count = positive(value, "ERR invalid COUNT")?;
+            } else if call.arg_is(at, "epsilon") {
+                let epsilon = parse_f64(value).filter(|&epsilon| epsilon > 0.0);
+                options.epsilon = epsilon.ok_or(CommandError::text("ERR invalid EPSILON"))?;
+            } else if call.arg_is(at, "ef") {
+                options.ef = positive(value, "ERR invalid EF")?;
+            } else if call.arg_is(at, "filter") {
+                let filter = Filter::compile(value);
+                options.filter = Some(filter.map_err(|error| {
+                    CommandError::quoting("ERR syntax error in FILTER expression near: ", &error.near, "")
+                })?);
+            } else if call.arg_is(at, "filter-ef") {
+                options.effort = Some(positive(value, "ERR invalid FILTER-EF")?);
+            } else {
+                return Err(CommandError::text("ERR syntax error in VSIM command"));
+            }
+            at += 1;
+        } else {
+            return Err(CommandError::text("ERR syntax error in VSIM command"));
+        }
+        at += 1;
+    }
+    Ok(options)
+}
+
+/// The query, and the position of the options.
+fn query(call: &Call, set: &VectorSet) -> Result<(Query, usize), CommandError> {
+    if call.arg_is(2, "ele") {
+        let id = set.find(call.args[3]).ok_or(CommandError::text("ERR element not found in set"))?;
+        return Ok((set.graph().query_of(id), 4));
+    }
+    let (mut given, end) = vector(call.args, 2)?;
+    let count = given.len();
+    if let Some(projection) = set.projection()
+        && count == projection.input() as usize
+    {
+        given = projection.apply(&given).map_err(|_| CommandError::text(INVALID_VECTOR))?;
+    }
+    let query = set.graph().query(&given).map_err(|_| wrong_dimension(count, set))?;
+    Ok((query, end))
+}
+
+fn search(set: &VectorSet, query: &Query, options: &Options) -> Vec<Hit> {
+    let count = options.count.min(set.len());
+    let graph = set.graph();
+    let mut hits = match &options.filter {
+        Some(filter) => {
+            let effort = options.effort.unwrap_or(options.count.saturating_mul(EFFORT_DEFAULT));
+            let ef = if options.is_exact { set.len() } else { options.ef.min(set.len()) };
+            graph.search_matching(query, count, ef, effort, &mut |id| {
+                set.attribute(id).is_some_and(|attribute| filter.matches(attribute))
+            })
+        }
+        None if options.is_exact => graph.scan(query, count),
+        None => graph.search(query, count, options.ef.min(set.len())),
+    };
+    hits.retain(|hit| score(set, hit.distance) >= 1.0 - options.epsilon);
+    hits
+}
+
+pub(super) fn vsim(call: &mut Call) -> CommandResult {
+    if call.args.len() < 4 {
+        return Err(wrong_arity(call));
+    }
+    let Some(set) = call.keyspace.read_as::<VectorSet>(call.args[1])? else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    let (query, at) = query(call, set)?;
+    let options = options(call, at)?;
+    let hits = search(set, &query, &options);
+    reply(call.reply, set, &hits, &options);
+    Ok(())
+}
+
+fn reply(reply: &mut ReplyBuffer, set: &VectorSet, hits: &[Hit], options: &Options) {
+    let (scores, attributes) = (options.with_scores, options.with_attributes);
+    let is_map = reply.protocol == Protocol::Resp3 && (scores || attributes);
+    match is_map {
+        true => reply.map(hits.len()),
+        false => reply.array(hits.len() * (1 + usize::from(scores) + usize::from(attributes))),
+    }
+    for hit in hits {
+        let (name, attribute) = set.name_and_attribute(hit.id);
+        reply.bulk(name);
+        if is_map && scores && attributes {
+            reply.array(2);
+        }
+        if scores {
+            reply.double(score(set, hit.distance));
+        }
+        if attributes {
+            match attribute {
+                Some(attribute) => reply.bulk(attribute),
+                None => reply.null(),
+            }
+        }
+    }
+}

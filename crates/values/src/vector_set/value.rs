@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A vector set: a graph of vectors, and a table from names to their numbers in it.
+//!
+//! ```text
+//! table   name -> number (4 bytes), then, if the element has an attribute, a byte and the text
+//! graph   number -> vector and links, labelled with the hash of the name in the table
+//! ```
+//! The label leads from a number back to the name: the table finds the member with that hash and
+//! that number. A name is stored once, and snapshots share the blocks of both.
+//!
+//! Every vector gets a serial number; its level in the graph follows from that. So equal requests
+//! make equal graphs, here and on replicas.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use braid_containers::member_table::{Expiry, Member, Table};
+use braid_vectors::{Error, Graph, Hit, Projection, Query, Shape};
+
+/// Size from which on a snapshot shares the set, in bytes.
+const LARGE: usize = 64 * 1024;
+/// Before the text of an attribute.
+const HAS_ATTRIBUTE: u8 = 1;
+
+/// Whether the process has had a vector set.
+static EVER_MADE: AtomicBool = AtomicBool::new(false);
+/// The number of the last set made.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// True once a vector set may exist.
+pub fn was_ever_made() -> bool {
+    EVER_MADE.load(Relaxed)
+}
+
+/// A vector set.
+pub struct VectorSet {
+    graph: Graph,
+    names: Table<true>,
+    /// Elements with an attribute.
+    attributes: usize,
+    projection: Option<Arc<Projection>>,
+    /// The set's number in this process.
+    uid: u64,
+    /// Serial number of the last vector.
+    serial: u64,
+}
+
+/// An element's attribute in its member of the table.
+fn attribute_of(value: &[u8]) -> Option<&[u8]> {
+    value.get(5..)
+}
+
+fn number_of(value: &[u8]) -> Option<u32> {
+    value.first_chunk().map(|number| u32::from_le_bytes(*number))
+}
+
+fn value_of(number: u32, attribute: Option<&[u8]>) -> Vec<u8> {
+    let mut value = number.to_le_bytes().to_vec();
+    if let Some(attribute) = attribute {
+        value.push(HAS_ATTRIBUTE);
+        value.extend_from_slice(attribute);
+    }
+    value
+}
+
+/// A random number for a serial number, the same everywhere (splitmix64).
+fn random_of(serial: u64) -> u64 {
+    let mut mixed = serial.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ mixed >> 31
+}
+
+impl VectorSet {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// If the shape is out of range.
+    pub fn new(shape: Shape, projection: Option<Projection>) -> Result<VectorSet, Error> {
+        Ok(VectorSet::with_graph(Graph::new(shape)?, projection.map(Arc::new), 0))
+    }
+
+    fn with_graph(graph: Graph, projection: Option<Arc<Projection>>, serial: u64) -> VectorSet {
+        EVER_MADE.store(true, Relaxed);
+        let uid = LAST.fetch_add(1, Relaxed) + 1;
+        VectorSet { graph, names: Table::new(), attributes: 0, projection, uid, serial }
+    }
+
+    /// Joins a loaded graph with its names, whose numbers are those of the graph.
+    pub(super) fn from_parts(
+        graph: Graph,
+        names: Names,
+        projection: Option<Projection>,
+        serial: u64,
+    ) -> VectorSet {
+        let mut set = VectorSet::with_graph(graph, projection.map(Arc::new), serial);
+        (set.names, set.attributes) = (names.table, names.attributes);
+        set
+    }
+
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.graph.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.graph.is_empty()
+    }
+
+    pub fn projection(&self) -> Option<&Projection> {
+        self.projection.as_deref()
+    }
+
+    /// Number of elements with an attribute.
+    pub fn attributes(&self) -> usize {
+        self.attributes
+    }
+
+    /// The set's number in this process.
+    pub fn uid(&self) -> u64 {
+        self.uid
+    }
+
+    /// Serial number of the last vector.
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// The number of an element.
+    pub fn find(&self, name: &[u8]) -> Option<u32> {
+        self.names.get(name).and_then(|member| number_of(member.value))
+    }
+
+    fn member(&self, id: u32) -> Option<Member<'_>> {
+        self.names.find(self.graph.label(id), |member| number_of(member.value) == Some(id))
+    }
+
+    /// The name of an element; empty only if the number is none of an element.
+    pub fn name(&self, id: u32) -> &[u8] {
+        self.member(id).map_or(&[], |member| member.key)
+    }
+
+    /// The name and the attribute of an element.
+    pub fn name_and_attribute(&self, id: u32) -> (&[u8], Option<&[u8]>) {
+        self.member(id).map_or((&[], None), |member| (member.key, attribute_of(member.value)))
+    }
+
+    /// The attribute of an element, if it has one.
+    pub fn attribute(&self, id: u32) -> Option<&[u8]> {
+        self.name_and_attribute(id).1
+    }
+
+    /// Adds an element, or gives an existing one another vector; true if it is new. An attribute
+    /// stays unless there is another.
+    ///
+    /// # Errors
+    /// If the vector's dimension is not the set's, or the set is full; nothing is changed then.
+    pub fn put(
+        &mut self,
+        name: &[u8],
+        vector: &[f32],
+        ef: usize,
+        attribute: Option<&[u8]>,
+    ) -> Result<bool, Error> {
+        let level = self.graph.level_from(random_of(self.serial + 1));
+        if let Some(id) = self.find(name) {
+            self.graph.replace(id, vector, ef, level)?;
+            self.serial += 1;
+            if attribute.is_some() {
+                self.set_attribute(name, attribute);
+            }
+            return Ok(false);
+        }
+        let id = self.graph.add(vector, self.names.hash_of(name), ef, level)?;
+        self.serial += 1;
+        self.names.set(name, &value_of(id, attribute), Expiry::Clear);
+        self.attributes += usize::from(attribute.is_some());
+        Ok(true)
+    }
+
+    /// Sets or removes an attribute; false if there is no such element.
+    pub fn set_attribute(&mut self, name: &[u8], attribute: Option<&[u8]>) -> bool {
+        let Some(member) = self.names.get(name) else { return false };
+        let had_one = attribute_of(member.value).is_some();
+        let Some(id) = number_of(member.value) else { return false };
+        self.names.set(name, &value_of(id, attribute), Expiry::Clear);
+        self.attributes = self.attributes + usize::from(attribute.is_some()) - usize::from(had_one);
+        true
+    }
+
+    /// Removes an element; false if there is none.
+    pub fn remove(&mut self, name: &[u8]) -> bool {
+        let removed = self
+            .names
+            .remove_with(name, |member| (number_of(member.value), attribute_of(member.value).is_some()));
+        let Some((Some(id), had_attribute)) = removed else { return false };
+        self.attributes -= usize::from(had_attribute);
+        if let Some(last) = self.graph.remove(id) {
+            // Its table member still has the old number.
+            let label = self.graph.label(id);
+            let member = self.names.find(label, |member| number_of(member.value) == Some(last));
+            if let Some(member) = member {
+                let (name, value) = (member.key.to_vec(), value_of(id, attribute_of(member.value)));
+                self.names.set(&name, &value, Expiry::Clear);
+            }
+        }
+        true
+    }
+
+    /// The closest elements to a query.
+    pub fn search(&self, query: &Query, count: usize, ef: usize) -> Vec<Hit> {
+        self.graph.search(query, count, ef)
+    }
+
+    /// Bytes allocated, without this struct itself.
+    pub fn memory_bytes(&self) -> usize {
+        let projection = self.projection.as_ref().map_or(0, |projection| projection.memory_bytes());
+        self.graph.memory_bytes() + self.names.memory_bytes() + projection
+    }
+
+    /// Number of blocks of memory, roughly.
+    pub fn block_count(&self) -> usize {
+        self.graph.block_count() + self.names.segment_lens().len()
+    }
+
+    /// True if a snapshot should share the set rather than write it immediately.
+    pub fn is_large(&self) -> bool {
+        self.graph.memory_bytes() >= LARGE || self.names.is_large()
+    }
+
+    /// A second owner of the same elements, sharing memory until either side changes them.
+    pub fn cow(&self) -> VectorSet {
+        self.with(self.graph.cow(), self.names.cow(), self.uid)
+    }
+
+    fn with(&self, graph: Graph, names: Table<true>, uid: u64) -> VectorSet {
+        let projection = self.projection.clone();
+        VectorSet { graph, names, attributes: self.attributes, projection, uid, serial: self.serial }
+    }
+
+    /// Moves blocks that a defragmenter wants moved, given their address and size.
+    pub fn defragment(&mut self, should_move: &mut dyn FnMut(*const u8, usize) -> bool) -> usize {
+        self.graph.defragment(should_move)
+    }
+}
+
+impl Clone for VectorSet {
+    fn clone(&self) -> VectorSet {
+        let uid = LAST.fetch_add(1, Relaxed) + 1;
+        self.with(self.graph.duplicate(), self.names.clone(), uid)
+    }
+}
+
+/// The names of a set that is being loaded.
+pub(super) struct Names {
+    table: Table<true>,
+    attributes: usize,
+}
+
+impl Names {
+    pub(super) fn new() -> Names {
+        Names { table: Table::new(), attributes: 0 }
+    }
+
+    /// Adds the name of the next number; its label, or `None` if the name is known.
+    pub(super) fn push(&mut self, name: &[u8], attribute: Option<&[u8]>) -> Option<u64> {
+        let id = u32::try_from(self.table.len()).ok()?;
+        let is_new = self.table.set(name, &value_of(id, attribute), Expiry::Clear);
+        self.attributes += usize::from(attribute.is_some());
+        is_new.then(|| self.table.hash_of(name))
+    }
+}
