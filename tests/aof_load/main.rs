@@ -7,6 +7,7 @@
 mod bloom;
 mod corpus;
 mod json;
+mod vectors;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -37,6 +37,7 @@ mod search;
 mod shrink;
 mod slots;
 mod thresholds;
+mod vectors;
 
 use braid_tests::random::number;
 use braid_tests::server::{Peer, newer_peers, peer, stock};

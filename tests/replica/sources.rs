@@ -13,8 +13,9 @@ use braid_tests::{RawClient, TestServer, Value, wait_for};
 use crate::{figure, peers, wait_until_in_sync};
 
 /// Commands that create values for which Braid has no place. Servers know some of them or none.
-const FOREIGN: [&str; 3] = ["VADD vectors VALUES 2 1 2 element", "TS.ADD series 1 2", "BF.ADD filter one"];
+const FOREIGN: [&str; 2] = ["TS.ADD series 1 2", "BF.ADD filter one"];
 const DOCUMENT: &str = r#"JSON.SET document $ {"a":[1,2.5,"x"]}"#;
+const VECTORS: &str = "VADD vectors VALUES 2 3 4 element";
 const TIME: i64 = 4_000_000_000_000;
 
 /// Stock servers, and Redis Stack.
@@ -32,6 +33,7 @@ struct From {
     /// Its hash fields can expire.
     has_times: bool,
     has_documents: bool,
+    has_vectors: bool,
     /// The command that created each key that Braid cannot have.
     foreign: Vec<&'static str>,
 }
@@ -45,9 +47,10 @@ impl From {
         client.call("HSET hash a 1 b 2");
         let has_times = !client.call(&format!("HPEXPIREAT hash {TIME} FIELDS 1 a")).is_error();
         let has_documents = !client.call(DOCUMENT).is_error();
+        let has_vectors = !client.call(VECTORS).is_error();
         let foreign = FOREIGN.into_iter().filter(|command| !client.call(command).is_error()).collect();
         println!("{} has {foreign:?}", peer.version);
-        From { server, client, name: peer.version.clone(), has_times, foreign, has_documents }
+        From { server, client, name: peer.version.clone(), has_times, foreign, has_documents, has_vectors }
     }
 
     fn is_valkey(&self) -> bool {
@@ -84,7 +87,11 @@ fn check(from: &From, client: &mut RawClient) {
     if from.has_documents {
         assert_eq!(client.call("JSON.GET document").text(), r#"{"a":[1,2.5,"x"]}"#);
     }
-    assert_eq!(client.call("DBSIZE"), Value::Integer(2 + i64::from(from.has_documents)));
+    if from.has_vectors {
+        assert_eq!(client.call("VSIM vectors VALUES 2 3 4").to_string(), "[\"element\"]");
+    }
+    let own = i64::from(from.has_documents) + i64::from(from.has_vectors);
+    assert_eq!(client.call("DBSIZE"), Value::Integer(2 + own));
 }
 
 /// The output of a server under test that cannot start with the files of this folder.
@@ -194,8 +201,10 @@ fn by_migrate() {
             assert_eq!(reply.text(), error, "{}: {key}", from.name);
             assert_eq!(from.client.call(&format!("EXISTS {key}")), Value::Integer(1));
         }
-        let keys = if from.has_documents { "plain hash document" } else { "plain hash" };
-        from.client.ok(&format!("MIGRATE 127.0.0.1 {port} \"\" 0 5000 KEYS {keys}"));
+        let documents = if from.has_documents { "document" } else { "" };
+        let vectors = if from.has_vectors { "vectors" } else { "" };
+        let keys = format!("plain hash {documents} {vectors}");
+        from.client.ok(&format!("MIGRATE 127.0.0.1 {port} \"\" 0 5000 KEYS {}", keys.trim()));
         check(&from, &mut server.connect());
         assert_eq!(from.client.call("EXISTS plain hash"), Value::Integer(0));
     }
@@ -221,8 +230,8 @@ fn by_replication() {
         wait_until_in_sync(&mut from.client, &mut client);
         check(&from, &mut client);
         check_stream(&mut from, &mut client);
-        if from.has_documents {
-            // Otherwise Braid takes the source for a server that lacks documents.
+        if from.has_documents || from.has_vectors {
+            // Otherwise Braid takes the source for a server that lacks these types.
             client.ok("CONFIG SET rdb-target redis-8");
         }
         let keys = from.client.call("DBSIZE");

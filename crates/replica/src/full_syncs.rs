@@ -43,7 +43,7 @@ const UNREADABLE: &str = "members of keys expire, and a replica that does not st
                           not read that: set rdb-target on the primary, for example to redis-8";
 
 /// Why a replica is refused that may lack a type of value.
-const TYPE_UNKNOWN: &str = "there are JSON documents, and a replica that does not state its version may not \
+const TYPE_UNKNOWN: &str = "there are JSON documents or vector sets, and a replica that does not state its version may not \
                             have that type: set rdb-target on the primary to redis-8 if it has";
 
 /// A full sync to be started.

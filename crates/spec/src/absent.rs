@@ -5,21 +5,16 @@
 
 /// A family of commands.
 pub struct Family {
-    /// What their names begin with, or else all of their names.
-    names: Names,
+    /// What their names begin with.
+    prefix: &'static str,
     /// What it is, as in "has no time series".
     pub title: &'static str,
     /// Where it is found.
     pub from: &'static str,
 }
 
-enum Names {
-    Prefix(&'static str),
-    All(&'static [&'static str]),
-}
-
 const fn module(prefix: &'static str, title: &'static str, from: &'static str) -> Family {
-    Family { names: Names::Prefix(prefix), title, from }
+    Family { prefix, title, from }
 }
 
 /// All families.
@@ -39,19 +34,12 @@ pub const FAMILIES: &[Family] = &[
 impl Family {
     /// How its commands are written, for the compatibility page.
     pub fn commands(&self) -> String {
-        match &self.names {
-            Names::Prefix(prefix) => format!("{prefix}*"),
-            Names::All(names) => names.join(", "),
-        }
+        format!("{}*", self.prefix)
     }
 
     fn has(&self, command: &[u8]) -> bool {
-        match &self.names {
-            Names::Prefix(prefix) => {
-                command.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
-            }
-            Names::All(names) => names.iter().any(|name| command.eq_ignore_ascii_case(name.as_bytes())),
-        }
+        let start = command.get(..self.prefix.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(self.prefix.as_bytes()))
     }
 }
 
@@ -65,12 +53,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_belong_to_a_family_by_prefix_or_name() {
+    fn commands_belong_to_a_family_by_prefix() {
         let title = |command: &str| family_of(command.as_bytes()).map(|family| family.title);
         assert_eq!(title("ts.add"), Some("time series"));
         assert_eq!(title("FT.SEARCH"), Some("search"));
-        assert_eq!(title("vsim"), Some("vector sets"));
-        assert_eq!(title("VSIMX"), None);
+        assert_eq!(title("VSIM"), None);
         assert_eq!(title("TS"), None);
         assert_eq!(title("GET"), None);
     }

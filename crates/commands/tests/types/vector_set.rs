@@ -59,7 +59,10 @@ fn quantised_vectors_and_projections() {
         ("VEMB p a", &bulks(&["0.4999999701976776", "0.4999999701976776"])),
         ("VSIM p VALUES 4 1 0 0 0", &bulks(&["a", "c"])),
         ("VSIM p VALUES 3 1 0 0", &error("Vector dimension mismatch - got 3 but set has 2")),
-        ("VADD v REDUCE 1 VALUES 2 1 0 q", &error("cannot add projection to existing set without projection")),
+        (
+            "VADD v REDUCE 1 VALUES 2 1 0 q",
+            &error("cannot add projection to existing set without projection"),
+        ),
         ("VADD f VALUES 3 3 4 0 a NOQUANT M 5", ":1\r\n"),
         ("VADD f VALUES 3 1 1 1 b NOQUANT M 9", &error("asked M value mismatch with existing vector set")),
         ("VADD f VALUES 3 1 1 1 b BIN M 9", &error("asked quantization mismatch with existing vector set")),
@@ -93,7 +96,10 @@ fn attributes_and_filters() {
     ]);
     tester.speak(0, Protocol::Resp3);
     tester.check(&[
-        ("VSIM v ELE c WITHATTRIBS WITHSCORES COUNT 1", "%1\r\n$1\r\na\r\n*2\r\n,1\r\n$13\r\n{\"year\":1980}\r\n"),
+        (
+            "VSIM v ELE c WITHATTRIBS WITHSCORES COUNT 1",
+            "%1\r\n$1\r\na\r\n*2\r\n,1\r\n$13\r\n{\"year\":1980}\r\n",
+        ),
         ("VISMEMBER v a", "#t\r\n"),
         ("VREM v nope", "#f\r\n"),
         ("VADD v VALUES 2 0 1 a", "#f\r\n"),
@@ -107,7 +113,10 @@ fn errors_are_those_of_redis() {
     let mut tester = Tester::new();
     tester.check(&[("VADD v VALUES 2 1 0 a", ":1\r\n"), ("SET s x", "+OK\r\n")]);
     for (request, text) in [
-        ("VADD v VALUES 2 0 1 b SETATTR '{\"x\":1}' M 8 EF 100 CAS Q8", "asked M value mismatch with existing vector set"),
+        (
+            "VADD v VALUES 2 0 1 b SETATTR '{\"x\":1}' M 8 EF 100 CAS Q8",
+            "asked M value mismatch with existing vector set",
+        ),
         ("VADD v VALUES 2 0 1 b FOO", "invalid option after element"),
         ("VADD v VALUES 2 0 1 b M", "invalid option after element"),
         ("VADD v VALUES 2 0 1", "wrong number of arguments for 'VADD' command"),
@@ -145,9 +154,14 @@ fn errors_are_those_of_redis() {
     ] {
         assert_eq!(tester.run(request), error(text), "{request}");
     }
-    for request in ["VADD s VALUES 2 1 0 a", "VSIM s ELE a BOGUS", "VCARD s", "VREM s a", "VSETATTR s a b", "VINFO s"] {
+    for request in
+        ["VADD s VALUES 2 1 0 a", "VSIM s ELE a BOGUS", "VCARD s", "VREM s a", "VSETATTR s a b", "VINFO s"]
+    {
         let reply = tester.run(request);
-        assert_eq!(reply, "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "{request}");
+        assert_eq!(
+            reply, "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+            "{request}"
+        );
     }
 }
 
@@ -204,8 +218,7 @@ fn the_documented_examples_reply_what_the_page_says() {
                 None => line.replace("$-1", "(nil)"),
             };
             let lines = reply.split("\r\n").filter(|line| !line.is_empty() && !line.starts_with('*'));
-            let shown: Vec<String> =
-                lines.map(show).filter(|line| !line.starts_with('$')).collect();
+            let shown: Vec<String> = lines.map(show).filter(|line| !line.starts_with('$')).collect();
             let want: Vec<&str> = want.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
             assert_eq!(shown, want, "{request}");
             count += 1;
