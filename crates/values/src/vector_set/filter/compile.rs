@@ -76,9 +76,8 @@ impl Lexer<'_> {
         self.skip_spaces();
         let Some(first) = self.peek() else { return Ok(None) };
         let follows = self.text.get(self.at + 1).copied();
-        let is_negative = first == b'-'
-            && !self.after_operand
-            && follows.is_some_and(|byte| byte.is_ascii_digit() || byte == b'.');
+        let is_negative =
+            first == b'-' && !self.after_operand && follows.is_some_and(|byte| byte.is_ascii_digit());
         let token = match first {
             b'(' => self.single(Token::Open),
             b')' => self.single(Token::Close),
