@@ -140,7 +140,7 @@ pub(super) fn vadd(call: &mut Call) -> CommandResult {
             let vector = request.for_set(set)?;
             let set = call.keyspace.write_as::<VectorSet>(key)?.ok_or(CommandError::NoSuchKey)?;
             let is_new = request.put(set, &vector)?;
-            call.keyspace.settle(SILENT, key, 1, false);
+            call.keyspace.finish_change(SILENT, key, 1, false);
             is_new
         }
         None => {

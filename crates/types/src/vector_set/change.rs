@@ -15,7 +15,7 @@ pub(super) fn vrem(call: &mut Call) -> CommandResult {
     if is_there && let Some(set) = call.keyspace.write_as::<VectorSet>(key)? {
         set.remove(element);
         let is_empty = set.is_empty();
-        call.keyspace.settle(SILENT, key, 1, is_empty);
+        call.keyspace.finish_change(SILENT, key, 1, is_empty);
     }
     reply_bool(call, is_there);
     Ok(())
@@ -27,7 +27,7 @@ pub(super) fn vsetattr(call: &mut Call) -> CommandResult {
     let is_there = call.keyspace.peek_as::<VectorSet>(key)?.is_some_and(|set| set.find(element).is_some());
     if is_there && let Some(set) = call.keyspace.write_as::<VectorSet>(key)? {
         set.set_attribute(element, (!text.is_empty()).then_some(text));
-        call.keyspace.settle(SILENT, key, 1, false);
+        call.keyspace.finish_change(SILENT, key, 1, false);
     }
     reply_bool(call, is_there);
     Ok(())

@@ -172,7 +172,7 @@ fn distinct(len: u32, count: u32) -> Vec<u32> {
     chosen
 }
 
-fn bound<'a>(text: &'a [u8]) -> Result<Bound<&'a [u8]>, CommandError> {
+fn bound(text: &[u8]) -> Result<Bound<&[u8]>, CommandError> {
     match text {
         b"-" | b"+" => Ok(Bound::Unbounded),
         [b'[', rest @ ..] => Ok(Bound::Included(rest)),

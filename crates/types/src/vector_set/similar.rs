@@ -104,7 +104,8 @@ fn search(set: &VectorSet, query: &Query, options: &Options) -> Vec<Hit> {
     let graph = set.graph();
     let mut hits = match &options.filter {
         Some(filter) => {
-            let usual = if options.is_exact { usize::MAX } else { options.count.saturating_mul(EFFORT_DEFAULT) };
+            let usual =
+                if options.is_exact { usize::MAX } else { options.count.saturating_mul(EFFORT_DEFAULT) };
             let effort = options.effort.unwrap_or(usual);
             let ef = if options.is_exact { set.len() } else { options.ef.min(set.len()) };
             graph.search_matching(query, count, ef, effort, &mut |id| {

@@ -37,8 +37,11 @@ fn restore(payload: &[u8], check: bool) -> Option<VectorSet> {
     object.into_inner::<VectorSet>()
 }
 
-/// Name, stored components and attribute of each element.
-fn content(set: &VectorSet) -> BTreeMap<Vec<u8>, (Vec<u8>, u32, Option<Vec<u8>>)> {
+/// An element's stored components, length and attribute.
+type Element = (Vec<u8>, u32, Option<Vec<u8>>);
+
+/// The elements by name.
+fn content(set: &VectorSet) -> BTreeMap<Vec<u8>, Element> {
     let of = |id| {
         let (name, attribute) = set.name_and_attribute(id);
         let norm = set.graph().norm(id).to_bits();
