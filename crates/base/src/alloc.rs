@@ -91,8 +91,15 @@ pub fn size_class(size: usize) -> usize {
     (size + spacing - 1) & !(spacing - 1)
 }
 
+/// Counts a block that was allocated from jemalloc directly, with a layout of [`adjust`].
+#[cfg(not(any(miri, braid_sanitize)))]
+pub(crate) fn note_allocation(layout: Layout) {
+    count(size_class(layout.size()) as isize);
+}
+
+/// The layout with which a block of the given layout is allocated.
 #[inline]
-fn adjust(layout: Layout) -> Layout {
+pub(crate) fn adjust(layout: Layout) -> Layout {
     if layout.align() == 16 && layout.size() & 15 != 0 {
         // SAFETY: rounding up to the (power of two) alignment of a valid layout stays valid.
         unsafe { Layout::from_size_align_unchecked((layout.size() + 15) & !15, 16) }

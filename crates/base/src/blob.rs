@@ -14,6 +14,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use crate::prefetch::prefetch;
+use crate::relocation::Mover;
 
 #[repr(C)]
 struct Header {
@@ -175,6 +176,17 @@ impl Blob {
     /// `raw` came from `into_raw` and each word is taken back once.
     pub unsafe fn from_raw(raw: NonNull<u8>) -> Blob {
         Blob(raw.cast())
+    }
+
+    /// Moves the blob to a better place, unless it has other owners.
+    pub fn relocate(&mut self, mover: &mut Mover) {
+        if !self.is_unique() {
+            return;
+        }
+        // SAFETY: allocated with the layout of its capacity; unique, so no other thread reads it.
+        if let Some(moved) = unsafe { mover.relocate(self.0.cast(), layout(self.capacity())) } {
+            self.0 = moved.cast();
+        }
     }
 
     fn unshare(&mut self, capacity: usize) {

@@ -16,6 +16,7 @@ pub mod hash;
 pub mod lock;
 pub mod prefetch;
 pub mod process_title;
+pub mod relocation;
 pub mod slots;
 pub mod sync;
 pub mod system_text;

@@ -39,7 +39,7 @@ impl Dice {
 fn valid(directive: &Directive, dice: &mut Dice, folder: &Path) -> Vec<String> {
     let single = |text: String| vec![text];
     match directive.name {
-        "activedefrag" | "active-replica" | "cluster-enabled" => return single("no".into()),
+        "active-replica" | "cluster-enabled" => return single("no".into()),
         "redis-version" => return single(format!("{}.{}.0", dice.below(256), dice.below(10))),
         "shards" => return single((1u64 << dice.below(17)).to_string()),
         "logfile" => return single(["", "some log.txt"][dice.below(2) as usize].into()),

@@ -19,9 +19,12 @@
 //! sees that it is the only one also sees (acquire) all of the other owners' accesses to the block
 //! (release).
 
+use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use braid_base::relocation::Mover;
 
 /// Bytes of shared blocks copied before a change.
 static COPIED: AtomicUsize = AtomicUsize::new(0);
@@ -75,6 +78,26 @@ impl<T> CowBox<T> {
     #[inline]
     fn is_own(&self) -> bool {
         self.block().owners.load(Ordering::Acquire) == 1
+    }
+
+    /// The content, for changing, if this is the only owner.
+    pub fn own_mut(&mut self) -> Option<&mut T> {
+        if !self.is_own() {
+            return None;
+        }
+        // SAFETY: this is the only owner, and it is borrowed mutably.
+        Some(unsafe { &mut self.0.as_mut().value })
+    }
+
+    /// Moves the block to a better place, unless it has other owners.
+    pub fn relocate(&mut self, mover: &mut Mover) {
+        if !self.is_own() {
+            return;
+        }
+        // SAFETY: from a leaked box; this is the only owner, and it is borrowed mutably.
+        if let Some(moved) = unsafe { mover.relocate(self.0.cast(), Layout::new::<Block<T>>()) } {
+            self.0 = moved.cast();
+        }
     }
 
     /// The address of the owner count, which other owners change; for a prefetch.

@@ -8,6 +8,8 @@
 //! holds only the integers; the block's word holds number and width. The set never returns to a
 //! smaller width, as in Redis.
 
+use braid_base::relocation::Mover;
+
 use crate::thin_block::{ThinBlock, round_capacity};
 
 /// Maximum number of integers in a set: they fit a block at any width.
@@ -60,6 +62,11 @@ fn write(bytes: &mut [u8], class: u32, index: usize, number: i64) {
 }
 
 impl IntSet {
+    /// Moves the set's block to a better place, unless it is shared.
+    pub fn relocate(&mut self, mover: &mut Mover) {
+        self.block.relocate(mover);
+    }
+
     /// An empty set, with the smallest width.
     pub fn new() -> IntSet {
         IntSet { block: ThinBlock::zeroed(0) }

@@ -7,9 +7,12 @@
 //! set, the remaining bits are the pointer of a leaked `Box<T>`. Both pointers are aligned to at
 //! least 2 and never null.
 
+use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+
+use braid_base::relocation::Mover;
 
 use crate::listpack::Listpack;
 use crate::thin_block::ThinBlock;
@@ -78,6 +81,15 @@ impl<T, P: OnePointer> PackedOr<T, P> {
             return None;
         }
         NonNull::new(self.word.as_ptr().map_addr(|address| address & !TAG).cast())
+    }
+
+    /// Moves the box of the larger form, if it has that form, to a better place.
+    pub fn relocate_box(&mut self, mover: &mut Mover) {
+        let Some(table) = self.boxed() else { return };
+        // SAFETY: a leaked box owned by this value, which is borrowed mutably.
+        if let Some(moved) = unsafe { mover.relocate(table.cast(), Layout::new::<T>()) } {
+            self.word = moved.map_addr(|address| address | TAG);
+        }
     }
 
     /// The form, for reading.

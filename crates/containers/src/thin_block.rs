@@ -17,6 +17,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use braid_base::relocation::Mover;
+
 use crate::cow::note_copy;
 
 #[repr(C)]
@@ -121,6 +123,18 @@ impl ThinBlock {
         let copy = self.clone();
         note_copy(self.allocation_bytes());
         *self = copy;
+    }
+
+    /// Moves the block to a better place, unless it is shared.
+    pub fn relocate(&mut self, mover: &mut Mover) {
+        if self.header().capacity.load(Ordering::Acquire) & SHARED != 0 {
+            return;
+        }
+        // SAFETY: allocated with the layout of its capacity; not shared, and borrowed mutably, so
+        // nobody else reads it.
+        if let Some(moved) = unsafe { mover.relocate(self.0.cast(), layout(self.capacity())) } {
+            self.0 = moved.cast();
+        }
     }
 
     /// Bytes of the whole allocation.

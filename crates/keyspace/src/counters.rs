@@ -74,4 +74,10 @@ counters! {
     from_value_cache,
     /// Values freed in the background at a command's request.
     lazy_freed,
+    /// Blocks moved by defragmentation, and blocks examined that stayed.
+    defrag_hits,
+    defrag_misses,
+    /// Keys of which some memory was moved, and keys examined of which none was.
+    defrag_key_hits,
+    defrag_key_misses,
 }

@@ -34,6 +34,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
 use braid_base::blob::Blob;
+use braid_base::relocation::Mover;
 
 use crate::object::{Collection, Object, ObjectRef, ObjectType, in_word};
 use crate::value_type::Type;
@@ -584,6 +585,47 @@ impl<'a> Entry<'a> {
             unsafe { self.take_owned() }.expect("a blob or an object")
         };
         Entry::allocate(key, value, expiry, self.clock())
+    }
+
+    /// A copy at a better place, if there is one. It refers to the same blob or object: the caller
+    /// publishes it in place of this entry, which is then deallocated by
+    /// [`Entry::release_shell`]. An entry with a second owner stays.
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively, and does one or the other.
+    pub(crate) unsafe fn at_better_place(self, mover: &mut Mover) -> Option<Entry<'a>> {
+        if self.is_held() {
+            return None;
+        }
+        let (layout, header) = (self.layout(), self.header());
+        // SAFETY: allocated with this layout. Everything behind the header changes only under the
+        // exclusive lock; a lock-free reader may store the clock meanwhile.
+        unsafe {
+            let block = mover.place_for(self.header.cast(), layout)?;
+            block.cast::<Header>().write(Header {
+                clock: AtomicU32::new(header.clock.load(Relaxed)),
+                kind: AtomicU8::new(self.kind()),
+                key_len: header.key_len,
+                value_len: AtomicU16::new(header.value_len.load(Relaxed)),
+            });
+            let behind = layout.size() - size_of::<Header>();
+            block.add(size_of::<Header>()).copy_from_nonoverlapping(
+                self.header.cast::<u8>().add(size_of::<Header>()),
+                behind,
+            );
+            Some(Entry { header: block.cast(), life: PhantomData })
+        }
+    }
+
+    /// Moves the collection's own box, if the type has one.
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively, and no reference to the collection exists.
+    pub(crate) unsafe fn relocate_head(self, mover: &mut Mover) {
+        if let Some(descriptor) = self.value_type().descriptor() {
+            // SAFETY: the payload is a word of a value of that type; exclusive by the caller.
+            unsafe { descriptor.access.relocate(self.payload(), mover) };
+        }
     }
 
     /// Deallocates an entry whose value was moved out, or leaves it to its second owner.

@@ -15,6 +15,7 @@ use braid_base::slots::Slots;
 use braid_journal::Journal;
 
 use crate::counters::Counters;
+use crate::defrag::Defrag;
 use crate::due::DueTimes;
 use crate::entry::Entry;
 use crate::events::Observer;
@@ -199,6 +200,8 @@ pub struct Keyspace {
     pub(crate) sweep: AtomicU64,
     /// See `snapshot.rs`.
     pub(crate) snapshots: Padded<Snapshots>,
+    /// See `defrag.rs`.
+    pub defrag: Padded<Defrag>,
     /// Locked by the one [`Reader`](crate::reader::Reader).
     pub(crate) reader: parking_lot::Mutex<()>,
 }
@@ -288,6 +291,7 @@ impl Keyspace {
             dirty_baseline: AtomicU64::new(0),
             sweep: AtomicU64::new(0),
             snapshots: Padded::default(),
+            defrag: Padded::default(),
             reader: parking_lot::Mutex::default(),
             own_expiring: parking_lot::Mutex::default(),
         };

@@ -12,6 +12,7 @@ mod by_slot;
 pub mod context;
 pub mod counters;
 pub mod cow_entry;
+pub mod defrag;
 mod due;
 pub mod entry;
 pub mod events;

@@ -16,6 +16,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
+use braid_base::relocation::Mover;
 use braid_containers::listpack::Listpack;
 use braid_rdb::{Limits, RdbType, SavedObject, ValueDecoder, ValueForm};
 
@@ -72,6 +73,15 @@ pub trait Collection: SavedObject + Send + Sync + 'static {
 
     /// Sets the expiry of an existing member, or removes the member if that time has passed.
     fn set_member_expiry(&mut self, _member: &[u8], _at: i64, _now: i64) {}
+
+    /// Moves blocks of the collection to better places, from position `from` on (0 = the start),
+    /// until all have been examined or the mover's time is over. Returns the position from which
+    /// to continue. Blocks that are shared stay; a collection without movable blocks, or of a type
+    /// that does not support it, returns `None` at once. Content, order and encoding stay as they
+    /// are. The collection may have changed since the call that returned `from`.
+    fn relocate_blocks(&mut self, _from: u64, _mover: &mut Mover) -> Option<u64> {
+        None
+    }
 
     /// The packed list, if the collection consists of one, for DEBUG LISTPACK.
     fn as_packed_list(&self) -> Option<&Listpack> {
@@ -185,6 +195,7 @@ pub struct Descriptor {
 /// Access to the values of a type through the word kept in an entry.
 pub struct AccessFns {
     view: unsafe fn(*mut u8) -> *mut dyn Collection,
+    relocate: unsafe fn(*mut u8, &mut Mover),
     release: unsafe fn(NonNull<u8>),
     /// Size of a value's boxed head in bytes; 0 for an inline type.
     head_bytes: fn() -> usize,
@@ -193,7 +204,12 @@ pub struct AccessFns {
 impl AccessFns {
     pub const fn of<T: ObjectType>() -> AccessFns {
         assert!(!T::INLINE || size_of::<T>() == size_of::<NonNull<u8>>());
-        AccessFns { view: view::<T>, release: release::<T>, head_bytes: head_bytes::<T> }
+        AccessFns {
+            view: view::<T>,
+            relocate: relocate::<T>,
+            release: release::<T>,
+            head_bytes: head_bytes::<T>,
+        }
     }
 }
 
@@ -205,6 +221,24 @@ impl AccessFns {
     pub(crate) unsafe fn view(&self, place: *mut u8) -> *mut dyn Collection {
         // SAFETY: guaranteed by the caller.
         unsafe { (self.view)(place) }
+    }
+
+    /// Moves the box that the word at `place` points to, if it is a box.
+    ///
+    /// # Safety
+    /// As for [`in_word`]; the caller is the only one to use the collection and the word.
+    pub(crate) unsafe fn relocate(&self, place: *mut u8, mover: &mut Mover) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { (self.relocate)(place, mover) }
+    }
+}
+
+/// # Safety
+/// As for [`AccessFns::relocate`].
+unsafe fn relocate<T: ObjectType>(place: *mut u8, mover: &mut Mover) {
+    if !T::INLINE {
+        // SAFETY: the word came from a leaked box, which has the same representation.
+        mover.relocate_box(unsafe { &mut *place.cast::<Box<T>>() });
     }
 }
 

@@ -6,12 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::{self, Ticks};
 use braid_base::gate::Entered;
+use braid_base::relocation::occupancy;
 use braid_clients::attention::{LOADING, MEMORY_LIMIT};
 use braid_clients::client_flags;
 use braid_config::Config;
 use braid_durable::{append_only, background_save};
 use braid_executor::memory::{self, make_room};
 use braid_executor::{Engine, Worker, client_eviction, dispatch};
+use braid_keyspace::defrag::Limits;
 use braid_keyspace::expiry;
 use braid_replica::cron;
 use braid_telemetry::{LinkBytes, Telemetry};
@@ -22,6 +24,9 @@ use crate::client_set::ClientSet;
 const EXPIRY_BUDGET: usize = 2000;
 /// Nanoseconds of expiry per cron run, times `active-expire-effort`.
 const EXPIRY_NANOS: u64 = 1_000_000;
+
+/// Milliseconds between two looks at the waste of memory.
+const DEFRAG_REVIEW_MS: i64 = 1000;
 
 /// Idle milliseconds after which a client's spare capacity is freed, and those of a loop after
 /// which the loop's is.
@@ -46,6 +51,8 @@ pub struct Cron {
     done: u64,
     /// Since when the loop has been idle; None once the spare memory is freed.
     idle_since: Option<i64>,
+    /// When the waste of memory is next looked at.
+    next_review_ms: i64,
 }
 
 impl Cron {
@@ -60,6 +67,7 @@ impl Cron {
             resting: false,
             done: 0,
             idle_since: None,
+            next_review_ms: 0,
         }
     }
 
@@ -118,6 +126,7 @@ impl Cron {
             append_only::append_only_cron(engine, now_ms);
             cron::tend_replicas(engine, now_ms);
             memory::note_uncounted_bytes(engine);
+            self.review_defrag(engine, now_ms);
         }
         if engine.keyspace.gate.enter_unless_busy(self.slot) == Entered::Busy {
             // A script has stopped the world for long.
@@ -157,6 +166,22 @@ impl Cron {
             self.rest(engine, now_ms);
         }
         engine.telemetry.threads[self.slot].cron_nanos.add(Ticks::now().nanos_since(start));
+    }
+
+    /// Decides about once a second whether the memory is to be defragmented.
+    fn review_defrag(&mut self, engine: &Engine, now_ms: i64) {
+        if now_ms < self.next_review_ms || engine.attention.get() & LOADING != 0 {
+            return;
+        }
+        self.next_review_ms = now_ms + DEFRAG_REVIEW_MS;
+        let config = &engine.config;
+        let limits = Limits {
+            is_enabled: config.activedefrag(),
+            ignore_bytes: config.active_defrag_ignore_bytes(),
+            percent: (config.active_defrag_threshold_lower(), config.active_defrag_threshold_upper()),
+            cycle: (config.active_defrag_cycle_min(), config.active_defrag_cycle_max()),
+        };
+        engine.keyspace.review_defrag(limits, now_ms, occupancy);
     }
 
     /// Puts off the next run: with no activity, waking up ten times a second would be a waste.

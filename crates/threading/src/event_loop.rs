@@ -12,6 +12,7 @@
 
 mod client_eviction;
 mod close;
+mod defrag;
 mod durable_replies;
 pub mod execute;
 mod handover;
@@ -34,6 +35,7 @@ use braid_clients::attention::PAUSED;
 use braid_executor::{Engine, Worker};
 use braid_net::poller::{Interest, Poller};
 use braid_telemetry::stats::ThreadStats;
+use defrag::DefragSteps;
 use durable_replies::ReplyHold;
 use hashbrown::HashMap;
 
@@ -98,6 +100,7 @@ pub struct EventLoop<M: Model> {
     /// The last turn executed requests.
     has_executed: bool,
     adaptive_yield: AdaptiveYield,
+    defrag: DefragSteps,
 }
 
 impl<M: Model> EventLoop<M> {
@@ -151,6 +154,7 @@ impl<M: Model> EventLoop<M> {
             waited_nanos: 0,
             has_executed: false,
             adaptive_yield: AdaptiveYield::default(),
+            defrag: DefragSteps::default(),
         })
     }
 
@@ -203,6 +207,7 @@ impl<M: Model> EventLoop<M> {
             self.resume_accepting();
         }
         self.cron.run(&self.engine, &mut self.worker, &mut self.clients, now);
+        self.defragment();
         if self.engine.hub.has_pushes(self.slot) {
             // For instance, notifications of keys that the cron expired.
             M::execute_and_write(self);
@@ -325,7 +330,8 @@ impl<M: Model> EventLoop<M> {
         if let Some(&(deadline, _)) = self.clients.deadlines.first() {
             wait = wait.min((deadline - now).max(0));
         }
-        Some(Duration::from_millis(wait as u64))
+        let wait = Duration::from_millis(wait as u64);
+        Some(self.until_defrag().map_or(wait, |until| wait.min(until)))
     }
 
     #[inline]

@@ -43,6 +43,9 @@ fn debug(call: &mut Call) -> CommandResult {
         (b"pause-cron", 3) => {
             switch(call, |engine, value| engine.debug.cron_paused.store(value != 0, Relaxed))
         }
+        (b"relocate-all", 3) => {
+            switch(call, |engine, value| engine.keyspace.defrag.set_moves_all(value != 0))
+        }
         (b"aof-flush-sleep", 3) => switch(call, |engine, value| {
             engine.append_only.appender.set_delay(u64::try_from(value).unwrap_or(0));
         }),
@@ -393,6 +396,8 @@ fn help(call: &mut Call) -> CommandResult {
         "    Log the layout of the blocks of the long list <key>.",
         "QUICKLIST-PACKED-THRESHOLD <size>",
         "    Set the size in bytes from which a list element gets its own block; 0: the default.",
+        "RELOCATE-ALL <0|1>",
+        "    Let defragmentation move every value again and again.",
         "RELOAD [option ...]",
         "    Save to the dump file, remove everything and load it again. Options:",
         "    * MERGE: the file's keys replace existing ones.",

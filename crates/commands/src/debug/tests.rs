@@ -153,6 +153,7 @@ fn switches_and_the_rest() {
         ("DEBUG SET-ACTIVE-EXPIRE 0", true),
         ("DEBUG PAUSE-CRON 1", true),
         ("DEBUG REPLYBUFFER RESIZING 0", true),
+        ("DEBUG RELOCATE-ALL 1", true),
     ] {
         assert_eq!(tester.run(line) == "+OK\r\n", ok, "{line}");
     }

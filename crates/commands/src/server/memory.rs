@@ -32,7 +32,7 @@ const SUBCOMMANDS: &[Row] = &[
         .tips(REPORT),
     Row::new("purge", Group::Server, purge)
         .exactly(2)
-        .docs("4.0.0", "Makes the allocator return unused pages.", SLOW)
+        .docs("4.0.0", "Makes the allocator return unused pages, and starts a pass of defragmentation.", SLOW)
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
     Row::new("stats", Group::Server, stats)
         .exactly(2)
@@ -166,6 +166,7 @@ fn malloc_stats(call: &mut Call) -> CommandResult {
 }
 
 fn purge(call: &mut Call) -> CommandResult {
+    call.engine.keyspace.defrag.request();
     if !allocator::purge() {
         return Err(CommandError::text("ERR Error purging dirty pages"));
     }
@@ -214,7 +215,8 @@ fn diagnose(report: &Report, clients: usize) -> String {
     if wasteful(report.allocator_fragmentation(), 1.1) {
         remark(
             "Fragmentation",
-            "pages in use are partly empty, as after deleting many values of mixed sizes.",
+            "pages in use are partly empty, as after deleting many values of mixed sizes. MEMORY PURGE \
+             starts a pass of defragmentation; activedefrag does so by itself above its thresholds.",
         );
     }
     if wasteful(report.allocator_resident(), 1.1) {

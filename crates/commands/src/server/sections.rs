@@ -304,7 +304,7 @@ fn memory(fields: &mut Fields<'_>) {
     fields.field("mem_overhead_db_hashtable_rehashing", 0);
     fields.field("mem_aof_buffer", engine.keyspace.journal.memory_bytes());
     fields.field("mem_allocator", super::allocator::name());
-    fields.field("active_defrag_running", 0);
+    fields.field("active_defrag_running", engine.keyspace.defrag.share());
     fields.field("lazyfree_pending_objects", engine.keyspace.lazy_free.pending());
     fields.field("lazyfreed_objects", engine.keyspace.lazy_free.freed());
 }
@@ -434,9 +434,13 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.same(0, &["latest_fork_usec", "total_forks"]);
     fields.field("migrate_cached_sockets", engine.migrations.kept_connections());
     fields.field("slave_expires_tracked_keys", engine.keyspace.own_expiring_keys());
-    fields.same(0, &["active_defrag_hits", "active_defrag_misses"]);
-    fields.same(0, &["active_defrag_key_hits", "active_defrag_key_misses"]);
-    fields.same(0, &["total_active_defrag_time", "current_active_defrag_time"]);
+    fields.field("active_defrag_hits", keyspace.total(|counters| counters.defrag_hits.get()));
+    fields.field("active_defrag_misses", keyspace.total(|counters| counters.defrag_misses.get()));
+    fields.field("active_defrag_key_hits", keyspace.total(|counters| counters.defrag_key_hits.get()));
+    fields.field("active_defrag_key_misses", keyspace.total(|counters| counters.defrag_key_misses.get()));
+    let (total_ms, current_ms) = keyspace.defrag.run_ms(braid_base::clock::unix_ms());
+    fields.field("total_active_defrag_time", total_ms);
+    fields.field("current_active_defrag_time", current_ms);
     fields.field("tracking_total_keys", engine.trackers.keys());
     fields.field("tracking_total_items", engine.trackers.items());
     fields.field("tracking_total_prefixes", engine.trackers.prefixes());

@@ -112,15 +112,6 @@ pub(super) fn power_of_two(number: i64) -> Result<i64, &'static str> {
     if number.count_ones() == 1 { Ok(number) } else { Err("argument must be a power of two") }
 }
 
-/// Braid does not move live values yet.
-pub(super) fn no_defragmentation(wanted: bool) -> Result<(), &'static str> {
-    if wanted {
-        Err("Active defragmentation cannot be enabled: this server cannot move live memory")
-    } else {
-        Ok(())
-    }
-}
-
 /// Number of processors this process may use, within the bounds of `io-threads`.
 pub(super) fn processors() -> i64 {
     let available = std::thread::available_parallelism().map_or(1, usize::from);

@@ -82,35 +82,37 @@ super::directives! {
     /// Return free memory to the system from a background thread of the allocator.
     jemalloc_bg_thread: bool => switch("jemalloc-bg-thread", true);
 
-    /// Move live values to reduce fragmentation. Braid does not support it and refuses `yes`.
-    activedefrag: bool =>
-        switch("activedefrag", false).switch_check(checks::no_defragmentation).no_effect_yet();
+    /// Move live values out of sparsely filled memory, so that it can be returned to the system.
+    /// Unlike in Redis, this is on by default.
+    activedefrag: bool => switch("activedefrag", true);
 
     /// Do not defragment below this much wasted memory.
     active_defrag_ignore_bytes: u64 =>
-        integer("active-defrag-ignore-bytes", || 100 << 20, 1, LONG_MAX, Unit::Bytes).no_effect_yet();
+        integer("active-defrag-ignore-bytes", || 100 << 20, 1, LONG_MAX, Unit::Bytes);
 
     /// Percentage of wasted memory at which defragmentation starts.
     active_defrag_threshold_lower: u32 =>
-        integer("active-defrag-threshold-lower", || 10, 0, 1000, Unit::Percent).no_effect_yet();
+        integer("active-defrag-threshold-lower", || 10, 0, 1000, Unit::Percent);
 
     /// Percentage of wasted memory at which defragmentation reaches active-defrag-cycle-max.
     active_defrag_threshold_upper: u32 =>
-        integer("active-defrag-threshold-upper", || 100, 0, 1000, Unit::Percent).no_effect_yet();
+        integer("active-defrag-threshold-upper", || 100, 0, 1000, Unit::Percent);
 
-    /// Minimum percentage of CPU time for defragmentation.
+    /// Minimum percentage of each thread's time for defragmentation.
     active_defrag_cycle_min: u32 =>
-        integer("active-defrag-cycle-min", || 1, 1, 99, Unit::Percent).no_effect_yet();
+        integer("active-defrag-cycle-min", || 1, 1, 99, Unit::Percent);
 
-    /// Maximum percentage of CPU time for defragmentation.
+    /// Maximum percentage of each thread's time for defragmentation. A thread that executes
+    /// requests spends no more than 4 percent.
     active_defrag_cycle_max: u32 =>
-        integer("active-defrag-cycle-max", || 25, 1, 99, Unit::Percent).no_effect_yet();
+        integer("active-defrag-cycle-max", || 25, 1, 99, Unit::Percent);
 
-    /// Length of a step of defragmentation.
+    /// Length of a step of defragmentation. A step takes at most 250 microseconds here.
     active_defrag_cycle_microseconds: u32 =>
         integer("active-defrag-cycle-us", || 500, 0, 100_000, Unit::Microseconds).no_effect_yet();
 
-    /// Maximum number of fields of a collection defragmented in one step.
+    /// Maximum number of fields of a collection defragmented in one step. Here a step's time is
+    /// limited instead.
     active_defrag_max_scan_fields: u64 =>
         integer("active-defrag-max-scan-fields", || 1000, 1, LONG_MAX, Unit::Plain).no_effect_yet();
 }

@@ -19,6 +19,8 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 
+use braid_base::relocation::Mover;
+
 /// Bytes in front of the content.
 pub(super) const OWN: usize = 1;
 
@@ -92,6 +94,14 @@ impl Block {
     #[inline]
     fn class(&self) -> u8 {
         self.own() & !BEGINS_LATER
+    }
+
+    /// Moves the block to a better place.
+    pub(super) fn relocate(&mut self, mover: &mut Mover) {
+        // SAFETY: allocated with the layout of its class, and borrowed mutably.
+        if let Some(moved) = unsafe { mover.relocate(self.0, layout(self.class())) } {
+            self.0 = moved;
+        }
     }
 
     /// Size of the content in bytes.

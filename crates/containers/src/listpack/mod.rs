@@ -20,6 +20,7 @@ mod iter;
 pub use entry::{Element, Encoded, decimal_len};
 pub use iter::{Entries, Iter};
 
+use braid_base::relocation::Mover;
 use smallvec::SmallVec;
 
 use block::Block;
@@ -108,6 +109,11 @@ impl Listpack {
     /// An empty list.
     pub fn new() -> Listpack {
         Listpack::with_capacity(HEADER + 1)
+    }
+
+    /// Moves the list's block to a better place.
+    pub fn relocate(&mut self, mover: &mut Mover) {
+        self.block.relocate(mover);
     }
 
     /// An empty list with room for `bytes` in total (including the 6-byte header and the end mark).

@@ -36,6 +36,7 @@ use std::collections::BTreeSet;
 use std::hash::Hasher;
 
 use arrayvec::ArrayVec;
+use braid_base::relocation::Mover;
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use record::{Content, INLINE_MAX, Outside, Record};
@@ -114,6 +115,13 @@ impl<const VALUES: bool> Default for Table<VALUES> {
 }
 
 impl<const VALUES: bool> Table<VALUES> {
+    /// Moves blocks to better places, from segment `from` on; see
+    /// `braid_keyspace::object::Collection::relocate_blocks`.
+    pub fn relocate(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        self.segments.relocate(from, mover).map(|next| next as u64)
+    }
+
     /// An empty table with its own seed.
     pub fn new() -> Self {
         let seed = fastrand::u64(..);

@@ -13,6 +13,8 @@ use super::record::{Record, short_key_len};
 use braid_base::prefetch::prefetch;
 use smallvec::SmallVec;
 
+use braid_base::relocation::Mover;
+
 use crate::thin_block::{ThinBlock, round_capacity};
 
 const CACHE_LINE: usize = 64;
@@ -24,6 +26,13 @@ const ROOM_MAX: usize = u16::MAX as usize;
 /// A block of members; the table, not the segment, knows their hashes.
 #[derive(Clone)]
 pub struct Segment(ThinBlock);
+
+impl Segment {
+    /// Moves the segment's block to a better place, unless it is shared.
+    pub fn relocate(&mut self, mover: &mut Mover) {
+        self.0.relocate(mover);
+    }
+}
 
 impl Default for Segment {
     fn default() -> Self {

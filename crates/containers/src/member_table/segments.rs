@@ -13,6 +13,7 @@ use std::ops::{Index, IndexMut};
 
 use arrayvec::ArrayVec;
 use braid_base::alloc::size_class;
+use braid_base::relocation::Mover;
 
 use super::segment::Segment;
 use crate::cow::CowBox;
@@ -60,6 +61,33 @@ impl Segments {
         match self {
             Segments::Few(few) => few.len(),
             Segments::Chunks { len, .. } => *len,
+        }
+    }
+
+    /// Moves segments from number `from` on to better places until the mover's time is over.
+    /// Returns the number to continue with, `None` at the end. Shared chunks stay, with all of
+    /// their segments.
+    pub fn relocate(&mut self, from: usize, mover: &mut Mover) -> Option<usize> {
+        match self {
+            Segments::Few(few) => {
+                few.iter_mut().for_each(|segment| segment.relocate(mover));
+                None
+            }
+            Segments::Chunks { chunks, .. } => {
+                for (number, chunk) in chunks.iter_mut().enumerate().skip(from / CHUNK) {
+                    if let Some(own) = chunk.own_mut() {
+                        let skipped = if number == from / CHUNK { from % CHUNK } else { 0 };
+                        for (at, segment) in own.0.iter_mut().enumerate().skip(skipped) {
+                            if mover.is_over() {
+                                return Some(number * CHUNK + at);
+                            }
+                            segment.relocate(mover);
+                        }
+                        chunk.relocate(mover);
+                    }
+                }
+                None
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 //! step moves more than 4 KiB.
 
 use braid_base::prefetch::prefetch;
+use braid_base::relocation::Mover;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
@@ -32,6 +33,25 @@ impl Table {
             }
         }
         retire_segment(old, limbo);
+    }
+
+    /// Moves the segment that serves a directory prefix, left-aligned in [`DEPTH_MAX`] bits, to a
+    /// better place, if there is one.
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively.
+    pub(super) unsafe fn relocate_segment(&self, prefix: u64, mover: &mut Mover, limbo: &mut Limbo) {
+        let old = Table::segment_at(self.root.load(Relaxed), prefix);
+        let Some(block) = NonNull::new(old.base()) else { return };
+        let layout = Segment::layout_of(old.buckets());
+        // SAFETY: allocated with this layout, and all of it is initialised; it changes only under
+        // the exclusive lock.
+        unsafe {
+            let Some(place) = mover.place_for(block, layout) else { return };
+            place.copy_from_nonoverlapping(block, layout.size());
+            let moved = Segment(old.0 & !ADDRESS | place.as_ptr() as usize as u64);
+            self.relink(old, moved, prefix << (64 - DEPTH_MAX), limbo);
+        }
     }
 
     /// The directory words of all hashes (below the shard's bits) that share the first `depth`

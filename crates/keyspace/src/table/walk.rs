@@ -6,9 +6,12 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use braid_base::relocation::Mover;
+
 use super::segment::{EXPIRES, NO_EXPIRY, Segment, entry_of, home_of, prefetch_entries, scan_home};
 use super::{DEPTH_MAX, DIRECTORY, Table};
 use crate::entry::Entry;
+use crate::limbo::Limbo;
 
 /// The position of a SCAN within a table: before its start, or a position in the segment of a
 /// directory prefix.
@@ -68,7 +71,7 @@ impl Table {
     /// The segment that serves a directory prefix, left-aligned in [`DEPTH_MAX`] bits. `root` is
     /// the table's root word. Null for a table without keys.
     #[inline]
-    fn segment_at(root: u64, prefix: u64) -> Segment {
+    pub(super) fn segment_at(root: u64, prefix: u64) -> Segment {
         if root & DIRECTORY == 0 {
             return Segment(root);
         }
@@ -115,6 +118,18 @@ impl Table {
         };
         // SAFETY: guaranteed by the caller.
         unsafe { self.scan_weighed(cursor, count, weigh) }
+    }
+
+    /// Moves the segment that starts at `cursor`, if one does, to a better place.
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively.
+    pub(crate) unsafe fn relocate_structure(&self, cursor: TableCursor, mover: &mut Mover, limbo: &mut Limbo) {
+        let (prefix, _, position) = cursor.parts();
+        if position == 0 && prefix >> DEPTH_MAX == 0 {
+            // SAFETY: guaranteed by the caller.
+            unsafe { self.relocate_segment(prefix, mover, limbo) };
+        }
     }
 
     /// Like [`Table::scan`], but stops once the results of `visit` add up to `most`.

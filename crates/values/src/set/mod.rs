@@ -7,6 +7,7 @@ mod value;
 
 use std::io;
 
+use braid_base::relocation::Mover;
 use braid_containers::listpack::Listpack;
 use braid_keyspace::object::{
     AccessFns, Collection, Descriptor, DigestSink, ExpiredMembers, Expiring, MemberWords, Object, ObjectType,
@@ -63,6 +64,10 @@ impl Collection for Set {
 
     fn duplicate(&self) -> Object {
         Object::new(self.clone())
+    }
+
+    fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        Set::relocate_blocks(self, from, mover)
     }
 
     fn cow(&mut self) -> Object {

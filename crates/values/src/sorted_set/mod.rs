@@ -8,6 +8,7 @@ mod value;
 use std::io;
 
 use braid_base::number::DoubleText;
+use braid_base::relocation::Mover;
 use braid_containers::listpack::{Element, Listpack};
 use braid_keyspace::object::{
     AccessFns, Collection, Descriptor, DigestSink, ExpiredMembers, Expiring, MemberWords, Object, ObjectType,
@@ -64,6 +65,11 @@ impl Collection for SortedSet {
 
     fn duplicate(&self) -> Object {
         Object::new(self.clone())
+    }
+
+    fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        self.relocate_packed(mover);
+        None
     }
 
     fn cow(&mut self) -> Object {

@@ -13,6 +13,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_base::relocation::Mover;
 pub use braid_containers::limits::HashLimits;
 use braid_containers::listpack::{self, Element, LARGE_PACKED, Listpack};
 use braid_containers::member_table::{self, Member, Table};
@@ -71,6 +72,21 @@ impl Hash {
             hash.make_table();
         }
         Some(hash)
+    }
+
+    /// Moves blocks to better places; see
+    /// [`Collection::relocate_blocks`](braid_keyspace::object::Collection::relocate_blocks).
+    pub fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        if from == 0 {
+            self.0.relocate_box(mover);
+        }
+        match self.0.get_mut() {
+            Form::Packed(list) => {
+                list.relocate(mover);
+                None
+            }
+            Form::Table(table) => table.relocate(from, mover),
+        }
     }
 
     /// The form's name in `OBJECT ENCODING`.

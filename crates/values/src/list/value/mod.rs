@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 pub use braid_containers::limits::ListLimits;
+use braid_base::relocation::Mover;
 use braid_containers::listpack::{Element, LARGE_PACKED, Listpack};
 use node::{Body, Node};
 
@@ -85,6 +86,30 @@ impl<'a> Wanted<'a> {
 }
 
 impl List {
+    /// Moves blocks to better places; see
+    /// [`Collection::relocate_blocks`](braid_keyspace::object::Collection::relocate_blocks).
+    /// Nodes shared with a copy stay.
+    pub fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        let all = match &mut self.0 {
+            Form::Packed(list) => {
+                list.relocate(mover);
+                return None;
+            }
+            Form::Nodes(all) => all,
+        };
+        if from == 0 {
+            mover.relocate_box(all);
+        }
+        let first = usize::try_from(from).unwrap_or(usize::MAX);
+        for (number, node) in all.nodes.iter_mut().enumerate().skip(first) {
+            if mover.is_over() {
+                return Some(number as u64);
+            }
+            node.relocate(mover);
+        }
+        None
+    }
+
     /// An empty list.
     pub fn new() -> List {
         List(Form::Packed(Listpack::new()))

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::ListLimits;
+use braid_base::relocation::Mover;
 use braid_containers::cow::note_copy;
 use braid_containers::listpack::{BLOCK_BYTES, Element, Listpack};
 use braid_containers::lzf;
@@ -43,6 +44,15 @@ impl Body {
 }
 
 impl Node {
+    /// Moves the node's block to a better place, unless it is shared.
+    pub fn relocate(&mut self, mover: &mut Mover) {
+        match &mut self.body {
+            Body::Packed(list) => list.relocate(mover),
+            Body::Compressed(bytes, _) | Body::Plain(bytes) => mover.relocate_bytes(bytes),
+            Body::Shared(_) => {}
+        }
+    }
+
     /// A node of one element.
     pub fn of(text: &[u8], limits: &ListLimits) -> Node {
         if limits.is_large(text.len()) {

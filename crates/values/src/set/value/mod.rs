@@ -15,6 +15,7 @@ mod combine;
 pub use combine::{difference, intersection, union};
 
 use braid_base::number::parse_i64;
+use braid_base::relocation::Mover;
 
 use braid_containers::int_set::{self, IntSet};
 pub use braid_containers::limits::SetLimits;
@@ -39,6 +40,22 @@ impl Default for Set {
 }
 
 impl Set {
+    /// Moves blocks to better places; see
+    /// [`Collection::relocate_blocks`](braid_keyspace::object::Collection::relocate_blocks).
+    pub fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        match &mut self.0 {
+            Form::Ints(ints) => ints.relocate(mover),
+            Form::Packed(list) => list.relocate(mover),
+            Form::Table(table) => {
+                if from == 0 {
+                    mover.relocate_box(table);
+                }
+                return table.relocate(from, mover);
+            }
+        }
+        None
+    }
+
     /// An empty set in the form that suits its first member `first` and `expected` members in
     /// total.
     pub fn for_member(first: &[u8], expected: usize, limits: &SetLimits) -> Set {

@@ -32,6 +32,7 @@ pub use view::{Entries, EntriesBack, Entry, View};
 
 use big::BigSet;
 pub use braid_containers::limits::PackedLimits;
+use braid_base::relocation::Mover;
 use braid_containers::listpack::{Element, LARGE_PACKED, Listpack};
 use packed::Packed;
 
@@ -118,6 +119,14 @@ impl AddRule {
 }
 
 impl SortedSet {
+    /// Moves the packed form's block to a better place. Larger sets stay: their members are shared
+    /// by a tree and a table.
+    pub fn relocate_packed(&mut self, mover: &mut Mover) {
+        if let Form::Packed(packed) = &mut self.form {
+            packed.relocate(mover);
+        }
+    }
+
     /// An empty set in packed form.
     pub fn new() -> SortedSet {
         SortedSet { form: Form::Packed(Packed::default()) }

@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use braid_base::number::{format_f64_shortest, parse_f64};
+use braid_base::relocation::Mover;
 
 use super::bounds::Edge;
 use braid_containers::listpack::{Element, Iter, Listpack};
@@ -83,6 +84,11 @@ impl<'a> Iterator for PairsBack<'a> {
 }
 
 impl Packed {
+    /// Moves the list's block to a better place.
+    pub fn relocate(&mut self, mover: &mut Mover) {
+        self.list.relocate(mover);
+    }
+
     /// Validates an untrusted list as a sorted set; sorts a list that is out of order.
     pub fn from_list(list: Listpack) -> Option<Packed> {
         if list.has_doubles(1) {

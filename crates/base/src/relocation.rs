@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Relocation: finds a better place for a block that lies in a sparsely filled slab.
+//!
+//! jemalloc puts small blocks of one size class into slabs, and a slab's pages go back to the
+//! system only once all of its blocks are free. After many removals most slabs hold a few blocks
+//! each. A [`Mover`] asks the allocator how full a block's slab is. If much of it is free, and it is
+//! emptier than the slab that the allocator fills next or than the average slab of its class, the
+//! mover allocates a block of the same size in the same arena. The allocator fills one slab after
+//! another, so moves end, and a heap that is dense costs one query a block.
+//!
+//! The new block bypasses the thread's cache, which would hand out the places just given up.
+//!
+//! This module decides and allocates. Who owns a block, who may still read it, and when the old
+//! one may be freed is known only to the callers.
+//!
+//! Under Miri and sanitizers, which know no slabs, only a mover that moves everything moves
+//! anything.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::ptr::NonNull;
+
+use crate::clock::{TickSpan, Ticks};
+
+/// A slab is left alone if less than this share of it is free (1 / 16).
+const FREE_SHARE: usize = 16;
+
+/// Moves blocks for a limited time, and counts them.
+pub struct Mover {
+    /// Blocks move whether that saves memory or not: for tests.
+    moves_all: bool,
+    start: Ticks,
+    span: TickSpan,
+    /// Blocks moved.
+    pub hits: u64,
+    /// Blocks examined that stayed.
+    pub misses: u64,
+}
+
+impl Mover {
+    /// A mover whose time is over after `nanos`.
+    pub fn new(nanos: u64, moves_all: bool) -> Mover {
+        Mover { moves_all, start: Ticks::now(), span: TickSpan::from_nanos(nanos), hits: 0, misses: 0 }
+    }
+
+    /// True once the time is over: the caller should end at the next occasion.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        Ticks::now().exceeds(self.start, self.span)
+    }
+
+    /// A new, uninitialised block of this layout at a better place than `block`, or `None` if the
+    /// block should stay. The caller copies the content and frees `block` when nobody reads it any
+    /// more.
+    ///
+    /// # Safety
+    /// `block` is allocated by the global allocator with this layout, which is not empty.
+    pub unsafe fn place_for(&mut self, block: NonNull<u8>, layout: Layout) -> Option<NonNull<u8>> {
+        let place = if self.moves_all {
+            // SAFETY: guaranteed by the caller: not empty.
+            NonNull::new(unsafe { alloc(layout) })
+        } else {
+            // SAFETY: guaranteed by the caller.
+            unsafe { fuller_place(block, layout) }
+        };
+        match place {
+            Some(_) => self.hits += 1,
+            None => self.misses += 1,
+        }
+        place
+    }
+
+    /// Moves a block that no other thread can read, and frees the old one. Returns the new
+    /// address, or `None` if the block has stayed.
+    ///
+    /// # Safety
+    /// As for [`Mover::place_for`]; the caller is the only one to reach the block, and uses its old
+    /// address no more if this returns a new one. Its content may be moved as bytes.
+    pub unsafe fn relocate(&mut self, block: NonNull<u8>, layout: Layout) -> Option<NonNull<u8>> {
+        // SAFETY: guaranteed by the caller; two blocks of this layout, and the old one is freed
+        // once.
+        unsafe {
+            let place = self.place_for(block, layout)?;
+            place.copy_from_nonoverlapping(block, layout.size());
+            dealloc(block.as_ptr(), layout);
+            Some(place)
+        }
+    }
+
+    /// Moves a box of bytes that only the caller can reach.
+    pub fn relocate_bytes(&mut self, place: &mut Box<[u8]>) {
+        let layout = Layout::for_value(&**place);
+        if layout.size() == 0 {
+            return;
+        }
+        let block = NonNull::from(&mut **place).cast::<u8>();
+        // SAFETY: as in `relocate_box`.
+        unsafe {
+            if let Some(moved) = self.relocate(block, layout) {
+                let bytes = std::ptr::slice_from_raw_parts_mut(moved.as_ptr(), layout.size());
+                std::ptr::write(place, Box::from_raw(bytes));
+            }
+        }
+    }
+
+    /// Moves a box that only the caller can reach.
+    pub fn relocate_box<T>(&mut self, place: &mut Box<T>) {
+        let layout = Layout::new::<T>();
+        if layout.size() == 0 {
+            return;
+        }
+        let block = NonNull::from(&mut **place).cast::<u8>();
+        // SAFETY: a box is allocated with its type's layout and borrowed mutably here; values move
+        // as bytes. The old pointer is overwritten without being dropped.
+        unsafe {
+            if let Some(moved) = self.relocate(block, layout) {
+                std::ptr::write(place, Box::from_raw(moved.cast::<T>().as_ptr()));
+            }
+        }
+    }
+}
+
+/// How full the allocator's slabs are.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Bytes of all blocks.
+    pub allocated: usize,
+    /// Bytes of the pages that have at least one block.
+    pub active: usize,
+}
+
+impl Occupancy {
+    /// Bytes of such pages that hold no block.
+    pub fn waste(self) -> usize {
+        self.active.saturating_sub(self.allocated)
+    }
+
+    /// The waste as a percentage of the bytes of all blocks.
+    pub fn percent(self) -> usize {
+        self.waste().saturating_mul(100) / self.allocated.max(1)
+    }
+}
+
+pub use backing::{flush_cache, fuller_place, occupancy};
+
+#[cfg(not(any(miri, braid_sanitize)))]
+mod backing {
+    //! jemalloc's control functions, each with buffers of exactly the size that it documents.
+
+    use std::alloc::Layout;
+    use std::ffi::CStr;
+    use std::ptr::{NonNull, null_mut};
+    use std::sync::OnceLock;
+
+    use tikv_jemalloc_sys as je;
+
+    use super::{FREE_SHARE, Occupancy};
+    use crate::alloc::{adjust, note_allocation};
+
+    /// A name of the allocator, looked up once.
+    struct Name<const PARTS: usize>(OnceLock<Option<[usize; PARTS]>>, &'static CStr);
+
+    impl<const PARTS: usize> Name<PARTS> {
+        const fn new(name: &'static CStr) -> Name<PARTS> {
+            Name(OnceLock::new(), name)
+        }
+
+        fn parts(&self) -> Option<&[usize; PARTS]> {
+            let look_up = || {
+                let (mut parts, mut len) = ([0; PARTS], PARTS);
+                // SAFETY: a terminated name, and room for `len` parts.
+                let error = unsafe { je::mallctlnametomib(self.1.as_ptr(), parts.as_mut_ptr(), &mut len) };
+                (error == 0 && len == PARTS).then_some(parts)
+            };
+            self.0.get_or_init(look_up).as_ref()
+        }
+
+        /// Calls the function of this name with an input and an output.
+        fn call<I, O: Default>(&self, input: Option<I>) -> Option<O> {
+            let parts = self.parts()?;
+            let (mut output, mut len) = (O::default(), size_of::<O>());
+            let (input_at, input_len) = match &input {
+                Some(input) => (std::ptr::from_ref(input).cast_mut().cast(), size_of::<I>()),
+                None => (null_mut(), 0),
+            };
+            let (output_at, len_at) =
+                if len == 0 { (null_mut(), null_mut()) } else { ((&raw mut output).cast(), &raw mut len) };
+            // SAFETY: the allocator compares both sizes with those that it expects before it reads
+            // or writes, and writes at most `len` bytes.
+            let error = unsafe {
+                je::mallctlbymib(parts.as_ptr(), PARTS, output_at, len_at, input_at, input_len)
+            };
+            (error == 0 && len == size_of::<O>()).then_some(output)
+        }
+    }
+
+    static BATCH_QUERY: Name<3> = Name::new(c"experimental.utilization.batch_query");
+    static QUERY: Name<3> = Name::new(c"experimental.utilization.query");
+    static LOOKUP: Name<2> = Name::new(c"arenas.lookup");
+    static FLUSH: Name<3> = Name::new(c"thread.tcache.flush");
+    static EPOCH: Name<1> = Name::new(c"epoch");
+    static ALLOCATED: Name<2> = Name::new(c"stats.allocated");
+    static ACTIVE: Name<2> = Name::new(c"stats.active");
+
+    /// Numbers of free places and of all places in the slab around an address. A block that is no
+    /// part of a slab has one place, which is not free.
+    fn slab(address: *const u8) -> Option<(usize, usize)> {
+        let [free, places, _]: [usize; 3] = BATCH_QUERY.call(Some(address))?;
+        Some((free, places))
+    }
+
+    /// See [`super::Mover::place_for`].
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn fuller_place(block: NonNull<u8>, layout: Layout) -> Option<NonNull<u8>> {
+        let address = block.as_ptr().cast_const();
+        let (free, places) = slab(address)?;
+        if free == 0 || free * FREE_SHARE < places {
+            return None;
+        }
+        // The slab that the next block of this class would be in, this block's own slab, and all
+        // slabs of the class.
+        let [next, free, places, bytes, all_free, all_places]: [usize; 6] = QUERY.call(Some(address))?;
+        let is_own = (next..next.saturating_add(bytes)).contains(&block.addr().get());
+        if next == 0 || is_own {
+            return None;
+        }
+        let (next_free, _) = slab(std::ptr::without_provenance(next))?;
+        let is_emptier_than_most = free.saturating_mul(all_places) >= all_free.saturating_mul(places);
+        if next_free > free && !is_emptier_than_most {
+            return None;
+        }
+        let arena: u32 = LOOKUP.call(Some(address))?;
+        let layout = adjust(layout);
+        let flags =
+            je::MALLOCX_ALIGN(layout.align()) | je::MALLOCX_TCACHE_NONE | je::MALLOCX_ARENA(arena as usize);
+        // SAFETY: the size is not zero.
+        let place = NonNull::new(unsafe { je::mallocx(layout.size(), flags) }.cast::<u8>())?;
+        note_allocation(layout);
+        Some(place)
+    }
+
+    /// Gives the free blocks in the calling thread's cache back: each may keep a slab alive.
+    pub fn flush_cache() {
+        let _: Option<()> = FLUSH.call::<(), ()>(None);
+    }
+
+    /// Reads the allocator's statistics; takes several microseconds.
+    pub fn occupancy() -> Occupancy {
+        let _: Option<u64> = EPOCH.call(Some(1u64));
+        let allocated = ALLOCATED.call::<(), usize>(None).unwrap_or(0);
+        Occupancy { allocated, active: ACTIVE.call::<(), usize>(None).unwrap_or(0) }
+    }
+}
+
+#[cfg(any(miri, braid_sanitize))]
+mod backing {
+    //! Stand-ins where jemalloc is not in use: no block has a better place.
+
+    use std::alloc::Layout;
+    use std::ptr::NonNull;
+
+    use super::Occupancy;
+
+    /// # Safety
+    /// None.
+    pub unsafe fn fuller_place(_: NonNull<u8>, _: Layout) -> Option<NonNull<u8>> {
+        None
+    }
+
+    pub fn flush_cache() {}
+
+    pub fn occupancy() -> Occupancy {
+        Occupancy::default()
+    }
+}
