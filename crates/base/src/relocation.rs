@@ -274,3 +274,96 @@ mod backing {
         Occupancy::default()
     }
 }
+
+#[cfg(all(test, not(miri), not(braid_sanitize)))]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    const SLAB: usize = 4096;
+
+    fn pages(blocks: &[NonNull<u8>]) -> usize {
+        blocks.iter().map(|block| block.addr().get() / SLAB).collect::<HashSet<_>>().len()
+    }
+
+    /// Of each size nine blocks in ten are freed; afterwards the rest fills few pages.
+    #[test]
+    fn survivors_gather_in_few_pages() {
+        for size in [64, 200, 1024] {
+            let layout = Layout::from_size_align(size, 8).expect("a layout");
+            // SAFETY: a layout that is not empty.
+            let all: Vec<_> = (0..20_000).map(|_| NonNull::new(unsafe { alloc(layout) }).expect("memory")).collect();
+            let mut random = 1u32;
+            let mut kept = Vec::new();
+            for block in all {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                if random >> 16 & 0x3ff < 102 {
+                    // SAFETY: a block of this size.
+                    unsafe { block.write_bytes(kept.len() as u8, size) };
+                    kept.push(block);
+                } else {
+                    // SAFETY: allocated above, freed once.
+                    unsafe { dealloc(block.as_ptr(), layout) };
+                }
+            }
+            flush_cache();
+            let before = pages(&kept);
+            let mut mover = Mover::new(u64::MAX / 4, false);
+            for _ in 0..2 {
+                for block in &mut kept {
+                    // SAFETY: allocated with this layout, used by this test alone.
+                    if let Some(moved) = unsafe { mover.relocate(*block, layout) } {
+                        *block = moved;
+                    }
+                }
+                flush_cache();
+            }
+            let (after, least) = (pages(&kept), (kept.len() * size).div_ceil(SLAB));
+            assert!(after < before / 2 && after <= least * 5 / 4 + 8, "{size}: {before} pages, {after}, {least}");
+            for (number, block) in kept.into_iter().enumerate() {
+                // SAFETY: as above; freed once.
+                unsafe {
+                    let content = std::slice::from_raw_parts(block.as_ptr(), size);
+                    assert!(content.iter().all(|&byte| byte == number as u8), "content has moved along");
+                    dealloc(block.as_ptr(), layout);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn dense_memory_stays() {
+        let layout = Layout::from_size_align(328, 8).expect("a layout");
+        // SAFETY: a layout that is not empty.
+        let all: Vec<_> = (0..5_000).map(|_| NonNull::new(unsafe { alloc(layout) }).expect("memory")).collect();
+        let mut mover = Mover::new(u64::MAX / 4, false);
+        for block in all {
+            // SAFETY: allocated above; freed once, wherever it is.
+            unsafe {
+                let at = mover.relocate(block, layout).unwrap_or(block);
+                dealloc(at.as_ptr(), layout);
+            }
+        }
+        assert!(mover.hits * 20 < mover.misses, "{} moved, {} stayed", mover.hits, mover.misses);
+    }
+
+    #[test]
+    fn boxes_keep_their_content() {
+        let mut mover = Mover::new(1_000_000_000, true);
+        let (mut text, mut bytes) = (Box::new(String::from("content")), Box::<[u8]>::from(&b"bytes"[..]));
+        let at = std::ptr::from_ref(&*text);
+        mover.relocate_box(&mut text);
+        mover.relocate_bytes(&mut bytes);
+        mover.relocate_box(&mut Box::new(()));
+        assert!(!std::ptr::eq(at, &*text) && mover.hits == 2);
+        assert_eq!((&text[..], &bytes[..]), ("content", &b"bytes"[..]));
+    }
+
+    #[test]
+    fn occupancy_is_plausible() {
+        let found = occupancy();
+        assert!(found.allocated > 0 && found.active >= found.allocated);
+        assert_eq!(Occupancy { allocated: 200, active: 300 }.percent(), 50);
+    }
+}
