@@ -3,10 +3,10 @@
 //!
 //! jemalloc puts small blocks of one size class into slabs, and a slab's pages go back to the
 //! system only once all of its blocks are free. After many removals most slabs hold a few blocks
-//! each. A [`Mover`] asks the allocator how full a block's slab is. If much of it is free, and it is
-//! emptier than the slab that the allocator fills next or than the average slab of its class, the
-//! mover allocates a block of the same size in the same arena. The allocator fills one slab after
-//! another, so moves end, and a heap that is dense costs one query a block.
+//! each. A [`Mover`] asks the allocator how full a block's slab is. If much of it is free, and it
+//! is emptier than the slab that the allocator fills next or than the average slab of its class,
+//! the mover allocates a block of the same size in the same arena. The allocator fills one slab
+//! after another, so moves end, and a heap that is dense costs one query a block.
 //!
 //! The new block bypasses the thread's cache, which would hand out the places just given up.
 //!
@@ -186,9 +186,8 @@ mod backing {
                 if len == 0 { (null_mut(), null_mut()) } else { ((&raw mut output).cast(), &raw mut len) };
             // SAFETY: the allocator compares both sizes with those that it expects before it reads
             // or writes, and writes at most `len` bytes.
-            let error = unsafe {
-                je::mallctlbymib(parts.as_ptr(), PARTS, output_at, len_at, input_at, input_len)
-            };
+            let error =
+                unsafe { je::mallctlbymib(parts.as_ptr(), PARTS, output_at, len_at, input_at, input_len) };
             (error == 0 && len == size_of::<O>()).then_some(output)
         }
     }
@@ -293,7 +292,8 @@ mod tests {
         for size in [64, 200, 1024] {
             let layout = Layout::from_size_align(size, 8).expect("a layout");
             // SAFETY: a layout that is not empty.
-            let all: Vec<_> = (0..20_000).map(|_| NonNull::new(unsafe { alloc(layout) }).expect("memory")).collect();
+            let all: Vec<_> =
+                (0..20_000).map(|_| NonNull::new(unsafe { alloc(layout) }).expect("memory")).collect();
             let mut random = 1u32;
             let mut kept = Vec::new();
             for block in all {
@@ -320,7 +320,10 @@ mod tests {
                 flush_cache();
             }
             let (after, least) = (pages(&kept), (kept.len() * size).div_ceil(SLAB));
-            assert!(after < before / 2 && after <= least * 5 / 4 + 8, "{size}: {before} pages, {after}, {least}");
+            assert!(
+                after < before / 2 && after <= least * 5 / 4 + 8,
+                "{size}: {before} pages, {after}, {least}"
+            );
             for (number, block) in kept.into_iter().enumerate() {
                 // SAFETY: as above; freed once.
                 unsafe {
@@ -336,7 +339,8 @@ mod tests {
     fn dense_memory_stays() {
         let layout = Layout::from_size_align(328, 8).expect("a layout");
         // SAFETY: a layout that is not empty.
-        let all: Vec<_> = (0..5_000).map(|_| NonNull::new(unsafe { alloc(layout) }).expect("memory")).collect();
+        let all: Vec<_> =
+            (0..5_000).map(|_| NonNull::new(unsafe { alloc(layout) }).expect("memory")).collect();
         let mut mover = Mover::new(u64::MAX / 4, false);
         for block in all {
             // SAFETY: allocated above; freed once, wherever it is.

@@ -16,8 +16,9 @@
 //! A move is no change: it marks no key as used, expires nothing, and is told to no watcher,
 //! tracking client, snapshot or journal. It must never copy a value's content into another form.
 
+pub(crate) mod pass;
+
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
 
 use braid_base::relocation::{Mover, Occupancy};
 use smallvec::SmallVec;
@@ -28,160 +29,17 @@ use crate::keyspace::Keyspace;
 use crate::table::{Table, TableCursor};
 use crate::txn::{NOTHING_EXPIRED, Txn};
 
-/// After a pass that has moved less than one block in this many, the next one waits.
-const USEFUL_SHARE: u64 = 50;
-/// The first such wait, and the longest, in milliseconds.
-const WAIT_MS: i64 = 10_000;
-const WAIT_MAX_MS: i64 = 320_000;
-/// Share of each thread's time for a pass that was requested or moves everything, in percent.
-const PERCENT_REQUESTED: u32 = 25;
-
-/// When to defragment, and how much of each thread's time it may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    pub is_enabled: bool,
-    /// Less waste than this is left alone, in bytes.
-    pub ignore_bytes: u64,
-    /// Waste, as a percentage of the bytes in use, at which defragmentation starts and at which it
-    /// takes the most time.
-    pub percent: (u32, u32),
-    /// The least and the most time, as a percentage of each thread's.
-    pub cycle: (u32, u32),
-}
-
-impl Limits {
-    /// The share of each thread's time, in percent; 0 if there is too little waste.
-    fn share(&self, found: Occupancy) -> u32 {
-        let (lower, upper) = self.percent;
-        let waste = u32::try_from(found.percent()).unwrap_or(u32::MAX);
-        if !self.is_enabled || waste < lower || (found.waste() as u64) < self.ignore_bytes {
-            return 0;
-        }
-        let (least, most) = (self.cycle.0, self.cycle.1.max(self.cycle.0));
-        let span = upper.saturating_sub(lower).max(1);
-        let above = (waste - lower).min(span);
-        (least + (u64::from(most - least) * u64::from(above) / u64::from(span)) as u32).max(1)
-    }
-}
-
-/// The keyspace's side of defragmentation: the current pass.
-#[derive(Default)]
-pub struct Defrag {
-    /// Share of each thread's time, in percent; 0 while there is no pass.
-    share: AtomicU32,
-    /// Shards claimed and completed in this pass.
-    claimed: AtomicU32,
-    completed: AtomicU32,
-    is_requested: AtomicBool,
-    /// Every value moves, without end; for tests.
-    moves_all: AtomicBool,
-    /// When defragmentation started, ms since the Unix epoch; 0 while it is off.
-    since_ms: AtomicI64,
-    /// Milliseconds of earlier runs.
-    total_ms: AtomicI64,
-    /// The next pass starts no earlier than this, and how long the last wait was.
-    not_before_ms: AtomicI64,
-    wait_ms: AtomicI64,
-    /// Blocks moved and examined before the current pass.
-    moved_before: AtomicU64,
-    examined_before: AtomicU64,
-}
-
-impl Defrag {
-    /// Share of each thread's time, in percent; 0 while there is nothing to do.
-    #[inline]
-    pub fn share(&self) -> u32 {
-        self.share.load(Relaxed)
-    }
-
-    /// Asks for a pass, whatever the waste.
-    pub fn request(&self) {
-        self.is_requested.store(true, Relaxed);
-    }
-
-    /// Moves every value again and again, whether that saves memory or not; for tests.
-    pub fn set_moves_all(&self, moves_all: bool) {
-        self.moves_all.store(moves_all, Relaxed);
-        self.request();
-    }
-
-    /// Milliseconds for which defragmentation has run: in total, and this time.
-    pub fn run_ms(&self, now_ms: i64) -> (i64, i64) {
-        let since = self.since_ms.load(Relaxed);
-        let current = if since == 0 { 0 } else { (now_ms - since).max(0) };
-        (self.total_ms.load(Relaxed) + current, current)
-    }
-
-    fn claim(&self, shards: u32) -> Option<u32> {
-        let next = |claimed| match claimed {
-            claimed if claimed < shards => Some(claimed + 1),
-            _ if self.moves_all.load(Relaxed) => Some(1),
-            _ => None,
-        };
-        let before = self.claimed.fetch_update(Relaxed, Relaxed, next).ok()?;
-        Some(if before < shards { before } else { 0 })
-    }
-}
+use pass::Blocks;
+pub use pass::Limits;
 
 impl Keyspace {
     /// Starts or ends a pass, as needed. `occupancy` is called only if no pass is under way. One
     /// thread calls this about once a second.
     pub fn review_defrag(&self, limits: Limits, now_ms: i64, occupancy: impl FnOnce() -> Occupancy) {
-        let defrag = &self.defrag;
-        let moves_all = defrag.moves_all.load(Relaxed);
-        let is_over = moves_all || defrag.completed.load(Relaxed) >= self.shard_count() as u32;
-        if defrag.share() > 0 && !is_over && (limits.is_enabled || defrag.is_requested.load(Relaxed)) {
-            return;
-        }
         let moved = self.total(|counters| counters.defrag_hits.get());
         let examined = moved + self.total(|counters| counters.defrag_misses.get());
-        if defrag.share() > 0 && is_over && !moves_all {
-            self.note_use_of_pass(moved, examined, now_ms);
-        }
-        // A request lasts until its pass ends.
-        let asked = defrag.is_requested.swap(false, Relaxed) || moves_all;
-        let waits = now_ms < defrag.not_before_ms.load(Relaxed);
-        let share = if asked {
-            PERCENT_REQUESTED
-        } else if waits || !limits.is_enabled {
-            0
-        } else {
-            limits.share(occupancy())
-        };
-        let since = defrag.since_ms.load(Relaxed);
-        if share == 0 {
-            if since != 0 {
-                defrag.since_ms.store(0, Relaxed);
-                defrag.total_ms.fetch_add((now_ms - since).max(0), Relaxed);
-            }
-            defrag.share.store(0, Relaxed);
-            return;
-        }
-        if since == 0 {
-            defrag.since_ms.store(now_ms, Relaxed);
-        }
-        defrag.moved_before.store(moved, Relaxed);
-        defrag.examined_before.store(examined, Relaxed);
-        if !moves_all {
-            defrag.completed.store(0, Relaxed);
-            defrag.claimed.store(0, Relaxed);
-        }
-        defrag.share.store(share, Relaxed);
-    }
-
-    /// Puts the next pass off if the last one has moved next to nothing: what is wasted then is
-    /// not in memory that can be moved.
-    fn note_use_of_pass(&self, moved: u64, examined: u64, now_ms: i64) {
-        let defrag = &self.defrag;
-        let moved = moved.saturating_sub(defrag.moved_before.load(Relaxed));
-        let examined = examined.saturating_sub(defrag.examined_before.load(Relaxed));
-        if moved * USEFUL_SHARE < examined || examined == 0 {
-            let wait = (defrag.wait_ms.load(Relaxed) * 2).clamp(WAIT_MS, WAIT_MAX_MS);
-            defrag.wait_ms.store(wait, Relaxed);
-            defrag.not_before_ms.store(now_ms + wait, Relaxed);
-        } else {
-            defrag.wait_ms.store(0, Relaxed);
-        }
+        let blocks = Blocks { moved, examined };
+        self.defrag.review(self.shard_count() as u32, blocks, limits, now_ms, occupancy);
     }
 }
 

@@ -609,10 +609,9 @@ impl<'a> Entry<'a> {
                 value_len: AtomicU16::new(header.value_len.load(Relaxed)),
             });
             let behind = layout.size() - size_of::<Header>();
-            block.add(size_of::<Header>()).copy_from_nonoverlapping(
-                self.header.cast::<u8>().add(size_of::<Header>()),
-                behind,
-            );
+            block
+                .add(size_of::<Header>())
+                .copy_from_nonoverlapping(self.header.cast::<u8>().add(size_of::<Header>()), behind);
             Some(Entry { header: block.cast(), life: PhantomData })
         }
     }

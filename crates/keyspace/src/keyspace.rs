@@ -15,7 +15,7 @@ use braid_base::slots::Slots;
 use braid_journal::Journal;
 
 use crate::counters::Counters;
-use crate::defrag::Defrag;
+use crate::defrag::pass::Defrag;
 use crate::due::DueTimes;
 use crate::entry::Entry;
 use crate::events::Observer;

@@ -25,7 +25,12 @@ fn keyspace(threads: usize) -> Keyspace {
     Keyspace::new(shape, KeyHasher::random())
 }
 
-fn lock<R>(keyspace: &Keyspace, context: &mut Context, key: &[u8], body: impl FnOnce(&mut Txn<'_>) -> R) -> R {
+fn lock<R>(
+    keyspace: &Keyspace,
+    context: &mut Context,
+    key: &[u8],
+    body: impl FnOnce(&mut Txn<'_>) -> R,
+) -> R {
     let keys = [KeyRef { key, hash: keyspace.hash(key), write: true }];
     keyspace.gate.enter(context.slot);
     let result = body(&mut Txn::lock(keyspace, context, 0, NOW, &keys));
@@ -62,7 +67,11 @@ fn fill(keyspace: &Keyspace, context: &mut Context) {
 }
 
 /// Everything that a client can see of a key.
-fn seen(keyspace: &Keyspace, context: &mut Context, key: &[u8]) -> Option<(Vec<u8>, String, Option<i64>, u32)> {
+fn seen(
+    keyspace: &Keyspace,
+    context: &mut Context,
+    key: &[u8],
+) -> Option<(Vec<u8>, String, Option<i64>, u32)> {
     lock(keyspace, context, key, |txn| {
         let entry = txn.peek(key)?;
         let content = match entry.value() {
@@ -115,7 +124,15 @@ fn nothing_observable_changes() {
         }
         assert_ne!(address(&keyspace, &mut context, &name(1)), before, "the entry has moved");
         assert!(!is_raised(&flag) && context.counters.dirty.get() == dirty);
-        assert_eq!(keyspace.len(0), (KEYS as usize, (0..KEYS).filter(|n| n % 3 == 0 && seen(&keyspace, &mut context, &name(*n)).is_some()).count()));
+        assert_eq!(
+            keyspace.len(0),
+            (
+                KEYS as usize,
+                (0..KEYS)
+                    .filter(|n| n % 3 == 0 && seen(&keyspace, &mut context, &name(*n)).is_some())
+                    .count()
+            )
+        );
     }
 }
 
@@ -146,8 +163,12 @@ fn values_with_two_owners_stay() {
     let keyspace = keyspace(2);
     let mut context = Context::new(&keyspace, 0);
     let shared = Blob::from_slice(&[b'v'; 3000]);
-    lock(&keyspace, &mut context, b"long", |txn| txn.set(b"long", Value::Blob(shared.clone()), Expiry::Clear));
-    lock(&keyspace, &mut context, b"short", |txn| txn.set(b"short", Value::plain(b"text", false), Expiry::Clear));
+    lock(&keyspace, &mut context, b"long", |txn| {
+        txn.set(b"long", Value::Blob(shared.clone()), Expiry::Clear)
+    });
+    lock(&keyspace, &mut context, b"short", |txn| {
+        txn.set(b"short", Value::plain(b"text", false), Expiry::Clear)
+    });
     let world = keyspace.gate.stop_world(None);
     let held = Txn::world(&keyspace, &mut context, world, 0, NOW).hold(b"short").expect("held");
     let (long_at, short_at) = (shared.as_ptr(), address(&keyspace, &mut context, b"short"));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Directives about memory: limit, eviction, expiry, freeing and defragmentation.
 
-use super::checks;
 use crate::directive::Unit;
 use crate::enums::{ConfigEnum, MaxmemoryPolicy};
 use crate::rows::{INT_MAX, LONG_MAX, ULONG_MAX};

@@ -124,7 +124,12 @@ impl Table {
     ///
     /// # Safety
     /// The caller holds the shard exclusively.
-    pub(crate) unsafe fn relocate_structure(&self, cursor: TableCursor, mover: &mut Mover, limbo: &mut Limbo) {
+    pub(crate) unsafe fn relocate_structure(
+        &self,
+        cursor: TableCursor,
+        mover: &mut Mover,
+        limbo: &mut Limbo,
+    ) {
         let (prefix, _, position) = cursor.parts();
         if position == 0 && prefix >> DEPTH_MAX == 0 {
             // SAFETY: guaranteed by the caller.

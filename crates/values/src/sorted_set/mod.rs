@@ -67,7 +67,7 @@ impl Collection for SortedSet {
         Object::new(self.clone())
     }
 
-    fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+    fn relocate_blocks(&mut self, _: u64, mover: &mut Mover) -> Option<u64> {
         self.relocate_packed(mover);
         None
     }

@@ -15,8 +15,8 @@ mod node;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-pub use braid_containers::limits::ListLimits;
 use braid_base::relocation::Mover;
+pub use braid_containers::limits::ListLimits;
 use braid_containers::listpack::{Element, LARGE_PACKED, Listpack};
 use node::{Body, Node};
 

@@ -31,8 +31,8 @@ pub use combine::{Aggregate, Input, MemberSource, difference, intersection, inte
 pub use view::{Entries, EntriesBack, Entry, View};
 
 use big::BigSet;
-pub use braid_containers::limits::PackedLimits;
 use braid_base::relocation::Mover;
+pub use braid_containers::limits::PackedLimits;
 use braid_containers::listpack::{Element, LARGE_PACKED, Listpack};
 use packed::Packed;
 

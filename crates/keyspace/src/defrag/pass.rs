@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! When a pass of defragmentation starts and ends, how much time it may take, and which shards are
+//! left: atomic state that all threads share.
+//!
+//! Knows no keys. What a thread does with a shard is in `defrag.rs`.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
+
+use braid_base::relocation::Occupancy;
+
+/// After a pass that has moved less than one block in this many, the next one waits.
+const USEFUL_SHARE: u64 = 50;
+/// The first such wait, and the longest, in milliseconds.
+const WAIT_MS: i64 = 10_000;
+const WAIT_MAX_MS: i64 = 320_000;
+/// Share of each thread's time for a pass that was requested or moves everything, in percent.
+const PERCENT_REQUESTED: u32 = 25;
+
+/// When to defragment, and how much of each thread's time it may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub is_enabled: bool,
+    /// Less waste than this is left alone, in bytes.
+    pub ignore_bytes: u64,
+    /// Waste, as a percentage of the bytes in use, at which defragmentation starts and at which it
+    /// takes the most time.
+    pub percent: (u32, u32),
+    /// The least and the most time, as a percentage of each thread's.
+    pub cycle: (u32, u32),
+}
+
+impl Limits {
+    /// The share of each thread's time, in percent; 0 if there is too little waste.
+    fn share(&self, found: Occupancy) -> u32 {
+        let (lower, upper) = self.percent;
+        let waste = u32::try_from(found.percent()).unwrap_or(u32::MAX);
+        if !self.is_enabled || waste < lower || (found.waste() as u64) < self.ignore_bytes {
+            return 0;
+        }
+        let (least, most) = (self.cycle.0, self.cycle.1.max(self.cycle.0));
+        let span = upper.saturating_sub(lower).max(1);
+        let above = (waste - lower).min(span);
+        (least + (u64::from(most - least) * u64::from(above) / u64::from(span)) as u32).max(1)
+    }
+}
+
+/// The keyspace's side of defragmentation: the current pass.
+#[derive(Default)]
+pub struct Defrag {
+    /// Share of each thread's time, in percent; 0 while there is no pass.
+    share: AtomicU32,
+    /// Shards claimed and completed in this pass.
+    claimed: AtomicU32,
+    pub(super) completed: AtomicU32,
+    is_requested: AtomicBool,
+    /// Every value moves, without end; for tests.
+    pub(super) moves_all: AtomicBool,
+    /// When defragmentation started, ms since the Unix epoch; 0 while it is off.
+    since_ms: AtomicI64,
+    /// Milliseconds of earlier runs.
+    total_ms: AtomicI64,
+    /// The next pass starts no earlier than this, and how long the last wait was.
+    not_before_ms: AtomicI64,
+    wait_ms: AtomicI64,
+    /// Blocks moved and examined before the current pass.
+    moved_before: AtomicU64,
+    examined_before: AtomicU64,
+}
+
+impl Defrag {
+    /// Share of each thread's time, in percent; 0 while there is nothing to do.
+    #[inline]
+    pub fn share(&self) -> u32 {
+        self.share.load(Relaxed)
+    }
+
+    /// Asks for a pass, whatever the waste.
+    pub fn request(&self) {
+        self.is_requested.store(true, Relaxed);
+    }
+
+    /// Moves every value again and again, whether that saves memory or not; for tests.
+    pub fn set_moves_all(&self, moves_all: bool) {
+        self.moves_all.store(moves_all, Relaxed);
+        self.request();
+    }
+
+    /// Milliseconds for which defragmentation has run: in total, and this time.
+    pub fn run_ms(&self, now_ms: i64) -> (i64, i64) {
+        let since = self.since_ms.load(Relaxed);
+        let current = if since == 0 { 0 } else { (now_ms - since).max(0) };
+        (self.total_ms.load(Relaxed) + current, current)
+    }
+
+    /// The next shard of this pass that no thread works on.
+    pub(super) fn claim(&self, shards: u32) -> Option<u32> {
+        let next = |claimed| match claimed {
+            claimed if claimed < shards => Some(claimed + 1),
+            _ if self.moves_all.load(Relaxed) => Some(1),
+            _ => None,
+        };
+        let before = self.claimed.fetch_update(Relaxed, Relaxed, next).ok()?;
+        Some(if before < shards { before } else { 0 })
+    }
+
+    /// Starts or ends a pass; see [`Keyspace::review_defrag`](crate::Keyspace::review_defrag).
+    /// `blocks`: those of all passes so far.
+    pub(crate) fn review(
+        &self,
+        shards: u32,
+        blocks: Blocks,
+        limits: Limits,
+        now_ms: i64,
+        occupancy: impl FnOnce() -> Occupancy,
+    ) {
+        let moves_all = self.moves_all.load(Relaxed);
+        let is_over = moves_all || self.completed.load(Relaxed) >= shards;
+        if self.share() > 0 && !is_over && (limits.is_enabled || self.is_requested.load(Relaxed)) {
+            return;
+        }
+        if self.share() > 0 && is_over && !moves_all {
+            self.note_use_of_pass(blocks, now_ms);
+            // A request lasts until its pass ends.
+            self.is_requested.store(false, Relaxed);
+        }
+        let asked = self.is_requested.load(Relaxed) || moves_all;
+        let waits = now_ms < self.not_before_ms.load(Relaxed);
+        let share = if asked {
+            PERCENT_REQUESTED
+        } else if waits || !limits.is_enabled {
+            0
+        } else {
+            limits.share(occupancy())
+        };
+        let since = self.since_ms.load(Relaxed);
+        if share == 0 {
+            if since != 0 {
+                self.since_ms.store(0, Relaxed);
+                self.total_ms.fetch_add((now_ms - since).max(0), Relaxed);
+            }
+            self.share.store(0, Relaxed);
+            return;
+        }
+        if since == 0 {
+            self.since_ms.store(now_ms, Relaxed);
+        }
+        self.moved_before.store(blocks.moved, Relaxed);
+        self.examined_before.store(blocks.examined, Relaxed);
+        if !moves_all {
+            self.completed.store(0, Relaxed);
+            self.claimed.store(0, Relaxed);
+        }
+        self.share.store(share, Relaxed);
+    }
+
+    /// Puts the next pass off if the last one has moved next to nothing: what is wasted then is
+    /// not in memory that can be moved.
+    fn note_use_of_pass(&self, blocks: Blocks, now_ms: i64) {
+        let moved = blocks.moved.saturating_sub(self.moved_before.load(Relaxed));
+        let examined = blocks.examined.saturating_sub(self.examined_before.load(Relaxed));
+        if moved * USEFUL_SHARE < examined || examined == 0 {
+            let wait = (self.wait_ms.load(Relaxed) * 2).clamp(WAIT_MS, WAIT_MAX_MS);
+            self.wait_ms.store(wait, Relaxed);
+            self.not_before_ms.store(now_ms + wait, Relaxed);
+        } else {
+            self.wait_ms.store(0, Relaxed);
+        }
+    }
+}
+
+/// Numbers of blocks.
+#[derive(Clone, Copy)]
+pub(crate) struct Blocks {
+    pub moved: u64,
+    pub examined: u64,
+}
