@@ -9,7 +9,7 @@
 //! read.rs      commands that change nothing
 //! change.rs    VREM, VSETATTR
 //! ```
-//! All arities are checked by the bodies: stock's messages name the commands in upper case.
+//! Bodies check their arities, all but the key: stock's messages name the commands in upper case.
 
 mod add;
 mod arguments;
@@ -74,5 +74,5 @@ const fn row(
     flags: Flags,
     keys: &'static [KeySpec],
 ) -> Row {
-    Row::new(name, Group::Module, handler).at_least(1).flags(flags).keys(keys)
+    Row::new(name, Group::Module, handler).at_least(2).flags(flags).keys(keys)
 }
