@@ -19,7 +19,7 @@ use braid_tests::{Etcd, RawClient, TestServer, request, wait_for, wait_for_withi
 use serde_json::Value;
 
 /// Number of rules in `deploy/prometheus/braid.rules.yml`.
-const RULES: usize = 40;
+const RULES: usize = 42;
 
 fn deploy(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(path)
