@@ -67,7 +67,7 @@ fn check<T: Collection>(
         let number = random.u64(..);
         change(&mut moving, round, number);
         change(&mut twin, round, number);
-        if random.u8(..) < 20 && relocate(&mut moving, &mut random) > 0 {
+        if (round < 100 || random.u8(..) < 20) && relocate(&mut moving, &mut random) > 0 {
             moved_at.push(moving.encoding());
         }
         if round % (ROUNDS / 20).max(1) == 0 {
@@ -91,12 +91,12 @@ fn member(number: u64) -> Vec<u8> {
 #[test]
 fn hashes() {
     let limits = HashLimits::default();
-    check(Hash::new, false, &["listpack", "hashtable"], |hash, _, number| {
+    check(Hash::new, false, &["listpack", "hashtable"], |hash, round, number| {
         let field = member(number);
         if number >> 60 < 4 {
             hash.remove(&field, i64::MIN);
         } else {
-            let value = vec![b'v'; (number >> 40) as usize % 80];
+            let value = vec![b'v'; (number >> 40) as usize % if round < 100 { 60 } else { 80 }];
             hash.set(&field, &value, Expiry::Clear, i64::MIN, &limits);
         }
     });
