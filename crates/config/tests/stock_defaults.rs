@@ -3,8 +3,9 @@
 
 use braid_config::{Config, find_directive};
 
-/// Braid uses all processors by default; all other defaults are those of stock servers.
-const DIFFERENT: [&str; 1] = ["io-threads"];
+/// Braid uses all processors and returns memory by default; all other defaults are those of stock
+/// servers.
+const DIFFERENT: [&str; 2] = ["activedefrag", "io-threads"];
 
 #[test]
 fn names_and_defaults_match_stock_servers() {
@@ -31,8 +32,13 @@ fn names_and_defaults_match_stock_servers() {
 }
 
 /// Redis 8.2.3's other defaults.
-const DIFFERENT_FROM_8: [&str; 4] =
-    ["hide-user-data-from-log", "io-threads", "loading-process-events-interval-bytes", "repl-rdb-channel"];
+const DIFFERENT_FROM_8: [&str; 5] = [
+    "activedefrag",
+    "hide-user-data-from-log",
+    "io-threads",
+    "loading-process-events-interval-bytes",
+    "repl-rdb-channel",
+];
 /// A file cannot say that it is unset.
 const UNSET: [&str; 2] = ["replicaof", "slaveof"];
 /// Hidden in Redis 8.2.3, listed by Valkey and Braid.
