@@ -69,8 +69,9 @@ impl Draw {
     fn operand(&mut self, depth: u32) -> String {
         match self.0.u32(..10) {
             0 if depth < 3 => format!("({})", self.expression(depth + 1)),
-            1 if depth < 3 => format!("not {}", self.operand(depth + 1)),
-            2 if depth < 3 => format!("!{}", self.operand(depth + 1)),
+            // Redis refuses a negation of a negation.
+            1 => format!("not {}", self.pick(&OPERANDS)),
+            2 => format!("!{}", self.pick(&OPERANDS)),
             _ => self.pick(&OPERANDS).to_owned(),
         }
     }

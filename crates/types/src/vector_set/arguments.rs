@@ -60,10 +60,11 @@ pub(super) fn wrong_dimension(given: usize, set: &VectorSet) -> CommandError {
     CommandError::text(format!("ERR Vector dimension mismatch - got {given} but set has {dim}"))
 }
 
-/// The similarity of a distance: 1 for the same direction, 0 for the opposite one.
+/// The similarity of a distance: 1 for the same direction, 0 for the opposite one. A quantised
+/// vector can be a little longer than 1, and so a distance a little below 0.
 pub(super) fn score(set: &VectorSet, distance: f32) -> f64 {
     debug_assert_eq!(set.graph().shape().metric, Metric::Cosine);
-    1.0 - f64::from(distance) / 2.0
+    1.0 - f64::from(distance.max(0.0)) / 2.0
 }
 
 /// The name of a quantisation in replies.

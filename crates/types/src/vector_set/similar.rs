@@ -86,7 +86,9 @@ fn options(call: &Call, mut at: usize) -> Result<Options, CommandError> {
 fn query(call: &Call, set: &VectorSet) -> Result<(Query, usize), CommandError> {
     if call.arg_is(2, "ele") {
         let id = set.find(call.args[3]).ok_or(CommandError::text("ERR element not found in set"))?;
-        return Ok((set.graph().query_of(id), 4));
+        // Its vector as VEMB replies it: of length 1, unlike the quantised one.
+        let query = set.graph().query(&set.graph().vector(id));
+        return Ok((query.map_err(|_| CommandError::text(INVALID_VECTOR))?, 4));
     }
     let (mut given, end) = vector(call.args, 2)?;
     let count = given.len();

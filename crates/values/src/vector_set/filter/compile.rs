@@ -81,12 +81,7 @@ impl Lexer<'_> {
         let token = match first {
             b'(' => self.single(Token::Open),
             b')' => self.single(Token::Close),
-            b'.' => {
-                self.at += 1;
-                let name =
-                    self.take_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
-                Token::Member(name.into())
-            }
+            b'.' => self.member()?,
             b'[' => self.list()?,
             _ if is_negative || first.is_ascii_digit() || first == b'"' || first == b'\'' => {
                 Token::Constant(self.scalar()?)
@@ -100,6 +95,19 @@ impl Lexer<'_> {
     fn single(&mut self, token: Token) -> Token {
         self.at += 1;
         token
+    }
+
+    /// A member's name; an empty one only at the end of the text.
+    fn member(&mut self) -> Result<Token, Nothing> {
+        let from = self.at;
+        self.at += 1;
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        let name: Box<[u8]> = self.take_while(is_part).into();
+        if name.is_empty() && self.at < self.text.len() {
+            Err(Nothing(from))
+        } else {
+            Ok(Token::Member(name))
+        }
     }
 
     /// A number or a string.
