@@ -154,7 +154,7 @@ mod backing {
     use tikv_jemalloc_sys as je;
 
     use super::{FREE_SHARE, Occupancy};
-    use crate::alloc::{adjust, note_allocation};
+    use crate::alloc::{adjust, note_allocation, used_bytes};
 
     /// A name of the allocator, looked up once.
     struct Name<const PARTS: usize>(OnceLock<Option<[usize; PARTS]>>, &'static CStr);
@@ -207,11 +207,21 @@ mod backing {
         Some((free, places))
     }
 
+    /// True if blocks come from jemalloc: asking it about others would be a memory fault. Programs
+    /// that do not set our allocator, such as some tests, have counted no block.
+    fn is_in_use() -> bool {
+        static IN_USE: OnceLock<bool> = OnceLock::new();
+        *IN_USE.get_or_init(|| used_bytes() > 0)
+    }
+
     /// See [`super::Mover::place_for`].
     ///
     /// # Safety
     /// As there.
     pub unsafe fn fuller_place(block: NonNull<u8>, layout: Layout) -> Option<NonNull<u8>> {
+        if !is_in_use() {
+            return None;
+        }
         let address = block.as_ptr().cast_const();
         let (free, places) = slab(address)?;
         if free == 0 || free * FREE_SHARE < places {

@@ -144,3 +144,16 @@ fn sorted_sets() {
         }
     });
 }
+
+/// This test has the system's allocator, about whose blocks jemalloc must not be asked.
+#[test]
+fn blocks_of_another_allocator_stay() {
+    let limits = ListLimits::default();
+    let mut list = List::new();
+    for number in 0..if cfg!(miri) { 100 } else { 5000 } {
+        list.push(End::Back, &vec![b'a'; number], &limits);
+    }
+    let mut mover = Mover::new(u64::MAX / 4, false);
+    assert_eq!(list.relocate_blocks(0, &mut mover), None);
+    assert!(mover.hits == 0 && mover.misses > 0);
+}

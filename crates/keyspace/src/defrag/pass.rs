@@ -53,6 +53,8 @@ pub struct Defrag {
     /// Shards claimed and completed in this pass.
     claimed: AtomicU32,
     pub(super) completed: AtomicU32,
+    /// Shards completed at the last look.
+    completed_before: AtomicU32,
     is_requested: AtomicBool,
     /// Every value moves, without end; for tests.
     pub(super) moves_all: AtomicBool,
@@ -104,6 +106,14 @@ impl Defrag {
         Some(if before < shards { before } else { 0 })
     }
 
+    /// True if all shards are completed, or if none is left to claim and none was completed since
+    /// the last look: a thread that has ended leaves the shard that it had claimed.
+    fn is_over(&self, shards: u32) -> bool {
+        let completed = self.completed.load(Relaxed);
+        let stalls = self.completed_before.swap(completed, Relaxed) == completed;
+        completed >= shards || (stalls && self.claimed.load(Relaxed) >= shards)
+    }
+
     /// Starts or ends a pass; see [`Keyspace::review_defrag`](crate::Keyspace::review_defrag).
     /// `blocks`: those of all passes so far.
     pub(crate) fn review(
@@ -115,7 +125,7 @@ impl Defrag {
         occupancy: impl FnOnce() -> Occupancy,
     ) {
         let moves_all = self.moves_all.load(Relaxed);
-        let is_over = moves_all || self.completed.load(Relaxed) >= shards;
+        let is_over = moves_all || self.is_over(shards);
         if self.share() > 0 && !is_over && (limits.is_enabled || self.is_requested.load(Relaxed)) {
             return;
         }
