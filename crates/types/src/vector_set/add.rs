@@ -97,7 +97,12 @@ impl Request<'_> {
         }
         match (set.projection(), self.reduce) {
             (Some(projection), Some(reduce)) if reduce == shape.dim => {
-                projection.apply(&self.vector).map_err(|_| wrong_dimension(given, set))
+                projection.apply(&self.vector).map_err(|_| {
+                    CommandError::text(format!(
+                        "ERR Input dimension mismatch for projection - got {given} but projection expects {}",
+                        projection.input()
+                    ))
+                })
             }
             (None, None) if given == shape.dim as usize => Ok(std::mem::take(&mut self.vector)),
             (None, Some(_)) if given == shape.dim as usize => {
