@@ -58,7 +58,10 @@ fn quantised_vectors_and_projections() {
         ("VADD p REDUCE 2 VALUES 4 0 1 0 0 c", ":1\r\n"),
         ("VEMB p a", &bulks(&["0.4999999701976776", "0.4999999701976776"])),
         ("VSIM p VALUES 4 1 0 0 0", &bulks(&["a", "c"])),
-        ("VSIM p VALUES 3 1 0 0", &error("Vector dimension mismatch - got 3 but set has 2")),
+        (
+            "VSIM p VALUES 3 1 0 0",
+            &error("Input dimension mismatch for projection - got 3 but projection expects 4"),
+        ),
         (
             "VADD v REDUCE 1 VALUES 2 1 0 q",
             &error("cannot add projection to existing set without projection"),

@@ -9,7 +9,7 @@ use braid_spec::{CommandError, CommandResult};
 use braid_values::vector_set::VectorSet;
 use braid_vectors::{Metric, Projection, Quantisation, Shape};
 
-use super::arguments::{INVALID_VECTOR, reply_bool, vector, wrong_arity, wrong_dimension};
+use super::arguments::{INVALID_VECTOR, reply_bool, vector, wrong_arity, wrong_dimension, wrong_input};
 
 /// Stock servers report no events of vector sets but those of keys.
 pub(super) const SILENT: Event = Event { class: 0, name: "vadd" };
@@ -97,12 +97,7 @@ impl Request<'_> {
         }
         match (set.projection(), self.reduce) {
             (Some(projection), Some(reduce)) if reduce == shape.dim => {
-                projection.apply(&self.vector).map_err(|_| {
-                    CommandError::text(format!(
-                        "ERR Input dimension mismatch for projection - got {given} but projection expects {}",
-                        projection.input()
-                    ))
-                })
+                projection.apply(&self.vector).map_err(|_| wrong_input(given, projection))
             }
             (None, None) if given == shape.dim as usize => Ok(std::mem::take(&mut self.vector)),
             (None, Some(_)) if given == shape.dim as usize => {

@@ -6,7 +6,7 @@ use braid_executor::Call;
 use braid_resp::reply::Protocol;
 use braid_spec::CommandError;
 use braid_values::vector_set::VectorSet;
-use braid_vectors::{DIM_MAX, Metric, Quantisation};
+use braid_vectors::{DIM_MAX, Metric, Projection, Quantisation};
 
 pub(super) const INVALID_VECTOR: &str = "ERR invalid vector specification";
 
@@ -58,6 +58,14 @@ fn parse_vector(args: &[&[u8]], at: usize) -> Option<(Vec<f32>, usize)> {
 pub(super) fn wrong_dimension(given: usize, set: &VectorSet) -> CommandError {
     let dim = set.graph().shape().dim;
     CommandError::text(format!("ERR Vector dimension mismatch - got {given} but set has {dim}"))
+}
+
+/// The error for a vector of another dimension than the set's projection takes.
+pub(super) fn wrong_input(given: usize, projection: &Projection) -> CommandError {
+    let input = projection.input();
+    CommandError::text(format!(
+        "ERR Input dimension mismatch for projection - got {given} but projection expects {input}"
+    ))
 }
 
 /// The similarity of a distance: 1 for the same direction, 0 for the opposite one. A quantised

@@ -132,6 +132,10 @@ pub(super) fn vrandmember(call: &mut Call) -> CommandResult {
     if given == Some(None) {
         return Err(CommandError::text("ERR COUNT value is not an integer"));
     }
+    if given == Some(Some(0)) {
+        call.reply.array(0);
+        return Ok(());
+    }
     let set = call.keyspace.read_as::<VectorSet>(call.args[1])?;
     let Some(set) = set.filter(|set| !set.is_empty()) else {
         match given {

@@ -9,7 +9,7 @@ use braid_values::vector_set::VectorSet;
 use braid_values::vector_set::filter::Filter;
 use braid_vectors::{Hit, Query};
 
-use super::arguments::{INVALID_VECTOR, score, vector, wrong_arity, wrong_dimension};
+use super::arguments::{INVALID_VECTOR, score, vector, wrong_arity, wrong_dimension, wrong_input};
 
 const COUNT_DEFAULT: usize = 10;
 /// Candidates of a search that does not say how many: this, or the number of wanted elements.
@@ -93,9 +93,9 @@ fn query(call: &Call, set: &VectorSet) -> Result<(Query, usize), CommandError> {
     let (mut given, end) = vector(call.args, 2)?;
     let count = given.len();
     if let Some(projection) = set.projection()
-        && count == projection.input() as usize
+        && count != set.graph().shape().dim as usize
     {
-        given = projection.apply(&given).map_err(|_| CommandError::text(INVALID_VECTOR))?;
+        given = projection.apply(&given).map_err(|_| wrong_input(count, projection))?;
     }
     let query = set.graph().query(&given).map_err(|_| wrong_dimension(count, set))?;
     Ok((query, end))

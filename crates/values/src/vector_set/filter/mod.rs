@@ -123,7 +123,7 @@ fn apply(operator: Operator, left: &Value<'_>, right: &Value<'_>) -> Value<'stat
         Operator::Equal => Value::truth(left.equals(right)),
         Operator::NotEqual => Value::truth(!left.equals(right)),
         Operator::In => match right {
-            Value::List(list) => Value::truth(list.iter().any(|item| left.equals_item(item))),
+            Value::List(list) => Value::truth(list.iter().any(|item| left.equals(item))),
             _ => Value::truth(false),
         },
         Operator::Plus => Value::Number(a + b),
@@ -150,7 +150,7 @@ impl Value<'_> {
         }
     }
 
-    /// As a number; a text that is none is 0.
+    /// As a number; a text that is none is 0, and so is a list.
     fn number(&self) -> f64 {
         match self {
             Value::Number(number) => *number,
@@ -159,22 +159,14 @@ impl Value<'_> {
         }
     }
 
-    /// Texts are compared as such, lists by their items, and anything else as numbers; null and
-    /// lists equal only their own kind.
+    /// Two texts are compared as such, anything else as numbers: a list is 0. Null equals only
+    /// null.
     fn equals(&self, other: &Value<'_>) -> bool {
         match (self, other) {
             (Value::Text(a), Value::Text(b)) => a == b,
-            (Value::List(a), Value::List(b)) => {
-                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals_item(b))
-            }
             (Value::Null, Value::Null) => true,
-            (Value::List(_) | Value::Null, _) | (_, Value::List(_) | Value::Null) => false,
+            (Value::Null, _) | (_, Value::Null) => false,
             _ => self.number() == other.number(),
         }
-    }
-
-    /// As [`Value::equals`], for items, which are no lists.
-    fn equals_item(&self, item: &Value<'_>) -> bool {
-        !matches!((self, item), (Value::List(_), _) | (_, Value::List(_))) && self.equals(item)
     }
 }
