@@ -183,12 +183,11 @@ impl Draw {
             97..98 => vec!["VRANDMEMBER".into(), self.key().into(), self.pick(&["0", "x", "1.5"]).into()],
             98..99 => vec!["TYPE".into(), self.key().into()],
             _ => {
-                let name =
-                    self.pick(&["VCARD", "VREM", "VEMB", "VGETATTR", "VSETATTR", "VINFO", "VDIM", "VLINKS"]);
+                // Without a key the error has the command's name in lower case here, and VINFO has
+                // numbers of the process.
+                let name = self.pick(&["VCARD", "VREM", "VEMB", "VGETATTR", "VSETATTR", "VDIM", "VLINKS"]);
                 let mut words = vec![name.to_owned(), "f".to_owned()];
                 words.extend(["a", "b", "c"][..self.0.usize(..=3)].iter().map(|word| (*word).to_owned()));
-                // Without a key the error has the command's name in lower case here.
-                words.truncate(if self.chance(50) { 2 } else { 5 });
                 words
             }
         };
