@@ -175,7 +175,9 @@ impl Draw {
             80..84 => vec!["VGETATTR".into(), self.key().into(), self.element()],
             84..90 => vec!["VEMB".into(), self.key().into(), self.element()],
             90..92 => {
-                vec!["VEMB".into(), self.key().into(), self.element(), self.pick(&["RAW", "raw", "x"]).into()]
+                // Floats differ in the last bit at times.
+                let key = self.pick(&["q", "b", "m"]).to_owned();
+                vec!["VEMB".into(), key, self.element(), self.pick(&["RAW", "raw", "x"]).into()]
             }
             92..94 => vec!["VCARD".into(), self.key().into()],
             94..95 => vec!["VDIM".into(), self.key().into()],
