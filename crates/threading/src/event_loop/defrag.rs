@@ -14,7 +14,7 @@ use braid_keyspace::defrag::{Walk, defragment};
 use super::{EventLoop, Model};
 
 /// Longest step, in nanoseconds: clients of this loop, and of the shard it works on, wait for it.
-const STEP_NANOS: u64 = 250_000;
+const STEP_NANOS: u64 = 100_000;
 /// Largest share of the thread's time while it executes requests, in percent.
 const SHARE_BUSY: u64 = 4;
 /// Wait between two looks at a pass that has no shard left to claim, in nanoseconds.
