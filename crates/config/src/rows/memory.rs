@@ -106,9 +106,9 @@ super::directives! {
     active_defrag_cycle_max: u32 =>
         integer("active-defrag-cycle-max", || 25, 1, 99, Unit::Percent);
 
-    /// Length of a step of defragmentation. A step takes at most 250 microseconds here.
+    /// Length of a step of defragmentation. Here a step takes no more than 100 microseconds.
     active_defrag_cycle_microseconds: u32 =>
-        integer("active-defrag-cycle-us", || 500, 0, 100_000, Unit::Microseconds).no_effect_yet();
+        integer("active-defrag-cycle-us", || 500, 0, 100_000, Unit::Microseconds);
 
     /// Maximum number of fields of a collection defragmented in one step. Here a step's time is
     /// limited instead.

@@ -13,7 +13,7 @@ use braid_keyspace::defrag::{Walk, defragment};
 
 use super::{EventLoop, Model};
 
-/// Longest step, in nanoseconds: clients of this loop, and of the shard it works on, wait for it.
+/// Longest step, in nanoseconds, whatever `active-defrag-cycle-us` says: clients of this loop, and of the shard it works on, wait for it.
 const STEP_NANOS: u64 = 100_000;
 /// Largest share of the thread's time while it executes requests, in percent.
 const SHARE_BUSY: u64 = 4;
@@ -44,7 +44,9 @@ impl<M: Model> EventLoop<M> {
         }
         let start = Ticks::now();
         let context = &mut self.worker.context;
-        let goes_on = defragment(&self.engine.keyspace, context, &mut self.defrag.walk, STEP_NANOS);
+        let nanos = u64::from(self.engine.config.active_defrag_cycle_microseconds()) * 1000;
+        let nanos = nanos.min(STEP_NANOS);
+        let goes_on = defragment(&self.engine.keyspace, context, &mut self.defrag.walk, nanos);
         self.engine.keyspace.gate.leave(self.slot);
         if goes_on {
             context.limbo.reclaim();
