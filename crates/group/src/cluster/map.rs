@@ -42,6 +42,9 @@ pub struct MapShard {
     pub offers: BTreeMap<Arc<str>, Offer>,
 }
 
+/// A slot without an owner.
+const NOBODY: u32 = u32::MAX;
+
 /// A cluster at one revision of its records.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
@@ -57,8 +60,9 @@ pub struct Map {
     pub servers: BTreeMap<Arc<str>, Node>,
     /// By id.
     pub shards: BTreeMap<Arc<str>, MapShard>,
-    /// The shard of each slot.
-    owners: Vec<Option<Arc<str>>>,
+    /// The shards that have slots, and the position of each slot's shard among them, or [`NOBODY`].
+    owning: Vec<Arc<str>>,
+    owners: Vec<u32>,
     /// The slots that have an owner.
     covered: SlotSet,
 }
@@ -66,7 +70,7 @@ pub struct Map {
 impl Map {
     /// Parses a cluster's records. Skips those it cannot parse.
     pub fn read<'a>(keys: &Keys, records: impl Iterator<Item = Record<'a>>, revision: u64) -> Map {
-        let mut map = Map { revision, owners: vec![None; usize::from(HASH_SLOTS)], ..Map::default() };
+        let mut map = Map { revision, ..Map::default() };
         let mut known = Vec::new();
         for Record { key, value, revision, lease } in records {
             let (key, value) = (String::from_utf8_lossy(key), String::from_utf8_lossy(value));
@@ -81,8 +85,7 @@ impl Map {
 
     /// This map after these records have been written.
     pub(super) fn with<'r>(&self, keys: &Keys, records: impl Iterator<Item = (&'r str, &'r str)>) -> Map {
-        let mut map =
-            Map { owners: vec![None; usize::from(HASH_SLOTS)], covered: SlotSet::default(), ..self.clone() };
+        let mut map = self.clone();
         let mut known = Vec::new();
         for (key, value) in records {
             let Some(name) = key.strip_prefix(keys.prefix()) else { continue };
@@ -149,18 +152,21 @@ impl Map {
         let mut shards: Vec<_> =
             self.shards.iter().filter(|(_, shard)| !shard.slots.slots.is_empty()).collect();
         shards.sort_by_key(|(_, shard)| shard.slots.config_epoch);
-        for (id, shard) in shards {
+        self.owners = vec![NOBODY; usize::from(HASH_SLOTS)];
+        self.covered = SlotSet::default();
+        for (position, (_, shard)) in shards.iter().enumerate() {
             for slot in shard.slots.slots.iter() {
-                self.owners[usize::from(slot)] = Some(Arc::clone(id));
-                self.covered.insert(slot);
+                self.owners[usize::from(slot)] = position as u32;
             }
+            self.covered.add(&shard.slots.slots);
         }
+        self.owning = shards.into_iter().map(|(id, _)| Arc::clone(id)).collect();
         self.epoch = self.shards.values().map(|shard| shard.slots.config_epoch).fold(self.epoch, u64::max);
     }
 
     /// The shard that a slot belongs to.
     pub fn owner(&self, slot: u16) -> Option<&Arc<str>> {
-        self.owners.get(usize::from(slot))?.as_ref()
+        self.owning.get(*self.owners.get(usize::from(slot))? as usize)
     }
 
     /// The slots that have an owner.

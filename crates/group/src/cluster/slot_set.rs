@@ -51,6 +51,11 @@ impl SlotSet {
         *word != before
     }
 
+    /// Adds all slots of another set.
+    pub fn add(&mut self, other: &SlotSet) {
+        self.0.iter_mut().zip(other.0.iter()).for_each(|(word, other)| *word |= other);
+    }
+
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -68,7 +73,11 @@ impl SlotSet {
 
     /// The slots in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
-        (0..HASH_SLOTS).filter(|&slot| self.contains(slot))
+        self.0.iter().zip(0..).flat_map(|(&word, number): (_, u16)| {
+            let rest = |word: &u64| Some(word & (word - 1)).filter(|&rest| rest != 0);
+            let words = std::iter::successors(Some(word).filter(|&word| word != 0), rest);
+            words.map(move |word| number * 64 + word.trailing_zeros() as u16)
+        })
     }
 
     /// The slots in ascending order, as the first and last of each run.

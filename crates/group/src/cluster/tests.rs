@@ -152,11 +152,21 @@ fn run(
     Ok(())
 }
 
+/// The slots that a founder adds: some here and there, and a range.
+fn slots_of_founder(index: usize, nodes: usize) -> impl Iterator<Item = u16> {
+    const SINGLE: u16 = 16;
+    let founder = move |slot: u16| match slot.checked_sub(SINGLE) {
+        None => usize::from(slot) % nodes,
+        Some(slot) => usize::from(slot) * nodes / usize::from(HASH_SLOTS - SINGLE),
+    };
+    (0..HASH_SLOTS).filter(move |slot| founder(*slot) == index)
+}
+
 /// Creates a cluster as redis-cli does: slots first, then MEET.
 fn create(store: &mut Store, nodes: usize) {
     for index in 0..nodes {
         store.start(index);
-        let slots: Vec<u16> = (0..HASH_SLOTS).filter(|slot| usize::from(*slot) % nodes == index).collect();
+        let slots: Vec<u16> = slots_of_founder(index, nodes).collect();
         run(store, index, |operator| operator.add_slots(&slots, &SlotSet::default()))
             .expect("slots are free");
         store.lead(index);
