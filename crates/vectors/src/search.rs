@@ -19,6 +19,16 @@ pub struct Hit {
 /// An encoded vector to search for.
 pub struct Query {
     pub(crate) words: Box<[AtomicU32]>,
+    /// A vector known to be close.
+    start: Option<u32>,
+}
+
+impl Query {
+    /// Lets walks start at this vector too, so that it is found whatever its links are.
+    pub fn starting_at(mut self, id: u32) -> Query {
+        self.start = Some(id);
+        self
+    }
 }
 
 impl Graph {
@@ -30,7 +40,7 @@ impl Graph {
         self.check(vector)?;
         let words: Box<[AtomicU32]> = (0..self.codec.words()).map(|_| AtomicU32::new(0)).collect();
         self.codec.encode(vector, &words);
-        Ok(Query { words })
+        Ok(Query { words, start: None })
     }
 
     /// A vector of the graph as a query.
@@ -39,7 +49,7 @@ impl Graph {
     /// If there is no such vector, as in all functions that take a number.
     pub fn query_of(&self, id: u32) -> Query {
         let words = self.vector_words(id).iter().map(|word| AtomicU32::new(word.load(Relaxed)));
-        Query { words: words.collect() }
+        Query { words: words.collect(), start: None }
     }
 
     /// Distance between a query and a vector.
@@ -66,7 +76,9 @@ impl Graph {
 
     fn walk_lowest(&self, query: &Query, ef: usize) -> Vec<Candidate> {
         with_scratch(|scratch| {
-            let entries = descend(self, &query.words, 0, scratch);
+            let mut entries = descend(self, &query.words, 0, scratch);
+            let start = query.start.filter(|&id| (id as usize) < self.len());
+            entries.extend(start.map(|id| Candidate::new(self.distance_to(&query.words, id), id)));
             walk(self, 0, &query.words, &entries, ef, scratch)
         })
     }

@@ -113,6 +113,19 @@ fn clusters_added_one_after_the_other_stay_reachable() {
 }
 
 #[test]
+fn a_walk_finds_where_it_starts() {
+    let (mut data, mut random) = (Clusters::new(16, 40, 0.2, 18), fastrand::Rng::with_seed(19));
+    let mut graph = Graph::new(shape(Quantisation::I8, 16, 4)).unwrap();
+    for _ in 0..2000 {
+        add(&mut graph, &data.any(), &mut random);
+    }
+    let is_found = |id: u32, query: Query| graph.walk_for(&query, 1, 1).iter().any(|hit| hit.id == id);
+    let alone = (0..2000).filter(|&id| is_found(id, graph.query_of(id))).count();
+    assert!(alone < 2000, "a walk with one candidate finds everything");
+    assert!((0..2000).all(|id| is_found(id, graph.query_of(id).starting_at(id))));
+}
+
+#[test]
 fn equal_vectors_do_not_hide_others() {
     let (mut data, mut random) = (Clusters::new(16, 10, 0.3, 8), fastrand::Rng::with_seed(9));
     let mut graph = Graph::new(shape(Quantisation::I8, 16, 4)).unwrap();

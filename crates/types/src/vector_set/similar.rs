@@ -88,7 +88,8 @@ fn query(call: &Call, set: &VectorSet) -> Result<(Query, usize), CommandError> {
         let id = set.find(call.args[3]).ok_or(CommandError::text("ERR element not found in set"))?;
         // Its vector as VEMB replies it: of length 1, unlike the quantised one.
         let query = set.graph().query(&set.graph().vector(id));
-        return Ok((query.map_err(|_| CommandError::text(INVALID_VECTOR))?, 4));
+        let query = query.map_err(|_| CommandError::text(INVALID_VECTOR))?;
+        return Ok((query.starting_at(id), 4));
     }
     let (mut given, end) = vector(call.args, 2)?;
     let count = given.len();
