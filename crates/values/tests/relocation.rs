@@ -8,6 +8,8 @@ use braid_values::hash::{Expiry, Hash, HashLimits};
 use braid_values::list::{End, List, ListLimits};
 use braid_values::set::{Set, SetLimits};
 use braid_values::sorted_set::{AddRule, PackedLimits, SortedSet};
+use braid_values::vector_set::VectorSet;
+use braid_vectors::{Metric, Quantisation, Shape};
 
 const ROUNDS: usize = if cfg!(miri) { 150 } else { 20_000 };
 
@@ -143,6 +145,50 @@ fn sorted_sets() {
             set.add(&name, (number >> 32) as f64, AddRule::default(), &limits);
         }
     });
+}
+
+#[test]
+fn vector_sets() {
+    let shape = Shape { metric: Metric::Cosine, quantisation: Quantisation::I8, dim: 8, links: 4 };
+    let make = || VectorSet::new(shape, None).expect("a shape in range");
+    let mut longest = 0;
+    check(make, false, &["raw"], |set, _, number| {
+        let name = format!("element:{}", number % 3000).into_bytes();
+        longest = longest.max(set.len());
+        if number >> 60 < 4 {
+            set.remove(&name);
+        } else {
+            let vector: Vec<f32> = (0..8).map(|at| (number >> (8 * at) & 255) as f32 - 127.5).collect();
+            let attribute = (number & 64 == 0).then_some(&b"{\"x\":1}"[..]);
+            set.put(&name, &vector, 20, attribute).expect("room");
+        }
+    });
+    assert!(longest > ROUNDS / 20);
+}
+
+/// The time of a step does not grow with the set.
+#[test]
+fn a_step_of_a_large_vector_set_ends_in_time() {
+    let shape = Shape { metric: Metric::Cosine, quantisation: Quantisation::F32, dim: 512, links: 4 };
+    let mut set = VectorSet::new(shape, None).expect("a shape in range");
+    let (mut random, mut vector) = (fastrand::Rng::with_seed(3), vec![0.0; 512]);
+    for number in 0..if cfg!(miri) { 100 } else { 3000 } {
+        vector.fill_with(|| random.f32() - 0.5);
+        set.put(format!("element:{number}").as_bytes(), &vector, 4, None).expect("room");
+    }
+    let (mut from, mut steps, mut moved) = (0, 0, 0);
+    loop {
+        // Without time a step moves one segment of names at most, and of the graph nothing.
+        let mut mover = Mover::new(if steps % 2 == 0 { 0 } else { 20_000 }, true);
+        let next = set.relocate_blocks(from, &mut mover);
+        assert!(steps % 2 == 1 || from == 0 || mover.hits <= 1, "{} in a step without time", mover.hits);
+        moved += mover.hits;
+        steps += 1;
+        let Some(next) = next else { break };
+        from = next;
+    }
+    assert!(moved as usize >= set.graph().block_count(), "{moved} moved");
+    assert!(cfg!(miri) || steps > 10, "{steps} steps");
 }
 
 /// This test has the system's allocator, about whose blocks jemalloc must not be asked.

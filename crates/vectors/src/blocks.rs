@@ -9,20 +9,18 @@
 //! copies such a block before a change; writing to a record of a shared block is a fault of the
 //! caller, which debug builds detect.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use braid_base::alloc::size_class;
 use braid_base::prefetch::{CACHE_LINE, prefetch};
+use braid_base::relocation::Mover;
 use braid_containers::cow::note_copy;
+
+use crate::block::{Block, HEADER_BYTES};
 
 /// Least size of a full block, in words, unless it holds one record: from 32 KiB on, allocations
 /// are whole pages, so little is lost.
 const BLOCK_WORDS: usize = 16 * 1024;
-/// Counts of owners before the words of a block.
-const HEADER_BYTES: usize = 16;
-
-type Block = Arc<[AtomicU32]>;
 
 /// Records in blocks.
 pub struct Blocks {
@@ -33,18 +31,10 @@ pub struct Blocks {
     table: Vec<Block>,
 }
 
-fn block(words: usize) -> Block {
-    (0..words).map(|_| AtomicU32::new(0)).collect()
-}
-
-fn copy(from: &[AtomicU32], to: &[AtomicU32]) {
+fn copy_words(from: &[AtomicU32], to: &[AtomicU32]) {
     for (from, to) in from.iter().zip(to) {
         to.store(from.load(Relaxed), Relaxed);
     }
-}
-
-fn bytes(words: usize) -> usize {
-    size_class(HEADER_BYTES + words * size_of::<AtomicU32>())
 }
 
 impl Blocks {
@@ -89,24 +79,24 @@ impl Blocks {
             let before = self.table.len();
             let len = self.table.last().map_or(full, |last| last.len() / self.stride);
             if len == full {
-                self.table.push(self.sized(0, count - self.capacity()));
+                self.table.push(Block::new(self.sized(0, count - self.capacity())));
             } else {
                 let missing = count - self.capacity();
-                let larger = self.sized(len, (len + missing).max(len + len / 4));
+                let words = self.sized(len, (len + missing).max(len + len / 4));
                 let last = &mut self.table[before - 1];
-                copy(last, &larger);
-                *last = larger;
+                *last = last.copied(words);
             }
         }
     }
 
-    /// A block for at least `wanted` records (at most a full block), larger than `len`, that fills
-    /// its allocation.
-    fn sized(&self, len: usize, wanted: usize) -> Block {
+    /// Words of a block for at least `wanted` records (at most a full block), larger than `len`,
+    /// that fills its allocation.
+    fn sized(&self, len: usize, wanted: usize) -> usize {
         let full = 1usize << self.shift;
         let wanted = wanted.clamp(len + 1, full);
-        let room = (bytes(wanted * self.stride) - HEADER_BYTES) / (self.stride * size_of::<AtomicU32>());
-        block(room.min(full) * self.stride)
+        let room =
+            (Block::bytes(wanted * self.stride) - HEADER_BYTES) / (self.stride * size_of::<AtomicU32>());
+        room.min(full) * self.stride
     }
 
     /// Releases memory that `count` records do not need.
@@ -119,8 +109,7 @@ impl Blocks {
         let Some(last) = self.table.last() else { return };
         let (len, used) = (last.len() / self.stride, count - ((self.table.len() - 1) << self.shift));
         if used < len / 2 {
-            let smaller = self.sized(0, used + used / 4);
-            copy(last, &smaller);
+            let smaller = last.copied(self.sized(0, used + used / 4));
             *self.table.last_mut().expect("seen above") = smaller;
         }
     }
@@ -129,11 +118,9 @@ impl Blocks {
     #[inline]
     pub fn own(&mut self, index: u32) {
         let block = &mut self.table[index as usize >> self.shift];
-        if Arc::get_mut(block).is_none() {
+        if !block.is_own() {
             note_copy(block.len() * size_of::<AtomicU32>());
-            let own = self::block(block.len());
-            copy(block, &own);
-            *block = own;
+            *block = block.copied(block.len());
         }
     }
 
@@ -145,12 +132,12 @@ impl Blocks {
     /// True if the block of a record has one owner.
     #[cfg(test)]
     pub fn is_own(&self, index: u32) -> bool {
-        Arc::strong_count(&self.table[index as usize >> self.shift]) == 1
+        self.table[index as usize >> self.shift].owners() == 1
     }
 
     /// Copies a record over another one, whose block must have one owner.
     pub fn copy_record(&self, from: u32, to: u32) {
-        copy(self.get(from), self.get(to));
+        copy_words(self.get(from), self.get(to));
     }
 
     /// A second owner of the same blocks.
@@ -160,12 +147,8 @@ impl Blocks {
 
     /// A copy that shares nothing.
     pub fn duplicate(&self) -> Blocks {
-        let again = |from: &Block| {
-            let to = block(from.len());
-            copy(from, &to);
-            to
-        };
-        Blocks { stride: self.stride, shift: self.shift, table: self.table.iter().map(again).collect() }
+        let table = self.table.iter().map(|block| block.copied(block.len())).collect();
+        Blocks { stride: self.stride, shift: self.shift, table }
     }
 
     /// Number of blocks.
@@ -176,24 +159,20 @@ impl Blocks {
     /// Bytes allocated.
     pub fn memory_bytes(&self) -> usize {
         let table = self.table.capacity() * size_of::<Block>();
-        self.table.iter().map(|block| bytes(block.len())).sum::<usize>()
+        self.table.iter().map(|block| Block::bytes(block.len())).sum::<usize>()
             + if table == 0 { 0 } else { size_class(table) }
     }
 
-    /// Moves blocks for which `should_move` is true, given their address and size, to new memory;
-    /// for a defragmenter. Shared blocks stay. Returns the number of moved blocks.
-    pub fn defragment(&mut self, should_move: &mut dyn FnMut(*const u8, usize) -> bool) -> usize {
-        let mut moved = 0;
-        for block in &mut self.table {
-            let bytes = bytes(block.len());
-            if Arc::get_mut(block).is_some() && should_move(block.as_ptr().cast(), bytes) {
-                let own = self::block(block.len());
-                copy(block, &own);
-                *block = own;
-                moved += 1;
+    /// Moves blocks from number `from` on to better places until the mover's time is over. Returns
+    /// the number to continue with, `None` at the end. Shared blocks stay.
+    pub fn relocate(&mut self, from: usize, mover: &mut Mover) -> Option<usize> {
+        for (number, block) in self.table.iter_mut().enumerate().skip(from) {
+            if mover.is_over() {
+                return Some(number);
             }
+            block.relocate(mover);
         }
-        moved
+        None
     }
 }
 

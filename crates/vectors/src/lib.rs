@@ -11,6 +11,7 @@
 //! codec      vectors as words: quantisation and distances
 //! kernels    the inner loops, for each kind of processor
 //! blocks     memory: records in blocks, shared with a snapshot until they change
+//! block      one of them: words, and a count of owners
 //! parallel   adding from many threads; locks: their locks
 //! save       the graph as bytes and back, links included
 //! projection projections to fewer dimensions
@@ -24,6 +25,7 @@
 //! map numbers to whatever they store. Never reachable: a panic from bytes given to [`Loader`].
 
 mod beam;
+mod block;
 mod blocks;
 mod change;
 mod codec;

@@ -16,6 +16,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
+use braid_base::relocation::Mover;
+
 use crate::blocks::Blocks;
 use crate::codec::Codec;
 use crate::{DIM_MAX, Error, LEVEL_MAX, LINKS, Quantisation, Shape};
@@ -276,11 +278,18 @@ impl Graph {
         self.vectors.memory_bytes() + self.nodes.memory_bytes() + self.uppers.memory_bytes()
     }
 
-    /// Moves blocks that a defragmenter wants moved, given their address and size; returns how
-    /// many.
-    pub fn defragment(&mut self, should_move: &mut dyn FnMut(*const u8, usize) -> bool) -> usize {
-        self.vectors.defragment(should_move)
-            + self.nodes.defragment(should_move)
-            + self.uppers.defragment(should_move)
+    /// Moves blocks to better places, from position `from` on (0 = the start), until all have been
+    /// examined or the mover's time is over. Returns the position to continue from. The graph may
+    /// have changed since the call that returned `from`.
+    pub fn relocate(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        let (first, mut at) = ((from >> 32) as usize, from as u32 as usize);
+        let parts = [&mut self.vectors, &mut self.nodes, &mut self.uppers];
+        for (part, blocks) in parts.into_iter().enumerate().skip(first) {
+            if let Some(next) = blocks.relocate(at, mover) {
+                return Some((part as u64) << 32 | next as u64);
+            }
+            at = 0;
+        }
+        None
     }
 }

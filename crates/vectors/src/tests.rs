@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use proptest::prelude::*;
 
+use braid_base::relocation::Mover;
+
 use crate::codec::Codec;
 use crate::kernels;
 use crate::link::check;
@@ -277,9 +279,17 @@ fn a_snapshot_stays_as_it_was() {
     assert!(saved(&shared) == before && saved(&graph) != before);
     assert!(saved(&graph.duplicate()) == saved(&graph));
     drop(shared);
-    let blocks = graph.block_count();
+    let blocks = graph.block_count() as u64;
     let whole = saved(&graph);
-    assert_eq!(graph.defragment(&mut |_, _| true), blocks);
+    let mut mover = Mover::new(u64::MAX / 4, true);
+    assert_eq!((graph.relocate(0, &mut mover), mover.hits), (None, blocks));
+    assert!(saved(&graph) == whole);
+    // A mover without time moves nothing, and says where to begin.
+    let mut mover = Mover::new(0, true);
+    assert_eq!((graph.relocate(1 << 32, &mut mover), mover.hits), (Some(1 << 32), 0));
+    let mut mover = Mover::new(u64::MAX / 4, true);
+    assert_eq!(graph.relocate(1 << 32, &mut mover), None);
+    assert_eq!(mover.hits, (graph.nodes.block_count() + graph.uppers.block_count()) as u64);
     assert!(saved(&graph) == whole);
 }
 

@@ -20,6 +20,7 @@ mod tests;
 
 use std::io;
 
+use braid_base::relocation::Mover;
 use braid_keyspace::Type;
 use braid_keyspace::object::{
     AccessFns, Collection, Descriptor, DigestSink, Object, ObjectType, RequestSink,
@@ -73,6 +74,10 @@ impl Collection for VectorSet {
 
     fn cow(&mut self) -> Object {
         Object::new(VectorSet::cow(self))
+    }
+
+    fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        VectorSet::relocate_blocks(self, from, mover)
     }
 
     fn rewrite(&self, name: &[u8], out: &mut dyn RequestSink) -> io::Result<()> {

@@ -14,11 +14,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use braid_base::relocation::Mover;
 use braid_containers::member_table::{Expiry, Member, Table};
 use braid_vectors::{Error, Graph, Hit, Projection, Query, Shape};
 
 /// Size from which on a snapshot shares the set, in bytes.
 const LARGE: usize = 64 * 1024;
+/// Position of the graph's first block for a defragmenter; the names' come before.
+const GRAPH: u64 = 1 << 48;
 /// Before the text of an attribute.
 const HAS_ATTRIBUTE: u8 = 1;
 
@@ -242,9 +245,18 @@ impl VectorSet {
         VectorSet { graph, names, attributes: self.attributes, projection, uid, serial: self.serial }
     }
 
-    /// Moves blocks that a defragmenter wants moved, given their address and size.
-    pub fn defragment(&mut self, should_move: &mut dyn FnMut(*const u8, usize) -> bool) -> usize {
-        self.graph.defragment(should_move)
+    /// Moves blocks to better places; see
+    /// [`Collection::relocate_blocks`](braid_keyspace::object::Collection::relocate_blocks).
+    /// Positions are those of the names, then those of the graph.
+    pub fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        let from_graph = from.checked_sub(GRAPH);
+        if from_graph.is_none()
+            && let Some(next) = self.names.relocate(from, mover)
+        {
+            return Some(next);
+        }
+        let next = self.graph.relocate(from_graph.unwrap_or(0), mover);
+        next.map(|next| GRAPH + next)
     }
 }
 
