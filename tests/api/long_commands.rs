@@ -56,11 +56,11 @@ fn others_are_served(server: &TestServer, command: &str, mut prepare: impl FnMut
         }
         let reply = heavy.read();
         if seen > 0 {
-            println!("{command}: found waiting {seen} times");
+            println!("{command:.80}: found waiting {seen} times");
             return reply;
         }
     }
-    panic!("no client is served while {command} runs");
+    panic!("no client is served while {command:.80} runs");
 }
 
 #[test]
@@ -646,4 +646,127 @@ fn large_json_documents_are_parsed_and_printed_in_the_background() {
 /// Elements as JSON strings.
 fn line_of(elements: &[Value]) -> String {
     elements.iter().map(|element| format!("{:?}", element.text())).collect::<Vec<String>>().join(",")
+}
+
+const DIMENSIONS: usize = 2048;
+
+/// A vector of small integers in the words of VADD and VSIM.
+fn vector_words(random: &mut fastrand::Rng) -> String {
+    let values: Vec<String> = (0..DIMENSIONS).map(|_| random.i32(-9..10).to_string()).collect();
+    format!("VALUES {DIMENSIONS} {}", values.join(" "))
+}
+
+fn fill_vectors(client: &mut RawClient, key: &str, count: usize, random: &mut fastrand::Rng) {
+    for n in 0..count {
+        let vector = vector_words(random);
+        let line = format!("VADD {key} {vector} e{n} NOQUANT EF 10 M 4 SETATTR '{{\"n\":{n}}}'");
+        assert_eq!(client.call(&line), Value::Integer(1));
+    }
+}
+
+/// The reply of a command in a transaction, where nothing runs in the background.
+fn inline(client: &mut RawClient, command: &str) -> Value {
+    client.ok("MULTI");
+    client.call(command);
+    client.call("EXEC").elements().expect("one reply")[0].clone()
+}
+
+#[test]
+fn long_searches_of_vectors_leave_their_loop_alone() {
+    let Some(server) = start("1") else { return };
+    let mut client = server.connect();
+    let mut random = fastrand::Rng::with_seed(46);
+    fill_vectors(&mut client, "v", 3000, &mut random);
+    for search in [
+        format!("VSIM v {} TRUTH WITHSCORES COUNT 20", vector_words(&mut random)),
+        "VSIM v ELE e7 COUNT 3000 WITHATTRIBS".to_owned(),
+        "VSIM v ELE e7 EF 2900 FILTER .n%1000==7".to_owned(),
+    ] {
+        let reply = others_are_served(&server, &search, |_| {});
+        assert!(reply.elements().is_some_and(|found| found.len() >= 3), "{search}");
+        assert_eq!(reply, inline(&mut client, &search));
+    }
+    for (search, error) in [
+        ("VSIM v ELE none TRUTH", "ERR element not found in set"),
+        ("VSIM v ELE e7 TRUTH COUNT 0", "ERR invalid COUNT"),
+    ] {
+        assert_eq!(client.call(search).text(), error);
+    }
+    // An element is added with the same links as without a background thread.
+    let add = format!("VADD KEY {} new NOQUANT EF 2000 SETATTR {{}}", vector_words(&mut random));
+    client.call("COPY v copy");
+    let reply = others_are_served(&server, &add.replace("KEY", "v"), |client| {
+        client.call("COPY copy v REPLACE");
+    });
+    assert_eq!(
+        (reply, inline(&mut client, &add.replace("KEY", "copy"))),
+        (Value::Integer(1), Value::Integer(1))
+    );
+    for what in
+        ["VLINKS KEY new WITHSCORES", "VLINKS KEY e1", "VEMB KEY new", "VGETATTR KEY new", "VCARD KEY"]
+    {
+        let of = |client: &mut RawClient, key| client.call(&what.replace("KEY", key));
+        assert_eq!(of(&mut client, "v"), of(&mut client, "copy"), "{what}");
+    }
+    // The next one with this name only changes it, whether or not it has to wait.
+    assert_eq!(client.call(&add.replace("KEY", "v")), Value::Integer(0));
+    let other = "VADD v VALUES 3 1 2 3 other NOQUANT EF 2000";
+    assert_eq!(client.call(other).text(), "ERR Vector dimension mismatch - got 3 but set has 2048");
+}
+
+/// Elements come and go, and keys, while others look for places of theirs.
+#[test]
+fn long_additions_of_vectors_are_all_there() {
+    for model in ["parallel", "hybrid"] {
+        let server = TestServer::start(&[
+            "--io-threads",
+            "3",
+            "--threading-model",
+            model,
+            "--enable-debug-command",
+            "yes",
+            "--appendonly",
+            "yes",
+        ]);
+        if !server.is_braid() {
+            return;
+        }
+        let mut client = server.connect();
+        let mut random = fastrand::Rng::with_seed(47);
+        fill_vectors(&mut client, "v", 1500, &mut random);
+        std::thread::scope(|scope| {
+            for name in ["a", "b", "c"] {
+                let (server, mut random) = (&server, random.fork());
+                scope.spawn(move || {
+                    let mut client = server.connect();
+                    for n in 0..60 {
+                        let vector = vector_words(&mut random);
+                        let line = format!("VADD v {vector} {name}{n} NOQUANT EF 400");
+                        assert_eq!(client.call(&line), Value::Integer(1), "{name}{n}");
+                        if name == "a" && n % 10 == 0 {
+                            client.call(&format!("VADD gone {vector} {name}{n} NOQUANT EF 400"));
+                            client.call("DEL gone");
+                        }
+                    }
+                });
+            }
+            let server = &server;
+            scope.spawn(move || {
+                let mut client = server.connect();
+                for n in 0..200 {
+                    assert_eq!(client.call(&format!("VREM v e{n}")), Value::Integer(1), "e{n}");
+                }
+            });
+        });
+        assert_eq!(client.call("VCARD v"), Value::Integer(1480), "{model}");
+        for name in ["a", "b", "c"] {
+            for n in 0..60 {
+                let reply = client.call(&format!("VSIM v ELE {name}{n} COUNT 1"));
+                assert_eq!(reply.elements().expect("elements")[0].text(), format!("{name}{n}"), "{model}");
+            }
+        }
+        let digest = client.call("DEBUG DIGEST");
+        client.ok("DEBUG LOADAOF");
+        assert_eq!(client.call("DEBUG DIGEST"), digest, "{model}");
+    }
 }

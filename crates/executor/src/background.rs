@@ -237,6 +237,31 @@ impl Call<'_, '_> {
         })
     }
 
+    /// Shares `key`, which is in the command's lock set, for `look` on a background thread. Then
+    /// the command runs again, whatever has changed. Call it only if [`Call::may_precompute`].
+    ///
+    /// # Errors
+    /// As [`Call::leave_to_background`].
+    pub fn look_ahead(
+        &mut self,
+        key: &[u8],
+        look: impl FnOnce(&CowValue) -> Option<Vec<u64>> + Send + 'static,
+    ) -> CommandResult {
+        let (db, keys) = (self.keyspace.db(), boxed(&[key]));
+        self.work_in_background(move |engine, answer| {
+            let (shared, _) = engine.keyspace.reader().share(db, unix_ms(), &keys, false);
+            let mut again = Precomputed::new(answer.began, TRIES_MAX, None, discard(engine));
+            again.findings = shared.first().and_then(look).unwrap_or_default();
+            drop(shared);
+            blocking::run_again(&answer.waiter, again);
+        })
+    }
+
+    /// What [`Call::look_ahead`] has found.
+    pub fn take_findings(&mut self) -> Vec<u64> {
+        self.session.precomputed.as_mut().map_or(Vec::new(), |again| std::mem::take(&mut again.findings))
+    }
+
     /// Shares `keys`, which are in the command's lock set, on a background thread and writes the
     /// command's reply. Call it only if [`Call::may_precompute`]. `work` gets a copy for each key,
     /// none of them [`CowValue::Unshareable`], and the time in ms since the Unix epoch.

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::link::Near;
 use crate::store::{Graph, NONE};
 use crate::{Error, LEN_MAX, LEVEL_MAX, link};
 
@@ -13,6 +14,33 @@ impl Graph {
     /// # Errors
     /// If the vector's dimension is not the graph's, or the graph is full.
     pub fn add(&mut self, vector: &[f32], label: u64, ef: usize, level: u8) -> Result<u32, Error> {
+        self.add_near(vector, label, ef, level, &[])
+    }
+
+    /// Finds the vectors that [`Graph::add`] would consider for links; reads only, so that it can
+    /// run beside other readers, or on a clone. [`Graph::add_near`] takes them.
+    ///
+    /// # Errors
+    /// If the vector's dimension is not the graph's.
+    pub fn look_around(&self, vector: &[f32], ef: usize, level: u8) -> Result<Vec<Near>, Error> {
+        let query = self.query(vector)?;
+        Ok(link::look_around(self, &query.words, ef, level))
+    }
+
+    /// [`Graph::add`], which takes the candidates for links from [`Graph::look_around`]. The same
+    /// graph results if nothing has changed since. If it has, candidates that are gone are left
+    /// out; those that have been added since should be appended by the caller.
+    ///
+    /// # Errors
+    /// As [`Graph::add`].
+    pub fn add_near(
+        &mut self,
+        vector: &[f32],
+        label: u64,
+        ef: usize,
+        level: u8,
+        near: &[Near],
+    ) -> Result<u32, Error> {
         self.check(vector)?;
         let id = self.len();
         if id >= LEN_MAX {
@@ -24,19 +52,19 @@ impl Graph {
         self.vectors.own(id);
         self.nodes.own(id);
         *self.len.get_mut() += 1;
-        self.enter(vector, id, label, ef, level.min(LEVEL_MAX));
+        self.enter(vector, id, label, ef, level.min(LEVEL_MAX), near);
         Ok(id)
     }
 
     /// Writes the record of a vector that has none yet, and links it.
-    fn enter(&mut self, vector: &[f32], id: u32, label: u64, ef: usize, level: u8) {
+    fn enter(&mut self, vector: &[f32], id: u32, label: u64, ef: usize, level: u8, near: &[Near]) {
         let norm = self.codec.encode(vector, self.vectors.get(id));
         self.uppers.reserve(self.upper_len.load(Relaxed) as usize + usize::from(level));
         for record in 0..u32::from(level) {
             self.uppers.own(self.upper_len.load(Relaxed) + record);
         }
         self.init_records(id, norm, label, level);
-        link::insert(&mut link::Exclusive(self), id, ef, level);
+        link::insert(&mut link::Exclusive(self), id, ef, level, near);
     }
 
     /// Gives an existing number another vector, as if it were removed and added; its label stays.
@@ -49,7 +77,7 @@ impl Graph {
         self.detach(id);
         self.vectors.own(id);
         self.nodes.own(id);
-        self.enter(vector, id, label, ef, level.min(LEVEL_MAX));
+        self.enter(vector, id, label, ef, level.min(LEVEL_MAX), &[]);
         Ok(())
     }
 

@@ -201,22 +201,65 @@ fn attach(writer: &mut impl Writer, id: u32, level: u8, found: &[Candidate], wan
     }
 }
 
-/// Links a new vector, whose records are without links, on all its levels.
-pub fn insert(writer: &mut impl Writer, id: u32, ef: usize, level: u8) {
+/// A vector found beside the place of a new one, and the level where it was found.
+pub type Near = (u8, u32);
+
+/// Links a new vector, whose records are without links, on all its levels. On levels where vectors
+/// near it are known there is no walk; which they are, and whether they still exist, may have
+/// changed.
+pub fn insert(writer: &mut impl Writer, id: u32, ef: usize, level: u8, near: &[Near]) {
     let words = writer.graph().query_of(id).words;
     let (entry, top) = writer.graph().entry();
     if entry != NONE {
-        with_scratch(|scratch| {
-            let mut entries = descend(writer.graph(), &words, level.min(top), scratch);
-            for level in (0..=level.min(top)).rev() {
-                entries = walk(writer.graph(), level, &words, &entries, ef.max(1), scratch);
-                entries.retain(|candidate| candidate.id() != id);
-                let want = writer.graph().slots(id, level).len().div_ceil(2);
-                attach(writer, id, level, &entries, want);
-            }
-        });
+        let mut entries = Vec::new();
+        for level in (0..=level.min(top)).rev() {
+            let graph = writer.graph();
+            let known = known(graph, &words, id, level, near);
+            entries = if known.is_empty() { candidates(graph, &words, &entries, ef, level) } else { known };
+            entries.retain(|candidate| candidate.id() != id);
+            let want = writer.graph().slots(id, level).len().div_ceil(2);
+            attach(writer, id, level, &entries, want);
+        }
     }
     writer.raise_entry(id, level);
+}
+
+/// Candidates for the links of a vector at a level, from those of the level above.
+fn candidates(
+    graph: &Graph,
+    words: &[AtomicU32],
+    above: &[Candidate],
+    ef: usize,
+    level: u8,
+) -> Vec<Candidate> {
+    with_scratch(|scratch| match above {
+        [] => {
+            let entries = descend(graph, words, level, scratch);
+            walk(graph, level, words, &entries, ef.max(1), scratch)
+        }
+        _ => walk(graph, level, words, above, ef.max(1), scratch),
+    })
+}
+
+/// Those of the vectors that exist at a level, closest first.
+fn known(graph: &Graph, words: &[AtomicU32], id: u32, level: u8, near: &[Near]) -> Vec<Candidate> {
+    let at_level = near.iter().filter(|&&(at, _)| at == level).map(|&(_, other)| other);
+    let exists = |&other: &u32| other != id && (other as usize) < graph.len() && graph.level(other) >= level;
+    let mut found: Vec<Candidate> =
+        at_level.filter(exists).map(|other| Candidate::new(graph.distance_to(words, other), other)).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// The vectors that [`insert`] would find for the links of a new vector.
+pub fn look_around(graph: &Graph, words: &[AtomicU32], ef: usize, level: u8) -> Vec<Near> {
+    let (mut near, mut entries) = (Vec::new(), Vec::new());
+    for level in (0..=level.min(graph.top_level())).rev() {
+        entries = candidates(graph, words, &entries, ef, level);
+        near.extend(entries.iter().map(|candidate| (level, candidate.id())));
+    }
+    near
 }
 
 /// Removes all links of a vector at a level; returns its former neighbours.

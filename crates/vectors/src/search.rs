@@ -9,6 +9,11 @@ use crate::Error;
 use crate::beam::{Candidate, descend, walk, with_scratch};
 use crate::store::Graph;
 
+/// Vectors that a walk compares with for each of its candidates, roughly.
+const WALK_STEPS: usize = 16;
+/// Vectors that could be compared with while a filter answers, roughly.
+const ASKING: usize = 8;
+
 /// A vector found, with its distance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hit {
@@ -83,6 +88,11 @@ impl Graph {
         })
     }
 
+    /// Roughly how many vectors a [search](Graph::search) with so many candidates compares with.
+    pub fn search_effort(&self, ef: usize) -> usize {
+        if self.is_scan_cheaper(ef) { self.len() } else { ef.saturating_mul(WALK_STEPS) }
+    }
+
     /// True if comparing with all vectors costs no more than a walk, which compares with several
     /// for each candidate.
     fn is_scan_cheaper(&self, ef: usize) -> bool {
@@ -113,24 +123,27 @@ impl Graph {
     /// As [`Graph::search`], among vectors that match. A walk without the filter is cheap, so the
     /// filter is asked only about what a walk found, closest first, until enough match; if too
     /// few do, the walk widens as far as their share suggests, and in the end all vectors are
-    /// compared. The filter is asked about `effort` vectors at most.
+    /// compared. The filter is asked about `effort` vectors at most. `None` if the search is not
+    /// complete after comparing with `budget` vectors, roughly; an answer of the filter counts as
+    /// much as several of them.
     pub fn search_matching(
         &self,
         query: &Query,
         count: usize,
         ef: usize,
-        effort: usize,
+        (effort, budget): (usize, usize),
         matches: &mut dyn FnMut(u32) -> bool,
-    ) -> Vec<Hit> {
+    ) -> Option<Vec<Hit>> {
         let (mut ef, mut asked, mut found) = (ef.max(count), 0, Vec::new());
-        let mut known = HashMap::new();
+        let (mut known, mut left) = (HashMap::new(), budget);
         while !self.is_scan_cheaper(ef) {
+            left = left.checked_sub(ef.saturating_mul(WALK_STEPS + ASKING))?;
             found.clear();
             for candidate in self.walk_lowest(query, ef) {
                 let id = candidate.id();
                 let is_match = match known.entry(id) {
                     Entry::Occupied(known) => *known.get(),
-                    Entry::Vacant(_) if asked == effort => return found,
+                    Entry::Vacant(_) if asked == effort => return Some(found),
                     Entry::Vacant(place) => {
                         asked += 1;
                         *place.insert(matches(id))
@@ -139,7 +152,7 @@ impl Graph {
                 if is_match {
                     found.push(hit(candidate));
                     if found.len() == count {
-                        return found;
+                        return Some(found);
                     }
                 }
             }
@@ -147,13 +160,14 @@ impl Graph {
             let wanted = (count as f64 * 1.5 / share) as usize;
             ef = wanted.clamp(ef * 2, ef * 16);
         }
+        left.checked_sub(self.len().saturating_mul(1 + ASKING))?;
         let mut limited = |id: u32| {
             *known.entry(id).or_insert_with(|| {
                 asked += 1;
                 asked <= effort && matches(id)
             })
         };
-        self.scan_all(query, count, &mut limited).into_iter().map(hit).collect()
+        Some(self.scan_all(query, count, &mut limited).into_iter().map(hit).collect())
     }
 }
 

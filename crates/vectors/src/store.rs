@@ -46,6 +46,14 @@ fn pack(entry: u32, level: u8) -> u64 {
     u64::from(level) << 32 | u64::from(entry)
 }
 
+/// A clone is a second owner of the graph's current state; blocks are shared until one side changes
+/// them.
+impl Clone for Graph {
+    fn clone(&self) -> Graph {
+        self.with_blocks(self.vectors.cow(), self.nodes.cow(), self.uppers.cow())
+    }
+}
+
 impl Graph {
     /// An empty graph.
     ///
@@ -245,11 +253,6 @@ impl Graph {
         self.codec.range(self.vector_words(id))
     }
 
-    /// A second owner of the graph's current state; blocks are shared until one side changes them.
-    pub fn cow(&self) -> Graph {
-        self.with_blocks(self.vectors.cow(), self.nodes.cow(), self.uppers.cow())
-    }
-
     /// A copy that shares nothing.
     pub fn duplicate(&self) -> Graph {
         self.with_blocks(self.vectors.duplicate(), self.nodes.duplicate(), self.uppers.duplicate())
@@ -271,6 +274,11 @@ impl Graph {
     /// Number of blocks of memory.
     pub fn block_count(&self) -> usize {
         self.vectors.block_count() + self.nodes.block_count() + self.uppers.block_count()
+    }
+
+    /// Bytes of a stored vector.
+    pub fn vector_bytes(&self) -> usize {
+        self.codec.words() * size_of::<AtomicU32>()
     }
 
     /// Bytes allocated, without this struct itself.

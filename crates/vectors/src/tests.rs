@@ -12,6 +12,9 @@ use crate::kernels;
 use crate::link::check;
 use crate::{Error, Graph, Loader, Metric, Quantisation, Query, Shape};
 
+/// No limit of a search with a filter.
+const UNLIMITED: (usize, usize) = (usize::MAX, usize::MAX);
+
 fn shape(quantisation: Quantisation, dim: u32, links: u32) -> Shape {
     Shape { metric: Metric::Cosine, quantisation, dim, links }
 }
@@ -230,7 +233,8 @@ fn matching_vectors_are_found_whatever_their_share() {
             let mut truth = graph.scan(&query, 5000);
             truth.retain(|hit| hit.id % every == 0);
             truth.truncate(10);
-            let found = graph.search_matching(&query, 10, 100, usize::MAX, &mut |id| id % every == 0);
+            let found = graph.search_matching(&query, 10, 100, UNLIMITED, &mut |id| id % every == 0);
+            let found = found.expect("no limit");
             assert!(found.iter().all(|hit| hit.id % every == 0));
             hits += truth.iter().filter(|hit| found.contains(hit)).count();
             all += truth.len();
@@ -238,11 +242,71 @@ fn matching_vectors_are_found_whatever_their_share() {
         assert!(hits as f64 >= 0.95 * all as f64, "{every}: {hits} of {all}");
     }
     let mut asked = 0;
-    let none = graph.search_matching(&query(&graph, &data.any()), 10, 100, 700, &mut |_| {
+    let none = graph.search_matching(&query(&graph, &data.any()), 10, 100, (700, usize::MAX), &mut |_| {
         asked += 1;
         false
     });
-    assert!(none.is_empty() && asked <= 700);
+    assert!(none.is_some_and(|found| found.is_empty()) && asked <= 700);
+}
+
+/// A search within a budget is complete, or ends before it has done much more.
+#[test]
+fn searches_end_with_their_budget() {
+    let (mut data, mut random) = (Clusters::new(24, 20, 0.4, 23), fastrand::Rng::with_seed(24));
+    let mut graph = Graph::new(shape(Quantisation::F32, 24, 16)).unwrap();
+    for _ in 0..5000 {
+        add(&mut graph, &data.any(), &mut random);
+    }
+    let query = query(&graph, &data.any());
+    for every in [1, 10, 100, 2000] {
+        let mut matches = |id: u32| id.is_multiple_of(every);
+        let all = graph.search_matching(&query, 10, 100, UNLIMITED, &mut matches).expect("no limit");
+        let mut completed = false;
+        for budget in [0, 100, 3000, 10_000, 30_000, 100_000, 1_000_000] {
+            let mut asked = 0;
+            let found = graph.search_matching(&query, 10, 100, (usize::MAX, budget), &mut |id| {
+                asked += 1;
+                id.is_multiple_of(every)
+            });
+            assert!(asked * 8 <= budget, "{asked} answers, {budget}");
+            assert!(found.is_some() || !completed, "a smaller budget was enough");
+            completed = found.is_some();
+            assert!(found.is_none_or(|found| found == all));
+        }
+        assert!(completed);
+    }
+}
+
+#[test]
+fn what_was_found_before_links_as_a_walk_does() {
+    let (mut data, mut random) = (Clusters::new(16, 20, 0.3, 25), fastrand::Rng::with_seed(26));
+    let mut walking = Graph::new(shape(Quantisation::I8, 16, 4)).unwrap();
+    let mut prepared = walking.clone();
+    for label in 0..1500 {
+        let (vector, level) = (data.any(), walking.level_from(random.u64(..)));
+        walking.add(&vector, label, 50, level).unwrap();
+        let near = prepared.look_around(&vector, 50, level).unwrap();
+        prepared.add_near(&vector, label, 50, level, &near).unwrap();
+    }
+    assert!(saved(&walking) == saved(&prepared));
+    // Vectors that have gone, other ones under their numbers, and others added since.
+    for label in 1500..4500 {
+        let (vector, level) = (data.any(), prepared.level_from(random.u64(..)));
+        let mut near = prepared.look_around(&vector, 50, random.u8(0..=level + 1)).unwrap();
+        for _ in 0..random.u8(..3) {
+            prepared.remove(random.u32(..prepared.len() as u32));
+        }
+        for _ in 0..random.u8(..4) {
+            let other = add(&mut prepared, &data.any(), &mut random);
+            near.extend((0..=prepared.level(other)).map(|level| (level, other)));
+        }
+        prepared.add_near(&vector, label, 50, level, &near).unwrap();
+    }
+    check(&prepared);
+    assert_eq!(lost(&prepared), 0);
+    let queries: Vec<_> = (0..200).map(|_| data.any()).collect();
+    let (mean, least) = recall(&prepared, &queries, 10, 100);
+    assert!(mean >= 0.98 && least >= 0.8, "{mean} {least}");
 }
 
 /// The saved form as one text.
@@ -268,7 +332,7 @@ fn a_snapshot_stays_as_it_was() {
     for _ in 0..2000 {
         add(&mut graph, &data.any(), &mut random);
     }
-    let (shared, before) = (graph.cow(), saved(&graph));
+    let (shared, before) = (graph.clone(), saved(&graph));
     for _ in 0..600 {
         graph.remove(random.u32(..graph.len() as u32));
         add(&mut graph, &data.any(), &mut random);

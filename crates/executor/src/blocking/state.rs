@@ -158,6 +158,8 @@ pub struct Precomputed {
     pub(crate) watch: Option<CowWatch>,
     /// The value to store; `None` if it must be computed again.
     pub(crate) result: Option<Computed>,
+    /// What else was found, for the command to judge.
+    pub(crate) findings: Vec<u64>,
     /// When the command first began to wait.
     pub(crate) began: Ticks,
     pub(crate) tries: u32,
@@ -172,7 +174,7 @@ pub(crate) type Discard = Box<dyn FnOnce(Option<CowWatch>, Option<Computed>) + S
 impl Precomputed {
     /// An empty result for a command that began to wait at `began`.
     pub(crate) fn new(began: Ticks, tries: u32, watch: Option<CowWatch>, discard: Discard) -> Precomputed {
-        Precomputed { discard: Some(discard), watch, result: None, began, tries }
+        Precomputed { discard: Some(discard), watch, result: None, findings: Vec::new(), began, tries }
     }
 }
 

@@ -9,7 +9,9 @@ use braid_spec::{CommandError, CommandResult};
 use braid_values::vector_set::VectorSet;
 use braid_vectors::{Metric, Projection, Quantisation, Shape};
 
-use super::arguments::{INVALID_VECTOR, reply_bool, vector, wrong_arity, wrong_dimension, wrong_input};
+use super::arguments::{
+    INVALID_VECTOR, SLICE_NANOS, nanos, reply_bool, vector, wrong_arity, wrong_dimension, wrong_input,
+};
 
 /// Stock servers report no events of vector sets but those of keys.
 pub(super) const SILENT: Event = Event { class: 0, name: "vadd" };
@@ -126,8 +128,13 @@ impl Request<'_> {
         Ok((VectorSet::new(shape, projection).map_err(invalid)?, vector))
     }
 
-    fn put(&self, set: &mut VectorSet, vector: &[f32]) -> Result<bool, CommandError> {
-        let put = set.put(self.element, vector, self.ef, self.attribute);
+    /// Whether finding the place of a new element takes so long that it is left to the background.
+    fn takes_long(&self, set: &VectorSet) -> bool {
+        set.find(self.element).is_none() && nanos(set, set.graph().search_effort(self.ef)) > SLICE_NANOS
+    }
+
+    fn put(&self, set: &mut VectorSet, vector: &[f32], found: &[u64]) -> Result<bool, CommandError> {
+        let put = set.put_near(self.element, vector, self.ef, self.attribute, found);
         put.map_err(|error| CommandError::text(format!("ERR {error}")))
     }
 }
@@ -138,14 +145,22 @@ pub(super) fn vadd(call: &mut Call) -> CommandResult {
     let is_new = match call.keyspace.peek_as::<VectorSet>(key)? {
         Some(set) => {
             let vector = request.for_set(set)?;
+            if request.takes_long(set) && call.may_precompute() {
+                let ef = request.ef;
+                return call.look_ahead(key, move |shared| {
+                    let set = shared.object()?.get::<VectorSet>()?;
+                    set.look_around(&vector, ef).ok()
+                });
+            }
+            let found = call.take_findings();
             let set = call.keyspace.write_as::<VectorSet>(key)?.ok_or(CommandError::NoSuchKey)?;
-            let is_new = request.put(set, &vector)?;
+            let is_new = request.put(set, &vector, &found)?;
             call.keyspace.finish_change(SILENT, key, 1, false);
             is_new
         }
         None => {
             let (mut set, vector) = request.for_new()?;
-            request.put(&mut set, &vector)?;
+            request.put(&mut set, &vector, &[])?;
             call.keyspace.set_object(SILENT, key, Object::new(set), Expiry::Clear);
             true
         }

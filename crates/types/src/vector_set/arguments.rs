@@ -10,6 +10,19 @@ use braid_vectors::{DIM_MAX, Metric, Projection, Quantisation};
 
 pub(super) const INVALID_VECTOR: &str = "ERR invalid vector specification";
 
+/// Longer searches are left to the background, if they may be.
+pub(super) const SLICE_NANOS: usize = 1_000_000;
+
+/// Roughly how long comparing with so many vectors of a set takes.
+pub(super) fn nanos(set: &VectorSet, vectors: usize) -> usize {
+    vectors.saturating_mul(vector_nanos(set))
+}
+
+/// Roughly how long comparing with a vector of a set takes.
+pub(super) fn vector_nanos(set: &VectorSet) -> usize {
+    20 + set.graph().vector_bytes() / 8
+}
+
 /// Checks the number of arguments, the command's name included.
 pub(super) fn arity(call: &Call, counts: std::ops::RangeInclusive<usize>) -> Result<(), CommandError> {
     if counts.contains(&call.args.len()) { Ok(()) } else { Err(wrong_arity(call)) }

@@ -3,13 +3,17 @@
 
 use braid_base::number::{parse_f64, parse_i64};
 use braid_executor::Call;
+use braid_keyspace::reader::CowValue;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult};
 use braid_values::vector_set::VectorSet;
 use braid_values::vector_set::filter::Filter;
 use braid_vectors::{Hit, Query};
 
-use super::arguments::{INVALID_VECTOR, score, vector, wrong_arity, wrong_dimension, wrong_input};
+use super::arguments::{
+    INVALID_VECTOR, SLICE_NANOS, nanos, score, vector, vector_nanos, wrong_arity, wrong_dimension,
+    wrong_input,
+};
 
 const COUNT_DEFAULT: usize = 10;
 /// Candidates of a search that does not say how many: this, or the number of wanted elements.
@@ -34,7 +38,7 @@ fn positive(arg: &[u8], error: &'static str) -> Result<usize, CommandError> {
     number.and_then(|number| usize::try_from(number).ok()).ok_or(CommandError::text(error))
 }
 
-fn options(call: &Call, mut at: usize) -> Result<Options, CommandError> {
+fn options(args: &[&[u8]], mut at: usize) -> Result<Options, CommandError> {
     let mut options = Options {
         with_scores: false,
         with_attributes: false,
@@ -45,30 +49,31 @@ fn options(call: &Call, mut at: usize) -> Result<Options, CommandError> {
         effort: None,
         is_exact: false,
     };
-    while at < call.args.len() {
-        let value = call.args.get(at + 1);
-        if call.arg_is(at, "withscores") {
+    while at < args.len() {
+        let value = args.get(at + 1);
+        let is = |word: &str| args[at].eq_ignore_ascii_case(word.as_bytes());
+        if is("withscores") {
             options.with_scores = true;
-        } else if call.arg_is(at, "withattribs") {
+        } else if is("withattribs") {
             options.with_attributes = true;
-        } else if call.arg_is(at, "truth") {
+        } else if is("truth") {
             options.is_exact = true;
-        } else if call.arg_is(at, "nothread") {
-            // Every search runs on the thread of its client.
+        } else if is("nothread") {
+            // Only searches that take long leave the thread of their client.
         } else if let Some(value) = value {
-            if call.arg_is(at, "count") {
+            if is("count") {
                 options.count = positive(value, "ERR invalid COUNT")?;
-            } else if call.arg_is(at, "epsilon") {
+            } else if is("epsilon") {
                 let epsilon = parse_f64(value).filter(|&epsilon| epsilon > 0.0);
                 options.epsilon = epsilon.ok_or(CommandError::text("ERR invalid EPSILON"))?;
-            } else if call.arg_is(at, "ef") {
+            } else if is("ef") {
                 options.ef = positive(value, "ERR invalid EF")?;
-            } else if call.arg_is(at, "filter") {
+            } else if is("filter") {
                 let filter = Filter::compile(value);
                 options.filter = Some(filter.map_err(|error| {
                     CommandError::quoting("ERR syntax error in FILTER expression near: ", &error.near, "")
                 })?);
-            } else if call.arg_is(at, "filter-ef") {
+            } else if is("filter-ef") {
                 options.effort = Some(positive(value, "ERR invalid FILTER-EF")?);
             } else {
                 return Err(CommandError::text("ERR syntax error in VSIM command"));
@@ -83,15 +88,15 @@ fn options(call: &Call, mut at: usize) -> Result<Options, CommandError> {
 }
 
 /// The query, and the position of the options.
-fn query(call: &Call, set: &VectorSet) -> Result<(Query, usize), CommandError> {
-    if call.arg_is(2, "ele") {
-        let id = set.find(call.args[3]).ok_or(CommandError::text("ERR element not found in set"))?;
+fn query(args: &[&[u8]], set: &VectorSet) -> Result<(Query, usize), CommandError> {
+    if args[2].eq_ignore_ascii_case(b"ele") {
+        let id = set.find(args[3]).ok_or(CommandError::text("ERR element not found in set"))?;
         // Its vector as VEMB replies it: of length 1, unlike the quantised one.
         let query = set.graph().query(&set.graph().vector(id));
         let query = query.map_err(|_| CommandError::text(INVALID_VECTOR))?;
         return Ok((query.starting_at(id), 4));
     }
-    let (mut given, end) = vector(call.args, 2)?;
+    let (mut given, end) = vector(args, 2)?;
     let count = given.len();
     if let Some(projection) = set.projection()
         && count != set.graph().shape().dim as usize
@@ -102,39 +107,70 @@ fn query(call: &Call, set: &VectorSet) -> Result<(Query, usize), CommandError> {
     Ok((query, end))
 }
 
-fn search(set: &VectorSet, query: &Query, options: &Options) -> Vec<Hit> {
+/// Searches, unless that takes much longer than `nanos`.
+fn search(set: &VectorSet, query: &Query, options: &Options, limit: usize) -> Option<Vec<Hit>> {
     let count = options.count.min(set.len());
     let graph = set.graph();
+    let ef = if options.is_exact { set.len() } else { options.ef.min(set.len()) };
     let mut hits = match &options.filter {
         Some(filter) => {
             let usual =
                 if options.is_exact { usize::MAX } else { options.count.saturating_mul(EFFORT_DEFAULT) };
             let effort = options.effort.unwrap_or(usual);
-            let ef = if options.is_exact { set.len() } else { options.ef.min(set.len()) };
-            graph.search_matching(query, count, ef, effort, &mut |id| {
+            let budget = limit / vector_nanos(set);
+            graph.search_matching(query, count, ef, (effort, budget), &mut |id| {
                 set.attribute(id).is_some_and(|attribute| filter.matches(attribute))
-            })
+            })?
         }
+        None if nanos(set, graph.search_effort(ef.max(count))) > limit => return None,
         None if options.is_exact => graph.scan(query, count),
-        None => graph.search(query, count, options.ef.min(set.len())),
+        None => graph.search(query, count, ef),
     };
     hits.retain(|hit| score(set, hit.distance) >= 1.0 - options.epsilon);
-    hits
+    Some(hits)
+}
+
+/// Replies to a VSIM on a set. False if the search would take much longer than `nanos`.
+fn answer(
+    args: &[&[u8]],
+    set: &VectorSet,
+    out: &mut ReplyBuffer,
+    nanos: usize,
+) -> Result<bool, CommandError> {
+    let (query, at) = query(args, set)?;
+    let options = options(args, at)?;
+    let Some(hits) = search(set, &query, &options, nanos) else { return Ok(false) };
+    reply(out, set, &hits, &options);
+    Ok(true)
 }
 
 pub(super) fn vsim(call: &mut Call) -> CommandResult {
     if call.args.len() < 4 {
         return Err(wrong_arity(call));
     }
-    let Some(set) = call.keyspace.read_as::<VectorSet>(call.args[1])? else {
+    let key = call.args[1];
+    let Some(set) = call.keyspace.read_as::<VectorSet>(key)? else {
         call.reply.array(0);
         return Ok(());
     };
-    let (query, at) = query(call, set)?;
-    let options = options(call, at)?;
-    let hits = search(set, &query, &options);
-    reply(call.reply, set, &hits, &options);
-    Ok(())
+    if answer(call.args, set, call.reply, SLICE_NANOS)? {
+        return Ok(());
+    }
+    if !call.may_precompute() {
+        return answer(call.args, set, call.reply, usize::MAX).map(|_| ());
+    }
+    let args: Vec<Box<[u8]>> = call.args.iter().map(|&arg| arg.into()).collect();
+    call.answer_from_shared(&[key], move |shared, _, out| {
+        let args: Vec<&[u8]> = args.iter().map(|arg| &**arg).collect();
+        match shared.first().and_then(CowValue::object) {
+            None => out.array(0),
+            Some(object) => {
+                let set = object.get::<VectorSet>().ok_or(CommandError::WrongType)?;
+                answer(&args, set, out, usize::MAX)?;
+            }
+        }
+        Ok(())
+    })
 }
 
 fn reply(reply: &mut ReplyBuffer, set: &VectorSet, hits: &[Hit], options: &Options) {

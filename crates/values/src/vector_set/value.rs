@@ -14,14 +14,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use braid_base::alloc::size_class;
 use braid_base::relocation::Mover;
+use braid_containers::cow::CowBox;
 use braid_containers::member_table::{Expiry, Member, Table};
-use braid_vectors::{Error, Graph, Hit, Projection, Query, Shape};
+use braid_vectors::{Error, Graph, Hit, Near, Projection, Query, Shape};
 
 /// Size from which on a snapshot shares the set, in bytes.
 const LARGE: usize = 64 * 1024;
 /// Position of the graph's first block for a defragmenter; the names' come before.
 const GRAPH: u64 = 1 << 48;
+/// After more changes a new element's place is looked for again.
+const CHANGES_MAX: u64 = 64;
 /// Before the text of an attribute.
 const HAS_ATTRIBUTE: u8 = 1;
 
@@ -37,7 +41,8 @@ pub fn was_ever_made() -> bool {
 
 /// A vector set.
 pub struct VectorSet {
-    graph: Graph,
+    /// Shared as a whole at first, then by blocks: sharing takes no longer for a large graph.
+    graph: CowBox<Graph>,
     names: Table<true>,
     /// Elements with an attribute.
     attributes: usize,
@@ -46,6 +51,8 @@ pub struct VectorSet {
     uid: u64,
     /// Serial number of the last vector.
     serial: u64,
+    /// Elements removed since the set was made here.
+    removed: u64,
 }
 
 /// An element's attribute in its member of the table.
@@ -86,7 +93,8 @@ impl VectorSet {
     fn with_graph(graph: Graph, projection: Option<Arc<Projection>>, serial: u64) -> VectorSet {
         EVER_MADE.store(true, Relaxed);
         let uid = LAST.fetch_add(1, Relaxed) + 1;
-        VectorSet { graph, names: Table::new(), attributes: 0, projection, uid, serial }
+        let (graph, names) = (CowBox::new(graph), Table::new());
+        VectorSet { graph, names, attributes: 0, projection, uid, serial, removed: 0 }
     }
 
     /// Joins a loaded graph with its names, whose numbers are those of the graph.
@@ -169,7 +177,53 @@ impl VectorSet {
         ef: usize,
         attribute: Option<&[u8]>,
     ) -> Result<bool, Error> {
-        let level = self.graph.level_from(random_of(self.serial + 1));
+        self.put_near(name, vector, ef, attribute, &[])
+    }
+
+    /// What takes most of the time of [`VectorSet::put`] for a new element, on a shared copy:
+    /// finds elements near it.
+    ///
+    /// # Errors
+    /// If the vector's dimension is not the set's.
+    pub fn look_around(&self, vector: &[f32], ef: usize) -> Result<Vec<u64>, Error> {
+        let near = self.graph.look_around(vector, ef, self.next_level())?;
+        let head = [self.uid, self.serial + self.removed, self.len() as u64];
+        let near = near.into_iter().map(|(level, id)| u64::from(level) << 32 | u64::from(id));
+        Ok(head.into_iter().chain(near).collect())
+    }
+
+    /// What [`VectorSet::look_around`] has found, with what has been added since; nothing if too
+    /// much has changed, or it is of another set.
+    fn near(&self, found: &[u64]) -> Vec<Near> {
+        let Some((&[uid, then, len], near)) = found.split_first_chunk() else { return Vec::new() };
+        let changes = (self.serial + self.removed).checked_sub(then);
+        if uid != self.uid || changes.is_none_or(|changes| changes > CHANGES_MAX) {
+            return Vec::new();
+        }
+        let near = near.iter().map(|&near| ((near >> 32) as u8, near as u32));
+        let added = (len as u32..self.len() as u32)
+            .flat_map(|id| (0..=self.graph.level(id)).map(move |level| (level, id)));
+        near.chain(added).collect()
+    }
+
+    fn next_level(&self) -> u8 {
+        self.graph.level_from(random_of(self.serial + 1))
+    }
+
+    /// [`VectorSet::put`] with what [`VectorSet::look_around`] has found, if that was called. The
+    /// same links result if nothing has changed since.
+    ///
+    /// # Errors
+    /// As [`VectorSet::put`].
+    pub fn put_near(
+        &mut self,
+        name: &[u8],
+        vector: &[f32],
+        ef: usize,
+        attribute: Option<&[u8]>,
+        found: &[u64],
+    ) -> Result<bool, Error> {
+        let level = self.next_level();
         if let Some(id) = self.find(name) {
             self.graph.replace(id, vector, ef, level)?;
             self.serial += 1;
@@ -178,7 +232,8 @@ impl VectorSet {
             }
             return Ok(false);
         }
-        let id = self.graph.add(vector, self.names.hash_of(name), ef, level)?;
+        let near = self.near(found);
+        let id = self.graph.add_near(vector, self.names.hash_of(name), ef, level, &near)?;
         self.serial += 1;
         self.names.set(name, &value_of(id, attribute), Expiry::Clear);
         self.attributes += usize::from(attribute.is_some());
@@ -202,6 +257,7 @@ impl VectorSet {
             .remove_with(name, |member| (number_of(member.value), attribute_of(member.value).is_some()));
         let Some((Some(id), had_attribute)) = removed else { return false };
         self.attributes -= usize::from(had_attribute);
+        self.removed += 1;
         if let Some(last) = self.graph.remove(id) {
             // Its table member still has the old number.
             let label = self.graph.label(id);
@@ -222,7 +278,8 @@ impl VectorSet {
     /// Bytes allocated, without this struct itself.
     pub fn memory_bytes(&self) -> usize {
         let projection = self.projection.as_ref().map_or(0, |projection| projection.memory_bytes());
-        self.graph.memory_bytes() + self.names.memory_bytes() + projection
+        let head = size_class(CowBox::<Graph>::bytes());
+        head + self.graph.memory_bytes() + self.names.memory_bytes() + projection
     }
 
     /// Number of blocks of memory, roughly.
@@ -237,12 +294,20 @@ impl VectorSet {
 
     /// A second owner of the same elements, sharing memory until either side changes them.
     pub fn cow(&self) -> VectorSet {
-        self.with(self.graph.cow(), self.names.cow(), self.uid)
+        self.with(self.graph.clone(), self.names.cow(), self.uid)
     }
 
-    fn with(&self, graph: Graph, names: Table<true>, uid: u64) -> VectorSet {
+    fn with(&self, graph: CowBox<Graph>, names: Table<true>, uid: u64) -> VectorSet {
         let projection = self.projection.clone();
-        VectorSet { graph, names, attributes: self.attributes, projection, uid, serial: self.serial }
+        VectorSet {
+            graph,
+            names,
+            attributes: self.attributes,
+            projection,
+            uid,
+            serial: self.serial,
+            removed: self.removed,
+        }
     }
 
     /// Moves blocks to better places; see
@@ -255,7 +320,8 @@ impl VectorSet {
         {
             return Some(next);
         }
-        let next = self.graph.relocate(from_graph.unwrap_or(0), mover);
+        self.graph.relocate(mover);
+        let next = self.graph.own_mut()?.relocate(from_graph.unwrap_or(0), mover);
         next.map(|next| GRAPH + next)
     }
 }
@@ -263,7 +329,7 @@ impl VectorSet {
 impl Clone for VectorSet {
     fn clone(&self) -> VectorSet {
         let uid = LAST.fetch_add(1, Relaxed) + 1;
-        self.with(self.graph.duplicate(), self.names.clone(), uid)
+        self.with(CowBox::new(self.graph.duplicate()), self.names.clone(), uid)
     }
 }
 
