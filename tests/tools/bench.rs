@@ -404,3 +404,40 @@ fn a_cluster_of_processes_is_compared() {
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong).contains("is not a cluster: cluster:PROCESSES:COMMAND LINE"), "{}", text(&wrong));
 }
+
+#[test]
+fn vectors_are_found_and_their_cost_is_told() {
+    let server = TestServer::start(&["--save", ""]);
+    let mut client = server.connect_redis();
+    let vcard: redis::RedisResult<i64> = redis::cmd("VCARD").arg("none").query(&mut client);
+    if vcard.is_err() {
+        println!("skipped: a server without vector sets");
+        return;
+    }
+    let address = format!("a=127.0.0.1:{}", server.port());
+    let run = |more: &[&str]| {
+        let words = ["vectors", "--count", "500", "--dim", "16", "--clusters", "5", "--queries", "50"];
+        Command::new(bench()).args(words).arg(&address).args(more).output().expect("braid-bench starts")
+    };
+    let output = run(&["--ef", "5,400", "-c", "2", "--quantisation", "noquant", "--json"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let server_found = &found["servers"][0];
+    let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+    assert_eq!((&found["vectors"], &server_found["server"]), (&500.into(), &"a".into()));
+    assert!(number(&server_found["vadd"]["per_second"]) > 0.0);
+    let searches = server_found["vsim"].as_array().expect("searches");
+    assert_eq!(searches.len(), 2);
+    // EF 400 of 500 elements: exact, but for rounding.
+    assert!(number(&searches[1]["recall"]) > 0.99, "{found}");
+    assert!(searches.iter().all(|search| number(&search["cost"]["per_second"]) > 0.0));
+    assert_eq!((calls(&server, "vadd"), calls(&server, "vsim")), (500, 100));
+    assert_eq!(keys(&server), 0);
+    // A key that is there is not touched.
+    let () = redis::cmd("SET").arg("braid-bench:vectors").arg("x").query(&mut client).expect("SET succeeds");
+    let output = run(&["--ef", "5"]);
+    assert!(!output.status.success() && text(&output).contains("exists already"), "{}", text(&output));
+    assert_eq!((calls(&server, "vadd"), keys(&server)), (500, 1));
+    let output = run(&["--ef", "5", "--key", "other", "--markdown"]);
+    assert!(output.status.success() && text(&output).contains("| VSIM EF 5 |"), "{}", text(&output));
+}

@@ -9,7 +9,8 @@
 //! does all that for several servers in turn, which [`server`] starts and stops, and [`report`]
 //! draws the result with [`plot`]. For a cluster, [`cluster`] is the slot map and `routing` sends
 //! each request to its primary; [`server_cluster`] starts one. [`active`] is a separate kind of
-//! run, for several active-active servers with links that are cut and healed.
+//! run, for several active-active servers with links that are cut and healed, and [`vectors`] one
+//! for vector sets, whose results have a quality beside their rate.
 //!
 //! It must never change a server's data beyond the load (FLUSHDB only on request), accept a result
 //! with errors in it, or measure itself instead of the server without a warning.
@@ -36,4 +37,5 @@ pub mod session;
 pub mod statistics;
 pub mod table;
 pub mod tally;
+pub mod vectors;
 pub mod worker;

@@ -14,7 +14,7 @@ use braid_bench::options::{self, Form, Options, Request};
 use braid_bench::plan::{Outcome, Runner};
 use braid_bench::progress::ProgressLine;
 use braid_bench::session::Session;
-use braid_bench::{active, compare, output, report};
+use braid_bench::{active, compare, output, report, vectors};
 use braid_client::Arguments;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -30,6 +30,9 @@ fn main() -> ExitCode {
     let words: Vec<std::ffi::OsString> = std::env::args_os().skip(1).collect();
     if words.first().is_some_and(|word| word == "active") {
         return run_active(&words[1..]);
+    }
+    if words.first().is_some_and(|word| word == "vectors") {
+        return run_vectors(&words[1..]);
     }
     let is_compare = words.first().is_some_and(|word| word == "compare");
     let words = if is_compare { &words[1..] } else { &words[..] };
@@ -100,6 +103,27 @@ fn run_active(words: &[std::ffi::OsString]) -> ExitCode {
         Ok(_) if stop.load(Relaxed) => ExitCode::from(INTERRUPTED),
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(DIFFERENT),
+    }
+}
+
+/// `braid-bench vectors`.
+fn run_vectors(words: &[std::ffi::OsString]) -> ExitCode {
+    let options = match vectors::options::parse(&mut Arguments::from_words(words)) {
+        Ok(vectors::options::Request::Run(options)) => *options,
+        Ok(vectors::options::Request::Help) => return print(&options::help()),
+        Err(message) => {
+            eprintln!("braid-bench: {message}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let stop = watch_signals();
+    match vectors::run(&options, &stop) {
+        _ if stop.load(Relaxed) => ExitCode::from(INTERRUPTED),
+        Err(message) => {
+            eprintln!("braid-bench: {message}");
+            ExitCode::from(FAILED)
+        }
+        Ok(()) => ExitCode::SUCCESS,
     }
 }
 

@@ -98,9 +98,10 @@ so far are printed).
 /// The help text.
 pub fn help() -> String {
     format!(
-        "{HELP}{}{HELP_LOAD}{HELP_COMPARE}{}{HELP_STATUS}",
+        "{HELP}{}{HELP_LOAD}{HELP_COMPARE}{}{}{HELP_STATUS}",
         TargetOptions::HELP,
-        crate::active::options::HELP
+        crate::active::options::HELP,
+        crate::vectors::options::HELP
     )
 }
 

@@ -133,7 +133,7 @@ pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
 }
 
 /// Distinguishes addresses from command lines: a command line contains blanks or lacks a port.
-fn named(word: String) -> Named {
+pub fn named(word: String) -> Named {
     let has_port = word.rsplit_once(':').is_some_and(|(host, port)| {
         !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok_and(|port| port > 0)
     });
