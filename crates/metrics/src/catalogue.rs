@@ -500,7 +500,10 @@ pub const METRICS: &[Metric] = &[
     gauge("braid_memory_resident_bytes", "Physical memory of the process.", |s| s.resident as f64),
     gauge("braid_memory_max_bytes", "Memory limit (maxmemory); 0 without one.", |s| s.engine.config.maxmemory() as f64),
     gauge("braid_memory_not_counted_bytes", "Memory not counted towards maxmemory: buffers of replicas and of the append-only file.", |s| s.engine.memory.uncounted_bytes.load(Relaxed) as f64),
-    gauge("braid_memory_system_bytes", "Physical memory of the machine.", |_| braid_executor::memory::total_memory_bytes() as f64),
+    gauge("braid_memory_system_bytes", "Memory that the process may use: the machine's, or less in a container.", |s| {
+        let container = s.engine.process.container_memory_bytes.unwrap_or(u64::MAX);
+        braid_executor::memory::total_memory_bytes().min(container) as f64
+    }),
     gauge("braid_memory_fragmentation_ratio", "Physical memory of the process divided by memory allocated.", |s| share(s.resident as u64, s.used as u64)),
     gauge("braid_memory_allocator_active_bytes", "Memory in pages of the allocator that are in use.", |s| s.allocator.active as f64),
     gauge("braid_memory_allocator_resident_bytes", "Physical memory held by the allocator.", |s| s.allocator.resident as f64),

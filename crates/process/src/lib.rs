@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The process: its identity, when and how it was started, the Redis version it reports; the
-//! service manager that started it, its rank for the out-of-memory killer; its TLS settings.
+//! service manager that started it, its rank for the out-of-memory killer, the memory that its
+//! container may use; its TLS settings.
 //!
 //! What is here is the same for every thread, and knows no keys and no clients.
 #![forbid(unsafe_code)]
 
+pub mod container;
 pub mod oom_score;
 pub mod supervisor;
 pub mod tls;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use braid_base::clock::unix_ms;
 use braid_config::Config;
@@ -42,6 +44,8 @@ pub struct Process {
     /// The processors that the process had at its start.
     pub processors: Vec<usize>,
     pub oom_score: OomScore,
+    /// Memory that the container may use, in bytes, if that is limited.
+    pub container_memory_bytes: Option<u64>,
 }
 
 impl Process {
@@ -57,6 +61,7 @@ impl Process {
             supervisor: start.supervisor,
             processors: braid_net::affinity::allowed(),
             oom_score: OomScore::default(),
+            container_memory_bytes: container::memory_limit_bytes(Path::new("/")),
         }
     }
 

@@ -29,6 +29,7 @@ use braid_executor::Engine;
 use braid_executor::engine::{Start, access};
 use braid_persistence::LoadError;
 use braid_persistence::active::ActiveFiles;
+use braid_process::container;
 use braid_process::supervisor::Supervisor;
 use braid_replica::link;
 use braid_threading::accept::Listeners;
@@ -163,6 +164,10 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         log::warn!("BRAID_NO_LOCKS: there are no locks, for a test that must fail");
     }
     log_configuration(&loaded, arguments);
+    let container = engine.process.container_memory_bytes;
+    if let Some(warning) = container.and_then(|bytes| container::warning(config.maxmemory(), bytes)) {
+        log::warn!("{warning}");
+    }
     let is_interactive = std::io::IsTerminal::is_terminal(&std::io::stdout()) && !config.syslog_enabled();
     if config.always_show_logo() || is_interactive {
         process::banner(config, VERSION);

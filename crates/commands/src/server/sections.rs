@@ -260,6 +260,9 @@ fn memory(fields: &mut Fields<'_>) {
     fields.field("allocator_resident", report.allocator.resident);
     fields.field("allocator_muzzy", report.allocator.muzzy);
     fields.bytes("total_system_memory", braid_executor::memory::total_memory_bytes());
+    if let Some(bytes) = engine.process.container_memory_bytes {
+        fields.bytes("braid_container_memory", bytes);
+    }
     let scripts = crate::scripting::figures(engine);
     fields.field("used_memory_lua", scripts.script_vm_bytes);
     fields.field("used_memory_vm_eval", scripts.script_vm_bytes);
