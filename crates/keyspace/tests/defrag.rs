@@ -22,7 +22,14 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const NOW: i64 = 1_000_000;
 const KEYS: u32 = if cfg!(miri) { 60 } else { 3000 };
-const OFF: Limits = Limits { is_enabled: false, ignore_bytes: 1, percent: (10, 100), cycle: (1, 25) };
+const OFF: Limits = Limits {
+    is_enabled: false,
+    ignore_bytes: 1,
+    percent: (10, 100),
+    cycle: (1, 25),
+    busy: 4,
+    memory_bytes: 0,
+};
 
 fn keyspace(threads: usize) -> Keyspace {
     let shape = Shape { shards: 4, databases: 2, threads, threads_max: 2 };
@@ -240,6 +247,25 @@ fn readers_see_whole_values_while_all_of_them_move() {
         stop.store(true, Relaxed);
     });
     assert!(reads.load(Relaxed) > 0);
+}
+
+#[test]
+fn scarce_memory_is_worth_more_time() {
+    let keyspace = keyspace(1);
+    let mut context = Context::new(&keyspace, 0);
+    fill(&keyspace, &mut context);
+    let on = Limits { is_enabled: true, ignore_bytes: 1000, memory_bytes: 10_000, ..OFF };
+    let found = |active| move || Occupancy { allocated: 9_000, active };
+    let shares = || (keyspace.defrag.share(), keyspace.defrag.busy_share());
+    keyspace.review_defrag(on, NOW, found(10_300));
+    assert_eq!(shares(), (2, 2), "a waste of 14 percent");
+    // During a pass, too, and back.
+    keyspace.review_defrag(on, NOW, found(10_400));
+    assert_eq!(shares(), (25, 25));
+    keyspace.review_defrag(on, NOW, found(10_000));
+    assert_eq!(shares(), (25, 4));
+    keyspace.review_defrag(Limits { is_enabled: false, ..on }, NOW, found(20_000));
+    assert_eq!(shares(), (0, 0));
 }
 
 #[test]

@@ -102,7 +102,7 @@ super::directives! {
         integer("active-defrag-cycle-min", || 1, 1, 99, Unit::Percent);
 
     /// Maximum percentage of each thread's time for defragmentation. A thread that executes
-    /// requests spends no more than 4 percent.
+    /// requests spends no more than 4 percent, unless sparsely used pages exceed maxmemory.
     active_defrag_cycle_max: u32 =>
         integer("active-defrag-cycle-max", || 25, 1, 99, Unit::Percent);
 

@@ -14,6 +14,8 @@ const USEFUL_SHARE: u64 = 50;
 /// The first such wait, and the longest, in milliseconds.
 const WAIT_MS: i64 = 10_000;
 const WAIT_MAX_MS: i64 = 320_000;
+/// Memory is scarce if pages exceed the limit by more than this part of it.
+const SCARCE_PART: u64 = 32;
 /// Share of each thread's time for a pass that was requested or moves everything, in percent.
 const PERCENT_REQUESTED: u32 = 25;
 
@@ -28,9 +30,20 @@ pub struct Limits {
     pub percent: (u32, u32),
     /// The least and the most time, as a percentage of each thread's.
     pub cycle: (u32, u32),
+    /// The most time of a thread that executes requests, unless memory is scarce; in percent.
+    pub busy: u32,
+    /// The memory limit (`maxmemory`); 0 without one. With more than this in use by the pages,
+    /// memory is scarce.
+    pub memory_bytes: u64,
 }
 
 impl Limits {
+    /// True if the waste takes memory beyond the limit that is set for data.
+    fn is_scarce(&self, found: Occupancy) -> bool {
+        let most = self.memory_bytes + self.memory_bytes / SCARCE_PART;
+        self.is_enabled && self.memory_bytes > 0 && found.active as u64 > most
+    }
+
     /// The share of each thread's time, in percent; 0 if there is too little waste.
     fn share(&self, found: Occupancy) -> u32 {
         let (lower, upper) = self.percent;
@@ -50,6 +63,8 @@ impl Limits {
 pub struct Defrag {
     /// Share of each thread's time, in percent; 0 while there is no pass.
     share: AtomicU32,
+    /// The most of a thread that executes requests.
+    busy_share: AtomicU32,
     /// Shards claimed and completed in this pass.
     claimed: AtomicU32,
     pub(super) completed: AtomicU32,
@@ -75,6 +90,11 @@ impl Defrag {
     #[inline]
     pub fn share(&self) -> u32 {
         self.share.load(Relaxed)
+    }
+
+    /// The share of the time of a thread that executes requests, in percent.
+    pub fn busy_share(&self) -> u32 {
+        self.share().min(self.busy_share.load(Relaxed))
     }
 
     /// Asks for a pass, whatever the waste.
@@ -126,7 +146,15 @@ impl Defrag {
     ) {
         let moves_all = self.moves_all.load(Relaxed);
         let is_over = moves_all || self.is_over(shards);
-        if self.share() > 0 && !is_over && (limits.is_enabled || self.is_requested.load(Relaxed)) {
+        let goes_on = self.share() > 0 && !is_over;
+        let may_be_scarce = limits.is_enabled && limits.memory_bytes > 0;
+        let found = (may_be_scarce || !goes_on).then(occupancy).unwrap_or_default();
+        let is_scarce = limits.is_scarce(found);
+        self.busy_share.store(if is_scarce { limits.cycle.1 } else { limits.busy }, Relaxed);
+        if goes_on && (limits.is_enabled || self.is_requested.load(Relaxed)) {
+            if is_scarce {
+                self.share.fetch_max(limits.cycle.1, Relaxed);
+            }
             return;
         }
         if self.share() > 0 && is_over && !moves_all {
@@ -140,8 +168,10 @@ impl Defrag {
             PERCENT_REQUESTED
         } else if waits || !limits.is_enabled {
             0
+        } else if is_scarce {
+            limits.cycle.1
         } else {
-            limits.share(occupancy())
+            limits.share(found)
         };
         let since = self.since_ms.load(Relaxed);
         if share == 0 {

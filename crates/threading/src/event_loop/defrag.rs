@@ -15,8 +15,6 @@ use super::{EventLoop, Model};
 
 /// Longest step, in nanoseconds, whatever `active-defrag-cycle-us` says: clients of this loop, and of the shard it works on, wait for it.
 const STEP_NANOS: u64 = 100_000;
-/// Largest share of the thread's time while it executes requests, in percent.
-const SHARE_BUSY: u64 = 4;
 /// Wait between two looks at a pass that has no shard left to claim, in nanoseconds.
 const LOOK_NANOS: u64 = 10_000_000;
 
@@ -57,7 +55,8 @@ impl<M: Model> EventLoop<M> {
         let end = Ticks::now();
         let executed = self.stats().executed.get();
         let is_busy = executed != self.defrag.executed;
-        let share = if is_busy { share.min(SHARE_BUSY) } else { share };
+        let busy = || u64::from(self.engine.keyspace.defrag.busy_share()).max(1);
+        let share = if is_busy { busy() } else { share };
         let pause = end.nanos_since(start) * (100 - share.min(99)) / share;
         self.defrag.executed = executed;
         self.defrag.pause = if goes_on { pause } else { LOOK_NANOS };
