@@ -46,12 +46,6 @@ pub fn note_uncounted_bytes(engine: &Engine) {
     engine.memory.uncounted_bytes.store(uncounted + client_eviction::uncounted_push_bytes(engine), Relaxed);
 }
 
-/// Physical memory of the machine, in bytes.
-pub fn total_memory_bytes() -> u64 {
-    let info = rustix::system::sysinfo();
-    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit).max(1))
-}
-
 /// Time slice of one eviction call in nanoseconds, by `maxmemory-eviction-tenacity` as
 /// documented: 500 us at the default of 10, 15% more for each step beyond (about 2 minutes at
 /// 99), unlimited at 100.
@@ -149,7 +143,7 @@ fn counted_bytes_now(engine: &Engine) -> usize {
     let before = engine.memory.uncounted_bytes.load(Relaxed);
     let used = used_bytes();
     note_uncounted_bytes(engine);
-    used.saturating_sub(before.max(engine.memory.uncounted_bytes.load(Relaxed)))
+    engine.memory.counted(used, before.max(engine.memory.uncounted_bytes.load(Relaxed)))
 }
 
 /// True if messages about evicted keys may be in transit.

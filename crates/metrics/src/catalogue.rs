@@ -151,7 +151,7 @@ impl<'e> Scrape<'e> {
             active: braid_active_node::report::active_report(engine),
             commands,
             used: braid_base::alloc::used_bytes(),
-            resident: system::resident_bytes(),
+            resident: braid_process::memory::resident_bytes(),
             allocator: allocator::figures(),
             cpu_seconds: (cpu.user + cpu.system).as_secs_f64(),
             scripts: (scripts.scripts, scripts.functions),
@@ -502,7 +502,7 @@ pub const METRICS: &[Metric] = &[
     gauge("braid_memory_not_counted_bytes", "Memory not counted towards maxmemory: buffers of replicas and of the append-only file.", |s| s.engine.memory.uncounted_bytes.load(Relaxed) as f64),
     gauge("braid_memory_system_bytes", "Memory that the process may use: the machine's, or less in a container.", |s| {
         let container = s.engine.process.container_memory_bytes.unwrap_or(u64::MAX);
-        braid_executor::memory::total_memory_bytes().min(container) as f64
+        braid_process::memory::machine_bytes().min(container) as f64
     }),
     gauge("braid_memory_fragmentation_ratio", "Physical memory of the process divided by memory allocated.", |s| share(s.resident as u64, s.used as u64)),
     gauge("braid_memory_allocator_active_bytes", "Memory in pages of the allocator that are in use.", |s| s.allocator.active as f64),

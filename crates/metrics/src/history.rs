@@ -74,7 +74,7 @@ impl Sample {
             errors: total(|thread| thread.error_replies.get()),
             denied: refusals(engine).iter().map(|(_, count)| count).sum(),
             rejected: engine.clients.registry.rejected.load(Relaxed),
-            resident: system::resident_bytes(),
+            resident: braid_process::memory::resident_bytes(),
             used: braid_base::alloc::used_bytes(),
             clients: clients.len(),
             blocked: clients.iter().filter(|record| is_blocked(record)).count(),

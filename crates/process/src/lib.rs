@@ -6,7 +6,7 @@
 //! What is here is the same for every thread, and knows no keys and no clients.
 #![forbid(unsafe_code)]
 
-pub mod container;
+pub mod memory;
 pub mod oom_score;
 pub mod supervisor;
 pub mod tls;
@@ -61,7 +61,7 @@ impl Process {
             supervisor: start.supervisor,
             processors: braid_net::affinity::allowed(),
             oom_score: OomScore::default(),
-            container_memory_bytes: container::memory_limit_bytes(Path::new("/")),
+            container_memory_bytes: memory::container_limit_bytes(Path::new("/")),
         }
     }
 

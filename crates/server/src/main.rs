@@ -29,7 +29,7 @@ use braid_executor::Engine;
 use braid_executor::engine::{Start, access};
 use braid_persistence::LoadError;
 use braid_persistence::active::ActiveFiles;
-use braid_process::container;
+use braid_process::memory;
 use braid_process::supervisor::Supervisor;
 use braid_replica::link;
 use braid_threading::accept::Listeners;
@@ -100,11 +100,15 @@ fn report_failure(config: &Arc<Config>, error: &str) {
 }
 
 /// Logs whether anything has been configured.
-fn log_configuration(loaded: &braid_config::Loaded, arguments: &braid_config::Arguments) {
+fn log_configuration(engine: &Engine, loaded: &braid_config::Loaded, arguments: &braid_config::Arguments) {
     if loaded.file.is_some() || arguments.from_stdin || !arguments.options.is_empty() {
         log::warn!("Configuration loaded");
     } else {
         log::warn!("Warning: no config file specified, using the default config.");
+    }
+    let container = engine.process.container_memory_bytes;
+    if let Some(warning) = container.and_then(|bytes| memory::warning(engine.config.maxmemory(), bytes)) {
+        log::warn!("{warning}");
     }
 }
 
@@ -163,11 +167,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     if are_locks_off() {
         log::warn!("BRAID_NO_LOCKS: there are no locks, for a test that must fail");
     }
-    log_configuration(&loaded, arguments);
-    let container = engine.process.container_memory_bytes;
-    if let Some(warning) = container.and_then(|bytes| container::warning(config.maxmemory(), bytes)) {
-        log::warn!("{warning}");
-    }
+    log_configuration(&engine, &loaded, arguments);
     let is_interactive = std::io::IsTerminal::is_terminal(&std::io::stdout()) && !config.syslog_enabled();
     if config.always_show_logo() || is_interactive {
         process::banner(config, VERSION);

@@ -15,6 +15,7 @@ use braid_executor::memory::{self, make_room};
 use braid_executor::{Engine, Worker, client_eviction, dispatch};
 use braid_keyspace::defrag::Limits;
 use braid_keyspace::expiry;
+use braid_process::memory::resident_bytes;
 use braid_replica::cron;
 use braid_telemetry::{LinkBytes, Telemetry};
 
@@ -27,6 +28,8 @@ const EXPIRY_NANOS: u64 = 1_000_000;
 
 /// Milliseconds between two looks at the waste of memory.
 const DEFRAG_REVIEW_MS: i64 = 1000;
+/// The part of `maxmemory` by which keys make room, at most, for memory that no value uses.
+const EXCESS_PART: usize = 3;
 /// The most of a thread's time for defragmentation while it executes requests, in percent, unless
 /// memory is scarce.
 const DEFRAG_BUSY_PERCENT: u32 = 4;
@@ -187,6 +190,14 @@ impl Cron {
             memory_bytes: config.maxmemory(),
         };
         engine.keyspace.review_defrag(limits, now_ms, occupancy);
+        let excess = match config.maxmemory_resident_limit() {
+            true => {
+                let uncounted = engine.memory.uncounted_bytes.load(Relaxed);
+                excess_bytes(config.maxmemory() as usize, resident_bytes().saturating_sub(uncounted))
+            }
+            false => 0,
+        };
+        engine.memory.excess_bytes.store(excess, Relaxed);
     }
 
     /// Puts off the next run: with no activity, waking up ten times a second would be a waste.
@@ -318,6 +329,12 @@ impl Cron {
             }
         }
     }
+}
+
+/// How much of the resident memory keys have to make room for. No more than a part of the limit:
+/// what is evicted gives pages back only once others have been moved.
+fn excess_bytes(limit: usize, resident: usize) -> usize {
+    resident.saturating_sub(limit).min(limit / EXCESS_PART)
 }
 
 /// Milliseconds between two runs of the cron.

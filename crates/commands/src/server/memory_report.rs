@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_executor::Engine;
 
-use super::{allocator, system};
+use super::allocator;
 
 /// The structures of one database.
 pub struct Database {
@@ -80,7 +80,7 @@ impl Report {
             dataset,
             dataset_percent: dataset as f64 * 100.0 / net as f64,
             allocator: allocator::figures(),
-            resident: system::resident_bytes(),
+            resident: braid_process::memory::resident_bytes(),
         }
     }
 

@@ -259,7 +259,7 @@ fn memory(fields: &mut Fields<'_>) {
     fields.field("allocator_active", report.allocator.active);
     fields.field("allocator_resident", report.allocator.resident);
     fields.field("allocator_muzzy", report.allocator.muzzy);
-    fields.bytes("total_system_memory", braid_executor::memory::total_memory_bytes());
+    fields.bytes("total_system_memory", braid_process::memory::machine_bytes());
     if let Some(bytes) = engine.process.container_memory_bytes {
         fields.bytes("braid_container_memory", bytes);
     }

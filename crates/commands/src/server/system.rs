@@ -64,13 +64,6 @@ pub fn thread_time(task: u32) -> Option<CpuTime> {
     Some(CpuTime { user, system: Duration::from_secs_f64(total).saturating_sub(user) })
 }
 
-/// Physical memory of the process in bytes; 0 if the system does not report it.
-pub fn resident_bytes() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: usize = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    pages.saturating_mul(rustix::param::page_size())
-}
-
 /// Number of file descriptors that the process has open; 0 if the system does not report it.
 pub fn open_descriptors() -> usize {
     // One of them belongs to the folder being read.
@@ -107,8 +100,8 @@ mod tests {
         let own = thread_time(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
         assert!(own.user + own.system > Duration::from_millis(5));
         assert!(thread_time(u32::MAX).is_none());
-        assert!(resident_bytes() > 1 << 16);
-        assert!(braid_executor::memory::total_memory_bytes() > resident_bytes() as u64);
+        assert!(braid_process::memory::resident_bytes() > 1 << 16);
+        assert!(braid_process::memory::machine_bytes() > braid_process::memory::resident_bytes() as u64);
         assert!(kernel().starts_with("Linux "));
         assert!(open_descriptors() >= 3 && open_descriptors() as u64 <= descriptors_max());
     }

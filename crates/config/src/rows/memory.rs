@@ -17,6 +17,11 @@ super::directives! {
     maxmemory_policy: MaxmemoryPolicy =>
         choice("maxmemory-policy", MaxmemoryPolicy::NoEviction.raw(), MaxmemoryPolicy::WORDS);
 
+    /// With this, keys also make room for memory that the process has and no value uses, such as
+    /// sparsely used pages: its resident memory counts instead, up to a third of maxmemory more.
+    /// Meant for containers, together with activedefrag.
+    maxmemory_resident_limit: bool => switch("maxmemory-resident-limit", false);
+
     /// Number of keys sampled per eviction.
     maxmemory_samples: u32 => integer("maxmemory-samples", || 5, 1, INT_MAX, Unit::Plain);
 

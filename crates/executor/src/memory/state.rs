@@ -13,6 +13,8 @@ use crate::over_limit::OverLimit;
 pub struct Memory {
     /// Bytes excluded from `maxmemory`.
     pub uncounted_bytes: AtomicUsize,
+    /// Resident memory beyond the limit, for which keys have to make room, in bytes.
+    pub excess_bytes: AtomicUsize,
     /// Bytes of evicted keys whose second copies the active-active thread has yet to drop.
     pub evicting_bytes: AtomicUsize,
     /// Highest memory usage seen, in bytes.
@@ -30,6 +32,7 @@ impl Memory {
     pub(crate) fn new() -> Memory {
         Memory {
             uncounted_bytes: AtomicUsize::new(0),
+            excess_bytes: AtomicUsize::new(0),
             evicting_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),
             peak_at: AtomicI64::new(unix_ms() / 1000),
@@ -40,7 +43,11 @@ impl Memory {
 
     /// Memory in use that counts towards `maxmemory`, in bytes.
     pub fn counted_bytes(&self) -> usize {
-        used_bytes().saturating_sub(self.uncounted_bytes.load(Relaxed))
+        self.counted(used_bytes(), self.uncounted_bytes.load(Relaxed))
+    }
+
+    pub(super) fn counted(&self, used: usize, uncounted: usize) -> usize {
+        used.saturating_sub(uncounted) + self.excess_bytes.load(Relaxed)
     }
 
     /// The highest memory usage seen, at least `used`.

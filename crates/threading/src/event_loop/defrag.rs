@@ -13,7 +13,8 @@ use braid_keyspace::defrag::{Walk, defragment};
 
 use super::{EventLoop, Model};
 
-/// Longest step, in nanoseconds, whatever `active-defrag-cycle-us` says: clients of this loop, and of the shard it works on, wait for it.
+/// Longest step, in nanoseconds, whatever `active-defrag-cycle-us` says: clients of this loop, and
+/// of the shard it works on, wait for it.
 const STEP_NANOS: u64 = 100_000;
 /// Wait between two looks at a pass that has no shard left to claim, in nanoseconds.
 const LOOK_NANOS: u64 = 10_000_000;

@@ -313,7 +313,7 @@ fn check_length(call: &Call, bytes: u64, more: u64) -> CommandResult {
 /// raised `proto-max-bulk-len`, a single offset could otherwise kill the server.
 pub(crate) fn memory_size(bytes: u64) -> Result<usize, CommandError> {
     const ALWAYS: u64 = 512 << 20;
-    let is_possible = bytes <= ALWAYS || bytes <= braid_executor::memory::total_memory_bytes();
+    let is_possible = bytes <= ALWAYS || bytes <= braid_process::memory::machine_bytes();
     usize::try_from(bytes).ok().filter(|_| is_possible).ok_or(CommandError::StringTooLong)
 }
 

@@ -1,15 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The memory limit of the container or service that the process runs in: a control group's.
+//! The memory that the process and the machine have, and the most that the process's container or
+//! service may have: the limit of a control group, beyond which the kernel ends the process.
 //!
-//! Beyond it the kernel ends the process, whatever memory the machine has. Read-only; files are read
-//! below a root folder that tests replace. Source: the kernel's documentation of control groups,
-//! versions 1 and 2.
+//! Read-only; files about the limit are read below a root folder that tests replace. Source: the
+//! kernel's documentation of `/proc/<pid>/statm` and of control groups, versions 1 and 2.
 
 use std::path::Path;
 
-/// The least limit, in bytes, of the process's control group and those around it; `None` if there is
-/// none, or it cannot be read.
-pub fn memory_limit_bytes(root: &Path) -> Option<u64> {
+/// Physical memory of the process in bytes; 0 if the system does not report it.
+pub fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: usize = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    pages.saturating_mul(rustix::param::page_size())
+}
+
+/// Physical memory of the machine, in bytes.
+pub fn machine_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit).max(1))
+}
+
+/// The least limit, in bytes, of the process's control group and those around it; `None` if there
+/// is none, or it cannot be read.
+pub fn container_limit_bytes(root: &Path) -> Option<u64> {
     let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     groups.lines().filter_map(|line| limit_of(root, line)).min()
 }
@@ -18,13 +31,13 @@ pub fn memory_limit_bytes(root: &Path) -> Option<u64> {
 pub fn warning(maxmemory: u64, container: u64) -> Option<String> {
     let what = match maxmemory {
         0 => "maxmemory is not set".to_owned(),
-        // The rest is for what is no data: fragmentation, the process itself, buffers of connections.
+        // The rest is for what is no data: fragmentation, the process itself, connections' buffers.
         _ if maxmemory > container / 10 * 9 => format!("maxmemory is {maxmemory}"),
         _ => return None,
     };
     Some(format!(
-        "WARNING: the container may use {container} bytes of memory, and {what}. Beyond the container's limit the \
-         kernel ends the server. To prevent that, set maxmemory to about {}, and a maxmemory-policy.",
+        "WARNING: the container may use {container} bytes of memory, and {what}. Beyond that the kernel \
+         ends the server. To prevent that, set maxmemory to about {}, and a maxmemory-policy.",
         container / 4 * 3
     ))
 }
@@ -70,13 +83,13 @@ mod tests {
             ("sys/fs/cgroup/system.slice/braid.service/memory.max", "max\n"),
             ("sys/fs/cgroup/system.slice/memory.max", "536870912\n"),
         ]);
-        assert_eq!(memory_limit_bytes(root.path()), Some(512 << 20));
+        assert_eq!(container_limit_bytes(root.path()), Some(512 << 20));
         let root = system(&[
             ("proc/self/cgroup", "12:cpu,cpuacct:/a\n5:memory:/docker/4711\n"),
             ("sys/fs/cgroup/memory/docker/4711/memory.limit_in_bytes", "1073741824\n"),
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
         ]);
-        assert_eq!(memory_limit_bytes(root.path()), Some(1 << 30));
+        assert_eq!(container_limit_bytes(root.path()), Some(1 << 30));
     }
 
     #[test]
@@ -85,7 +98,7 @@ mod tests {
             ("proc/self/cgroup", "0::/../../docker/4711\n"),
             ("sys/fs/cgroup/memory.max", "268435456\n"),
         ]);
-        assert_eq!(memory_limit_bytes(root.path()), Some(256 << 20));
+        assert_eq!(container_limit_bytes(root.path()), Some(256 << 20));
     }
 
     #[test]
@@ -102,8 +115,8 @@ mod tests {
     fn no_limit_is_none() {
         for groups in ["", "0::/\n", "nonsense\n", "1:cpu:/\n", "3:memory:/\n"] {
             let root = system(&[("proc/self/cgroup", groups), ("sys/fs/cgroup/memory.max", "max\n")]);
-            assert_eq!(memory_limit_bytes(root.path()), None, "{groups}");
+            assert_eq!(container_limit_bytes(root.path()), None, "{groups}");
         }
-        assert_eq!(memory_limit_bytes(Path::new("/nowhere")), None);
+        assert_eq!(container_limit_bytes(Path::new("/nowhere")), None);
     }
 }
