@@ -197,6 +197,14 @@ impl<V> Default for More<V> {
     }
 }
 
+/// An increment: the region's sum before and after it, and the start of that sum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sum {
+    pub start: Stamp,
+    pub before: Amount,
+    pub sum: Amount,
+}
+
 /// A change of a cell, in the form that is sent.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CellChange<V> {
@@ -209,12 +217,7 @@ pub enum CellChange<V> {
     Remove {
         seen: Vec<SeenTally>,
     },
-    /// An increment: the region's sum before and after it.
-    Add {
-        start: Stamp,
-        before: Amount,
-        sum: Amount,
-    },
+    Add(Sum),
     Live(Time),
 }
 
@@ -333,7 +336,7 @@ impl<V: Clone> Cell<V> {
                 }
             }
             CellChange::Remove { seen } => self.remove(at, &seen),
-            CellChange::Add { start, before, sum } => self.add(at, start, before, sum),
+            CellChange::Add(sum) => self.add(at, sum),
             CellChange::Live(time) => self.more().times.set(at, time),
         }
         self.compact();
@@ -411,7 +414,7 @@ impl<V: Clone> Cell<V> {
         }
     }
 
-    fn add(&mut self, at: &At, start: Stamp, before: Amount, sum: Amount) {
+    fn add(&mut self, at: &At, Sum { start, before, sum }: Sum) {
         let more = self.mark.more.get_or_insert_default();
         match more.tallies.iter_mut().find(|tally| tally.start == start) {
             Some(tally) if at.stamp > tally.last => (tally.last, tally.sum) = (at.stamp, sum),
@@ -427,7 +430,7 @@ impl<V: Clone> Cell<V> {
     }
 
     /// An increment by the region whose run starts at `run`; `None` if the sum is out of range.
-    pub fn increment(&self, region: Region, run: Stamp, stamp: Stamp, by: Amount) -> Option<CellChange<V>> {
+    pub fn increment(&self, region: Region, run: Stamp, stamp: Stamp, by: Amount) -> Option<Sum> {
         let is_own = |tally: &&Tally| tally.start.region() == region && tally.start > run && tally.counts();
         let (start, before) = self
             .tallies()
@@ -435,7 +438,7 @@ impl<V: Clone> Cell<V> {
             .rfind(is_own)
             .map_or((stamp, Amount::ZERO), |tally| (tally.start, tally.sum));
         let sum = before.checked_plus(by)?;
-        Some(CellChange::Add { start, before, sum })
+        Some(Sum { start, before, sum })
     }
 
     pub fn merge(&mut self, theirs: &Cell<V>, sides: &Sides) {

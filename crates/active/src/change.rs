@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The change that an effect makes to a key, in the form that is sent.
 
-use crate::cell::{CellChange, Time};
+use std::ops::Range;
+
+use crate::cell::{CellChange, Sum, Time};
 use crate::position::{Position, Side};
 use crate::stream::StreamChange;
 use crate::tally::SeenTally;
@@ -77,6 +79,49 @@ pub enum Change {
     Stream(StreamChange),
     /// HyperLogLog registers and their ranks.
     Count(Vec<(u16, u8)>),
+}
+
+/// The change of a [plain write](crate::write), without allocations of its own. `T` is a text, `S`
+/// an increment.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Written<T, S> {
+    /// Writes a whole string, without a time.
+    Text(T),
+    /// Increments a string.
+    Sum(S),
+    Field(T, T),
+    Member(T),
+    Score(T, f64),
+}
+
+/// The change of a plain write in a unit.
+pub type UnitWrite<'u> = Written<&'u [u8], Sum>;
+
+impl<T, S> Written<T, S> {
+    /// The same change with another form of increment; `None` if there is none.
+    pub(crate) fn with_sum<R>(self, sum: impl FnOnce(S) -> Option<R>) -> Option<Written<T, R>> {
+        Some(match self {
+            Written::Text(text) => Written::Text(text),
+            Written::Sum(one) => Written::Sum(sum(one)?),
+            Written::Field(field, value) => Written::Field(field, value),
+            Written::Member(member) => Written::Member(member),
+            Written::Score(member, score) => Written::Score(member, score),
+        })
+    }
+}
+
+impl<S: Copy> Written<Range<usize>, S> {
+    /// The same change with its texts, which are in `unit`.
+    pub(crate) fn of_unit<'u>(&self, unit: &'u [u8]) -> Written<&'u [u8], S> {
+        let text = |range: &Range<usize>| &unit[range.clone()];
+        match self {
+            Written::Text(value) => Written::Text(text(value)),
+            Written::Sum(sum) => Written::Sum(*sum),
+            Written::Field(field, value) => Written::Field(text(field), text(value)),
+            Written::Member(member) => Written::Member(text(member)),
+            Written::Score(member, score) => Written::Score(text(member), *score),
+        }
+    }
 }
 
 impl Change {

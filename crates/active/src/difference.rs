@@ -17,7 +17,7 @@ use std::collections::btree_map::IntoIter;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cell::CellChange;
-use crate::change::{Change, Kind};
+use crate::change::{Change, Kind, UnitWrite, Written};
 use crate::database::KeyRef;
 use crate::effect::{Effect, Unit};
 use crate::ended::EndedOfKey;
@@ -72,32 +72,32 @@ struct Touched {
 struct Direct<'u> {
     database: u32,
     name: &'u [u8],
-    written: Written<'u>,
+    written: Repeated<'u>,
 }
 
 #[derive(Debug)]
-enum Written<'u> {
+enum Repeated<'u> {
     String(&'u [u8], Until),
     /// An increment; the present value is read later.
     Sum,
-    Field(&'u Bytes, &'u Bytes),
-    Member(&'u Bytes),
-    Score(&'u Bytes, f64),
+    Field(&'u [u8], &'u [u8]),
+    Member(&'u [u8]),
+    Score(&'u [u8], f64),
     /// A flush of one database, or of all. `name` is empty.
     Flush(Option<u32>),
 }
 
-impl<'u> Written<'u> {
-    fn of(change: &'u Change) -> Option<Written<'u>> {
+impl<'u> Repeated<'u> {
+    fn of(change: &'u Change) -> Option<Repeated<'u>> {
         Some(match change {
-            Change::String(CellChange::Add { .. }) => Written::Sum,
-            Change::String(change) => Written::String(change.written()?, None),
-            Change::Hash(field, change) => Written::Field(field, change.written()?),
+            Change::String(CellChange::Add(_)) => Repeated::Sum,
+            Change::String(change) => Repeated::String(change.written()?, None),
+            Change::Hash(field, change) => Repeated::Field(field, change.written()?),
             Change::Set(member, change) => {
                 change.written()?;
-                Written::Member(member)
+                Repeated::Member(member)
             }
-            Change::SortedSet(member, change) => Written::Score(member, *change.written()?),
+            Change::SortedSet(member, change) => Repeated::Score(member, *change.written()?),
             _ => return None,
         })
     }
@@ -161,15 +161,22 @@ impl<'u> Difference<'u> {
         self.touched.get(&database).is_some_and(|names| names.contains_key(name))
     }
 
-    /// Notes a string write that has replaced everything there was.
-    pub(crate) fn note_write(&mut self, database: u32, name: &'u [u8], value: &'u [u8]) {
-        self.direct.push(Direct { database, name, written: Written::String(value, None) });
+    /// Notes a plain write that has replaced everything there was, or has incremented a string.
+    pub(crate) fn note_write(&mut self, database: u32, name: &'u [u8], written: UnitWrite<'u>) {
+        let written = match written {
+            Written::Text(value) => Repeated::String(value, None),
+            Written::Sum(_) => Repeated::Sum,
+            Written::Field(field, value) => Repeated::Field(field, value),
+            Written::Member(member) => Repeated::Member(member),
+            Written::Score(member, score) => Repeated::Score(member, score),
+        };
+        self.direct.push(Direct { database, name, written });
     }
 
     /// The direct write that a unit consists of, if it is one.
     fn direct_of(&self, replica: &Replica, unit: &'u Unit) -> Option<Direct<'u>> {
         let [Effect::Key { database, name, change }] = &unit.effects[..] else { return None };
-        let written = Written::of(change).filter(|_| *database != LIBRARIES)?;
+        let written = Repeated::of(change).filter(|_| *database != LIBRARIES)?;
         let is_direct =
             replica.is_replaced_by(unit, *database, name, change) && !self.touches(*database, name);
         is_direct.then_some(Direct { database: *database, name, written })
@@ -251,7 +258,7 @@ impl<'u> Difference<'u> {
     /// flushed as well, and the keys that the flush had not seen are rewritten.
     fn flush(&mut self, replica: &Replica, only: Option<u32>) {
         self.touched.retain(|database, _| !flushes(only, *database));
-        self.direct.push(Direct { database: 0, name: &[], written: Written::Flush(only) });
+        self.direct.push(Direct { database: 0, name: &[], written: Repeated::Flush(only) });
         for (database, name, ..) in replica.views().filter(|(database, ..)| flushes(only, *database)) {
             let nothing = Touched { before: Before::Whole(None), ended: None };
             self.touched.entry(database).or_default().insert(Name::from(name), nothing);
@@ -378,13 +385,13 @@ impl Direct<'_> {
     fn run(self, replica: &Replica, run: &mut impl FnMut(u32, &[&[u8]])) {
         let Direct { database, name, written } = self;
         match written {
-            Written::String(value, until) => {
+            Repeated::String(value, until) => {
                 run(database, &[b"SET", name, value]);
                 if let Some(time) = until {
                     run(database, &[b"PEXPIREAT", name, time.to_string().as_bytes()]);
                 }
             }
-            Written::Sum => {
+            Repeated::Sum => {
                 // If no string shows now, a later effect has touched the key.
                 if let Some(Value::String(cell)) = replica.visible(database, name).as_deref()
                     && let Some(text) = string::shown(cell)
@@ -392,13 +399,13 @@ impl Direct<'_> {
                     run(database, &[b"SET", name, &text]);
                 }
             }
-            Written::Field(field, value) => run(database, &[b"HSET", name, field, value]),
-            Written::Member(member) => run(database, &[b"SADD", name, member]),
-            Written::Score(member, score) => {
+            Repeated::Field(field, value) => run(database, &[b"HSET", name, field, value]),
+            Repeated::Member(member) => run(database, &[b"SADD", name, member]),
+            Repeated::Score(member, score) => {
                 run(database, &[b"ZADD", name, score_text(score).as_bytes(), member]);
             }
-            Written::Flush(Some(database)) => run(database, &[b"FLUSHDB"]),
-            Written::Flush(None) => run(database, &[b"FLUSHALL"]),
+            Repeated::Flush(Some(database)) => run(database, &[b"FLUSHDB"]),
+            Repeated::Flush(None) => run(database, &[b"FLUSHALL"]),
         }
     }
 }
@@ -515,7 +522,7 @@ pub fn merge_with_difference<'u>(
                     difference.note_whole_key(replica, database, &Name::from(*name));
                 }
                 database => {
-                    let written = Written::String(plain.value, plain.time);
+                    let written = Repeated::String(plain.value, plain.time);
                     difference.direct.push(Direct { database, name, written });
                 }
             }

@@ -12,8 +12,8 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::Name;
-use crate::cell::CellChange;
-use crate::change::{Change, SeenAt};
+use crate::cell::{CellChange, Sum};
+use crate::change::{Change, SeenAt, UnitWrite, Written};
 use crate::libraries::LIBRARIES;
 use crate::plain::fits_block;
 use crate::stamp::{Region, Stamp};
@@ -156,7 +156,7 @@ impl Head<'_> {
     }
 }
 
-/// The decoded form of a unit that is one plain write. Name and value stay in the unit's bytes.
+/// The decoded form of a unit that is one plain write. Its texts stay in the unit's bytes.
 #[derive(Clone, Debug)]
 pub struct Write {
     pub(crate) first: Stamp,
@@ -165,7 +165,7 @@ pub struct Write {
     pub(crate) seen: Vector,
     pub(crate) database: u32,
     pub(crate) name: Range<usize>,
-    pub(crate) value: Range<usize>,
+    pub(crate) written: Written<Range<usize>, Sum>,
 }
 
 impl Write {
@@ -180,6 +180,11 @@ impl Write {
     /// The key's name, in the unit's bytes.
     pub fn name<'u>(&self, unit: &'u [u8]) -> &'u [u8] {
         &unit[self.name.clone()]
+    }
+
+    /// The change, with its texts in the unit's bytes.
+    pub fn written<'u>(&self, unit: &'u [u8]) -> UnitWrite<'u> {
+        self.written.of_unit(unit)
     }
 
     pub(crate) fn head(&self) -> Head<'_> {

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::Text;
 use crate::cell::{At, Cell, CellChange, Sides, Time, Times};
-use crate::change::{Change, Kind, SeenAt};
+use crate::change::{Change, Kind, SeenAt, UnitWrite, Written};
 use crate::ended::GivenTime;
 use crate::lost::Lost;
 use crate::plain::Plain;
@@ -95,6 +95,14 @@ impl Key {
     pub(crate) fn write_plain(&mut self, at: &At, change: &Change) -> bool {
         let [value] = &mut self.values[..] else { return false };
         value.write_plain(at, change)
+    }
+
+    /// [`Value::write`] on the only value, if it is visible.
+    pub(crate) fn write(&mut self, at: &At, written: UnitWrite<'_>) -> Option<bool> {
+        let [value] = &mut self.values[..] else { return None };
+        // Times may become garbage with a new value of a string.
+        let is_usual = value.is_live() && !(self.times.is_some() && matches!(written, Written::Sum(_)));
+        if is_usual { value.write(at, written) } else { None }
     }
 
     /// The visible value.

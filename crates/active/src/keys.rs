@@ -8,8 +8,9 @@ use std::hash::BuildHasher;
 
 use braid_keyspace::HeldString;
 
-use crate::cell::{At, CellChange, Sides};
-use crate::change::{Change, Kind, SeenAt};
+use crate::amount::Amount;
+use crate::cell::{At, CellChange, Sides, Sum};
+use crate::change::{Change, Kind, SeenAt, UnitWrite, Written};
 use crate::database::{Database, KeyRef};
 use crate::effect::{Effect, FlushSeen};
 use crate::evicted::Mark;
@@ -18,8 +19,9 @@ use crate::libraries::{LIBRARIES, flushes};
 use crate::plain::{Plain, Plains};
 use crate::rules::Rules;
 use crate::saving::{MARK, Out, Saving};
-use crate::stamp::Stamp;
+use crate::stamp::{Region, Stamp};
 use crate::stored::{Stored, load_len};
+use crate::value::Value;
 use crate::vector::Seen;
 use crate::{Bytes, Name, Text};
 
@@ -106,10 +108,18 @@ impl Keys {
         }
     }
 
-    /// Applies a [plain write](crate::write) to a key that does not exist, or is a plain string
-    /// that the write replaces, with the same result as [`Keys::apply`]. Returns false, and
-    /// changes nothing, in any other case.
-    pub fn write(&mut self, at: &At, key: Hashed<'_>, value: &[u8]) -> bool {
+    /// Applies a [plain write](crate::write), with the same result as [`Keys::apply`]: of a string
+    /// to a key that does not exist, or is a plain string that the write replaces; of a part to a
+    /// key that is visible and has nothing else. Returns false, and changes nothing, in any other
+    /// case.
+    pub fn write(&mut self, at: &At, key: Hashed<'_>, written: UnitWrite<'_>) -> bool {
+        match written {
+            Written::Text(value) => self.write_text(at, key, value),
+            written => self.write_part(at, key, written),
+        }
+    }
+
+    fn write_text(&mut self, at: &At, key: Hashed<'_>, value: &[u8]) -> bool {
         let Hashed { database, hash, name } = key;
         let Some(keys) = self.all.get_mut(&database) else { return false };
         let plain = Plain { stamp: at.stamp, time: None, value };
@@ -127,6 +137,40 @@ impl Keys {
         keys.plain.put_at(&place, name, plain);
         self.changes += 1;
         true
+    }
+
+    /// Increments a string, or writes an element.
+    fn write_part(&mut self, at: &At, key: Hashed<'_>, written: UnitWrite<'_>) -> bool {
+        let Hashed { database, hash, name } = key;
+        let Some(keys) = self.all.get_mut(&database) else { return false };
+        if !keys.others.has_hashed(hash, name) || keys.evicted.has(name) {
+            return false;
+        }
+        if let Some(saving) = self.saving.as_mut().filter(|_| at.rules.saves_before_changes) {
+            saving.before(database, keys, name);
+        }
+        let key = keys.others.get_hashed_mut(hash, name);
+        let Some(has_garbage) = key.and_then(|key| key.write(at, written)) else { return false };
+        match has_garbage || !self.garbage.is_empty() {
+            true => self.note(database, &Name::from(name), has_garbage),
+            false => self.changes += 1,
+        }
+        true
+    }
+
+    /// The increment by `by` of a string that has been incremented before, at `stamp`, by the region
+    /// whose run starts at `run`.
+    pub fn sum(
+        &self,
+        key: Hashed<'_>,
+        (region, run, stamp): (Region, Stamp, Stamp),
+        by: Amount,
+    ) -> Option<Sum> {
+        let there = self.all.get(&key.database)?.others.get_hashed(key.hash, key.name)?;
+        match there.only()? {
+            Value::String(cell) => cell.increment(region, run, stamp, by),
+            _ => None,
+        }
     }
 
     /// See [`Replica::long_strings`](crate::Replica::long_strings).

@@ -181,9 +181,9 @@ impl Transaction<'_> {
             Some(Value::String(cell)) => cell,
             _ => &none,
         };
-        let change = cell.increment(self.replica.region(), self.replica.run, self.next, by);
-        let Some(change) = change else { return false };
-        self.change(database, name, Change::String(change));
+        let sum = cell.increment(self.replica.region(), self.replica.run, self.next, by);
+        let Some(sum) = sum else { return false };
+        self.change(database, name, Change::String(CellChange::Add(sum)));
         true
     }
 
@@ -235,9 +235,9 @@ impl Transaction<'_> {
             self.hash_remove(database, name, field.clone());
         }
         let cell = self.hash_cell(database, name, &field).unwrap_or_default();
-        let change = cell.increment(self.replica.region(), self.replica.run, self.next, by);
-        let Some(change) = change else { return false };
-        self.change(database, name, Change::Hash(field, change));
+        let sum = cell.increment(self.replica.region(), self.replica.run, self.next, by);
+        let Some(sum) = sum else { return false };
+        self.change(database, name, Change::Hash(field, CellChange::Add(sum)));
         true
     }
 
@@ -349,9 +349,9 @@ impl Transaction<'_> {
             self.sorted_set_remove(database, name, member.clone());
         }
         let cell = self.sorted_set_cell(database, name, &member).unwrap_or_default();
-        let change = cell.increment(self.replica.region(), self.replica.run, self.next, by);
-        let Some(change) = change else { return false };
-        self.change(database, name, Change::SortedSet(member, change));
+        let sum = cell.increment(self.replica.region(), self.replica.run, self.next, by);
+        let Some(sum) = sum else { return false };
+        self.change(database, name, Change::SortedSet(member, CellChange::Add(sum)));
         true
     }
 

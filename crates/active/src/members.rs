@@ -255,7 +255,12 @@ impl<V: Packed> Members<V> {
     pub fn write_plain(&mut self, at: &At, element: &[u8], value: &V) -> bool {
         let mut packed = Vec::new();
         value.pack(&mut packed);
-        let content = Content::Plain(at.stamp, &packed);
+        self.write_packed(at, element, &packed)
+    }
+
+    /// [`Members::write_plain`] for a value in the form of [`Packed::pack`].
+    pub fn write_packed(&mut self, at: &At, element: &[u8], packed: &[u8]) -> bool {
+        let content = Content::Plain(at.stamp, packed);
         self.blocks.put_if(element, content, |had| is_covered(had, |stamp| at.removes(stamp)))
     }
 

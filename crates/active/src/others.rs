@@ -86,6 +86,18 @@ impl Others {
         Some(&self.buckets[bucket].0[at].1.key)
     }
 
+    /// [`Others::get`] for a name with a known hash.
+    pub fn get_hashed(&self, hash: u64, name: &[u8]) -> Option<&Key> {
+        let (bucket, at) = self.find_hashed(hash, name)?;
+        Some(&self.buckets[bucket].0[at].1.key)
+    }
+
+    /// [`Others::get_mut`] for a name with a known hash.
+    pub fn get_hashed_mut(&mut self, hash: u64, name: &[u8]) -> Option<&mut Key> {
+        let (bucket, at) = self.find_hashed(hash, name)?;
+        Some(&mut self.buckets[bucket].0[at].1.key)
+    }
+
     pub fn get_mut(&mut self, name: &[u8]) -> Option<&mut Key> {
         let (bucket, at) = self.find(name)?;
         Some(&mut self.buckets[bucket].0[at].1.key)

@@ -37,6 +37,8 @@
 mod commands;
 mod lists;
 
+use crate::amount::Amount;
+use crate::change::Written;
 use crate::effect::Unit;
 use crate::replica::{Refusal, Replica};
 use crate::view::{Shown, View};
@@ -102,14 +104,33 @@ pub struct TranslateError {
     pub unit: Option<Box<Unit>>,
 }
 
-/// Key and value of a request that is a [plain write](crate::write), judging by the request
+/// Key and change of a request that is a [plain write](crate::write), judging by the request
 /// alone.
-pub fn plain_write<'a>(mut args: impl ExactSizeIterator<Item = &'a [u8]>) -> Option<(&'a [u8], &'a [u8])> {
-    if args.len() != 3 || !args.next()?.eq_ignore_ascii_case(b"SET") {
+pub fn plain_write<'a>(
+    mut args: impl ExactSizeIterator<Item = &'a [u8]>,
+) -> Option<(&'a [u8], Written<&'a [u8], Amount>)> {
+    let count = args.len();
+    if !(2..=4).contains(&count) {
         return None;
     }
-    let (key, value) = (args.next()?, args.next()?);
-    (!value.starts_with(commands::HYPERLOGLOG)).then_some((key, value))
+    let (name, key) = (args.next()?, args.next()?);
+    let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+    let mut next = || args.next();
+    let written = match count {
+        2 if is(b"INCR") => Written::Sum(Amount::of_integer(1)),
+        2 if is(b"DECR") => Written::Sum(Amount::of_integer(-1)),
+        3 if is(b"SET") => Written::Text(next().filter(|text| !text.starts_with(commands::HYPERLOGLOG))?),
+        3 if is(b"SADD") => Written::Member(next()?),
+        3 if is(b"INCRBY") => Written::Sum(Amount::of_integer(number(next()?).ok()?)),
+        3 if is(b"DECRBY") => Written::Sum(Amount::of_integer(number(next()?).ok()?.checked_neg()?)),
+        4 if is(b"HSET") || is(b"HMSET") => Written::Field(next()?, next()?),
+        4 if is(b"ZADD") => {
+            let score = commands::score(next()?)?;
+            Written::Score(next()?, score)
+        }
+        _ => return None,
+    };
+    Some((key, written))
 }
 
 /// Translates one unit of the journal. `None` if nothing changes for the peers.

@@ -2,7 +2,7 @@
 //! A value of one type with its marks, and the operations common to all types.
 
 use crate::cell::{At, Cell, CellChange, Sides};
-use crate::change::{Change, Kind, SeenAt};
+use crate::change::{Change, Kind, SeenAt, UnitWrite, Written};
 use crate::ended::{EndedOfKey, GivenTime};
 use crate::hash::Hash;
 use crate::hyperloglog::HyperLogLog;
@@ -178,7 +178,7 @@ impl Value {
             (Value::Hash(hash), Change::Hash(field, _)) => hash.is_replaced(field, seen),
             (Value::Set(set), Change::Set(member, _)) => set.is_replaced(member, seen),
             (Value::SortedSet(set), Change::SortedSet(member, _)) => set.is_replaced(member, seen),
-            (Value::String(_), Change::String(CellChange::Add { .. })) => true,
+            (Value::String(_), Change::String(CellChange::Add(_))) => true,
             _ => false,
         }
     }
@@ -198,6 +198,20 @@ impl Value {
             }
             _ => false,
         }
+    }
+
+    /// The change of a plain write: increments a string; or writes an element that does not
+    /// exist, or has a plain value that the write replaces. Returns whether the changed part now
+    /// holds garbage, as [`Value::apply`] does; `None`, with nothing changed, in any other case.
+    pub(crate) fn write(&mut self, at: &At, written: UnitWrite<'_>) -> Option<bool> {
+        let is_written = match (self, written) {
+            (Value::String(cell), Written::Sum(sum)) => return Some(cell.apply(at, CellChange::Add(sum))),
+            (Value::Hash(hash), Written::Field(field, value)) => hash.write_packed(at, field, value),
+            (Value::Set(set), Written::Member(member)) => set.write_packed(at, member, b""),
+            (Value::SortedSet(set), Written::Score(member, score)) => set.write_plain(at, member, &score),
+            _ => false,
+        };
+        is_written.then_some(false)
     }
 
     /// Applies a change of the value's type. Returns true if the changed part now holds garbage.

@@ -10,6 +10,7 @@ mod reader;
 mod writer;
 
 use crate::Stamp;
+use crate::change::UnitWrite;
 use crate::effect::{Head, Unit, Write};
 use crate::keys::Hashed;
 
@@ -58,8 +59,14 @@ pub fn first(bytes: &[u8]) -> Result<Stamp, DecodeError> {
 
 /// Appends the bytes of a unit that is a plain write. `head.seen` may include the unit's own run,
 /// which starts at `run` and is left out.
-pub(crate) fn write_write(head: &Head<'_>, run: Stamp, key: Hashed<'_>, value: &[u8], out: &mut Vec<u8>) {
-    writer::encode_write(head, run, key, value, out);
+pub(crate) fn write_write(
+    head: &Head<'_>,
+    run: Stamp,
+    key: Hashed<'_>,
+    written: UnitWrite<'_>,
+    out: &mut Vec<u8>,
+) {
+    writer::encode_write(head, run, key, written, out);
 }
 
 /// Decodes the output of [`write_write`]; `None` for other bytes.

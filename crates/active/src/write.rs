@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Plain writes: units of a single `SET` of a short string without a time. Most units are plain
-//! writes, so they have a fast path without allocation, from the journal to the bytes of a unit,
-//! and from these to a request for the keyspace.
+//! Plain writes: units of a single write of a short string, a field or a member, without a time,
+//! or of a single increment of a string. Most units are plain writes, so they have a fast path
+//! without allocation, from the journal to the bytes of a unit, and from these to a request for
+//! the keyspace.
 //!
-//! The fast path has the same result as the general one. It handles only keys that do not exist
-//! or are a plain string that the write has seen. Every other case takes the general path, as
-//! does everything that needs a closer look (evicted keys, keys whose time has come, strings that
-//! are a HyperLogLog).
+//! The fast path has the same result as the general one. It handles strings that do not exist or
+//! are a plain string that the write has seen; elements of a collection that exists, if they do not
+//! exist or have a plain value that the write has seen; and increments of numbers that have been
+//! incremented before. Every other case takes the general path, as does everything that needs a
+//! closer look (new collections, values hidden behind others, evicted keys, keys whose time has
+//! come, strings that are a HyperLogLog).
 
+use crate::amount::Amount;
 use crate::cell::At;
+use crate::change::Written;
 use crate::difference::Difference;
 use crate::effect::Head;
 use crate::keys::Hashed;
@@ -35,7 +40,7 @@ impl Replica {
         &mut self,
         now_ms: u64,
         key: Hashed<'_>,
-        value: &[u8],
+        written: Written<&[u8], Amount>,
         unit: &mut Vec<u8>,
     ) -> Option<(Stamp, Run)> {
         let rules = self.settings.rules;
@@ -43,17 +48,19 @@ impl Replica {
             return None;
         }
         let stamp = self.clock.clone().tick(now_ms, 1, &rules);
+        let place = (self.region(), self.run, stamp);
+        let written = written.with_sum(|by| self.state.keys.sum(key, place, by))?;
         let own = Run { start: self.run, last: stamp.before() };
         let lost = std::cell::Cell::new(0);
         let at = At { stamp, seen: Seen { others: &self.state.vector, own }, rules: &rules, lost: &lost };
-        if !self.state.keys.write(&at, key, value) {
+        if !self.state.keys.write(&at, key, written) {
             return None;
         }
         self.clock.tick(now_ms, 1, &rules);
         let seen = &self.state.vector;
         let previous = seen.run(self.run).map_or(self.run, |run| run.last);
         let head = Head { first: stamp, last: stamp, previous, starts_run: previous == self.run, seen };
-        wire::write_write(&head, self.run, key, value, unit);
+        wire::write_write(&head, self.run, key, written, unit);
         let run = Run { start: self.run, last: stamp };
         self.state.vector.add(run);
         Some((stamp, run))
@@ -84,11 +91,11 @@ pub fn write_with_difference<'u>(
     let own = Run { start: run.start, last: write.first.before() };
     let seen = Seen { others: &write.seen, own };
     let at = At { stamp: write.first, seen, rules: &rules, lost: &lost };
-    let value = &unit[write.value.clone()];
-    if !replica.state.keys.write(&at, Hashed { database, hash, name }, value) {
+    let written = write.written(unit);
+    if !replica.state.keys.write(&at, Hashed { database, hash, name }, written) {
         return Ok(None);
     }
     replica.note_applied(Run { start: run.start, last: write.first });
-    difference.note_write(database, name, value);
+    difference.note_write(database, name, written);
     Ok(Some(Applied::Now))
 }

@@ -93,9 +93,9 @@ impl Thread<'_> {
     /// Translates a unit of one request if it is a plain write that needs nothing else. False if
     /// not.
     fn write_plain<'b>(&mut self, args: impl ExactSizeIterator<Item = &'b [u8]>, hash: u64) -> bool {
-        let Some((name, value)) = plain_write(args) else { return false };
+        let Some((name, written)) = plain_write(args) else { return false };
         let (key, replica) = (Hashed { database: self.db, hash, name }, &mut self.replica);
-        let made = self.pending.records.push(|bytes| replica.write(unix_ms() as u64, key, value, bytes));
+        let made = self.pending.records.push(|bytes| replica.write(unix_ms() as u64, key, written, bytes));
         if let Some(unit) = made {
             self.active.figures.own.fetch_add(1, Relaxed);
             self.pending.units.push(unit);

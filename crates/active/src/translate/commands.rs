@@ -450,7 +450,7 @@ impl<'a> Call<'_, '_, 'a> {
     }
 }
 
-fn score(text: &[u8]) -> Option<f64> {
+pub(super) fn score(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
     text.parse::<f64>().ok().filter(|score| !score.is_nan())
 }

@@ -2,11 +2,13 @@
 //! The decoder. Its input is untrusted: it must never panic, nor allocate more than the bytes can
 //! fill.
 
+use std::ops::Range;
+
 use super::DecodeError::{self, Damaged, Short, Trailing};
 use super::{STEPS_MAX, VERSION, tag};
 use crate::amount::Amount;
-use crate::cell::{CellChange, Time};
-use crate::change::{Change, Kind, SeenAt};
+use crate::cell::{CellChange, Sum, Time};
+use crate::change::{Change, Kind, SeenAt, Written};
 use crate::effect::{Effect, Effects, FlushSeen, Unit, Write};
 use crate::hyperloglog::{RANK_MAX, REGISTERS};
 use crate::position::{Position, Side, Step};
@@ -71,21 +73,37 @@ pub fn decode_write(bytes: &[u8]) -> Result<Option<Write>> {
     let mut reader = Reader::new(bytes);
     let (first, previous, starts_run) = reader.stamps()?;
     let seen = reader.vector()?;
-    if reader.count(1)? != 1 || reader.byte()? != tag::STRING {
+    if reader.count(1)? != 1 {
         return Ok(None);
     }
-    let text = |reader: &mut Reader<'_>| {
+    let kind = reader.byte()?;
+    if !matches!(kind, tag::STRING | tag::HASH | tag::SET | tag::SORTED_SET) {
+        return Ok(None);
+    }
+    let text = |reader: &mut Reader<'_>| -> Result<Range<usize>> {
         let len = reader.text()?.len();
         let end = bytes.len() - reader.rest.len();
         Ok(end - len..end)
     };
     let database = reader.database()?;
     let name = text(&mut reader)?;
-    if reader.byte()? != tag::CELL_PUT || reader.count(4)? != 0 {
-        return Ok(None);
-    }
-    let value = text(&mut reader)?;
-    let write = Write { first, previous, starts_run, seen, database, name, value };
+    let element = if kind == tag::STRING { 0..0 } else { text(&mut reader)? };
+    let written = match (reader.byte()?, kind) {
+        (tag::CELL_ADD, tag::STRING) => Written::Sum(reader.sum()?),
+        (tag::CELL_PUT, _) => {
+            if reader.count(4)? != 0 {
+                return Ok(None);
+            }
+            match kind {
+                tag::STRING => Written::Text(text(&mut reader)?),
+                tag::HASH => Written::Field(element, text(&mut reader)?),
+                tag::SET => Written::Member(element),
+                _ => Written::Score(element, reader.score()?),
+            }
+        }
+        _ => return Ok(None),
+    };
+    let write = Write { first, previous, starts_run, seen, database, name, written };
     Ok(reader.rest.is_empty().then_some(write))
 }
 
@@ -239,6 +257,19 @@ impl<'a> Reader<'a> {
         Ok(SeenAt { kind: self.kind()?, element: self.bytes()?, tally: self.tally()? })
     }
 
+    fn sum(&mut self) -> Result<Sum> {
+        let start = self.stamp()?;
+        if start.region() != self.first.region() || start > self.stamp {
+            return Err(Damaged("an increment of another region's tally, or of a later one"));
+        }
+        Ok(Sum { start, before: self.amount()?, sum: self.amount()? })
+    }
+
+    fn score(&mut self) -> Result<f64> {
+        let score = f64::from_bits(self.word()?);
+        if score.is_nan() { Err(Damaged("a score that is not a number")) } else { Ok(score) }
+    }
+
     fn cell<V>(
         &mut self,
         allowed: Allowed,
@@ -255,13 +286,7 @@ impl<'a> Reader<'a> {
                 CellChange::Put { value: value(self)?, time, seen }
             }
             tag::CELL_REMOVE => CellChange::Remove { seen: self.list(4, Self::tally)? },
-            tag::CELL_ADD if allowed.add => {
-                let start = self.stamp()?;
-                if start.region() != self.first.region() || start > self.stamp {
-                    return Err(Damaged("an increment of another region's tally, or of a later one"));
-                }
-                CellChange::Add { start, before: self.amount()?, sum: self.amount()? }
-            }
+            tag::CELL_ADD if allowed.add => CellChange::Add(self.sum()?),
             tag::CELL_LIVE if allowed.live => CellChange::Live(self.time()?),
             _ => return Err(Damaged("an unknown change of a value")),
         })
@@ -304,13 +329,7 @@ impl<'a> Reader<'a> {
             },
             tag::HASH => Change::Hash(self.bytes()?, self.cell(NUMBERS, Self::bytes)?),
             tag::SET => Change::Set(self.bytes()?, self.cell(MEMBERS, |_| Ok(()))?),
-            tag::SORTED_SET => {
-                let score = |reader: &mut Self| {
-                    let score = f64::from_bits(reader.word()?);
-                    if score.is_nan() { Err(Damaged("a score that is not a number")) } else { Ok(score) }
-                };
-                Change::SortedSet(self.bytes()?, self.cell(NUMBERS, score)?)
-            }
+            tag::SORTED_SET => Change::SortedSet(self.bytes()?, self.cell(NUMBERS, Self::score)?),
             tag::PUSH_LEFT | tag::PUSH_RIGHT => {
                 let side = if kind == tag::PUSH_LEFT { Side::Left } else { Side::Right };
                 Change::Push { side, values: self.list(1, Self::bytes)? }

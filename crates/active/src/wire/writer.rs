@@ -4,8 +4,8 @@
 use super::{VERSION, tag};
 use crate::Name;
 use crate::amount::Amount;
-use crate::cell::{CellChange, Time};
-use crate::change::{Change, SeenAt};
+use crate::cell::{CellChange, Sum, Time};
+use crate::change::{Change, SeenAt, UnitWrite, Written};
 use crate::effect::{Effect, Head, Unit};
 use crate::keys::Hashed;
 use crate::position::Side;
@@ -55,16 +55,34 @@ pub fn encode(unit: &Unit, out: &mut Vec<u8>) {
     }
 }
 
-pub fn encode_write(head: &Head<'_>, run: Stamp, key: Hashed<'_>, value: &[u8], out: &mut Vec<u8>) {
+pub fn encode_write(head: &Head<'_>, run: Stamp, key: Hashed<'_>, written: UnitWrite<'_>, out: &mut Vec<u8>) {
     let mut writer = Writer { out, first: head.first };
     writer.head(head, Some(run));
     writer.count(1);
-    writer.out.push(tag::STRING);
+    writer.out.push(match written {
+        Written::Text(_) | Written::Sum(_) => tag::STRING,
+        Written::Field(..) => tag::HASH,
+        Written::Member(_) => tag::SET,
+        Written::Score(..) => tag::SORTED_SET,
+    });
     writer.number(u128::from(key.database));
     writer.bytes(key.name);
-    writer.out.push(tag::CELL_PUT);
-    writer.seen(&[]);
-    writer.bytes(value);
+    match written {
+        Written::Text(value) => writer.put(|writer| writer.bytes(value)),
+        Written::Sum(sum) => writer.add(&sum),
+        Written::Field(field, value) => {
+            writer.bytes(field);
+            writer.put(|writer| writer.bytes(value));
+        }
+        Written::Member(member) => {
+            writer.bytes(member);
+            writer.put(|_| {});
+        }
+        Written::Score(member, score) => {
+            writer.bytes(member);
+            writer.put(|writer| writer.score(score));
+        }
+    }
 }
 
 fn tag_of(change: &Change) -> u8 {
@@ -169,6 +187,24 @@ impl Writer<'_> {
         seen.iter().for_each(|one| self.seen_at(one));
     }
 
+    /// Writes a whole value that has no time and has seen no increments.
+    fn put(&mut self, value: impl FnOnce(&mut Self)) {
+        self.out.push(tag::CELL_PUT);
+        self.seen(&[]);
+        value(self);
+    }
+
+    fn add(&mut self, Sum { start, before, sum }: &Sum) {
+        self.out.push(tag::CELL_ADD);
+        self.stamp(*start);
+        self.amount(*before);
+        self.amount(*sum);
+    }
+
+    fn score(&mut self, score: f64) {
+        self.out.extend(score.to_bits().to_le_bytes());
+    }
+
     fn cell<V>(&mut self, change: &CellChange<V>, value: impl FnOnce(&mut Self, &V)) {
         match change {
             CellChange::Put { value: new, time, seen } => {
@@ -183,12 +219,7 @@ impl Writer<'_> {
                 self.out.push(tag::CELL_REMOVE);
                 self.seen(seen);
             }
-            CellChange::Add { start, before, sum } => {
-                self.out.push(tag::CELL_ADD);
-                self.stamp(*start);
-                self.amount(*before);
-                self.amount(*sum);
-            }
+            CellChange::Add(sum) => self.add(sum),
             CellChange::Live(time) => {
                 self.out.push(tag::CELL_LIVE);
                 self.time(*time);
@@ -219,7 +250,7 @@ impl Writer<'_> {
             }
             Change::SortedSet(member, change) => {
                 self.bytes(member);
-                self.cell(change, |writer, score| writer.out.extend(score.to_bits().to_le_bytes()));
+                self.cell(change, |writer, score| writer.score(*score));
             }
             Change::Push { values, .. } => {
                 self.count(values.len());

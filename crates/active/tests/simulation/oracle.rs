@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use braid_active::amount::Amount;
-use braid_active::cell::{CellChange, Time};
+use braid_active::cell::{CellChange, Sum, Time};
 use braid_active::change::{Change, Kind};
 use braid_active::effect::{Effect, Unit};
 use braid_active::libraries::{LIBRARIES, flushes};
@@ -186,7 +186,7 @@ fn cell<'a, V: Clone + 'a>(
     });
     let base = base.max_by_key(|(stamp, _)| *stamp);
     let amounts = own.iter().filter_map(|(op, change)| match change {
-        CellChange::Add { before, sum, .. } if survives(op, &removers) => Some(sum.minus(*before)),
+        CellChange::Add(Sum { before, sum, .. }) if survives(op, &removers) => Some(sum.minus(*before)),
         _ => None,
     });
     let amount = amounts.reduce(Amount::plus);
