@@ -98,6 +98,16 @@ pub enum Written<T, S> {
 pub type UnitWrite<'u> = Written<&'u [u8], Sum>;
 
 impl<T, S> Written<T, S> {
+    /// The written element, and its type.
+    pub(crate) fn element(self) -> Option<(Kind, T)> {
+        match self {
+            Written::Field(field, _) => Some((Kind::Hash, field)),
+            Written::Member(member) => Some((Kind::Set, member)),
+            Written::Score(member, _) => Some((Kind::SortedSet, member)),
+            Written::Text(_) | Written::Sum(_) => None,
+        }
+    }
+
     /// The same change with another form of increment; `None` if there is none.
     pub(crate) fn with_sum<R>(self, sum: impl FnOnce(S) -> Option<R>) -> Option<Written<T, R>> {
         Some(match self {

@@ -88,6 +88,26 @@ enum Repeated<'u> {
 }
 
 impl<'u> Repeated<'u> {
+    /// The written element, and its type.
+    fn element(&self) -> Option<(Kind, &'u [u8])> {
+        match *self {
+            Repeated::Field(field, _) => Some((Kind::Hash, field)),
+            Repeated::Member(member) => Some((Kind::Set, member)),
+            Repeated::Score(member, _) => Some((Kind::SortedSet, member)),
+            Repeated::String(..) | Repeated::Sum | Repeated::Flush(_) => None,
+        }
+    }
+
+    fn of_plain(written: UnitWrite<'u>) -> Repeated<'u> {
+        match written {
+            Written::Text(value) => Repeated::String(value, None),
+            Written::Sum(_) => Repeated::Sum,
+            Written::Field(field, value) => Repeated::Field(field, value),
+            Written::Member(member) => Repeated::Member(member),
+            Written::Score(member, score) => Repeated::Score(member, score),
+        }
+    }
+
     fn of(change: &'u Change) -> Option<Repeated<'u>> {
         Some(match change {
             Change::String(CellChange::Add(_)) => Repeated::Sum,
@@ -156,29 +176,29 @@ impl<'u> Difference<'u> {
         self.direct.is_empty() && self.touched.is_empty()
     }
 
-    /// True if a key was touched by anything but a direct write.
-    pub(crate) fn touches(&self, database: u32, name: &[u8]) -> bool {
-        self.touched.get(&database).is_some_and(|names| names.contains_key(name))
+    /// True if a key was touched by anything but a direct write. For the write of one element, which
+    /// may come before the key's other requests, only if the element was touched, or more than
+    /// elements.
+    pub(crate) fn touches(&self, database: u32, name: &[u8], element: Option<(Kind, &[u8])>) -> bool {
+        let touched = self.touched.get(&database).and_then(|names| names.get(name));
+        let Some(touched) = touched else { return false };
+        let (Before::Parts { kind, touched: parts, .. }, None) = (&touched.before, &touched.ended) else {
+            return true;
+        };
+        element.is_none_or(|(of, element)| of != *kind || parts.contains(&Part::Element(element.into())))
     }
 
     /// Notes a plain write that has replaced everything there was, or has incremented a string.
     pub(crate) fn note_write(&mut self, database: u32, name: &'u [u8], written: UnitWrite<'u>) {
-        let written = match written {
-            Written::Text(value) => Repeated::String(value, None),
-            Written::Sum(_) => Repeated::Sum,
-            Written::Field(field, value) => Repeated::Field(field, value),
-            Written::Member(member) => Repeated::Member(member),
-            Written::Score(member, score) => Repeated::Score(member, score),
-        };
-        self.direct.push(Direct { database, name, written });
+        self.direct.push(Direct { database, name, written: Repeated::of_plain(written) });
     }
 
     /// The direct write that a unit consists of, if it is one.
     fn direct_of(&self, replica: &Replica, unit: &'u Unit) -> Option<Direct<'u>> {
         let [Effect::Key { database, name, change }] = &unit.effects[..] else { return None };
         let written = Repeated::of(change).filter(|_| *database != LIBRARIES)?;
-        let is_direct =
-            replica.is_replaced_by(unit, *database, name, change) && !self.touches(*database, name);
+        let is_direct = replica.is_replaced_by(unit, *database, name, change)
+            && !self.touches(*database, name, written.element());
         is_direct.then_some(Direct { database: *database, name, written })
     }
 
@@ -517,7 +537,7 @@ pub fn merge_with_difference<'u>(
         for (database, name, plain) in &changes.new {
             match *database {
                 LIBRARIES => difference.touches_libraries = true,
-                database if difference.touches(database, name) => {}
+                database if difference.touches(database, name, None) => {}
                 database if replica.ended.of(database, name).is_some() => {
                     difference.note_whole_key(replica, database, &Name::from(*name));
                 }

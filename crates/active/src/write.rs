@@ -80,7 +80,8 @@ pub fn write_with_difference<'u>(
     difference: &mut Difference<'u>,
 ) -> Result<Option<Applied>, Refusal> {
     let (database, name) = (write.database, write.name(unit));
-    if replica.ended.of(database, name).is_some() || difference.touches(database, name) {
+    let written = write.written(unit);
+    if replica.ended.of(database, name).is_some() || difference.touches(database, name, written.element()) {
         return Ok(None);
     }
     let run = match replica.admit(now_ms, &write.head())? {
@@ -91,7 +92,6 @@ pub fn write_with_difference<'u>(
     let own = Run { start: run.start, last: write.first.before() };
     let seen = Seen { others: &write.seen, own };
     let at = At { stamp: write.first, seen, rules: &rules, lost: &lost };
-    let written = write.written(unit);
     if !replica.state.keys.write(&at, Hashed { database, hash, name }, written) {
         return Ok(None);
     }
