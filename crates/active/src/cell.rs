@@ -16,6 +16,8 @@
 //! [`Mark`] is the metadata of a value: 16 bytes, and a box for rare parts. The value is separate
 //! from it, so the engine may keep values where they are and marks elsewhere.
 
+use braid_base::prefetch::{CACHE_LINE, prefetch};
+
 use crate::Text;
 use crate::amount::Amount;
 use crate::lost::Lost;
@@ -245,6 +247,14 @@ impl<V> Default for Cell<V> {
 }
 
 impl Cell<Text> {
+    pub(crate) fn prefetch_marks(&self) {
+        if let Some(more) = &self.mark.more {
+            let start: *const More<Text> = &**more;
+            prefetch(start);
+            prefetch(start.wrapping_byte_add(CACHE_LINE));
+        }
+    }
+
     /// Takes over `text` in place of an equal value.
     pub(crate) fn share(&mut self, text: &Text) {
         if let Some(own) = self.value.as_mut().filter(|own| *own == text) {

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use crate::amount::Amount;
 use crate::cell::{CellChange, Sum, Time};
 use crate::position::{Position, Side};
 use crate::stream::StreamChange;
@@ -94,6 +95,8 @@ pub enum Written<T, S> {
     Score(T, f64),
 }
 
+/// The change of a plain write in a request: an increment is an amount.
+pub type RequestWrite<'a> = Written<&'a [u8], Amount>;
 /// The change of a plain write in a unit.
 pub type UnitWrite<'u> = Written<&'u [u8], Sum>;
 

@@ -713,6 +713,31 @@ mod tests {
         }
     }
 
+    /// The write of an element beside one that both regions have written is repeated as it is.
+    #[test]
+    fn an_element_beside_a_touched_one_is_direct() {
+        let (mut one, mut two) = (replica(1), replica(2));
+        let name = Name::from(&b"key"[..]);
+        let set = |replica: &mut Replica, field, value| {
+            let set = |transaction: &mut Transaction<'_>| {
+                transaction.hash_set(0, &name, bytes(field), bytes(value), None);
+            };
+            replica.execute(NOW, set).unwrap().unwrap()
+        };
+        let created = set(&mut one, 1, 1);
+        two.apply(NOW, &created).unwrap();
+        set(&mut two, 1, 2);
+        let units = [(1, 3), (2, 3), (1, 4)].map(|(field, value)| set(&mut one, field, value));
+        let mut difference = Difference::default();
+        for unit in &units {
+            apply_with_difference(&mut two, NOW, unit, &mut difference).unwrap();
+        }
+        assert_eq!(difference.direct.len(), 1);
+        let requests = difference.requests(&two).into_iter();
+        let texts: Vec<_> = requests.map(|one| String::from_utf8(one.args.join(&b' ')).unwrap()).collect();
+        assert_eq!(texts, ["HSET key 2 3", "HSET key 1 4"]);
+    }
+
     /// The requests after a write to a list of `MANY` elements.
     fn after_write(
         element: impl Fn(u64) -> Bytes,

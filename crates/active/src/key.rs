@@ -87,6 +87,13 @@ impl Key {
         value.is_live().then_some(value)
     }
 
+    /// Prefetches the rare marks of a string.
+    pub(crate) fn prefetch_marks(&self) {
+        if let [Value::String(cell)] = &self.values[..] {
+            cell.prefetch_marks();
+        }
+    }
+
     pub(crate) fn has_times(&self) -> bool {
         self.times.is_some()
     }

@@ -105,6 +105,7 @@ impl Keys {
         });
         if self.all.values().any(|keys| keys.others.len() > 0) {
             each(|keys, hash| keys.others.prefetch_key(hash));
+            each(|keys, hash| keys.others.prefetch_marks(hash));
         }
     }
 

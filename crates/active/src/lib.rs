@@ -52,6 +52,7 @@ pub mod view;
 pub mod wire;
 pub mod write;
 
+mod block_map;
 mod database;
 mod ended;
 mod evicted;

@@ -7,13 +7,12 @@
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::ops::Bound;
 
 use crate::Bytes;
+use crate::block_map::BlockMap;
 use crate::cell::{At, Cell, CellChange, Sides};
 use crate::ordered_block::{Block, Content, Entry, common_len};
 use crate::rules::Rules;
-use crate::short_name::ShortName;
 use crate::stamp::Stamp;
 use crate::stored::{Stored, load_len, store_len};
 use crate::tally::SeenTally;
@@ -73,8 +72,7 @@ pub struct Members<V> {
 enum Blocks {
     /// All elements in one block.
     One(Block),
-    /// Keyed by the least name that each block may hold. The first key is the empty name.
-    Many(BTreeMap<ShortName, Block>),
+    Many(Box<BlockMap>),
 }
 
 impl<V> Default for Members<V> {
@@ -102,33 +100,26 @@ fn cell_of<V: Packed>(entry: &Entry<'_>) -> Cell<V> {
     }
 }
 
-/// The range of all names up to and including one.
-fn up_to(name: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
-    (Bound::Unbounded, Bound::Included(name))
-}
-
 impl Blocks {
     fn iter(&self) -> impl Iterator<Item = &Block> {
         let (one, many) = match self {
             Blocks::One(block) => (Some(block), None),
-            Blocks::Many(blocks) => (None, Some(blocks.values())),
+            Blocks::Many(blocks) => (None, Some(blocks.blocks())),
         };
         one.into_iter().chain(many.into_iter().flatten())
     }
 
-    fn of(&self, name: &[u8]) -> Option<&Block> {
+    fn of(&self, name: &[u8]) -> &Block {
         match self {
-            Blocks::One(block) => Some(block),
-            Blocks::Many(blocks) => blocks.range::<[u8], _>(up_to(name)).next_back().map(|(_, block)| block),
+            Blocks::One(block) => block,
+            Blocks::Many(blocks) => blocks.get(name),
         }
     }
 
-    fn of_mut(&mut self, name: &[u8]) -> Option<&mut Block> {
+    fn of_mut(&mut self, name: &[u8]) -> &mut Block {
         match self {
-            Blocks::One(block) => Some(block),
-            Blocks::Many(blocks) => {
-                blocks.range_mut::<[u8], _>(up_to(name)).next_back().map(|(_, block)| block)
-            }
+            Blocks::One(block) => block,
+            Blocks::Many(blocks) => blocks.get_mut(name),
         }
     }
 
@@ -139,7 +130,7 @@ impl Blocks {
         content: Content<'_>,
         may: impl FnOnce(Option<Entry<'_>>) -> bool,
     ) -> bool {
-        let Some(block) = self.of_mut(name) else { return false };
+        let block = self.of_mut(name);
         let place = block.place_of(name);
         if !may(block.at(&place)) {
             return false;
@@ -153,16 +144,15 @@ impl Blocks {
 
     /// Splits the block into which `name` was just put.
     fn split(&mut self, name: &[u8]) {
-        let Some(block) = self.of_mut(name) else { return };
+        let block = self.of_mut(name);
         let is_last = block.iter().last().is_some_and(|last| *last.name() == *name);
         let Some(second) = block.split(is_last) else { return };
         let before = block.iter().last().map(|last| last.name()).unwrap_or_default();
         let Some(first) = second.iter().next().map(|first| first.name()) else { return };
         // The shortest name between the blocks.
-        let least = ShortName::from(&first[..=common_len(&before, &first)]);
+        let least = &first[..=common_len(&before, &first)];
         if let Blocks::One(first) = self {
-            let first = std::mem::take(first);
-            *self = Blocks::Many(BTreeMap::from([(ShortName::default(), first)]));
+            *self = Blocks::Many(Box::new(BlockMap::new(std::mem::take(first))));
         }
         if let Blocks::Many(blocks) = self {
             blocks.insert(least, second);
@@ -173,14 +163,7 @@ impl Blocks {
         match self {
             Blocks::One(block) => drop(block.remove(name)),
             Blocks::Many(blocks) => {
-                let Some((least, block)) = blocks.range_mut::<[u8], _>(up_to(name)).next_back() else {
-                    return;
-                };
-                block.remove(name);
-                if block.is_empty() && !least.as_bytes().is_empty() {
-                    let least = least.clone();
-                    blocks.remove(&least);
-                }
+                blocks.remove(name);
                 self.join();
             }
         }
@@ -189,8 +172,7 @@ impl Blocks {
     /// Returns to a single block when only one is left.
     fn join(&mut self) {
         if let Blocks::Many(blocks) = self
-            && blocks.len() == 1
-            && let Some((_, block)) = blocks.pop_first()
+            && let Some(block) = blocks.take_only()
         {
             *self = Blocks::One(block);
         }
@@ -203,7 +185,7 @@ impl<V: Packed> Members<V> {
     }
 
     pub fn get(&self, element: &[u8]) -> Option<Cell<V>> {
-        self.blocks.of(element)?.get(element).map(|entry| cell_of(&entry))
+        self.blocks.of(element).get(element).map(|entry| cell_of(&entry))
     }
 
     fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
@@ -238,7 +220,7 @@ impl<V: Packed> Members<V> {
 
     /// The increments of an element that a removal has to list as seen.
     pub fn seen(&self, element: &[u8]) -> Vec<SeenTally> {
-        let marked = self.blocks.of(element).and_then(|block| block.get(element));
+        let marked = self.blocks.of(element).get(element);
         let marked = marked.filter(Entry::is_marked);
         marked.map_or_else(Vec::new, |entry| cell_of::<V>(&entry).seen())
     }
@@ -246,7 +228,7 @@ impl<V: Packed> Members<V> {
     /// True if a write that has seen `seen` replaces everything there is of an element: nothing,
     /// or a value that has been written once.
     pub fn is_replaced(&self, element: &[u8], seen: &Seen) -> bool {
-        let had = self.blocks.of(element).and_then(|block| block.get(element));
+        let had = self.blocks.of(element).get(element);
         is_covered(had, |stamp| seen.covers(stamp))
     }
 
@@ -291,10 +273,7 @@ impl<V: Packed> Members<V> {
         };
         match &mut self.blocks {
             Blocks::One(block) => block.retain(review),
-            Blocks::Many(blocks) => blocks.retain(|least, block| {
-                block.retain(&mut review);
-                least.as_bytes().is_empty() || !block.is_empty()
-            }),
+            Blocks::Many(blocks) => blocks.change_all(|block| block.retain(&mut review)),
         }
         for (element, mut cell) in marked {
             change(&element, &mut cell);
@@ -415,6 +394,7 @@ impl<V: Packed> Stored for Members<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::short_name::ShortName;
     use crate::stamp::Region;
     use crate::vector::{Run, Vector};
 
@@ -487,7 +467,7 @@ mod tests {
         let each = |members: &Members<V>| {
             let Blocks::Many(blocks) = &members.blocks else { panic!("all members are in one block") };
             let of_block = |block: &Block| block.capacity() + size_of::<(ShortName, Block)>() * 2;
-            blocks.values().map(of_block).sum::<usize>().div_ceil(COUNT as usize)
+            blocks.blocks().map(of_block).sum::<usize>().div_ceil(COUNT as usize)
         };
         let start = 1_800_000_000_000;
         (0..COUNT).for_each(|number| put(&mut members, number, start));

@@ -140,6 +140,15 @@ impl Others {
         }
     }
 
+    /// Prefetches the name and the rare marks of the string with the tag of a hash.
+    pub fn prefetch_marks(&self, hash: u64) {
+        let list = self.bucket_of(hash).into_iter().flat_map(|bucket| &bucket.0);
+        for (_, named) in list.filter(|(one, _)| *one == tag(hash)) {
+            prefetch(named.name.as_ptr());
+            named.key.prefetch_marks();
+        }
+    }
+
     /// Adds a key that does not exist.
     pub fn insert(&mut self, name: &[u8], key: Key) {
         if self.buckets.is_empty() {

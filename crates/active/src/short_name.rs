@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Short names: keys of the map of [blocks](crate::ordered_block). Nearly all are short, so they
-//! are in the map's nodes, and a search compares them without following pointers.
-
-use std::borrow::Borrow;
-use std::cmp::Ordering;
+//! Short names: keys of the [map of blocks](crate::block_map). Nearly all are short, so they are in
+//! the map's pages, and a search compares them without following pointers.
 
 use crate::Bytes;
 
@@ -27,6 +24,45 @@ impl ShortName {
     }
 }
 
+/// The beginning of a name as a word that compares as it does.
+fn word(bytes: [u8; INLINE]) -> u128 {
+    let mut all = [0; 16];
+    all[..INLINE].copy_from_slice(&bytes);
+    u128::from_be_bytes(all)
+}
+
+/// The beginning of a name, with zeros after its end.
+fn beginning(name: &[u8]) -> [u8; INLINE] {
+    let (mut bytes, len) = ([0; INLINE], name.len().min(INLINE));
+    bytes[..len].copy_from_slice(&name[..len]);
+    bytes
+}
+
+/// A name that is searched for.
+pub(crate) struct Wanted<'n> {
+    name: &'n [u8],
+    word: u128,
+}
+
+impl<'n> Wanted<'n> {
+    pub fn new(name: &'n [u8]) -> Wanted<'n> {
+        Wanted { name, word: word(beginning(name)) }
+    }
+}
+
+impl ShortName {
+    /// True if this name is not after the wanted one.
+    #[inline]
+    pub fn is_up_to(&self, wanted: &Wanted<'_>) -> bool {
+        let own = match self {
+            ShortName::Inline(_, bytes) => word(*bytes),
+            ShortName::Long(name) => word(beginning(name)),
+        };
+        // Names that differ within the beginning, where a shorter one has zeros, differ as words.
+        if own == wanted.word { self.as_bytes() <= wanted.name } else { own < wanted.word }
+    }
+}
+
 impl Default for ShortName {
     fn default() -> ShortName {
         ShortName::Inline(0, [0; INLINE])
@@ -38,15 +74,7 @@ impl From<&[u8]> for ShortName {
         if name.len() > INLINE {
             return ShortName::Long(Box::new(name.into()));
         }
-        let mut bytes = [0; INLINE];
-        bytes[..name.len()].copy_from_slice(name);
-        ShortName::Inline(name.len() as u8, bytes)
-    }
-}
-
-impl Borrow<[u8]> for ShortName {
-    fn borrow(&self) -> &[u8] {
-        self.as_bytes()
+        ShortName::Inline(name.len() as u8, beginning(name))
     }
 }
 
@@ -58,29 +86,22 @@ impl PartialEq for ShortName {
 
 impl Eq for ShortName {}
 
-impl PartialOrd for ShortName {
-    fn partial_cmp(&self, other: &ShortName) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for ShortName {
-    fn cmp(&self, other: &ShortName) -> Ordering {
-        self.as_bytes().cmp(other.as_bytes())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn short_and_long_names_order_as_bytes() {
-        let mut names: Vec<Vec<u8>> = (0..40).flat_map(|len| [vec![0; len], vec![b'n'; len]]).collect();
-        let mut short: Vec<ShortName> = names.iter().map(|name| name.as_slice().into()).collect();
-        names.sort();
-        short.sort();
-        assert!(names.iter().eq(short.iter().map(ShortName::as_bytes)));
+        let names = (0..40).flat_map(|len| [vec![0; len], vec![b'n'; len], vec![255; len]]);
+        let names: Vec<Vec<u8>> =
+            names.chain([b"nnnnnnnnnnnnnm".into(), b"nnnnnnnnnnnnnno".into()]).collect();
+        for one in &names {
+            let short = ShortName::from(&one[..]);
+            assert_eq!(short.as_bytes(), &one[..]);
+            for other in &names {
+                assert_eq!(short.is_up_to(&Wanted::new(other)), one <= other, "{one:?} {other:?}");
+            }
+        }
         assert!(size_of::<ShortName>() == 16 && ShortName::default().as_bytes().is_empty());
     }
 }

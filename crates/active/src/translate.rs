@@ -38,7 +38,7 @@ mod commands;
 mod lists;
 
 use crate::amount::Amount;
-use crate::change::Written;
+use crate::change::{RequestWrite, Written};
 use crate::effect::Unit;
 use crate::replica::{Refusal, Replica};
 use crate::view::{Shown, View};
@@ -108,7 +108,7 @@ pub struct TranslateError {
 /// alone.
 pub fn plain_write<'a>(
     mut args: impl ExactSizeIterator<Item = &'a [u8]>,
-) -> Option<(&'a [u8], Written<&'a [u8], Amount>)> {
+) -> Option<(&'a [u8], RequestWrite<'a>)> {
     let count = args.len();
     if !(2..=4).contains(&count) {
         return None;

@@ -11,9 +11,8 @@
 //! closer look (new collections, values hidden behind others, evicted keys, keys whose time has
 //! come, strings that are a HyperLogLog).
 
-use crate::amount::Amount;
 use crate::cell::At;
-use crate::change::Written;
+use crate::change::RequestWrite;
 use crate::difference::Difference;
 use crate::effect::Head;
 use crate::keys::Hashed;
@@ -40,7 +39,7 @@ impl Replica {
         &mut self,
         now_ms: u64,
         key: Hashed<'_>,
-        written: Written<&[u8], Amount>,
+        written: RequestWrite<'_>,
         unit: &mut Vec<u8>,
     ) -> Option<(Stamp, Run)> {
         let rules = self.settings.rules;
