@@ -4,9 +4,12 @@
 //!
 //! Blocks are on pages of some dozen, with their names side by side: a search compares one name of
 //! some pages and then some names of one page, as words. It is a large part of the cost of a change
-//! of an element.
+//! of an element. What the least names have in common at their beginning is kept once, so that a
+//! word tells nearly all of them apart.
 
-use crate::ordered_block::Block;
+use std::cmp::Ordering;
+
+use crate::ordered_block::{Block, common_len};
 use crate::short_name::{ShortName, Wanted};
 
 /// The maximum number of blocks on a page.
@@ -25,6 +28,8 @@ pub(crate) struct BlockMap {
     pages: Vec<Page>,
     /// The first name of each page.
     firsts: Vec<ShortName>,
+    /// The beginning of all least names but the first, which are kept without it.
+    beginning: Vec<u8>,
     len: usize,
 }
 
@@ -44,7 +49,7 @@ fn last_up_to(names: &[ShortName], wanted: &Wanted<'_>) -> usize {
 impl BlockMap {
     pub fn new(first: Block) -> BlockMap {
         let page = Page { least: vec![ShortName::default()], blocks: vec![first] };
-        BlockMap { pages: vec![page], firsts: vec![ShortName::default()], len: 1 }
+        BlockMap { pages: vec![page], firsts: vec![ShortName::default()], beginning: Vec::new(), len: 1 }
     }
 
     #[cfg(test)]
@@ -54,9 +59,31 @@ impl BlockMap {
 
     /// The page of a name, and the index of its block there.
     fn place(&self, name: &[u8]) -> (usize, usize) {
-        let wanted = Wanted::new(name);
-        let page = last_up_to(&self.firsts, &wanted);
-        (page, last_up_to(&self.pages[page].least, &wanted))
+        let (start, rest) = name.split_at(name.len().min(self.beginning.len()));
+        match start.cmp(&self.beginning) {
+            Ordering::Equal => {
+                let wanted = Wanted::new(rest);
+                let page = last_up_to(&self.firsts, &wanted);
+                (page, last_up_to(&self.pages[page].least, &wanted))
+            }
+            Ordering::Less => (0, 0),
+            Ordering::Greater => (self.pages.len() - 1, self.pages[self.pages.len() - 1].blocks.len() - 1),
+        }
+    }
+
+    /// Shortens what the least names have in common, so that another one begins with it.
+    fn shorten_beginning(&mut self, least: &[u8]) {
+        if self.len == 1 {
+            self.beginning = least.into();
+        }
+        let gone = self.beginning.split_off(common_len(&self.beginning, least));
+        if gone.is_empty() {
+            return;
+        }
+        let others = self.pages.iter_mut().flat_map(|page| &mut page.least).skip(1);
+        for name in others.chain(self.firsts.iter_mut().skip(1)) {
+            *name = ShortName::from(&[&gone[..], name.as_bytes()].concat()[..]);
+        }
     }
 
     /// The block that holds a name, if any does.
@@ -77,9 +104,10 @@ impl BlockMap {
 
     /// Adds the block of the names from `least` on, which is no other block's least name.
     pub fn insert(&mut self, least: &[u8], block: Block) {
+        self.shorten_beginning(least);
         let (page, at) = self.place(least);
         let full = &mut self.pages[page];
-        insert(&mut full.least, at + 1, ShortName::from(least));
+        insert(&mut full.least, at + 1, ShortName::from(&least[self.beginning.len()..]));
         insert(&mut full.blocks, at + 1, block);
         self.len += 1;
         if full.blocks.len() > PAGE {
@@ -154,6 +182,9 @@ mod tests {
     use crate::stamp::Stamp;
     use std::collections::BTreeMap;
 
+    /// Other beginnings of names, as long as the usual one.
+    const OTHERS: [&str; 4] = ["nama:", "name;", "zero:", "\u{1}ame:"];
+
     fn block_of(name: &[u8]) -> Block {
         let mut block = Block::default();
         let place = block.place_of(name);
@@ -171,7 +202,9 @@ mod tests {
             for number in 0..3_000_u32 {
                 let number = if in_order { number } else { random.u32(0..100_000) };
                 let long = if random.u8(0..9) == 0 { &b" and a name that is not in a node"[..] } else { b"" };
-                let name = [format!("name:{number:06}").as_bytes(), long].concat();
+                let is_other = random.u16(0..900) == 0;
+                let start = if is_other { OTHERS[random.usize(0..OTHERS.len())] } else { "name:" };
+                let name = [format!("{start}{number:06}").as_bytes(), long].concat();
                 if random.u8(0..4) == 0 {
                     let known = expected.range(..=name.clone()).next_back().map(|(least, _)| least.clone());
                     let gone = known.filter(|least| !least.is_empty()).unwrap_or_default();
