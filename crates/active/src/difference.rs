@@ -176,9 +176,9 @@ impl<'u> Difference<'u> {
         self.direct.is_empty() && self.touched.is_empty()
     }
 
-    /// True if a key was touched by anything but a direct write. For the write of one element, which
-    /// may come before the key's other requests, only if the element was touched, or more than
-    /// elements.
+    /// True if a key was touched by anything but a direct write. For the write of one element,
+    /// which may come before the key's other requests, only if the element was touched, or more
+    /// than elements.
     pub(crate) fn touches(&self, database: u32, name: &[u8], element: Option<(Kind, &[u8])>) -> bool {
         let touched = self.touched.get(&database).and_then(|names| names.get(name));
         let Some(touched) = touched else { return false };

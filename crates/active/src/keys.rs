@@ -159,8 +159,8 @@ impl Keys {
         true
     }
 
-    /// The increment by `by` of a string that has been incremented before, at `stamp`, by the region
-    /// whose run starts at `run`.
+    /// The increment by `by`, at `stamp`, of a string that has been incremented before. `run` is
+    /// the start of the region's run.
     pub fn sum(
         &self,
         key: Hashed<'_>,
