@@ -3,6 +3,8 @@
 //! refuses, and its log messages.
 //!
 //!   cargo test -p braid-tests --test aof_load
+//!
+//! `BRAID_VECTOR_STEPS`: number of random steps of the test of vector sets (default 12000).
 
 mod bloom;
 mod corpus;
