@@ -9,6 +9,7 @@
 mod bloom;
 mod corpus;
 mod json;
+mod search;
 mod vectors;
 
 use std::fs;

@@ -211,6 +211,19 @@ impl Selector {
         self.rules.push((allowed, name));
     }
 
+    /// Whether the command may use all keys that begin like this in a database.
+    pub(crate) fn allows_prefix(&self, command: &Command, prefix: &[u8], database: u32) -> bool {
+        let bit = self.commands[command.id as usize / 64] >> (command.id % 64) & 1;
+        let needed = if command.spec.flags.has(Flags::WRITE) { Access::BOTH } else { Access::READ };
+        let covers = |pattern: &KeyPattern| {
+            pattern.access.has(needed)
+                && pattern.rest == Rest::Anything
+                && prefix.starts_with(&pattern.text[..pattern.literal])
+        };
+        let has_keys = self.all_keys || self.patterns.iter().any(covers);
+        bit == 1 && has_keys && self.databases.allow(database)
+    }
+
     /// True if a command on this key is certainly allowed, by a quick check.
     #[inline]
     pub(crate) fn allows_key(&self, command: &Command, key: &[u8], needed: Access, database: u32) -> bool {

@@ -120,6 +120,12 @@ impl User {
         &self.selectors
     }
 
+    /// Whether the command may use all keys of database 0 that begin like this: read them, and
+    /// change them if it writes.
+    pub fn may_use_prefix(&self, command: &Command, prefix: &[u8]) -> bool {
+        self.selectors.iter().any(|selector| selector.allows_prefix(command, prefix, 0))
+    }
+
     /// Names of the flags.
     pub fn flags(&self) -> impl Iterator<Item = &'static str> {
         let all = [

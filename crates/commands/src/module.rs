@@ -53,7 +53,7 @@ fn help(call: &mut Call) -> CommandResult {
 }
 
 /// The modules of stock servers whose commands are built in, with the version that they match.
-const BUILT_IN: [(&str, i64); 2] = [("ReJSON", 20_803), ("vectorset", 1)];
+const BUILT_IN: [(&str, i64); 3] = [("ReJSON", 20_803), ("search", 21_005), ("vectorset", 1)];
 
 fn list(call: &mut Call) -> CommandResult {
     reply_list(call.engine, call.reply);
@@ -101,9 +101,10 @@ mod tests {
         let mut tester = Tester::new();
         tester.check(&[("MODULE LIST", "*0\r\n")]);
         let row = "*8\r\n$4\r\nname\r\n$6\r\nReJSON\r\n$3\r\nver\r\n:20803\r\n$4\r\npath\r\n$0\r\n\r\n$4\r\nargs\r\n*0\r\n";
+        let search = "*8\r\n$4\r\nname\r\n$6\r\nsearch\r\n$3\r\nver\r\n:21005\r\n$4\r\npath\r\n$0\r\n\r\n$4\r\nargs\r\n*0\r\n";
         let vectors = "*8\r\n$4\r\nname\r\n$9\r\nvectorset\r\n$3\r\nver\r\n:1\r\n$4\r\npath\r\n$0\r\n\r\n$4\r\nargs\r\n*0\r\n";
         let mut compatible = Tester::with("module-list-compatible yes");
-        compatible.check(&[("MODULE LIST", &format!("*2\r\n{row}{vectors}"))]);
+        compatible.check(&[("MODULE LIST", &format!("*3\r\n{row}{search}{vectors}"))]);
         assert!(compatible.run("HELLO 2").contains(row));
         let refusal = tester.run("MODULE LOAD /x.so");
         assert!(

@@ -72,6 +72,7 @@ pub struct Settings {
     sync_pieces: bool,
     key_delay: i64,
     functions: Vec<Vec<u8>>,
+    indexes: Vec<Vec<Vec<u8>>>,
     requests: RequestCount,
     /// The file is the base of an append-only file.
     is_base: bool,
@@ -92,6 +93,7 @@ impl Settings {
             sync_pieces: config.rdb_save_incremental_fsync(),
             key_delay: config.rdb_key_save_delay_microseconds(),
             functions: functions(&engine.scripts),
+            indexes: engine.keyspace.index_requests(),
             requests: request_count(engine),
             is_base: false,
             replication: replication_note(engine),
@@ -131,14 +133,15 @@ impl Settings {
         Settings { form: Form::Dump(format), sync_pieces: false, ..Settings::of(engine) }
     }
 
-    /// Saves no functions.
+    /// Saves no functions and indexes.
     pub fn forget_functions(&mut self) {
-        self.functions = Vec::new();
+        (self.functions, self.indexes) = Default::default();
     }
 
-    /// Saves the current functions.
+    /// Saves the current functions and indexes.
     pub(crate) fn read_functions(&mut self, engine: &Engine) {
         self.functions = functions(&engine.scripts);
+        self.indexes = engine.keyspace.index_requests();
     }
 
     /// The format of keys.
@@ -178,6 +181,7 @@ impl Settings {
             key_delay: self.key_delay,
             notes,
             functions: &self.functions,
+            indexes: &self.indexes,
             requests: Some(Arc::clone(&self.requests)),
         }
     }
@@ -348,6 +352,9 @@ pub fn load_dump(
     {
         history::resume_history(engine, world, note);
         history::journal_lost_keys(engine, txn.context, &expired.into_inner());
+    }
+    if let Some(documents) = engine.keyspace.documents() {
+        documents.load(loaded.indexes.clone(), manner == Manner::Staged);
     }
     state.keys_loaded.store(loaded.keys, Relaxed);
     state.keys_expired.store(loaded.expired, Relaxed);

@@ -42,6 +42,8 @@ pub struct Context {
     pub invalidated: RefCell<Vec<(Box<[u8]>, Readers)>>,
     /// All changed keys, while some client tracks in broadcasting mode.
     pub broadcast: RefCell<Vec<Box<[u8]>>>,
+    /// Changed keys to bring to the index.
+    pub to_index: RefCell<Vec<Box<[u8]>>>,
     /// Changes of the current command, for the journal.
     pub journal: Writer,
     /// True while a script has disabled journalling of its changes (`redis.set_repl`).
@@ -74,6 +76,7 @@ impl Context {
             ready: RefCell::default(),
             invalidated: RefCell::default(),
             broadcast: RefCell::default(),
+            to_index: RefCell::default(),
             journal: Writer::default(),
             unjournalled: false,
             respelled: Vec::new(),

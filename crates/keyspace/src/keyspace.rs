@@ -16,6 +16,7 @@ use braid_journal::Journal;
 
 use crate::counters::Counters;
 use crate::defrag::pass::Defrag;
+use crate::documents::{Documents, INDEXED_DB};
 use crate::due::DueTimes;
 use crate::entry::Entry;
 use crate::events::Observer;
@@ -104,6 +105,8 @@ pub struct Settings {
     pub events_with_values: AtomicU8,
     /// Nonzero while some client tracks all changed keys (broadcasting mode).
     pub broadcasts: AtomicU8,
+    /// Nonzero while changes are told to an index (`indexing.rs`).
+    pub(crate) indexed: AtomicU8,
     /// Nonzero while changes are journalled. Changed only with the world stopped.
     pub journals: AtomicU8,
     /// The journal's readers need more detail: they distinguish keys and members lost by expiry or
@@ -184,6 +187,8 @@ pub struct Keyspace {
     pub settings: Settings,
     /// Receives events; set once.
     pub observer: OnceLock<Arc<dyn Observer>>,
+    /// Receives changes of values; set once.
+    pub documents: OnceLock<Arc<dyn Documents>>,
     /// The queues of waiting clients; set once.
     awaited: OnceLock<Arc<dyn AwaitedKeys>>,
     /// The order of all changes, while it has readers (see [`Settings::journals`]).
@@ -285,6 +290,7 @@ impl Keyspace {
             counters: Slots::new(shape.threads_max),
             settings: Settings::default(),
             observer: OnceLock::new(),
+            documents: OnceLock::new(),
             awaited: OnceLock::new(),
             journal: Journal::new(shape.threads_max),
             clock: Padded::new(AtomicU32::new(0)),
@@ -438,6 +444,9 @@ impl Keyspace {
             }
             removed.append(&mut self.snapshots.hand_over(world, db, tables));
         }
+        if let Some(documents) = self.documents.get().filter(|_| db.is_none_or(|db| db == INDEXED_DB)) {
+            documents.emptied();
+        }
         Flushed { keys: count, tables: removed }
     }
 
@@ -497,6 +506,9 @@ impl Keyspace {
             shard.note_use(one.max(other));
             // SAFETY: the world is stopped.
             unsafe { mine.swap(theirs) };
+        }
+        if let Some(documents) = self.documents.get().filter(|_| [one, other].contains(&INDEXED_DB)) {
+            documents.replaced(false);
         }
     }
 

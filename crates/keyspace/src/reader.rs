@@ -165,6 +165,45 @@ impl Reader<'_> {
         }
     }
 
+    /// Visits unexpired keys of a shard from `cursor` on, about `most`. Returns the next cursor;
+    /// `None` at the end.
+    pub fn visit_some(
+        &self,
+        shard: u32,
+        db: u32,
+        cursor: TableCursor,
+        most: usize,
+        now_ms: i64,
+        mut visit: impl FnMut(Entry<'_>),
+    ) -> Option<TableCursor> {
+        if self.keyspace.shard(shard).table(db).is_empty() || self.keyspace.is_hidden(shard) {
+            return None;
+        }
+        let inside = Inside::enter(self.keyspace, shard);
+        // SAFETY: the shard is held.
+        unsafe {
+            inside.1.table(db).scan(cursor, most, |entry| {
+                if !entry.is_expired(now_ms) {
+                    visit(entry);
+                }
+            })
+        }
+    }
+
+    /// [`Keyspace::look_at`] for this thread, which is outside of the gate and holds nothing.
+    pub fn look_at<R>(
+        &self,
+        db: u32,
+        key: &[u8],
+        now_ms: i64,
+        look: impl FnOnce(Option<Entry<'_>>) -> R,
+    ) -> R {
+        self.keyspace.gate.enter(self.keyspace.reader_slot());
+        let result = self.keyspace.look_at(db, key, now_ms, look);
+        self.keyspace.gate.leave(self.keyspace.reader_slot());
+        result
+    }
+
     /// Shares the values of several keys, all as of one moment. With `watch`, the keys are watched
     /// from that moment on.
     pub fn share(

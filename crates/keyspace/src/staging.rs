@@ -36,6 +36,9 @@ impl Keyspace {
             }
         }
         self.due.forget();
+        if let Some(documents) = self.documents() {
+            documents.replaced(true);
+        }
         old
     }
 

@@ -64,7 +64,7 @@ pub const NOTHING_EXPIRED: i64 = 0;
 
 pub use braid_base::WrongType;
 
-enum HeldLocks<'a> {
+pub(crate) enum HeldLocks<'a> {
     Nothing,
     One(u32, bool),
     Many(SmallVec<[(u32, bool); 8]>),
@@ -78,7 +78,7 @@ pub struct Txn<'a> {
     /// The executing thread's context.
     pub context: &'a mut Context,
     keys: &'a [KeyRef<'a>],
-    held: HeldLocks<'a>,
+    pub(crate) held: HeldLocks<'a>,
     hint: Cell<usize>,
     db: u32,
     now_ms: i64,
@@ -333,6 +333,7 @@ impl<'a> Txn<'a> {
 impl Drop for Txn<'_> {
     #[inline]
     fn drop(&mut self) {
+        self.index_now();
         self.journal_now();
         let news = std::mem::take(&mut self.context.journal.news);
         match &self.held {

@@ -23,6 +23,7 @@ pub fn start(config: Arc<Config>, commands: Rows, start: Start) -> std::io::Resu
     let process = Process::new(start, &config);
     let services = services_of(&config, &process).map_err(std::io::Error::other)?;
     let engine = Engine::new(config, commands, process, services, durability::tell_durable)?;
+    braid_search_node::attach(&engine);
     settings::apply_settings(&engine);
     sync_writes::apply_sync_writes(&engine);
     follow_settings(&engine);

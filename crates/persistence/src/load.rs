@@ -16,10 +16,12 @@ use braid_base::clock::unix_ms;
 use braid_base::plural::plural;
 use braid_keyspace::{Keyspace, Txn, eviction};
 use braid_rdb::{Access, Error, Fault, FileReader, Limits, RdbType, Record};
+use braid_resp::inline::split_words;
 
 use crate::slices::{Slices, Stopped};
 use crate::state::Progress;
 use crate::value::read_value;
+use crate::writer::INDEX_NOTE;
 use pool::{Key, LoadPool, Terms};
 use times::MemberTimes;
 
@@ -59,7 +61,7 @@ pub struct LoadOptions<'a> {
 pub type ExpiredKeys = parking_lot::Mutex<Vec<(u32, Box<[u8]>)>>;
 
 /// Result of a load.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
     pub keys: u64,
     /// Keys left out as expired.
@@ -72,6 +74,8 @@ pub struct Loaded {
     pub bytes: u64,
     /// The replication history recorded in the file.
     pub replication: Option<ReplicationNote>,
+    /// The requests that make the indexes over the keys.
+    pub indexes: Vec<Vec<Vec<u8>>>,
 }
 
 /// Replication history recorded in a dump file.
@@ -387,6 +391,10 @@ impl Loader<'_, '_, '_> {
                 log::info!("RDB memory usage when created {:.2} Mb", bytes as f64 / (1 << 20) as f64);
             }
             b"aof-base" if text == "1" => log::info!("RDB is base AOF"),
+            _ if name == INDEX_NOTE.as_bytes() => {
+                // Made by this server's kin: otherwise it is no request, and nothing is made.
+                self.loaded.indexes.extend(split_words(text.as_bytes()));
+            }
             _ if name.starts_with(b"%") => log::info!("RDB '{}': {text}", String::from_utf8_lossy(name)),
             _ => log::trace!("RDB note '{}': {text}", String::from_utf8_lossy(name)),
         }

@@ -36,6 +36,8 @@ pub struct SaveOptions<'a> {
     pub notes: &'a [(&'a str, String)],
     /// Libraries of functions.
     pub functions: &'a [Vec<u8>],
+    /// The requests that make the indexes over the keys.
+    pub indexes: &'a [Vec<Vec<u8>>],
     /// Background saves leave processors to clients while this count grows; always, if it is
     /// `None`.
     pub requests: Option<RequestCount>,
@@ -175,6 +177,9 @@ pub(crate) fn begin(
     let has_functions = !matches!(options.form, Form::Dump(format) if !format.knows_functions());
     for code in options.functions.iter().filter(|_| has_functions) {
         writer.function(code)?;
+    }
+    for request in options.indexes {
+        writer.index(request)?;
     }
     Ok(writer)
 }

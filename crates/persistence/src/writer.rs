@@ -11,6 +11,26 @@ use crate::aof::RequestWriter;
 use crate::synced_file::SyncedFile;
 use crate::value::{to_rdb, value_to_rdb};
 
+/// The name of notes with a request that makes an index.
+pub(crate) const INDEX_NOTE: &str = "braid-index";
+
+/// A request as a line that [`braid_resp::inline::split_words`] takes apart.
+fn quoted(request: &[Vec<u8>]) -> String {
+    let mut line = String::new();
+    for word in request {
+        line.push_str(if line.is_empty() { "\"" } else { " \"" });
+        for &byte in word {
+            match byte {
+                b'"' | b'\\' => line.extend(['\\', char::from(byte)]),
+                b' '..=b'~' => line.push(char::from(byte)),
+                _ => line.push_str(&format!("\\x{byte:02x}")),
+            }
+        }
+        line.push('"');
+    }
+    line
+}
+
 /// Writes a file of either form. The methods correspond to those of [`FileWriter`].
 pub(crate) enum Writer {
     Dump(FileWriter<SyncedFile>),
@@ -30,6 +50,14 @@ impl Writer {
         match self {
             Writer::Dump(writer) => writer.function(code),
             Writer::Requests(writer) => writer.function(code),
+        }
+    }
+
+    /// Writes a request that makes an index: a note in a dump file.
+    pub(crate) fn index(&mut self, request: &[Vec<u8>]) -> io::Result<()> {
+        match self {
+            Writer::Dump(writer) => writer.note(INDEX_NOTE, &quoted(request)),
+            Writer::Requests(writer) => writer.request(request),
         }
     }
 

@@ -19,8 +19,6 @@ const fn module(prefix: &'static str, title: &'static str, from: &'static str) -
 
 /// All families.
 pub const FAMILIES: &[Family] = &[
-    module("FT.", "search", "Redis Stack, Redis 8"),
-    module("_FT.", "search", "Redis Stack, Redis 8"),
     module("TS.", "time series", "Redis Stack, Redis 8"),
     module("CF.", "cuckoo filters", "Redis Stack, Redis 8"),
     module("CMS.", "count-min sketches", "Redis Stack, Redis 8"),
@@ -56,7 +54,7 @@ mod tests {
     fn commands_belong_to_a_family_by_prefix() {
         let title = |command: &str| family_of(command.as_bytes()).map(|family| family.title);
         assert_eq!(title("ts.add"), Some("time series"));
-        assert_eq!(title("FT.SEARCH"), Some("search"));
+        assert_eq!(title("CMS.ADD"), Some("count-min sketches"));
         assert_eq!(title("VSIM"), None);
         assert_eq!(title("TS"), None);
         assert_eq!(title("GET"), None);

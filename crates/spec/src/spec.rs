@@ -145,6 +145,7 @@ bit_set! {
         SCRIPTING = 20, "scripting";
         BLOOM = 21, "bloom";
         JSON = 22, "json";
+        SEARCH = 23, "search";
     }
 }
 

@@ -11,7 +11,7 @@ pub const FLOORS: [&[&str]; 9] = [
     &["persistence", "values", "spec", "scripting"],
     &["clients", "notify", "telemetry", "acl", "replication", "process"],
     &["executor"],
-    &["types", "durable", "replica", "cluster-node", "active-node", "node"],
+    &["types", "durable", "replica", "cluster-node", "active-node", "search-node", "node"],
     &["commands"],
     &["metrics", "threading", "server", "check", "bench", "top", "cluster"],
 ];

@@ -11,6 +11,7 @@ mod json;
 mod list;
 mod member_expiry;
 mod scanning;
+mod search;
 mod set;
 mod sorted_set;
 mod stream;

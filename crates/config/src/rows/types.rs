@@ -58,4 +58,22 @@ super::directives! {
     /// client executes them.
     vset_force_single_threaded_execution: bool =>
         switch("vset-force-single-threaded-execution", false).no_effect_yet();
+
+    /// Maximum time of a search query; then what has been found is returned. 0 means no limit.
+    search_timeout: u64 => integer("search-timeout", || 500, 0, LONG_MAX, Unit::Milliseconds);
+
+    /// Minimum length of the prefix in `prefix*`; a shorter one matches nothing.
+    search_min_prefix: usize => integer("search-min-prefix", || 2, 1, 64, Unit::Plain);
+
+    /// Maximum number of words that a prefix, a fuzzy word or a pattern stands for.
+    search_max_prefix_expansions: usize =>
+        integer("search-max-prefix-expansions", || 200, 1, 1 << 24, Unit::Plain);
+
+    /// Maximum offset plus number of results of FT.SEARCH.
+    search_max_search_results: usize =>
+        integer("search-max-search-results", || 1_000_000, 0, 1 << 24, Unit::Plain);
+
+    /// Maximum number of documents that FT.AGGREGATE reads.
+    search_max_aggregate_results: usize =>
+        integer("search-max-aggregate-results", || 1_000_000, 1, 1 << 31, Unit::Plain);
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::read::as_string;
 use super::{NOTHING_EXPIRED, Txn, WrongType};
+use crate::documents::INDEXED_DB;
 use crate::entry::{Entry, Value, ValueRef};
 use crate::events::{DEL, Event, NEW, class};
 use crate::eviction;
@@ -309,6 +310,9 @@ impl<'a> Txn<'a> {
             self.context.follow_up.set(true);
         }
         let keyspace = self.keyspace;
+        if self.db == INDEXED_DB && keyspace.settings.indexed.load(Relaxed) != 0 {
+            self.context.to_index.borrow_mut().push(key.into());
+        }
         if keyspace.settings.broadcasts.load(Relaxed) != 0 && !keyspace.is_silent(keyspace.shard_of(hash)) {
             self.context.broadcast.borrow_mut().push(key.into());
             self.context.follow_up.set(true);

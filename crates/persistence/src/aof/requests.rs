@@ -53,6 +53,13 @@ impl<W: Write> RequestWriter<W> {
         RequestWriter { out, buffer, held: false, passed_on: 0, selected: None }
     }
 
+    /// Writes a request as it is.
+    pub(crate) fn request(&mut self, args: &[Vec<u8>]) -> io::Result<()> {
+        let args: Vec<&[u8]> = args.iter().map(|arg| &arg[..]).collect();
+        request::push(&mut self.buffer, &args);
+        self.complete()
+    }
+
     /// Writes a library of functions: its code.
     pub(crate) fn function(&mut self, code: &[u8]) -> io::Result<()> {
         request::push(&mut self.buffer, &[b"FUNCTION", b"LOAD", code]);

@@ -89,7 +89,7 @@ pub fn parse(text: &str, options: &Options<'_>) -> Parsed<Query> {
         parser.take("*");
         Node::new(Wanted::Everything)
     } else {
-        parser.union(place)?
+        parser.union(place)?.unwrap_or_else(Node::nothing)
     };
     let knn = if parser.take("=>") { Some(parser.knn()?) } else { None };
     match parser.peek() {
@@ -165,23 +165,27 @@ impl Parser<'_> {
         self.is("*") && matches!(self.peek_after(), Lexeme::End | Lexeme::Symbol("=>" | ")"))
     }
 
-    fn union(&mut self, place: Place) -> Parsed {
+    /// Alternatives; none if there are only stop words.
+    fn union(&mut self, place: Place) -> Parsed<Option<Node>> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(QueryError::TooDeep);
         }
-        let mut parts = vec![self.both(place)?];
+        let mut parts = Vec::from_iter(self.both(place)?);
         while self.take("|") {
-            parts.push(self.both(place)?);
+            parts.extend(self.both(place)?);
         }
         self.depth -= 1;
         if parts.len() > 1 {
             parts.retain(|part| !part.is_nothing());
+            if parts.len() != 1 {
+                return Ok(Some(any(parts)));
+            }
         }
-        Ok(if parts.len() == 1 { parts.remove(0) } else { any(parts) })
+        Ok(parts.pop())
     }
 
-    fn both(&mut self, place: Place) -> Parsed {
+    fn both(&mut self, place: Place) -> Parsed<Option<Node>> {
         let mut parts = Vec::new();
         let mut units = 0;
         loop {
@@ -198,21 +202,20 @@ impl Parser<'_> {
             parts.extend(self.unit(place)?);
         }
         Ok(match parts.len() {
-            0 => Node::nothing(),
-            1 => parts.remove(0),
-            _ => Node::new(Wanted::All { children: parts, slop: None, in_order: false }),
+            0 | 1 => parts.pop(),
+            _ => Some(Node::new(Wanted::All { children: parts, slop: None, in_order: false })),
         })
     }
 
-    /// A part with its attributes; none if it is a stop word.
+    /// A part with its attributes; none if it is a stop word, or has only such.
     fn unit(&mut self, place: Place) -> Parsed<Option<Node>> {
         self.count()?;
-        let Some(mut node) = self.bare(place)? else { return Ok(None) };
+        let mut node = self.bare(place)?;
         while self.is("=>") && matches!(self.peek_after(), Lexeme::Symbol("{")) {
             self.at += 2;
-            self.attributes(&mut node)?;
+            self.attributes(node.as_mut().unwrap_or(&mut Node::nothing()))?;
         }
-        Ok(Some(node))
+        Ok(node)
     }
 
     fn bare(&mut self, place: Place) -> Parsed<Option<Node>> {
@@ -222,20 +225,20 @@ impl Parser<'_> {
                 let inner =
                     if !place.scoped && self.is_everything() && !matches!(self.peek_after(), Lexeme::End) {
                         self.take("*");
-                        Node::new(Wanted::Everything)
+                        Some(Node::new(Wanted::Everything))
                     } else {
                         self.union(place)?
                     };
                 self.expect(")")?;
-                inner
+                return Ok(inner);
             }
-            Lexeme::Symbol("-") => self.signed(place, |node| Wanted::Not(Box::new(node)))?,
-            Lexeme::Symbol("~") => self.signed(place, |node| Wanted::Optional(Box::new(node)))?,
+            Lexeme::Symbol("-") => return self.signed(place, |node| Wanted::Not(Box::new(node))),
+            Lexeme::Symbol("~") => return self.signed(place, |node| Wanted::Optional(Box::new(node))),
             Lexeme::Symbol("%") => self.fuzzy(place)?,
             Lexeme::Symbol("*") => self.ending(place)?,
             Lexeme::Quoted(text) => self.phrase(&text, place)?,
             Lexeme::Pattern(pattern) => shaped(Shape::Wildcard(fold_case(&pattern).into()), place),
-            Lexeme::Field(name) if !place.scoped => self.field(&name, place)?,
+            Lexeme::Field(name) if !place.scoped => return self.field(&name, place),
             Lexeme::Word(word) if word.eq_ignore_ascii_case("ismissing") && self.is("(") => self.missing()?,
             Lexeme::Word(word) => return self.word(&word, place),
             Lexeme::Parameter(name) => {
@@ -258,14 +261,14 @@ impl Parser<'_> {
     }
 
     /// What follows a sign. Its words are not expanded.
-    fn signed(&mut self, place: Place, wanted: impl FnOnce(Node) -> Wanted) -> Parsed {
+    fn signed(&mut self, place: Place, wanted: impl FnOnce(Node) -> Wanted) -> Parsed<Option<Node>> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(QueryError::TooDeep);
         }
         let inner = self.unit(Place { expand: false, ..place })?;
         self.depth -= 1;
-        Ok(inner.map_or_else(Node::nothing, |node| Node::new(wanted(node))))
+        Ok(inner.map(|node| Node::new(wanted(node))))
     }
 
     fn word(&mut self, word: &str, place: Place) -> Parsed<Option<Node>> {
@@ -355,7 +358,7 @@ impl Parser<'_> {
     }
 
     /// What follows a field's name.
-    fn field(&mut self, first: &str, place: Place) -> Parsed {
+    fn field(&mut self, first: &str, place: Place) -> Parsed<Option<Node>> {
         let mut names = vec![first.to_owned()];
         while self.is("|") {
             self.at += 1;
@@ -369,7 +372,7 @@ impl Parser<'_> {
             && let Lexeme::Symbol(symbol @ ("==" | "!=" | ">" | ">=" | "<" | "<=")) = *self.peek()
         {
             self.at += 1;
-            return self.comparison(field, symbol);
+            return self.comparison(field, symbol).map(Some);
         }
         if !self.is(":") {
             // The error is at the name.
@@ -380,11 +383,11 @@ impl Parser<'_> {
         match self.peek() {
             Lexeme::Symbol("[") if names.len() == 1 => {
                 self.at += 1;
-                self.bracketed(field)
+                self.bracketed(field).map(Some)
             }
             Lexeme::Symbol("{") if names.len() == 1 => {
                 self.at += 1;
-                self.tags(field)
+                self.tags(field).map(Some)
             }
             Lexeme::End => {
                 self.at -= 1;
@@ -393,8 +396,7 @@ impl Parser<'_> {
             _ => {
                 let mask = |name: &String| schema.find(name).map_or(0, |field| schema.text_mask(field));
                 let fields = names.iter().map(mask).fold(0, |all, one| all | one) & self.options.fields;
-                let inner = self.bare(Place { fields, scoped: true, ..place })?;
-                Ok(inner.unwrap_or_else(Node::nothing))
+                self.bare(Place { fields, scoped: true, ..place })
             }
         }
     }

@@ -55,6 +55,7 @@ fn save_to(keyspace: &Keyspace, path: &Path) -> Saved {
         key_delay: 0,
         notes: &notes,
         functions: &[b"code".to_vec()],
+        indexes: &[],
         requests: None,
     };
     save(keyspace, &world, &options).unwrap()
@@ -360,6 +361,7 @@ fn a_save_that_fails_leaves_the_old_file() {
         key_delay: 0,
         notes: &[],
         functions: &[],
+        indexes: &[],
         requests: None,
     };
     let error = save(&one, &world, &options).unwrap_err().to_string();

@@ -55,6 +55,7 @@ pub fn options(path: &Path) -> SaveOptions<'_> {
         key_delay: 0,
         notes: &[],
         functions: &[],
+        indexes: &[],
         requests: None,
     }
 }

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The indexes of a server, as the keyspace, files and commands see them.
+//!
+//! The keyspace keeps the service ([`Keyspace::documents`]) and tells it of changes while there are
+//! indexes. Indexes are made and dropped with the world stopped, so the order of these requests and
+//! of changes in the journal is that in which they happened.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+
+use braid_clients::attention::LOADING;
+use braid_executor::Engine;
+use braid_keyspace::documents::Documents;
+use braid_keyspace::{Entry, Keyspace};
+use braid_search::words::Dictionaries;
+use parking_lot::{Mutex, RwLock};
+
+use crate::build;
+use crate::cursors::Cursors;
+use crate::definition::{self, Definition};
+use crate::index::SearchIndex;
+
+/// Requests with their arguments.
+pub type Requests = Vec<Vec<Vec<u8>>>;
+
+#[derive(Default)]
+pub struct Registry {
+    pub indexes: BTreeMap<Box<[u8]>, Arc<SearchIndex>>,
+    /// Other names, and the names that they stand for.
+    pub aliases: BTreeMap<Box<[u8]>, Box<[u8]>>,
+    pub dictionaries: Dictionaries,
+    /// The names of the dictionaries.
+    pub dictionary_names: std::collections::BTreeSet<String>,
+}
+
+impl Registry {
+    /// An index by its name or an alias.
+    pub fn find(&self, name: &[u8]) -> Option<&Arc<SearchIndex>> {
+        let real = self.aliases.get(name).map_or(name, |real| real);
+        self.indexes.get(name).or_else(|| self.indexes.get(real))
+    }
+}
+
+pub struct Service {
+    engine: Weak<Engine>,
+    pub registry: RwLock<Registry>,
+    pub cursors: Mutex<Cursors>,
+    /// Requests of a dump whose keys are not in place yet.
+    staged: Mutex<Option<Requests>>,
+}
+
+/// Gives an engine its service. Call it once, before clients are served and files loaded.
+pub fn attach(engine: &Arc<Engine>) {
+    let service = Service {
+        engine: Arc::downgrade(engine),
+        registry: RwLock::default(),
+        cursors: Mutex::default(),
+        staged: Mutex::default(),
+    };
+    // Set only here.
+    let _ = engine.keyspace.documents.set(Arc::new(service));
+}
+
+/// The service of an engine.
+pub fn of(keyspace: &Keyspace) -> Option<&Service> {
+    let documents: &dyn Any = &**keyspace.documents()?;
+    documents.downcast_ref()
+}
+
+impl Service {
+    /// Whether a dataset is being loaded: its keys are looked at when it is in place.
+    fn is_loading(&self) -> bool {
+        self.engine.upgrade().is_none_or(|engine| engine.attention.get() & LOADING != 0)
+    }
+
+    /// Tells the keyspace whether there are indexes.
+    pub fn follow_count(&self) {
+        if let Some(engine) = self.engine.upgrade() {
+            engine.keyspace.set_indexed(!self.registry.read().indexes.is_empty());
+        }
+    }
+
+    /// Adds an index under its definition's name. The world is stopped.
+    pub fn add(&self, index: Arc<SearchIndex>) {
+        let name = index.definition().name.clone();
+        self.registry.write().indexes.insert(name, index);
+        self.follow_count();
+    }
+
+    /// Removes an index and its aliases. The world is stopped.
+    pub fn drop_index(&self, name: &[u8]) -> Option<Arc<SearchIndex>> {
+        let mut registry = self.registry.write();
+        let real: Box<[u8]> = registry.find(name)?.definition().name.clone();
+        let index = registry.indexes.remove(&real)?;
+        registry.aliases.retain(|_, of| *of != real);
+        drop(registry);
+        index.is_dropped.store(true, Relaxed);
+        self.follow_count();
+        Some(index)
+    }
+
+    /// Looks at all keys for an index in the background.
+    pub fn build(&self, indexes: Vec<Arc<SearchIndex>>) {
+        build::start(&self.engine, indexes);
+    }
+
+    /// Makes what a dump says.
+    fn make(&self, requests: Requests) {
+        for request in &requests {
+            let args: Vec<&[u8]> = request.iter().map(|arg| &arg[..]).collect();
+            if let Err(wrong) = self.make_one(&args) {
+                log::warn!("A search index in the RDB file is not made: {wrong}");
+            }
+        }
+        self.follow_count();
+        self.build(self.registry.read().indexes.values().cloned().collect());
+    }
+
+    fn make_one(&self, args: &[&[u8]]) -> Result<(), braid_spec::CommandError> {
+        match args {
+            [command, name, rest @ ..] if command.eq_ignore_ascii_case(b"FT.CREATE") => {
+                let definition = definition::parse(name, rest)?;
+                let request = args.iter().map(|arg| arg.to_vec()).collect();
+                let index = Arc::new(SearchIndex::new(definition, request));
+                self.registry.write().indexes.insert((*name).into(), index);
+            }
+            [command, name, _, _, fields @ ..] if command.eq_ignore_ascii_case(b"FT.ALTER") => {
+                if let Some(index) = self.registry.read().find(name) {
+                    index.add_fields(fields)?;
+                    index.requests.lock().push(args.iter().map(|arg| arg.to_vec()).collect());
+                }
+            }
+            [command, name, group, words @ ..] if command.eq_ignore_ascii_case(b"FT.SYNUPDATE") => {
+                if let Some(index) = self.registry.read().find(name) {
+                    index.add_synonyms(&String::from_utf8_lossy(group), words);
+                    index.requests.lock().push(args.iter().map(|arg| arg.to_vec()).collect());
+                }
+            }
+            [command, alias, name] if command.eq_ignore_ascii_case(b"FT.ALIASUPDATE") => {
+                self.registry.write().aliases.insert((*alias).into(), (*name).into());
+            }
+            [command, name, words @ ..] if command.eq_ignore_ascii_case(b"FT.DICTADD") => {
+                self.registry.write().add_words(&String::from_utf8_lossy(name), words);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn forget_all(&self) {
+        let before = std::mem::take(&mut *self.registry.write());
+        before.indexes.values().for_each(|index| index.is_dropped.store(true, Relaxed));
+        *self.cursors.lock() = Cursors::default();
+        self.follow_count();
+    }
+}
+
+impl Registry {
+    /// Adds words to a dictionary; returns how many are new.
+    pub fn add_words(&mut self, name: &str, words: &[&[u8]]) -> usize {
+        self.dictionary_names.insert(name.to_owned());
+        self.dictionaries.add(name, words.iter().map(|word| String::from_utf8_lossy(word)))
+    }
+
+    /// Removes words from a dictionary; returns how many were there.
+    pub fn remove_words(&mut self, name: &str, words: &[&[u8]]) -> usize {
+        let removed = self.dictionaries.remove(name, words.iter().map(|word| String::from_utf8_lossy(word)));
+        if self.dictionaries.get(name).is_none() {
+            self.dictionary_names.remove(name);
+        }
+        removed
+    }
+}
+
+impl Documents for Service {
+    fn changed(&self, shard: u32, key: &[u8], entry: Option<Entry<'_>>, now_ms: i64) {
+        if self.is_loading() {
+            return;
+        }
+        for index in self.registry.read().indexes.values() {
+            index.bring(shard, key, entry, now_ms);
+        }
+    }
+
+    fn emptied(&self) {
+        self.forget_all();
+    }
+
+    fn replaced(&self, loaded: bool) {
+        match self.staged.lock().take() {
+            Some(requests) if loaded => self.make(requests),
+            _ => self.refill(),
+        }
+    }
+
+    fn requests(&self) -> Requests {
+        let registry = self.registry.read();
+        let mut requests: Requests = Vec::new();
+        for index in registry.indexes.values() {
+            requests.extend(index.requests.lock().iter().cloned());
+        }
+        for (alias, name) in &registry.aliases {
+            requests.push(vec![b"FT.ALIASUPDATE".to_vec(), alias.to_vec(), name.to_vec()]);
+        }
+        for name in &registry.dictionary_names {
+            let words = registry.dictionaries.get(name).into_iter().flatten();
+            let mut request = vec![b"FT.DICTADD".to_vec(), name.clone().into_bytes()];
+            request.extend(words.map(|word| word.as_bytes().to_vec()));
+            requests.push(request);
+        }
+        requests
+    }
+
+    fn load(&self, requests: Requests, staged: bool) {
+        if staged {
+            *self.staged.lock() = Some(requests);
+        } else if !requests.is_empty() {
+            self.make(requests);
+        }
+    }
+}
+
+impl Service {
+    /// The engine; `None` while it is being dropped.
+    pub fn engine(&self) -> Option<Arc<Engine>> {
+        self.engine.upgrade()
+    }
+
+    /// The keys of the database are others now: all indexes begin anew. The world is stopped.
+    fn refill(&self) {
+        let mut registry = self.registry.write();
+        let mut fresh = Vec::new();
+        for place in registry.indexes.values_mut() {
+            let definition = Definition::clone(&place.definition());
+            let requests = place.requests.lock().clone();
+            let index = SearchIndex::new(definition, Vec::new());
+            *index.requests.lock() = requests;
+            *index.synonyms.write() = Arc::clone(&place.synonyms.read());
+            place.is_dropped.store(true, Relaxed);
+            *place = Arc::new(index);
+            fresh.push(Arc::clone(place));
+        }
+        drop(registry);
+        if !fresh.is_empty() {
+            self.build(fresh);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The vectors of an index: of each field a graph, or a list that is searched whole (FLAT).
+//!
+//! One for all parts, with a lock of its own, taken after the part's. A vector is known by the
+//! number of its document; whoever asks compares the generations.
+
+use std::collections::HashMap;
+
+use braid_search::execute::{DocSet, Vectors};
+use braid_search::index::DocRef;
+use braid_search::query::VectorOptions;
+use braid_search::schema::FieldId;
+use braid_vectors::{Graph, Metric, Quantisation, Shape};
+use parking_lot::RwLock;
+
+use crate::definition::{Algorithm, VectorField};
+use crate::values::components;
+
+/// Vectors in the order of their numbers.
+struct Flat {
+    numbers: Vec<f32>,
+}
+
+enum Store {
+    Flat(Flat),
+    Graph(Box<Graph>),
+}
+
+/// The vectors of a field.
+struct Field {
+    definition: VectorField,
+    store: Store,
+    docs: Vec<DocRef>,
+    places: HashMap<(u16, u32), u32>,
+}
+
+/// The vectors of all fields that have some.
+#[derive(Default)]
+pub struct VectorStores {
+    fields: RwLock<HashMap<FieldId, RwLock<Field>>>,
+}
+
+impl Field {
+    fn new(definition: &VectorField) -> Option<Field> {
+        let store = match definition.algorithm {
+            Algorithm::Flat => Store::Flat(Flat { numbers: Vec::new() }),
+            Algorithm::Hnsw { links, .. } => Store::Graph(Box::new(
+                Graph::new(Shape {
+                    metric: definition.metric,
+                    quantisation: Quantisation::F32,
+                    dim: definition.dimensions,
+                    links,
+                })
+                .ok()?,
+            )),
+        };
+        Some(Field { definition: definition.clone(), store, docs: Vec::new(), places: HashMap::new() })
+    }
+
+    fn remove(&mut self, part: u16, doc: u32) {
+        let Some(id) = self.places.remove(&(part, doc)) else { return };
+        let dim = self.definition.dimensions as usize;
+        match &mut self.store {
+            Store::Flat(flat) => {
+                let (at, last) = (id as usize * dim, flat.numbers.len() - dim);
+                flat.numbers.copy_within(last.., at);
+                flat.numbers.truncate(last);
+            }
+            Store::Graph(graph) => drop(graph.remove(id)),
+        }
+        self.docs.swap_remove(id as usize);
+        if let Some(moved) = self.docs.get(id as usize) {
+            self.places.insert((moved.part, moved.doc), id);
+        }
+    }
+
+    fn put(&mut self, doc: DocRef, vector: &[f32]) {
+        self.remove(doc.part, doc.doc);
+        let id = self.docs.len() as u32;
+        match &mut self.store {
+            Store::Flat(flat) => {
+                let factor = if self.definition.metric == Metric::Cosine { unit_factor(vector) } else { 1.0 };
+                flat.numbers.extend(vector.iter().map(|number| number * factor));
+            }
+            Store::Graph(graph) => {
+                let Algorithm::Hnsw { ef_construction, .. } = self.definition.algorithm else { return };
+                let random = u64::from(doc.doc) << 16 | u64::from(doc.part);
+                let level = graph.level_from(random.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29));
+                if graph.add(vector, 0, ef_construction, level).is_err() {
+                    return;
+                }
+            }
+        }
+        self.docs.push(doc);
+        self.places.insert((doc.part, doc.doc), id);
+    }
+
+    /// A distance as RediSearch shows it: graphs have a negative product.
+    fn shown(&self, distance: f32) -> f64 {
+        let base = if self.definition.metric == Metric::InnerProduct { 1.0 } else { 0.0 };
+        f64::from(base + distance)
+    }
+
+    fn query(&self, bytes: &[u8]) -> Result<Vec<f32>, String> {
+        if bytes.len() != self.definition.bytes() {
+            return Err(format!(
+                "Error parsing vector similarity query: query vector blob size ({}) does not match index's \
+                 expected size ({}).",
+                bytes.len(),
+                self.definition.bytes()
+            ));
+        }
+        Ok(components(bytes, self.definition.element))
+    }
+
+    /// The distances of all vectors of a list, by number.
+    fn all_distances<'s>(&'s self, flat: &'s Flat, query: &[f32]) -> impl Iterator<Item = f64> + 's {
+        let (metric, dim) = (self.definition.metric, self.definition.dimensions as usize);
+        let factor = if metric == Metric::Cosine { unit_factor(query) } else { 1.0 };
+        let query: Vec<f32> = query.iter().map(|number| number * factor).collect();
+        flat.numbers.chunks_exact(dim).map(move |vector| distance(metric, &query, vector))
+    }
+}
+
+fn unit_factor(vector: &[f32]) -> f32 {
+    let norm = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
+    if norm > 0.0 { 1.0 / norm } else { 0.0 }
+}
+
+fn distance(metric: Metric, one: &[f32], other: &[f32]) -> f64 {
+    let pairs = one.iter().zip(other);
+    f64::from(match metric {
+        Metric::L2 => pairs.map(|(a, b)| (a - b) * (a - b)).sum::<f32>(),
+        Metric::InnerProduct | Metric::Cosine => 1.0 - pairs.map(|(a, b)| a * b).sum::<f32>(),
+    })
+}
+
+impl VectorStores {
+    /// Makes room for a field; one that is there stays.
+    pub fn add_field(&self, id: FieldId, definition: &VectorField) {
+        if let Some(field) = Field::new(definition) {
+            self.fields.write().entry(id).or_insert_with(|| RwLock::new(field));
+        }
+    }
+
+    /// Gives a document these vectors, and no others.
+    pub fn put(&self, doc: DocRef, vectors: &[(FieldId, Vec<f32>)]) {
+        for (id, field) in &*self.fields.read() {
+            match vectors.iter().find(|(one, _)| one == id) {
+                Some((_, vector)) => field.write().put(doc, vector),
+                None => field.write().remove(doc.part, doc.doc),
+            }
+        }
+    }
+
+    pub fn remove(&self, doc: DocRef) {
+        for field in self.fields.read().values() {
+            field.write().remove(doc.part, doc.doc);
+        }
+    }
+
+    /// The memory of all fields.
+    pub fn memory_bytes(&self) -> usize {
+        let of = |field: &RwLock<Field>| {
+            let field = field.read();
+            let vectors = match &field.store {
+                Store::Flat(flat) => flat.numbers.capacity() * size_of::<f32>(),
+                Store::Graph(graph) => graph.memory_bytes(),
+            };
+            vectors
+                + field.docs.capacity() * size_of::<DocRef>()
+                + field.places.capacity() * (size_of::<((u16, u32), u32)>() + 1)
+        };
+        self.fields.read().values().map(of).sum()
+    }
+}
+
+impl Vectors for VectorStores {
+    fn nearest(
+        &self,
+        field: FieldId,
+        vector: &[u8],
+        count: usize,
+        options: &VectorOptions,
+        allowed: Option<&DocSet>,
+    ) -> Result<Vec<(DocRef, f64)>, String> {
+        let fields = self.fields.read();
+        let Some(field) = fields.get(&field) else { return Ok(Vec::new()) };
+        let field = field.read();
+        let query = field.query(vector)?;
+        let may = |id: u32| allowed.is_none_or(|allowed| allowed.contains(field.docs[id as usize]));
+        match &field.store {
+            Store::Flat(flat) => {
+                if options.ef_runtime.is_some() || options.epsilon.is_some() {
+                    return Err("Error parsing vector similarity parameters: Invalid option".to_owned());
+                }
+                let all = (0..).zip(field.all_distances(flat, &query));
+                let mut found: Vec<(u32, f64)> = all.filter(|(id, _)| may(*id)).collect();
+                let nearer = |one: &(u32, f64), other: &(u32, f64)| one.1.total_cmp(&other.1);
+                if count < found.len() {
+                    found.select_nth_unstable_by(count, nearer);
+                    found.truncate(count);
+                }
+                found.sort_by(nearer);
+                Ok(found.into_iter().map(|(id, distance)| (field.docs[id as usize], distance)).collect())
+            }
+            Store::Graph(graph) => {
+                let Algorithm::Hnsw { ef_runtime, .. } = field.definition.algorithm else {
+                    return Ok(Vec::new());
+                };
+                let ef = options.ef_runtime.map_or(ef_runtime, |ef| ef as usize).clamp(1, 1 << 20);
+                let query = graph.query(&query).map_err(|wrong| wrong.to_string())?;
+                let found = match allowed {
+                    None => graph.search(&query, count, ef),
+                    Some(_) => {
+                        let limits = (usize::MAX, usize::MAX);
+                        let found = graph.search_matching(&query, count, ef, limits, &mut |id| may(id));
+                        found.unwrap_or_default()
+                    }
+                };
+                let found = found.into_iter();
+                Ok(found.map(|hit| (field.docs[hit.id as usize], field.shown(hit.distance))).collect())
+            }
+        }
+    }
+
+    fn within(
+        &self,
+        field: FieldId,
+        vector: &[u8],
+        radius: f64,
+        options: &VectorOptions,
+    ) -> Result<Vec<(DocRef, f64)>, String> {
+        let fields = self.fields.read();
+        let Some(field) = fields.get(&field) else { return Ok(Vec::new()) };
+        let field = field.read();
+        let query = field.query(vector)?;
+        let found: Vec<(u32, f64)> = match &field.store {
+            Store::Flat(_) if options.epsilon.is_some() => {
+                return Err("Error parsing vector similarity parameters: Invalid option".to_owned());
+            }
+            Store::Flat(flat) => (0..).zip(field.all_distances(flat, &query)).collect(),
+            // Exactly: a walk would have to guess how far it must go.
+            Store::Graph(graph) => {
+                let query = graph.query(&query).map_err(|wrong| wrong.to_string())?;
+                (0..graph.len() as u32).map(|id| (id, field.shown(graph.distance(&query, id)))).collect()
+            }
+        };
+        let near = found.into_iter().filter(|(_, distance)| *distance <= radius);
+        Ok(near.map(|(id, distance)| (field.docs[id as usize], distance)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::ElementType;
+
+    fn doc(doc: u32) -> DocRef {
+        DocRef { part: 1, doc, generation: 0 }
+    }
+
+    #[test]
+    fn lists_and_graphs_find_the_same() {
+        for metric in [Metric::L2, Metric::InnerProduct, Metric::Cosine] {
+            let stores = VectorStores::default();
+            let of =
+                |algorithm| VectorField { algorithm, element: ElementType::Float32, dimensions: 2, metric };
+            stores.add_field(0, &of(Algorithm::Flat));
+            stores.add_field(1, &of(Algorithm::Hnsw { links: 16, ef_construction: 200, ef_runtime: 10 }));
+            for id in 0..50 {
+                let vector = vec![(id % 7) as f32 - 3.0, 1.0 + (id % 11) as f32 / 4.0];
+                stores.put(doc(id), &[(0, vector.clone()), (1, vector)]);
+            }
+            (0..50).step_by(3).for_each(|id| stores.remove(doc(id)));
+            stores.put(doc(1), &[]);
+            let query: Vec<u8> = [0.5f32, 2.0].iter().flat_map(|number| number.to_le_bytes()).collect();
+            let find = |field| {
+                let mut found = stores.nearest(field, &query, 5, &VectorOptions::default(), None).unwrap();
+                found.iter_mut().for_each(|(_, distance)| *distance = (*distance * 1e4).round());
+                found.iter().map(|(_, distance)| *distance).collect::<Vec<_>>()
+            };
+            assert_eq!(find(0), find(1), "{metric:?}");
+            assert_eq!(find(0).len(), 5);
+            let near = |field| stores.within(field, &query, 0.5, &VectorOptions::default()).unwrap().len();
+            assert_eq!(near(0), near(1), "{metric:?}");
+            assert!(stores.nearest(0, &query[..4], 1, &VectorOptions::default(), None).is_err());
+        }
+    }
+}
