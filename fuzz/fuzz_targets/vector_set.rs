@@ -9,7 +9,6 @@
 #![no_main]
 
 use braid_keyspace::Value;
-use braid_keyspace::object::Collection;
 use braid_persistence::read_value;
 use braid_rdb::{Format, Limits, Target, ValueRef};
 use braid_values::vector_set::VectorSet;
