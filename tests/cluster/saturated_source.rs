@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
+use braid_tests::process::processor_time;
 use braid_tests::{RawClient, Value, request};
 
 use crate::Cluster;
@@ -64,11 +65,16 @@ fn move_under_writers(tag: &'static str) {
         let writers: Vec<_> = (0..WRITERS).map(writer).collect();
         let (slow, limped) = (&cluster, &stop);
         scope.spawn(move || {
+            let process_id = slow.nodes[1].process_id();
             while !limped.load(Relaxed) {
                 let stopped = Stopped::new(slow, 1);
-                std::thread::sleep(Duration::from_millis(15));
+                std::thread::sleep(Duration::from_millis(30));
                 drop(stopped);
-                std::thread::sleep(Duration::from_millis(5));
+                // On a busy machine it may get no processor within the 10 ms of its own.
+                let (before, since) = (processor_time(process_id), Instant::now());
+                while processor_time(process_id) == before && since.elapsed() < Duration::from_millis(100) {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
             }
         });
         let started = Instant::now();
