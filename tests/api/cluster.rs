@@ -535,8 +535,8 @@ fn a_primary_with_slots_does_not_shut_down_with_safe_unless_forced() {
         client.ok("SET k v");
         client.ok("CONFIG SET shutdown-on-sigterm \"safe nosave\"");
         server.signal(Signal::TERM);
-        // The end of the attempt: a SHUTDOWN before that would share its outcome. Valkey, which does
-        // everything on one thread, has no line for the end.
+        // The end of the attempt: a SHUTDOWN before that would share its outcome. Valkey, which
+        // does everything on one thread, has no line for the end.
         braid_tests::wait_for("the signal to be refused", || match server.is_braid() {
             true => server.log().contains("SIGTERM received but errors trying to shut down the server"),
             false => server.log().matches("Can't exit").count() == 3,
