@@ -130,16 +130,25 @@ fn parse_text(args: &mut Arguments<'_>, extra: &mut FieldExtra) -> Result<Kind, 
                 ));
             }
             extra.phonetic = Some(matcher);
-        } else if args.take("WITHSUFFIXTRIE") {
-            extra.has_suffixes = true;
-        } else if args.take("INDEXEMPTY") {
-            extra.index_empty = true;
-        } else if args.take("INDEXMISSING") {
-            extra.index_missing = true;
-        } else {
+        } else if !take_flag(args, extra) {
             return Ok(Kind::Text { weight, stem });
         }
     }
+}
+
+/// Takes a flag that fields of text and tags have in common, if it comes next.
+fn take_flag(args: &mut Arguments<'_>, extra: &mut FieldExtra) -> bool {
+    let flag = if args.take("WITHSUFFIXTRIE") {
+        &mut extra.has_suffixes
+    } else if args.take("INDEXEMPTY") {
+        &mut extra.index_empty
+    } else if args.take("INDEXMISSING") {
+        &mut extra.index_missing
+    } else {
+        return false;
+    };
+    *flag = true;
+    true
 }
 
 fn parse_tag(args: &mut Arguments<'_>, is_json: bool, extra: &mut FieldExtra) -> Result<Kind, CommandError> {
@@ -157,13 +166,7 @@ fn parse_tag(args: &mut Arguments<'_>, is_json: bool, extra: &mut FieldExtra) ->
             separator = Some(byte);
         } else if args.take("CASESENSITIVE") {
             case_sensitive = true;
-        } else if args.take("WITHSUFFIXTRIE") {
-            extra.has_suffixes = true;
-        } else if args.take("INDEXEMPTY") {
-            extra.index_empty = true;
-        } else if args.take("INDEXMISSING") {
-            extra.index_missing = true;
-        } else {
+        } else if !take_flag(args, extra) {
             return Ok(Kind::Tag { separator, case_sensitive });
         }
     }
