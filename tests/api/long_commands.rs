@@ -420,22 +420,27 @@ fn background_set_operations_match_results_in_a_transaction() {
     }
 }
 
+/// A server with an append-only file and DEBUG.
+fn journalling_server(model: &str) -> TestServer {
+    TestServer::start(&[
+        "--io-threads",
+        "3",
+        "--threading-model",
+        model,
+        "--enable-debug-command",
+        "yes",
+        "--appendonly",
+        "yes",
+    ])
+}
+
 /// A member moves between two sets atomically while they are combined. Replaying the append-only
 /// file yields the same state.
 #[test]
 fn set_operations_read_and_store_atomically() {
     const COUNT: u64 = 20_000;
     for model in ["parallel", "global-lock", "handoff", "hybrid", "fanout"] {
-        let server = TestServer::start(&[
-            "--io-threads",
-            "3",
-            "--threading-model",
-            model,
-            "--enable-debug-command",
-            "yes",
-            "--appendonly",
-            "yes",
-        ]);
+        let server = journalling_server(model);
         if !server.is_braid() {
             return;
         }
@@ -718,16 +723,7 @@ fn long_searches_of_vectors_leave_their_loop_alone() {
 #[test]
 fn long_additions_of_vectors_are_all_there() {
     for model in ["parallel", "hybrid"] {
-        let server = TestServer::start(&[
-            "--io-threads",
-            "3",
-            "--threading-model",
-            model,
-            "--enable-debug-command",
-            "yes",
-            "--appendonly",
-            "yes",
-        ]);
+        let server = journalling_server(model);
         if !server.is_braid() {
             return;
         }
