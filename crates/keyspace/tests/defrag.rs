@@ -22,14 +22,8 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const NOW: i64 = 1_000_000;
 const KEYS: u32 = if cfg!(miri) { 60 } else { 3000 };
-const OFF: Limits = Limits {
-    is_enabled: false,
-    ignore_bytes: 1,
-    percent: (10, 100),
-    cycle: (1, 25),
-    busy: 4,
-    memory_bytes: 0,
-};
+const OFF: Limits =
+    Limits { is_enabled: false, ignore_bytes: 1, percent: (10, 100), cycle: (1, 25), memory_bytes: 0 };
 
 fn keyspace(threads: usize) -> Keyspace {
     let shape = Shape { shards: 4, databases: 2, threads, threads_max: 2 };

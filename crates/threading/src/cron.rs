@@ -30,9 +30,6 @@ const EXPIRY_NANOS: u64 = 1_000_000;
 const DEFRAG_REVIEW_MS: i64 = 1000;
 /// The part of `maxmemory` by which keys make room, at most, for memory that no value uses.
 const EXCESS_PART: usize = 3;
-/// The most of a thread's time for defragmentation while it executes requests, in percent, unless
-/// memory is scarce.
-const DEFRAG_BUSY_PERCENT: u32 = 4;
 
 /// Idle milliseconds after which a client's spare capacity is freed, and those of a loop after
 /// which the loop's is.
@@ -186,7 +183,6 @@ impl Cron {
             ignore_bytes: config.active_defrag_ignore_bytes(),
             percent: (config.active_defrag_threshold_lower(), config.active_defrag_threshold_upper()),
             cycle: (config.active_defrag_cycle_min(), config.active_defrag_cycle_max()),
-            busy: DEFRAG_BUSY_PERCENT,
             memory_bytes: config.maxmemory(),
         };
         engine.keyspace.review_defrag(limits, now_ms, occupancy);

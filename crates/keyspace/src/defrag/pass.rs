@@ -16,6 +16,8 @@ const WAIT_MS: i64 = 10_000;
 const WAIT_MAX_MS: i64 = 320_000;
 /// Memory is scarce if pages exceed the limit by more than this part of it.
 const SCARCE_PART: u64 = 32;
+/// The most of a thread's time while it executes requests, unless memory is scarce, in percent.
+const PERCENT_BUSY: u32 = 4;
 /// Share of each thread's time for a pass that was requested or moves everything, in percent.
 const PERCENT_REQUESTED: u32 = 25;
 
@@ -30,8 +32,6 @@ pub struct Limits {
     pub percent: (u32, u32),
     /// The least and the most time, as a percentage of each thread's.
     pub cycle: (u32, u32),
-    /// The most time of a thread that executes requests, unless memory is scarce; in percent.
-    pub busy: u32,
     /// The memory limit (`maxmemory`); 0 without one. With more than this in use by the pages,
     /// memory is scarce.
     pub memory_bytes: u64,
@@ -150,7 +150,7 @@ impl Defrag {
         let may_be_scarce = limits.is_enabled && limits.memory_bytes > 0;
         let found = (may_be_scarce || !goes_on).then(occupancy).unwrap_or_default();
         let is_scarce = limits.is_scarce(found);
-        self.busy_share.store(if is_scarce { limits.cycle.1 } else { limits.busy }, Relaxed);
+        self.busy_share.store(if is_scarce { limits.cycle.1 } else { PERCENT_BUSY }, Relaxed);
         if goes_on && (limits.is_enabled || self.is_requested.load(Relaxed)) {
             if is_scarce {
                 self.share.fetch_max(limits.cycle.1, Relaxed);
