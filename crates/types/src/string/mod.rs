@@ -4,7 +4,7 @@
 //! Flow: the dispatcher has checked arity and memory and holds the locks of the shards that
 //! `.keys(..)` names. Bodies read or change values and write the reply. Commands that set whole
 //! values are in `set.rs`, their conditions in `compare.rs`, changes in place in `edit.rs`, LCS in
-//! `lcs.rs`.
+//! `lcs.rs`, rate limits in `throttle.rs`.
 //!
 //! HOT PATH: GET, SET, INCR, MGET and MSET allocate nothing but the entry that they store.
 
@@ -12,6 +12,7 @@ mod compare;
 mod edit;
 mod lcs;
 mod set;
+mod throttle;
 
 use braid_containers::bits;
 use braid_executor::dispatch::Request;
@@ -53,6 +54,12 @@ pub const COMMANDS: &[Row] = &[
             "O(1). Amortized, for short appended strings: the room of a growing value is doubled.",
         )
         .syntax(KEY_VALUE),
+    Row::new("cl.throttle", Group::String, throttle::throttle)
+        .at_least(5)
+        .flags(GROWS_FAST)
+        .keys(CHANGE_ONE)
+        .docs("0.1.0", "Takes from a rate limit, and says how much is left and when there will be more.", "O(1)")
+        .syntax("key:key#0 max-burst:integer count:integer period:integer [quantity:integer]"),
     Row::new("decr", Group::String, edit::decr)
         .exactly(2)
         .flags(GROWS_FAST)

@@ -4,6 +4,7 @@
 mod edit;
 mod lcs;
 mod set;
+mod throttle;
 
 use braid_commands::testing::{Tester, check, check_resp3};
 
@@ -86,6 +87,7 @@ fn other_types_are_refused() {
         "SET other v IFNE v",
         "SET other v IFDNE 2d06800538d394c2",
         "DELIFEQ other v",
+        "CL.THROTTLE other 1 1 1",
         "DELEX other IFNE v",
         "DELEX other IFDEQ 2d06800538d394c2",
         "DIGEST other",
