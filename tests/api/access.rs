@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Users and their rights across connections and threads, and their persistence.
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use braid_tests::server::Options;
 use braid_tests::{RawClient, TestServer, Value, wait_for};
@@ -61,6 +62,58 @@ fn deleting_a_user_ends_its_connections() {
     own.ok("AUTH own x");
     assert_eq!(own.call("ACL DELUSER own"), Value::Integer(1));
     assert!(is_closed(&mut own));
+    assert_eq!(admin.call("PING"), Value::Simple(b"PONG".to_vec()));
+}
+
+/// Two clients of a user ask for as much as they can. What they receive exceeds the limit by no
+/// more than what may be sent at once, a quarter of a second's worth, and one value each.
+#[test]
+fn the_clients_of_a_user_share_the_limits_of_bytes() {
+    const PER_SECOND: usize = 2_000_000;
+    const VALUE: usize = 50_000;
+    let server = TestServer::start(&["--io-threads", "2"]);
+    let mut admin = server.connect();
+    admin.call_arguments(&[&b"SET"[..], b"k", &[b'x'; VALUE]]);
+    admin.ok(&format!("ACL SETUSER app on nopass allkeys +@all limit-output={PER_SECOND}"));
+    let begin = Instant::now();
+    let asking: Vec<_> = (0..2)
+        .map(|_| {
+            let mut client = server.connect();
+            thread::spawn(move || {
+                client.ok("AUTH app x");
+                let (mut received, mut refused) = (0, 0);
+                while begin.elapsed() < Duration::from_secs(1) {
+                    match client.call("GET k") {
+                        Value::Bulk(value) => received += value.len(),
+                        other => {
+                            let text = other.text();
+                            assert!(
+                                text.starts_with("LIMIT The user has reached limit-output: try again in "),
+                                "{text}"
+                            );
+                            refused += 1;
+                        }
+                    }
+                }
+                (received, refused)
+            })
+        })
+        .collect();
+    let results: Vec<(usize, u64)> =
+        asking.into_iter().map(|client| client.join().expect("it ends")).collect();
+    let elapsed = begin.elapsed();
+    let received: usize = results.iter().map(|(received, _)| received).sum();
+    let allowed = (PER_SECOND as f64 * (elapsed.as_secs_f64() + 0.25)) as usize + 2 * (VALUE + 100);
+    assert!(received <= allowed, "{received} bytes in {elapsed:?}");
+    let refused: u64 = results.iter().map(|(_, refused)| refused).sum();
+    assert!(refused > 0 && received > 0, "{results:?}");
+    // Sending counts, too.
+    admin.ok("ACL SETUSER app nolimits limit-input=1000");
+    let mut client = server.connect();
+    client.ok("AUTH app x");
+    client.call_arguments(&[&b"SET"[..], b"k", &[b'x'; VALUE]]);
+    let text = client.call("PING").text();
+    assert!(text.starts_with("LIMIT The user has reached limit-input: try again in "), "{text}");
     assert_eq!(admin.call("PING"), Value::Simple(b"PONG".to_vec()));
 }
 

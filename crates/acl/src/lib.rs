@@ -16,6 +16,7 @@ mod acl;
 mod databases;
 mod denied;
 pub mod file;
+pub mod limits;
 pub mod log;
 pub mod rules;
 pub mod selector;

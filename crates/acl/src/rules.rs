@@ -8,6 +8,7 @@ use braid_resp::inline::split_words;
 use braid_spec::{Category, Command, CommandTable};
 
 use crate::databases::Databases;
+use crate::limits::Limits;
 use crate::selector::{Access, KeyPattern, Selector};
 use crate::terms::Terms;
 use crate::user::{Password, User};
@@ -44,6 +45,8 @@ pub enum RuleError {
     DatabaseRange,
     #[error("Allowing first-arg of a subcommand is not supported")]
     ArgumentOfSubcommand,
+    #[error("A limit must be a number per second, 0 for none")]
+    Limit,
 }
 
 /// True if the text has spaces, so that it cannot be written to a file.
@@ -81,7 +84,11 @@ pub fn merge_selectors(rules: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>, Vec<u
 impl User {
     /// Applies a rule.
     pub(crate) fn apply(&mut self, rule: &[u8], terms: Terms<'_>) -> Result<(), RuleError> {
-        match rule.to_ascii_lowercase().as_slice() {
+        let lower = rule.to_ascii_lowercase();
+        if let Some(is_valid) = self.limits.apply(&lower) {
+            return if is_valid { Ok(()) } else { Err(RuleError::Limit) };
+        }
+        match lower.as_slice() {
             b"" => {}
             b"on" => self.enabled = true,
             b"off" => self.enabled = false,
@@ -102,6 +109,7 @@ impl User {
                 self.enabled = false;
                 self.sanitizes = true;
                 self.selectors = vec![Selector::new(terms)];
+                self.limits = Limits::default();
             }
             _ => match rule[0] {
                 b'>' | b'#' => {

@@ -12,6 +12,7 @@ use braid_spec::{Command, UsedDatabases};
 
 use crate::databases::InDatabase;
 use crate::denied::Denied;
+use crate::limits::Limits;
 use crate::selector::{Access, FoundKeys, Selector};
 use crate::terms::Terms;
 pub use braid_clients::Identity;
@@ -32,6 +33,7 @@ pub struct User {
     pub(crate) passwords: Vec<Password>,
     /// The root selector is first.
     pub(crate) selectors: Vec<Selector>,
+    pub(crate) limits: Limits,
     /// Everything is allowed.
     unrestricted: bool,
     /// Number of databases.
@@ -48,6 +50,7 @@ impl User {
             sanitizes: true,
             passwords: Vec::new(),
             selectors: vec![Selector::new(terms)],
+            limits: Limits::default(),
             unrestricted: false,
             databases: terms.databases,
         }
@@ -79,6 +82,16 @@ impl User {
     #[inline]
     pub fn is_unrestricted(&self) -> bool {
         self.unrestricted
+    }
+
+    /// True if everything is allowed, in any amount.
+    pub fn is_unlimited(&self) -> bool {
+        self.unrestricted && self.limits.is_none()
+    }
+
+    /// What its clients may use.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// True if unauthenticated connections run as this user.
@@ -162,12 +175,14 @@ impl User {
         Err(reason)
     }
 
-    /// True if the request has a single key and is certainly allowed, by a quick check.
+    /// True if the request has a single key and is certainly allowed, by a quick check. Requests of
+    /// users with limits never are: they have to be counted.
     #[inline]
     pub fn allows_quickly(&self, command: &Command, args: &[&[u8]], database: u32) -> bool {
         let spec = command.spec;
         let is_current = matches!(spec.databases, UsedDatabases::Current);
-        if !command.simple_keys.is_single() || spec.exact_key_flags.is_some() || !is_current {
+        let is_simple = command.simple_keys.is_single() && spec.exact_key_flags.is_none() && is_current;
+        if !is_simple || !self.limits.is_none() {
             return false;
         }
         let (key, needed) = (args[1], Access::needed(spec.keys[0].flags));
@@ -205,6 +220,10 @@ impl User {
         for password in &self.passwords {
             text.extend_from_slice(b" #");
             text.extend_from_slice(password);
+        }
+        for rule in self.limits.rules() {
+            text.push(b' ');
+            text.extend_from_slice(rule.as_bytes());
         }
         text.push(b' ');
         text.extend_from_slice(&self.root().describe());

@@ -9,6 +9,7 @@ compile_error!("Braid runs on 64-bit processors only");
 
 pub mod alloc;
 pub mod blob;
+pub mod budget;
 pub mod build;
 pub mod clock;
 pub mod gate;

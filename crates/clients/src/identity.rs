@@ -4,6 +4,8 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_base::budget::Budget;
+
 /// The user of unauthenticated connections.
 pub const DEFAULT_USER: &[u8] = b"default";
 
@@ -43,6 +45,14 @@ impl Reason {
     }
 }
 
+/// What all clients of a user have used of its limits, if it has any.
+#[derive(Default, Debug)]
+pub struct Budgets {
+    pub commands: Budget,
+    pub input: Budget,
+    pub output: Budget,
+}
+
 /// The immutable part of a user. A user that is deleted and created again gets a new identity.
 #[derive(Debug)]
 pub struct Identity {
@@ -50,6 +60,9 @@ pub struct Identity {
     pub name: Box<[u8]>,
     /// Denied requests and log-ins by [`Reason`]. Stored with the user, so their number is bounded.
     denied: [AtomicU64; Reason::ALL.len()],
+    pub budgets: Budgets,
+    /// Requests refused for these.
+    pub limited: AtomicU64,
 }
 
 impl PartialEq for Identity {
@@ -63,7 +76,13 @@ impl Eq for Identity {}
 impl Identity {
     /// A new identity with zeroed counters.
     pub fn new(number: u64, name: &[u8]) -> Identity {
-        Identity { number, name: name.into(), denied: Default::default() }
+        Identity {
+            number,
+            name: name.into(),
+            denied: Default::default(),
+            budgets: Budgets::default(),
+            limited: AtomicU64::new(0),
+        }
     }
 
     /// Counts a denial.
@@ -78,6 +97,6 @@ impl Identity {
 
     /// Resets the counters.
     pub fn reset_denied(&self) {
-        self.denied.iter().for_each(|count| count.store(0, Relaxed));
+        self.denied.iter().chain([&self.limited]).for_each(|count| count.store(0, Relaxed));
     }
 }

@@ -149,7 +149,8 @@ fn get_user(call: &mut Call) -> CommandResult {
     };
     // Only where it says something: Redis has no such field.
     let has_databases = user.selectors().iter().any(Selector::is_confined);
-    call.reply.map(6 + usize::from(has_databases));
+    let limits: Vec<String> = user.limits().rules().collect();
+    call.reply.map(6 + usize::from(has_databases) + usize::from(!limits.is_empty()));
     call.reply.bulk(b"flags");
     call.reply.set(user.flags().count());
     user.flags().for_each(|flag| call.reply.bulk(flag.as_bytes()));
@@ -162,6 +163,10 @@ fn get_user(call: &mut Call) -> CommandResult {
     for selector in &user.selectors()[1..] {
         call.reply.map(3 + usize::from(has_databases));
         reply_selector(call, selector, has_databases);
+    }
+    if !limits.is_empty() {
+        call.reply.bulk(b"limits");
+        call.reply.bulk(limits.join(" ").as_bytes());
     }
     Ok(())
 }
@@ -386,5 +391,7 @@ mod bypass_tests;
 mod database_tests;
 #[cfg(test)]
 mod direction_tests;
+#[cfg(test)]
+mod limits_tests;
 #[cfg(test)]
 mod tests;

@@ -34,7 +34,6 @@ pub mod redirect;
 pub mod services;
 pub mod session;
 pub mod settings;
-pub mod small_set;
 pub mod state;
 pub mod tell_replicas;
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_acl::limits::Charged;
 use braid_acl::user::User;
 use braid_acl::{Acl, Denied};
 use braid_clients::attention::Attention;
@@ -71,6 +72,8 @@ pub struct Session {
     /// The user, with the permissions of this generation of users (`attention.rs`).
     pub user: Arc<User>,
     pub(crate) generation: u64,
+    /// What the user's limits have been charged with.
+    pub(crate) charged: Charged,
     /// The attention word under which the session's commands need no special checks;
     /// [`Session::NEVER`] if there is none.
     pub(crate) calm: u64,
@@ -154,8 +157,7 @@ impl Session {
         let generation = attention.generation();
         let user = acl.default_user();
         let authenticated = user.is_open();
-        let mut session = Session::of_user(record, user);
-        let user = Arc::clone(&session.user);
+        let mut session = Session::of_user(record, Arc::clone(&user));
         session.take_user(user, authenticated, generation);
         session
     }
@@ -168,6 +170,7 @@ impl Session {
             authenticated: false,
             user,
             generation: 0,
+            charged: Charged::default(),
             calm: Session::NEVER,
             attention: 0,
             reply_mode: ReplyMode::On,
@@ -229,9 +232,10 @@ impl Session {
     pub(crate) fn take_user(&mut self, user: Arc<User>, authenticated: bool, generation: u64) {
         self.authenticated = authenticated;
         self.generation = generation;
-        self.calm = if authenticated && user.is_unrestricted() { generation } else { Session::NEVER };
+        self.calm = if authenticated && user.is_unlimited() { generation } else { Session::NEVER };
         self.record.authenticated.store(authenticated, Relaxed);
         *self.record.user.lock() = Arc::clone(&user.identity);
+        self.charged = Charged::until_now(&self.record);
         self.user = user;
     }
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_acl::log::Reason;
+use braid_acl::user::User;
 use braid_active_node::report::{ActiveReport, PeerReport};
 use braid_base::clock::unix_ms;
 use braid_clients::attention::{APPEND_ONLY_FAILED, FEW_REPLICAS, WRITES_REFUSED};
@@ -397,19 +398,20 @@ fn refused_by_reason(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
 /// Users with any refusals, those with the most first. Names without a user are not shown,
 /// because clients can invent them.
 fn refused_by_user(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
+    let counts = |user: &User| {
+        let denied = Reason::ALL.map(|reason| (reason.name(), user.identity.denied(reason)));
+        denied.into_iter().chain([("limit", user.identity.limited.load(Relaxed))])
+    };
     let users = scrape.engine.acl.users().into_iter();
     let mut refused: Vec<_> = users
-        .map(|user| (Reason::ALL.iter().map(|&reason| user.identity.denied(reason)).sum::<u64>(), user))
+        .map(|user| (counts(&user).map(|(_, count)| count).sum::<u64>(), user))
         .filter(|(count, _)| *count > 0)
         .collect();
     refused.sort_by_key(|(count, _)| Reverse(*count));
     for (_, user) in refused.iter().take(USERS_MAX) {
         let name = user.name().escape_ascii().to_string();
-        for reason in Reason::ALL {
-            let count = user.identity.denied(reason);
-            if count > 0 {
-                samples.add(&[("user", &name), ("reason", reason.name())], count as f64);
-            }
+        for (reason, count) in counts(user).filter(|(_, count)| *count > 0) {
+            samples.add(&[("user", &name), ("reason", reason)], count as f64);
         }
     }
 }

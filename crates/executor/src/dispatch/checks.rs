@@ -24,7 +24,7 @@ use crate::engine::{Engine, access};
 use crate::memory::{self, Room, make_room};
 use crate::session::{Session, session_attention};
 use crate::transaction::{Queue, Queued};
-use crate::{journal_room, redirect, small_set};
+use crate::{journal_room, redirect};
 
 /// The facts that decide whether a request may run.
 pub(super) struct Asked<'r> {
@@ -210,6 +210,9 @@ pub(super) fn check(
         check_protected(engine, session, command)?;
     }
     check_rights(engine, session, command, args)?;
+    if !session.user.limits().is_none() && !flags.has(Flags::NO_AUTH) {
+        session.user.limits().charge(&session.user.identity, &mut session.charged, &session.record)?;
+    }
     if command.checks_slots || attention & OTHER_NODES != 0 {
         slots::check(engine, worker, session, command, args)?;
     }
@@ -491,7 +494,7 @@ fn check_small_set(engine: &Engine, session: &Session) -> Result<(), CommandErro
         engine.sync_writes.counts.refused.fetch_add(1, Relaxed);
         return Err(CommandError::text(TOO_FEW_IN_SYNC));
     }
-    small_set::note_write_in_small_set(engine);
+    engine.sync_writes.note_write_in_small_set(&engine.keyspace.gate);
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 
 use braid_base::clock::boot_nanos;
+use braid_base::gate::Gate;
 use braid_clients::{ClientRecord, Mailboxes, client_flags};
 use parking_lot::Mutex;
 
@@ -79,6 +80,14 @@ impl Default for SyncWrites {
 }
 
 impl SyncWrites {
+    /// Called before a write that does not wait for the set, which is too small, or its reply.
+    pub fn note_write_in_small_set(&self, gate: &Gate) {
+        let mut last_write = self.last_write.lock();
+        if *last_write != (LastWrite::Ahead { epoch: None }) {
+            *last_write = LastWrite::Ahead { epoch: Some(gate.epoch() + 2) };
+        }
+    }
+
     /// The reasons to hold replies back, as bits; one load per batch.
     #[inline]
     pub fn reasons(&self) -> u8 {

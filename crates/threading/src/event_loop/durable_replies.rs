@@ -19,7 +19,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::{self, Ticks};
 use braid_durable::append_only;
-use braid_executor::small_set;
 use braid_executor::state::sync_writes::{Revealed, Settled, WAITS_FOR_DISK, WAITS_FOR_MEMBERS};
 use braid_net::poller::Interest;
 use braid_replica::sync_writes::{self, UNCERTAIN};
@@ -171,7 +170,7 @@ impl<M: Model> EventLoop<M> {
         let losses = self.engine.replication.in_sync.losses();
         if for_members && self.engine.replication.in_sync.is_small() && self.has_written() {
             // Clients that waited for a key, for example, were not refused.
-            small_set::note_write_in_small_set(&self.engine);
+            self.engine.sync_writes.note_write_in_small_set(&self.engine.keyspace.gate);
         }
         let mut revealed = sync_writes::revealed(&self.engine, for_members, losses);
         let epoch = has_messages.then(|| self.engine.keyspace.gate.epoch() + 2);
