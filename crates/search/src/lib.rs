@@ -5,7 +5,7 @@
 //! weighed over the whole index) to [`execute::Search`] (slices over the parts, the best results).
 //! [`aggregate`] makes rows of results. [`index::Index`] holds the documents; [`schema`] says what
 //! of them, [`text`] how texts become words. [`words`] has what stands beside an index: synonyms,
-//! dictionaries, spelling, suggestions.
+//! dictionaries, spelling.
 //!
 //! # How a server uses it
 //!

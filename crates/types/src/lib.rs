@@ -31,6 +31,7 @@ pub mod set;
 pub mod sorted_set;
 pub mod stream;
 pub mod string;
+pub mod suggestions;
 pub mod vector_set;
 
 use braid_executor::Row;
@@ -46,6 +47,7 @@ static FAMILIES: &[&[Row]] = &[
     bloom::COMMANDS,
     json::COMMANDS,
     vector_set::COMMANDS,
+    suggestions::COMMANDS,
     string::COMMANDS,
     bitmap::COMMANDS,
     hyperloglog::COMMANDS,
@@ -55,7 +57,7 @@ static FAMILIES: &[&[Row]] = &[
 
 /// Command families whose values cannot be merged; active-active servers lack these commands.
 pub fn unmergeable_families() -> impl Iterator<Item = &'static [Row]> {
-    [bloom::COMMANDS, json::COMMANDS, vector_set::COMMANDS].into_iter()
+    [bloom::COMMANDS, json::COMMANDS, vector_set::COMMANDS, suggestions::COMMANDS].into_iter()
 }
 
 /// The command families of the types' folders.

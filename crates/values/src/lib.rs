@@ -24,6 +24,7 @@ mod saved;
 pub mod set;
 pub mod sorted_set;
 pub mod stream;
+pub mod suggestions;
 pub mod vector_set;
 
 use braid_keyspace::object::Descriptor;
@@ -39,6 +40,7 @@ static DESCRIPTORS: &[&Descriptor] = &[
     &bloom::DESCRIPTOR,
     &json::DESCRIPTOR,
     &vector_set::DESCRIPTOR,
+    &suggestions::DESCRIPTOR,
 ];
 
 /// Registers all types with the keyspace and the readers of dump files. Call it once at startup;

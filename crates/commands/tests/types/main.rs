@@ -16,4 +16,5 @@ mod set;
 mod sorted_set;
 mod stream;
 mod string;
+mod suggestions;
 mod vector_set;

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Suggestions in dump files and DUMP: the form of Redis's search module, found by comparing its
+//! DUMPs.
+//!
+//! ```text
+//! 7                 a module's value
+//! module's ID       "trietype0" in nine characters of 6 bits, then the version 1 of the form
+//! 2, number         texts
+//! each text:        5, the text and a zero byte; 4, its score as a double of 8 bytes;
+//!                   5, its payload and a zero byte: only that byte if there is none
+//! 0                 the end
+//! ```
+//! Redis Stack reads it. Other servers have no such type; for them the key is left out.
+
+use std::io;
+
+use braid_keyspace::object::Object;
+use braid_rdb::{Error, Limits, RdbType, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm};
+
+use super::value::Suggestions;
+
+/// The name as six bits a character, and the version of the form.
+pub(super) const ID: u64 = 0xb6b8_9eb7_2a5e_d001;
+const NUMBER: u64 = 2;
+const DOUBLE: u64 = 4;
+const STRING: u64 = 5;
+const END: u64 = 0;
+
+impl SavedObject for Suggestions {
+    fn form(&self, _: Target) -> &'static ValueForm {
+        &braid_rdb::MODULE
+    }
+
+    fn is_known_to(&self, target: Target) -> bool {
+        matches!(target, Target::Own | Target::Redis8)
+    }
+
+    fn encode(&self, _: &ValueForm, _: i64, out: &mut ValueEncoder<'_>) -> io::Result<()> {
+        out.length(ID)?;
+        out.length(NUMBER)?;
+        out.length(self.len() as u64)?;
+        let mut bytes = Vec::new();
+        for entry in self.iter() {
+            let texts = [entry.text.as_bytes(), entry.payload.as_deref().unwrap_or_default()];
+            for (at, text) in texts.into_iter().enumerate() {
+                bytes.clear();
+                bytes.extend_from_slice(text);
+                bytes.push(0);
+                out.length(STRING)?;
+                out.string(&bytes)?;
+                if at == 0 {
+                    out.length(DOUBLE)?;
+                    out.double(f64::from(entry.score))?;
+                }
+            }
+        }
+        out.length(END)
+    }
+
+    fn member_count(&self) -> usize {
+        // Unused: members do not expire.
+        0
+    }
+}
+
+/// A string, without the byte at its end, which is not always zero in payloads.
+fn text(decoder: &mut ValueDecoder<'_>) -> Result<Vec<u8>, Error> {
+    let opcode = decoder.length()?;
+    decoder.ensure(opcode == STRING, "a suggestion that is not a text")?;
+    let mut text = decoder.string()?.to_vec();
+    let last = text.pop();
+    decoder.ensure(last.is_some(), "a suggestion without a byte at its end")?;
+    Ok(text)
+}
+
+/// Reads suggestions, after the module's ID.
+pub(super) fn decode(
+    decoder: &mut ValueDecoder<'_>,
+    _: RdbType,
+    _: &Limits,
+    _: i64,
+) -> Result<Object, Error> {
+    let opcode = decoder.length()?;
+    decoder.ensure(opcode == NUMBER, "suggestions without their number")?;
+    let count = decoder.length()?;
+    let mut suggestions = Suggestions::default();
+    for _ in 0..count {
+        let word = text(decoder)?;
+        let opcode = decoder.length()?;
+        decoder.ensure(opcode == DOUBLE, "a suggestion without a score")?;
+        let score = decoder.double()?;
+        decoder.ensure(!score.is_nan(), "a suggestion whose score is not a number")?;
+        let payload = text(decoder)?;
+        let payload = (!payload.is_empty()).then_some(&payload[..]);
+        suggestions.add(&String::from_utf8_lossy(&word), score as f32, false, payload);
+    }
+    let end = decoder.length()?;
+    decoder.ensure(end == END, "suggestions without an end")?;
+    Ok(Object::new(suggestions))
+}

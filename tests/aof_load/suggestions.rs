@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Suggestions survive a restart: after a kill, after a rewrite in either form, and after a save;
+//! and a replica has them.
+
+use braid_tests::server::is_braid;
+use braid_tests::{RawClient, TestServer, wait_for};
+
+use super::DataFolder;
+
+fn add(client: &mut RawClient, texts: std::ops::Range<u32>) {
+    for number in texts {
+        let payload = if number % 3 == 0 { format!(" PAYLOAD p{number}") } else { String::new() };
+        let added = client.call(&format!("FT.SUGADD words text:{number} {}{payload}", number % 7 + 1));
+        assert!(!added.is_error(), "{added}");
+    }
+}
+
+fn digest(client: &mut RawClient) -> String {
+    let of =
+        |client: &mut RawClient, key: &str| client.call(&format!("DEBUG DIGEST-VALUE {key}")).to_string();
+    format!("{} {}", of(client, "words"), of(client, "empty"))
+}
+
+#[test]
+fn suggestions_survive_kills_rewrites_and_saves() {
+    if !is_braid() {
+        return;
+    }
+    for preamble in ["yes", "no"] {
+        let place = DataFolder::new();
+        let arguments =
+            ["--appendfsync", "always", "--aof-use-rdb-preamble", preamble, "--enable-debug-command", "yes"];
+        let server = place.start(&arguments);
+        let mut client = server.connect();
+        add(&mut client, 0..300);
+        assert_eq!(client.call("FT.SUGADD words text:5 1.5 INCR").to_string(), "(integer) 300");
+        assert_eq!(client.call("FT.SUGDEL words text:6").to_string(), "(integer) 1");
+        assert_eq!(client.call("FT.SUGADD empty x 0").to_string(), "(integer) 0");
+        let before = digest(&mut client);
+        // Dropping the server kills it.
+        drop(server);
+        let server = place.start(&arguments);
+        let mut client = server.connect();
+        assert_eq!(digest(&mut client), before);
+        client.call("BGREWRITEAOF");
+        wait_for("the rewrite is over", || {
+            client.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
+                && client.info_field("persistence", "aof_last_bgrewrite_status").as_deref() == Some("ok")
+                && client.info_field("persistence", "aof_rewrites").as_deref() == Some("1")
+        });
+        add(&mut client, 300..400);
+        let before = digest(&mut client);
+        drop(server);
+        let server = place.start(&arguments);
+        let mut client = server.connect();
+        assert_eq!(digest(&mut client), before);
+        assert_eq!(client.call("TYPE empty").text(), "trietype0");
+        client.ok("DEBUG RELOAD");
+        assert_eq!(digest(&mut client), before);
+        let port = server.port().to_string();
+        let replica =
+            TestServer::start(&["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"]);
+        let mut its = replica.connect();
+        wait_for("the replica has them", || digest(&mut its) == before);
+        add(&mut client, 400..410);
+        let after = digest(&mut client);
+        wait_for("the replica has the others", || digest(&mut its) == after);
+    }
+}
