@@ -127,6 +127,11 @@ fn java() {
 }
 
 #[test]
+fn java_json() {
+    run("java", "target/client-test.jar", |folder| java_program(folder, "JsonTest"));
+}
+
+#[test]
 fn java_suite_calls() {
     run_with("java", "target/client-test.jar", NEW, |folder| java_program(folder, "SuiteCalls"));
 }

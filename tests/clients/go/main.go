@@ -156,6 +156,7 @@ func main() {
 		keysWork(client)
 		pipelinesWork(client)
 		transactionsWork(client)
+		jsonWork(client)
 		check(must(client.Ping(ctx).Result()), "PONG", "PING")
 		check(must(client.ConfigGet(ctx, "timeout").Result()), map[string]string{"timeout": "0"}, "CONFIG GET")
 		check(len(must(client.Info(ctx, "server").Result())) > 100, true, "INFO")
