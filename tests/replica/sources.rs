@@ -13,7 +13,7 @@ use braid_tests::{RawClient, TestServer, Value, wait_for};
 use crate::{figure, peers, wait_until_in_sync};
 
 /// Commands that create values for which Braid has no place. Servers know some of them or none.
-const FOREIGN: [&str; 2] = ["TS.ADD series 1 2", "BF.ADD filter one"];
+const FOREIGN: [&str; 1] = ["TS.ADD series 1 2"];
 const DOCUMENT: &str = r#"JSON.SET document $ {"a":[1,2.5,"x"]}"#;
 const VECTORS: &str = "VADD vectors VALUES 2 3 4 element";
 const TIME: i64 = 4_000_000_000_000;

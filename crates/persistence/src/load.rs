@@ -5,6 +5,7 @@
 //! and add the keys (`load/pool.rs`).
 
 mod pool;
+mod tally;
 mod times;
 pub(crate) mod verify;
 
@@ -231,6 +232,12 @@ impl Loader<'_, '_, '_> {
         let outcome = self.read(&mut reader, function);
         // Faults in earlier records are reported first.
         drain(&mut self.pool)?;
+        if let Err(LoadError::Value { error, key, .. }) = &outcome
+            && let Fault::Module(kind) = &error.fault
+            && !self.options.stands_back
+        {
+            log::warn!("{}", tally::tally(&mut reader, kind, key));
+        }
         outcome?;
         self.times.set_all(self.txn);
         if let Some(pool) = &self.pool {
@@ -238,7 +245,7 @@ impl Loader<'_, '_, '_> {
         }
         for (name, count) in &self.unsupported {
             log::warn!(
-                "{} of the module type '{name}' left out (rdb-skip-unsupported)",
+                "{} of the module type '{name}' left out (rdb-skip-unknown-modules)",
                 plural(*count, "key")
             );
         }

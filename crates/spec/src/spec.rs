@@ -146,6 +146,10 @@ bit_set! {
         BLOOM = 21, "bloom";
         JSON = 22, "json";
         SEARCH = 23, "search";
+        CUCKOO = 24, "cuckoo";
+        CMS = 25, "cms";
+        TOPK = 26, "topk";
+        TDIGEST = 27, "tdigest";
     }
 }
 

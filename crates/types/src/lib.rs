@@ -18,6 +18,8 @@ pub mod active;
 pub mod bitmap;
 pub mod bloom;
 pub mod collection;
+pub mod count_min;
+pub mod cuckoo;
 pub mod decimal;
 pub mod geo;
 pub mod hash;
@@ -32,6 +34,8 @@ pub mod sorted_set;
 pub mod stream;
 pub mod string;
 pub mod suggestions;
+pub mod t_digest;
+pub mod top_k;
 pub mod vector_set;
 
 use braid_executor::Row;
@@ -48,6 +52,10 @@ static FAMILIES: &[&[Row]] = &[
     json::COMMANDS,
     vector_set::COMMANDS,
     suggestions::COMMANDS,
+    count_min::COMMANDS,
+    top_k::COMMANDS,
+    cuckoo::COMMANDS,
+    t_digest::COMMANDS,
     string::COMMANDS,
     bitmap::COMMANDS,
     hyperloglog::COMMANDS,
@@ -57,7 +65,13 @@ static FAMILIES: &[&[Row]] = &[
 
 /// Command families whose values cannot be merged; active-active servers lack these commands.
 pub fn unmergeable_families() -> impl Iterator<Item = &'static [Row]> {
-    [bloom::COMMANDS, json::COMMANDS, vector_set::COMMANDS, suggestions::COMMANDS].into_iter()
+    #[rustfmt::skip]
+    let families = [
+        bloom::COMMANDS, json::COMMANDS, vector_set::COMMANDS,
+        count_min::COMMANDS, top_k::COMMANDS, cuckoo::COMMANDS, t_digest::COMMANDS,
+        suggestions::COMMANDS,
+    ];
+    families.into_iter()
 }
 
 /// The command families of the types' folders.

@@ -16,15 +16,22 @@
 //! arguments. `tests/files/` saves and loads all types with the crate `persistence`.
 
 pub mod bloom;
+mod cells;
+pub mod count_min;
+pub mod cuckoo;
 pub mod hash;
 pub mod json;
 pub mod list;
+mod module_fields;
+mod murmur;
 mod requests;
 mod saved;
 pub mod set;
 pub mod sorted_set;
 pub mod stream;
 pub mod suggestions;
+pub mod t_digest;
+pub mod top_k;
 pub mod vector_set;
 
 use braid_keyspace::object::Descriptor;
@@ -41,6 +48,10 @@ static DESCRIPTORS: &[&Descriptor] = &[
     &json::DESCRIPTOR,
     &vector_set::DESCRIPTOR,
     &suggestions::DESCRIPTOR,
+    &count_min::DESCRIPTOR,
+    &top_k::DESCRIPTOR,
+    &cuckoo::DESCRIPTOR,
+    &t_digest::DESCRIPTOR,
 ];
 
 /// Registers all types with the keyspace and the readers of dump files. Call it once at startup;

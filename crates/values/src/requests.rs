@@ -5,6 +5,7 @@ use std::io;
 
 use braid_containers::listpack::Element;
 use braid_keyspace::object::RequestSink;
+use braid_rdb::{Format, SavedObject, ValueRef};
 use braid_resp::request;
 
 /// Elements per request, as in stock servers.
@@ -78,5 +79,16 @@ pub(crate) fn push_expiry(
     let (mut time_digits, mut digits) = (itoa::Buffer::new(), itoa::Buffer::new());
     let time = time_digits.format(time).as_bytes();
     request::push(out.buffer(), &[command, name, time, word, b"1", member.text(&mut digits)]);
+    out.complete()
+}
+
+/// Writes a value as a RESTORE of the whole.
+pub(crate) fn push_restore(
+    value: &dyn SavedObject,
+    name: &[u8],
+    out: &mut dyn RequestSink,
+) -> io::Result<()> {
+    let payload = braid_rdb::dump(ValueRef::Object(value), Format::default(), false);
+    request::push(out.buffer(), &[b"RESTORE", name, b"0", &payload]);
     out.complete()
 }

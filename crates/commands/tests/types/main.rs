@@ -4,17 +4,23 @@
 
 mod bitmap;
 mod bloom;
+mod count_min;
+mod cuckoo;
 mod geo;
 mod hash;
 mod hyperloglog;
 mod json;
 mod list;
 mod member_expiry;
+mod replies;
 mod scanning;
 mod search;
 mod set;
+mod sketches;
 mod sorted_set;
 mod stream;
 mod string;
 mod suggestions;
+mod t_digest;
+mod top_k;
 mod vector_set;

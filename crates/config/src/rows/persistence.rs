@@ -29,7 +29,8 @@ super::directives! {
 
     /// Load snapshots and full syncs that contain values of modules (such as RedisJSON) without
     /// them; otherwise such a value ends the load. They are counted in the log and in INFO.
-    rdb_skip_unsupported: bool => switch("rdb-skip-unsupported", false);
+    rdb_skip_unsupported: bool =>
+        switch("rdb-skip-unsupported", false).aliases(&["rdb-skip-unknown-modules"]);
 
     /// Servers that must be able to read snapshots (dump files, bases of the append-only file,
     /// DUMP). Values are written in the newest encoding that these servers know. Unsupported data

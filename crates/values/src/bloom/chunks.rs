@@ -23,13 +23,17 @@ const OPTIONS: u32 = 1 | 4;
 const NONSCALING: u32 = 8;
 const HASHES_MAX: u32 = 4096;
 
+/// The options of a filter.
+pub(super) fn options(bloom: &Bloom) -> u32 {
+    if bloom.expansion() == 0 { OPTIONS | NONSCALING } else { OPTIONS }
+}
+
 /// Encodes a filter's header.
 pub fn header(bloom: &Bloom) -> Vec<u8> {
     let mut out = Vec::with_capacity(20 + bloom.layers().len() * 53);
-    let options = if bloom.expansion() == 0 { OPTIONS | NONSCALING } else { OPTIONS };
     out.extend_from_slice(&bloom.items().to_le_bytes());
     out.extend_from_slice(&(bloom.layers().len() as u32).to_le_bytes());
-    out.extend_from_slice(&options.to_le_bytes());
+    out.extend_from_slice(&options(bloom).to_le_bytes());
     out.extend_from_slice(&bloom.expansion().to_le_bytes());
     for layer in bloom.layers() {
         let shape = layer.shape;
@@ -67,44 +71,78 @@ impl Fields<'_> {
     }
 }
 
+/// The fields of a sub-filter, unchecked.
+pub(super) struct LayerFields {
+    pub bytes: u64,
+    pub bits: u64,
+    pub items: u64,
+    pub error: f64,
+    pub bits_per_item: f64,
+    pub hashes: u32,
+    pub capacity: u64,
+    /// Of a power of two of bits, or 0.
+    pub exponent: u8,
+}
+
+impl LayerFields {
+    fn read(fields: &mut Fields<'_>) -> Option<LayerFields> {
+        let (bytes, bits, items) = (fields.long()?, fields.long()?, fields.long()?);
+        let (error, bits_per_item) = (fields.float()?, fields.float()?);
+        let (hashes, capacity) = (fields.word()?, fields.long()?);
+        let [exponent] = fields.bytes()?;
+        Some(LayerFields { bytes, bits, items, error, bits_per_item, hashes, capacity, exponent })
+    }
+
+    fn is_sound(&self) -> bool {
+        let exponent = self.exponent;
+        let fits = self.bits.div_ceil(8) == self.bytes
+            && (exponent == 0 || self.bits.checked_shr(exponent.into()) == Some(1));
+        self.bits > 0
+            && fits
+            && self.items <= self.capacity
+            && self.error > 0.0
+            && self.error < 1.0
+            && self.bits_per_item.is_finite()
+            && self.bits_per_item > 0.0
+            && (1..=HASHES_MAX).contains(&self.hashes)
+    }
+}
+
 /// Creates the empty filter that a header describes; `None` if the header is invalid.
 pub fn from_header(bytes: &[u8]) -> Option<Bloom> {
     let mut fields = Fields(bytes);
     let items = fields.long()?;
     let (count, options, expansion) = (fields.word()? as usize, fields.word()?, fields.word()?);
+    let mut layers = Vec::new();
+    for _ in 0..count {
+        layers.push(LayerFields::read(&mut fields)?);
+    }
+    if fields.0.is_empty() { from_fields(items, options, expansion, &layers) } else { None }
+}
+
+/// Creates the empty filter that these fields describe; `None` if they are invalid.
+pub(super) fn from_fields(items: u64, options: u32, expansion: u32, layers: &[LayerFields]) -> Option<Bloom> {
     let scales = options & NONSCALING == 0 && expansion != 0;
     let is_known = options & !(OPTIONS | NONSCALING | 2) == 0 && options & 4 != 0;
-    if !is_known || count == 0 || count > LAYERS_MAX || expansion > EXPANSION_MAX {
+    if !is_known || layers.is_empty() || layers.len() > LAYERS_MAX || expansion > EXPANSION_MAX {
         return None;
     }
-    let (mut shapes, mut bytes_all, mut items_all) = (Vec::new(), 0u64, 0u64);
-    for _ in 0..count {
-        let (bytes, bits, items) = (fields.long()?, fields.long()?, fields.long()?);
-        let (error, bits_per_item) = (fields.float()?, fields.float()?);
-        let (hashes, capacity) = (fields.word()?, fields.long()?);
-        let [exponent] = fields.bytes()?;
-        let fits =
-            bits.div_ceil(8) == bytes && (exponent == 0 || bits.checked_shr(exponent.into()) == Some(1));
-        let is_sound = bits > 0
-            && fits
-            && items <= capacity
-            && error > 0.0
-            && error < 1.0
-            && bits_per_item.is_finite()
-            && bits_per_item > 0.0
-            && (1..=HASHES_MAX).contains(&hashes);
-        bytes_all = bytes_all.checked_add(bytes)?;
-        items_all = items_all.checked_add(items)?;
-        if !is_sound || bytes_all > BYTES_MAX {
+    let (mut bytes_all, mut items_all) = (0u64, 0u64);
+    for layer in layers {
+        bytes_all = bytes_all.checked_add(layer.bytes)?;
+        items_all = items_all.checked_add(layer.items)?;
+        if !layer.is_sound() || bytes_all > BYTES_MAX {
             return None;
         }
-        shapes.push((Shape { bits, hashes, capacity, error, bits_per_item }, items));
     }
-    if !fields.0.is_empty() || items_all != items {
+    if items_all != items {
         return None;
     }
-    let layers = shapes.into_iter().map(|(shape, items)| Layer::new(shape, items)).collect();
-    Some(Bloom::from_layers(layers, if scales { expansion } else { 0 }))
+    let empty = |fields: &LayerFields| {
+        let &LayerFields { bits, hashes, capacity, error, bits_per_item, .. } = fields;
+        Layer::new(Shape { bits, hashes, capacity, error, bits_per_item }, fields.items)
+    };
+    Some(Bloom::from_layers(layers.iter().map(empty).collect(), if scales { expansion } else { 0 }))
 }
 
 /// The piece after a non-zero iterator, with the piece's own iterator; `None` at the end.

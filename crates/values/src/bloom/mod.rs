@@ -25,11 +25,11 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     name: "MBbloom--",
     digest_number: 5,
     forms: rdb::FORMS,
-    module: None,
+    module: Some(rdb::ID),
     decode: rdb::decode,
     members: None,
     may_need_expiry_version: || false,
-    is_refused_elsewhere: || false,
+    is_refused_elsewhere: value::was_ever_made,
     access: AccessFns::of::<Bloom>(),
 };
 
