@@ -84,3 +84,13 @@ proptest! {
         prop_assert!(from_header(&good[..cut.index(good.len())]).is_none());
     }
 }
+
+/// Sub-filters of one byte each: their number alone takes memory.
+#[test]
+fn payloads_have_a_bounded_number_of_sub_filters() {
+    let shape = Shape { buckets: 1, bucket_size: 1, iterations: 1, expansion: 1 };
+    assert!(Cuckoo::empty_of(shape, u64::MAX, u64::MAX, 65_536).is_none());
+    let mut filter = Cuckoo::empty_of(shape, u64::MAX, u64::MAX, 2).expect("a filter");
+    assert_eq!(filter.add(item(1)), Ok(()));
+    assert_eq!(filter.items(), u64::MAX);
+}

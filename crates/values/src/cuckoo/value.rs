@@ -152,8 +152,7 @@ impl Cuckoo {
     /// A filter of empty sub-filters, whose fingerprints are loaded later; `None` if the parameters
     /// are invalid.
     pub fn empty_of(shape: Shape, items: u64, deleted: u64, layers: u64) -> Option<Cuckoo> {
-        // Each sub-filter has a byte at least.
-        if !shape.is_sound() || layers == 0 || layers > BYTES_MAX {
+        if !shape.is_sound() || layers == 0 || layers > LAYERS_MAX as u64 {
             return None;
         }
         let mut filter = Cuckoo::bare(shape, items, deleted);
@@ -277,7 +276,7 @@ impl Cuckoo {
     pub fn add(&mut self, item: ItemHash) -> Result<(), Refusal> {
         for index in (0..self.layers.len()).rev() {
             if self.put(index, item) {
-                self.items += 1;
+                self.items = self.items.saturating_add(1);
                 return Ok(());
             }
         }
@@ -293,7 +292,7 @@ impl Cuckoo {
             let is_put = self.put(self.layers.len() - 1, item);
             debug_assert!(is_put, "a new sub-filter has room");
         }
-        self.items += 1;
+        self.items = self.items.saturating_add(1);
         Ok(())
     }
 
@@ -342,7 +341,7 @@ impl Cuckoo {
             if let Some(place) = found {
                 self.layers[index].slots.set(place, 0);
                 self.items = self.items.saturating_sub(1);
-                self.deleted += 1;
+                self.deleted = self.deleted.saturating_add(1);
                 if self.layers.len() > 1 && self.deleted as f64 > self.items as f64 * 0.1 {
                     self.compact(false);
                 }
