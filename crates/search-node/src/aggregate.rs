@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! FT.AGGREGATE and FT.CURSOR.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use braid_base::clock::unix_ms;
+use braid_config::Config;
 use braid_executor::Call;
 use braid_keyspace::Keyspace;
 use braid_resp::reply::{Protocol, ReplyBuffer};
-use braid_search::aggregate::{Builder, Input, Pipeline, Rows, Value};
-use braid_search::execute::{Hit, Order, SearchOptions};
+use braid_search::aggregate::{Builder, Input, Pipeline, Rows, StepReport, Value};
+use braid_search::execute::{Hit, Order, Report, SearchOptions};
 use braid_search::query::Query;
 use braid_spec::{CommandError, CommandResult};
 
@@ -17,11 +19,12 @@ use crate::cursors::{Cursor, Extra};
 use crate::definition::Definition;
 use crate::index::SearchIndex;
 use crate::lookup::{check_rights, index_for_query, wrong_arity};
+use crate::profile::{Measured, Processor, Profiling, nanos};
 use crate::request::Common;
 use crate::run::{DocumentReader, Finish, Found, Running, distance_names, run};
-use crate::search::{begin_results, end_results};
+use crate::search::{Shape, begin_results, end_results};
 use crate::service::{self, Service};
-use crate::values::{Source, compact, property};
+use crate::values::{Source, all_text, compact, property, reply_json};
 
 /// Rows of a cursor's answer unless COUNT says otherwise.
 const COUNT_DEFAULT: usize = 1000;
@@ -45,21 +48,45 @@ struct Request {
 
 pub fn aggregate(call: &mut Call) -> CommandResult {
     let index = index_for_query(call, 1)?;
-    let request = Request::parse(index, call)?;
+    let args = call.args;
+    aggregate_index(call, index, &args[2..], None)
+}
+
+/// Aggregates documents of an index; the arguments begin with the query.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn aggregate_index(
+    call: &mut Call,
+    index: Arc<SearchIndex>,
+    args: &[&[u8]],
+    mut profiling: Option<Profiling>,
+) -> CommandResult {
+    let began = nanos();
+    let mut request = Request::parse(index, args, &call.engine.config, call.reply.protocol)?;
+    let parsed = nanos();
+    if profiling.is_some() && request.cursor.is_some() {
+        return Err(error("FT.PROFILE does not support cursor"));
+    }
     let options = SearchOptions {
         order: Order::Sequence,
         results_max: call.engine.config.search_max_aggregate_results(),
         with_scores: request.with_scores,
         ..SearchOptions::default()
     };
-    let running =
+    let mut running =
         Running::begin(&request.index, &request.query, &request.common, &call.engine.config, options)?;
     // A transaction's reply is complete.
     let may_open = !call.session.deny_blocking;
     let Some(engine) = service::of(&call.engine.keyspace).and_then(Service::engine) else {
         return Err(error("The server is shutting down"));
     };
-    run(call, running, Rest { request, may_open, engine })
+    if let Some(profiling) = &mut profiling {
+        running.measure();
+        request.pipeline.measure(nanos);
+        (profiling.parse_nanos, profiling.plan_nanos) = (parsed - began, nanos() - parsed);
+    }
+    run(call, running, Rest { request, may_open, engine, profiling })
 }
 
 /// PARAMS, before the steps are read: the query's names are known to them.
@@ -76,8 +103,12 @@ fn find_parameters(args: &[&[u8]], common: &mut Common, definition: &Definition)
 }
 
 impl Request {
-    fn parse(index: Arc<SearchIndex>, call: &Call<'_, '_>) -> Result<Request, CommandError> {
-        let (config, all) = (&call.engine.config, &call.args[2..]);
+    fn parse(
+        index: Arc<SearchIndex>,
+        all: &[&[u8]],
+        config: &Config,
+        protocol: Protocol,
+    ) -> Result<Request, CommandError> {
         let definition = index.definition();
         let Some((&text, rest)) = all.split_first() else {
             return Err(error("No query string provided"));
@@ -114,6 +145,7 @@ impl Request {
                 args.skip(len);
             }
         }
+        common.check_format(&definition, protocol)?;
         let query = common.parse(text, &definition, config)?;
         index.note_use(common.dialect);
         Ok(Request { index, query, common, pipeline: builder.build(), is_grouped, cursor, with_scores })
@@ -146,6 +178,7 @@ struct Rest {
     /// A cursor may be opened.
     may_open: bool,
     engine: Arc<braid_executor::Engine>,
+    profiling: Option<Profiling>,
 }
 
 impl Finish for Rest {
@@ -155,14 +188,23 @@ impl Finish for Rest {
         documents: &dyn DocumentReader,
         reply: &mut ReplyBuffer,
     ) -> CommandResult {
-        let Rest { request, may_open, engine } = self;
+        let Rest { request, may_open, engine, profiling } = self;
         let definition = request.index.definition();
         let is_late = running.is_late;
+        let report = running.report();
         let (found, _) = running.found();
         let mut pipeline = request.pipeline;
         let inputs = pipeline.inputs().to_vec();
         let mut extras: Vec<Extra> = Vec::new();
-        let feed = Feed { definition: &definition, index: &request.index, inputs: &inputs, found: &found };
+        let loaded = Cell::default();
+        let feed = Feed {
+            definition: &definition,
+            index: &request.index,
+            inputs: &inputs,
+            found: &found,
+            loaded: &loaded,
+            is_expanded: request.common.is_expanded,
+        };
         for hit in &found.hits {
             if pipeline.is_full() {
                 break;
@@ -171,17 +213,26 @@ impl Finish for Rest {
                 pipeline.push(values).map_err(|wrong| error(wrong.to_string()))?;
             }
         }
-        let rows = pipeline.finish().map_err(|wrong| error(wrong.to_string()))?;
+        let (rows, steps) = pipeline.finish().map_err(|wrong| error(wrong.to_string()))?;
         let total = if request.is_grouped { rows.len() } else { found.total };
-        let mut answer = Answer { rows, extras, is_grouped: request.is_grouped };
+        let is_expanded = request.common.is_expanded;
+        let mut answer = Answer { rows, extras, is_grouped: request.is_grouped, is_expanded };
         let Some((count, idle_ms)) = request.cursor else {
             let rows = answer.rows.take(usize::MAX);
-            answer.reply(rows, total, is_late, reply);
+            let measured = profiling.as_ref().zip(report).map(|(profiling, report)| {
+                let processors = processors(&report, loaded.get(), steps);
+                Measured { profiling, report, processors, is_late }
+            });
+            if measured.is_some() && reply.protocol != Protocol::Resp3 {
+                reply.array(2);
+            }
+            answer.reply(rows, total, measured.is_some(), is_late, reply);
+            measured.iter().for_each(|measured| measured.reply(reply));
             return Ok(());
         };
         reply.array(2);
         let rows = answer.rows.take(if may_open { count } else { usize::MAX });
-        answer.reply(rows, total, is_late, reply);
+        answer.reply(rows, total, false, is_late, reply);
         let id = if answer.rows.is_empty() {
             Some(0)
         } else {
@@ -192,12 +243,26 @@ impl Finish for Rest {
     }
 }
 
+/// What was done with the documents found.
+fn processors(report: &Report, (nanos, count): (u64, usize), steps: Vec<StepReport>) -> Vec<Processor> {
+    let index = Processor { kind: "Index".to_owned(), nanos: report.root.nanos, count: report.root.count };
+    let scorer =
+        (report.scored > 0).then(|| Processor::new("Scorer", report.score_nanos, report.scored as usize));
+    let loader = (count > 0).then(|| Processor::new("Loader", nanos, count));
+    let steps =
+        steps.into_iter().map(|step| Processor { kind: step.kind, nanos: step.nanos, count: step.rows });
+    std::iter::once(index).chain(scorer).chain(loader).chain(steps).collect()
+}
+
 /// Makes rows of documents.
 struct Feed<'a> {
     definition: &'a Definition,
     index: &'a SearchIndex,
     inputs: &'a [Input],
     found: &'a Found,
+    /// Nanoseconds for documents that were read, and how many.
+    loaded: &'a Cell<(u64, usize)>,
+    is_expanded: bool,
 }
 
 impl Feed<'_> {
@@ -234,7 +299,7 @@ impl Feed<'_> {
             return Some(values.into_iter().flatten().collect());
         }
         let mut is_there = false;
-        let now = unix_ms();
+        let (now, began) = (unix_ms(), nanos());
         documents.read(&hit.key, &mut |entry| {
             let Some(source) = entry.and_then(|entry| Source::of(entry, self.definition.is_json)) else {
                 return;
@@ -246,16 +311,21 @@ impl Feed<'_> {
                 }
             }
             if wants_all {
-                extras.push(all_fields(&source, now));
+                extras.push(all_fields(&source, now, self.is_expanded));
             }
         });
+        let (before, count) = self.loaded.get();
+        self.loaded.set((before + nanos().saturating_sub(began), count + usize::from(is_there)));
         is_there.then(|| values.into_iter().map(Option::unwrap_or_default).collect())
     }
 }
 
-fn all_fields(source: &Source<'_>, now: i64) -> Extra {
+fn all_fields(source: &Source<'_>, now: i64, is_expanded: bool) -> Extra {
     match source {
         Source::Hash(hash) => hash.iter(now).map(|(name, value)| (name.to_vec(), value.to_vec())).collect(),
+        Source::Json(json) if is_expanded => {
+            vec![(b"$".to_vec(), all_text(json, "$").unwrap_or_default())]
+        }
         Source::Json(json) => vec![(b"$".to_vec(), compact(json))],
     }
 }
@@ -265,18 +335,29 @@ struct Answer {
     rows: Rows,
     extras: Vec<Extra>,
     is_grouped: bool,
+    /// FORMAT EXPAND
+    is_expanded: bool,
 }
 
 impl Answer {
     fn open(self, index: &Arc<SearchIndex>, count: usize, idle_ms: i64, keyspace: &Keyspace) -> Option<u64> {
         let mut cursor = Cursor::new(Arc::clone(index), self.rows, count, idle_ms);
         (cursor.more, cursor.is_grouped) = (self.extras, self.is_grouped);
+        cursor.is_expanded = self.is_expanded;
         service::of(keyspace)?.cursors.lock().open(cursor, unix_ms())
     }
 
-    fn reply(&self, rows: Vec<Vec<Value>>, total: usize, is_late: bool, reply: &mut ReplyBuffer) {
+    fn reply(
+        &self,
+        rows: Vec<Vec<Value>>,
+        total: usize,
+        is_profile: bool,
+        is_late: bool,
+        reply: &mut ReplyBuffer,
+    ) {
         if reply.protocol == Protocol::Resp3 {
-            begin_results(reply, total, rows.len());
+            let shape = Shape { is_expanded: self.is_expanded, is_profile };
+            begin_results(reply, total, rows.len(), shape);
             for row in rows {
                 reply.map(2);
                 reply.simple("extra_attributes");
@@ -284,7 +365,7 @@ impl Answer {
                 reply.simple("values");
                 reply.array(0);
             }
-            end_results(reply, is_late);
+            end_results(reply, is_late, is_profile);
             return;
         }
         reply.array(rows.len() + 1);
@@ -309,11 +390,11 @@ impl Answer {
         reply.map(shown.len() + extra.len());
         for (name, value) in &shown {
             reply.bulk(name.as_bytes());
-            reply_value(value, reply);
+            if self.is_expanded { reply_expanded(value, reply) } else { reply_value(value, reply) }
         }
         for (name, value) in extra {
             reply.bulk(name);
-            reply.bulk(value);
+            if self.is_expanded { reply_json(value, false, reply) } else { reply.bulk(value) }
         }
     }
 }
@@ -326,6 +407,21 @@ fn reply_value(value: &Value, reply: &mut ReplyBuffer) {
             values.iter().for_each(|value| reply_value(value, reply));
         }
         value => reply.bulk(value.shown().as_bytes()),
+    }
+}
+
+/// With FORMAT EXPAND numbers are numbers.
+fn reply_expanded(value: &Value, reply: &mut ReplyBuffer) {
+    match value {
+        Value::Number(number) if *number == number.trunc() && number.abs() < 1e15 => {
+            reply.integer(*number as i64);
+        }
+        Value::Number(number) => reply.double(*number),
+        Value::List(values) => {
+            reply.array(values.len());
+            values.iter().for_each(|value| reply_expanded(value, reply));
+        }
+        value => reply_value(value, reply),
     }
 }
 
@@ -351,16 +447,17 @@ pub fn cursor(call: &mut Call) -> CommandResult {
     let given = if options.take("COUNT") { Some(options.number::<usize>("COUNT")?) } else { None };
     let cursor = service.cursors.lock().take(id, now).ok_or_else(|| error("Cursor not found"))?;
     check_rights(call, &cursor.index)?;
-    let Cursor { index, rows, count, idle_ms, more, is_grouped, .. } = cursor;
-    let mut answer = Answer { rows, extras: more, is_grouped };
+    let Cursor { index, rows, count, idle_ms, more, is_grouped, is_expanded, .. } = cursor;
+    let mut answer = Answer { rows, extras: more, is_grouped, is_expanded };
     let rows = answer.rows.take(given.filter(|count| *count > 0).unwrap_or(count));
     call.reply.array(2);
-    answer.reply(rows, 0, false, call.reply);
+    answer.reply(rows, 0, false, false, call.reply);
     let next = if answer.rows.is_empty() { 0 } else { id };
     call.reply.integer(next as i64);
     if next != 0 {
         let mut cursor = Cursor::new(index, answer.rows, count, idle_ms);
         (cursor.more, cursor.is_grouped) = (answer.extras, answer.is_grouped);
+        cursor.is_expanded = answer.is_expanded;
         service.cursors.lock().give_back(id, cursor, now);
     }
     Ok(())

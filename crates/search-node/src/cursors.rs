@@ -25,12 +25,23 @@ pub struct Cursor {
     pub more: Vec<Extra>,
     /// Its rows are groups.
     pub is_grouped: bool,
+    /// FORMAT EXPAND
+    pub is_expanded: bool,
     ends_at: i64,
 }
 
 impl Cursor {
     pub fn new(index: Arc<SearchIndex>, rows: Rows, count: usize, idle_ms: i64) -> Cursor {
-        Cursor { index, rows, count, idle_ms, more: Vec::new(), is_grouped: false, ends_at: 0 }
+        Cursor {
+            index,
+            rows,
+            count,
+            idle_ms,
+            more: Vec::new(),
+            is_grouped: false,
+            is_expanded: false,
+            ends_at: 0,
+        }
     }
 }
 

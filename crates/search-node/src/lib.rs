@@ -12,6 +12,7 @@
 //! lookup       indexes for commands: which one, and who may
 //! run          runs queries in slices, here or in the background
 //! search       FT.SEARCH's reply
+//! profile      FT.PROFILE
 //! aggregate    FT.AGGREGATE, FT.CURSOR; cursors: what is kept for them
 //! commands     the rows, and all other commands
 //! ```
@@ -36,6 +37,7 @@ mod cursors;
 mod definition;
 mod index;
 mod lookup;
+mod profile;
 mod request;
 mod run;
 mod search;

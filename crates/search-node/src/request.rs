@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use braid_config::Config;
+use braid_resp::reply::Protocol;
 use braid_search::execute::Scorer;
 use braid_search::query::{self, GeoArea, Node, Query, Wanted};
 use braid_search::schema::Kind;
@@ -53,6 +54,8 @@ pub struct Common {
     pub slop: Option<u32>,
     pub in_order: bool,
     pub dialect: u8,
+    /// The client chose the dialect.
+    has_dialect: bool,
     pub timeout_ms: u64,
     pub is_expanded: bool,
     /// FILTER is a step of FT.AGGREGATE.
@@ -74,6 +77,7 @@ impl Common {
             slop: None,
             in_order: false,
             dialect: 2,
+            has_dialect: false,
             timeout_ms: config.search_timeout(),
             is_expanded: false,
         }
@@ -100,6 +104,7 @@ impl Common {
                 let text = ahead.next().ok_or_else(|| error("Need an argument for DIALECT"))?;
                 let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
                 self.dialect = number.filter(|number| (1..=4).contains(number)).ok_or_else(wrong)?;
+                self.has_dialect = true;
             }
             b"TIMEOUT" => {
                 let text = ahead.next().ok_or_else(|| error("Need argument for TIMEOUT"))?;
@@ -131,7 +136,7 @@ impl Common {
             b"FILTER" => self.read_filter(&mut ahead, definition)?,
             b"GEOFILTER" => self.read_geo_filter(&mut ahead, definition)?,
             b"FORMAT" => {
-                let format = ahead.value("FORMAT")?;
+                let format = ahead.next().ok_or_else(|| error("Need an argument for FORMAT"))?;
                 self.is_expanded = match format.to_ascii_uppercase().as_slice() {
                     b"STRING" => false,
                     b"EXPAND" => true,
@@ -191,17 +196,38 @@ impl Common {
                 error(format!("Bad arguments for <{what}>: Could not convert argument to expected type"))
             })
         };
-        let unit =
-            braid_containers::geohash::metres_per_unit(unit).ok_or_else(|| error("Unknown distance unit"))?;
+        let (unit, metres) = query::geo_unit(unit).ok_or_else(|| error("Unknown distance unit"))?;
         let area = GeoArea {
             longitude: number(longitude, "lon")?,
             latitude: number(latitude, "lat")?,
-            radius: number(radius, "radius")? * unit,
+            radius: number(radius, "radius")? * metres,
+            unit,
         };
         let field = definition.schema.find(&lossy(name));
         let field = field.filter(|id| definition.schema.field(*id).kind == Kind::Geo);
         self.filters.push(field.map_or_else(Node::nothing, |field| Node::new(Wanted::Near { field, area })));
         args.skip(5);
+        Ok(())
+    }
+
+    /// Whether FORMAT EXPAND is possible, if it is asked for.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn check_format(&mut self, definition: &Definition, protocol: Protocol) -> Result<(), CommandError> {
+        if !self.is_expanded {
+            return Ok(());
+        }
+        if protocol != Protocol::Resp3 {
+            return Err(error("EXPAND format is only supported with RESP3"));
+        }
+        if !definition.is_json {
+            return Err(error("EXPAND format is only supported with JSON"));
+        }
+        if self.has_dialect && self.dialect < 3 {
+            return Err(error("EXPAND format requires dialect 3 or greater"));
+        }
+        self.dialect = self.dialect.max(3);
         Ok(())
     }
 
@@ -246,6 +272,8 @@ pub struct SearchRequest {
     pub content: Content,
     pub marks: Marks,
     pub with_scores: bool,
+    /// EXPLAINSCORE
+    pub explains: bool,
     pub with_payloads: bool,
     pub with_sort_keys: bool,
     /// The property, and whether descending.
@@ -263,6 +291,7 @@ impl SearchRequest {
         index: Arc<SearchIndex>,
         args: &[&[u8]],
         config: &Config,
+        protocol: Protocol,
     ) -> Result<SearchRequest, CommandError> {
         let definition = index.definition();
         let Some((&text, rest)) = args.split_first() else {
@@ -274,6 +303,7 @@ impl SearchRequest {
             content: Content::All,
             marks: Marks::default(),
             with_scores: false,
+            explains: false,
             with_payloads: false,
             with_sort_keys: false,
             sort: None,
@@ -295,6 +325,7 @@ impl SearchRequest {
         if is_without {
             request.content = Content::Nothing;
         }
+        request.common.check_format(&definition, protocol)?;
         request.check(&definition)?;
         request.query = request.common.parse(text, &definition, config)?;
         index.note_use(request.common.dialect);
@@ -308,8 +339,8 @@ impl SearchRequest {
             self.with_payloads = true;
         } else if args.take("WITHSORTKEYS") {
             self.with_sort_keys = true;
-        } else if args.is("EXPLAINSCORE") {
-            return Err(error("EXPLAINSCORE is not supported"));
+        } else if args.take("EXPLAINSCORE") {
+            self.explains = true;
         } else if args.take("LIMIT") {
             (self.offset, self.count) = limit(args)?;
             let most = config.search_max_search_results();
@@ -378,6 +409,9 @@ impl SearchRequest {
     }
 
     fn check(&self, definition: &Definition) -> Result<(), CommandError> {
+        if self.explains && !self.with_scores {
+            return Err(error("EXPLAINSCORE must be accompanied with WITHSCORES"));
+        }
         let marked = [
             self.marks.highlight.as_ref().map(|(fields, _)| fields),
             self.marks.summarize.as_ref().map(|(fields, _)| fields),
@@ -392,16 +426,6 @@ impl SearchRequest {
             if let Some(name) = unknown {
                 return Err(error(format!("No such property `{name}`")));
             }
-        }
-        if self.common.is_expanded {
-            if !definition.is_json {
-                return Err(error("EXPAND format is only supported with JSON"));
-            }
-            return Err(error(if self.common.dialect < 3 {
-                "EXPAND format requires dialect 3 or greater"
-            } else {
-                "FORMAT EXPAND is not supported"
-            }));
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use braid_keyspace::documents::INDEXED_DB;
 use braid_keyspace::{Entry, Keyspace};
 use braid_resp::reply::ReplyBuffer;
 use braid_search::execute::{
-    Hit, Matched, Order, Plan, PlanOptions, Search, SearchError, SearchOptions, Status,
+    Hit, Matched, Order, Plan, PlanOptions, Report, Search, SearchError, SearchOptions, Status,
 };
 use braid_search::index::DocRef;
 use braid_search::query::{Query, Wanted};
@@ -25,6 +25,7 @@ use braid_spec::{CommandError, CommandResult};
 use crate::arguments::error;
 use crate::definition::Definition;
 use crate::index::SearchIndex;
+use crate::profile::nanos;
 use crate::request::Common;
 
 /// How long a query may keep its client's thread.
@@ -179,6 +180,16 @@ impl Running {
                 return Ok(false);
             }
         }
+    }
+
+    /// Measures what it does from now on.
+    pub fn measure(&mut self) {
+        self.search.measure(nanos);
+    }
+
+    /// What was measured.
+    pub fn report(&self) -> Option<Report> {
+        self.search.report()
     }
 
     /// Takes what was found, and the words that matched.

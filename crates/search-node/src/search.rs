@@ -2,11 +2,12 @@
 //! FT.SEARCH: what is returned of the documents found, and how.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use braid_executor::Call;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_search::aggregate::Value;
-use braid_search::execute::{Hit, Matched, Order, SearchOptions};
+use braid_search::execute::{Explanation, Hit, Matched, Order, Report, SearchOptions};
 use braid_search::index::SortValue;
 use braid_search::schema::Kind;
 use braid_search::text::{highlight, summarize};
@@ -14,14 +15,32 @@ use braid_spec::CommandResult;
 use braid_values::json::value::Json;
 
 use crate::definition::Definition;
+use crate::index::SearchIndex;
 use crate::lookup::index_for_query;
+use crate::profile::{Measured, Processor, Profiling, nanos};
 use crate::request::{Content, SearchRequest};
 use crate::run::{DocumentReader, Finish, Found, Running, Sorting, run};
-use crate::values::{Source, all_text, compact};
+use crate::values::{Source, all_text, compact, reply_json};
 
 pub fn search(call: &mut Call) -> CommandResult {
     let index = index_for_query(call, 1)?;
-    let request = SearchRequest::parse(index, &call.args[2..], &call.engine.config)?;
+    let args = call.args;
+    search_index(call, index, &args[2..], None)
+}
+
+/// Searches an index; the arguments begin with the query.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn search_index(
+    call: &mut Call,
+    index: Arc<SearchIndex>,
+    args: &[&[u8]],
+    mut profiling: Option<Profiling>,
+) -> CommandResult {
+    let began = nanos();
+    let request = SearchRequest::parse(index, args, &call.engine.config, call.reply.protocol)?;
+    let parsed = nanos();
     let definition = request.index.definition();
     let sorting = match &request.sort {
         None => Sorting::Known(Order::Score),
@@ -30,6 +49,7 @@ pub fn search(call: &mut Call) -> CommandResult {
     let mut options = SearchOptions {
         results_max: request.offset.saturating_add(request.count),
         with_scores: request.with_scores,
+        explains: request.explains,
         ..SearchOptions::default()
     };
     let loaded_sort = match sorting {
@@ -43,9 +63,13 @@ pub fn search(call: &mut Call) -> CommandResult {
             Some(LoadedSort { path, is_number, descending })
         }
     };
-    let running =
+    let mut running =
         Running::begin(&request.index, &request.query, &request.common, &call.engine.config, options)?;
-    run(call, running, Rest { request, loaded_sort })
+    if let Some(profiling) = &mut profiling {
+        running.measure();
+        (profiling.parse_nanos, profiling.plan_nanos) = (parsed - began, nanos() - parsed);
+    }
+    run(call, running, Rest { request, loaded_sort, profiling })
 }
 
 /// Results are sorted by a value that the index does not have.
@@ -58,6 +82,7 @@ struct LoadedSort {
 struct Rest {
     request: SearchRequest,
     loaded_sort: Option<LoadedSort>,
+    profiling: Option<Profiling>,
 }
 
 /// A result as it is returned.
@@ -74,14 +99,17 @@ impl Finish for Rest {
         documents: &dyn DocumentReader,
         reply: &mut ReplyBuffer,
     ) -> CommandResult {
-        let Rest { request, loaded_sort } = self;
+        let Rest { request, loaded_sort, profiling } = self;
         let definition = request.index.definition();
         let is_late = running.is_late;
+        let report = running.report();
+        let sorted = nanos();
         let (mut found, matched) = running.found();
         if let Some(sort) = &loaded_sort {
             sort.apply(&mut found, &definition, documents, request.offset.saturating_add(request.count));
         }
         let hits = std::mem::take(&mut found.hits);
+        let (best, loaded) = (hits.len(), nanos());
         let mut rows = Vec::new();
         let shown = Shown { request: &request, definition: &definition, matched: &matched };
         for hit in hits.into_iter().skip(request.offset) {
@@ -91,7 +119,17 @@ impl Finish for Rest {
                 None => found.total = found.total.saturating_sub(1),
             }
         }
-        shown.reply(&rows, found.total, is_late, reply);
+        let ended = nanos();
+        let measured = profiling.as_ref().zip(report).map(|(profiling, report)| {
+            let times = Times { sort: loaded - sorted, load: ended - loaded };
+            let processors = shown.processors(&report, times, best, rows.len());
+            Measured { profiling, report, processors, is_late }
+        });
+        if measured.is_some() && reply.protocol != Protocol::Resp3 {
+            reply.array(2);
+        }
+        shown.reply(&rows, found.total, measured.as_ref(), is_late, reply);
+        measured.iter().for_each(|measured| measured.reply(reply));
         Ok(())
     }
 }
@@ -123,6 +161,12 @@ impl LoadedSort {
         });
         found.hits.truncate(most);
     }
+}
+
+/// Nanoseconds of what is done with the results.
+struct Times {
+    sort: u64,
+    load: u64,
 }
 
 struct Shown<'a> {
@@ -232,7 +276,8 @@ impl Shown<'_> {
         let marks = &self.request.marks;
         let is_text =
             self.definition.field(name).is_some_and(|field| matches!(field.kind, Kind::Text { .. }));
-        if !is_text || (marks.highlight.is_none() && marks.summarize.is_none()) {
+        let is_marked = marks.highlight.is_some() || marks.summarize.is_some();
+        if !is_text || !is_marked || self.request.common.is_expanded {
             return value;
         }
         let concerns = |fields: &[String]| fields.is_empty() || fields.iter().any(|one| one == name);
@@ -248,11 +293,41 @@ impl Shown<'_> {
         }
     }
 
-    fn reply(&self, rows: &[Row], total: usize, is_late: bool, reply: &mut ReplyBuffer) {
+    /// What was done with the results; `best` of them were sorted, the last `rows` read.
+    fn processors(&self, report: &Report, times: Times, best: usize, rows: usize) -> Vec<Processor> {
+        let request = self.request;
+        let (is_nearest, by_score) = (report.is_nearest, request.sort.is_none() || request.with_scores);
+        let index =
+            Processor { kind: "Index".to_owned(), nanos: report.root.nanos, count: report.root.count };
+        let found = report.root.count as usize;
+        let mut all = vec![index];
+        all.extend(is_nearest.then(|| Processor::new("Metrics Applier", 0, found)));
+        all.extend(by_score.then(|| Processor::new("Scorer", report.score_nanos, report.scored as usize)));
+        all.push(Processor::new("Sorter", report.sort_nanos + times.sort, best));
+        all.extend((request.offset > 0).then(|| Processor::new("Pager/Limiter", 0, rows)));
+        if !matches!(request.content, Content::Nothing) {
+            all.push(Processor::new("Loader", times.load, rows));
+            let marks = &request.marks;
+            // Values are marked as they are read.
+            let is_marked = marks.highlight.is_some() || marks.summarize.is_some();
+            all.extend(is_marked.then(|| Processor::new("Highlighter", 0, rows)));
+        }
+        all
+    }
+
+    fn reply(
+        &self,
+        rows: &[Row],
+        total: usize,
+        measured: Option<&Measured<'_>>,
+        is_late: bool,
+        reply: &mut ReplyBuffer,
+    ) {
         if reply.protocol == Protocol::Resp3 {
-            begin_results(reply, total, rows.len());
+            let is_expanded = self.request.common.is_expanded;
+            begin_results(reply, total, rows.len(), Shape { is_expanded, is_profile: measured.is_some() });
             rows.iter().for_each(|row| self.reply_map(row, reply));
-            end_results(reply, is_late);
+            end_results(reply, is_late, measured.is_some());
             return;
         }
         let request = self.request;
@@ -266,7 +341,7 @@ impl Shown<'_> {
         for row in rows {
             reply.bulk(&row.hit.key);
             if request.with_scores {
-                reply.bulk(shown_score(row.hit.score).as_bytes());
+                reply_score(&row.hit, reply);
             }
             if request.with_payloads {
                 reply.null();
@@ -284,6 +359,12 @@ impl Shown<'_> {
         }
     }
 
+    /// With FORMAT EXPAND the values of sortable fields are not lists.
+    fn is_single(&self, name: &[u8]) -> bool {
+        let name = String::from_utf8_lossy(name);
+        self.definition.field(&name).is_some_and(|field| field.sortable)
+    }
+
     fn reply_map(&self, row: &Row, reply: &mut ReplyBuffer) {
         let request = self.request;
         reply.map(
@@ -296,7 +377,7 @@ impl Shown<'_> {
         reply.bulk(&row.hit.key);
         if request.with_scores {
             reply.simple("score");
-            reply.double(row.hit.score);
+            reply_score(&row.hit, reply);
         }
         if request.with_payloads {
             reply.simple("payload");
@@ -311,7 +392,11 @@ impl Shown<'_> {
             reply.map(fields.len());
             for (name, value) in fields {
                 reply.bulk(name);
-                reply.bulk(value);
+                if self.request.common.is_expanded {
+                    reply_json(value, self.is_single(name), reply);
+                } else {
+                    reply.bulk(value);
+                }
             }
         }
         reply.simple("values");
@@ -319,25 +404,62 @@ impl Shown<'_> {
     }
 }
 
+/// A score, with its explanation if it is asked for.
+fn reply_score(hit: &Hit, reply: &mut ReplyBuffer) {
+    if hit.explanation.is_some() {
+        reply.array(2);
+    }
+    if reply.protocol == Protocol::Resp3 {
+        reply.double(hit.score);
+    } else {
+        reply.bulk(shown_score(hit.score).as_bytes());
+    }
+    if let Some(explanation) = &hit.explanation {
+        reply_explanation(explanation, reply);
+    }
+}
+
+fn reply_explanation(explanation: &Explanation, reply: &mut ReplyBuffer) {
+    if explanation.parts.is_empty() {
+        return reply.simple(&explanation.line);
+    }
+    reply.array(2);
+    reply.simple(&explanation.line);
+    reply.array(explanation.parts.len());
+    explanation.parts.iter().for_each(|part| reply_explanation(part, reply));
+}
+
+/// Of results in RESP3.
+#[derive(Clone, Copy, Default)]
+pub struct Shape {
+    /// FORMAT EXPAND
+    pub is_expanded: bool,
+    /// A profile follows them.
+    pub is_profile: bool,
+}
+
 /// The head of results in RESP3, up to the list of them.
-pub fn begin_results(reply: &mut ReplyBuffer, total: usize, rows: usize) {
-    reply.map(5);
+pub fn begin_results(reply: &mut ReplyBuffer, total: usize, rows: usize, shape: Shape) {
+    reply.map(5 + usize::from(shape.is_profile));
     reply.simple("attributes");
     reply.array(0);
     reply.simple("total_results");
     reply.integer(total as i64);
     reply.simple("format");
-    reply.simple("STRING");
+    reply.simple(if shape.is_expanded { "EXPAND" } else { "STRING" });
     reply.simple("results");
     reply.array(rows);
 }
 
-/// What follows the results in RESP3.
-pub fn end_results(reply: &mut ReplyBuffer, is_late: bool) {
+/// What follows the results in RESP3; the profile is the caller's.
+pub fn end_results(reply: &mut ReplyBuffer, is_late: bool, is_profile: bool) {
     reply.simple("warning");
     reply.array(usize::from(is_late));
     if is_late {
         reply.simple("Timeout limit was reached");
+    }
+    if is_profile {
+        reply.simple("profile");
     }
 }
 

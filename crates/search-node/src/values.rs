@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What an index wants of a hash or a JSON document, read from the value.
 
+mod expanded;
 mod json;
 
 use braid_keyspace::{Entry, ValueRef};
@@ -13,6 +14,7 @@ use braid_values::json::value::Json;
 
 use crate::definition::{Definition, ElementType, VectorField};
 
+pub use expanded::reply_json;
 pub use json::{all_text, compact, one_text};
 
 /// A value of a field.

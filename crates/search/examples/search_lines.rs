@@ -190,7 +190,7 @@ impl State {
             let values: Vec<Cell> = pipeline.inputs().iter().map(|input| value(&input.path)).collect();
             pipeline.push(values)?;
         }
-        let mut rows = pipeline.finish()?;
+        let (mut rows, _) = pipeline.finish()?;
         self.queries += processor_time() - started;
         let names = rows.names.clone();
         let cell = |value: Cell| match value {

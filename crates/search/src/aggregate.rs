@@ -18,6 +18,6 @@ mod value;
 pub use error::AggregateError;
 pub use expression::{Expression, parse as parse_expression};
 pub use parse::Builder;
-pub use pipeline::{Input, Pipeline, ROWS_MAX};
+pub use pipeline::{Input, Pipeline, ROWS_MAX, StepReport};
 pub use rows::Rows;
 pub use value::Value;

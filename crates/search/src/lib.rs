@@ -53,9 +53,9 @@
 //! averages are over the values that there are. Fragments of SUMMARIZE are the words around the
 //! matches, as many as asked for.
 //!
-//! Not there: GEOSHAPE, PHONETIC, payloads with HAMMING, EXPLAINSCORE, FT.EXPLAIN's and
-//! FT.PROFILE's texts, FT.HYBRID, `matched_terms`, Chinese segmentation, NOOFFSETS and its kin (a
-//! server may accept them: they change nothing that a query finds).
+//! Not there: GEOSHAPE, PHONETIC, payloads with HAMMING, FT.HYBRID, `matched_terms`, Chinese
+//! segmentation, NOOFFSETS and its kin (a server may accept them: they change nothing that a query
+//! finds).
 
 #![forbid(unsafe_code)]
 

@@ -14,3 +14,4 @@ mod values;
 pub use ast::{GeoArea, Knn, Node, Query, Range, Shape, TagMatch, VectorOptions, Wanted};
 pub use error::QueryError;
 pub use parser::{DEPTH_MAX, LEN_MAX, NODES_MAX, Options, parse};
+pub use values::geo_unit;

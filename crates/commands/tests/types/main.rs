@@ -15,6 +15,7 @@ mod member_expiry;
 mod replies;
 mod scanning;
 mod search;
+mod search_explained;
 mod set;
 mod sketches;
 mod sorted_set;

@@ -8,8 +8,8 @@ use braid_executor::engine::row::Handler;
 use braid_spec::spec::Scope;
 use braid_spec::{Category, Flags, Group};
 
-use super::{define, info, words};
-use crate::{aggregate, search};
+use super::{define, explain, info, words};
+use crate::{aggregate, profile, search};
 
 const WRITES: Flags = Flags::WRITE;
 const GROWS: Flags = Flags::WRITE.and(Flags::DENYOOM);
@@ -53,6 +53,15 @@ pub const COMMANDS: &[Row] = &[
     row("ft.cursor", aggregate::cursor, READS, Scope::Walk)
         .docs("8.0.0", "Reads from a cursor of FT.AGGREGATE, or deletes it.", "O(N) where N is the number of rows returned")
         .syntax("action:(READ|DEL) index:string cursor-id:integer [COUNT read-size:integer]"),
+    row("ft.explain", explain::explained, READS, Scope::Walk)
+        .docs("8.0.0", "Returns what a query is understood as.", "O(1)")
+        .syntax("index:string query:string [DIALECT dialect:integer]"),
+    row("ft.explaincli", explain::explained_lines, READS, Scope::Walk)
+        .docs("8.0.0", "Returns what a query is understood as, line by line.", "O(1)")
+        .syntax("index:string query:string [DIALECT dialect:integer]"),
+    row("ft.profile", profile::profile, READS, Scope::Walk)
+        .docs("8.0.0", "Runs a query, and returns what it did and how long that took.", "O(N) where N is the number of documents that the query looks at")
+        .syntax("index:string querytype:(SEARCH|AGGREGATE) [LIMITED] queryword:QUERY query:string"),
     row("ft.tagvals", words::tag_values, READS, Scope::Walk)
         .docs("8.0.0", "Returns the tags that documents have in a field.", "O(N) where N is the number of tags")
         .syntax("index:string field-name:string"),

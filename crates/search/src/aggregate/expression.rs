@@ -233,6 +233,26 @@ fn name_of(text: &str) -> &str {
 }
 
 impl Expression {
+    /// What it is, as FT.PROFILE calls it.
+    pub fn kind(&self) -> String {
+        match self {
+            Expression::Constant(value) => format!("Literal {}", value.shown()),
+            Expression::Column(_) => "Property".to_owned(),
+            Expression::Not(_) => "Inverted".to_owned(),
+            Expression::Pair(operator, ..) => {
+                let text = |levels: &[&[(&'static str, Operator)]]| {
+                    let mut all = levels.iter().copied().flatten();
+                    all.find(|(_, one)| one == operator).map(|(text, _)| *text)
+                };
+                match text(&OPERATORS[3..]) {
+                    Some(text) => format!("Operator {text}"),
+                    None => format!("Predicate {}", text(&OPERATORS[..3]).unwrap_or_default()),
+                }
+            }
+            Expression::Call(function, _) => format!("Function {}", function.name()),
+        }
+    }
+
     /// Its value for a row.
     ///
     /// # Errors

@@ -18,6 +18,11 @@ macro_rules! functions {
                 None
             }
 
+            /// As RediSearch writes it.
+            pub fn name(self) -> &'static str {
+                match self { $(Function::$variant => $name,)* }
+            }
+
             /// Whether so many arguments can be given.
             pub fn takes(self, arguments: usize) -> bool {
                 match self { $(Function::$variant => ($least..=$most).contains(&arguments),)* }

@@ -122,7 +122,8 @@ impl<'a> Builder<'a> {
     /// The pipeline.
     pub fn build(self) -> Pipeline {
         let Builder { inputs, steps, width, outputs, loads_all, .. } = self;
-        Pipeline { inputs, steps, width, outputs, loads_all, rows: Vec::new(), kept: 0, rows_max: ROWS_MAX }
+        let (rows, kept, measures) = (Vec::new(), 0, None);
+        Pipeline { inputs, steps, width, outputs, loads_all, rows, kept, rows_max: ROWS_MAX, measures }
     }
 
     fn column(&self, name: &str) -> Option<usize> {

@@ -8,6 +8,7 @@ use super::expression::Expression;
 use super::reduce::{Kept, Reducer};
 use super::rows::Rows;
 use super::value::Value;
+use crate::execute::Clock;
 use crate::schema::FieldId;
 
 /// Rows, groups and values that an aggregation may keep unless the caller says otherwise.
@@ -67,6 +68,23 @@ pub struct Pipeline {
     pub(super) rows: Vec<Vec<Value>>,
     pub(super) kept: usize,
     pub rows_max: usize,
+    pub(super) measures: Option<Measures>,
+}
+
+/// What each step did (FT.PROFILE).
+#[derive(Debug)]
+pub struct Measures {
+    clock: Clock,
+    /// Nanoseconds, and rows that it passed on.
+    steps: Vec<(u64, u64)>,
+}
+
+/// What a step did, in the words of RediSearch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepReport {
+    pub kind: String,
+    pub nanos: u64,
+    pub rows: u64,
 }
 
 impl Pipeline {
@@ -91,6 +109,22 @@ impl Pipeline {
         false
     }
 
+    /// Measures what the steps do from now on (FT.PROFILE).
+    pub fn measure(&mut self, clock: Clock) {
+        self.measures = Some(Measures { clock, steps: vec![(0, 0); self.steps.len()] });
+    }
+
+    fn now(&self) -> u64 {
+        self.measures.as_ref().map_or(0, |measures| (measures.clock)())
+    }
+
+    fn note(&mut self, at: usize, began: u64, rows: usize) {
+        if let Some(Measures { clock, steps }) = &mut self.measures {
+            steps[at].0 += clock().saturating_sub(began);
+            steps[at].1 += rows as u64;
+        }
+    }
+
     /// Takes a document's values, as many as there are inputs.
     ///
     /// # Errors
@@ -112,61 +146,71 @@ impl Pipeline {
     /// Brings a row through the steps from one on.
     fn run(&mut self, mut row: Vec<Value>, from: usize) -> Result<(), AggregateError> {
         for at in from..self.steps.len() {
-            match &mut self.steps[at] {
-                Step::Apply { expression, column } => row[*column] = expression.evaluate(&row)?,
-                Step::Filter(expression) => {
-                    if !expression.evaluate(&row)?.is_true() {
-                        return Ok(());
-                    }
-                }
-                Step::Limit { offset, count, seen } => {
-                    *seen += 1;
-                    if *seen <= *offset || *seen > offset.saturating_add(*count) {
-                        return Ok(());
-                    }
-                }
-                Step::Group { keys, reducers, places, groups } => {
-                    let key: Vec<Value> = keys.iter().map(|column| row[*column].clone()).collect();
-                    let mut added = 0;
-                    let place = *places.entry(key).or_insert_with_key(|key| {
-                        added = 1;
-                        groups.push((
-                            key.clone(),
-                            reducers.iter().map(|(reducer, _)| reducer.start()).collect(),
-                        ));
-                        groups.len() - 1
-                    });
-                    for ((reducer, _), kept) in reducers.iter().zip(&mut groups[place].1) {
-                        reducer.add(kept, &row);
-                        added += usize::from(!reducer.is_bounded());
-                    }
-                    return self.keep(added);
-                }
-                Step::Sort { keys, max, rows } => {
-                    rows.push(row);
-                    if rows.len() > max.saturating_mul(2).saturating_add(1024) {
-                        sort(rows, keys);
-                        let dropped = rows.len() - *max;
-                        rows.truncate(*max);
-                        self.kept = (self.kept + 1).saturating_sub(dropped);
-                        return Ok(());
-                    }
-                    return self.keep(1);
-                }
-            }
+            let began = self.now();
+            let passed = self.step(at, row)?;
+            self.note(at, began, usize::from(passed.is_some()));
+            let Some(next) = passed else { return Ok(()) };
+            row = next;
         }
         self.rows.push(row);
         self.keep(1)
     }
 
-    /// The result, after all rows were pushed.
+    /// Brings a row through one step; the row if it goes on.
+    fn step(&mut self, at: usize, mut row: Vec<Value>) -> Result<Option<Vec<Value>>, AggregateError> {
+        match &mut self.steps[at] {
+            Step::Apply { expression, column } => row[*column] = expression.evaluate(&row)?,
+            Step::Filter(expression) => {
+                if !expression.evaluate(&row)?.is_true() {
+                    return Ok(None);
+                }
+            }
+            Step::Limit { offset, count, seen } => {
+                *seen += 1;
+                if *seen <= *offset || *seen > offset.saturating_add(*count) {
+                    return Ok(None);
+                }
+            }
+            Step::Group { keys, reducers, places, groups } => {
+                let key: Vec<Value> = keys.iter().map(|column| row[*column].clone()).collect();
+                let mut added = 0;
+                let place = *places.entry(key).or_insert_with_key(|key| {
+                    added = 1;
+                    groups.push((key.clone(), reducers.iter().map(|(reducer, _)| reducer.start()).collect()));
+                    groups.len() - 1
+                });
+                for ((reducer, _), kept) in reducers.iter().zip(&mut groups[place].1) {
+                    reducer.add(kept, &row);
+                    added += usize::from(!reducer.is_bounded());
+                }
+                self.keep(added)?;
+                return Ok(None);
+            }
+            Step::Sort { keys, max, rows } => {
+                rows.push(row);
+                if rows.len() > max.saturating_mul(2).saturating_add(1024) {
+                    sort(rows, keys);
+                    let dropped = rows.len() - *max;
+                    rows.truncate(*max);
+                    self.kept = (self.kept + 1).saturating_sub(dropped);
+                } else {
+                    self.keep(1)?;
+                }
+                return Ok(None);
+            }
+        }
+        Ok(Some(row))
+    }
+
+    /// The result, after all rows were pushed, and what the steps did if that was measured.
     ///
     /// # Errors
     ///
     /// If an expression fails, or too much would be kept.
-    pub fn finish(mut self) -> Result<Rows, AggregateError> {
+    pub fn finish(mut self) -> Result<(Rows, Vec<StepReport>), AggregateError> {
         for at in 0..self.steps.len() {
             let width = self.width;
+            let began = self.now();
             let rows = match &mut self.steps[at] {
                 Step::Sort { keys, max, rows } => {
                     sort(rows, keys);
@@ -190,13 +234,27 @@ impl Pipeline {
                 _ => continue,
             };
             self.kept = 0;
+            self.note(at, began, rows.len());
             for row in rows {
                 self.run(row, at + 1)?;
             }
         }
         let names = self.outputs.iter().map(|(name, _)| name.clone()).collect();
         let pick = |row: Vec<Value>| self.outputs.iter().map(|(_, column)| row[*column].clone()).collect();
-        Ok(Rows::new(names, self.rows.into_iter().map(pick).collect()))
+        let measured = self.measures.iter().flat_map(|measures| &measures.steps);
+        let report = |(step, &(nanos, rows))| StepReport { kind: kind(step), nanos, rows };
+        let reports = self.steps.iter().zip(measured).map(report).collect();
+        Ok((Rows::new(names, self.rows.into_iter().map(pick).collect()), reports))
+    }
+}
+
+fn kind(step: &Step) -> String {
+    match step {
+        Step::Apply { expression, .. } => format!("Projector - {}", expression.kind()),
+        Step::Filter(expression) => format!("Filter - {}", expression.kind()),
+        Step::Group { .. } => "Grouper".to_owned(),
+        Step::Sort { .. } => "Sorter".to_owned(),
+        Step::Limit { .. } => "Pager/Limiter".to_owned(),
     }
 }
 
@@ -254,7 +312,7 @@ mod tests {
                 .collect();
             pipeline.push(values)?;
         }
-        let mut rows = pipeline.finish()?;
+        let (mut rows, _) = pipeline.finish()?;
         let names = rows.names.clone();
         let show = |row: Vec<Value>| {
             let pairs = names.iter().zip(row).filter(|(_, value)| !value.is_none());

@@ -7,7 +7,9 @@
 use braid_containers::geohash::Position;
 
 use super::bits::DocBits;
+use super::explanation::{self, Explanation, Occurrence};
 use super::plan::{Step, Term};
+use super::profile::Watch;
 use super::score::Scorer;
 use crate::index::{Dictionary, DocId, Part, TagReader, WordReader};
 use crate::query::Range;
@@ -20,6 +22,7 @@ pub struct Cursor<'a> {
     /// The document found last; none before the first is asked for.
     at: Option<DocId>,
     kind: Kind<'a>,
+    watch: Option<Watch<'a>>,
 }
 
 enum Kind<'a> {
@@ -51,6 +54,14 @@ struct Test<'a> {
     field: FieldId,
     range: Range,
     weight: f64,
+    watch: Option<Watch<'a>>,
+}
+
+impl Test<'_> {
+    fn holds(&self, doc: DocId) -> bool {
+        let holds = || self.part.has_number(doc, self.field, &self.range);
+        self.watch.map_or_else(holds, |watch| watch.test(holds))
+    }
 }
 
 /// What scoring knows of a document while cursors are on it.
@@ -69,8 +80,9 @@ impl<'a> Cursor<'a> {
         number: u16,
         dictionary: &Dictionary,
         range: (DocId, DocId),
+        watch: Option<Watch<'a>>,
     ) -> Cursor<'a> {
-        Cursor { at: None, kind: Kind::new(step, part, number, dictionary, range) }
+        Cursor { at: None, kind: Kind::new(step, part, number, dictionary, range, watch), watch }
     }
 
     /// About how many documents it finds.
@@ -101,7 +113,10 @@ impl<'a> Cursor<'a> {
         if let Some(at) = self.at.filter(|at| *at >= wanted) {
             return at;
         }
-        let at = self.kind.seek(wanted);
+        let at = match self.watch {
+            None => self.kind.seek(wanted),
+            Some(watch) => watch.seek(|| self.kind.seek(wanted)),
+        };
         self.at = Some(at);
         at
     }
@@ -109,6 +124,15 @@ impl<'a> Cursor<'a> {
     /// What the match of a document adds to its score; nothing if the cursor is not on it.
     pub fn score(&self, doc: DocId, scoring: Scoring) -> f64 {
         if self.is_on(doc) { self.kind.score(doc, scoring) } else { 0.0 }
+    }
+
+    /// How it came about what the match of a document adds to its score.
+    pub fn explain(&self, doc: DocId, scoring: Scoring) -> Explanation {
+        if self.is_on(doc) {
+            self.kind.explain(doc, scoring)
+        } else {
+            explanation::wordless(scoring.scorer, 0.0)
+        }
     }
 
     /// How far apart the words of a match are: 1 if they are neighbours, or if there is only one.
@@ -161,8 +185,13 @@ impl<'a> Kind<'a> {
         number: u16,
         dictionary: &Dictionary,
         range: (DocId, DocId),
+        watch: Option<Watch<'a>>,
     ) -> Kind<'a> {
-        let new = |step| Cursor::new(step, part, number, dictionary, range);
+        let new = |(at, step)| {
+            Cursor::new(step, part, number, dictionary, range, watch.map(|watch: Watch<'a>| watch.child(at)))
+        };
+        // A part is counted once, in its first slice.
+        let watch_size = watch.filter(|_| range.0 == 0);
         match step {
             Step::Nothing => Kind::Nothing,
             Step::Everything { weight } => Kind::Everything { part, weight: *weight },
@@ -171,6 +200,7 @@ impl<'a> Kind<'a> {
                 let within = part.numbers_between(*field, wanted.min, wanted.max);
                 let found = within.filter(|(number, _)| wanted.contains(*number)).map(|(_, doc)| doc);
                 let about = part.count_between(*field, wanted.min, wanted.max);
+                watch_size.iter().for_each(|watch| watch.note_size(about));
                 Kind::of_docs(found, about, range, *weight)
             }
             Step::Near { field, area, cells, weight } => {
@@ -181,6 +211,7 @@ impl<'a> Kind<'a> {
                     docs.extend(inside.map(|(_, doc)| doc));
                 }
                 let about = docs.len();
+                watch_size.iter().for_each(|watch| watch.note_size(about));
                 Kind::of_docs(docs.into_iter(), about, range, *weight)
             }
             Step::Docs { parts, weight } => {
@@ -193,21 +224,21 @@ impl<'a> Kind<'a> {
                 Kind::List { docs, next: 0, weight: *weight }
             }
             Step::All { children, slop, in_order, weight } => {
-                let (children, tests) = split(children, part, new);
+                let (children, tests) = split(children, part, watch, new);
                 let positions = vec![Vec::new(); children.len()];
                 let (slop, in_order, weight) = (*slop, *in_order, *weight);
                 Kind::All(All { children, tests, slop, in_order, weight, positions })
             }
-            Step::Any { children, first_only, weight } => {
-                let mut children: Vec<Cursor<'_>> = children.iter().map(new).collect();
+            Step::Any { children, first_only, weight, .. } => {
+                let mut children: Vec<Cursor<'_>> = children.iter().enumerate().map(new).collect();
                 children.retain(|child| !matches!(child.kind, Kind::Nothing));
                 if children.is_empty() {
                     return Kind::Nothing;
                 }
                 Kind::Any { children, first_only: *first_only, weight: *weight }
             }
-            Step::Not(child) => Kind::Not { child: Box::new(new(child)), part },
-            Step::Optional(child) => Kind::Optional { child: Box::new(new(child)), part },
+            Step::Not(child) => Kind::Not { child: Box::new(new((0, child))), part },
+            Step::Optional(child) => Kind::Optional { child: Box::new(new((0, child))), part },
         }
     }
 
@@ -312,6 +343,43 @@ impl<'a> Kind<'a> {
             Kind::Optional { child, .. } => child.score(doc, scoring),
         }
     }
+
+    fn explain(&self, doc: DocId, scoring: Scoring) -> Explanation {
+        let Scoring { scorer, len, len_average } = scoring;
+        let term = |text: &str, frequency: f64, rarity: f64, weight: f64| {
+            let of = Occurrence { text, frequency, rarity, weight, len, len_average };
+            explanation::term(scorer, &of)
+        };
+        match self {
+            Kind::Nothing | Kind::Not { .. } => explanation::wordless(scorer, 0.0),
+            Kind::Everything { weight, .. } => match scorer {
+                Scorer::Bm25Std => term("*", 1.0, 1.0, *weight),
+                _ => explanation::wordless(scorer, *weight),
+            },
+            Kind::Word { reader, term: of } => {
+                term(&of.text, f64::from(reader.hit().frequency), of.rarity, of.weight)
+            }
+            Kind::Tag { term: of, .. } => term(&of.text, 1.0, of.rarity, of.weight),
+            Kind::List { weight, .. } | Kind::Bits { weight, .. } => explanation::wordless(scorer, *weight),
+            Kind::All(all) => {
+                let mut parts: Vec<_> =
+                    all.children.iter().map(|child| child.explain(doc, scoring)).collect();
+                parts.extend(all.tests.iter().map(|test| explanation::wordless(scorer, test.weight)));
+                let tests: f64 = all.tests.iter().map(|test| test.weight * scorer.wordless()).sum();
+                let sum = all.children.iter().map(|child| child.score(doc, scoring)).sum::<f64>() + tests;
+                explanation::several(scorer, sum, all.weight, parts)
+            }
+            Kind::Any { children, first_only, weight } => {
+                let on = children.iter().filter(|child| child.is_on(doc));
+                let used: Vec<_> = if *first_only { on.take(1).collect() } else { on.collect() };
+                let parts = used.iter().map(|child| child.explain(doc, scoring)).collect();
+                let scores = used.iter().map(|child| child.score(doc, scoring));
+                let sum = if scorer == Scorer::DisMax { scores.fold(0.0, f64::max) } else { scores.sum() };
+                explanation::several(scorer, sum, *weight, parts)
+            }
+            Kind::Optional { child, .. } => child.explain(doc, scoring),
+        }
+    }
 }
 
 impl All<'_> {
@@ -328,9 +396,7 @@ impl All<'_> {
                     continue 'next;
                 }
             }
-            if self.tests.iter().all(|test| test.part.has_number(doc, test.field, &test.range))
-                && self.is_close(doc)
-            {
+            if self.tests.iter().all(|test| test.holds(doc)) && self.is_close(doc) {
                 return doc;
             }
             doc += 1;
@@ -412,21 +478,23 @@ fn next_live(part: &Part, wanted: DocId) -> DocId {
 fn split<'a>(
     steps: &'a [Step],
     part: &'a Part,
-    new: impl Fn(&'a Step) -> Cursor<'a>,
+    watch: Option<Watch<'a>>,
+    new: impl Fn((usize, &'a Step)) -> Cursor<'a>,
 ) -> (Vec<Cursor<'a>>, Vec<Test<'a>>) {
     let mut children = Vec::with_capacity(steps.len());
     let mut tests = Vec::new();
-    let is_range = |step: &&Step| matches!(step, Step::Numbers { .. });
-    children.extend(steps.iter().filter(|step| !is_range(step)).map(&new));
+    let is_range = |(_, step): &(usize, &Step)| matches!(step, Step::Numbers { .. });
+    children.extend(steps.iter().enumerate().filter(|step| !is_range(step)).map(&new));
     let fewest = children.iter().map(Cursor::estimate).min();
-    for step in steps.iter().filter(is_range) {
+    for (at, step) in steps.iter().enumerate().filter(is_range) {
         match step {
             Step::Numbers { field, range, weight }
                 if fewest.is_some_and(|few| part.count_between(*field, range.min, range.max) / 8 >= few) =>
             {
-                tests.push(Test { part, field: *field, range: *range, weight: *weight });
+                let watch = watch.map(|watch| watch.child(at));
+                tests.push(Test { part, field: *field, range: *range, weight: *weight, watch });
             }
-            _ => children.push(new(step)),
+            _ => children.push(new((at, step))),
         }
     }
     (children, tests)

@@ -94,6 +94,8 @@ pub enum Step {
         children: Vec<Step>,
         first_only: bool,
         weight: f64,
+        /// What it stands for, as FT.PROFILE calls it; none: for what a client joined by `|`.
+        form: Option<String>,
     },
     Not(Box<Step>),
     Optional(Box<Step>),
@@ -187,14 +189,14 @@ impl Planner<'_> {
             Wanted::Everything => Step::Everything { weight },
             Wanted::Word { word, fields, expand } => {
                 let words = if *expand { self.relatives(word) } else { vec![word.clone()] };
-                self.any_term(Space::WORDS, words, *fields, weight, false)
+                self.any_term(Space::WORDS, words, *fields, weight, None)
             }
             Wanted::Words { shape, fields } => self.shaped(Space::WORDS, shape, *fields, weight),
             Wanted::All { children, slop, in_order } => self.all(children, *slop, *in_order, weight)?,
             Wanted::Any(children) => {
                 let children =
                     children.iter().map(|child| self.step(child)).collect::<Result<Vec<_>, _>>()?;
-                any(children, false, weight)
+                any(children, false, weight, None)
             }
             Wanted::Not(child) => {
                 let before = std::mem::replace(&mut self.denied, true);
@@ -212,7 +214,7 @@ impl Planner<'_> {
                         TagMatch::Like(shape) => children.push(self.shaped(space, shape, 0, 1.0)),
                     }
                 }
-                any(children, false, weight)
+                any(children, false, weight, Some("TAG".to_owned()))
             }
             Wanted::Numbers { field, range } => {
                 if self.schema.field(*field).no_index {
@@ -274,15 +276,20 @@ impl Planner<'_> {
         texts: Vec<String>,
         fields: u128,
         weight: f64,
-        first_only: bool,
+        form: Option<String>,
     ) -> Step {
         let children = texts.into_iter().filter_map(|text| self.term(space, text, fields, 1.0)).collect();
-        any(children, first_only, weight)
+        any(children, form.is_some(), weight, form)
     }
 
     fn shaped(&mut self, space: Space, shape: &Shape, fields: u128, weight: f64) -> Step {
         let texts = expand(self.index, space, shape, self.options.expansions_max);
-        self.any_term(space, texts, fields, weight, true)
+        let form = match shape {
+            Shape::Prefix(text) | Shape::Suffix(text) | Shape::Infix(text) => format!("PREFIX - {text}"),
+            Shape::Wildcard(pattern) => format!("WILDCARD - {pattern}"),
+            Shape::Fuzzy(text, _) => format!("FUZZY - {text}"),
+        };
+        self.any_term(space, texts, fields, weight, Some(form))
     }
 
     fn all(
@@ -317,7 +324,7 @@ impl Planner<'_> {
     }
 }
 
-fn any(mut children: Vec<Step>, first_only: bool, weight: f64) -> Step {
+fn any(mut children: Vec<Step>, first_only: bool, weight: f64, form: Option<String>) -> Step {
     children.retain(|child| !matches!(child, Step::Nothing));
     match &mut children[..] {
         [] => Step::Nothing,
@@ -325,7 +332,7 @@ fn any(mut children: Vec<Step>, first_only: bool, weight: f64) -> Step {
             term.weight *= weight;
             children.remove(0)
         }
-        _ => Step::Any { children, first_only, weight },
+        _ => Step::Any { children, first_only, weight, form },
     }
 }
 

@@ -7,8 +7,8 @@
 
 use crate::index::Totals;
 
-const K1: f64 = 1.2f32 as f64;
-const B: f64 = 0.5;
+pub const K1: f64 = 1.2f32 as f64;
+pub const B: f64 = 0.5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Scorer {

@@ -11,7 +11,9 @@ use std::collections::HashMap;
 use super::bits::DocSet;
 use super::cursor::{Cursor, END, Scoring};
 use super::error::SearchError;
+use super::explanation;
 use super::plan::Plan;
+use super::profile::{Clock, Profile, Report};
 use super::score::Document;
 use super::top::{Hit, Order, Top};
 use super::vectors::Vectors;
@@ -27,13 +29,21 @@ pub struct SearchOptions {
     pub results_max: usize,
     /// Whether scores are wanted although they are not the order.
     pub with_scores: bool,
+    /// Whether it is to be said how scores came about.
+    pub explains: bool,
     /// How many documents a slice looks at: its time under a lock.
     pub slice_docs: DocId,
 }
 
 impl Default for SearchOptions {
     fn default() -> SearchOptions {
-        SearchOptions { order: Order::Score, results_max: 10, with_scores: false, slice_docs: SLICE_DOCS }
+        SearchOptions {
+            order: Order::Score,
+            results_max: 10,
+            with_scores: false,
+            explains: false,
+            slice_docs: SLICE_DOCS,
+        }
     }
 }
 
@@ -59,13 +69,24 @@ pub struct Search {
     phase: Phase,
     part: u16,
     from: DocId,
+    profile: Option<Profile>,
 }
 
 impl Search {
     pub fn new(plan: Plan, options: SearchOptions) -> Search {
         let top = Top::new(&options.order, options.results_max);
         let phase = if plan.nearest.is_some() { Phase::Filter(DocSet::default()) } else { Phase::Results };
-        Search { plan, options, top, phase, part: 0, from: 0 }
+        Search { plan, options, top, phase, part: 0, from: 0, profile: None }
+    }
+
+    /// Measures what it does from now on (FT.PROFILE).
+    pub fn measure(&mut self, clock: Clock) {
+        self.profile = Some(Profile::new(&self.plan, clock));
+    }
+
+    /// What was measured.
+    pub fn report(&self) -> Option<Report> {
+        self.profile.as_ref().map(|profile| profile.report(&self.plan))
     }
 
     /// Runs one slice; a vector search is a slice of its own.
@@ -134,9 +155,13 @@ impl Search {
     fn visit(&mut self, index: &Index, part: &Part, until: DocId) {
         let dictionary = index.dictionary();
         let range = (self.from, until);
-        let Search { plan, options, top, phase, part: number, .. } = self;
-        let mut root = Cursor::new(&plan.root, part, *number, &dictionary, range);
-        let mut among = plan.among.as_ref().map(|step| Cursor::new(step, part, *number, &dictionary, range));
+        let Search { plan, options, top, phase, part: number, profile, .. } = self;
+        let profile = profile.as_ref();
+        let watch = profile.map(|profile| profile.watch(until));
+        let mut root = Cursor::new(&plan.root, part, *number, &dictionary, range, watch);
+        let watch = profile.map(|profile| profile.watch_among(until));
+        let mut among =
+            plan.among.as_ref().map(|step| Cursor::new(step, part, *number, &dictionary, range, watch));
         drop(dictionary);
         let totals = plan.totals;
         let len_average = if totals.docs > 0 { totals.len as f64 / totals.docs as f64 } else { 0.0 };
@@ -167,7 +192,9 @@ impl Search {
             }
             let facts = part.facts(doc);
             let mut score = 0.0;
+            let mut explained = None;
             if by_score || options.with_scores {
+                let began = profile.map(|profile| (profile.clock)());
                 let scoring = Scoring { scorer: plan.scorer, len: f64::from(facts.len), len_average };
                 let distance = if plan.scorer.needs_distance() { root.distance(doc) } else { 1.0 };
                 let document = Document {
@@ -176,15 +203,23 @@ impl Search {
                     frequency_max: f64::from(facts.frequency_max),
                     distance,
                 };
-                score = plan.scorer.finish(root.score(doc, scoring), document);
+                let sum = root.score(doc, scoring);
+                score = plan.scorer.finish(sum, document);
+                profile.zip(began).iter().for_each(|(profile, began)| profile.note_score(*began));
+                explained = options.explains.then_some((doc, scoring, sum, document));
             }
             let doc = DocRef { part: *number, doc, generation: facts.generation };
+            let began = profile.map(|profile| (profile.clock)());
             let sort = sort_value(part, doc, options, &plan.distances);
             top.offer(score, sort, facts.sequence, |sort| {
                 let distances = plan.distances.iter().map(|(_, found)| found.get(&doc).copied()).collect();
                 let key = part.key(doc.doc).into();
-                Hit { key, doc, sequence: facts.sequence, score, sort, distances }
+                let explanation = explained.map(|(doc, scoring, sum, document)| {
+                    Box::new(explanation::whole(plan.scorer, sum, document, root.explain(doc, scoring)))
+                });
+                Hit { key, doc, sequence: facts.sequence, score, sort, distances, explanation }
             });
+            profile.zip(began).iter().for_each(|(profile, began)| profile.note_sort(*began));
         }
     }
 
@@ -200,11 +235,13 @@ impl Search {
         if knn.count == 0 || allowed.is_some_and(DocSet::is_empty) {
             return Ok(());
         }
+        let began = self.profile.as_ref().map(|profile| (profile.clock)());
         let found = vectors.nearest(knn.field, &knn.vector, knn.count, &knn.options, allowed);
         let mut found = found.map_err(SearchError::Vectors)?;
         found.retain(|(doc, _)| allowed.is_none_or(|allowed| allowed.contains(*doc)));
         found.sort_by(|one, other| one.1.total_cmp(&other.1));
         found.truncate(knn.count);
+        self.profile.iter().zip(began).for_each(|(profile, began)| profile.note_nearest(began, found.len()));
         found.sort_unstable_by_key(|(doc, _)| *doc);
         let name = knn.options.distance_as.unwrap_or_default();
         let distances: HashMap<DocRef, f64> = found.iter().copied().collect();
@@ -220,7 +257,8 @@ impl Search {
                 // All scores are 0: results by score are as they were put.
                 self.top.offer(0.0, sort, sequence, |sort| {
                     let distances = distances.iter().map(|(_, found)| found.get(doc).copied()).collect();
-                    Hit { key: part.key(id).into(), doc: *doc, sequence, score: 0.0, sort, distances }
+                    let (key, explanation) = (part.key(id).into(), None);
+                    Hit { key, doc: *doc, sequence, score: 0.0, sort, distances, explanation }
                 });
             }
         }

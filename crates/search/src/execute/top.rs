@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use super::explanation::Explanation;
 use crate::index::{DocRef, SortValue};
 use crate::schema::FieldId;
 
@@ -32,6 +33,8 @@ pub struct Hit {
     pub sort: SortValue,
     /// Of each vector search of the query that returns distances, in order.
     pub distances: Vec<Option<f64>>,
+    /// How the score came about, if that is asked for.
+    pub explanation: Option<Box<Explanation>>,
 }
 
 #[derive(Debug)]
@@ -141,8 +144,15 @@ mod tests {
         for (sequence, (score, sort)) in offered.iter().enumerate() {
             let sequence = sequence as u64;
             let doc = DocRef { part: 0, doc: 0, generation: 0 };
-            let make =
-                |sort| Hit { key: Box::new([]), doc, sequence, score: *score, sort, distances: vec![] };
+            let make = |sort| Hit {
+                key: Box::new([]),
+                doc,
+                sequence,
+                score: *score,
+                sort,
+                distances: vec![],
+                explanation: None,
+            };
             top.offer(*score, sort.clone(), sequence, make);
         }
         (top.total, top.finish().iter().map(|hit| hit.sequence).collect())

@@ -102,11 +102,15 @@ pub struct GeoArea {
     pub latitude: f64,
     /// In metres.
     pub radius: f64,
+    /// The unit that the client used.
+    pub unit: &'static str,
 }
 
 /// What the vector index is told beyond the query vector.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VectorOptions {
+    /// The name of the parameter that holds the vector.
+    pub parameter: String,
     pub distance_as: Option<String>,
     pub ef_runtime: Option<u32>,
     pub epsilon: Option<f64>,

@@ -503,7 +503,7 @@ impl Parser<'_> {
         }
         Ok(match field.filter(|&field| self.options.schema.field(field).kind == Kind::Vector) {
             Some(field) => {
-                let options = VectorOptions::default();
+                let options = VectorOptions { parameter: name, ..VectorOptions::default() };
                 Node::new(Wanted::VectorsWithin { field, radius, vector, options })
             }
             None => Node::nothing(),
@@ -600,12 +600,12 @@ impl Parser<'_> {
         self.at += 1;
         let Lexeme::Field(name) = self.peek().clone() else { return Err(self.error()) };
         self.at += 1;
-        let Lexeme::Parameter(vector) = self.peek().clone() else { return Err(self.error()) };
-        let vector = self.parameter(&vector)?.to_vec();
+        let Lexeme::Parameter(parameter) = self.peek().clone() else { return Err(self.error()) };
+        let vector = self.parameter(&parameter)?.to_vec();
         self.at += 1;
         let schema = self.options.schema;
         let field = schema.find(&name).filter(|&field| schema.field(field).kind == Kind::Vector);
-        let mut options = VectorOptions::default();
+        let mut options = VectorOptions { parameter, ..VectorOptions::default() };
         while !self.take("]") {
             let Lexeme::Word(option) = self.peek().clone() else { return Err(self.error()) };
             self.at += 1;

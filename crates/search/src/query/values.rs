@@ -8,13 +8,20 @@ pub fn parse_number(text: &str) -> Option<f64> {
     text.parse::<f64>().ok().filter(|number| !number.is_nan())
 }
 
+/// A unit of distance, and its metres.
+pub fn geo_unit(name: &[u8]) -> Option<(&'static str, f64)> {
+    let metres = braid_containers::geohash::metres_per_unit(name)?;
+    let known = ["m", "km", "ft", "mi"].into_iter();
+    known.filter(|one| name.eq_ignore_ascii_case(one.as_bytes())).map(|one| (one, metres)).next()
+}
+
 pub fn geo_area(longitude: &str, latitude: &str, radius: &str, unit: &str) -> Result<GeoArea, QueryError> {
-    let unit = braid_containers::geohash::metres_per_unit(unit.as_bytes()).ok_or(QueryError::GeoUnit)?;
+    let (unit, metres) = geo_unit(unit.as_bytes()).ok_or(QueryError::GeoUnit)?;
     let radius = parse_number(radius).filter(|radius| *radius > 0.0).ok_or(QueryError::GeoRadius)?;
     let position = parse_number(longitude).zip(parse_number(latitude));
     let (longitude, latitude) = position.ok_or(QueryError::GeoPosition)?;
     braid_containers::geohash::Position::new(longitude, latitude).ok_or(QueryError::GeoPosition)?;
-    Ok(GeoArea { longitude, latitude, radius: radius * unit })
+    Ok(GeoArea { longitude, latitude, radius: radius * metres, unit })
 }
 
 pub fn set_attribute(node: &mut Node, name: &str, value: &str) -> Result<(), QueryError> {

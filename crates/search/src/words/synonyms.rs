@@ -31,6 +31,11 @@ impl Synonyms {
         words.map(|one| &**one).filter(move |one| *one != word)
     }
 
+    /// The groups of a word in lower case.
+    pub fn groups<'a>(&'a self, word: &str) -> impl Iterator<Item = &'a str> {
+        self.groups_of.get(word).into_iter().flatten().map(|group| &**group)
+    }
+
     /// Each word with its groups.
     pub fn dump(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = &str>)> {
         self.groups_of.iter().map(|(word, groups)| (&**word, groups.iter().map(|group| &**group)))
