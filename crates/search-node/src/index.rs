@@ -139,7 +139,8 @@ impl SearchIndex {
     /// Brings a key that has this value now, or none. The caller holds its shard, and nobody else
     /// brings the same key at this time.
     pub fn bring(&self, shard: u32, key: &[u8], entry: Option<Entry<'_>>, now_ms: i64) {
-        let definition = self.definition();
+        // Not a copy of the pointer: all threads would count on one line of memory.
+        let definition = self.definition.read();
         if definition.covers(key) {
             let began = Ticks::now();
             self.bring_covered(&definition, shard, key, entry, now_ms);

@@ -7,6 +7,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
@@ -49,6 +50,9 @@ pub struct Service {
     pub cursors: Mutex<Cursors>,
     /// Requests of a dump whose keys are not in place yet.
     staged: Mutex<Option<Requests>>,
+    /// No dataset was being loaded when a change was last told, and none has been begun since: a
+    /// change need not ask the engine.
+    is_serving: AtomicBool,
 }
 
 /// Gives an engine its service. Call it once, before clients are served and files loaded.
@@ -58,6 +62,7 @@ pub fn attach(engine: &Arc<Engine>) {
         registry: RwLock::default(),
         cursors: Mutex::default(),
         staged: Mutex::default(),
+        is_serving: AtomicBool::new(false),
     };
     // Set only here.
     let _ = engine.keyspace.documents.set(Arc::new(service));
@@ -70,9 +75,15 @@ pub fn of(keyspace: &Keyspace) -> Option<&Service> {
 }
 
 impl Service {
-    /// Whether a dataset is being loaded: its keys are looked at when it is in place.
+    /// Whether a dataset is being loaded: its keys are looked at when it is in place. Whoever is
+    /// told no by mistake has looked at a key once too often.
     fn is_loading(&self) -> bool {
-        self.engine.upgrade().is_none_or(|engine| engine.attention.get() & LOADING != 0)
+        if self.is_serving.load(Relaxed) {
+            return false;
+        }
+        let is_loading = self.engine.upgrade().is_none_or(|engine| engine.attention.get() & LOADING != 0);
+        self.is_serving.store(!is_loading, Relaxed);
+        is_loading
     }
 
     /// Tells the keyspace whether there are indexes.
@@ -150,6 +161,7 @@ impl Service {
     }
 
     fn forget_all(&self) {
+        self.is_serving.store(false, Relaxed);
         let before = std::mem::take(&mut *self.registry.write());
         before.indexes.values().for_each(|index| index.is_dropped.store(true, Relaxed));
         *self.cursors.lock() = Cursors::default();
@@ -189,6 +201,7 @@ impl Documents for Service {
     }
 
     fn replaced(&self, loaded: bool) {
+        self.is_serving.store(false, Relaxed);
         match self.staged.lock().take() {
             Some(requests) if loaded => self.make(requests),
             _ => self.refill(),
@@ -214,6 +227,7 @@ impl Documents for Service {
     }
 
     fn load(&self, requests: Requests, staged: bool) {
+        self.is_serving.store(false, Relaxed);
         if staged {
             *self.staged.lock() = Some(requests);
         } else if !requests.is_empty() {
