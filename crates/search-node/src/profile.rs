@@ -53,13 +53,12 @@ impl Processor {
 /// FT.PROFILE index SEARCH|AGGREGATE [LIMITED] QUERY query ...
 pub fn profile(call: &mut Call) -> CommandResult {
     let all = call.args;
-    let [_, _, kind, rest @ ..] = all else { return Err(wrong_arity(call)) };
+    let [_, _, _, rest @ ..] = all else { return Err(wrong_arity(call)) };
     if rest.len() < 2 {
         return Err(wrong_arity(call));
     }
     let (is_search, is_aggregation) = (call.arg_is(2, "SEARCH"), call.arg_is(2, "AGGREGATE"));
     if !is_search && !is_aggregation {
-        let _ = kind;
         return Err(error("No `SEARCH` or `AGGREGATE` provided"));
     }
     let is_limited = rest[0].eq_ignore_ascii_case(b"LIMITED");
