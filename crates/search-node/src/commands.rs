@@ -8,6 +8,7 @@
 mod define;
 mod explain;
 mod info;
+mod profile;
 mod rows;
 mod words;
 

@@ -12,7 +12,7 @@
 //! lookup       indexes for commands: which one, and who may
 //! run          runs queries in slices, here or in the background
 //! search       FT.SEARCH's reply
-//! profile      FT.PROFILE
+//! profile      what a query did
 //! aggregate    FT.AGGREGATE, FT.CURSOR; cursors: what is kept for them
 //! commands     the rows, and all other commands
 //! ```

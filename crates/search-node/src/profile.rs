@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! FT.PROFILE: a query's reply, and what was measured while it ran.
+//! What FT.PROFILE adds to a query's reply: what was measured while it ran.
 //!
 //! All figures are measured: the time and the documents of each step of the plan, and of what was
 //! done with the results. The time of a step has that of the steps below it.
@@ -7,13 +7,8 @@
 use std::sync::OnceLock;
 
 use braid_base::clock::Ticks;
-use braid_executor::Call;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_search::execute::{Children, Report, Reported};
-use braid_spec::CommandResult;
-
-use crate::arguments::error;
-use crate::lookup::{index_for_query, wrong_arity};
 
 /// Nanoseconds since the first call.
 pub fn nanos() -> u64 {
@@ -47,32 +42,6 @@ pub struct Processor {
 impl Processor {
     pub fn new(kind: &str, nanos: u64, count: usize) -> Processor {
         Processor { kind: kind.to_owned(), nanos, count: count as u64 }
-    }
-}
-
-/// FT.PROFILE index SEARCH|AGGREGATE [LIMITED] QUERY query ...
-pub fn profile(call: &mut Call) -> CommandResult {
-    let all = call.args;
-    let [_, _, _, rest @ ..] = all else { return Err(wrong_arity(call)) };
-    if rest.len() < 2 {
-        return Err(wrong_arity(call));
-    }
-    let (is_search, is_aggregation) = (call.arg_is(2, "SEARCH"), call.arg_is(2, "AGGREGATE"));
-    if !is_search && !is_aggregation {
-        return Err(error("No `SEARCH` or `AGGREGATE` provided"));
-    }
-    let is_limited = rest[0].eq_ignore_ascii_case(b"LIMITED");
-    let rest = &rest[usize::from(is_limited)..];
-    let Some(([word], query)) = rest.split_first_chunk() else { return Err(wrong_arity(call)) };
-    if !word.eq_ignore_ascii_case(b"QUERY") {
-        return Err(error("The QUERY keyword is expected"));
-    }
-    let profiling = Profiling::new(is_limited);
-    let index = index_for_query(call, 1)?;
-    if is_search {
-        crate::search::search_index(call, index, query, Some(profiling))
-    } else {
-        crate::aggregate::aggregate_index(call, index, query, Some(profiling))
     }
 }
 

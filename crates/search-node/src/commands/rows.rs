@@ -8,8 +8,8 @@ use braid_executor::engine::row::Handler;
 use braid_spec::spec::Scope;
 use braid_spec::{Category, Flags, Group};
 
-use super::{define, explain, info, words};
-use crate::{aggregate, profile, search};
+use super::{define, explain, info, profile, words};
+use crate::{aggregate, search};
 
 const WRITES: Flags = Flags::WRITE;
 const GROWS: Flags = Flags::WRITE.and(Flags::DENYOOM);
