@@ -10,6 +10,7 @@ mod bloom;
 mod corpus;
 mod json;
 mod search;
+mod sketches;
 mod suggestions;
 mod vectors;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replies measured on Redis Stack 7.4, as text: a protocol, a command and its reply a line; an empty
-//! line empties the dataset. `?` is a reply that differs on purpose (docs/sketches.md), or says how
-//! much memory something takes.
+//! Replies measured on Redis Stack 7.4, as text: a protocol, a command and its reply a line; an
+//! empty line empties the dataset. `?` is a reply that differs on purpose (docs/sketches.md), or
+//! says how much memory something takes.
 //!
 //! ```text
 //! +simple  :1  -ERR error  "bulk"  nil  #t  ,0.5  [array, ...]  {name=>value, ...}

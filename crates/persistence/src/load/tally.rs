@@ -81,7 +81,8 @@ mod tests {
 
     #[test]
     fn keys_are_counted_by_type() {
-        // Two values of a module "CMSk-TYPE" of an unknown version, a string, and one of "TSDB-TYPE".
+        // Two values of a module "CMSk-TYPE" of an unknown version, a string, and one of
+        // "TSDB-TYPE".
         let mut file = b"REDIS0011\xfe\x00".to_vec();
         let foreign = |id: u64, name: &[u8]| {
             let mut record = vec![7, name.len() as u8];

@@ -13,6 +13,8 @@ use crate::murmur::Mixed;
 /// Upper limit for the counters, in bytes of their nominal size: a dump of the sketch must fit a
 /// request.
 pub const BYTES_MAX: u64 = 511 << 20;
+/// The largest number of rows: one item's counters take that many steps.
+pub const DEPTH_MAX: u64 = 1024;
 /// Bytes of a counter unless another size is asked for.
 pub const CELL_DEFAULT: u8 = 4;
 
@@ -53,7 +55,7 @@ impl Shape {
     fn cells(self) -> Option<usize> {
         let cells = self.width.checked_mul(self.depth).filter(|&cells| cells > 0)?;
         let bytes = cells.checked_mul(u64::from(self.cell))?;
-        (bytes <= BYTES_MAX && u32::try_from(self.depth).is_ok()).then_some(cells as usize)
+        (bytes <= BYTES_MAX && self.depth <= DEPTH_MAX).then_some(cells as usize)
     }
 
     /// The largest count of a counter.
@@ -102,10 +104,8 @@ impl CountMin {
     /// A sketch from its counters as little-endian numbers of the shape's size; `None` if they do
     /// not match the shape.
     pub fn from_bytes(shape: Shape, total: i64, bytes: &[u8]) -> Option<CountMin> {
-        let cells = shape.width.checked_mul(shape.depth).filter(|&cells| cells > 0)?;
-        let is_sound = cells.checked_mul(u64::from(shape.cell))? == bytes.len() as u64
-            && matches!(shape.cell, 1 | 2 | 4 | 8)
-            && u32::try_from(shape.depth).is_ok();
+        let is_sound =
+            matches!(shape.cell, 1 | 2 | 4 | 8) && shape.cells()? * usize::from(shape.cell) == bytes.len();
         is_sound.then(|| CountMin::from_parts(shape, total, Cells::from_bytes(bytes, shape.cell.into())))
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A cuckoo filter: each item is a fingerprint of a byte in one of two buckets, of which each can be
-//! computed from the other and the fingerprint, so that fingerprints can make room for others. An
-//! item can be deleted, unlike from a Bloom filter.
+//! A cuckoo filter: each item is a fingerprint of a byte in one of two buckets, of which each can
+//! be computed from the other and the fingerprint, so that fingerprints can make room for others.
+//! An item can be deleted, unlike from a Bloom filter.
 //!
 //! A full filter grows by another sub-filter, `expansion` times as large. Deletions leave room in
 //! earlier ones: once a tenth of the items has been deleted, later ones are emptied into it.
@@ -187,8 +187,8 @@ impl Cuckoo {
         self.deleted
     }
 
-    /// True once the filter has grown as often as it may: as in Redis, commands add nothing any more,
-    /// but one that has begun ends.
+    /// True once the filter has grown as often as it may: as in Redis, commands add nothing any
+    /// more, but one that has begun ends.
     pub fn has_ended(&self) -> bool {
         self.layers.len() >= LAYERS_END
     }
@@ -352,8 +352,8 @@ impl Cuckoo {
     }
 
     /// Moves fingerprints of later sub-filters into free places of earlier ones, and removes
-    /// sub-filters that have become empty. Unless `all` is set, it ends at the first sub-filter that
-    /// keeps some.
+    /// sub-filters that have become empty. Unless `all` is set, it ends at the first sub-filter
+    /// that keeps some.
     pub fn compact(&mut self, all: bool) {
         for index in (1..self.layers.len()).rev() {
             if !self.empty_layer(index) && !all {

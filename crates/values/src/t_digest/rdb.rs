@@ -11,9 +11,9 @@
 //! 0                     the end
 //! ```
 //! The form has no numbers that wait to be merged. Written for other servers, a digest is merged
-//! first. For this server, which must continue exactly where it was, there is a form of its own: the
-//! same fields, with the number of waiting numbers in place of the first 0, their weight in that of
-//! the second, and them behind the centroids.
+//! first. For this server, which must continue exactly where it was, there is a form of its own:
+//! the same fields, with the number of waiting numbers in place of the first 0, their weight in
+//! that of the second, and them behind the centroids.
 
 use std::io;
 

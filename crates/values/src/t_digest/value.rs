@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A t-digest: numbers as centroids (a mean and a weight), many small ones near the extremes and few
-//! large ones in the middle, so that quantiles are estimated well where it matters.
+//! A t-digest: numbers as centroids (a mean and a weight), many small ones near the extremes and
+//! few large ones in the middle, so that quantiles are estimated well where it matters.
 //!
 //! Numbers are collected first. Once there is no room for more, they are merged with the centroids:
 //! in the order of means, neighbours become one as long as the weight of the result is below
@@ -9,16 +9,16 @@
 //! 2 pi log(n) / compression * n * q (1 - q)       n: all weight, q: the result's place, 0 to 1
 //! ```
 //! on both sides of the result (Dunning and Ertl, "Computing extremely accurate quantiles using
-//! t-digests", the scale function k2 with normalisation). Reading changes nothing: the first reading
-//! after a change makes a merged copy for the following ones (`view`).
+//! t-digests", the scale function k2 with normalisation). Reading changes nothing: the first
+//! reading after a change makes a merged copy for the following ones (`view`).
 
 use std::f64::consts::PI;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 pub const COMPRESSION_DEFAULT: u32 = 100;
-/// The largest compression: a dump must fit a request.
-pub const COMPRESSION_MAX: u32 = 1_000_000;
+/// The largest compression: merging the numbers is one step.
+pub const COMPRESSION_MAX: u32 = 100_000;
 
 static EVER_MADE: AtomicBool = AtomicBool::new(false);
 

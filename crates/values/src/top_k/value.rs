@@ -6,8 +6,8 @@
 //! item comes, with the probability `decay` to the power of the count, by 1; at 0 the cell is the
 //! new item's. So rare items hardly harm frequent ones.
 //!
-//! Chance is drawn from a generator whose state is part of the value, and is saved with it: the same
-//! requests have the same effects on replicas and after a restart.
+//! Chance is drawn from a generator whose state is part of the value, and is saved with it: the
+//! same requests have the same effects on replicas and after a restart.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -28,6 +28,11 @@ const BYTES_MAX: u64 = 255 << 20;
 /// Bytes of a cell and of a heap's entry in the dump form.
 pub const CELL: usize = 8;
 pub const ENTRY: usize = 24;
+
+/// The largest numbers of rows and of items kept: an item's cells, and the heap, take that many
+/// steps.
+const DEPTH_MAX: u64 = 1024;
+const K_MAX: u64 = 1 << 20;
 
 const FINGERPRINT_SEED: u32 = 1919;
 
@@ -52,8 +57,12 @@ impl Shape {
     fn cells(self) -> Option<usize> {
         let cells = self.width.checked_mul(self.depth).filter(|&cells| cells > 0)?;
         let bytes = cells.checked_mul(CELL as u64)?.checked_add(self.k.checked_mul(ENTRY as u64)?)?;
-        let is_sound = self.k > 0 && self.decay > 0.0 && self.decay <= 1.0 && bytes <= BYTES_MAX;
-        (is_sound && u32::try_from(self.depth).is_ok()).then_some(cells as usize)
+        let is_sound = (1..=K_MAX).contains(&self.k)
+            && self.depth <= DEPTH_MAX
+            && self.decay > 0.0
+            && self.decay <= 1.0
+            && bytes <= BYTES_MAX;
+        is_sound.then_some(cells as usize)
     }
 }
 
@@ -159,7 +168,8 @@ impl TopK {
         self.find(fingerprint(item), item).is_some()
     }
 
-    /// The item's count in the sketch. An item of the heap whose cells were lost to others counts 0.
+    /// The item's count in the sketch. An item of the heap whose cells were lost to others counts
+    /// 0.
     pub fn count(&self, item: &[u8]) -> u64 {
         let mixed = Mixed::new(item);
         let own = mixed.hash(FINGERPRINT_SEED);

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Sketches survive a restart: after a kill, after a rewrite in either form, and after a save; and
+//! a replica has them.
+
+use braid_tests::server::is_braid;
+use braid_tests::{RawClient, TestServer, wait_for};
+
+use super::DataFolder;
+
+const KEYS: [&str; 6] = ["cms", "narrow", "topk", "cf", "td", "bf"];
+
+fn create(client: &mut RawClient) {
+    for command in [
+        "CMS.INITBYDIM cms 500 4",
+        "CMS.INITBYDIM narrow 500 4 CELL_SIZE 1",
+        "TOPK.RESERVE topk 5 20 3 0.9",
+        "CF.RESERVE cf 20",
+        "TDIGEST.CREATE td COMPRESSION 30",
+        "BF.RESERVE bf 0.01 50",
+    ] {
+        client.ok(command);
+    }
+}
+
+fn add(client: &mut RawClient, numbers: std::ops::Range<u32>) {
+    for number in numbers {
+        let often = number * number % 23;
+        for command in [
+            format!("CMS.INCRBY cms i{often} {}", number * 100),
+            format!("CMS.INCRBY narrow i{number} 1"),
+            format!("TOPK.ADD topk i{often}"),
+            format!("CF.ADD cf i{number}"),
+            format!("CF.DEL cf i{}", number / 2),
+            format!("TDIGEST.ADD td {often}.5 {number}"),
+            format!("BF.ADD bf i{number}"),
+        ] {
+            let reply = client.call(&command);
+            assert!(!reply.is_error(), "{command}: {reply}");
+        }
+    }
+}
+
+fn digest(client: &mut RawClient) -> Vec<String> {
+    KEYS.iter().map(|key| client.call(&format!("DEBUG DIGEST-VALUE {key}")).to_string()).collect()
+}
+
+#[test]
+fn sketches_survive_kills_rewrites_and_saves() {
+    if !is_braid() {
+        return;
+    }
+    for preamble in ["yes", "no"] {
+        let place = DataFolder::new();
+        let arguments =
+            ["--appendfsync", "always", "--aof-use-rdb-preamble", preamble, "--enable-debug-command", "yes"];
+        let server = place.start(&arguments);
+        let mut client = server.connect();
+        create(&mut client);
+        add(&mut client, 0..150);
+        let before = digest(&mut client);
+        // Dropping the server kills it.
+        drop(server);
+        let server = place.start(&arguments);
+        let mut client = server.connect();
+        assert_eq!(digest(&mut client), before);
+        client.call("BGREWRITEAOF");
+        wait_for("the rewrite is over", || {
+            client.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
+                && client.info_field("persistence", "aof_last_bgrewrite_status").as_deref() == Some("ok")
+                && client.info_field("persistence", "aof_rewrites").as_deref() == Some("1")
+        });
+        add(&mut client, 150..250);
+        let before = digest(&mut client);
+        drop(server);
+        let server = place.start(&arguments);
+        let mut client = server.connect();
+        assert_eq!(digest(&mut client), before);
+        client.ok("DEBUG RELOAD");
+        assert_eq!(digest(&mut client), before);
+    }
+}
+
+#[test]
+fn a_replica_has_the_same_sketches() {
+    if !is_braid() {
+        return;
+    }
+    let server = TestServer::start(&["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"]);
+    let mut client = server.connect();
+    create(&mut client);
+    add(&mut client, 0..100);
+    let port = server.port().to_string();
+    let other = TestServer::start(&["--enable-debug-command", "yes", "--replicaof", "127.0.0.1", &port]);
+    let mut its = other.connect();
+    wait_for("the replica is in sync", || {
+        its.info_field("replication", "master_link_status").as_deref() == Some("up")
+    });
+    add(&mut client, 100..200);
+    client.ok("SET last 1");
+    wait_for("the last change arrives", || its.call("EXISTS last").to_string() == "(integer) 1");
+    assert_eq!(digest(&mut its), digest(&mut client));
+}
