@@ -35,6 +35,7 @@ use braid_notify::SubscriptionKind;
 use braid_replica::report::{LinkReport, ReplicaReport, SendProgress};
 use braid_replication::Stage;
 use braid_replication::link::Phase;
+use braid_search_node::report::SearchReport;
 use braid_spec::Command;
 use braid_telemetry::command_log::LogKind;
 use braid_telemetry::hot_keys::Report;
@@ -129,6 +130,7 @@ pub struct Scrape<'e> {
     scripts: (usize, usize),
     script_bytes: usize,
     hot_keys: Option<Report>,
+    search: SearchReport,
 }
 
 impl<'e> Scrape<'e> {
@@ -161,6 +163,7 @@ impl<'e> Scrape<'e> {
                 + scripts.script_bytes
                 + scripts.function_bytes,
             hot_keys: hot_keys::report(engine),
+            search: braid_search_node::report::report(&engine.keyspace),
         }
     }
 
@@ -524,6 +527,15 @@ pub const METRICS: &[Metric] = &[
     counter("braid_members_expired_total", "Hash fields and members of collections removed because they expired.", |s| s.keys_total(|keys| keys.expired_members.get())),
     counter("braid_keys_evicted_total", "Keys evicted because of maxmemory.", |s| s.keys_total(|keys| keys.evicted.get())),
     counter("braid_changes_total", "Changes to the dataset.", |s| s.keys_total(|keys| keys.dirty.get())),
+    gauge("braid_search_indexes", "Search indexes.", |s| s.search.indexes as f64),
+    gauge("braid_search_indexes_building", "Search indexes for which the keys that were there already are being looked at.", |s| s.search.building as f64),
+    gauge("braid_search_documents", "Documents in all search indexes.", |s| s.search.documents as f64),
+    gauge("braid_search_memory_bytes", "Memory of all search indexes.", |s| s.search.memory_bytes as f64),
+    gauge("braid_search_cursors", "Open cursors of FT.AGGREGATE.", |s| s.search.cursors as f64),
+    gauge("braid_search_failures", "Documents that could not be put into the search indexes that there are.", |s| s.search.failures as f64),
+    counter("braid_search_queries_total", "Queries of search indexes.", |s| s.search.queries as f64),
+    counter("braid_search_query_seconds_total", "Time from the beginning to the end of such queries.", |s| s.search.query_seconds),
+    counter("braid_search_queries_late_total", "Queries that ended because of search-timeout or TIMEOUT.", |s| s.search.late_queries as f64),
     counter("braid_lock_waits_total", "Waits for a shard lock.", |s| s.keys_total(|keys| keys.contended.get())),
 
     // Snapshots (RDB).

@@ -12,7 +12,9 @@
 //! lookup       indexes for commands: which one, and who may
 //! run          runs queries in slices, here or in the background
 //! search       FT.SEARCH's reply
-//! profile      what a query did
+//! profile      what FT.PROFILE says
+//! report       figures for INFO and the metrics
+//! totals       counts of queries
 //! aggregate    FT.AGGREGATE, FT.CURSOR; cursors: what is kept for them
 //! commands     the rows, and all other commands
 //! ```
@@ -38,10 +40,12 @@ mod definition;
 mod index;
 mod lookup;
 mod profile;
+pub mod report;
 mod request;
 mod run;
 mod search;
 mod service;
+mod totals;
 mod values;
 mod vectors;
 

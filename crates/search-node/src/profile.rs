@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What FT.PROFILE adds to a query's reply: what was measured while it ran.
+//! What FT.PROFILE says of a query: what was measured while it ran.
 //!
 //! All figures are measured: the time and the documents of each step of the plan, and of what was
 //! done with the results. The time of a step has that of the steps below it.

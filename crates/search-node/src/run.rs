@@ -27,6 +27,7 @@ use crate::definition::Definition;
 use crate::index::SearchIndex;
 use crate::profile::nanos;
 use crate::request::Common;
+use crate::service;
 
 /// How long a query may keep its client's thread.
 const HERE_MAX: Duration = Duration::from_micros(500);
@@ -157,6 +158,13 @@ impl Running {
         })
     }
 
+    /// Counts it: it has ended.
+    fn note(&self, keyspace: &Keyspace) {
+        if let Some(service) = service::of(keyspace) {
+            service.queries.note(Ticks::now().nanos_since(self.began), self.is_late);
+        }
+    }
+
     fn elapsed(&self) -> Duration {
         Duration::from_nanos(Ticks::now().nanos_since(self.began))
     }
@@ -234,6 +242,7 @@ pub fn run(call: &mut Call<'_, '_>, mut running: Running, rest: impl Finish) -> 
     let is_done = running.go_on(|elapsed| !may_leave || elapsed < HERE_MAX)?;
     if is_done {
         let keyspace = &call.engine.keyspace;
+        running.note(keyspace);
         return rest.finish(running, &Here(keyspace, call.keyspace.now()), call.reply);
     }
     call.work_in_background(move |engine: &Engine, answer| {
@@ -242,6 +251,7 @@ pub fn run(call: &mut Call<'_, '_>, mut running: Running, rest: impl Finish) -> 
         if matches!(done, Ok(false)) {
             return;
         }
+        running.note(&engine.keyspace);
         let documents = Apart(&engine.keyspace, unix_ms());
         match done.and_then(|_| rest.finish(running, &documents, &mut reply)) {
             Ok(()) => answer.give(reply),

@@ -22,6 +22,7 @@ use crate::build;
 use crate::cursors::Cursors;
 use crate::definition::{self, Definition};
 use crate::index::SearchIndex;
+use crate::totals::QueryTotals;
 
 /// Requests with their arguments.
 pub type Requests = Vec<Vec<Vec<u8>>>;
@@ -48,6 +49,7 @@ pub struct Service {
     engine: Weak<Engine>,
     pub registry: RwLock<Registry>,
     pub cursors: Mutex<Cursors>,
+    pub queries: QueryTotals,
     /// Requests of a dump whose keys are not in place yet.
     staged: Mutex<Option<Requests>>,
     /// No dataset was being loaded when a change was last told, and none has been begun since: a
@@ -61,6 +63,7 @@ pub fn attach(engine: &Arc<Engine>) {
         engine: Arc::downgrade(engine),
         registry: RwLock::default(),
         cursors: Mutex::default(),
+        queries: QueryTotals::default(),
         staged: Mutex::default(),
         is_serving: AtomicBool::new(false),
     };

@@ -82,6 +82,7 @@ pub const SECTIONS: &[Section] = &[
     section(&["links"], "Links", Usually::OnlyWithEverything, replication::links),
     section(&["group"], "Group", Usually::ShownInGroups, group::write),
     section(&["active"], "Active", Usually::OnlyWithEverything, active::write),
+    section(&["search"], "Search", Usually::OnlyWithEverything, search),
     section(&["hotkeys"], "Hotkeys", Usually::OnlyWithEverything, hot_keys),
     section(&["debug"], "Debug", Usually::OnlyByName, debug),
 ];
@@ -673,6 +674,22 @@ fn hot_keys(fields: &mut Fields<'_>) {
             );
         }
     }
+}
+
+/// The names are RediSearch's where it has such a figure.
+fn search(to: &mut Fields<'_>) {
+    let report = braid_search_node::report::report(&to.engine.keyspace);
+    to.field("search_number_of_indexes", report.indexes);
+    to.field("search_number_of_indexes_indexing", report.building);
+    to.field("search_documents", report.documents);
+    to.bytes("search_used_memory_indexes", report.memory_bytes as u64);
+    to.field("search_total_indexing_time", format_args!("{:.3}", report.indexing_seconds * 1000.0));
+    to.field("search_errors_indexing_failures", report.failures);
+    to.field("search_global_total", report.cursors);
+    to.field("search_total_queries_processed", report.queries);
+    let milliseconds = report.query_seconds * 1000.0;
+    to.field("search_total_query_execution_time_ms", format_args!("{milliseconds:.3}"));
+    to.field("search_total_queries_late", report.late_queries);
 }
 
 fn debug(fields: &mut Fields<'_>) {

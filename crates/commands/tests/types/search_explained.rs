@@ -184,3 +184,36 @@ fn json_is_expanded() {
         ("FT.SEARCH h hello FORMAT EXPAND DIALECT 3", "-EXPAND format is only supported with JSON\r\n"),
     ]);
 }
+
+#[test]
+fn info_counts_indexes_and_queries() {
+    let mut tester = Tester::new();
+    let figure = |tester: &mut Tester, name: &str| -> f64 {
+        let text = tester.run("INFO search");
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} in {text}"))
+    };
+    assert_eq!(figure(&mut tester, "search_number_of_indexes"), 0.0);
+    tester.check(&[
+        ("FT.CREATE i SCHEMA t TEXT n NUMERIC", "+OK\r\n"),
+        ("HSET a t hello n 1", ":2\r\n"),
+        ("HSET b t hello n bad", ":2\r\n"),
+    ]);
+    tester.run("FT.SEARCH i hello");
+    tester.run("FT.AGGREGATE i *");
+    tester.run("FT.SEARCH nosuch hello");
+    for (name, value) in [
+        ("search_number_of_indexes", 1.0),
+        ("search_number_of_indexes_indexing", 0.0),
+        ("search_documents", 1.0),
+        ("search_errors_indexing_failures", 1.0),
+        ("search_total_queries_processed", 2.0),
+        ("search_total_queries_late", 0.0),
+        ("search_global_total", 0.0),
+    ] {
+        assert_eq!(figure(&mut tester, name), value, "{name}");
+    }
+    assert!(figure(&mut tester, "search_used_memory_indexes") > 0.0);
+    assert!(!tester.run("INFO").contains("search_documents"));
+    assert!(tester.run("INFO everything").contains("search_documents"));
+}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! FT.PROFILE: runs a query, and says what it did.
+//! FT.PROFILE: a query's reply, and what was measured while it ran.
 
 use braid_executor::Call;
 use braid_spec::CommandResult;
