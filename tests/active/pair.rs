@@ -564,6 +564,37 @@ fn claims_do_not_move_the_last_delivered_id() {
     });
 }
 
+#[test]
+fn entries_given_back_have_no_consumer_at_the_peer() {
+    let (one, two) = (server(1, &[]), server(2, &[]));
+    link_all(&[&one, &two]);
+    let (mut client, mut peer) = (one.connect(), two.connect());
+    client.call("XADD s 1-1 f v");
+    client.call("XADD s 2-1 f v");
+    client.ok("XGROUP CREATE s g 0");
+    client.call("XREADGROUP GROUP g c STREAMS s >");
+    assert_eq!(client.call("XNACK s g FATAL IDS 1 1-1"), Value::Integer(1));
+    let mut check = |key: &str, client: &mut RawClient| {
+        let released = client.call(&format!("XPENDING {key} g 1-1 1-1 1")).to_string();
+        assert!(released.contains("9223372036854775807"), "{released}");
+        wait_for("the release to arrive", || {
+            peer.call(&format!("XPENDING {key} g 1-1 1-1 1")).to_string() == released
+        });
+        for client in [client, &mut peer] {
+            let consumers = client.call(&format!("XINFO CONSUMERS {key} g"));
+            assert_eq!(consumers.elements().expect("consumers").len(), 1);
+        }
+    };
+    check("s", &mut client);
+    // Also if the whole value is read from the keyspace.
+    client.ok("RENAME s t");
+    client.ok("SET renamed 1");
+    wait_for("the writes to arrive", || two.connect().call("EXISTS renamed t") == Value::Integer(2));
+    check("t", &mut client);
+    assert!(client.call("XADD t IDMP p 1 * f v").text().contains("unavailable with active-replica"));
+    wait_until_equal(&[&one, &two]);
+}
+
 /// List commands are replicated as changes of exactly the elements they touched, even among equal
 /// ones.
 #[test]

@@ -11,6 +11,7 @@ mod corpus;
 mod json;
 mod search;
 mod sketches;
+mod stream_names;
 mod suggestions;
 mod vectors;
 

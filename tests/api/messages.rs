@@ -183,6 +183,76 @@ fn key_events_arrive_in_order_of_changes() {
     assert!(events >= 2 * ROUNDS, "{events}");
 }
 
+/// The channels and messages that a listener has got, up to one on the channel `end`.
+fn heard(listener: &mut RawClient) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    loop {
+        let message = listener.read();
+        let parts = message.elements().expect("a message");
+        let (channel, text) = (parts[2].text(), parts[3].text());
+        if channel == "__subend" {
+            return all;
+        }
+        all.push((channel, text));
+    }
+}
+
+#[test]
+fn changed_fields_of_hashes_are_published() {
+    let server = start();
+    let (mut listener, mut client) = (server.connect(), server.connect());
+    listener.call("PSUBSCRIBE __sub*");
+    let mut check = |flags: &str, line: &str, expected: &[(&str, &str)]| {
+        client.ok(&format!("CONFIG SET notify-keyspace-events {flags}"));
+        let reply = client.call(line);
+        assert!(!format!("{reply:?}").contains("ERR"), "{line}: {reply:?}");
+        client.call("PUBLISH __subend x");
+        let expected: Vec<(String, String)> =
+            expected.iter().map(|(channel, text)| ((*channel).to_owned(), (*text).to_owned())).collect();
+        assert_eq!(heard(&mut listener), expected, "{flags}: {line}");
+    };
+    check("S", "HSET h a 1 bb 2", &[("__subkeyspace@0__:h", "hset|1:a,2:bb")]);
+    check("T", "HSET h a 1 bb 2", &[("__subkeyevent@0__:hset", "1:h|1:a,2:bb")]);
+    check(
+        "I",
+        "HSET h a 1 bb 2",
+        &[("__subkeyspaceitem@0__:h\na", "hset"), ("__subkeyspaceitem@0__:h\nbb", "hset")],
+    );
+    check("V", "HSET h a 1 bb 2", &[("__subkeyspaceevent@0__:hset|h", "1:a,2:bb")]);
+    check("KEA", "HSET h a 1 bb 2", &[]);
+    check("S", "HSETNX h a 1", &[]);
+    check("S", "HSETNX h c 1", &[("__subkeyspace@0__:h", "hset|1:c")]);
+    check("S", "HINCRBY h c 1", &[("__subkeyspace@0__:h", "hincrby|1:c")]);
+    check("S", "HINCRBYFLOAT h c 1", &[("__subkeyspace@0__:h", "hincrbyfloat|1:c")]);
+    check("S", "HEXPIRE h 100 FIELDS 2 a x", &[("__subkeyspace@0__:h", "hexpire|1:a")]);
+    check("S", "HPERSIST h FIELDS 2 a bb", &[("__subkeyspace@0__:h", "hpersist|1:a")]);
+    check("S", "HGETEX h EX 100 FIELDS 2 bb x", &[("__subkeyspace@0__:h", "hexpire|2:bb")]);
+    check("S", "HGETEX h PERSIST FIELDS 2 a bb", &[("__subkeyspace@0__:h", "hpersist|2:bb")]);
+    check(
+        "S",
+        "HSETEX h EX 100 FIELDS 1 d 4",
+        &[("__subkeyspace@0__:h", "hset|1:d"), ("__subkeyspace@0__:h", "hexpire|1:d")],
+    );
+    check("S", "HEXPIRE h 0 FIELDS 1 d", &[("__subkeyspace@0__:h", "hdel|1:d")]);
+    check("S", "HGETDEL h FIELDS 2 c x", &[("__subkeyspace@0__:h", "hdel|1:c")]);
+    check("STh", "HDEL h x a", &[("__subkeyspace@0__:h", "hdel|1:a"), ("__subkeyevent@0__:hdel", "1:h|1:a")]);
+    check("S", "HDEL h x", &[]);
+    check("S", "SADD s m", &[]);
+    // A line break separates the key from the field, so such a key has no channels of this kind.
+    check("IV", "HSET \"h\\n\" a 1", &[("__subkeyspaceevent@0__:hset|h\n", "1:a")]);
+    // Fields that expire by themselves.
+    client.ok("CONFIG SET notify-keyspace-events S");
+    client.call("HSET e a 1 b 2 c 3");
+    client.call("HPEXPIRE e 30 FIELDS 2 a b");
+    wait_for("the fields to expire", || client.call("HLEN e") == Value::Integer(1));
+    // If they are still there, this removes them.
+    client.call("HDEL e c");
+    client.call("PUBLISH __subend x");
+    let all = heard(&mut listener);
+    let both = ["hexpired|1:a,1:b", "hexpired|1:b,1:a"];
+    assert!(all.iter().any(|(_, text)| both.contains(&text.as_str())), "{all:?}");
+}
+
 /// Caching clients read and write concurrently: once a client knows that a write is done, it must
 /// not find the old value in a cache whose connection has been read since.
 #[test]

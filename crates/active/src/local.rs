@@ -540,7 +540,8 @@ impl Transaction<'_> {
     ) {
         let mut known: Option<&Bytes> = None;
         for (_, pending) in entries {
-            if known != Some(&pending.consumer) {
+            // A released entry has no consumer.
+            if known != Some(&pending.consumer) && !pending.is_released() {
                 self.group_consumer(database, name, group, &pending.consumer);
                 known = Some(&pending.consumer);
             }
@@ -566,8 +567,10 @@ impl Transaction<'_> {
         self.prepare(database, name);
         let view = self.stream(database, name).and_then(|stream| stream.group(group));
         let pending = view.into_iter().flat_map(|view| view.pending);
-        let of_consumer: Vec<Id> =
-            pending.filter(|(_, one)| one.consumer == *consumer).map(|(id, _)| id).collect();
+        let of_consumer: Vec<Id> = pending
+            .filter(|(_, one)| one.consumer == *consumer && !one.is_released())
+            .map(|(id, _)| id)
+            .collect();
         for id in of_consumer {
             self.group(database, name, group, GroupChange::Acknowledge { id });
         }

@@ -50,6 +50,13 @@ pub struct Pending {
     pub count: u64,
 }
 
+impl Pending {
+    /// True if the entry has no consumer: it was released by XNACK.
+    pub(crate) fn is_released(&self) -> bool {
+        self.consumer.is_empty() && self.delivered_ms == 0
+    }
+}
+
 #[derive(Clone, PartialEq, Debug)]
 pub enum StreamChange {
     Entry(Id, CellChange<Fields>),

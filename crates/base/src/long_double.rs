@@ -10,6 +10,8 @@
 //! Ordinary numbers take a path of 128-bit integers; long or extreme numbers take a small exact
 //! big-number.
 
+use std::cmp::Ordering;
+
 use crate::number::{
     INTEGER_LEN_MAX, is_infinity, push_i64, read_exponent, read_hexadecimal, split_sign, write_u64,
 };
@@ -40,6 +42,10 @@ const PLACES: u32 = 17;
 
 impl LongDouble {
     pub const ZERO: LongDouble = LongDouble::finite(false, 0, EXPONENT_MIN);
+    /// The largest finite number.
+    pub const MAX: LongDouble = LongDouble::finite(false, u64::MAX, EXPONENT_MAX);
+    /// The smallest finite number.
+    pub const MIN: LongDouble = LongDouble::finite(true, u64::MAX, EXPONENT_MAX);
 
     const fn finite(negative: bool, mantissa: u64, exponent: i32) -> LongDouble {
         LongDouble { negative, kind: NumberClass::Finite { mantissa, exponent } }
@@ -151,10 +157,33 @@ impl LongDouble {
         // Lost bits of the subtrahend make the difference smaller: borrow one and keep the
         // remainder as sticky "a little more".
         match large.cmp(&small) {
-            std::cmp::Ordering::Equal if !lost => LongDouble::ZERO,
-            std::cmp::Ordering::Less => round(second.0, small - large, exponent, lost),
+            Ordering::Equal if !lost => LongDouble::ZERO,
+            Ordering::Less => round(second.0, small - large, exponent, lost),
             _ => round(first.0, large - small - u128::from(lost), exponent, lost),
         }
+    }
+
+    /// The number with the opposite sign.
+    pub fn negated(self) -> LongDouble {
+        LongDouble { negative: !self.negative, kind: self.kind }
+    }
+
+    /// The order of two numbers; none if one of them is no number. Zeros are equal.
+    pub fn compare(self, other: LongDouble) -> Option<Ordering> {
+        // The top bit of a mantissa is set unless the exponent is the minimum, so exponents are
+        // compared first.
+        let magnitude = |number: LongDouble| match number.kind {
+            NumberClass::Finite { mantissa, exponent } => Some((exponent, mantissa)),
+            NumberClass::Infinite => Some((i32::MAX, 0)),
+            NumberClass::NotANumber => None,
+        };
+        let (one, two) = (magnitude(self)?, magnitude(other)?);
+        Some(match (self.negative && !self.is_zero(), other.negative && !other.is_zero()) {
+            (false, false) => one.cmp(&two),
+            (true, true) => two.cmp(&one),
+            (false, true) => Ordering::Greater,
+            (true, false) => Ordering::Less,
+        })
     }
 
     /// The product, rounded to nearest, ties to even.

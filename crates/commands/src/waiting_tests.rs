@@ -160,6 +160,8 @@ fn nothing_waits_within_a_transaction() {
         ("BLPOP k 0", "*-1"),
         ("BLMPOP 0 1 k LEFT", "*-1"),
         ("BLMOVE k l LEFT LEFT 0", "$-1"),
+        ("BLMOVEM k l LEFT LEFT 0", "*-1"),
+        ("BLMOVEM k l LEFT LEFT 0 COUNT 2 OBO", "*-1"),
         ("BRPOPLPUSH k l 0", "$-1"),
         ("BZPOPMAX k 0", "*-1"),
         ("BZMPOP 0 1 k MIN", "*-1"),
@@ -181,6 +183,30 @@ fn moved_element_wakes_clients_blocked_on_the_destination() {
     assert_eq!(tester.told(2), "$1\r\nx\r\n");
     assert_eq!(tester.told(3), pair("c", "x"));
     assert_eq!(awaited(&tester), (0, 0));
+}
+
+/// One that waits for several elements at once leaves them to others until there are enough.
+#[test]
+fn a_wait_for_several_elements_can_be_overtaken() {
+    let mut tester = with_clients(4);
+    tester.wait_as(1, "BLMOVEM a b LEFT RIGHT 0 EXACTLY 3 BULK");
+    tester.check(&[("RPUSH a 1 2", ":2\r\n")]);
+    assert_eq!(tester.told(1), "");
+    assert!(tester.is_waiting(1));
+    tester.check(&[("BLPOP a 0", &pair("a", "1")), ("RPUSH a 3", ":2\r\n")]);
+    assert_eq!(tester.told(1), "");
+    // Those that came later get what it leaves.
+    tester.wait_as(2, "BLMOVEM a c LEFT RIGHT 0 EXACTLY 9 OBO");
+    tester.wait_as(3, "BLPOP none 0");
+    tester.check(&[("RPUSH a 4", ":3\r\n"), ("LRANGE b 0 -1", "*3\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n4\r\n")]);
+    assert_eq!(tester.told(1), "*3\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n4\r\n");
+    assert!(tester.is_waiting(2));
+    tester.time_out(2);
+    assert_eq!(tester.told(2), NULL_ARRAY);
+    // One that waits for any number takes what is there.
+    tester.wait_as(4, "BLMOVEM a a LEFT RIGHT 0 COUNT 5 OBO");
+    tester.check(&[("RPUSH a x y", ":2\r\n"), ("LRANGE a 0 -1", "*2\r\n$1\r\nx\r\n$1\r\ny\r\n")]);
+    assert_eq!(tester.told(4), "*2\r\n$1\r\nx\r\n$1\r\ny\r\n");
 }
 
 #[test]

@@ -56,7 +56,8 @@ config_enums! {
     MaxmemoryPolicy {
         VolatileLru = "volatile-lru", VolatileLfu = "volatile-lfu", VolatileRandom = "volatile-random",
         VolatileTtl = "volatile-ttl", AllkeysLru = "allkeys-lru", AllkeysLfu = "allkeys-lfu",
-        AllkeysRandom = "allkeys-random", NoEviction = "noeviction",
+        AllkeysRandom = "allkeys-random", NoEviction = "noeviction", VolatileLrm = "volatile-lrm",
+        AllkeysLrm = "allkeys-lrm",
     }
     /// The syslog facility.
     SyslogFacility {

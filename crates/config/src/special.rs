@@ -106,7 +106,20 @@ impl NotifyFlags {
     pub const OVERWRITTEN: u32 = 1 << 15;
     /// `c`: values that are replaced by one of another type; not part of `A`.
     pub const TYPE_CHANGED: u32 = 1 << 16;
-    /// `A`: everything but `m`, `n`, `o` and `c`.
+    /// `S`: channels named after the key, with members of hashes.
+    pub const MEMBERS_BY_KEY: u32 = 1 << 17;
+    /// `T`: channels named after the event, with key and members.
+    pub const MEMBERS_BY_EVENT: u32 = 1 << 18;
+    /// `I`: channels named after key and member.
+    pub const MEMBERS_BY_MEMBER: u32 = 1 << 19;
+    /// `V`: channels named after event and key, with members.
+    pub const MEMBERS_BY_EVENT_AND_KEY: u32 = 1 << 20;
+    /// `S`, `T`, `I` and `V`.
+    pub const MEMBERS: u32 = Self::MEMBERS_BY_KEY
+        | Self::MEMBERS_BY_EVENT
+        | Self::MEMBERS_BY_MEMBER
+        | Self::MEMBERS_BY_EVENT_AND_KEY;
+    /// `A`: every class of events but `m`, `n`, `o` and `c`.
     pub const ALL: u32 = Self::GENERIC
         | Self::STRING
         | Self::LIST
@@ -119,7 +132,7 @@ impl NotifyFlags {
         | Self::MODULE;
 
     /// Letters in the order in which they are printed; `A` stands for the first ten if all are set.
-    const LETTERS: [(char, u32); 16] = [
+    const LETTERS: [(char, u32); 20] = [
         ('g', Self::GENERIC),
         ('$', Self::STRING),
         ('l', Self::LIST),
@@ -136,6 +149,10 @@ impl NotifyFlags {
         ('K', Self::KEYSPACE),
         ('E', Self::KEYEVENT),
         ('m', Self::KEY_MISS),
+        ('S', Self::MEMBERS_BY_KEY),
+        ('T', Self::MEMBERS_BY_EVENT),
+        ('I', Self::MEMBERS_BY_MEMBER),
+        ('V', Self::MEMBERS_BY_EVENT_AND_KEY),
     ];
 
     /// True if the bit is set.
@@ -294,6 +311,7 @@ mod tests {
     fn notify_letters() {
         assert_eq!(NotifyFlags::parse("KEA").unwrap().letters(), "AKE");
         assert_eq!(NotifyFlags::parse("KEgx$nm").unwrap().letters(), "g$xnKEm");
+        assert_eq!(NotifyFlags::parse("VITSh").unwrap().letters(), "hSTIV");
         assert_eq!(NotifyFlags::parse("An").unwrap().letters(), "A");
         assert_eq!(NotifyFlags::parse("g$lshzxetd").unwrap().letters(), "A");
         assert_eq!(NotifyFlags::parse("").unwrap().letters(), "");

@@ -72,6 +72,15 @@ pub fn create() -> Vec<u8> {
     value
 }
 
+/// An empty dense value, for [`add_dense`].
+pub fn create_dense() -> Vec<u8> {
+    let mut value = create();
+    // A new value is well-formed, so this cannot fail.
+    let _ = to_dense(&mut value);
+    invalidate_cache(&mut value);
+    value
+}
+
 /// Checks only the header, as Redis does before each command.
 ///
 /// # Errors

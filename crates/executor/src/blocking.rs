@@ -130,6 +130,7 @@ impl Call<'_, '_> {
             command: self.command.id,
             args: wait.args.unwrap_or_else(|| self.args.iter().map(|&arg| arg.into()).collect()),
             needs_all_keys: wait.needs_all_keys,
+            may_be_overtaken: wait.may_be_overtaken,
             client: Arc::clone(&session.record),
             protocol: self.reply.protocol,
             no_touch: session.no_touch,
@@ -220,7 +221,7 @@ pub fn deadline(timeout_ms: Option<i64>, now_ms: i64) -> Result<i64, CommandErro
 fn is_awaited(wait_queues: &WaitQueues, keyspace: &Txn<'_>, key: &[u8], kind: Type) -> bool {
     let mut behind = 0;
     while let Some(waiter) = keyspace.next_waiter(wait_queues, key, behind) {
-        if waiter.kind == kind {
+        if waiter.kind == kind && !waiter.request.may_be_overtaken {
             return true;
         }
         behind = waiter.ticket();

@@ -24,19 +24,23 @@ pub fn apply_settings(engine: &Engine) {
         MaxmemoryPolicy::AllkeysLru => Policy::AllKeysLru,
         MaxmemoryPolicy::AllkeysLfu => Policy::AllKeysLfu,
         MaxmemoryPolicy::AllkeysRandom => Policy::AllKeysRandom,
+        MaxmemoryPolicy::AllkeysLrm => Policy::AllKeysLrm,
         MaxmemoryPolicy::VolatileLru => Policy::VolatileLru,
         MaxmemoryPolicy::VolatileLfu => Policy::VolatileLfu,
         MaxmemoryPolicy::VolatileRandom => Policy::VolatileRandom,
         MaxmemoryPolicy::VolatileTtl => Policy::VolatileTtl,
+        MaxmemoryPolicy::VolatileLrm => Policy::VolatileLrm,
     });
     settings.lfu_log_factor.store(config.lfu_log_factor(), Relaxed);
     settings.lfu_decay_minutes.store(config.lfu_decay_time_minutes(), Relaxed);
     settings.eviction_samples.store(config.maxmemory_samples(), Relaxed);
     let events = config.notify_keyspace_events().0;
-    let channels = events & (NotifyFlags::KEYSPACE | NotifyFlags::KEYEVENT);
-    engine.hub.event_channels.store(channels, Relaxed);
-    let silent = channels == 0 || engine.attention.get() & LOADING != 0;
-    settings.events.store(if silent { 0 } else { events }, Relaxed);
+    let of_keys = events & (NotifyFlags::KEYSPACE | NotifyFlags::KEYEVENT);
+    let of_members = events & NotifyFlags::MEMBERS;
+    engine.hub.event_channels.store(of_keys | of_members, Relaxed);
+    let told = if of_keys == 0 { of_members } else { events };
+    let silent = engine.attention.get() & LOADING != 0;
+    settings.events.store(if silent { 0 } else { told }, Relaxed);
     let unlinks = [
         (config.lazyfree_lazy_expire(), Removal::Expired),
         (config.lazyfree_lazy_eviction(), Removal::Evicted),

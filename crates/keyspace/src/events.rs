@@ -26,6 +26,8 @@ pub mod class {
     pub const OVERWRITTEN: u32 = 1 << 15;
     /// A value was replaced by one of another type.
     pub const TYPE_CHANGED: u32 = 1 << 16;
+    /// Members of a collection, in addition to its key: each bit is a kind of channel.
+    pub const MEMBERS: u32 = 0b1111 << 17;
 }
 
 /// A kind of event: its class and its name.
@@ -74,4 +76,7 @@ pub trait Observer: Send + Sync {
     /// Reports an event of a key. `slot` is the calling thread's; `old` is the lost value, if such
     /// values are wanted (see [`Settings::events_with_values`](crate::keyspace::Settings)).
     fn event(&self, slot: usize, db: u32, event: Event, key: &[u8], old: Option<&[u8]>);
+
+    /// Reports an event of members of a collection, of which there is at least one.
+    fn members(&self, slot: usize, db: u32, event: Event, key: &[u8], members: &[&[u8]]);
 }

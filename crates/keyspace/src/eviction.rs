@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Eviction: access clocks (LRU and LFU), and the choice of a key to remove when memory is short.
+//! Eviction: access clocks (LRU, LRM and LFU), and the choice of a key to remove when memory is
+//! short.
 //!
 //! Sampling as Redis documents it: a few keys from random places compete with the best of the
 //! earlier samples (`pool.rs`), and the best of all is evicted. Each call evicts at most one key
@@ -32,10 +33,24 @@ pub(crate) fn new_clock(keyspace: &Keyspace) -> u32 {
     if keyspace.settings.policy().is_lfu() { keyspace.minutes() << 8 | LFU_START } else { keyspace.clock() }
 }
 
+/// Records a read in the entry's clock, unless only changes count.
+#[inline]
+pub(crate) fn mark_read(keyspace: &Keyspace, entry: Entry<'_>) {
+    let policy = keyspace.settings.policy();
+    if !policy.is_lrm() {
+        mark(keyspace, policy, entry);
+    }
+}
+
 /// Records an access in the entry's clock.
 #[inline]
 pub(crate) fn mark_used(keyspace: &Keyspace, entry: Entry<'_>) {
-    if keyspace.settings.policy().is_lfu() {
+    mark(keyspace, keyspace.settings.policy(), entry);
+}
+
+#[inline]
+fn mark(keyspace: &Keyspace, policy: Policy, entry: Entry<'_>) {
+    if policy.is_lfu() {
         let counter = lfu_counter(keyspace, entry.clock());
         entry.set_clock(keyspace.minutes() << 8 | lfu_increment(keyspace, counter));
     } else {
@@ -105,10 +120,10 @@ fn stamp(policy: Policy, entry: Entry<'_>) -> u64 {
 /// The eviction score of an entry with this stamp; the largest score is evicted first.
 fn score(keyspace: &Keyspace, policy: Policy, stamp: u64, random: &mut fastrand::Rng) -> u64 {
     match policy {
-        Policy::AllKeysLru | Policy::VolatileLru => u64::from(idle_seconds(keyspace, stamp as u32)),
+        _ if policy.is_lru() => u64::from(idle_seconds(keyspace, stamp as u32)),
         Policy::AllKeysLfu | Policy::VolatileLfu => 255 - u64::from(lfu_counter(keyspace, stamp as u32)),
         Policy::VolatileTtl => u64::MAX - stamp,
-        Policy::AllKeysRandom | Policy::VolatileRandom | Policy::NoEviction => random.u64(..),
+        _ => random.u64(..),
     }
 }
 

@@ -5,8 +5,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::events::Event;
+use smallvec::SmallVec;
+
+use crate::events::{Event, class};
 use crate::keyspace::Keyspace;
+use crate::object::ExpiredMembers;
 use crate::txn::Txn;
 use crate::value_type::Type;
 
@@ -29,6 +32,31 @@ impl Keyspace {
 }
 
 impl Txn<'_> {
+    /// True if events of the members of hashes are wanted.
+    #[inline]
+    pub fn wants_members(&self) -> bool {
+        self.keyspace().wants(class::MEMBERS)
+    }
+
+    /// Reports an event of members of a collection, if it is a hash: events of other collections
+    /// name only the key. In addition to the event of the key.
+    #[inline]
+    pub fn notify_members<'m>(&self, event: Event, key: &[u8], members: impl IntoIterator<Item = &'m [u8]>) {
+        if self.wants_members() && event.class == class::HASH {
+            let members: SmallVec<[&[u8]; 8]> = members.into_iter().collect();
+            self.tell_members(event, key, &members);
+        }
+    }
+
+    #[cold]
+    fn tell_members(&self, event: Event, key: &[u8], members: &[&[u8]]) {
+        let keyspace = self.keyspace();
+        let is_hidden = || keyspace.hides_any() && keyspace.is_hidden(keyspace.shard_of(keyspace.hash(key)));
+        if let Some(observer) = keyspace.observer.get().filter(|_| !members.is_empty() && !is_hidden()) {
+            observer.members(self.context.slot, self.db(), event, key, members);
+        }
+    }
+
     /// Reports an event of a key of the current database, if its class is wanted.
     #[inline(always)]
     pub fn notify(&self, event: Event, key: &[u8]) {
@@ -45,9 +73,10 @@ impl Txn<'_> {
     }
 
     /// Reports the expiry of members of a collection of this type.
-    pub(crate) fn notify_members_expired(&self, kind: Type, key: &[u8]) {
+    pub(crate) fn notify_members_expired(&self, kind: Type, key: &[u8], gone: &ExpiredMembers) {
         if let Some(words) = kind.descriptor().and_then(|descriptor| descriptor.members.as_ref()) {
             self.notify(words.expired, key);
+            self.notify_members(words.expired, key, gone.iter().map(|member| &**member));
         }
     }
 }

@@ -37,6 +37,7 @@ pub use set::IncrementError;
 pub use watching::{is_raised, new_watch_flag};
 
 const EXPIRE: Event = Event::generic("expire");
+const PERSIST: Event = Event::generic("persist");
 
 /// A key named by a command, with its hash; part of the lock set.
 #[derive(Clone, Copy)]

@@ -79,7 +79,7 @@ fn quality(policy: Policy, shards: usize, seed: u64) -> (f64, [u32; 5]) {
 #[test]
 fn eviction_removes_old_keys_and_keeps_the_newest() {
     use Policy::*;
-    for policy in [AllKeysLru, AllKeysLfu, VolatileLru, VolatileLfu, VolatileTtl] {
+    for policy in [AllKeysLru, AllKeysLrm, AllKeysLfu, VolatileLru, VolatileLrm, VolatileLfu, VolatileTtl] {
         for (shards, seed) in [(1024, 1), (1024, 2), (16, 3), (1, 4)] {
             let (kept, lost) = quality(policy, shards, seed);
             println!("{policy:?}, {shards} shards: {kept:.1} % kept, lost from the newest on: {lost:?}");
@@ -112,6 +112,28 @@ fn candidates_that_were_used_or_removed_since_they_were_sampled_are_passed_over(
         assert_eq!(keyspace.len(0).0, before - n, "each call evicts one key");
     }
     assert_eq!(keyspace.total(|counters| counters.evicted.get()), 501);
+}
+
+#[test]
+fn reads_keep_no_key_if_only_changes_count() {
+    for policy in [Policy::AllKeysLrm, Policy::VolatileLrm] {
+        let (keyspace, mut context) = ranked(policy, 16, 7);
+        // The older half is read, and the newer half is changed but for the very newest keys.
+        for n in 0..KEYS - 100 {
+            let name = n.to_string();
+            in_txn(&keyspace, &mut context, &name, |txn| {
+                if n < KEYS / 2 {
+                    assert!(txn.read(name.as_bytes()).is_some());
+                } else {
+                    txn.set(name.as_bytes(), Value::string(b"other"), Expiry::Keep);
+                }
+            });
+        }
+        for _ in 0..KEYS / 4 {
+            let victim = evict(&keyspace, &mut context);
+            assert!(victim < KEYS / 2, "{policy:?}: {victim} was changed or is new");
+        }
+    }
 }
 
 #[test]

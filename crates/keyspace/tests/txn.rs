@@ -451,9 +451,17 @@ fn eviction_rig(policy: Policy) -> Rig {
 #[test]
 fn each_policy_evicts_the_right_keys() {
     use Policy::*;
-    for policy in
-        [AllKeysLru, AllKeysLfu, AllKeysRandom, VolatileLru, VolatileLfu, VolatileRandom, VolatileTtl]
-    {
+    for policy in [
+        AllKeysLru,
+        AllKeysLfu,
+        AllKeysRandom,
+        AllKeysLrm,
+        VolatileLru,
+        VolatileLfu,
+        VolatileRandom,
+        VolatileTtl,
+        VolatileLrm,
+    ] {
         let mut rig = eviction_rig(policy);
         let (mut fixed, mut volatile, mut used) = (0, 0, 0);
         for _ in 0..100 {

@@ -188,6 +188,14 @@ impl ReplyBuffer {
         }
     }
 
+    /// A double that is text already; a string in RESP2.
+    pub fn double_text(&mut self, text: &[u8]) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp3 => self.line(b',', text),
+        }
+    }
+
     /// An integer of any size, as decimal text; a string in RESP2.
     pub fn big_number(&mut self, digits: &str) {
         match self.protocol {

@@ -45,7 +45,13 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
     ("hsetex", "key specifications", "inserts, as Valkey says"),
     ("set", "arguments", "the conditions of Valkey 8.1 and Redis 8.4"),
     ("shutdown", "arguments", "SAFE and FAILOVER of Valkey 9"),
-    ("xreadgroup", "arguments", "CLAIM of Redis 8.4"),
+    ("xadd", "arguments", "IDMP of Redis 8.6"),
+    ("xread", "arguments", "MAXCOUNT and MAXSIZE of Redis 8.10"),
+    ("xreadgroup", "arguments", "CLAIM of Redis 8.4, MAXCOUNT and MAXSIZE of 8.10"),
+    ("zinter", "arguments", "AGGREGATE COUNT of Redis 8.8"),
+    ("zinterstore", "arguments", "AGGREGATE COUNT of Redis 8.8"),
+    ("zunion", "arguments", "AGGREGATE COUNT of Redis 8.8"),
+    ("zunionstore", "arguments", "AGGREGATE COUNT of Redis 8.8"),
 ];
 
 fn sorted<'a>(names: impl Iterator<Item = &'a str>) -> String {

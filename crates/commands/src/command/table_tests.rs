@@ -31,8 +31,13 @@ const EXTENDED: &[&str] = &[
     "set",
     "shutdown",
     "xadd",
+    "xread",
     "xreadgroup",
     "xtrim",
+    "zinter",
+    "zinterstore",
+    "zunion",
+    "zunionstore",
 ];
 
 /// Commands that are answered during loading, as in Valkey 9.
@@ -199,7 +204,11 @@ fn page() -> String {
          <!-- Made from the command rows. Do not edit: BLESS=1 cargo test -p braid-commands compatibility -->\n\n\
          Braid follows Redis 7.2: names, arguments, replies, errors and what COMMAND says of each command. The tables list every\n\
          command and subcommand of Redis 7.2, and the commands that came later elsewhere and are here too. The version that INFO and HELLO \
-         report is 7.2.4; the directive `redis-version` sets another one for clients that decide by it.\n\n",
+         report is 7.2.4; the directive `redis-version` sets another one for clients that decide by it.\n\n\
+         Where Redis and Valkey give one name to different commands, Braid has Redis's, and options of Valkey's that do not contradict:\n\
+         INCREX replies with the value and the amount that was added, and knows `NX` and `XX`.\n\n\
+         Files and replicas get these newer commands in forms that every server since 6.2 repeats. Stock servers lack the names of a stream's \
+         entries then (XADD with IDMP), and entries released by XNACK belong to a consumer without a name there.\n\n",
     );
     let here: Vec<&Command> = stock.keys().filter_map(|name| known(name)).collect();
     let unsupported = here.iter().filter(|command| !command.spec.unsupported.is_empty()).count();
@@ -221,7 +230,10 @@ fn page() -> String {
     }
     text.push_str(
         "| CLUSTER FLUSHSLOT | Valkey 9.1 |\n\
-         | the section Keysizes of INFO (how many keys have which size) | Redis 8 |\n\
+         | roles of users: ACL SETROLE, GETROLE, DELROLE, ROLES | Valkey 9.2 |\n\
+         | HIMPORT | Redis 8.10 |\n\
+         | BLESS, BITRANGEINTARRAY | Redis 8.12 |\n\
+         | the section Keysizes of INFO, unless it is asked for by name (`INFO keysizes`) | Redis 8 |\n\
          | the cluster bus: nodes agree through etcd ([cluster.md](cluster.md)), and stock nodes cannot join | Redis, Valkey |\n\n\
          An error for an unknown command of these families says so. Directives without effect are marked in\n\
          [configuration.md](configuration.md).\n\n",

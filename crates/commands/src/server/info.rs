@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! INFO: selection and order of sections. Their content is in `sections.rs`.
+//! INFO: selection and order of sections. Their content is in `sections.rs`, but for that of
+//! `key_sizes.rs`, which takes long.
 
 use std::collections::BTreeSet;
 
 use braid_executor::{Call, Engine, Row};
 use braid_spec::{Category, CommandResult, Flags, Group, Scope};
 
+use super::key_sizes;
 use super::sections::{self, SECTIONS, Usually};
 
 pub const INFO: Row = Row::new("info", Group::Server, info)
@@ -20,7 +22,11 @@ pub const INFO: Row = Row::new("info", Group::Server, info)
     .syntax("[section:string...]");
 
 fn info(call: &mut Call) -> CommandResult {
-    let text = render(call.engine, &call.args[1..]);
+    let asked = &call.args[1..];
+    let text = render(call.engine, asked);
+    if asked.iter().any(|name| name.eq_ignore_ascii_case(key_sizes::NAME.as_bytes())) {
+        return key_sizes::reply(call, text);
+    }
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }

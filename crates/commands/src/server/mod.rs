@@ -9,6 +9,7 @@ mod command_log;
 mod config;
 pub mod hot_keys;
 pub mod info;
+mod key_sizes;
 mod latency;
 mod lolwut;
 mod memory;

@@ -238,3 +238,91 @@ fn watchers_learn_of_changes_only() {
         assert_eq!(braid_keyspace::txn::is_raised(&flag), changes, "{line}");
     }
 }
+
+#[test]
+fn moving_several_elements() {
+    for (line, moved, source, destination) in [
+        ("LEFT LEFT", "1", "2 3 4", "1 a b"),
+        ("LEFT LEFT COUNT 2 OBO", "2 1", "3 4", "2 1 a b"),
+        ("LEFT LEFT COUNT 2 BULK", "1 2", "3 4", "1 2 a b"),
+        ("left right count 2 obo", "1 2", "3 4", "a b 1 2"),
+        ("LEFT RIGHT EXACTLY 2 BULK", "1 2", "3 4", "a b 1 2"),
+        ("RIGHT LEFT COUNT 3 OBO", "2 3 4", "1", "2 3 4 a b"),
+        ("RIGHT LEFT EXACTLY 3 BULK", "2 3 4", "1", "2 3 4 a b"),
+        ("RIGHT RIGHT COUNT 2 OBO", "4 3", "1 2", "a b 4 3"),
+        ("RIGHT RIGHT COUNT 2 BULK", "3 4", "1 2", "a b 3 4"),
+        ("LEFT RIGHT COUNT 9 OBO", "1 2 3 4", "", "a b 1 2 3 4"),
+        ("LEFT LEFT EXACTLY 4 BULK", "1 2 3 4", "", "1 2 3 4 a b"),
+    ] {
+        let words = |text: &str| array(&text.split_whitespace().collect::<Vec<_>>());
+        let mut tester = filled("1 2 3 4");
+        tester.run("RPUSH to a b");
+        tester.check(&[
+            (&format!("LMOVEM k to {line}"), &words(moved)),
+            ("LRANGE k 0 -1", &words(source)),
+            ("EXISTS k", if source.is_empty() { ":0\r\n" } else { ":1\r\n" }),
+            ("LRANGE to 0 -1", &words(destination)),
+        ]);
+        // With the arguments of the blocking form, and a destination that does not exist.
+        let (ends, how) = line.split_at(line.match_indices(' ').nth(1).map_or(line.len(), |(at, _)| at));
+        let mut tester = filled("1 2 3 4");
+        tester.check(&[(&format!("BLMOVEM k to {ends} 0{how}"), &words(moved))]);
+        tester.check(&[
+            ("LRANGE to 0 -1", &words(moved)),
+            ("LLEN k", &format!(":{}\r\n", source.split_whitespace().count())),
+        ]);
+    }
+}
+
+#[test]
+fn moving_several_elements_within_a_list() {
+    for (line, moved, after) in [
+        ("LEFT LEFT COUNT 2 OBO", "b a", "b a c"),
+        ("LEFT LEFT COUNT 2 BULK", "a b", "a b c"),
+        ("RIGHT RIGHT EXACTLY 2 OBO", "c b", "a c b"),
+        ("LEFT RIGHT COUNT 2 BULK", "a b", "c a b"),
+        ("RIGHT LEFT COUNT 2 OBO", "b c", "b c a"),
+        ("LEFT LEFT COUNT 9 OBO", "c b a", "c b a"),
+    ] {
+        let words = |text: &str| array(&text.split_whitespace().collect::<Vec<_>>());
+        let mut tester = filled("a b c");
+        tester.run("EXPIREAT k 99999999999");
+        tester.check(&[
+            (&format!("LMOVEM k k {line}"), &words(moved)),
+            ("LRANGE k 0 -1", &words(after)),
+            ("EXPIRETIME k", ":99999999999\r\n"),
+        ]);
+    }
+}
+
+#[test]
+fn refused_moves_of_several_elements() {
+    let wrong_type = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+    let not_positive = "-ERR count should be greater than 0\r\n";
+    let mut tester = filled("1 2 3 4");
+    tester.check(&[
+        ("LMOVEM none to LEFT LEFT", "*0\r\n"),
+        ("LMOVEM none to LEFT LEFT COUNT 2 OBO", "*0\r\n"),
+        ("LMOVEM none to LEFT LEFT EXACTLY 2 OBO", "*-1\r\n"),
+        ("LMOVEM k to LEFT LEFT EXACTLY 5 BULK", "*-1\r\n"),
+        ("EXISTS to", ":0\r\n"),
+        ("LLEN k", ":4\r\n"),
+        ("LMOVEM k to LEFT", "-ERR wrong number of arguments for 'lmovem' command\r\n"),
+        ("LMOVEM k to LEFT UP", SYNTAX),
+        ("LMOVEM k to LEFT LEFT COUNT 2", SYNTAX),
+        ("LMOVEM k to LEFT LEFT COUNT OBO 2", SYNTAX),
+        ("LMOVEM k to LEFT LEFT COUNT 2 OBO BULK", SYNTAX),
+        ("LMOVEM k to LEFT LEFT NOSUCH 2 OBO", SYNTAX),
+        ("LMOVEM k to LEFT LEFT COUNT 0 OBO", not_positive),
+        ("LMOVEM k to LEFT LEFT EXACTLY -1 OBO", not_positive),
+        ("LMOVEM k to LEFT LEFT EXACTLY x OBO", not_positive),
+        ("BLMOVEM k to LEFT LEFT x", "-ERR timeout is not a float or out of range\r\n"),
+        ("BLMOVEM k to LEFT LEFT 0 COUNT 1", SYNTAX),
+        ("SET s x", "+OK\r\n"),
+        ("LMOVEM s to LEFT LEFT", wrong_type),
+        ("LMOVEM k s LEFT LEFT", wrong_type),
+        ("BLMOVEM k s LEFT LEFT 0", wrong_type),
+        ("LLEN k", ":4\r\n"),
+    ]);
+    check_resp3(&[("LMOVEM k to LEFT LEFT EXACTLY 2 OBO", "_\r\n"), ("LMOVEM k to LEFT LEFT", "*0\r\n")]);
+}

@@ -20,6 +20,7 @@ mod set;
 mod sketches;
 mod sorted_set;
 mod stream;
+mod stream_newer;
 mod string;
 mod suggestions;
 mod t_digest;

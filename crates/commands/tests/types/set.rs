@@ -106,6 +106,7 @@ fn algebra() {
         ("SINTERCARD 2 a", "-ERR Number of keys can't be greater than number of args\r\n"),
         ("SINTERCARD 1 a LIMIT", SYNTAX),
         ("SINTERCARD 1 a NOSUCH 1", SYNTAX),
+        ("SINTERCARD 1 a APPROX", SYNTAX),
         ("SINTERCARD 1 a LIMIT x", "-ERR LIMIT can't be negative\r\n"),
         ("SINTER a none", "*0\r\n"),
         ("SDIFF none a", "*0\r\n"),
@@ -279,4 +280,65 @@ fn watchers_learn_of_changes_only() {
         tester.with_keys(&[b"s"], |txn| txn.unwatch(b"s", &flag));
         assert_eq!(braid_keyspace::txn::is_raised(&flag), changes, "{line}");
     }
+}
+
+#[test]
+fn counting_unions_and_differences() {
+    let wrong_type = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+    let mut tester = Tester::new();
+    tester.check(&[
+        ("SADD a a b c", ":3\r\n"),
+        ("SADD b c d 5", ":3\r\n"),
+        ("SADD n 5 6 7", ":3\r\n"),
+        ("SUNIONCARD 2 a b", ":5\r\n"),
+        ("SUNIONCARD 4 a b n none", ":7\r\n"),
+        ("SUNIONCARD 2 a a", ":3\r\n"),
+        ("SUNIONCARD 1 none", ":0\r\n"),
+        ("SUNIONCARD 2 a b LIMIT 3", ":3\r\n"),
+        ("SUNIONCARD 2 a b LIMIT 4", ":4\r\n"),
+        ("SUNIONCARD 2 a b LIMIT 0", ":5\r\n"),
+        ("SUNIONCARD 2 a b LIMIT 9", ":5\r\n"),
+        ("SUNIONCARD 3 a b n APPROX", ":7\r\n"),
+        ("SUNIONCARD 3 a b n APPROX LIMIT 2", ":2\r\n"),
+        ("SUNIONCARD 3 a b n LIMIT 2 APPROX", ":2\r\n"),
+        ("SUNIONCARD 1 none APPROX", ":0\r\n"),
+        ("SDIFFCARD 2 a b", ":2\r\n"),
+        ("SDIFFCARD 3 b a n", ":1\r\n"),
+        ("SDIFFCARD 2 a a", ":0\r\n"),
+        ("SDIFFCARD 2 none a", ":0\r\n"),
+        ("SDIFFCARD 2 a none", ":3\r\n"),
+        ("SDIFFCARD 2 a b LIMIT 1", ":1\r\n"),
+        ("SDIFFCARD 2 a b LIMIT 0", ":2\r\n"),
+        ("SDIFFCARD 2 a b APPROX", SYNTAX),
+        ("SUNIONCARD 0 a", "-ERR numkeys should be greater than 0\r\n"),
+        ("SDIFFCARD x a", "-ERR numkeys should be greater than 0\r\n"),
+        ("SUNIONCARD 2 a", "-ERR Number of keys can't be greater than number of args\r\n"),
+        ("SUNIONCARD 1 a LIMIT", SYNTAX),
+        ("SUNIONCARD 1 a LIMIT -1", "-ERR LIMIT can't be negative\r\n"),
+        ("SET s x", "+OK\r\n"),
+        ("SUNIONCARD 2 a s", wrong_type),
+        ("SDIFFCARD 2 a s", wrong_type),
+    ]);
+}
+
+/// Large sets, which are counted in the background, and their estimate.
+#[test]
+fn counting_large_unions() {
+    let mut tester = Tester::new();
+    for (key, from) in [("a", 0), ("b", 10_000)] {
+        for piece in (from..from + 20_000).collect::<Vec<i32>>().chunks(1_000) {
+            let members: String = piece.iter().map(|number| format!(" m{number}")).collect();
+            tester.run(&format!("SADD {key}{members}"));
+        }
+    }
+    // In a transaction nothing is computed in the background.
+    for line in ["MULTI", "SUNIONCARD 2 a b", "SDIFFCARD 2 b a", "SUNIONCARD 2 a b LIMIT 25000"] {
+        tester.run(line);
+    }
+    tester.check(&[("EXEC", "*3\r\n:30000\r\n:10000\r\n:25000\r\n"), ("MULTI", "+OK\r\n")]);
+    tester.run("SUNIONCARD 2 a b APPROX");
+    let reply = tester.run("EXEC");
+    let count: f64 = reply.trim_start_matches("*1\r\n:").trim_end().parse().expect("a number");
+    // The standard error is 0.81 %.
+    assert!((count - 30_000.0).abs() < 30_000.0 * 0.04, "{count}");
 }

@@ -299,3 +299,33 @@ fn increments_are_no_options() {
         ("EXISTS z", ":0\r\n"),
     ]);
 }
+
+/// AGGREGATE COUNT: scores do not matter, only which sets have a member, and their weights.
+#[test]
+fn counting_the_sets_of_a_member() {
+    let mut tester = Tester::new();
+    tester.check(&[
+        ("ZADD a 10 x 20 y", ":2\r\n"),
+        ("ZADD b inf y 40 z", ":2\r\n"),
+        ("SADD s y q", ":2\r\n"),
+        ("ZUNIONSTORE to 3 a b s AGGREGATE COUNT", ":4\r\n"),
+        (
+            "ZRANGE to 0 -1 WITHSCORES",
+            "*8\r\n$1\r\nq\r\n$1\r\n1\r\n$1\r\nx\r\n$1\r\n1\r\n$1\r\nz\r\n$1\r\n1\r\n$1\r\ny\r\n$1\r\n3\r\n",
+        ),
+        (
+            "ZUNION 2 a b WEIGHTS 2 0.5 AGGREGATE COUNT WITHSCORES",
+            "*6\r\n$1\r\nz\r\n$3\r\n0.5\r\n$1\r\nx\r\n$1\r\n2\r\n$1\r\ny\r\n$3\r\n2.5\r\n",
+        ),
+        ("ZINTER 2 a b AGGREGATE count WITHSCORES", "*2\r\n$1\r\ny\r\n$1\r\n2\r\n"),
+        ("ZINTERSTORE to 3 a b s WEIGHTS 1 2 4 AGGREGATE COUNT", ":1\r\n"),
+        ("ZSCORE to y", "$1\r\n7\r\n"),
+        (
+            "ZUNION 2 a b WEIGHTS inf -inf AGGREGATE COUNT WITHSCORES",
+            "*6\r\n$1\r\nz\r\n$4\r\n-inf\r\n$1\r\ny\r\n$1\r\n0\r\n$1\r\nx\r\n$3\r\ninf\r\n",
+        ),
+        ("ZDIFF 2 a b AGGREGATE COUNT", "-ERR syntax error\r\n"),
+        ("ZINTERSTORE to 2 a none AGGREGATE COUNT", ":0\r\n"),
+        ("EXISTS to", ":0\r\n"),
+    ]);
+}

@@ -54,7 +54,8 @@ super::directives! {
     /// Keyspace events to publish: K (channel per key) and E (channel per event), then classes: g
     /// generic, $ strings, l lists, s sets, h hashes, z sorted sets, x expired, e evicted, t
     /// streams, d modules, m missed keys, n new keys, o overwritten values, c type changes, A all
-    /// except m, n, o and c. Empty publishes none.
+    /// except m, n, o and c. S, T, I and V publish the fields of hashes that changed: a channel per
+    /// key, per event, per key and field, per event and key. Empty publishes none.
     notify_keyspace_events: special => special("notify-keyspace-events", Special::NotifyKeyspaceEvents);
 
     /// Also publish the values of expired and evicted strings, on the channel

@@ -54,6 +54,13 @@ super::directives! {
     /// Maximum number of entries of a stream block; 0 means no limit.
     stream_node_max_entries: usize => integer("stream-node-max-entries", || 100, 0, LONG_MAX, Unit::Plain);
 
+    /// How long a stream remembers the names that producers give their entries (XADD IDMP), unless
+    /// XCFGSET says otherwise.
+    stream_idmp_duration: u32 => integer("stream-idmp-duration", || 100, 1, 86_400, Unit::Seconds);
+
+    /// How many such names a stream remembers of each producer.
+    stream_idmp_maxsize: u32 => integer("stream-idmp-maxsize", || 100, 1, 10_000, Unit::Plain);
+
     /// Execute commands of vector sets on one thread. Of Redis 8; here the thread of the
     /// client executes them.
     vset_force_single_threaded_execution: bool =>

@@ -30,6 +30,9 @@ pub struct Wait<'k> {
     pub wakes_on_delete: bool,
     /// Running it again needs all keys of the command, not only the filled ones.
     pub needs_all_keys: bool,
+    /// It may go on waiting for a key that is filled, since it needs more of it; others need not
+    /// queue up behind it.
+    pub may_be_overtaken: bool,
     /// The reply where waiting is not allowed.
     pub refusal: Refusal,
     /// Arguments to run the command again with, if not its own.
@@ -69,6 +72,7 @@ impl<'k> Wait<'k> {
             deadline_ms,
             wakes_on_delete: false,
             needs_all_keys: false,
+            may_be_overtaken: false,
             refusal: Refusal::NullArray,
             args: None,
             timeout: TimeoutReply::NullArray,
@@ -87,6 +91,7 @@ pub struct Request {
     pub(crate) command: u32,
     pub(crate) args: Vec<Box<[u8]>>,
     pub(crate) needs_all_keys: bool,
+    pub(crate) may_be_overtaken: bool,
     pub(crate) client: Arc<ClientRecord>,
     pub(crate) protocol: Protocol,
     pub(crate) no_touch: bool,

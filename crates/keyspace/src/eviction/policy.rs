@@ -9,10 +9,12 @@ pub enum Policy {
     AllKeysLru,
     AllKeysLfu,
     AllKeysRandom,
+    AllKeysLrm,
     VolatileLru,
     VolatileLfu,
     VolatileRandom,
     VolatileTtl,
+    VolatileLrm,
 }
 
 impl Policy {
@@ -23,10 +25,12 @@ impl Policy {
             AllKeysLru,
             AllKeysLfu,
             AllKeysRandom,
+            AllKeysLrm,
             VolatileLru,
             VolatileLfu,
             VolatileRandom,
             VolatileTtl,
+            VolatileLrm,
         ][usize::from(number)]
     }
 
@@ -38,7 +42,13 @@ impl Policy {
 
     /// True if eviction is by recency.
     pub fn is_lru(self) -> bool {
-        matches!(self, Policy::AllKeysLru | Policy::VolatileLru)
+        matches!(self, Policy::AllKeysLru | Policy::VolatileLru) || self.is_lrm()
+    }
+
+    /// True if only changes count as uses, not reads.
+    #[inline]
+    pub fn is_lrm(self) -> bool {
+        matches!(self, Policy::AllKeysLrm | Policy::VolatileLrm)
     }
 
     /// True if only keys with an expiry may be evicted.

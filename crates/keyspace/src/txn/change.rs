@@ -217,7 +217,7 @@ impl<'a> Txn<'a> {
             self.context.counters.expired_members.add(expired.len() as u64);
             if let Some(kind) = self.peek(key).map(|entry| entry.value_type()) {
                 self.journal_members_loss(kind, key, &expired);
-                self.notify_members_expired(kind, key);
+                self.notify_members_expired(kind, key, &expired);
             }
         }
         self.finish_change(event, key, changes, empty);
@@ -264,7 +264,7 @@ impl<'a> Txn<'a> {
             self.context.counters.expired_members.add(removed as u64);
             self.changed_hash(hash, entry.key());
             self.journal_members_loss(entry.value_type(), entry.key(), &gone);
-            self.notify_members_expired(entry.value_type(), entry.key());
+            self.notify_members_expired(entry.value_type(), entry.key(), &gone);
         }
         if empty {
             self.notify(DEL, entry.key());

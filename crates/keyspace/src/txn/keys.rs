@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Operations on a key of any type: delete, expiry, rename, copy, and the exchange of databases.
 
-use super::{EXPIRE, Expiry, HeldLocks, Txn};
+use super::{EXPIRE, Expiry, HeldLocks, PERSIST, Txn};
 use crate::entry::{Entry, Value, ValueRef};
 use crate::events::{DEL, Event, NEW};
 use crate::object::Object;
 
 const COPY_TO: Event = Event::generic("copy_to");
-const PERSIST: Event = Event::generic("persist");
 const RENAMED: [Event; 2] = [Event::generic("rename_from"), Event::generic("rename_to")];
 const MOVED: [Event; 2] = [Event::generic("move_from"), Event::generic("move_to")];
 

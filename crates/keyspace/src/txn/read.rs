@@ -133,7 +133,9 @@ impl<'a> Txn<'a> {
         match self.find(key) {
             Some(entry) if !entry.is_expired(self.now_ms) => {
                 self.context.counters.hits.add(1);
-                self.touch(entry);
+                if self.touches {
+                    eviction::mark_read(self.keyspace, entry);
+                }
                 Some(entry)
             }
             found => {
@@ -278,7 +280,7 @@ impl Keyspace {
                     return Optimistic::Failed;
                 };
                 if shard.lock.unchanged(version) {
-                    eviction::mark_used(self, entry);
+                    eviction::mark_read(self, entry);
                     context.counters.hits.add(1);
                     return outcome;
                 }
@@ -304,7 +306,7 @@ impl Keyspace {
         // SAFETY: executing threads are inside the gate, so the entry found is not freed; marking
         // a just replaced entry is harmless.
         if let Some(entry) = unsafe { table.find(key.hash, self.shard_bits(), key.key) } {
-            eviction::mark_used(self, entry);
+            eviction::mark_read(self, entry);
         }
     }
 }

@@ -7,7 +7,7 @@ use braid_base::blob::Blob;
 use smallvec::SmallVec;
 
 use super::read::{StringRef, as_string};
-use super::{EXPIRE, Expiry, Txn, WrongType};
+use super::{EXPIRE, Expiry, PERSIST, Txn, WrongType};
 use crate::entry::{EMBEDDED_MAX, Entry, Value, ValueRef};
 use crate::events::{Event, class};
 use crate::eviction;
@@ -61,10 +61,15 @@ impl<'a> Txn<'a> {
     }
 
     /// Like [`Txn::set_as`], for a value computed from the previous one: it counts as changed, not
-    /// as overwritten.
+    /// as overwritten. [`Expiry::Clear`] is for keys that have an expiry.
     pub fn update(&mut self, event: Event, key: &[u8], value: Value<'_>, expiry: Expiry) {
         self.set(key, value, expiry);
         self.notify(event, key);
+        match expiry {
+            Expiry::At(_) => self.notify(EXPIRE, key),
+            Expiry::Clear => self.notify(PERSIST, key),
+            Expiry::Keep => {}
+        }
     }
 
     /// The type of the value at a key that a command is about to replace as a whole, if events

@@ -39,6 +39,7 @@ fn set_pairs(call: &mut Call) -> Result<i64, CommandError> {
         created += i64::from(hash.set(pair[0], pair[1], Expiry::Clear, now, &limits));
     }
     call.keyspace.finish_change(Event::hash("hset"), key, pairs.len() as u64 / 2, false);
+    call.keyspace.notify_members(Event::hash("hset"), key, pairs.chunks_exact(2).map(|pair| pair[0]));
     Ok(created)
 }
 
@@ -51,23 +52,31 @@ pub(super) fn hsetnx(call: &mut Call) -> CommandResult {
         hash.set(call.args[2], call.args[3], Expiry::Clear, now, &limits);
     }
     call.keyspace.finish_change_expiring(Event::hash("hset"), key, u64::from(absent), expired, false);
+    call.keyspace.notify_members(Event::hash("hset"), key, absent.then_some(call.args[2]));
     call.reply.integer(i64::from(absent));
     Ok(())
 }
 
 pub(super) fn hdel(call: &mut Call) -> CommandResult {
-    let (key, now) = (call.args[1], call.now());
+    let (key, now, wanted) = (call.args[1], call.now(), call.keyspace.wants_members());
     let mut removed = 0;
+    let mut gone: Vec<&[u8]> = Vec::new();
     if let Some(hash) = call.keyspace.write_as::<Hash>(key)? {
         let expired = purge(hash, now);
         for field in &call.args[2..] {
-            removed += u64::from(hash.remove(field, now));
+            if hash.remove(field, now) {
+                removed += 1;
+                if wanted {
+                    gone.push(field);
+                }
+            }
             if hash.is_empty() {
                 break;
             }
         }
         let empty = hash.is_empty();
         call.keyspace.finish_change_expiring(Event::hash("hdel"), key, removed, expired, empty);
+        call.keyspace.notify_members(Event::hash("hdel"), key, gone);
     }
     call.reply.integer(removed as i64);
     Ok(())
@@ -90,6 +99,7 @@ pub(super) fn hincrby(call: &mut Call) -> CommandResult {
         hash.set(field, itoa::Buffer::new().format(sum).as_bytes(), Expiry::Keep, now, &limits);
     }
     call.keyspace.finish_change_expiring(Event::hash("hincrby"), key, u64::from(sum.is_ok()), expired, false);
+    call.keyspace.notify_members(Event::hash("hincrby"), key, sum.is_ok().then_some(field));
     let sum = sum.map_err(CommandError::text)?;
     call.reply.integer(sum);
     Ok(())
@@ -127,6 +137,7 @@ pub(super) fn hincrbyfloat(call: &mut Call) -> CommandResult {
         expired,
         false,
     );
+    call.keyspace.notify_members(Event::hash("hincrbyfloat"), key, sum.is_ok().then_some(field));
     sum.map_err(CommandError::text)?;
     // Other servers may round differently, so the sum is journalled.
     match expires {

@@ -104,33 +104,34 @@ pub(super) fn hgetex(call: &mut Call) -> CommandResult {
         return Ok(());
     };
     let expired = purge(hash, now);
-    let mut changes = 0;
+    let mut changed: Vec<&[u8]> = Vec::new();
     for field in fields {
         reply_field(call.reply, Some(hash), field, now);
         let Some(present) = hash.expiry(field, now) else { continue };
         match at {
             Some(at) if at <= now => {
                 hash.remove(field, now);
-                changes += 1;
+                changed.push(field);
             }
             Some(at) => {
                 hash.set_expiry(field, Some(at), now);
-                changes += 1;
+                changed.push(field);
             }
             None if persists && present.is_some() => {
                 hash.set_expiry(field, None, now);
-                changes += 1;
+                changed.push(field);
             }
             None => {}
         }
     }
-    let empty = hash.is_empty();
+    let (empty, changes) = (hash.is_empty(), changed.len() as u64);
     let event = Event::hash(match at {
         Some(at) if at <= now => "hdel",
         Some(_) => "hexpire",
         None => "hpersist",
     });
     call.keyspace.finish_change_expiring(event, key, changes, expired, empty);
+    call.keyspace.notify_members(event, key, changed);
     if changes > 0 {
         journal_members::<Hash>(call.keyspace, key, at, fields);
     }
@@ -196,6 +197,8 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
             }
         }
         let fields = pairs().map(|pair| pair[0]);
+        call.keyspace.notify_members(Event::hash("hset"), key, fields.clone());
+        call.keyspace.notify_members(hdel, key, fields.clone());
         call.keyspace.journal_as(&[b"HDEL", key].into_iter().chain(fields).collect::<Vec<_>>());
         return Ok(());
     }
@@ -212,9 +215,11 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
     }
     let count = members.len() as u64 / 2;
     call.keyspace.finish_change_expiring(Event::hash("hset"), key, count, expired, false);
+    call.keyspace.notify_members(Event::hash("hset"), key, pairs().map(|pair| pair[0]));
     journal_set(call, key, expiry, members);
     if at.is_some() {
         call.keyspace.notify(Event::hash("hexpire"), key);
+        call.keyspace.notify_members(Event::hash("hexpire"), key, pairs().map(|pair| pair[0]));
         call.keyspace.note_member_expiry(key);
     }
     Ok(())
@@ -269,6 +274,7 @@ pub(super) fn hgetdel(call: &mut Call) -> CommandResult {
     }
     let (empty, removed) = (hash.is_empty(), request.len() as u64 - 2);
     call.keyspace.finish_change_expiring(Event::hash("hdel"), key, removed, expired, empty);
+    call.keyspace.notify_members(Event::hash("hdel"), key, request[2..].iter().copied());
     // Servers that lack the command repeat the removal.
     if removed > 0 {
         call.keyspace.journal_as(&request);

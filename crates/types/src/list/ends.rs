@@ -26,7 +26,7 @@ pub(super) fn rpush(call: &mut Call) -> CommandResult {
 }
 
 /// The event for pushed elements.
-fn pushed(end: End) -> Event {
+pub(super) fn pushed(end: End) -> Event {
     Event::list(if end == End::Front { "lpush" } else { "rpush" })
 }
 

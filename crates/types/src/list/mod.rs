@@ -2,14 +2,15 @@
 //! Commands on lists: all rows, and the read-only bodies.
 //!
 //! Flow: the dispatcher holds the locks of the keys named in the rows. Pushes and pops at the ends
-//! are in `ends.rs`, blocking commands in `blocking.rs`, other changes in `edit.rs`. A list that
-//! becomes empty is removed with its key.
+//! are in `ends.rs`, moves of several elements in `move_many.rs`, blocking commands in
+//! `blocking.rs`, other changes in `edit.rs`. A list that becomes empty is removed with its key.
 //!
 //! HOT PATH: pushing and popping one element allocates nothing but the list's own memory.
 
 mod blocking;
 mod edit;
 pub mod ends;
+mod move_many;
 
 use braid_executor::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
@@ -35,6 +36,7 @@ const RANGE: &str = "key:key#0 start:integer stop:integer";
 /// Rows of the list commands.
 pub const COMMANDS: &[Row] = &[
     blocking::BLMOVE,
+    move_many::BLMOVEM,
     blocking::BLMPOP,
     blocking::BLPOP,
     blocking::BRPOP,
@@ -74,6 +76,7 @@ pub const COMMANDS: &[Row] = &[
         .keys(MOVE)
         .docs("6.2.0", "Removes an element from an end of one list and adds it at an end of another.", "O(1)")
         .syntax("source:key#0 destination:key#1 wherefrom:(LEFT|RIGHT) whereto:(LEFT|RIGHT)"),
+    move_many::LMOVEM,
     Row::new("lmpop", Group::List, ends::lmpop)
         .at_least(4)
         .flags(Flags::WRITE.and(Flags::MOVABLE_KEYS))

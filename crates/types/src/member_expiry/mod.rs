@@ -263,6 +263,7 @@ fn set_expiry<T: Members>(call: &mut Call, unit: Unit) -> CommandResult {
     }
     let (empty, changes) = (collection.is_empty(), changed.len() as u64);
     call.keyspace.finish_change_expiring(T::expire_event(at <= now), key, changes, expired, empty);
+    call.keyspace.notify_members(T::expire_event(at <= now), key, changed.iter().copied());
     if changes > 0 {
         journal_members::<T>(call.keyspace, key, Some(at), &changed);
     }
@@ -320,21 +321,22 @@ pub(crate) fn persist<T: Members>(call: &mut Call) -> CommandResult {
         return Ok(());
     };
     let expired = purge(collection, now);
-    let mut changes = 0;
+    let mut changed: Vec<&[u8]> = Vec::new();
     for member in members {
         let outcome = match collection.expiry_of(member, now) {
             None => NO_MEMBER,
             Some(None) => NO_EXPIRY,
             Some(Some(_)) => {
                 collection.set_expiry_of(member, None, now);
-                changes += 1;
+                changed.push(member);
                 SET
             }
         };
         call.reply.integer(outcome);
     }
-    let empty = collection.is_empty();
+    let (empty, changes) = (collection.is_empty(), changed.len() as u64);
     call.keyspace.finish_change_expiring(T::PERSISTED, key, changes, expired, empty);
+    call.keyspace.notify_members(T::PERSISTED, key, changed);
     Ok(())
 }
 
@@ -431,6 +433,7 @@ fn expire_one<T: Members>(
     let found = set_one(collection, member, at, now, |_| true) != NO_MEMBER;
     let empty = collection.is_empty();
     keyspace.finish_change_expiring(T::expire_event(at <= now), key, u64::from(found), expired, empty);
+    keyspace.notify_members(T::expire_event(at <= now), key, found.then_some(member));
     if found {
         journal_members::<T>(keyspace, key, Some(at), &[member]);
     }

@@ -6,6 +6,7 @@
 //! A stored result has the same encoding as in Redis, which depends on the order in which members
 //! are added.
 
+use braid_containers::hyperloglog;
 use braid_containers::listpack::{Element, Listpack};
 use braid_executor::{Call, limits};
 use braid_keyspace::object::{Object, ObjectRef};
@@ -71,12 +72,10 @@ impl Operation {
         effort >= MANY_MEMBERS
     }
 
-    fn each(self, sets: &[&Set], now: i64, mut each: impl FnMut(Element<'_>)) {
+    /// Passes the members of the result to `each` until it returns false.
+    fn each(self, sets: &[&Set], now: i64, each: impl FnMut(Element<'_>) -> bool) {
         match self {
-            Operation::Intersection => set::intersection(sets, now, |member| {
-                each(member);
-                true
-            }),
+            Operation::Intersection => set::intersection(sets, now, each),
             Operation::Union => set::union(sets, now, each),
             Operation::Difference => set::difference(sets, now, each),
         }
@@ -124,6 +123,7 @@ fn write_result(reply: &mut ReplyBuffer, operation: Operation, sets: &[&Set], no
     operation.each(sets, now, |member| {
         reply_element(reply, member);
         count += 1;
+        true
     });
     reply.end_set(header, count);
 }
@@ -159,6 +159,49 @@ pub(super) fn sdiff(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn sintercard(call: &mut Call) -> CommandResult {
+    count_result(call, Operation::Intersection)
+}
+
+pub(super) fn sunioncard(call: &mut Call) -> CommandResult {
+    count_result(call, Operation::Union)
+}
+
+pub(super) fn sdiffcard(call: &mut Call) -> CommandResult {
+    count_result(call, Operation::Difference)
+}
+
+/// How many members a result has, counted up to a limit.
+#[derive(Clone, Copy)]
+struct Count {
+    operation: Operation,
+    /// 0: no limit.
+    most: i64,
+    /// By a HyperLogLog.
+    approximate: bool,
+}
+
+impl Count {
+    fn of(self, sets: &Sets<'_>, now: i64) -> i64 {
+        let sets = self.operation.choose(sets);
+        if self.approximate {
+            let mut seen = hyperloglog::create_dense();
+            let mut text = itoa::Buffer::new();
+            for member in sets.iter().flat_map(|set| set.iter(now)) {
+                hyperloglog::add_dense(&mut seen, member.text(&mut text));
+            }
+            let count = hyperloglog::count(&seen).map_or(0, |count| i64::try_from(count).unwrap_or(i64::MAX));
+            return if self.most > 0 { count.min(self.most) } else { count };
+        }
+        let mut count = 0;
+        self.operation.each(&sets, now, |_| {
+            count += 1;
+            count != self.most
+        });
+        count
+    }
+}
+
+fn count_result(call: &mut Call, operation: Operation) -> CommandResult {
     let now = call.now();
     let keys = least_arg(call, 1, 1, "ERR numkeys should be greater than 0")?;
     let behind = usize::try_from(keys)
@@ -166,38 +209,33 @@ pub(super) fn sintercard(call: &mut Call) -> CommandResult {
         .and_then(|keys| keys.checked_add(2))
         .filter(|&behind| behind <= call.args.len())
         .ok_or(CommandError::text("ERR Number of keys can't be greater than number of args"))?;
-    let mut most = 0;
+    let mut count = Count { operation, most: 0, approximate: false };
     let mut index = behind;
     while index < call.args.len() {
+        if operation == Operation::Union && call.arg_is(index, "approx") {
+            count.approximate = true;
+            index += 1;
+            continue;
+        }
         if !call.arg_is(index, "limit") || index + 1 == call.args.len() {
             return Err(CommandError::Syntax);
         }
-        most = least_arg(call, index + 1, 0, "ERR LIMIT can't be negative")?;
+        count.most = least_arg(call, index + 1, 0, "ERR LIMIT can't be negative")?;
         index += 2;
     }
     let keys = &call.args[2..behind];
-    let sets = all_there(&sets_at(call.keyspace, keys)?);
+    let sets = sets_at(call.keyspace, keys)?;
     // A limit may end the count at any moment.
-    let is_much = Operation::Intersection.is_much(&sets) && (most == 0 || most >= MANY_MEMBERS as i64);
-    if is_much && call.may_precompute() {
+    let ends_soon = count.most != 0 && count.most < MANY_MEMBERS as i64 && !count.approximate;
+    if operation.is_much(&operation.choose(&sets)) && !ends_soon && call.may_precompute() {
         drop(sets);
         return call.answer_from_shared(keys, move |shared, now, reply| {
-            reply.integer(count_common(&all_there(&sets_of(shared)?), now, most));
+            reply.integer(count.of(&sets_of(shared)?, now));
             Ok(())
         });
     }
-    call.reply.integer(count_common(&sets, now, most));
+    call.reply.integer(count.of(&sets, now));
     Ok(())
-}
-
-/// Number of members common to all sets, counted up to `most` (0 means no limit).
-fn count_common(sets: &[&Set], now: i64, most: i64) -> i64 {
-    let mut count = 0;
-    set::intersection(sets, now, |_| {
-        count += 1;
-        count != most
-    });
-    count
 }
 
 pub(super) fn sinterstore(call: &mut Call) -> CommandResult {
@@ -249,6 +287,7 @@ fn difference(sets: &[&Set], now: i64, limits: &SetLimits) -> Set {
     if asking <= taking || others.iter().any(|other| std::ptr::eq(*other, *first)) {
         set::difference(sets, now, |member| {
             result.add(member.text(&mut text), now, limits);
+            true
         });
         return result;
     }

@@ -25,6 +25,7 @@ const INSERT: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);
 const TAKE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
 const OVERWRITE: KeyFlags = KeyFlags::OW.and(KeyFlags::UPDATE);
 
+const COUNTED: &[KeySpec] = &[KeySpec::counted(1, READ)];
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, READ)];
 const LOOK_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO)];
 const READ_ALL: &[KeySpec] = &[KeySpec::range(1, -1, 1, READ)];
@@ -67,6 +68,12 @@ pub const COMMANDS: &[Row] = &[
         combine::sdiff,
         "Returns the members of a set that the other sets do not have.",
         TOTAL_COST,
+    ),
+    counter(
+        "sdiffcard",
+        combine::sdiffcard,
+        "Counts the members of a set that the other sets do not have.",
+        "numkeys:integer key:key#0... [LIMIT limit:integer]",
     ),
     storer(
         "sdiffstore",
@@ -162,6 +169,12 @@ pub const COMMANDS: &[Row] = &[
         .syntax("key:key#0 cursor:integer [MATCH pattern:pattern] [COUNT count:integer]")
         .tips(RANDOM),
     combiner("sunion", combine::sunion, "Returns the members that any of several sets has.", TOTAL_COST),
+    counter(
+        "sunioncard",
+        combine::sunioncard,
+        "Counts the members that any of several sets has.",
+        "numkeys:integer key:key#0... [APPROX] [LIMIT limit:integer]",
+    ),
     storer(
         "sunionstore",
         combine::sunionstore,
@@ -178,6 +191,15 @@ const fn combiner(name: &'static str, handler: Handler, summary: &'static str, c
         .docs("1.0.0", summary, cost)
         .syntax("key:key#0...")
         .tips(UNORDERED)
+}
+
+const fn counter(name: &'static str, handler: Handler, summary: &'static str, syntax: &'static str) -> Row {
+    Row::new(name, Group::Set, handler)
+        .at_least(3)
+        .flags(Flags::READONLY.and(Flags::MOVABLE_KEYS))
+        .keys(COUNTED)
+        .docs("8.10.0", summary, TOTAL_COST)
+        .syntax(syntax)
 }
 
 const fn storer(name: &'static str, handler: Handler, summary: &'static str, cost: &'static str) -> Row {

@@ -201,6 +201,7 @@ impl Options {
                     b"SUM" => Aggregate::Sum,
                     b"MIN" => Aggregate::Min,
                     b"MAX" => Aggregate::Max,
+                    b"COUNT" => Aggregate::Count,
                     _ => return Err(CommandError::Syntax),
                 };
                 rest = after;
@@ -257,6 +258,8 @@ fn write_result(reply: &mut ReplyBuffer, operation: Operation, sources: &Sources
 
 fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
     let (keys, options) = split_keys(call, &call.args[2..])?;
+    let counts = Options::parse(options, keys.len(), operation, true)
+        .is_ok_and(|options| options.aggregate == Aggregate::Count);
     let set = if let Some(set) = call.take_precomputed::<SortedSet>() {
         set?
     } else {
@@ -272,9 +275,39 @@ fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
         }
         combine(operation, &sources, &options, &limits)
     };
-    journal_in_decimal(call, 3 + keys.len()..call.args.len());
     let len = store(call.keyspace, Event::zset(call.command.spec.name), call.args[1], set);
+    if counts {
+        journal_result(call)?;
+    } else {
+        journal_in_decimal(call, 3 + keys.len()..call.args.len());
+    }
     call.reply.integer(len as i64);
+    Ok(())
+}
+
+/// Journals the stored result itself: not every server knows AGGREGATE COUNT.
+fn journal_result(call: &mut Call) -> CommandResult {
+    /// The number of members of a request.
+    const PIECE: usize = 256;
+    if !call.keyspace.journals() {
+        return Ok(());
+    }
+    let (key, now) = (call.args[1], call.now());
+    let mut members: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    if let Some(set) = call.keyspace.peek_as::<SortedSet>(key)? {
+        set.view(now).walk(&mut |member, score| {
+            let mut text = Vec::new();
+            number::format_f64_shortest(&mut text, score);
+            members.push((text, member.to_vec()));
+            true
+        });
+    }
+    call.keyspace.journal_as(&[b"DEL", key]);
+    for piece in members.chunks(PIECE) {
+        let words = piece.iter().flat_map(|(score, member)| [&score[..], &member[..]]);
+        let args: Vec<&[u8]> = [&b"ZADD"[..], key].into_iter().chain(words).collect();
+        call.keyspace.journal_as(&args);
+    }
     Ok(())
 }
 

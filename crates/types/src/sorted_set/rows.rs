@@ -109,8 +109,9 @@ pub const COMMANDS: &[Row] = &[
         )
         .syntax(
             "numkeys:integer key:key#0... [WEIGHTS weight:integer...] [AGGREGATE \
-             aggregate:(SUM|MIN|MAX)] [WITHSCORES]",
-        ),
+             aggregate:(SUM|MIN|MAX|COUNT@8.8.0)] [WITHSCORES]",
+        )
+        .history(&[("8.8.0", "`AGGREGATE COUNT`.")]),
     reads_several("zintercard", combine::zintercard)
         .at_least(3)
         .docs(
@@ -130,8 +131,9 @@ pub const COMMANDS: &[Row] = &[
         )
         .syntax(
             "destination:key#0 numkeys:integer key:key#1... [WEIGHTS weight:integer...] [AGGREGATE \
-             aggregate:(SUM|MIN|MAX)]",
-        ),
+             aggregate:(SUM|MIN|MAX|COUNT@8.8.0)]",
+        )
+        .history(&[("8.8.0", "`AGGREGATE COUNT`.")]),
     reads_fast("zlexcount", read::zlexcount)
         .exactly(4)
         .docs(
@@ -367,8 +369,9 @@ pub const COMMANDS: &[Row] = &[
         )
         .syntax(
             "numkeys:integer key:key#0... [WEIGHTS weight:integer...] [AGGREGATE \
-             aggregate:(SUM|MIN|MAX)] [WITHSCORES]",
-        ),
+             aggregate:(SUM|MIN|MAX|COUNT@8.8.0)] [WITHSCORES]",
+        )
+        .history(&[("8.8.0", "`AGGREGATE COUNT`.")]),
     stores_several("zunionstore", combine::zunionstore)
         .at_least(4)
         .docs(
@@ -379,8 +382,9 @@ pub const COMMANDS: &[Row] = &[
         )
         .syntax(
             "destination:key#0 numkeys:integer key:key#1... [WEIGHTS weight:integer...] [AGGREGATE \
-             aggregate:(SUM|MIN|MAX)]",
-        ),
+             aggregate:(SUM|MIN|MAX|COUNT@8.8.0)]",
+        )
+        .history(&[("8.8.0", "`AGGREGATE COUNT`.")]),
 ];
 
 const fn waiting_popper(name: &'static str, handler: Handler, summary: &'static str) -> Row {

@@ -9,12 +9,13 @@ use braid_values::stream::rewrite::Numbers;
 use braid_values::stream::{AppendError, BlockLimits, IdError, IdRequest, Log, Stream, StreamId, Trim};
 use smallvec::SmallVec;
 
+use super::idempotent::{self, Name};
 use super::references::{Policy, Removal};
 use super::{ID_LEN_MAX, invalid_id, reply_id, strict_id};
 
 /// The options shared by XADD and XTRIM.
 #[derive(Default)]
-struct Options {
+struct Options<'a> {
     keep: Option<Trim>,
     policy: Option<Policy>,
     /// `~`: trim only as far as is cheap.
@@ -22,14 +23,16 @@ struct Options {
     /// Maximum number of entries to remove; 0: no limit.
     limit: u64,
     no_stream: bool,
+    /// The name that the producer gives the entry.
+    name: Option<Name<'a>>,
     /// XADD's ID.
     id: Option<IdRequest>,
     /// The index of the argument after the options and the ID.
     next: usize,
 }
 
-impl Options {
-    fn parse(call: &Call, adds: bool) -> Result<Options, CommandError> {
+impl<'a> Options<'a> {
+    fn parse(call: &Call<'a, '_>, adds: bool) -> Result<Options<'a>, CommandError> {
         let (engine, args) = (call.engine, call.args);
         let mut options = Options::default();
         let mut limit = None;
@@ -65,6 +68,11 @@ impl Options {
                 limit = Some(given.map_err(|_| CommandError::text("ERR The LIMIT argument must be >= 0."))?);
             } else if adds && is("NOMKSTREAM") {
                 options.no_stream = true;
+            } else if let Some((name, values)) = Name::parse(&args[at..]).filter(|_| adds) {
+                if options.name.replace(name).is_some() {
+                    return Err(CommandError::Syntax);
+                }
+                at += values;
             } else if let Some(policy) = Policy::parse(option).filter(|_| options.policy.is_none()) {
                 options.policy = Some(policy);
             } else if adds {
@@ -163,6 +171,19 @@ pub fn xadd(call: &mut Call) -> CommandResult {
     if request == IdRequest::Explicit(StreamId::MIN) {
         return Err(CommandError::text("ERR The ID specified in XADD must be greater than 0-0"));
     }
+    let pairs: SmallVec<[(&[u8], &[u8]); 8]> =
+        fields.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    let name = match options.name {
+        Some(_) if request != IdRequest::Auto => {
+            return Err(CommandError::text("ERR IDMP and IDMPAUTO can be used only with the ID *"));
+        }
+        Some(name) => {
+            idempotent::check_mode(call)?;
+            Some(name.resolve(&pairs)?)
+        }
+        None => None,
+    };
+    let bounds = idempotent::Bounds::of(call);
     let region = call
         .engine
         .active
@@ -185,8 +206,10 @@ pub fn xadd(call: &mut Call) -> CommandResult {
             Stream::new()
         })?
     };
-    let pairs: SmallVec<[(&[u8], &[u8]); 8]> =
-        fields.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    if let Some(id) = name.as_ref().and_then(|name| name.find(stream, now)) {
+        reply_id(call.reply, id);
+        return Ok(());
+    }
     let request = region
         .and_then(|region| StreamId::next_of_region(stream.log().last_id(), now, region))
         .map_or(request, IdRequest::Explicit);
@@ -199,11 +222,17 @@ pub fn xadd(call: &mut Call) -> CommandResult {
     };
     match added {
         Ok(id) => {
+            if let Some(name) = &name {
+                name.record(stream, bounds, id, now);
+            }
             let trimmed = options.trim(stream);
             call.keyspace.changed(Event::stream("xadd"), args[1]);
             if call.keyspace.journals() {
                 journal_add(call, id, trimmed.kept.filter(|_| trimmed.removed > 0), fields);
                 trimmed.removal.journal(call, args[1]);
+                if let Some(name) = &name {
+                    name.journal(call, id);
+                }
             }
             if trimmed.removed > 0 {
                 call.keyspace.notify(Event::stream("xtrim"), args[1]);

@@ -8,7 +8,7 @@ use braid_spec::{CommandError, CommandResult};
 use braid_values::stream::{Group, Stream, StreamId};
 use smallvec::SmallVec;
 
-use super::{any_id, no_group_in, strict_id};
+use super::{any_id, idempotent, no_group_in, strict_id};
 
 /// The error of subcommands for a missing key.
 const NO_KEY: &str = "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may \
@@ -158,6 +158,9 @@ pub fn help(call: &mut Call) -> CommandResult {
 
 pub fn xack(call: &mut Call) -> CommandResult {
     let args = call.args;
+    if call.session.is_replay && idempotent::replay(call)? {
+        return Ok(());
+    }
     let mut acknowledged = 0;
     if let Some(stream) = super::stream_to_change(call.keyspace, args[1])?
         && let Some(group) = stream.split_mut().1.get_mut(args[2])

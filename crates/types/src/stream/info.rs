@@ -109,8 +109,10 @@ pub fn stream(call: &mut Call) -> CommandResult {
     let Some(stream) = call.keyspace.peek_as::<Stream>(call.args[2])? else {
         return Err(CommandError::NoSuchKey);
     };
+    let now = call.clock_ms().max(0) as u64;
     let (log, reply) = (stream.log(), &mut *call.reply);
-    reply.map(if full.is_some() { 9 } else { 10 });
+    let of_names = if stream.idempotency().is_some() { 6 } else { 0 };
+    reply.map(of_names + if full.is_some() { 9 } else { 10 });
     number_field(reply, "length", log.len() as i64);
     let blocks = log.block_count() as i64;
     number_field(reply, "radix-tree-keys", blocks);
@@ -120,6 +122,15 @@ pub fn stream(call: &mut Call) -> CommandResult {
     id_field(reply, "max-deleted-entry-id", log.max_deleted_id());
     number_field(reply, "entries-added", log.entries_added() as i64);
     id_field(reply, "recorded-first-entry-id", log.first_id());
+    if let Some(names) = stream.idempotency() {
+        let ((producers, count), (added, duplicates)) = (names.counts(now), names.totals());
+        number_field(reply, "idmp-duration", names.duration_s().into());
+        number_field(reply, "idmp-maxsize", names.names_max().into());
+        number_field(reply, "pids-tracked", producers as i64);
+        number_field(reply, "iids-tracked", count as i64);
+        number_field(reply, "iids-added", added as i64);
+        number_field(reply, "iids-duplicates", duplicates as i64);
+    }
     match full {
         None => {
             number_field(reply, "groups", stream.groups().len() as i64);
@@ -149,10 +160,14 @@ pub fn stream(call: &mut Call) -> CommandResult {
 }
 
 fn full_group(reply: &mut ReplyBuffer, log: &Log, name: &[u8], group: &Group, most: usize) {
-    reply.map(7);
+    let released = group.released_len() as i64;
+    reply.map(7 + usize::from(released > 0));
     name_field(reply, name);
     progress(reply, log, group);
     number_field(reply, "pel-count", group.pending_len() as i64);
+    if released > 0 {
+        number_field(reply, "nacked-count", released);
+    }
     field(reply, "pending");
     reply.array(group.pending_len().min(most));
     for (id, pending) in group.pending_range(StreamId::MIN..=StreamId::MAX).take(most) {

@@ -7,11 +7,13 @@
 
 mod add;
 mod group;
+mod idempotent;
 mod info;
 mod pending;
 mod range;
 mod read;
 mod references;
+mod release;
 mod rows;
 
 use std::borrow::Cow;

@@ -85,14 +85,15 @@ fn list(reply: &mut ReplyBuffer, group: &Group, filter: &Filter<'_>, now: i64) {
     let (header, mut count) = (reply.begin_array(), 0);
     let mut see = |id: StreamId| {
         let Some(pending) = group.pending(id) else { return true };
-        let idle = now.saturating_sub(pending.delivery_time);
-        if filter.min_idle != 0 && idle < filter.min_idle {
+        let is_released = pending.is_released();
+        let idle = if is_released { -1 } else { now.saturating_sub(pending.delivery_time).max(0) };
+        if filter.min_idle != 0 && idle < filter.min_idle && !is_released {
             return true;
         }
         reply.array(4);
         reply_id(reply, id);
         reply.bulk(group.consumer(pending.consumer).map_or(b"", Consumer::name));
-        reply.integer(idle.max(0));
+        reply.integer(idle);
         reply.integer(pending.delivery_count as i64);
         count += 1;
         count < filter.most
@@ -204,6 +205,17 @@ pub fn xclaim(call: &mut Call) -> CommandResult {
         return Err(no_group(args[1], args[2], ""));
     };
     let options = ClaimOptions::parse(&args[4..], now, call.session.is_replay)?;
+    if call.session.is_replay && args[3].is_empty() && options.claim.delivery_time == 0 {
+        // A release, as the journal describes it.
+        let count = options.claim.retry_count.unwrap_or(0);
+        let keeps = |id: &StreamId| options.claim.deleted || log.contains(*id);
+        let released: Vec<(StreamId, u64)> =
+            options.ids.iter().filter(|id| keeps(id)).map(|id| (*id, count)).collect();
+        released.iter().for_each(|(id, count)| group.release(*id, *count));
+        super::release::tell(call, args[1], args[2], &released);
+        call.reply.array(0);
+        return Ok(());
+    }
     let advanced = group.skip_to(log, options.last_id);
     let (header, mut count) = (call.reply.begin_array(), 0);
     let is_new = group.find_consumer(args[3]).is_none();

@@ -41,7 +41,7 @@ fn find_streams(args: &[&[u8]], mut visit: impl FnMut(&[u8])) -> Option<usize> {
         let option = args.get(at)?.to_ascii_uppercase();
         visit(&option);
         at += match option.as_slice() {
-            b"BLOCK" | b"CLAIM" | b"COUNT" => 2,
+            b"BLOCK" | b"CLAIM" | b"COUNT" | b"MAXCOUNT" | b"MAXSIZE" => 2,
             b"GROUP" => 3,
             b"NOACK" => 1,
             b"STREAMS" => return Some(at),
@@ -54,6 +54,8 @@ fn find_streams(args: &[&[u8]], mut visit: impl FnMut(&[u8])) -> Option<usize> {
 struct Options<'a> {
     /// Maximum number of entries per stream; `usize::MAX`: all.
     most: usize,
+    /// Of all streams together.
+    room: Room,
     group: Option<(&'a [u8], &'a [u8])>,
     no_ack: bool,
     /// CLAIM: first come entries that have been pending for this long.
@@ -71,6 +73,7 @@ impl<'a> Options<'a> {
         let args = call.args;
         let mut options = Options {
             most: usize::MAX,
+            room: Room::UNLIMITED,
             group: None,
             no_ack: false,
             min_idle: None,
@@ -82,11 +85,6 @@ impl<'a> Options<'a> {
         let mut rest = &args[1..];
         while let [option, after @ ..] = rest {
             let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
-            let group_only = |option: &str| {
-                CommandError::text(format!(
-                    "ERR The {option} option is only supported by XREADGROUP. You called XREAD instead."
-                ))
-            };
             rest = match after {
                 [timeout, after @ ..] if is("BLOCK") => {
                     if call.session.in_script {
@@ -102,6 +100,14 @@ impl<'a> Options<'a> {
                 [count, after @ ..] if is("COUNT") => {
                     let count = number::parse_i64(count).ok_or(CommandError::NotAnInteger)?;
                     options.most = usize::try_from(count).ok().filter(|&most| most > 0).unwrap_or(usize::MAX);
+                    after
+                }
+                [bound, after @ ..] if is("MAXCOUNT") => {
+                    options.room.entries = positive(bound, "MAXCOUNT")?;
+                    after
+                }
+                [bound, after @ ..] if is("MAXSIZE") => {
+                    options.room.bytes = positive(bound, "MAXSIZE")?;
                     after
                 }
                 [_, ..] if is("STREAMS") => {
@@ -151,10 +157,79 @@ impl<'a> Options<'a> {
         if !found {
             return Err(CommandError::Syntax);
         }
+        if options.most != usize::MAX && options.most > options.room.entries {
+            return Err(CommandError::text("ERR MAXCOUNT must be greater than or equal to COUNT"));
+        }
         if is_group && options.group.is_none() {
             return Err(CommandError::text("ERR Missing GROUP option for XREADGROUP"));
         }
         Ok(options)
+    }
+}
+
+/// The error of XREAD for an option of XREADGROUP.
+fn group_only(option: &str) -> CommandError {
+    CommandError::text(format!(
+        "ERR The {option} option is only supported by XREADGROUP. You called XREAD instead."
+    ))
+}
+
+/// The value of MAXCOUNT or MAXSIZE.
+fn positive(text: &[u8], option: &str) -> Result<usize, CommandError> {
+    let bound = number::parse_i64(text).ok_or(CommandError::NotAnInteger)?;
+    let bound = usize::try_from(bound).ok().filter(|&bound| bound > 0);
+    bound.ok_or_else(|| CommandError::text(format!("ERR {option} must be a positive integer")))
+}
+
+/// What a reply may still take, of all its streams together (MAXCOUNT, MAXSIZE).
+#[derive(Clone, Copy)]
+struct Room {
+    entries: usize,
+    /// The size of the whole reply at most.
+    bytes: usize,
+    /// The size of the client's output before this reply.
+    start: usize,
+    /// True once an entry is in the reply; the first one is sent whatever its size.
+    begun: bool,
+    /// Number of streams in the reply, and of entries of the last one.
+    streams: usize,
+    in_stream: usize,
+}
+
+impl Room {
+    const UNLIMITED: Room =
+        Room { entries: usize::MAX, bytes: usize::MAX, start: 0, begun: false, streams: 0, in_stream: 0 };
+
+    /// The size of the reply. The two headers not complete yet have room for one digit.
+    fn taken(&self, reply: &ReplyBuffer) -> usize {
+        let more_digits = |count: usize| count.checked_ilog10().unwrap_or(0) as usize;
+        reply.len().saturating_sub(self.start) + more_digits(self.streams) + more_digits(self.in_stream)
+    }
+
+    /// True if no further entry can be sent.
+    fn is_full(&self, reply: &ReplyBuffer) -> bool {
+        self.entries == 0 || reply.is_full() || (self.begun && self.taken(reply) >= self.bytes)
+    }
+
+    /// Replies with an entry if it fits, and with nothing otherwise.
+    fn add(&mut self, reply: &mut ReplyBuffer, write: impl FnOnce(&mut ReplyBuffer)) -> bool {
+        if self.is_full(reply) {
+            return false;
+        }
+        let mark = (self.begun && self.bytes != usize::MAX).then(|| reply.mark());
+        write(reply);
+        self.in_stream += 1;
+        if let Some(mark) = mark
+            && self.taken(reply) > self.bytes
+        {
+            reply.truncate(mark);
+            // Smaller entries that follow must not overtake it.
+            self.entries = 0;
+            return false;
+        }
+        self.begun = true;
+        self.entries -= usize::from(self.entries != usize::MAX);
+        true
     }
 }
 
@@ -180,6 +255,32 @@ impl Served {
             reply.array(2);
         }
         reply.bulk(key);
+    }
+
+    /// Adds a stream with the entries that `write` replies with and counts; nothing if there is no
+    /// room left.
+    fn add_stream(
+        &mut self,
+        reply: &mut ReplyBuffer,
+        key: &[u8],
+        room: &mut Room,
+        write: impl FnOnce(&mut ReplyBuffer, &mut Room) -> usize,
+    ) {
+        if self.header.is_some() && room.is_full(reply) {
+            return;
+        }
+        let before = (reply.mark(), self.count);
+        self.begin_stream(reply, key);
+        (room.streams, room.in_stream) = (self.count, 0);
+        let header = reply.begin_array();
+        match write(reply, room) {
+            // The stream's first entry is too large for the rest of the room.
+            0 if self.count > 1 && room.is_full(reply) => {
+                reply.truncate(before.0);
+                self.count = before.1;
+            }
+            count => reply.end_array(header, count),
+        }
     }
 
     fn end(self, reply: &mut ReplyBuffer) {
@@ -234,19 +335,20 @@ pub fn xread(call: &mut Call) -> CommandResult {
         return Ok(());
     }
     let mut served = Served { header: None, count: 0 };
+    let mut room = Room { start: call.reply.len(), ..options.room };
     for (key, behind, most) in serving {
         let Some(stream) = call.keyspace.peek_as::<Stream>(key)? else { continue };
         let Some(start) = behind.next() else { continue };
-        served.begin_stream(call.reply, key);
-        let (header, mut count) = (call.reply.begin_array(), 0);
-        for entry in stream.log().range(start, StreamId::MAX).take(most) {
-            if call.reply.is_full() {
-                break;
+        served.add_stream(call.reply, key, &mut room, |reply, room| {
+            let mut entries = stream.log().range(start, StreamId::MAX).take(most);
+            let mut count = 0;
+            while let Some(entry) = entries.next()
+                && room.add(reply, |reply| reply_entry(reply, entry))
+            {
+                count += 1;
             }
-            reply_entry(call.reply, entry);
-            count += 1;
-        }
-        call.reply.end_array(header, count);
+            count
+        });
     }
     served.end(call.reply);
     Ok(())
@@ -324,10 +426,13 @@ impl Wanted {
     }
 }
 
-pub fn xreadgroup(call: &mut Call) -> CommandResult {
-    let options = Options::parse(call, true)?;
-    let Some((group_name, consumer_name)) = options.group else { return Err(CommandError::Syntax) };
-    let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
+/// What a consumer requests of each stream; all have its group.
+fn wanted_of(
+    call: &Call,
+    keys: &[&[u8]],
+    ids: &[&[u8]],
+    group_name: &[u8],
+) -> Result<SmallVec<[Wanted; 8]>, CommandError> {
     let mut wanted: SmallVec<[Wanted; 8]> = SmallVec::new();
     for (key, id) in keys.iter().zip(ids) {
         let reached = call.reaches(key);
@@ -358,6 +463,14 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
             },
         });
     }
+    Ok(wanted)
+}
+
+pub fn xreadgroup(call: &mut Call) -> CommandResult {
+    let options = Options::parse(call, true)?;
+    let Some((group_name, consumer_name)) = options.group else { return Err(CommandError::Syntax) };
+    let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
+    let wanted = wanted_of(call, keys, ids, group_name)?;
     let now = call.clock_ms();
     let mut serves = false;
     for (key, wanted) in keys.iter().zip(&wanted) {
@@ -371,11 +484,15 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
         return Ok(());
     }
     let mut served = Served { header: None, count: 0 };
+    let mut room = Room { start: call.reply.len(), ..options.room };
     // When an entry may be claimed next.
     let mut due_ms = i64::MAX;
     for (key, wanted) in keys.iter().zip(wanted) {
         if !call.reaches(key) {
             continue;
+        }
+        if served.count > 0 && room.is_full(call.reply) {
+            break;
         }
         let Some(stream) = call.keyspace.write_as::<Stream>(key)? else { continue };
         let (log, groups) = stream.split_mut();
@@ -388,18 +505,29 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
         }
         let serves = wanted.is_there(log, group, now, options.min_idle);
         let mut given = Given { is_new, ..Given::default() };
-        if serves {
-            served.begin_stream(call.reply, key);
-        }
         match wanted {
-            Wanted::New => {
+            Wanted::New if serves => {
                 let delivery = Delivery { consumer, now, no_ack: options.no_ack, min_idle: options.min_idle };
-                deliver(serves.then_some(&mut *call.reply), log, group, &delivery, options.most, &mut given);
-                due_ms = due_ms.min(group.next_idle(options.min_idle.unwrap_or(0)));
+                served.add_stream(call.reply, key, &mut room, |reply, room| {
+                    deliver(reply, log, group, &delivery, options.most, room, &mut given)
+                });
+            }
+            // Only deleted entries are dropped.
+            Wanted::New => {
+                let claim = options.min_idle.map(|min_idle| Claim::new(now, min_idle));
+                let idle =
+                    claim.map(|claim| group.claim_idle(log, consumer, options.most, &claim, |_, _| false));
+                given.gone = idle.unwrap_or_default().gone;
             }
             Wanted::Pending(behind) => {
-                given.claimed = redeliver(call.reply, log, group, consumer, behind, options.most, now);
+                let reader = Reader { consumer, behind, most: options.most, now };
+                served.add_stream(call.reply, key, &mut room, |reply, room| {
+                    redeliver(reply, log, group, &reader, room, &mut given)
+                });
             }
+        }
+        if matches!(wanted, Wanted::New) {
+            due_ms = due_ms.min(group.next_idle(options.min_idle.unwrap_or(0)));
         }
         if is_new {
             call.keyspace.notify(super::CONSUMER_CREATED, key);
@@ -427,38 +555,43 @@ struct Delivery {
 }
 
 /// Replies with entries that have been pending for long, if they are asked for, and then with
-/// entries not yet delivered to the group, and makes all of them pending for the consumer. Without
-/// a reply there are no such entries, and only deleted ones are dropped.
+/// entries not yet delivered to the group, and makes all of them pending for the consumer. Returns
+/// their number.
 fn deliver(
-    reply: Option<&mut ReplyBuffer>,
+    reply: &mut ReplyBuffer,
     log: &Log,
     group: &mut Group,
     delivery: &Delivery,
     most: usize,
+    room: &mut Room,
     given: &mut Given,
-) {
+) -> usize {
     let &Delivery { consumer, now, no_ack, min_idle } = delivery;
-    let idle = min_idle.map(|min_idle| group.claim_idle(log, consumer, most, &Claim::new(now, min_idle)));
-    let with_deliveries = idle.is_some();
-    let idle = idle.unwrap_or_default();
-    given.gone = idle.gone;
-    given.claimed = idle.claimed.iter().map(|(id, _)| *id).collect();
-    let Some(reply) = reply else { return };
-    let (header, mut count) = (reply.begin_array(), 0);
-    for (id, before) in idle.claimed {
-        let Some(entry) = log.get(id) else { continue };
-        let idle_ms = now.saturating_sub(before.delivery_time).max(0);
-        reply_delivery(reply, entry, with_deliveries.then_some((idle_ms, before.delivery_count)));
-        count += 1;
+    let mut count = 0;
+    if let Some(min_idle) = min_idle {
+        let idle = group.claim_idle(log, consumer, most, &Claim::new(now, min_idle), |id, before| {
+            let Some(entry) = log.get(id) else { return false };
+            let idle_ms =
+                if before.is_released() { -1 } else { now.saturating_sub(before.delivery_time).max(0) };
+            let about = Some((idle_ms, before.delivery_count));
+            let fits = room.add(reply, |reply| reply_delivery(reply, entry, about));
+            count += usize::from(fits);
+            fits
+        });
+        given.gone = idle.gone;
+        given.claimed = idle.claimed;
     }
     let mut is_active = false;
     if let Some(start) = group.last_id.next() {
         for entry in log.range(start, StreamId::MAX).take(most - count) {
             let id = entry.id;
+            // As if last delivered just now, and never before.
+            let about = min_idle.map(|_| (0, 0));
+            if !room.add(reply, |reply| reply_delivery(reply, entry, about)) {
+                break;
+            }
             group.advance(log, id);
             given.advanced = true;
-            // As if last delivered just now, and never before.
-            reply_delivery(reply, entry, with_deliveries.then_some((0, 0)));
             count += 1;
             if !no_ack {
                 group.deliver(id, consumer, now);
@@ -470,7 +603,7 @@ fn deliver(
     if is_active && let Some(consumer) = group.consumer_mut(consumer) {
         consumer.active_time = now;
     }
-    reply.end_array(header, count);
+    count
 }
 
 /// Replies with an entry; with CLAIM also with the time since its last delivery, and the number of
@@ -484,34 +617,51 @@ fn reply_delivery(reply: &mut ReplyBuffer, entry: LogEntry<'_>, delivery: Option
     reply.integer(deliveries as i64);
 }
 
-/// Replies with a consumer's pending entries; deleted ones have no fields. Returns the others,
-/// which have been delivered once more. A deleted one is neither changed nor claimed in the
+/// A consumer that reads its pending entries after an ID.
+struct Reader {
+    consumer: ConsumerId,
+    behind: StreamId,
+    most: usize,
+    now: i64,
+}
+
+/// Replies with a consumer's pending entries; deleted ones have no fields. Returns their number.
+/// The others have been delivered once more. A deleted one is neither changed nor claimed in the
 /// journal: a claim would drop it wherever the journal is executed.
 fn redeliver(
     reply: &mut ReplyBuffer,
     log: &Log,
     group: &mut Group,
-    consumer: ConsumerId,
-    behind: StreamId,
-    most: usize,
-    now: i64,
-) -> Vec<StreamId> {
-    let ids: Vec<StreamId> = match (behind.next(), group.consumer(consumer)) {
-        (Some(start), Some(consumer)) => consumer.pending_from(start).take(most).collect(),
+    reader: &Reader,
+    room: &mut Room,
+    given: &mut Given,
+) -> usize {
+    let ids: Vec<StreamId> = match (reader.behind.next(), group.consumer(reader.consumer)) {
+        (Some(start), Some(consumer)) => {
+            consumer.pending_from(start).take(reader.most.min(room.entries)).collect()
+        }
         _ => Vec::new(),
     };
-    reply.array(ids.len());
-    let mut delivered = ids;
-    delivered.retain(|&id| {
-        reply.array(2);
-        reply_id(reply, id);
-        let Some(entry) = log.get(id) else {
-            reply.null_array();
-            return false;
-        };
-        reply_fields(reply, entry.fields);
-        group.redeliver(id, now);
-        true
-    });
-    delivered
+    let mut count = 0;
+    for id in ids {
+        let entry = log.get(id);
+        let exists = entry.is_some();
+        let fits = room.add(reply, |reply| match entry {
+            Some(entry) => reply_entry(reply, entry),
+            None => {
+                reply.array(2);
+                reply_id(reply, id);
+                reply.null_array();
+            }
+        });
+        if !fits {
+            break;
+        }
+        count += 1;
+        if exists {
+            group.redeliver(id, reader.now);
+            given.claimed.push(id);
+        }
+    }
+    count
 }

@@ -62,16 +62,8 @@ impl<'a> Options<'a> {
                     after
                 }
                 // Of several lists the last one counts.
-                (None, [count, after @ ..]) if option.eq_ignore_ascii_case(b"IDS") => {
-                    let count = number::parse_i64(count)
-                        .and_then(|count| usize::try_from(count).ok())
-                        .filter(|&count| count > 0)
-                        .ok_or(CommandError::text("ERR Number of IDs must be a positive integer"))?;
-                    let Some((given, after)) = after.split_at_checked(count) else {
-                        return Err(CommandError::text(
-                            "ERR The `numids` parameter must match the number of arguments",
-                        ));
-                    };
+                (None, [_, ..]) if option.eq_ignore_ascii_case(b"IDS") => {
+                    let (given, after) = split_ids(after)?;
                     ids = Some(given);
                     after
                 }
@@ -86,6 +78,22 @@ impl<'a> Options<'a> {
     fn parse_ids(&self) -> Result<SmallVec<[StreamId; 8]>, CommandError> {
         self.ids.iter().map(|id| strict_id(id, 0)).collect()
     }
+}
+
+/// A list of arguments.
+type Words<'a> = &'a [&'a [u8]];
+
+/// Splits `numids id ...` from the arguments behind it.
+pub(super) fn split_ids<'a>(args: Words<'a>) -> Result<(Words<'a>, Words<'a>), CommandError> {
+    let count = args
+        .first()
+        .and_then(|count| number::parse_i64(count))
+        .and_then(|count| usize::try_from(count).ok())
+        .filter(|&count| count > 0)
+        .ok_or(CommandError::text("ERR Number of IDs must be a positive integer"))?;
+    args[1..]
+        .split_at_checked(count)
+        .ok_or(CommandError::text("ERR The `numids` parameter must match the number of arguments"))
 }
 
 /// The changes of a command, collected for the reply and the journal.

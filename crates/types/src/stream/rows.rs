@@ -4,7 +4,7 @@
 use braid_executor::Row;
 use braid_spec::{Begin, Find, Flags, Group, KeyFlags, KeySpec};
 
-use super::{add, group, info, pending, range, read, references};
+use super::{add, group, idempotent, info, pending, range, read, references, release};
 
 /// Rows of the stream commands.
 pub const COMMANDS: &[Row] = &[
@@ -42,7 +42,8 @@ pub const COMMANDS: &[Row] = &[
              evicted.",
         )
         .syntax(
-            "key:key#0 [NOMKSTREAM@6.2.0] [condition:(KEEPREF|DELREF|ACKED)@8.2.0] [trim:{strategy:(MAXLEN|MINID@6.2.0) \
+            "key:key#0 [NOMKSTREAM@6.2.0] [condition:(KEEPREF|DELREF|ACKED)@8.2.0] \
+             [idmp:(IDMPAUTO pid:string|IDMP idmp:{pid:string iid:string})@8.6.0] [trim:{strategy:(MAXLEN|MINID@6.2.0) \
              [operator:(equal==|approximately=~)] threshold:string [LIMIT count:integer@6.2.0]}] \
              id-selector:(auto-id=*|id:string) data:{field:string value:string}...",
         )
@@ -50,6 +51,7 @@ pub const COMMANDS: &[Row] = &[
             ("6.2.0", "New options `NOMKSTREAM`, `MINID` and `LIMIT`."),
             ("7.0.0", "IDs of the form `<ms>-*`."),
             ("8.2.0", "Options `KEEPREF`, `DELREF` and `ACKED`."),
+            ("8.6.0", "Options `IDMP` and `IDMPAUTO`."),
         ])
         .tips(&["nondeterministic_output"]),
     Row::new("xautoclaim", Group::Stream, pending::xautoclaim)
@@ -67,6 +69,14 @@ pub const COMMANDS: &[Row] = &[
         )
         .history(&[("7.0.0", "The reply lists pending entries that no longer exist.")])
         .tips(&["nondeterministic_output"]),
+    Row::new("xcfgset", Group::Stream, idempotent::xcfgset)
+        .at_least(2)
+        .flags(Flags::WRITE.and(Flags::FAST))
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .docs("8.6.0", "Sets how many names of its producers a stream remembers, and for how long.", "O(1)")
+        .syntax(
+            "key:key#0 [IDMP-DURATION idmp-duration:integer] [IDMP-MAXSIZE idmp-maxsize:integer]",
+        ),
     Row::new("xclaim", Group::Stream, pending::xclaim)
         .at_least(6)
         .flags(Flags::WRITE.and(Flags::FAST))
@@ -155,6 +165,12 @@ pub const COMMANDS: &[Row] = &[
         ],
     )
     .docs("5.0.0", "Commands on the consumer groups of a stream.", "Depends on subcommand."),
+    Row::new("xidmprecord", Group::Stream, idempotent::xidmprecord)
+        .exactly(5)
+        .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST))
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .docs("8.8.0", "Records the name that a producer gave an existing entry.", "O(1)")
+        .syntax("key:key#0 pid:string iid:string stream-id:string"),
     Row::container(
         "xinfo",
         Group::Stream,
@@ -202,6 +218,19 @@ pub const COMMANDS: &[Row] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RO)])
         .docs("5.0.0", "Returns how many entries a stream has.", "O(1)")
         .syntax("key:key#0"),
+    Row::new("xnack", Group::Stream, release::xnack)
+        .at_least(7)
+        .flags(Flags::WRITE.and(Flags::FAST))
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .docs(
+            "8.8.0",
+            "Gives pending entries of a consumer group back, for any consumer to claim at once.",
+            "O(1) for each message ID processed.",
+        )
+        .syntax(
+            "key:key#0 group:string mode:(SILENT|FAIL|FATAL) IDS ids:{numids:integer id:string...} \
+             [RETRYCOUNT count:integer] [FORCE]",
+        ),
     Row::new("xpending", Group::Stream, pending::xpending)
         .at_least(3)
         .flags(Flags::READONLY)
@@ -246,9 +275,10 @@ pub const COMMANDS: &[Row] = &[
         .locks_exclusively(read::may_wait)
         .docs("5.0.0", "Returns the entries of streams after given IDs; optionally waits for some.", "")
         .syntax(
-            "[COUNT count:integer] [BLOCK milliseconds:integer] STREAMS streams:{key:key#0... \
-             ID:string...}",
-        ),
+            "[COUNT count:integer] [MAXCOUNT maxcount:integer@8.10.0] [MAXSIZE maxsize:integer@8.10.0] \
+             [BLOCK milliseconds:integer] STREAMS streams:{key:key#0... ID:string...}",
+        )
+        .history(&[("8.10.0", "Options `MAXCOUNT` and `MAXSIZE`.")]),
     Row::new("xreadgroup", Group::Stream, read::xreadgroup)
         .at_least(7)
         .flags(Flags::WRITE.and(Flags::BLOCKING).and(Flags::MOVABLE_KEYS))
@@ -271,11 +301,12 @@ pub const COMMANDS: &[Row] = &[
              entries of the group if one may be idle for long enough.",
         )
         .syntax(
-            "GROUP group-block:{group:string consumer:string} [COUNT count:integer] [BLOCK \
+            "GROUP group-block:{group:string consumer:string} [COUNT count:integer] \
+             [MAXCOUNT maxcount:integer@8.10.0] [MAXSIZE maxsize:integer@8.10.0] [BLOCK \
              milliseconds:integer] [CLAIM min-idle-time:integer@8.4.0] [NOACK] STREAMS \
              streams:{key:key#0... ID:string...}",
         )
-        .history(&[("8.4.0", "Option `CLAIM`.")]),
+        .history(&[("8.4.0", "Option `CLAIM`."), ("8.10.0", "Options `MAXCOUNT` and `MAXSIZE`.")]),
     Row::new("xrevrange", Group::Stream, range::xrevrange)
         .at_least(4)
         .flags(Flags::READONLY)

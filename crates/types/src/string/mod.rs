@@ -3,13 +3,14 @@
 //!
 //! Flow: the dispatcher has checked arity and memory and holds the locks of the shards that
 //! `.keys(..)` names. Bodies read or change values and write the reply. Commands that set whole
-//! values are in `set.rs`, their conditions in `compare.rs`, changes in place in `edit.rs`, LCS in
-//! `lcs.rs`, rate limits in `throttle.rs`.
+//! values are in `set.rs`, their conditions in `compare.rs`, changes in place in `edit.rs`, bounded
+//! increments in `increx.rs`, LCS in `lcs.rs`, rate limits in `throttle.rs`.
 //!
 //! HOT PATH: GET, SET, INCR, MGET and MSET allocate nothing but the entry that they store.
 
 mod compare;
 mod edit;
+mod increx;
 mod lcs;
 mod set;
 mod throttle;
@@ -156,6 +157,21 @@ pub const COMMANDS: &[Row] = &[
         .keys(CHANGE_ONE)
         .docs("2.6.0", "Adds to the floating point number at a key; a missing key counts as 0.", "O(1)")
         .syntax("key:key#0 increment:double"),
+    Row::new("increx", Group::String, increx::increx)
+        .at_least(2)
+        .flags(GROWS_FAST)
+        .keys(CHANGE_ONE)
+        .docs(
+            "8.8.0",
+            "Adds to the number at a key within bounds, and sets its expiry; a missing key counts as 0.",
+            "O(1)",
+        )
+        .syntax(
+            "key:key#0 [condition:(NX|XX)] [increment:(BYFLOAT float:double|BYINT integer:integer)] [SATURATE] \
+             [LBOUND lowerbound:string] [UBOUND upperbound:string] \
+             [expiration:(EX seconds:integer|PX milliseconds:integer|EXAT unix-time-seconds:unix-time|\
+             PXAT unix-time-milliseconds:unix-time|PERSIST)] [ENX]",
+        ),
     Row::new("lcs", Group::String, lcs::lcs)
         .at_least(3)
         .flags(Flags::READONLY)

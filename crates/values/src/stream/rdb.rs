@@ -10,13 +10,21 @@
 //!         number of its pending entries; each: id (16 bytes)
 //! ```
 //! Ids outside strings are two lengths; 16-byte ids are big endian.
+//!
+//! Braid's own version has pending entries without a consumer (XNACK), and at the end:
+//! ```text
+//! 1 if there are names of producers; their duration (s), maximum number, numbers of names ever
+//!     added and of duplicates
+//! number of names; each: producer, name, id (16 bytes)
+//! ```
+//! In the other versions such entries belong to a consumer without a name that was never seen.
 
 use std::io;
 
 use braid_keyspace::object::Object;
 use braid_rdb::{Error, Limits, Part, RdbType, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm};
 
-use super::{Group, Stream, StreamId};
+use super::{Group, Idempotency, Stream, StreamId};
 
 const BLOCKS: Part = Part::Members(&[Part::Text, Part::Text]);
 const PENDING: Part = Part::Members(&[Part::Bytes(24), Part::Number]);
@@ -92,11 +100,44 @@ static VERSION_3: ValueForm = ValueForm::new(
 )
 .packed();
 
-pub(super) static FORMS: &[&ValueForm] = &[&VERSION_1, &VERSION_2, &VERSION_3];
+/// Adds released entries and names of producers.
+static VERSION_OWN: ValueForm = ValueForm::new(
+    235,
+    "StreamOwn",
+    &[
+        BLOCKS,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        Part::Members(&[
+            Part::Text,
+            NUMBER,
+            NUMBER,
+            NUMBER,
+            PENDING,
+            Part::Members(&[Part::Text, Part::Bytes(16), OWN_PENDING]),
+        ]),
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        Part::Members(&[Part::Text, Part::Text, Part::Bytes(16)]),
+    ],
+)
+.packed();
+
+pub(super) static FORMS: &[&ValueForm] = &[&VERSION_1, &VERSION_2, &VERSION_3, &VERSION_OWN];
 
 impl SavedObject for Stream {
     fn form(&self, target: Target) -> &'static ValueForm {
         match target {
+            Target::Own if needs_own_form(self) => &VERSION_OWN,
             Target::Redis70 => &VERSION_2,
             Target::KeyDb => &VERSION_1,
             _ => &VERSION_3,
@@ -111,6 +152,11 @@ impl SavedObject for Stream {
         // Unused: members of streams do not expire.
         0
     }
+}
+
+/// True if other servers' forms cannot hold the stream.
+fn needs_own_form(stream: &Stream) -> bool {
+    stream.idempotency().is_some() || stream.groups().iter().any(|(_, group)| group.released_len() > 0)
 }
 
 /// Reads a stream in any of its forms.
@@ -169,7 +215,37 @@ fn stream(decoder: &mut ValueDecoder<'_>, kind: RdbType) -> Result<Stream, Error
         let is_new = stream.split_mut().1.create(&name, group);
         decoder.ensure(is_new, "a duplicate consumer group")?;
     }
+    if kind.number() == VERSION_OWN.number {
+        names(decoder, &mut stream)?;
+    }
     Ok(stream)
+}
+
+/// The names that producers gave their entries.
+fn names(decoder: &mut ValueDecoder<'_>, stream: &mut Stream) -> Result<(), Error> {
+    let has_names = decoder.length()? != 0;
+    let mut bound = |max: u32| -> Result<u32, Error> {
+        let bound = u32::try_from(decoder.length()?).ok().filter(|bound| *bound <= max);
+        bound.ok_or_else(|| decoder.corrupt("a stream's bound of names that is too large"))
+    };
+    let duration = bound(Idempotency::DURATION_MAX_S)?;
+    let most = bound(Idempotency::NAMES_MAX)?;
+    let (added, duplicates) = (decoder.length()?, decoder.length()?);
+    let mut all = Idempotency::new(duration, most);
+    let (mut producer, mut name) = (Vec::new(), Vec::new());
+    for _ in 0..decoder.count(18)? {
+        decoder.string_into(&mut producer)?;
+        decoder.string_into(&mut name)?;
+        let id = raw_id(decoder)?;
+        // Nothing is too old here: that is decided by the clock of whoever asks.
+        all.record(&producer, &name, id, 0);
+    }
+    all.set_totals(added, duplicates);
+    if has_names {
+        decoder.ensure(duration > 0 && most > 0, "a stream's names without bounds")?;
+        stream.idempotency_or(|| all);
+    }
+    Ok(())
 }
 
 fn group(decoder: &mut ValueDecoder<'_>, stream: &Stream, kind: RdbType) -> Result<Group, Error> {
@@ -186,19 +262,30 @@ fn group(decoder: &mut ValueDecoder<'_>, stream: &Stream, kind: RdbType) -> Resu
         let is_new = group.load_pending(id, delivery_time, delivery_count);
         decoder.ensure(is_new, "a duplicate pending entry")?;
     }
+    let mut released = 0;
     for _ in 0..decoder.count(10)? {
-        consumer(decoder, &mut group, kind)?;
+        released += consumer(decoder, &mut group, kind)?;
     }
-    decoder.ensure(group.is_complete(), "a pending entry without its consumer")?;
+    if kind.number() == VERSION_OWN.number {
+        released = group.released_len();
+    }
+    decoder.ensure(group.end_load(released), "a pending entry without its consumer")?;
     Ok(group)
 }
 
-fn consumer(decoder: &mut ValueDecoder<'_>, group: &mut Group, kind: RdbType) -> Result<(), Error> {
-    let created = group.create_consumer(decoder.string()?, 0);
+/// Reads a consumer. Returns the number of its entries if it only stands for none.
+fn consumer(decoder: &mut ValueDecoder<'_>, group: &mut Group, kind: RdbType) -> Result<usize, Error> {
+    let name = decoder.string()?;
+    let is_nameless = name.is_empty();
+    let created = group.create_consumer(name, 0);
     let consumer = created.ok_or_else(|| decoder.corrupt("Duplicate stream consumer detected"))?;
     let seen_time = decoder.time_ms()?;
     // Before version 3 the seen time is the best estimate.
-    let active_time = if kind.number() == VERSION_3.number { decoder.time_ms()? } else { seen_time };
+    let active_time = if [VERSION_3.number, VERSION_OWN.number].contains(&kind.number()) {
+        decoder.time_ms()?
+    } else {
+        seen_time
+    };
     if let Some(consumer) = group.consumer_mut(consumer) {
         (consumer.seen_time, consumer.active_time) = (seen_time, active_time);
     }
@@ -207,7 +294,19 @@ fn consumer(decoder: &mut ValueDecoder<'_>, group: &mut Group, kind: RdbType) ->
         let is_new = group.load_owner(id, consumer);
         decoder.ensure(is_new, "a consumer's entry that is not pending in its group")?;
     }
-    Ok(())
+    if !is_nameless || seen_time != 0 || kind.number() == VERSION_OWN.number {
+        return Ok(0);
+    }
+    let ids: Vec<StreamId> = match group.consumer(consumer) {
+        Some(consumer) => consumer.pending_from(StreamId::MIN).collect(),
+        None => Vec::new(),
+    };
+    for id in &ids {
+        let count = group.pending(*id).map_or(0, |pending| pending.delivery_count);
+        group.release(*id, count);
+    }
+    group.delete_consumer(b"");
+    Ok(ids.len())
 }
 
 fn write_raw_id(out: &mut ValueEncoder<'_>, id: StreamId) -> io::Result<()> {
@@ -242,6 +341,26 @@ fn encode(stream: &Stream, form: &ValueForm, out: &mut ValueEncoder<'_>) -> io::
         out.string(name)?;
         write_group(out, group, form)?;
     }
+    if form.number == VERSION_OWN.number {
+        write_names(out, stream.idempotency())?;
+    }
+    Ok(())
+}
+
+fn write_names(out: &mut ValueEncoder<'_>, names: Option<&Idempotency>) -> io::Result<()> {
+    let Some(names) = names else {
+        return (0..6).try_for_each(|_| out.length(0));
+    };
+    let (added, duplicates) = names.totals();
+    for number in [1, names.duration_s().into(), names.names_max().into(), added, duplicates] {
+        out.length(number)?;
+    }
+    out.length(names.len() as u64)?;
+    for (producer, name, id) in names.records() {
+        out.string(producer)?;
+        out.string(name)?;
+        write_raw_id(out, id)?;
+    }
     Ok(())
 }
 
@@ -256,15 +375,31 @@ fn write_group(out: &mut ValueEncoder<'_>, group: &Group, form: &ValueForm) -> i
         out.time_ms(pending.delivery_time)?;
         out.length(pending.delivery_count)?;
     }
-    out.length(group.consumers_len() as u64)?;
-    for (_, consumer) in group.consumers() {
+    let is_own = form.number == VERSION_OWN.number;
+    let has_active_times = is_own || form.number == VERSION_3.number;
+    let released: Vec<StreamId> =
+        if is_own { Vec::new() } else { group.released().map(|(id, _)| id).collect() };
+    let nameless = group.find_consumer(b"");
+    let stands_in = !released.is_empty() && nameless.is_none();
+    out.length(group.consumers_len() as u64 + u64::from(stands_in))?;
+    if stands_in {
+        out.string(b"")?;
+        out.time_ms(0)?;
+        if has_active_times {
+            out.time_ms(-1)?;
+        }
+        out.length(released.len() as u64)?;
+        released.iter().try_for_each(|id| write_raw_id(out, *id))?;
+    }
+    for (id, consumer) in group.consumers() {
+        let also: &[StreamId] = if Some(id) == nameless { &released } else { &[] };
         out.string(consumer.name())?;
         out.time_ms(consumer.seen_time)?;
-        if form.number == VERSION_3.number {
+        if has_active_times {
             out.time_ms(consumer.active_time)?;
         }
-        out.length(consumer.pending_len() as u64)?;
-        for id in consumer.pending_from(StreamId::MIN) {
+        out.length((consumer.pending_len() + also.len()) as u64)?;
+        for id in consumer.pending_from(StreamId::MIN).chain(also.iter().copied()) {
             write_raw_id(out, id)?;
         }
     }

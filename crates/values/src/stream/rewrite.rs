@@ -10,7 +10,7 @@ use std::io;
 use braid_keyspace::object::RequestSink;
 use braid_resp::request;
 
-use super::{Group, Log, Stream, StreamId};
+use super::{Group, Idempotency, Log, Stream, StreamId};
 
 /// What XSETID sets.
 #[derive(Clone, Copy)]
@@ -92,7 +92,70 @@ pub(super) fn rewrite(stream: &Stream, name: &[u8], out: &mut dyn RequestSink) -
     if !missing.is_empty() {
         Numbers::of(log).for_each_request(name, true, |words| request::push(out.buffer(), words));
     }
+    if let Some(names) = stream.idempotency() {
+        push_names(out, name, names)?;
+    }
     Ok(())
+}
+
+/// The names that producers gave their entries.
+fn push_names(out: &mut dyn RequestSink, key: &[u8], names: &Idempotency) -> io::Result<()> {
+    let bounds = Journalled::Bounds { duration_s: names.duration_s(), names_max: names.names_max() };
+    let words = bounds.words(key, StreamId::LEAST);
+    request::push(out.buffer(), &words.each_ref().map(|word| &word[..]));
+    for (producer, name, id) in names.records() {
+        let words = Journalled::Name { producer, name }.words(key, id);
+        request::push(out.buffer(), &words.each_ref().map(|word| &word[..]));
+        out.complete()?;
+    }
+    Ok(())
+}
+
+/// What a stream knows of its producers, as an XACK for a group that does not exist: the group's
+/// name says what is meant. Stock servers do nothing then, in transactions and files as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Journalled<'a> {
+    /// The name of the entry that is acknowledged.
+    Name { producer: &'a [u8], name: &'a [u8] },
+    /// XCFGSET.
+    Bounds { duration_s: u32, names_max: u32 },
+}
+
+const NAME: &[u8] = b"__idmp__";
+const BOUNDS: &[u8] = b"__idmp-bounds__";
+
+impl<'a> Journalled<'a> {
+    /// The request.
+    pub fn words(self, key: &[u8], id: StreamId) -> [Vec<u8>; 4] {
+        let group = match self {
+            Journalled::Name { producer, name } => {
+                [NAME, producer.len().to_string().as_bytes(), b":", producer, name].concat()
+            }
+            Journalled::Bounds { duration_s, names_max } => {
+                [BOUNDS, format!("{duration_s}:{names_max}").as_bytes()].concat()
+            }
+        };
+        [b"XACK".to_vec(), key.to_vec(), group, id.to_string().into_bytes()]
+    }
+
+    /// What a group's name means, if it is such a request.
+    pub fn parse(group: &'a [u8]) -> Option<Journalled<'a>> {
+        let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u32>().ok();
+        let split = |text: &'a [u8]| {
+            let at = text.iter().position(|byte| *byte == b':')?;
+            Some((number(&text[..at])?, &text[at + 1..]))
+        };
+        if let Some(bounds) = group.strip_prefix(BOUNDS) {
+            let (duration_s, names_max) = split(bounds)?;
+            let names_max = number(names_max).filter(|most| (1..=Idempotency::NAMES_MAX).contains(most))?;
+            let duration_s =
+                Some(duration_s).filter(|most| (1..=Idempotency::DURATION_MAX_S).contains(most))?;
+            return Some(Journalled::Bounds { duration_s, names_max });
+        }
+        let (len, rest) = split(group.strip_prefix(NAME)?)?;
+        let (producer, name) = rest.split_at_checked(len as usize)?;
+        (!producer.is_empty() && !name.is_empty()).then_some(Journalled::Name { producer, name })
+    }
 }
 
 /// The ids of pending entries that are no longer in the stream, as far as it can have had them.
@@ -140,5 +203,66 @@ fn push_group(out: &mut dyn RequestSink, name: &[u8], group_name: &[u8], group: 
             out.complete()?;
         }
     }
+    // Stock servers give released entries to a consumer without a name.
+    for (id, pending) in group.released() {
+        let words = released_words(name, group_name, id, pending.delivery_count);
+        request::push(out.buffer(), &words.iter().map(|word| &word[..]).collect::<Vec<_>>());
+        out.complete()?;
+    }
     Ok(())
+}
+
+/// The request that releases an entry where it is executed.
+pub fn released_words(key: &[u8], group: &[u8], id: StreamId, delivery_count: u64) -> [Vec<u8>; 12] {
+    // Stock servers read a signed number.
+    let count = i64::try_from(delivery_count).unwrap_or(i64::MAX).to_string();
+    [
+        b"XCLAIM".to_vec(),
+        key.to_vec(),
+        group.to_vec(),
+        Vec::new(),
+        b"0".to_vec(),
+        id.to_string().into_bytes(),
+        b"TIME".to_vec(),
+        b"0".to_vec(),
+        b"RETRYCOUNT".to_vec(),
+        count.into_bytes(),
+        b"FORCE".to_vec(),
+        b"JUSTID".to_vec(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_bounds_are_read_back() {
+        for request in [
+            Journalled::Name { producer: b"p", name: b"one" },
+            Journalled::Name { producer: b"7:\0 q", name: b"\xff:8" },
+            Journalled::Bounds { duration_s: 1, names_max: 10_000 },
+            Journalled::Bounds { duration_s: 86_400, names_max: 1 },
+        ] {
+            let words = request.words(b"key", StreamId::new(5, 6));
+            assert_eq!(
+                (&words[0][..], &words[1][..], &words[3][..]),
+                (&b"XACK"[..], &b"key"[..], &b"5-6"[..])
+            );
+            assert_eq!(Journalled::parse(&words[2]), Some(request));
+        }
+        for other in [
+            &b"g"[..],
+            b"__idmp__",
+            b"__idmp__:a",
+            b"__idmp__9:ab",
+            b"__idmp__1:a",
+            b"__idmp__0:a",
+            b"__idmp-bounds__0:1",
+            b"__idmp-bounds__1:10001",
+            b"__idmp-bounds__1",
+        ] {
+            assert_eq!(Journalled::parse(other), None, "{}", String::from_utf8_lossy(other));
+        }
+    }
 }

@@ -27,7 +27,7 @@ fn reading_changes_nothing() {
     let mut digest = TDigest::new(100).expect("a digest");
     (0..50).for_each(|number| digest.add(f64::from(number)));
     let (head, waiting) = (digest.head(), digest.waiting().len());
-    assert_eq!(digest.quantile(0.5), 25.0);
+    assert!((digest.quantile(0.5) - 24.5).abs() < 1.0);
     assert_eq!((digest.head(), digest.waiting().len()), (head, waiting));
     digest.add(1e6);
     assert_eq!(digest.quantile(1.0), 1e6);

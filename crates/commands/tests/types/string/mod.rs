@@ -2,6 +2,7 @@
 //! Tests of the string commands.
 
 mod edit;
+mod increx;
 mod lcs;
 mod set;
 mod throttle;

@@ -33,25 +33,28 @@ pub fn intersection<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Eleme
     }
 }
 
-/// Passes the members of any of the sets to `see`, each once.
-pub fn union<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Element<'a>)) {
+/// Passes the members of any of the sets to `see`, each once, until it returns false.
+pub fn union<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Element<'a>) -> bool) {
     // The largest set comes first and its members need not be recorded as seen: members of the
     // others are looked up in it.
     let Some(largest) = sets.iter().copied().max_by_key(|set| set.len()) else { return };
-    largest.iter(now_ms).for_each(&mut see);
+    if !largest.iter(now_ms).all(&mut see) {
+        return;
+    }
     let mut seen = Table::<false>::new();
     let mut buffer = itoa::Buffer::new();
     for set in sets.iter().filter(|set| !std::ptr::eq(**set, largest)) {
         for member in set.iter(now_ms) {
-            if !largest.contains_element(member, now_ms) && seen.add(member.text(&mut buffer)) {
-                see(member);
+            if !largest.contains_element(member, now_ms) && seen.add(member.text(&mut buffer)) && !see(member)
+            {
+                return;
             }
         }
     }
 }
 
-/// Passes the members found only in the first set to `see`.
-pub fn difference<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Element<'a>)) {
+/// Passes the members found only in the first set to `see` until it returns false.
+pub fn difference<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Element<'a>) -> bool) {
     let Some((first, others)) = sets.split_first() else { return };
     let mut others: Vec<&Set> = others.iter().copied().filter(|set| !set.is_empty()).collect();
     if others.iter().any(|other| std::ptr::eq(*other, *first)) {
@@ -72,12 +75,12 @@ pub fn difference<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Element
             }
         }
         let mut buffer = itoa::Buffer::new();
-        first.iter(now_ms).filter(|member| !taken.contains(member.text(&mut buffer))).for_each(see);
+        first.iter(now_ms).filter(|member| !taken.contains(member.text(&mut buffer))).all(see);
         return;
     }
     for member in first.iter(now_ms) {
-        if !others.iter().any(|other| other.contains_element(member, now_ms)) {
-            see(member);
+        if !others.iter().any(|other| other.contains_element(member, now_ms)) && !see(member) {
+            return;
         }
     }
 }

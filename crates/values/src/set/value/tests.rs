@@ -169,11 +169,17 @@ proptest! {
         found.sort();
         prop_assert_eq!(found, fold(|one, two| one & two).into_iter().collect::<Vec<_>>());
         let mut found = Vec::new();
-        union(&sets, NOW, |element| found.push(element.to_vec()));
+        union(&sets, NOW, |element| {
+            found.push(element.to_vec());
+            true
+        });
         found.sort();
         prop_assert_eq!(found, fold(|one, two| one | two).into_iter().collect::<Vec<_>>());
         let mut found = Vec::new();
-        difference(&sets, NOW, |element| found.push(element.to_vec()));
+        difference(&sets, NOW, |element| {
+            found.push(element.to_vec());
+            true
+        });
         found.sort();
         prop_assert_eq!(found, fold(|one, two| one - two).into_iter().collect::<Vec<_>>());
     }

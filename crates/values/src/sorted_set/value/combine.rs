@@ -52,8 +52,14 @@ pub struct Input<'a> {
 }
 
 impl Input<'_> {
-    fn weigh(&self, score: f64) -> f64 {
-        number(self.weight * score)
+    /// What a member's score counts for.
+    fn weigh(&self, score: f64, aggregate: Aggregate) -> f64 {
+        number(self.weigh_on(score, aggregate))
+    }
+
+    /// As [`Input::weigh`]; may be NaN.
+    fn weigh_on(&self, score: f64, aggregate: Aggregate) -> f64 {
+        if aggregate == Aggregate::Count { self.weight } else { self.weight * score }
     }
 }
 
@@ -67,13 +73,15 @@ pub enum Aggregate {
     Min,
     /// The greatest.
     Max,
+    /// The sum of the weights of the inputs that have the member, whatever its scores.
+    Count,
 }
 
 impl Aggregate {
     /// Combines two scores. `other` may be NaN: see the module.
     pub fn apply(self, one: f64, other: f64) -> f64 {
         match self {
-            Aggregate::Sum => number(one + other),
+            Aggregate::Sum | Aggregate::Count => number(one + other),
             Aggregate::Min => {
                 if other < one {
                     other
@@ -110,7 +118,7 @@ pub fn union(inputs: &[Input<'_>], aggregate: Aggregate) -> Combined {
     order.sort_by_key(|input| input.source.member_count());
     for input in order {
         input.source.walk(&mut |member, score| {
-            let score = input.weigh(score);
+            let score = input.weigh(score, aggregate);
             let hash = hasher.hash_one(member);
             let is_it = |&place: &usize| result.get(place).is_some_and(|(other, _)| **other == *member);
             match places.find(hash, is_it).copied() {
@@ -157,10 +165,10 @@ fn intersect(inputs: &[Input<'_>], aggregate: Aggregate, each: &mut dyn FnMut(&[
     order.sort_by_key(|input| input.source.member_count());
     let Some((smallest, others)) = order.split_first() else { return };
     smallest.source.walk(&mut |member, score| {
-        let mut total = smallest.weigh(score);
+        let mut total = smallest.weigh(score, aggregate);
         for other in others {
             match other.source.score_of(member) {
-                Some(score) => total = aggregate.apply(total, other.weight * score),
+                Some(score) => total = aggregate.apply(total, other.weigh_on(score, aggregate)),
                 None => return true,
             }
         }

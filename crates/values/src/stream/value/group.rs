@@ -3,8 +3,8 @@
 //!
 //! A group keeps each pending entry once, in id order, with its consumer's number; every consumer
 //! keeps the ids of its own entries. Invariant: an id is in the set of exactly the consumer that
-//! its pending entry names, if it names one (while a group is loaded, entries come before
-//! consumers).
+//! its pending entry names, if it names one: none if the entry was released (XNACK), and while a
+//! group is loaded, since entries come before consumers.
 //!
 //! A clone shares all pending entries until either side changes them ([`CowMap`]), so copying a
 //! group takes time proportional to its number of consumers.
@@ -31,7 +31,7 @@ type PendingIds = CowMap<StreamId, (), 63>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConsumerId(u32);
 
-/// No consumer yet.
+/// No consumer: the entry was released, or its consumer is not loaded yet.
 const UNOWNED: ConsumerId = ConsumerId(u32::MAX);
 
 /// A delivered entry that is not yet acknowledged.
@@ -43,6 +43,18 @@ pub struct Pending {
     pub delivery_count: u64,
     /// The consumer that received the entry.
     pub consumer: ConsumerId,
+}
+
+impl Pending {
+    /// True if no consumer has the entry: it may be claimed at any time (XNACK).
+    pub fn is_released(&self) -> bool {
+        self.consumer == UNOWNED
+    }
+
+    /// Since when the entry has been idle: released ones always have been.
+    fn idle_since(&self) -> i64 {
+        if self.is_released() { i64::MIN } else { self.delivery_time }
+    }
 }
 
 /// A consumer.
@@ -132,8 +144,8 @@ pub struct AutoClaimed {
 /// The result of [`Group::claim_idle`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdleClaimed {
-    /// Entries that now belong to the consumer, as they were before.
-    pub claimed: Vec<(StreamId, Pending)>,
+    /// Entries that now belong to the consumer.
+    pub claimed: Vec<StreamId>,
     /// Ids of deleted entries that were pending and no longer are.
     pub gone: Vec<StreamId>,
 }
@@ -256,6 +268,28 @@ impl Group {
         }
     }
 
+    /// Takes a pending entry from its consumer, with a new number of deliveries, and makes it ready
+    /// to be claimed (XNACK). An entry that is not pending becomes so.
+    pub fn release(&mut self, id: StreamId, delivery_count: u64) {
+        self.give(id, Pending { delivery_time: 0, delivery_count, consumer: UNOWNED });
+        self.delivered_from = i64::MIN;
+    }
+
+    /// Number of pending entries that no consumer has.
+    pub fn released_len(&self) -> usize {
+        self.pending.len() - self.owned_len()
+    }
+
+    fn owned_len(&self) -> usize {
+        self.consumers.iter().flatten().map(|consumer| consumer.pending_len()).sum()
+    }
+
+    /// The pending entries that no consumer has.
+    pub fn released(&self) -> impl Iterator<Item = (StreamId, &Pending)> {
+        let all = if self.released_len() == 0 { None } else { Some(self.pending.iter()) };
+        all.into_iter().flatten().filter(|(_, one)| one.is_released()).map(|(id, one)| (*id, one))
+    }
+
     /// Removes a pending entry that was acknowledged (XACK) or deleted.
     pub fn acknowledge(&mut self, id: StreamId) -> Option<Pending> {
         let pending = self.pending.remove(&id)?;
@@ -352,9 +386,17 @@ impl Group {
     }
 
     /// Claims up to `most` entries for the consumer that have been pending for at least
-    /// `claim.min_idle` milliseconds, the longest idle first (XREADGROUP). Deleted entries met on
-    /// the way are no longer pending afterwards.
-    pub fn claim_idle(&mut self, log: &Log, consumer: ConsumerId, most: usize, claim: &Claim) -> IdleClaimed {
+    /// `claim.min_idle` milliseconds, the longest idle first, until `take` refuses one; it gets
+    /// each entry as it was before (XREADGROUP). Deleted entries met on the way are no longer
+    /// pending afterwards.
+    pub fn claim_idle(
+        &mut self,
+        log: &Log,
+        consumer: ConsumerId,
+        most: usize,
+        claim: &Claim,
+        mut take: impl FnMut(StreamId, &Pending) -> bool,
+    ) -> IdleClaimed {
         let mut done = IdleClaimed::default();
         if !self.may_have_idle(claim.now, claim.min_idle) {
             return done;
@@ -363,7 +405,7 @@ impl Group {
         let mut oldest = i64::MAX;
         for (id, pending) in self.pending.iter() {
             if is_idle(pending, claim.now, claim.min_idle) {
-                idle.push((pending.delivery_time, *id));
+                idle.push((pending.idle_since(), *id));
             } else {
                 oldest = oldest.min(pending.delivery_time);
             }
@@ -374,8 +416,13 @@ impl Group {
             && let Some((time, id)) = rest.next()
         {
             let Some(before) = self.pending.get(&id).copied() else { continue };
+            if log.contains(id) && !take(id, &before) {
+                // The others have been idle for less time.
+                oldest = oldest.min(time);
+                break;
+            }
             match self.claim(log, id, consumer, claim) {
-                Claimed::Yes => done.claimed.push((id, before)),
+                Claimed::Yes => done.claimed.push(id),
                 Claimed::Gone(_) => done.gone.push(id),
                 Claimed::No => oldest = oldest.min(time),
             }
@@ -470,10 +517,13 @@ impl Group {
         consumer.pending.insert(id, ()).is_none()
     }
 
-    /// True if every pending entry has a consumer; an incomplete loaded group must be refused.
-    pub fn is_complete(&self) -> bool {
-        self.consumers.iter().flatten().map(|consumer| consumer.pending_len()).sum::<usize>()
-            == self.pending.len()
+    /// Ends the load of a group in which this many entries were released. False if the entries
+    /// without a consumer are not as many; such a group must be refused.
+    pub fn end_load(&mut self, released: usize) -> bool {
+        if released > 0 {
+            self.delivered_from = i64::MIN;
+        }
+        self.released_len() == released
     }
 
     /// Approximate number of bytes allocated.
@@ -492,7 +542,7 @@ impl Group {
 }
 
 fn is_idle(pending: &Pending, now: i64, min_idle: i64) -> bool {
-    min_idle <= 0 || now.saturating_sub(pending.delivery_time) >= min_idle
+    min_idle <= 0 || pending.is_released() || now.saturating_sub(pending.delivery_time) >= min_idle
 }
 
 impl Log {

@@ -12,6 +12,7 @@
 mod block;
 mod group;
 mod id;
+pub mod idempotency;
 mod log;
 
 #[cfg(test)]
@@ -24,6 +25,7 @@ use std::collections::BTreeMap;
 pub use block::Fields;
 pub use group::{AutoClaimed, Claim, Claimed, Consumer, ConsumerId, Group, IdleClaimed, Pending};
 pub use id::{IdError, IdRequest, StreamId};
+pub use idempotency::Idempotency;
 pub use log::{AppendError, BlockLimits, Blocks, InvalidBlock, Log, LogEntry, LogRange, Trim};
 
 use braid_containers::listpack::LARGE_PACKED;
@@ -45,6 +47,8 @@ pub struct Groups(BTreeMap<Box<[u8]>, Group>);
 pub struct Stream {
     log: Log,
     groups: Groups,
+    /// Names that producers gave their entries, if any ever did.
+    idempotency: Option<Box<Idempotency>>,
 }
 
 impl Stream {
@@ -96,6 +100,21 @@ impl Stream {
             group.entries_read = group.entries_read.map(|read| read.saturating_add(1));
         }
         Ok(())
+    }
+
+    /// Names that producers gave their entries, if any ever did.
+    pub fn idempotency(&self) -> Option<&Idempotency> {
+        self.idempotency.as_deref()
+    }
+
+    /// As [`Stream::idempotency`], for changing.
+    pub fn idempotency_mut(&mut self) -> Option<&mut Idempotency> {
+        self.idempotency.as_deref_mut()
+    }
+
+    /// As [`Stream::idempotency_mut`]; created by `new` if there are none.
+    pub fn idempotency_or(&mut self, new: impl FnOnce() -> Idempotency) -> &mut Idempotency {
+        self.idempotency.get_or_insert_with(|| Box::new(new()))
     }
 
     /// The groups.
@@ -154,7 +173,8 @@ impl Stream {
     pub fn memory_bytes(&self) -> usize {
         let groups =
             self.groups.iter().map(|(name, group)| name.len() + size_of::<Group>() + group.memory_bytes());
-        self.log.memory_bytes() + groups.sum::<usize>()
+        let names = self.idempotency().map_or(0, |all| size_of::<Idempotency>() + all.memory_bytes());
+        self.log.memory_bytes() + groups.sum::<usize>() + names
     }
 }
 

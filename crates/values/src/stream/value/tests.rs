@@ -336,7 +336,7 @@ fn with_group() -> (Stream, ConsumerId, ConsumerId) {
 }
 
 fn check_owners(group: &Group) {
-    assert!(group.is_complete());
+    assert_eq!(group.released_len(), 0);
     for (consumer_id, consumer) in group.consumers() {
         for id in consumer.pending_from(StreamId::MIN) {
             assert_eq!(group.pending(id).map(|pending| pending.consumer), Some(consumer_id));
@@ -412,19 +412,30 @@ fn the_longest_idle_entries_are_claimed_first() {
     group.redeliver(id(3, 0), 160);
     let before = |time, count| Pending { delivery_time: time, delivery_count: count, consumer: ann };
     // 4-0 comes first, 2-0 is gone, and 3-0 has not been idle for long enough.
-    let done = group.claim_idle(log, bob, 1, &claim);
-    assert_eq!((done.claimed, done.gone), (vec![(id(4, 0), before(90, 2))], vec![]));
+    let mut seen = Vec::new();
+    let mut take = |id: StreamId, pending: &Pending| {
+        seen.push((id, *pending));
+        true
+    };
+    let done = group.claim_idle(log, bob, 1, &claim, &mut take);
+    assert_eq!((done.claimed, done.gone), (vec![id(4, 0)], vec![]));
     assert_eq!(group.next_idle(50), 150, "2-0, delivered at 100, is left");
-    let done = group.claim_idle(log, bob, 9, &claim);
-    assert_eq!((done.claimed, done.gone), (vec![(id(1, 0), before(140, 2))], vec![id(2, 0)]));
+    // None is claimed that is refused.
+    let refused = group.claim_idle(log, bob, 9, &claim, |_, _| false);
+    assert_eq!((refused.claimed, refused.gone), (vec![], vec![id(2, 0)]));
+    assert_eq!(group.next_idle(50), 190, "1-0, delivered at 140, is left");
+    let done = group.claim_idle(log, bob, 9, &claim, &mut take);
+    assert_eq!((done.claimed, done.gone), (vec![id(1, 0)], vec![]));
     assert_eq!(group.pending(id(1, 0)).map(|pending| pending.delivery_count), Some(3));
     assert_eq!(group.consumer(bob).map(|bob| (bob.active_time, bob.pending_len())), Some((200, 2)));
     // Now 3-0 is next, and only then those of bob.
     assert_eq!(group.next_idle(50), 210);
     assert!(!group.has_idle(log, 209, 50) && group.has_idle(log, 210, 50));
-    assert_eq!(group.claim_idle(log, bob, 9, &Claim { now: 209, ..claim }), IdleClaimed::default());
-    let done = group.claim_idle(log, bob, 9, &Claim { now: 210, delivery_time: 210, ..claim });
-    assert_eq!(done.claimed, [(id(3, 0), before(160, 2))]);
+    let early = Claim { now: 209, ..claim };
+    assert_eq!(group.claim_idle(log, bob, 9, &early, &mut take), IdleClaimed::default());
+    let done = group.claim_idle(log, bob, 9, &Claim { now: 210, delivery_time: 210, ..claim }, &mut take);
+    assert_eq!(done.claimed, [id(3, 0)]);
+    assert_eq!(seen, [(id(4, 0), before(90, 2)), (id(1, 0), before(140, 2)), (id(3, 0), before(160, 2))]);
     assert_eq!(group.next_idle(50), 250);
     check_owners(group);
     // An entry claimed with an older time counts from that time.
@@ -513,8 +524,8 @@ fn groups_load_in_the_order_of_rdb_files() {
             && !group.load_owner(id(1, 0), ann)
             && !group.load_owner(id(3, 0), ann)
     );
-    assert!(!group.is_complete(), "2-0 has no consumer");
-    assert!(group.load_owner(id(2, 0), ann) && group.is_complete());
+    assert!(!group.end_load(0), "2-0 has no consumer");
+    assert!(group.load_owner(id(2, 0), ann) && group.end_load(0));
     check_owners(&group);
 }
 

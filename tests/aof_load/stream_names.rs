@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Names that producers give a stream's entries, and entries given back by XNACK, survive a
+//! restart: after a kill, after a rewrite in either form, and after a save; and replicas have them.
+
+use braid_tests::server::is_braid;
+use braid_tests::{RawClient, TestServer, Value, wait_for};
+
+use super::DataFolder;
+
+/// What a server knows of the stream's names and released entries.
+fn known(client: &mut RawClient) -> (String, String) {
+    let stream = client.call("XINFO STREAM s");
+    let fields = stream.elements().expect("a stream");
+    let of_names: Vec<String> = fields
+        .chunks_exact(2)
+        .filter(|pair| ["idmp-duration", "idmp-maxsize", "iids-tracked"].contains(&pair[0].text().as_str()))
+        .map(|pair| pair[1].to_string())
+        .collect();
+    (of_names.join(" "), client.call("XPENDING s g - + 10 ").to_string())
+}
+
+/// Sends an entry again that the stream has.
+#[track_caller]
+fn check_found(client: &mut RawClient, name: &str, id: &str) {
+    assert_eq!(client.call(&format!("XADD s IDMP p {name} * f v")).text(), id, "{name}");
+}
+
+#[test]
+fn names_and_releases_survive_kills_rewrites_and_saves() {
+    if !is_braid() {
+        return;
+    }
+    for preamble in ["yes", "no"] {
+        let place = DataFolder::new();
+        let arguments =
+            ["--appendfsync", "always", "--aof-use-rdb-preamble", preamble, "--enable-debug-command", "yes"];
+        let server = place.start(&arguments);
+        let mut client = server.connect();
+        let one = client.call("XADD s IDMP p one * f v").text();
+        client.ok("XCFGSET s IDMP-DURATION 80000 IDMP-MAXSIZE 50");
+        let two = client.call("XADD s IDMP p two * f v").text();
+        let auto = client.call("XADD s IDMPAUTO p * f unnamed").text();
+        assert!(one < two && two < auto);
+        client.ok("XGROUP CREATE s g 0");
+        client.call("XREADGROUP GROUP g c STREAMS s >");
+        assert_eq!(client.call(&format!("XNACK s g FATAL IDS 1 {two}")), Value::Integer(1));
+        client.call(&format!("XACK s g {one} {auto}"));
+        // The name of a deleted entry is known as well.
+        client.call(&format!("XDEL s {auto}"));
+        let before = known(&mut client);
+        assert_eq!(before.0, "80000 50 2");
+        assert!(before.1.contains("9223372036854775807"), "{}", before.1);
+        // Dropping the server kills it.
+        drop(server);
+        let server = place.start(&arguments);
+        let mut client = server.connect();
+        assert_eq!(known(&mut client), before);
+        client.call("BGREWRITEAOF");
+        wait_for("the rewrite is over", || {
+            client.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
+                && client.info_field("persistence", "aof_last_bgrewrite_status").as_deref() == Some("ok")
+                && client.info_field("persistence", "aof_rewrites").as_deref() == Some("1")
+        });
+        drop(server);
+        let server = place.start(&arguments);
+        let mut client = server.connect();
+        assert_eq!(known(&mut client), before, "rewritten, preamble {preamble}");
+        client.ok("DEBUG RELOAD");
+        assert_eq!(known(&mut client), before);
+        check_found(&mut client, "two", &two);
+        assert_eq!(client.call("XADD s IDMPAUTO p * f unnamed").text(), auto);
+        // A replica gets them in its full sync, and later ones in the stream.
+        let port = server.port().to_string();
+        let replica = TestServer::start(&["--replicaof", "127.0.0.1", &port]);
+        let mut its = replica.connect();
+        wait_for("the full sync", || its.call("EXISTS s") == Value::Integer(1));
+        client.call("XADD s IDMP p three * f v");
+        let now = known(&mut client);
+        wait_for("the replica to know the name", || known(&mut its) == now);
+        its.ok("REPLICAOF NO ONE");
+        check_found(&mut its, "two", &two);
+    }
+}
