@@ -61,7 +61,7 @@ pub const COMMANDS: &[Row] = &[
         .syntax("index:string query:string [DIALECT dialect:integer]"),
     row("ft.profile", profile::profile, READS, Scope::Walk)
         .docs("8.0.0", "Runs a query, and returns what it did and how long that took.", "O(N) where N is the number of documents that the query looks at")
-        .syntax("index:string querytype:(SEARCH|AGGREGATE) [LIMITED] queryword:QUERY query:string"),
+        .syntax("index:string querytype:(SEARCH|AGGREGATE) [LIMITED] QUERY query:string"),
     row("ft.tagvals", words::tag_values, READS, Scope::Walk)
         .docs("8.0.0", "Returns the tags that documents have in a field.", "O(N) where N is the number of tags")
         .syntax("index:string field-name:string"),
