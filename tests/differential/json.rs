@@ -309,7 +309,7 @@ impl Draw {
     }
 }
 
-fn program() -> Option<PathBuf> {
+pub(crate) fn program() -> Option<PathBuf> {
     let named = std::env::var_os("BRAID_STACK").map(PathBuf::from);
     let in_peers = || Some(PathBuf::from(std::env::var_os("BRAID_PEERS_DIR")?).join("redis-stack"));
     named.or_else(in_peers).filter(|program| program.exists())

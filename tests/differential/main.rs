@@ -33,6 +33,7 @@ mod keyspace;
 mod known;
 mod pair;
 mod payloads;
+mod queries;
 mod search;
 mod shrink;
 mod slots;
