@@ -10,7 +10,7 @@
 //! - `BRAID_FAMILIES`: names of families (files in `families/`) separated by commas, or `all`
 //! - `BRAID_MISMATCHES`: number of different mismatches to collect and shrink before the test
 //!   stops (default 5)
-//! - `BRAID_STACK`: a Redis Stack 7.4, for JSON documents (`json.rs`)
+//! - `BRAID_STACK`: a Redis Stack 7.4, for JSON documents and time series (`json.rs`, `series.rs`)
 //! - `BRAID_PEER`: a program to compare with, instead of a stock Redis 7
 //! - `BRAID_ENCODINGS=0`: do not compare OBJECT ENCODING of the whole keyspace
 //!
@@ -35,6 +35,7 @@ mod pair;
 mod payloads;
 mod queries;
 mod search;
+mod series;
 mod shrink;
 mod slots;
 mod thresholds;

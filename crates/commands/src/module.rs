@@ -53,7 +53,8 @@ fn help(call: &mut Call) -> CommandResult {
 }
 
 /// The modules of stock servers whose commands are built in, with the version that they match.
-const BUILT_IN: [(&str, i64); 3] = [("ReJSON", 20_803), ("search", 21_005), ("vectorset", 1)];
+const BUILT_IN: [(&str, i64); 4] =
+    [("ReJSON", 20_803), ("search", 21_005), ("timeseries", 11_202), ("vectorset", 1)];
 
 fn list(call: &mut Call) -> CommandResult {
     reply_list(call.engine, call.reply);
@@ -103,8 +104,9 @@ mod tests {
         let row = "*8\r\n$4\r\nname\r\n$6\r\nReJSON\r\n$3\r\nver\r\n:20803\r\n$4\r\npath\r\n$0\r\n\r\n$4\r\nargs\r\n*0\r\n";
         let search = "*8\r\n$4\r\nname\r\n$6\r\nsearch\r\n$3\r\nver\r\n:21005\r\n$4\r\npath\r\n$0\r\n\r\n$4\r\nargs\r\n*0\r\n";
         let vectors = "*8\r\n$4\r\nname\r\n$9\r\nvectorset\r\n$3\r\nver\r\n:1\r\n$4\r\npath\r\n$0\r\n\r\n$4\r\nargs\r\n*0\r\n";
+        let series = "*8\r\n$4\r\nname\r\n$10\r\ntimeseries\r\n$3\r\nver\r\n:11202\r\n$4\r\npath\r\n$0\r\n\r\n$4\r\nargs\r\n*0\r\n";
         let mut compatible = Tester::with("module-list-compatible yes");
-        compatible.check(&[("MODULE LIST", &format!("*3\r\n{row}{search}{vectors}"))]);
+        compatible.check(&[("MODULE LIST", &format!("*4\r\n{row}{search}{series}{vectors}"))]);
         assert!(compatible.run("HELLO 2").contains(row));
         let refusal = tester.run("MODULE LOAD /x.so");
         assert!(

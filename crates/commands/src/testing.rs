@@ -235,8 +235,8 @@ fn requests_run_from_parsing_to_reply() {
         ("GET", "-ERR wrong number of arguments for 'get' command\r\n"),
         ("NOSUCH k", "-ERR unknown command 'NOSUCH', with args beginning with: 'k' \r\n"),
         (
-            "ts.ADD k",
-            "-ERR unknown command 'ts.ADD', with args beginning with: 'k' - Braid has no time series \
+            "graph.QUERY k",
+            "-ERR unknown command 'graph.QUERY', with args beginning with: 'k' - Braid has no graphs \
              (docs/compatibility.md)\r\n",
         ),
     ]);

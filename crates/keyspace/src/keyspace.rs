@@ -14,6 +14,7 @@ use braid_base::prefetch::{CACHE_LINE, prefetch};
 use braid_base::slots::Slots;
 use braid_journal::Journal;
 
+use crate::catalogue::Catalogue;
 use crate::counters::Counters;
 use crate::defrag::pass::Defrag;
 use crate::documents::{Documents, INDEXED_DB};
@@ -107,6 +108,8 @@ pub struct Settings {
     pub broadcasts: AtomicU8,
     /// Nonzero while changes are told to an index (`indexing.rs`).
     pub(crate) indexed: AtomicU8,
+    /// Nonzero once a value may refer to other keys (`links.rs`).
+    pub(crate) linked: AtomicU8,
     /// Nonzero while changes are journalled. Changed only with the world stopped.
     pub journals: AtomicU8,
     /// The journal's readers need more detail: they distinguish keys and members lost by expiry or
@@ -189,6 +192,8 @@ pub struct Keyspace {
     pub observer: OnceLock<Arc<dyn Observer>>,
     /// Receives changes of values; set once.
     pub documents: OnceLock<Arc<dyn Documents>>,
+    /// Learns of catalogued values; set once.
+    pub catalogue: OnceLock<Arc<dyn Catalogue>>,
     /// The queues of waiting clients; set once.
     awaited: OnceLock<Arc<dyn AwaitedKeys>>,
     /// The order of all changes, while it has readers (see [`Settings::journals`]).
@@ -291,6 +296,7 @@ impl Keyspace {
             settings: Settings::default(),
             observer: OnceLock::new(),
             documents: OnceLock::new(),
+            catalogue: OnceLock::new(),
             awaited: OnceLock::new(),
             journal: Journal::new(shape.threads_max),
             clock: Padded::new(AtomicU32::new(0)),
@@ -447,6 +453,7 @@ impl Keyspace {
         if let Some(documents) = self.documents.get().filter(|_| db.is_none_or(|db| db == INDEXED_DB)) {
             documents.emptied();
         }
+        self.tell_replaced(db);
         Flushed { keys: count, tables: removed }
     }
 
@@ -510,6 +517,8 @@ impl Keyspace {
         if let Some(documents) = self.documents.get().filter(|_| [one, other].contains(&INDEXED_DB)) {
             documents.replaced(false);
         }
+        self.tell_replaced(Some(one));
+        self.tell_replaced(Some(other));
     }
 
     /// Number of keys with waiters, and of keys with waiters that heed a loss.

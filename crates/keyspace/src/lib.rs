@@ -9,6 +9,7 @@
 //! themselves, see [`object`]). It never performs I/O.
 
 mod by_slot;
+pub mod catalogue;
 pub mod context;
 pub mod counters;
 pub mod cow_entry;
@@ -26,6 +27,7 @@ pub mod journal;
 pub mod keyspace;
 pub mod lazy_free;
 pub mod limbo;
+pub mod links;
 mod member_expiry_index;
 mod notify;
 pub mod object;

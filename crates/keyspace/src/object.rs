@@ -83,6 +83,17 @@ pub trait Collection: SavedObject + Send + Sync + 'static {
         None
     }
 
+    /// True if a catalogue of values by their contents must know of it (`links.rs`).
+    fn is_catalogued(&self) -> bool {
+        false
+    }
+
+    /// Calls `see` with the keys that the value refers to, and that change with it (`links.rs`).
+    fn linked_keys(&self, _see: &mut dyn FnMut(&[u8])) {}
+
+    /// A key that the value refers to, or its own key, has another name.
+    fn relink(&mut self, _from: &[u8], _to: &[u8]) {}
+
     /// The packed list, if the collection consists of one, for DEBUG LISTPACK.
     fn as_packed_list(&self) -> Option<&Listpack> {
         None
@@ -429,6 +440,12 @@ impl<'a> ObjectRef<'a> {
     pub fn collection(self) -> &'a dyn Collection {
         // SAFETY: as in `get`, with the functions of the word's own type.
         unsafe { &*self.descriptor().access.view(self.place.cast_mut()) }
+    }
+
+    /// The collection, if it is of this type.
+    pub fn downcast<T: ObjectType>(self) -> Option<&'a T> {
+        // SAFETY: the word is of a value of this type, which lives as long as the result.
+        (self.kind == T::TYPE).then(|| unsafe { &*in_word::<T>(self.place.cast_mut()) })
     }
 
     /// The reply of OBJECT ENCODING.

@@ -39,6 +39,7 @@ impl Keyspace {
         if let Some(documents) = self.documents() {
             documents.replaced(true);
         }
+        self.tell_replaced(None);
         old
     }
 

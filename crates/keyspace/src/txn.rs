@@ -113,7 +113,42 @@ impl<'a> Txn<'a> {
             }
             _ => {}
         }
-        Txn { keyspace, context, keys, held, hint: Cell::new(0), db, now_ms, touches: true, silent: false }
+        let txn = Txn {
+            keyspace,
+            context,
+            keys,
+            held,
+            hint: Cell::new(0),
+            db,
+            now_ms,
+            touches: true,
+            silent: false,
+        };
+        if keyspace.has_links() { txn.with_linked_keys() } else { txn }
+    }
+
+    /// Takes the locks of these shards in place of none. Of several entries for a shard, one that
+    /// is exclusive counts.
+    pub(crate) fn lock_instead(&mut self, shards: SmallVec<[(u32, bool); 8]>) {
+        debug_assert!(matches!(self.held, HeldLocks::Nothing));
+        let shards = in_order(shards);
+        for &(shard, write) in &shards {
+            lock_shard(self.keyspace, self.context, shard, write);
+        }
+        self.held = HeldLocks::Many(shards);
+    }
+
+    /// Unlocks the shards of single keys.
+    pub(crate) fn give_back(&self) {
+        match &self.held {
+            HeldLocks::One(shard, write) => unlock_shard(self.keyspace, *shard, *write),
+            HeldLocks::Many(shards) => {
+                for &(shard, write) in shards {
+                    unlock_shard(self.keyspace, shard, write);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Locks one shard exclusively, whatever its keys (active expiry).
@@ -338,12 +373,7 @@ impl Drop for Txn<'_> {
         self.journal_now();
         let news = std::mem::take(&mut self.context.journal.news);
         match &self.held {
-            HeldLocks::One(shard, write) => unlock_shard(self.keyspace, *shard, *write),
-            HeldLocks::Many(shards) => {
-                for &(shard, write) in shards {
-                    unlock_shard(self.keyspace, shard, write);
-                }
-            }
+            HeldLocks::One(..) | HeldLocks::Many(_) => self.give_back(),
             HeldLocks::AllShared => {
                 for shard in 0..self.keyspace.shard_count() as u32 {
                     unlock_shard(self.keyspace, shard, false);
@@ -379,8 +409,11 @@ fn unlock_shard(keyspace: &Keyspace, shard: u32, write: bool) {
 }
 
 fn lock_set<'a>(keyspace: &Keyspace, keys: &[KeyRef<'_>]) -> HeldLocks<'a> {
-    let mut shards: SmallVec<[(u32, bool); 8]> =
-        keys.iter().map(|key| (keyspace.shard_of(key.hash), key.write)).collect();
+    HeldLocks::Many(in_order(keys.iter().map(|key| (keyspace.shard_of(key.hash), key.write)).collect()))
+}
+
+/// Shards in ascending order, each once.
+fn in_order(mut shards: SmallVec<[(u32, bool); 8]>) -> SmallVec<[(u32, bool); 8]> {
     shards.sort_unstable();
     // Of several keys in one shard, the exclusive one sorts last and is kept.
     let mut kept: usize = 0;
@@ -392,5 +425,5 @@ fn lock_set<'a>(keyspace: &Keyspace, keys: &[KeyRef<'_>]) -> HeldLocks<'a> {
         kept += 1;
     }
     shards.truncate(kept);
-    HeldLocks::Many(shards)
+    shards
 }

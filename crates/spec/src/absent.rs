@@ -7,7 +7,7 @@
 pub struct Family {
     /// What their names begin with.
     prefix: &'static str,
-    /// What it is, as in "has no time series".
+    /// What it is, as in "has no graphs".
     pub title: &'static str,
     /// Where it is found.
     pub from: &'static str,
@@ -19,7 +19,6 @@ const fn module(prefix: &'static str, title: &'static str, from: &'static str) -
 
 /// All families.
 pub const FAMILIES: &[Family] = &[
-    module("TS.", "time series", "Redis Stack, Redis 8"),
     module("GRAPH.", "graphs", "Redis Stack up to 7.2, FalkorDB"),
     module("CL.", "rate limits of redis-cell", "redis-cell"),
     module("KEYDB.", "commands of KeyDB's own", "KeyDB"),
@@ -49,7 +48,7 @@ mod tests {
     #[test]
     fn commands_belong_to_a_family_by_prefix() {
         let title = |command: &str| family_of(command.as_bytes()).map(|family| family.title);
-        assert_eq!(title("ts.add"), Some("time series"));
+        assert_eq!(title("ts.add"), None);
         assert_eq!(title("GRAPH.QUERY"), Some("graphs"));
         assert_eq!(title("CMS.ADD"), None);
         assert_eq!(title("VSIM"), None);

@@ -150,6 +150,7 @@ bit_set! {
         CMS = 25, "cms";
         TOPK = 26, "topk";
         TDIGEST = 27, "tdigest";
+        TIMESERIES = 28, "timeseries";
     }
 }
 

@@ -35,6 +35,7 @@ pub mod stream;
 pub mod string;
 pub mod suggestions;
 pub mod t_digest;
+pub mod time_series;
 pub mod top_k;
 pub mod vector_set;
 
@@ -56,6 +57,7 @@ static FAMILIES: &[&[Row]] = &[
     top_k::COMMANDS,
     cuckoo::COMMANDS,
     t_digest::COMMANDS,
+    time_series::COMMANDS,
     string::COMMANDS,
     bitmap::COMMANDS,
     hyperloglog::COMMANDS,
@@ -69,7 +71,7 @@ pub fn unmergeable_families() -> impl Iterator<Item = &'static [Row]> {
     let families = [
         bloom::COMMANDS, json::COMMANDS, vector_set::COMMANDS,
         count_min::COMMANDS, top_k::COMMANDS, cuckoo::COMMANDS, t_digest::COMMANDS,
-        suggestions::COMMANDS,
+        suggestions::COMMANDS, time_series::COMMANDS,
     ];
     families.into_iter()
 }

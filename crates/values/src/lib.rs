@@ -31,6 +31,7 @@ pub mod sorted_set;
 pub mod stream;
 pub mod suggestions;
 pub mod t_digest;
+pub mod time_series;
 pub mod top_k;
 pub mod vector_set;
 
@@ -52,6 +53,7 @@ static DESCRIPTORS: &[&Descriptor] = &[
     &top_k::DESCRIPTOR,
     &cuckoo::DESCRIPTOR,
     &t_digest::DESCRIPTOR,
+    &time_series::DESCRIPTOR,
 ];
 
 /// Registers all types with the keyspace and the readers of dump files. Call it once at startup;

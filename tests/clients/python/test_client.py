@@ -127,6 +127,31 @@ def locks(client):
     check(client.get("locked"), b"150", "one lock holder at a time")
 
 
+def series(client):
+    """redis-py's own methods for time series; stock servers lack the commands."""
+    if "braid_version" not in client.info("server"):
+        return
+    series = client.ts()
+    check(series.create("ts:a", retention_msecs=100000, labels={"l": "x"}), True, "TS.CREATE")
+    check(series.create("ts:sum"), True, "TS.CREATE of a target")
+    check(series.createrule("ts:a", "ts:sum", "sum", 10), True, "TS.CREATERULE")
+    check(series.add("ts:a", 1, 0.5), 1, "TS.ADD")
+    check(series.madd([("ts:a", 5, 2), ("ts:a", 11, 4)]), [5, 11], "TS.MADD")
+    check(series.incrby("ts:a", 1, timestamp=12), 12, "TS.INCRBY")
+    check([tuple(pair) for pair in series.range("ts:a", "-", "+")], [(1, 0.5), (5, 2), (11, 4), (12, 5)], "TS.RANGE")
+    check(tuple(series.get("ts:sum")), (0, 2.5), "TS.GET of a rule's target")
+    check(tuple(series.get("ts:sum", latest=True)), (10, 9), "TS.GET with LATEST")
+    found = series.range("ts:a", "-", "+", aggregation_type="max", bucket_size_msec=10)
+    check([tuple(pair) for pair in found], [(0, 2), (10, 5)], "TS.RANGE of buckets")
+    check(series.queryindex(["l=x"]), ["ts:a"] if client.get_encoder().decode_responses else [b"ts:a"], "TS.QUERYINDEX")
+    check(len(series.mget(["l=x"])), 1, "TS.MGET")
+    check(len(series.mrange("-", "+", ["l=x"], with_labels=True)), 1, "TS.MRANGE")
+    check(series.info("ts:a").total_samples, 4, "TS.INFO")
+    check(series.delete("ts:a", 0, 4), 1, "TS.DEL")
+    check(series.deleterule("ts:a", "ts:sum"), True, "TS.DELETERULE")
+    client.delete("ts:a", "ts:sum")
+
+
 def documents(client):
     """redis-py's own methods for JSON; stock servers lack the commands."""
     if "braid_version" not in client.info("server"):
@@ -170,7 +195,7 @@ def main():
     for protocol in (2, 3):
         client = redis.Redis(port=port, protocol=protocol, socket_timeout=20)
         client.flushall()
-        for part in (strings, keys, pipelines, transactions, locks, documents, server):
+        for part in (strings, keys, pipelines, transactions, locks, documents, series, server):
             part(client)
         client.close()
     decoded = redis.Redis(port=port, decode_responses=True, db=2)

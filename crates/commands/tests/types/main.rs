@@ -24,5 +24,6 @@ mod stream_newer;
 mod string;
 mod suggestions;
 mod t_digest;
+mod time_series;
 mod top_k;
 mod vector_set;

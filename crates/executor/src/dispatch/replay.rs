@@ -175,11 +175,11 @@ impl Replay {
         }
     }
 
-    /// The streamed command, if it can run on its own in parallel with others: it has one key and
-    /// is not part of a transaction.
+    /// The streamed command, if it can run on its own in parallel with others: it has one key, no
+    /// value refers to others, and it is not part of a transaction.
     #[inline]
     pub fn single(&self, engine: &Engine, args: &[&[u8]]) -> Option<Single> {
-        if self.transaction.is_some() {
+        if self.transaction.is_some() || engine.keyspace.has_links() {
             return None;
         }
         let command = find(engine, args).ok()?;

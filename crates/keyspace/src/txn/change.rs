@@ -232,9 +232,9 @@ impl<'a> Txn<'a> {
     }
 
     pub(super) fn note_members(&self, hash: u64, entry: Entry<'_>) {
-        if let ValueRef::Object(object) = entry.value()
-            && let Some(at) = object.next_member_expiry()
-        {
+        let ValueRef::Object(object) = entry.value() else { return };
+        self.note_placed(entry, object);
+        if let Some(at) = object.next_member_expiry() {
             // SAFETY: the shard is held exclusively.
             unsafe { self.shard(hash, true).table(self.db).note_members(hash, at) };
             self.note_due(hash, at);

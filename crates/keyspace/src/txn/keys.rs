@@ -108,6 +108,9 @@ impl<'a> Txn<'a> {
         self.db = to_db;
         self.notify(to_event, to);
         self.notify_replaced(to, replaced);
+        if from_db == to_db {
+            self.rename_links(from, to);
+        }
         self.db = from_db;
         self.context.counters.dirty.add(1);
         true

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! TS.GET, TS.RANGE, TS.REVRANGE and TS.INFO.
+
+use braid_executor::Call;
+use braid_resp::reply::{Protocol, ReplyBuffer};
+use braid_spec::{CommandError, CommandResult};
+use braid_values::time_series::Series;
+use braid_values::time_series::links::Rule;
+
+use super::arguments::{self, NO_KEY, NOT_SERIES, text};
+use super::{reply, rules};
+
+/// The series at the command's key.
+fn series<'c>(call: &'c Call) -> Result<&'c Series, CommandError> {
+    let series = call.keyspace.read_as::<Series>(call.args[1]).map_err(|_| text(NOT_SERIES))?;
+    series.ok_or(text(NO_KEY))
+}
+
+pub(super) fn get(call: &mut Call) -> CommandResult {
+    if call.args.len() > 3 {
+        return Err(call.wrong_arity());
+    }
+    let last = series(call)?.last();
+    if call.args.len() == 3 && !call.arg_is(2, "LATEST") {
+        return Err(text("ERR TSDB: wrong 3rd argument"));
+    }
+    let latest = if call.args.len() == 3 { rules::latest(call.keyspace, call.args[1]) } else { None };
+    match latest.or(last) {
+        Some(last) => reply::sample(call.reply, last),
+        None => call.reply.array(0),
+    }
+    Ok(())
+}
+
+pub(super) fn range(call: &mut Call) -> CommandResult {
+    reply_range(call, false)
+}
+
+pub(super) fn revrange(call: &mut Call) -> CommandResult {
+    reply_range(call, true)
+}
+
+fn reply_range(call: &mut Call, is_reverse: bool) -> CommandResult {
+    let series = series(call)?;
+    let range = arguments::range(call, 2, is_reverse)?;
+    let with_latest = arguments::find(call.args, 4, "LATEST").is_some();
+    let latest = if with_latest { rules::latest(call.keyspace, call.args[1]) } else { None };
+    let found = range.of(series, latest).map_err(|error| CommandError::text(error.to_string()))?;
+    reply::samples(call.reply, &found);
+    Ok(())
+}
+
+/// Number of fields of TS.INFO, and of those that DEBUG adds.
+const FIELDS: usize = 14;
+const DEBUG_FIELDS: usize = 2;
+
+/// Bytes per sample of a chunk, rounded as in Redis Stack.
+fn bytes_per_sample(size: u32, count: u32) -> f64 {
+    if count == 0 { 0.0 } else { f64::from(size as f32 / count as f32) }
+}
+
+fn reply_rules(reply: &mut ReplyBuffer, rules: &[&Rule]) {
+    reply::begin_pairs(reply, rules.len());
+    let is_resp3 = reply.protocol == Protocol::Resp3;
+    for rule in rules {
+        if is_resp3 {
+            reply.bulk(&rule.target);
+            reply.array(3);
+        } else {
+            reply.array(4);
+            reply.bulk(&rule.target);
+        }
+        reply.integer(i64::try_from(rule.span).unwrap_or(i64::MAX));
+        reply.simple(rule.kind.name());
+        reply.integer(i64::try_from(rule.align).unwrap_or(i64::MAX));
+    }
+}
+
+pub(super) fn info(call: &mut Call) -> CommandResult {
+    if call.args.len() > 3 {
+        return Err(call.wrong_arity());
+    }
+    let is_debug = call.args.len() == 3 && call.arg_is(2, "DEBUG");
+    let key = call.args[1];
+    let series = call.keyspace.read_as::<Series>(key).map_err(|_| text(NOT_SERIES))?;
+    let series = series.ok_or(text(NO_KEY))?;
+    let source = rules::source_of(call.keyspace, key);
+    let rules = series.rules().iter();
+    let held: Vec<&Rule> = rules.filter(|rule| rules::holds(call.keyspace, key, rule)).collect();
+    let reply = &mut *call.reply;
+    let settings = &series.settings;
+    let integer = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    reply.map(FIELDS + if is_debug { DEBUG_FIELDS } else { 0 });
+    let mut number = |name: &str, value: u64| {
+        reply.simple(name);
+        reply.integer(integer(value));
+    };
+    let from = series.kept_from();
+    let first = series.samples(from, u64::MAX).next();
+    number("totalSamples", series.count_from(from));
+    number("memoryUsage", (series.memory_bytes() + size_of::<Series>()) as u64);
+    number("firstTimestamp", first.map_or(0, |first| first.time));
+    number("lastTimestamp", series.last().map_or(0, |last| last.time));
+    number("retentionTime", settings.retention_ms);
+    number("chunkCount", series.chunk_count() as u64);
+    number("chunkSize", settings.chunk_size.into());
+    reply.simple("chunkType");
+    reply.simple(if settings.is_packed { "compressed" } else { "uncompressed" });
+    reply.simple("duplicatePolicy");
+    match settings.policy {
+        Some(policy) => reply.simple(policy.name()),
+        None => reply.null(),
+    }
+    reply.simple("labels");
+    reply::labels(reply, series.labels());
+    reply.simple("sourceKey");
+    match &source {
+        Some(source) => reply.bulk(source),
+        None => reply.null(),
+    }
+    reply.simple("rules");
+    reply_rules(reply, &held);
+    reply.simple("ignoreMaxTimeDiff");
+    reply.integer(integer(settings.ignore_ms));
+    reply.simple("ignoreMaxValDiff");
+    reply.double(settings.ignore_difference);
+    if is_debug {
+        reply.simple("keySelfName");
+        reply.bulk(key);
+        reply.simple("Chunks");
+        reply.array(series.chunk_count());
+        for (ends, count, size) in series.chunk_facts() {
+            let ends = ends.map_or((-1, -1), |(first, last)| (integer(first.time), integer(last.time)));
+            reply.map(5);
+            reply.simple("startTimestamp");
+            reply.integer(ends.0);
+            reply.simple("endTimestamp");
+            reply.integer(ends.1);
+            reply.simple("samples");
+            reply.integer(count.into());
+            reply.simple("size");
+            reply.integer(size.into());
+            reply.simple("bytesPerSample");
+            reply.double(bytes_per_sample(size, count));
+        }
+    }
+    Ok(())
+}
