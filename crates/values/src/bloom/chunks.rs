@@ -11,7 +11,7 @@
 //! All numbers are little endian. The header's iterator is 1, a piece's iterator is the offset of
 //! its end plus one. Headers are untrusted: every field is checked.
 
-use super::value::{BYTES_MAX, Bloom, EXPANSION_MAX, LAYERS_MAX, Layer, Shape};
+use super::value::{BYTES_MAX, Bloom, EXPANSION_DEFAULT, EXPANSION_MAX, LAYERS_MAX, Layer, Shape};
 
 /// The iterator of the header.
 pub const HEADER: u64 = 1;
@@ -28,13 +28,19 @@ pub(super) fn options(bloom: &Bloom) -> u32 {
     if bloom.expansion() == 0 { OPTIONS | NONSCALING } else { OPTIONS }
 }
 
+/// The size factor as Redis stores it: a filter that does not scale has the default one, and an
+/// option that forbids it.
+pub(super) fn expansion(bloom: &Bloom) -> u32 {
+    if bloom.expansion() == 0 { EXPANSION_DEFAULT } else { bloom.expansion() }
+}
+
 /// Encodes a filter's header.
 pub fn header(bloom: &Bloom) -> Vec<u8> {
     let mut out = Vec::with_capacity(20 + bloom.layers().len() * 53);
     out.extend_from_slice(&bloom.items().to_le_bytes());
     out.extend_from_slice(&(bloom.layers().len() as u32).to_le_bytes());
     out.extend_from_slice(&options(bloom).to_le_bytes());
-    out.extend_from_slice(&bloom.expansion().to_le_bytes());
+    out.extend_from_slice(&expansion(bloom).to_le_bytes());
     for layer in bloom.layers() {
         let shape = layer.shape;
         for number in [shape.bytes(), shape.bits, layer.items] {

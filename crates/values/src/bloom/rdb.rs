@@ -18,7 +18,7 @@ use std::io;
 use braid_keyspace::object::Object;
 use braid_rdb::{Error, Limits, Part, RdbType, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm};
 
-use super::chunks::{LayerFields, from_fields, from_header, options};
+use super::chunks::{LayerFields, expansion, from_fields, from_header, options};
 use super::value::{Bloom, SEGMENT};
 use crate::module_fields::{
     read_double, read_end, read_number, read_text, write_double, write_end, write_number, write_pieces,
@@ -45,7 +45,7 @@ impl SavedObject for Bloom {
         write_number(out, self.items())?;
         write_number(out, self.layers().len() as u64)?;
         write_number(out, options(self).into())?;
-        write_number(out, self.expansion().into())?;
+        write_number(out, expansion(self).into())?;
         for layer in self.layers() {
             let shape = layer.shape;
             write_number(out, shape.capacity)?;
