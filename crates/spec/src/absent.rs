@@ -20,7 +20,6 @@ const fn module(prefix: &'static str, title: &'static str, from: &'static str) -
 /// All families.
 pub const FAMILIES: &[Family] = &[
     module("GRAPH.", "graphs", "Redis Stack up to 7.2, FalkorDB"),
-    module("CL.", "rate limits of redis-cell", "redis-cell"),
     module("KEYDB.", "commands of KeyDB's own", "KeyDB"),
 ];
 
