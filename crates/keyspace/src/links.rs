@@ -136,8 +136,8 @@ impl<'a> Txn<'a> {
     pub fn lock_found(&mut self, keys: &[Box<[u8]>]) -> bool {
         let is_free = matches!(self.held, HeldLocks::Nothing);
         if is_free {
-            let shard_of = |key: &Box<[u8]>| (self.keyspace.shard_of(self.keyspace.hash(key)), false);
-            self.lock_instead(keys.iter().map(shard_of).collect());
+            let shard_of = |key: &[u8]| (self.keyspace.shard_of(self.keyspace.hash(key)), false);
+            self.lock_instead(keys.iter().map(|key| shard_of(key)).collect());
         }
         is_free
     }

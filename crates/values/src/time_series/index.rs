@@ -24,6 +24,8 @@ const KEYS_AT_ONCE: usize = 256;
 
 /// The keys of a label and value.
 type Keys = HashSet<Arc<[u8]>>;
+/// Keys by the values of a label.
+type ByValue = HashMap<Box<[u8]>, Keys>;
 
 /// The index of one database.
 #[derive(Default)]
@@ -32,7 +34,7 @@ struct Index {
     is_complete: bool,
     /// Labels and values that were added.
     changes: u64,
-    by_label: HashMap<Box<[u8]>, HashMap<Box<[u8]>, Keys>>,
+    by_label: HashMap<Box<[u8]>, ByValue>,
 }
 
 impl Index {
