@@ -67,7 +67,7 @@ const CASES: &[(&str, &str)] = &[
     ("ZUNIONSTORE 0x1 1 z WEIGHTS 0X2 AGGREGATE MAX", "ZUNIONSTORE 0x1 1 z WEIGHTS 2 AGGREGATE MAX"),
     (
         "ZUNIONSTORE counted 1 z WEIGHTS 0X2 AGGREGATE COUNT",
-        "MULTI|DEL counted|ZADD counted 2 0x10 2 a 2 b 2 c|EXEC",
+        "MULTI|DEL counted|ZADD counted 2 0x10 2 b 2 d|EXEC",
     ),
     ("ZRANGESTORE 0x1 z (0x1 +inf BYSCORE", "ZRANGESTORE 0x1 z (1 +inf BYSCORE"),
     ("ZRANGESTORE 0x1 z [0x1 + BYLEX", "ZRANGESTORE 0x1 z [0x1 + BYLEX"),
