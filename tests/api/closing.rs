@@ -187,6 +187,20 @@ fn a_client_beyond_its_output_limit_takes_nothing() {
     });
 }
 
+/// Ends a connection, and waits until the server's side of it has ended: on a busy machine the kernel
+/// may deliver what is sent afterwards on another connection first.
+fn end(client: RawClient) {
+    let address = client.local_address();
+    let port: u16 = address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    drop(client);
+    let (peer, established) = (format!(":{port:04X}"), "01");
+    wait_for("the end of the connection to arrive", || {
+        let sockets = std::fs::read_to_string("/proc/net/tcp").expect("the kernel's list of sockets");
+        let mut fields = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        !fields.any(|fields| fields[2].ends_with(&peer) && fields[3] == established)
+    });
+}
+
 /// The end of a connection and the element are found in the same turn: the loop sleeps until both
 /// are there. The end comes first.
 #[test]
@@ -202,7 +216,7 @@ fn a_client_whose_connection_has_ended_takes_nothing() {
             blocked(admin, 1);
             let mut sleeper = server.connect();
             sleeper.send(&request("DEBUG SLEEP 0.1"));
-            drop(client);
+            end(client);
             packet(admin, &[fill]);
             assert_eq!(left(admin, command), Value::Integer(1), "{command}, reset: {is_reset}");
             sleeper.read();
