@@ -51,7 +51,7 @@ macro_rules! range {
 }
 macro_rules! buckets {
     () => {
-        "[COUNT count:integer] [aggregation:{[ALIGN align:string] AGGREGATION aggregator:(AVG|FIRST|LAST|MIN|MAX|SUM|RANGE|COUNT|STD.P|STD.S|VAR.P|VAR.S|TWA) bucketduration:integer [BUCKETTIMESTAMP buckettimestamp:string] [EMPTY]}]"
+        "[COUNT count:integer] [aggregation:{[ALIGN align:string] AGGREGATION aggregator:(AVG|FIRST|LAST|MIN|MAX|SUM|RANGE|COUNT|std-p=STD.P|std-s=STD.S|var-p=VAR.P|var-s=VAR.S|TWA) bucketduration:integer [BUCKETTIMESTAMP buckettimestamp:string] [EMPTY]}]"
     };
 }
 
@@ -69,7 +69,7 @@ pub const COMMANDS: &[Row] = &[
         .syntax(concat!("key:key#0 ", settings!(), labels!())),
     row("ts.createrule", rules::create, GROWS, CHANGE_TWO).at_least(6)
         .docs("8.0.0", "Creates a compaction rule: the buckets of one series become samples of another.", "O(1)")
-        .syntax("sourcekey:key#0 destkey:key#0 aggregation:{AGGREGATION aggregator:(AVG|FIRST|LAST|MIN|MAX|SUM|RANGE|COUNT|STD.P|STD.S|VAR.P|VAR.S|TWA) bucketduration:integer} [aligntimestamp:integer]"),
+        .syntax("sourcekey:key#0 destkey:key#0 aggregation:{AGGREGATION aggregator:(AVG|FIRST|LAST|MIN|MAX|SUM|RANGE|COUNT|std-p=STD.P|std-s=STD.S|var-p=VAR.P|var-s=VAR.S|TWA) bucketduration:integer} [aligntimestamp:integer]"),
     row("ts.decrby", write::decrby, GROWS, CHANGE).at_least(3)
         .docs("8.0.0", "Adds a sample whose value is less than the last one by a difference; creates the series if it does not exist.", "O(M), where M is the number of compaction rules, or O(1) without any")
         .syntax(concat!("key:key#0 subtrahend:double [TIMESTAMP timestamp:string] ", settings!(), labels!())),
@@ -93,13 +93,13 @@ pub const COMMANDS: &[Row] = &[
         .syntax("ktv:{key:key#0 timestamp:string value:double}..."),
     row("ts.mget", many::mget, READS, NO_KEYS).at_least(3).scope(Scope::Walk)
         .docs("8.0.0", "Returns the last samples of the time series with given labels.", "O(n), where n is the number of time series that match the filters")
-        .syntax("[LATEST] [labels:(WITHLABELS|<SELECTED_LABELS label:string...>)] FILTER filterexpr:string..."),
+        .syntax("[LATEST] [labels:(WITHLABELS|SELECTED_LABELS label:string...)] FILTER filterexpr:string..."),
     row("ts.mrange", many::mrange, READS, NO_KEYS).at_least(4).scope(Scope::Walk)
         .docs("8.0.0", "Returns the samples between two times of the time series with given labels, or aggregated ones.", "O(n/m+k), where n is the number of samples, m is the size of a chunk and k is the number of samples in the ranges")
-        .syntax(concat!(range!(), "[labels:(WITHLABELS|<SELECTED_LABELS label:string...>)] ", buckets!(), " FILTER filterexpr:string... [group:{GROUPBY label:string REDUCE reducer:string}]")),
+        .syntax(concat!(range!(), "[labels:(WITHLABELS|SELECTED_LABELS label:string...)] ", buckets!(), " FILTER filterexpr:string... [group:{GROUPBY label:string REDUCE reducer:string}]")),
     row("ts.mrevrange", many::mrevrange, READS, NO_KEYS).at_least(4).scope(Scope::Walk)
         .docs("8.0.0", "Returns the samples between two times of the time series with given labels, or aggregated ones, from the last one on.", "O(n/m+k), where n is the number of samples, m is the size of a chunk and k is the number of samples in the ranges")
-        .syntax(concat!(range!(), "[labels:(WITHLABELS|<SELECTED_LABELS label:string...>)] ", buckets!(), " FILTER filterexpr:string... [group:{GROUPBY label:string REDUCE reducer:string}]")),
+        .syntax(concat!(range!(), "[labels:(WITHLABELS|SELECTED_LABELS label:string...)] ", buckets!(), " FILTER filterexpr:string... [group:{GROUPBY label:string REDUCE reducer:string}]")),
     row("ts.queryindex", many::queryindex, READS, NO_KEYS).at_least(2).scope(Scope::Walk)
         .docs("8.0.0", "Returns the keys of the time series with given labels.", "O(n), where n is the number of time series that match the filters")
         .syntax("filterexpr:string..."),
