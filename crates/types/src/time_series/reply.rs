@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Samples and numbers in replies.
 
-use braid_base::number::format_f64_shortest;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_values::time_series::Sample;
 use braid_values::time_series::fold::Kind;
@@ -45,22 +44,10 @@ pub(super) fn number(value: f64) -> Vec<u8> {
 /// The shortest digits of a number above zero, without zeros at the end, and the power of ten of
 /// the first one.
 fn digits(value: f64) -> (Vec<u8>, i32) {
-    let mut text = Vec::with_capacity(24);
-    format_f64_shortest(&mut text, value);
-    let (number, exponent) = match text.iter().position(|byte| *byte == b'e') {
-        Some(at) => (&text[..at], std::str::from_utf8(&text[at + 1..]).unwrap_or_default()),
-        None => (&text[..], "0"),
-    };
-    let mut exponent: i32 = exponent.parse().unwrap_or(0);
-    let point = number.iter().position(|byte| *byte == b'.').unwrap_or(number.len());
-    let mut digits: Vec<u8> = number.iter().copied().filter(u8::is_ascii_digit).collect();
-    let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
-    exponent += point as i32 - 1 - zeros as i32;
-    digits.drain(..zeros);
-    while digits.len() > 1 && digits.last() == Some(&b'0') {
-        digits.pop();
-    }
-    (digits, exponent)
+    // One digit before the point, and no more digits than mean the number.
+    let text = format!("{value:e}");
+    let (number, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    (number.bytes().filter(u8::is_ascii_digit).collect(), exponent.parse().unwrap_or(0))
 }
 
 /// A value: a double, in RESP2 a line.
