@@ -23,7 +23,7 @@ use crate::module_fields::{read_end, read_number, read_text, write_end, write_nu
 pub(super) const ID: u64 = 0x08c4_a4f9_360f_1000;
 
 static OTHER_CELLS: ValueForm = ValueForm::new(
-    244,
+    236,
     "CountMin",
     &[
         Part::Number,

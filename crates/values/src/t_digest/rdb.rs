@@ -29,7 +29,7 @@ use crate::module_fields::{
 pub(super) const ID: u64 = 0x4c32_12f9_360f_1000;
 
 /// One string of fields, so that it can be skipped.
-static WITH_WAITING: ValueForm = ValueForm::new(245, "TDigest", &[Part::Number, Part::Text, Part::Number]);
+static WITH_WAITING: ValueForm = ValueForm::new(237, "TDigest", &[Part::Number, Part::Text, Part::Number]);
 
 pub(super) static FORMS: &[&ValueForm] = &[&WITH_WAITING];
 
