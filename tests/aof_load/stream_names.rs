@@ -14,7 +14,7 @@ fn known(client: &mut RawClient) -> (String, String) {
     let of_names: Vec<String> = fields
         .chunks_exact(2)
         .filter(|pair| ["idmp-duration", "idmp-maxsize", "iids-tracked"].contains(&pair[0].text().as_str()))
-        .map(|pair| pair[1].to_string())
+        .map(|pair| pair[1].integer().unwrap_or_default().to_string())
         .collect();
     (of_names.join(" "), client.call("XPENDING s g - + 10 ").to_string())
 }
