@@ -187,8 +187,8 @@ fn a_client_beyond_its_output_limit_takes_nothing() {
     });
 }
 
-/// Ends a connection, and waits until the server's side of it has ended: on a busy machine the kernel
-/// may deliver what is sent afterwards on another connection first.
+/// Ends a connection, and waits until the server's side of it has ended: on a busy machine the
+/// kernel may deliver what is sent afterwards on another connection first.
 fn end(client: RawClient) {
     let address = client.local_address();
     let port: u16 = address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
