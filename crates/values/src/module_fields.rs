@@ -28,7 +28,7 @@ pub fn write_number(out: &mut ValueEncoder<'_>, number: u64) -> io::Result<()> {
 
 pub fn write_double(out: &mut ValueEncoder<'_>, number: f64) -> io::Result<()> {
     out.length(DOUBLE)?;
-    out.bytes(&number.to_le_bytes())
+    out.double(number)
 }
 
 pub fn write_text(out: &mut ValueEncoder<'_>, text: &[u8]) -> io::Result<()> {
@@ -70,8 +70,7 @@ pub fn read_number(decoder: &mut ValueDecoder<'_>) -> Result<u64, Error> {
 
 pub fn read_double(decoder: &mut ValueDecoder<'_>) -> Result<f64, Error> {
     expect(decoder, DOUBLE)?;
-    let bytes = decoder.take(8)?;
-    Ok(f64::from_le_bytes(bytes.try_into().expect("eight bytes were taken")))
+    decoder.double()
 }
 
 pub fn read_text<'d>(decoder: &'d mut ValueDecoder<'_>) -> Result<&'d [u8], Error> {

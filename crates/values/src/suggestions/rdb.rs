@@ -18,13 +18,12 @@ use braid_keyspace::object::Object;
 use braid_rdb::{Error, Limits, RdbType, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm};
 
 use super::value::Suggestions;
+use crate::module_fields::{
+    read_double, read_end, read_number, read_text, write_double, write_end, write_number, write_text,
+};
 
 /// The name as six bits a character, and the version of the form.
 pub(super) const ID: u64 = 0xb6b8_9eb7_2a5e_d001;
-const NUMBER: u64 = 2;
-const DOUBLE: u64 = 4;
-const STRING: u64 = 5;
-const END: u64 = 0;
 
 impl SavedObject for Suggestions {
     fn form(&self, _: Target) -> &'static ValueForm {
@@ -37,8 +36,7 @@ impl SavedObject for Suggestions {
 
     fn encode(&self, _: &ValueForm, _: i64, out: &mut ValueEncoder<'_>) -> io::Result<()> {
         out.length(ID)?;
-        out.length(NUMBER)?;
-        out.length(self.len() as u64)?;
+        write_number(out, self.len() as u64)?;
         let mut bytes = Vec::new();
         for entry in self.iter() {
             let texts = [entry.text.as_bytes(), entry.payload.as_deref().unwrap_or_default()];
@@ -46,15 +44,13 @@ impl SavedObject for Suggestions {
                 bytes.clear();
                 bytes.extend_from_slice(text);
                 bytes.push(0);
-                out.length(STRING)?;
-                out.string(&bytes)?;
+                write_text(out, &bytes)?;
                 if at == 0 {
-                    out.length(DOUBLE)?;
-                    out.double(f64::from(entry.score))?;
+                    write_double(out, f64::from(entry.score))?;
                 }
             }
         }
-        out.length(END)
+        write_end(out)
     }
 
     fn member_count(&self) -> usize {
@@ -65,9 +61,7 @@ impl SavedObject for Suggestions {
 
 /// A string, without the byte at its end, which is not always zero in payloads.
 fn text(decoder: &mut ValueDecoder<'_>) -> Result<Vec<u8>, Error> {
-    let opcode = decoder.length()?;
-    decoder.ensure(opcode == STRING, "a suggestion that is not a text")?;
-    let mut text = decoder.string()?.to_vec();
+    let mut text = read_text(decoder)?.to_vec();
     let last = text.pop();
     decoder.ensure(last.is_some(), "a suggestion without a byte at its end")?;
     Ok(text)
@@ -80,21 +74,16 @@ pub(super) fn decode(
     _: &Limits,
     _: i64,
 ) -> Result<Object, Error> {
-    let opcode = decoder.length()?;
-    decoder.ensure(opcode == NUMBER, "suggestions without their number")?;
-    let count = decoder.length()?;
+    let count = read_number(decoder)?;
     let mut suggestions = Suggestions::default();
     for _ in 0..count {
         let word = text(decoder)?;
-        let opcode = decoder.length()?;
-        decoder.ensure(opcode == DOUBLE, "a suggestion without a score")?;
-        let score = decoder.double()?;
+        let score = read_double(decoder)?;
         decoder.ensure(!score.is_nan(), "a suggestion whose score is not a number")?;
         let payload = text(decoder)?;
         let payload = (!payload.is_empty()).then_some(&payload[..]);
         suggestions.add(&String::from_utf8_lossy(&word), score as f32, false, payload);
     }
-    let end = decoder.length()?;
-    decoder.ensure(end == END, "suggestions without an end")?;
+    read_end(decoder)?;
     Ok(Object::new(suggestions))
 }

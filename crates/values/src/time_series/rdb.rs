@@ -35,13 +35,12 @@ use super::labels::Labels;
 use super::links::{Links, Rule};
 use super::packed::{Head, Packed};
 use super::value::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, Policy, Series, Settings};
+use crate::module_fields::{
+    read_double, read_end, read_number, read_text, write_double, write_end, write_number, write_text,
+};
 
 /// The name as six bits a character, and the version of the form.
 pub(super) const ID: u64 = 0x4d20_c1f9_360f_1008;
-const NUMBER: u64 = 2;
-const DOUBLE: u64 = 4;
-const STRING: u64 = 5;
-const END: u64 = 0;
 
 const PLAIN: u64 = 1;
 const PACKED: u64 = 2;
@@ -82,7 +81,7 @@ impl SavedObject for Series {
         self.rules().iter().try_for_each(|rule| out.rule(rule))?;
         out.number(self.chunk_count() as u64)?;
         self.chunks.iter().try_for_each(|chunk| out.chunk(chunk))?;
-        out.0.length(END)
+        write_end(out.0)
     }
 
     fn member_count(&self) -> usize {
@@ -96,8 +95,7 @@ struct Fields<'o, 'w>(&'o mut ValueEncoder<'w>);
 
 impl Fields<'_, '_> {
     fn number(&mut self, number: u64) -> io::Result<()> {
-        self.0.length(NUMBER)?;
-        self.0.length(number)
+        write_number(self.0, number)
     }
 
     fn numbers(&mut self, numbers: &[u64]) -> io::Result<()> {
@@ -105,13 +103,11 @@ impl Fields<'_, '_> {
     }
 
     fn double(&mut self, value: f64) -> io::Result<()> {
-        self.0.length(DOUBLE)?;
-        self.0.double(value)
+        write_double(self.0, value)
     }
 
     fn string(&mut self, text: &[u8]) -> io::Result<()> {
-        self.0.length(STRING)?;
-        self.0.string(text)
+        write_text(self.0, text)
     }
 
     fn rule(&mut self, rule: &Rule) -> io::Result<()> {
@@ -176,24 +172,6 @@ impl Fields<'_, '_> {
     }
 }
 
-fn number(decoder: &mut ValueDecoder<'_>) -> Result<u64, Error> {
-    let kind = decoder.length()?;
-    decoder.ensure(kind == NUMBER, "a time series with a field of the wrong kind")?;
-    decoder.length()
-}
-
-fn double(decoder: &mut ValueDecoder<'_>) -> Result<f64, Error> {
-    let kind = decoder.length()?;
-    decoder.ensure(kind == DOUBLE, "a time series with a field of the wrong kind")?;
-    decoder.double()
-}
-
-fn string<'d>(decoder: &'d mut ValueDecoder<'_>) -> Result<&'d [u8], Error> {
-    let kind = decoder.length()?;
-    decoder.ensure(kind == STRING, "a time series with a field of the wrong kind")?;
-    decoder.string()
-}
-
 /// Reads a series, after the module's ID.
 pub(super) fn decode(
     decoder: &mut ValueDecoder<'_>,
@@ -201,14 +179,15 @@ pub(super) fn decode(
     _: &Limits,
     _: i64,
 ) -> Result<Object, Error> {
-    let name: Box<[u8]> = string(decoder)?.into();
-    let (retention_ms, chunk_size, encoding) = (number(decoder)?, number(decoder)?, number(decoder)?);
+    let name: Box<[u8]> = read_text(decoder)?.into();
+    let (retention_ms, chunk_size, encoding) =
+        (read_number(decoder)?, read_number(decoder)?, read_number(decoder)?);
     let sized = (CHUNK_SIZE_MIN..=CHUNK_SIZE_MAX).contains(&chunk_size) && chunk_size.is_multiple_of(8);
     decoder.ensure(sized, "a time series with an unknown chunk size")?;
     decoder.ensure(matches!(encoding, PLAIN | PACKED), "a time series with an unknown encoding")?;
-    let _last_time = number(decoder)?;
-    let _last_value = double(decoder)?;
-    let (total, policy) = (number(decoder)?, number(decoder)?);
+    let _last_time = read_number(decoder)?;
+    let _last_value = read_double(decoder)?;
+    let (total, policy) = (read_number(decoder)?, read_number(decoder)?);
     let policy = match policy {
         0 => None,
         known => {
@@ -217,10 +196,10 @@ pub(super) fn decode(
         }
     };
     let mut links = Links { name, ..Links::default() };
-    if number(decoder)? != 0 {
-        links.source = Some(string(decoder)?.into());
+    if read_number(decoder)? != 0 {
+        links.source = Some(read_text(decoder)?.into());
     }
-    let (ignore_ms, ignore_difference) = (number(decoder)?, double(decoder)?);
+    let (ignore_ms, ignore_difference) = (read_number(decoder)?, read_double(decoder)?);
     let settings = Settings {
         retention_ms,
         chunk_size: chunk_size as u32,
@@ -230,17 +209,16 @@ pub(super) fn decode(
         ignore_difference,
     };
     let mut labels = Vec::new();
-    for _ in 0..number(decoder)? {
-        labels.push((string(decoder)?.to_vec(), string(decoder)?.to_vec()));
+    for _ in 0..read_number(decoder)? {
+        labels.push((read_text(decoder)?.to_vec(), read_text(decoder)?.to_vec()));
     }
     let labels = Labels::new(labels.iter().map(|(name, value)| (&**name, &**value)));
     let labels = labels.ok_or_else(|| decoder.corrupt("a time series with too long a label"))?;
-    for _ in 0..number(decoder)? {
+    for _ in 0..read_number(decoder)? {
         links.rules.push(rule(decoder)?);
     }
     let chunks = chunks(decoder, &settings, total)?;
-    let end = decoder.length()?;
-    decoder.ensure(end == END, "a time series with more than its chunks")?;
+    read_end(decoder)?;
     let mut series = Series::from_parts(settings, labels, chunks, total);
     if links.source.is_some() || !links.rules.is_empty() {
         series.set_links(links);
@@ -255,7 +233,7 @@ fn chunks(
 ) -> Result<VecDeque<Arc<Chunk>>, Error> {
     let mut chunks = VecDeque::new();
     let (mut before, mut samples) = (None, 0u64);
-    for _ in 0..number(decoder)? {
+    for _ in 0..read_number(decoder)? {
         let mut chunk = match settings.is_packed {
             true => packed(decoder)?,
             false => plain(decoder)?,
@@ -277,9 +255,9 @@ fn chunks(
 }
 
 fn plain(decoder: &mut ValueDecoder<'_>) -> Result<Chunk, Error> {
-    let _first = number(decoder)?;
-    let (count, size) = (number(decoder)?, number(decoder)?);
-    let bytes = string(decoder)?;
+    let _first = read_number(decoder)?;
+    let (count, size) = (read_number(decoder)?, read_number(decoder)?);
+    let bytes = read_text(decoder)?;
     let fits =
         size <= GROWN_MAX && count.saturating_mul(u64::from(SAMPLE_BYTES)) <= size.min(bytes.len() as u64);
     let mut samples: Vec<Sample> = Vec::new();
@@ -296,11 +274,12 @@ fn plain(decoder: &mut ValueDecoder<'_>) -> Result<Chunk, Error> {
 }
 
 fn packed(decoder: &mut ValueDecoder<'_>) -> Result<Chunk, Error> {
-    let (size, count, bits) = (number(decoder)?, number(decoder)?, number(decoder)?);
-    let (first_value, first_time) = (number(decoder)?, number(decoder)?);
-    let (last_time, interval, last_value) = (number(decoder)?, number(decoder)?, number(decoder)?);
-    let (leading, trailing) = (number(decoder)?, number(decoder)?);
-    let bytes = string(decoder)?;
+    let (size, count, bits) = (read_number(decoder)?, read_number(decoder)?, read_number(decoder)?);
+    let (first_value, first_time) = (read_number(decoder)?, read_number(decoder)?);
+    let (last_time, interval, last_value) =
+        (read_number(decoder)?, read_number(decoder)?, read_number(decoder)?);
+    let (leading, trailing) = (read_number(decoder)?, read_number(decoder)?);
+    let bytes = read_text(decoder)?;
     let (words, _) = bytes.as_chunks::<8>();
     let words = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
     let narrow = |number: u64| u32::try_from(number).ok();
@@ -321,34 +300,39 @@ fn packed(decoder: &mut ValueDecoder<'_>) -> Result<Chunk, Error> {
 }
 
 fn rule(decoder: &mut ValueDecoder<'_>) -> Result<Rule, Error> {
-    let target: Box<[u8]> = string(decoder)?.into();
-    let (span, align, kind, open) = (number(decoder)?, number(decoder)?, number(decoder)?, number(decoder)?);
+    let target: Box<[u8]> = read_text(decoder)?.into();
+    let (span, align, kind, open) =
+        (read_number(decoder)?, read_number(decoder)?, read_number(decoder)?, read_number(decoder)?);
     let kind = Kind::numbered(kind).filter(|_| span > 0);
     let kind = kind.ok_or_else(|| decoder.corrupt("a time series with an unknown rule"))?;
     let mut rule = Rule::new(&target, kind, span, align);
     rule.open = (open != NOT_OPEN).then_some(open);
     let state = match Fold::new(kind).state {
-        State::Mean { .. } => {
-            State::Mean { sum: double(decoder)?, count: double(decoder)?, overflown: number(decoder)? != 0 }
-        }
-        State::Sum(_) => State::Sum(double(decoder)?),
-        State::Count(_) => State::Count(double(decoder)?),
-        State::Last(_) => State::Last(double(decoder)?),
-        State::Extremes { .. } => State::Extremes { max: double(decoder)?, min: double(decoder)? },
+        State::Mean { .. } => State::Mean {
+            sum: read_double(decoder)?,
+            count: read_double(decoder)?,
+            overflown: read_number(decoder)? != 0,
+        },
+        State::Sum(_) => State::Sum(read_double(decoder)?),
+        State::Count(_) => State::Count(read_double(decoder)?),
+        State::Last(_) => State::Last(read_double(decoder)?),
+        State::Extremes { .. } => State::Extremes { max: read_double(decoder)?, min: read_double(decoder)? },
         State::First(_) => {
-            let first = double(decoder)?;
-            State::First((number(decoder)? == 0).then_some(first))
+            let first = read_double(decoder)?;
+            State::First((read_number(decoder)? == 0).then_some(first))
         }
-        State::Moments { .. } => {
-            State::Moments { sum: double(decoder)?, squares: double(decoder)?, count: number(decoder)? }
-        }
+        State::Moments { .. } => State::Moments {
+            sum: read_double(decoder)?,
+            squares: read_double(decoder)?,
+            count: read_number(decoder)?,
+        },
         State::Area(_) => {
-            let area = double(decoder)?;
-            let last = Sample { time: number(decoder)?, value: double(decoder)? };
+            let area = read_double(decoder)?;
+            let last = Sample { time: read_number(decoder)?, value: read_double(decoder)? };
             let (start, end, from, to) =
-                (number(decoder)?, number(decoder)?, number(decoder)?, number(decoder)?);
-            let (is_first, count) = (number(decoder)? != 0, number(decoder)?);
-            let _reversed = number(decoder)?;
+                (read_number(decoder)?, read_number(decoder)?, read_number(decoder)?, read_number(decoder)?);
+            let (is_first, count) = (read_number(decoder)? != 0, read_number(decoder)?);
+            let _reversed = read_number(decoder)?;
             State::Area(Area { area, last, start, end, from, to, is_first, count })
         }
     };
