@@ -3,9 +3,9 @@
 //! form, and after a save.
 
 use braid_tests::server::is_braid;
-use braid_tests::{RawClient, Value, wait_for};
+use braid_tests::{RawClient, Value};
 
-use super::DataFolder;
+use super::{DataFolder, rewrite};
 
 /// Adds items in batches; every request must be acknowledged.
 fn add(client: &mut RawClient, items: std::ops::Range<u32>) {
@@ -50,12 +50,7 @@ fn filters_survive_kills_rewrites_and_saves() {
         let mut client = server.connect();
         check(&mut client, 500);
         assert_eq!(client.call("DEBUG DIGEST-VALUE filter").to_string(), digest);
-        client.call("BGREWRITEAOF");
-        wait_for("the rewrite is over", || {
-            client.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
-                && client.info_field("persistence", "aof_last_bgrewrite_status").as_deref() == Some("ok")
-                && client.info_field("persistence", "aof_rewrites").as_deref() == Some("1")
-        });
+        rewrite(&mut client);
         add(&mut client, 500..700);
         drop(server);
         let server = place.start(&arguments);

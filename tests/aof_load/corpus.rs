@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use braid_tests::server::{Peer, is_braid, newer_peers, stock};
 use braid_tests::{RawClient, TestServer, wait_for};
 
+use super::rewrite;
+
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
@@ -167,15 +169,6 @@ fn expire_fields(client: &mut RawClient) {
     }
 }
 
-fn wait_for_rewrite(client: &mut RawClient) {
-    let mut field = |name: &str| client.info_field("persistence", name);
-    wait_for("the rewrite", || {
-        field("aof_rewrite_in_progress").as_deref() == Some("0")
-            && field("aof_rewrite_scheduled").as_deref() == Some("0")
-    });
-    assert_eq!(field("aof_last_bgrewrite_status").as_deref(), Some("ok"));
-}
-
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a folder");
     for file in fs::read_dir(from).expect("a folder") {
@@ -195,8 +188,7 @@ fn write(mut server: TestServer, to: &Path, with_times: bool) {
     }
     // KeyDB has no functions.
     let has_functions = !client.call_arguments(&["FUNCTION", "LOAD", LIBRARY]).is_error();
-    client.call("BGREWRITEAOF");
-    wait_for_rewrite(&mut client);
+    rewrite(&mut client);
     fill(&mut client, "second");
     for line in
         ["MULTI", "INCR counter", "INCR counter", "EXEC", "DEL number:0:first", "RENAME short:first renamed"]

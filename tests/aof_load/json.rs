@@ -2,10 +2,10 @@
 //! JSON documents survive a restart: after a kill during changes, after a rewrite in either form,
 //! and after a save.
 
+use braid_tests::RawClient;
 use braid_tests::server::is_braid;
-use braid_tests::{RawClient, wait_for};
 
-use super::DataFolder;
+use super::{DataFolder, rewrite};
 
 /// Changes the document in every way, for each number once.
 fn change(client: &mut RawClient, numbers: std::ops::Range<u32>) {
@@ -46,12 +46,7 @@ fn documents_survive_kills_rewrites_and_saves() {
         let server = place.start(&arguments);
         let mut client = server.connect();
         assert_eq!(client.call("JSON.GET doc").to_string(), text);
-        client.call("BGREWRITEAOF");
-        wait_for("the rewrite is over", || {
-            client.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
-                && client.info_field("persistence", "aof_last_bgrewrite_status").as_deref() == Some("ok")
-                && client.info_field("persistence", "aof_rewrites").as_deref() == Some("1")
-        });
+        rewrite(&mut client);
         change(&mut client, 60..90);
         let text = client.call("JSON.GET doc").to_string();
         drop(server);

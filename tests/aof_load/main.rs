@@ -25,6 +25,21 @@ use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+/// Rewrites the append-only file, and waits until that is done.
+#[track_caller]
+fn rewrite(client: &mut RawClient) {
+    let mut field = |name: &str| client.info_field("persistence", name).unwrap_or_default();
+    let before: u64 = field("aof_rewrites").parse().expect("a number");
+    client.call("BGREWRITEAOF");
+    let mut field = |name: &str| client.info_field("persistence", name).unwrap_or_default();
+    wait_for("the rewrite is over", || {
+        field("aof_rewrite_in_progress") == "0"
+            && field("aof_rewrite_scheduled") == "0"
+            && field("aof_rewrites") == (before + 1).to_string()
+    });
+    assert_eq!(field("aof_last_bgrewrite_status"), "ok");
+}
+
 /// A folder to start a server in.
 struct DataFolder(TempDir);
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, wait_for};
 
-use super::DataFolder;
+use super::{DataFolder, rewrite};
 
 const WORDS: [&str; 5] = ["red", "green", "blue", "black", "white"];
 
@@ -80,11 +80,7 @@ fn what_is_found_after_kills_rewrites_and_saves_is_what_is_there() {
             let before = there(&mut client);
             match round {
                 3 => {
-                    client.call("BGREWRITEAOF");
-                    wait_for("the rewrite is over", || {
-                        client.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
-                            && client.info_field("persistence", "aof_rewrites").as_deref() == Some("1")
-                    });
+                    rewrite(&mut client);
                 }
                 6 => client.ok("DEBUG RELOAD"),
                 _ => {}

@@ -5,7 +5,7 @@
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 
-use super::DataFolder;
+use super::{DataFolder, rewrite};
 
 /// What a server knows of the stream's names and released entries.
 fn known(client: &mut RawClient) -> (String, String) {
@@ -55,12 +55,7 @@ fn names_and_releases_survive_kills_rewrites_and_saves() {
         let server = place.start(&arguments);
         let mut client = server.connect();
         assert_eq!(known(&mut client), before);
-        client.call("BGREWRITEAOF");
-        wait_for("the rewrite is over", || {
-            client.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
-                && client.info_field("persistence", "aof_last_bgrewrite_status").as_deref() == Some("ok")
-                && client.info_field("persistence", "aof_rewrites").as_deref() == Some("1")
-        });
+        rewrite(&mut client);
         drop(server);
         let server = place.start(&arguments);
         let mut client = server.connect();

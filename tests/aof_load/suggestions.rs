@@ -5,7 +5,7 @@
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, wait_for};
 
-use super::DataFolder;
+use super::{DataFolder, rewrite};
 
 fn add(client: &mut RawClient, texts: std::ops::Range<u32>) {
     for number in texts {
@@ -42,12 +42,7 @@ fn suggestions_survive_kills_rewrites_and_saves() {
         let server = place.start(&arguments);
         let mut client = server.connect();
         assert_eq!(digest(&mut client), before);
-        client.call("BGREWRITEAOF");
-        wait_for("the rewrite is over", || {
-            client.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
-                && client.info_field("persistence", "aof_last_bgrewrite_status").as_deref() == Some("ok")
-                && client.info_field("persistence", "aof_rewrites").as_deref() == Some("1")
-        });
+        rewrite(&mut client);
         add(&mut client, 300..400);
         let before = digest(&mut client);
         drop(server);

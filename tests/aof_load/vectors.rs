@@ -8,7 +8,7 @@ use braid_tests::random::{number, source};
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, Value, request, wait_for};
 
-use super::DataFolder;
+use super::{DataFolder, rewrite};
 
 /// Adds, replaces and removes elements of a plain and of a projected set.
 fn change(client: &mut RawClient, numbers: std::ops::Range<u32>) {
@@ -62,12 +62,7 @@ fn vector_sets_survive_kills_rewrites_and_saves() {
         let server = place.start(&arguments);
         let mut client = server.connect();
         assert_eq!(look(&mut client), before);
-        client.call("BGREWRITEAOF");
-        wait_for("the rewrite is over", || {
-            client.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
-                && client.info_field("persistence", "aof_last_bgrewrite_status").as_deref() == Some("ok")
-                && client.info_field("persistence", "aof_rewrites").as_deref() == Some("1")
-        });
+        rewrite(&mut client);
         change(&mut client, 60..90);
         let before = look(&mut client);
         drop(server);
@@ -182,10 +177,7 @@ fn random_steps_with_restarts_and_a_replica() {
             0 => client.ok("DEBUG RELOAD"),
             1 => client.ok("DEBUG LOADAOF"),
             2 => {
-                client.call("BGREWRITEAOF");
-                wait_for("the rewrite is over", || {
-                    client.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
-                });
+                rewrite(&mut client);
             }
             _ => {}
         }

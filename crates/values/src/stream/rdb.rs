@@ -30,6 +30,15 @@ const BLOCKS: Part = Part::Members(&[Part::Text, Part::Text]);
 const PENDING: Part = Part::Members(&[Part::Bytes(24), Part::Number]);
 const OWN_PENDING: Part = Part::Members(&[Part::Bytes(16)]);
 const NUMBER: Part = Part::Number;
+/// Groups, whose consumers have active times.
+const GROUPS_3: Part = Part::Members(&[
+    Part::Text,
+    NUMBER,
+    NUMBER,
+    NUMBER,
+    PENDING,
+    Part::Members(&[Part::Text, Part::Bytes(16), OWN_PENDING]),
+]);
 
 static VERSION_1: ValueForm = ValueForm::new(
     15,
@@ -78,25 +87,7 @@ static VERSION_2: ValueForm = ValueForm::new(
 static VERSION_3: ValueForm = ValueForm::new(
     21,
     "Stream3",
-    &[
-        BLOCKS,
-        NUMBER,
-        NUMBER,
-        NUMBER,
-        NUMBER,
-        NUMBER,
-        NUMBER,
-        NUMBER,
-        NUMBER,
-        Part::Members(&[
-            Part::Text,
-            NUMBER,
-            NUMBER,
-            NUMBER,
-            PENDING,
-            Part::Members(&[Part::Text, Part::Bytes(16), OWN_PENDING]),
-        ]),
-    ],
+    &[BLOCKS, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, GROUPS_3],
 )
 .packed();
 
@@ -114,14 +105,7 @@ static VERSION_OWN: ValueForm = ValueForm::new(
         NUMBER,
         NUMBER,
         NUMBER,
-        Part::Members(&[
-            Part::Text,
-            NUMBER,
-            NUMBER,
-            NUMBER,
-            PENDING,
-            Part::Members(&[Part::Text, Part::Bytes(16), OWN_PENDING]),
-        ]),
+        GROUPS_3,
         NUMBER,
         NUMBER,
         NUMBER,
