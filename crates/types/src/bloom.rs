@@ -2,12 +2,13 @@
 //! Commands on Bloom filters, with Redis 8's replies: integers and arrays in RESP2, booleans and
 //! maps in RESP3.
 
+use crate::family::{Family, reply_bool};
 use braid_base::number::parse_f64;
 use braid_executor::{Call, Row};
 use braid_keyspace::object::Object;
 use braid_keyspace::{Event, Expiry};
 use braid_resp::reply::Protocol;
-use braid_spec::{Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
+use braid_spec::{Category, CommandError, CommandResult, Flags, KeyFlags, KeySpec};
 use braid_values::bloom::chunks::{HEADER, PIECE_MAX, from_header, header, load_piece, piece_after};
 use braid_values::bloom::value::{
     Bloom, CAPACITY_DEFAULT, ERROR_DEFAULT, EXPANSION_DEFAULT, EXPANSION_MAX, Refusal,
@@ -24,70 +25,55 @@ const RESERVE: Event = Event::generic("bloom.reserve");
 const NOT_FOUND: &str = "ERR not found";
 const BAD_DATA: &str = "ERR received bad data";
 
+const FAMILY: Family = Family(Category::BLOOM);
+
 /// Rows of the Bloom filter commands.
 pub const COMMANDS: &[Row] = &[
-    row("bf.add", bf_add, GROWS, INSERT_ONE)
+    FAMILY.row("bf.add", bf_add, GROWS, INSERT_ONE)
         .exactly(3)
         .docs("8.0.0", "Adds an item to a Bloom filter; creates the filter if it does not exist.", "O(k), where k is the number of hash functions used by the last sub-filter")
         .syntax("key:key#0 item:string"),
-    row("bf.card", bf_card, READS, READ_ONE)
+    FAMILY.row("bf.card", bf_card, READS, READ_ONE)
         .exactly(2)
         .docs("8.0.0", "Returns the cardinality of a Bloom filter.", "O(1)")
         .syntax("key:key#0"),
-    row("bf.exists", bf_exists, READS, READ_ONE)
+    FAMILY.row("bf.exists", bf_exists, READS, READ_ONE)
         .exactly(3)
         .docs("8.0.0", "Returns whether an item may have been added to a Bloom filter.", "O(k), where k is the number of hash functions used by the last sub-filter")
         .syntax("key:key#0 item:string"),
-    row("bf.info", bf_info, READS, READ_ONE)
+    FAMILY.row("bf.info", bf_info, READS, READ_ONE)
         .at_least(2)
         .docs("8.0.0", "Returns the properties of a Bloom filter.", "O(1)")
         .syntax("key:key#0 [single-value:(CAPACITY|SIZE|FILTERS|ITEMS|EXPANSION)]"),
-    row("bf.insert", bf_insert, GROWS, INSERT_ONE)
+    FAMILY.row("bf.insert", bf_insert, GROWS, INSERT_ONE)
         .at_least(4)
         .docs("8.0.0", "Adds items to a Bloom filter; creates the filter with given properties if it does \
                         not exist.", "O(k * n), where k is the number of hash functions and n is the number of items")
         .syntax("key:key#0 [CAPACITY capacity:integer] [ERROR error:double] [EXPANSION expansion:integer] [NOCREATE] [NONSCALING] ITEMS item:string..."),
-    row("bf.loadchunk", bf_loadchunk, GROWS, INSERT_ONE)
+    FAMILY.row("bf.loadchunk", bf_loadchunk, GROWS, INSERT_ONE)
         .exactly(4)
         .docs("8.0.0", "Restores a part of a Bloom filter returned by BF.SCANDUMP.", "O(n), where n is the capacity")
         .syntax("key:key#0 iterator:integer data:string"),
-    row("bf.madd", bf_madd, GROWS, INSERT_ONE)
+    FAMILY.row("bf.madd", bf_madd, GROWS, INSERT_ONE)
         .at_least(3)
         .docs("8.0.0", "Adds items to a Bloom filter; creates the filter if it does not exist.", "O(k * n), where k is the number of hash functions and n is the number of items")
         .syntax("key:key#0 item:string..."),
-    row("bf.mexists", bf_mexists, READS, READ_ONE)
+    FAMILY.row("bf.mexists", bf_mexists, READS, READ_ONE)
         .at_least(3)
         .docs("8.0.0", "Returns which items may have been added to a Bloom filter.", "O(k * n), where k is the number of hash functions and n is the number of items")
         .syntax("key:key#0 item:string..."),
-    row("bf.reserve", bf_reserve, GROWS, INSERT_ONE)
+    FAMILY.row("bf.reserve", bf_reserve, GROWS, INSERT_ONE)
         .at_least(4)
         .docs("8.0.0", "Creates a Bloom filter with a given error rate and capacity.", "O(1)")
         .syntax("key:key#0 error_rate:double capacity:integer [EXPANSION expansion:integer] [NONSCALING]"),
-    row("bf.scandump", bf_scandump, Flags::READONLY, READ_ONE)
+    FAMILY.row("bf.scandump", bf_scandump, Flags::READONLY, READ_ONE)
         .exactly(3)
         .docs("8.0.0", "Returns the next part of a Bloom filter, for BF.LOADCHUNK.", "O(n), where n is the capacity")
         .syntax("key:key#0 iterator:integer"),
 ];
 
-const fn row(
-    name: &'static str,
-    handler: fn(&mut Call) -> CommandResult,
-    flags: Flags,
-    keys: &'static [KeySpec],
-) -> Row {
-    Row::new(name, Group::Module, handler).flags(flags).categories(Category::BLOOM).keys(keys)
-}
-
 fn refused(refusal: Refusal) -> CommandError {
     CommandError::text(refusal.to_string())
-}
-
-fn reply_bool(call: &mut Call, value: bool) {
-    if call.reply.protocol == Protocol::Resp3 {
-        call.reply.boolean(value);
-    } else {
-        call.reply.integer(i64::from(value));
-    }
 }
 
 /// The parameters of a new filter.

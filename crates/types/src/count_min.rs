@@ -2,11 +2,12 @@
 //! Commands on count-min sketches, with the replies and messages of Redis Stack, and the cell sizes
 //! and decrements of Redis 8.12.
 
+use crate::family::Family;
 use braid_base::number::{parse_f64, parse_i64};
 use braid_executor::{Call, Row};
 use braid_keyspace::object::Object;
 use braid_keyspace::{Event, Expiry};
-use braid_spec::{Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
+use braid_spec::{Category, CommandError, CommandResult, Flags, KeyFlags, KeySpec};
 use braid_values::count_min::value::{CELL_DEFAULT, CountMin, Refusal, Shape};
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
@@ -23,45 +24,38 @@ const SILENT: Event = Event { class: 0, name: "cms" };
 
 const MISSING: CommandError = CommandError::Text(std::borrow::Cow::Borrowed("CMS: key does not exist"));
 
+const FAMILY: Family = Family(Category::CMS);
+
 /// Rows of the count-min sketch commands.
 #[rustfmt::skip]
 pub const COMMANDS: &[Row] = &[
-    row("cms.incrby", incrby, GROWS, CHANGE)
+    FAMILY.row("cms.incrby", incrby, GROWS, CHANGE)
         .at_least(4)
         .docs("8.0.0", "Adds to the counts of items in a count-min sketch.", "O(n) where n is the number of items")
         .syntax("key:key#0 items:{item:string increment:integer}..."),
-    row("cms.info", info, Flags::READONLY.and(Flags::FAST), READ_ONE)
+    FAMILY.row("cms.info", info, Flags::READONLY.and(Flags::FAST), READ_ONE)
         .exactly(2)
         .docs("8.0.0", "Returns the dimensions and the total count of a count-min sketch.", "O(1)")
         .syntax("key:key#0"),
-    row("cms.initbydim", init_by_dim, GROWS.and(Flags::FAST), INSERT)
+    FAMILY.row("cms.initbydim", init_by_dim, GROWS.and(Flags::FAST), INSERT)
         .at_least(4)
         .docs("8.0.0", "Creates a count-min sketch with given dimensions.", "O(1)")
         .syntax("key:key#0 width:integer depth:integer [CELL_SIZE cell_size:integer]")
         .history(&[("8.12.0", "New option `CELL_SIZE`.")]),
-    row("cms.initbyprob", init_by_prob, GROWS.and(Flags::FAST), INSERT)
+    FAMILY.row("cms.initbyprob", init_by_prob, GROWS.and(Flags::FAST), INSERT)
         .at_least(4)
         .docs("8.0.0", "Creates a count-min sketch for a given error and its probability.", "O(1)")
         .syntax("key:key#0 error:double probability:double [CELL_SIZE cell_size:integer]")
         .history(&[("8.12.0", "New option `CELL_SIZE`.")]),
-    row("cms.merge", merge, GROWS.and(Flags::MOVABLE_KEYS), MERGE)
+    FAMILY.row("cms.merge", merge, GROWS.and(Flags::MOVABLE_KEYS), MERGE)
         .at_least(4)
         .docs("8.0.0", "Stores the weighted sum of count-min sketches in an existing one.", "O(n) where n is the number of sketches")
         .syntax("destination:key#0 numkeys:integer source:key#1... [WEIGHTS weight:integer...]"),
-    row("cms.query", query, Flags::READONLY, READ_ONE)
+    FAMILY.row("cms.query", query, Flags::READONLY, READ_ONE)
         .at_least(3)
         .docs("8.0.0", "Returns the counts of items in a count-min sketch.", "O(n) where n is the number of items")
         .syntax("key:key#0 item:string..."),
 ];
-
-const fn row(
-    name: &'static str,
-    handler: fn(&mut Call) -> CommandResult,
-    flags: Flags,
-    keys: &'static [KeySpec],
-) -> Row {
-    Row::new(name, Group::Module, handler).flags(flags).categories(Category::CMS).keys(keys)
-}
 
 fn refused(refusal: Refusal) -> CommandError {
     CommandError::text(refusal.to_string())

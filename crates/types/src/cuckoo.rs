@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on cuckoo filters, with the replies and messages of Redis Stack 7.4.
 
+use crate::family::{Family, reply_bool};
 use braid_base::number::parse_i64;
 use braid_executor::{Call, Row};
 use braid_keyspace::object::Object;
 use braid_keyspace::{Event, Expiry};
 use braid_resp::reply::Protocol;
-use braid_spec::{Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
+use braid_spec::{Category, CommandError, CommandResult, Flags, KeyFlags, KeySpec};
 use braid_values::cuckoo::chunks::{HEADER, PIECE_MAX, from_header, header, load_piece, piece_after};
 use braid_values::cuckoo::value::{
     BUCKET_DEFAULT, BUCKET_MAX, CAPACITY_DEFAULT, Cuckoo, EXPANSION_DEFAULT, EXPANSION_MAX,
@@ -26,86 +27,71 @@ const NOT_FOUND: &str = "ERR not found";
 const EXISTS: &str = "ERR item exists";
 const POSITION: &str = "Invalid position";
 
+const FAMILY: Family = Family(Category::CUCKOO);
+
 /// Rows of the cuckoo filter commands.
 #[rustfmt::skip]
 pub const COMMANDS: &[Row] = &[
-    row("cf.add", add, GROWS, INSERT_ONE)
+    FAMILY.row("cf.add", add, GROWS, INSERT_ONE)
         .exactly(3)
         .docs("8.0.0", "Adds an item to a cuckoo filter; creates the filter if it does not exist.", "O(k + i), where k is the number of sub-filters and i is maxIterations")
         .syntax("key:key#0 item:string"),
-    row("cf.addnx", add_new, GROWS, INSERT_ONE)
+    FAMILY.row("cf.addnx", add_new, GROWS, INSERT_ONE)
         .exactly(3)
         .docs("8.0.0", "Adds an item to a cuckoo filter if it is not there; creates the filter if it does not exist.", "O(k + i), where k is the number of sub-filters and i is maxIterations")
         .syntax("key:key#0 item:string"),
-    row("cf.compact", compact, Flags::WRITE, DELETE_ONE)
+    FAMILY.row("cf.compact", compact, Flags::WRITE, DELETE_ONE)
         .exactly(2)
         .docs("8.0.0", "Moves the items of later sub-filters into free places of earlier ones.", "O(n), where n is the capacity")
         .syntax("key:key#0"),
-    row("cf.count", count, READS, READ_ONE)
+    FAMILY.row("cf.count", count, READS, READ_ONE)
         .exactly(3)
         .docs("8.0.0", "Returns how often an item may be in a cuckoo filter.", "O(k), where k is the number of sub-filters")
         .syntax("key:key#0 item:string"),
-    row("cf.debug", debug, READS, READ_ONE)
+    FAMILY.row("cf.debug", debug, READS, READ_ONE)
         .exactly(2)
         .docs("8.0.0", "Returns the properties of a cuckoo filter as a text.", "O(1)")
         .syntax("key:key#0"),
-    row("cf.del", del, Flags::WRITE.and(Flags::FAST), DELETE_ONE)
+    FAMILY.row("cf.del", del, Flags::WRITE.and(Flags::FAST), DELETE_ONE)
         .exactly(3)
         .docs("8.0.0", "Deletes an item from a cuckoo filter, once.", "O(k), where k is the number of sub-filters")
         .syntax("key:key#0 item:string"),
-    row("cf.exists", exists, READS, READ_ONE)
+    FAMILY.row("cf.exists", exists, READS, READ_ONE)
         .exactly(3)
         .docs("8.0.0", "Returns whether an item may be in a cuckoo filter.", "O(k), where k is the number of sub-filters")
         .syntax("key:key#0 item:string"),
-    row("cf.info", info, READS, READ_ONE)
+    FAMILY.row("cf.info", info, READS, READ_ONE)
         .exactly(2)
         .docs("8.0.0", "Returns the properties of a cuckoo filter.", "O(1)")
         .syntax("key:key#0"),
-    row("cf.insert", insert, GROWS, INSERT_ONE)
+    FAMILY.row("cf.insert", insert, GROWS, INSERT_ONE)
         .at_least(4)
         .docs("8.0.0", "Adds items to a cuckoo filter; creates the filter if it does not exist.", "O(n * (k + i)), where n is the number of items, k is the number of sub-filters and i is maxIterations")
         .syntax("key:key#0 [CAPACITY capacity:integer] [NOCREATE] ITEMS item:string..."),
-    row("cf.insertnx", insert_new, GROWS, INSERT_ONE)
+    FAMILY.row("cf.insertnx", insert_new, GROWS, INSERT_ONE)
         .at_least(4)
         .docs("8.0.0", "Adds items to a cuckoo filter that are not there; creates the filter if it does not exist.", "O(n * (k + i)), where n is the number of items, k is the number of sub-filters and i is maxIterations")
         .syntax("key:key#0 [CAPACITY capacity:integer] [NOCREATE] ITEMS item:string..."),
-    row("cf.loadchunk", load_chunk, GROWS, INSERT_ONE)
+    FAMILY.row("cf.loadchunk", load_chunk, GROWS, INSERT_ONE)
         .exactly(4)
         .docs("8.0.0", "Restores a part of a cuckoo filter returned by CF.SCANDUMP.", "O(n), where n is the capacity")
         .syntax("key:key#0 iterator:integer data:string"),
-    row("cf.mexists", mexists, READS, READ_ONE)
+    FAMILY.row("cf.mexists", mexists, READS, READ_ONE)
         .at_least(3)
         .docs("8.0.0", "Returns which items may be in a cuckoo filter.", "O(k * n), where k is the number of sub-filters and n is the number of items")
         .syntax("key:key#0 item:string..."),
-    row("cf.reserve", reserve, GROWS, INSERT_ONE)
+    FAMILY.row("cf.reserve", reserve, GROWS, INSERT_ONE)
         .at_least(3)
         .docs("8.0.0", "Creates an empty cuckoo filter.", "O(1)")
         .syntax("key:key#0 capacity:integer [BUCKETSIZE bucketsize:integer] [MAXITERATIONS maxiterations:integer] [EXPANSION expansion:integer]"),
-    row("cf.scandump", scan_dump, Flags::READONLY, READ_ONE)
+    FAMILY.row("cf.scandump", scan_dump, Flags::READONLY, READ_ONE)
         .exactly(3)
         .docs("8.0.0", "Returns the next part of a cuckoo filter, for CF.LOADCHUNK.", "O(n), where n is the capacity")
         .syntax("key:key#0 iterator:integer"),
 ];
 
-const fn row(
-    name: &'static str,
-    handler: fn(&mut Call) -> CommandResult,
-    flags: Flags,
-    keys: &'static [KeySpec],
-) -> Row {
-    Row::new(name, Group::Module, handler).flags(flags).categories(Category::CUCKOO).keys(keys)
-}
-
 fn refused(refusal: Refusal) -> CommandError {
     CommandError::text(refusal.to_string())
-}
-
-fn reply_bool(call: &mut Call, value: bool) {
-    if call.reply.protocol == Protocol::Resp3 {
-        call.reply.boolean(value);
-    } else {
-        call.reply.integer(i64::from(value));
-    }
 }
 
 /// An option's number in a range.

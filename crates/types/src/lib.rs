@@ -21,6 +21,7 @@ pub mod collection;
 pub mod count_min;
 pub mod cuckoo;
 pub mod decimal;
+mod family;
 pub mod geo;
 pub mod hash;
 pub mod hyperloglog;

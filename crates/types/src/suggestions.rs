@@ -4,12 +4,13 @@
 //! The other FT.* commands, which concern indexes, are in the crate `search-node`. Bodies check
 //! their arities themselves: the module's messages name the commands in upper case.
 
+use crate::family::Family;
 use braid_base::number::{parse_f64, parse_i64};
 use braid_executor::{Call, Row};
 use braid_keyspace::object::Object;
 use braid_keyspace::{Event, Expiry};
 use braid_resp::reply::Protocol;
-use braid_spec::{Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
+use braid_spec::{Category, CommandError, CommandResult, Flags, KeyFlags, KeySpec};
 use braid_values::suggestions::Suggestions;
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
@@ -23,31 +24,28 @@ const QUERY_BYTES: usize = 200;
 const QUERY_CHARS: usize = 100;
 const MAX_DEFAULT: usize = 5;
 
+const FAMILY: Family = Family(Category::SEARCH);
+
 /// Rows of the suggestion commands.
 #[rustfmt::skip]
 pub const COMMANDS: &[Row] = &[
-    row("ft.sugadd", add, Flags::WRITE.and(Flags::DENYOOM), CHANGE)
+    FAMILY.row("ft.sugadd", add, Flags::WRITE.and(Flags::DENYOOM), CHANGE)
+        .at_least(2)
         .docs("8.0.0", "Adds a text to those that are suggested, or gives it another score.", "O(log(N)) where N is the number of texts")
         .syntax("key:key#0 string:string score:double [INCR] [PAYLOAD payload:string]"),
-    row("ft.sugget", get, Flags::READONLY, READ_ONE)
+    FAMILY.row("ft.sugget", get, Flags::READONLY, READ_ONE)
+        .at_least(2)
         .docs("8.0.0", "Returns the best texts that begin with a prefix.", "O(M) where M is the number of texts with the prefix; with FUZZY up to the number of all texts")
         .syntax("key:key#0 prefix:string [FUZZY] [WITHSCORES] [WITHPAYLOADS] [MAX max:integer]"),
-    row("ft.sugdel", delete, Flags::WRITE, CHANGE)
+    FAMILY.row("ft.sugdel", delete, Flags::WRITE, CHANGE)
+        .at_least(2)
         .docs("8.0.0", "Removes a text from those that are suggested.", "O(log(N)) where N is the number of texts")
         .syntax("key:key#0 string:string"),
-    row("ft.suglen", len, Flags::READONLY.and(Flags::FAST), READ_ONE)
+    FAMILY.row("ft.suglen", len, Flags::READONLY.and(Flags::FAST), READ_ONE)
+        .at_least(2)
         .docs("8.0.0", "Returns the number of texts that are suggested.", "O(1)")
         .syntax("key:key#0"),
 ];
-
-const fn row(
-    name: &'static str,
-    handler: fn(&mut Call) -> CommandResult,
-    flags: Flags,
-    keys: &'static [KeySpec],
-) -> Row {
-    Row::new(name, Group::Module, handler).at_least(2).flags(flags).categories(Category::SEARCH).keys(keys)
-}
 
 fn wrong_arity(call: &Call<'_, '_>) -> CommandError {
     CommandError::WrongArity(call.command.full_name.to_ascii_uppercase().into())

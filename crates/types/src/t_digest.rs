@@ -3,11 +3,12 @@
 
 use std::borrow::Cow;
 
+use crate::family::Family;
 use braid_base::number::{parse_f64, parse_i64};
 use braid_executor::{Call, Row};
 use braid_keyspace::object::Object;
 use braid_keyspace::{Event, Expiry};
-use braid_spec::{Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
+use braid_spec::{Category, CommandError, CommandResult, Flags, KeyFlags, KeySpec};
 use braid_values::t_digest::value::{COMPRESSION_DEFAULT, TDigest};
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
@@ -25,75 +26,68 @@ const SILENT: Event = Event { class: 0, name: "tdigest" };
 
 const MISSING: CommandError = CommandError::Text(Cow::Borrowed("ERR T-Digest: key does not exist"));
 
+const FAMILY: Family = Family(Category::TDIGEST);
+
 /// Rows of the t-digest commands.
 #[rustfmt::skip]
 pub const COMMANDS: &[Row] = &[
-    row("tdigest.add", add, GROWS, CHANGE)
+    FAMILY.row("tdigest.add", add, GROWS, CHANGE)
         .at_least(3)
         .docs("8.0.0", "Adds numbers to a t-digest.", "O(N), where N is the number of numbers")
         .syntax("key:key#0 values:{value:double}..."),
-    row("tdigest.byrank", by_rank, READS, READ_ONE)
+    FAMILY.row("tdigest.byrank", by_rank, READS, READ_ONE)
         .at_least(3)
         .docs("8.0.0", "Returns estimates of the numbers at given ranks.", "O(N), where N is the number of ranks")
         .syntax("key:key#0 rank:integer..."),
-    row("tdigest.byrevrank", by_rev_rank, READS, READ_ONE)
+    FAMILY.row("tdigest.byrevrank", by_rev_rank, READS, READ_ONE)
         .at_least(3)
         .docs("8.0.0", "Returns estimates of the numbers at given ranks from the largest.", "O(N), where N is the number of ranks")
         .syntax("key:key#0 reverse_rank:integer..."),
-    row("tdigest.cdf", cdf, READS, READ_ONE)
+    FAMILY.row("tdigest.cdf", cdf, READS, READ_ONE)
         .at_least(3)
         .docs("8.0.0", "Returns estimates of the shares of numbers up to given ones.", "O(N), where N is the number of numbers")
         .syntax("key:key#0 value:double..."),
-    row("tdigest.create", create, GROWS.and(Flags::FAST), INSERT)
+    FAMILY.row("tdigest.create", create, GROWS.and(Flags::FAST), INSERT)
         .at_least(2)
         .docs("8.0.0", "Creates an empty t-digest.", "O(1)")
         .syntax("key:key#0 [COMPRESSION compression:integer]"),
-    row("tdigest.info", info, READS.and(Flags::FAST), READ_ONE)
+    FAMILY.row("tdigest.info", info, READS.and(Flags::FAST), READ_ONE)
         .exactly(2)
         .docs("8.0.0", "Returns the properties of a t-digest.", "O(1)")
         .syntax("key:key#0"),
-    row("tdigest.max", max, READS.and(Flags::FAST), READ_ONE)
+    FAMILY.row("tdigest.max", max, READS.and(Flags::FAST), READ_ONE)
         .exactly(2)
         .docs("8.0.0", "Returns the largest number of a t-digest.", "O(1)")
         .syntax("key:key#0"),
-    row("tdigest.merge", merge, GROWS.and(Flags::MOVABLE_KEYS), MERGE)
+    FAMILY.row("tdigest.merge", merge, GROWS.and(Flags::MOVABLE_KEYS), MERGE)
         .at_least(4)
         .docs("8.0.0", "Adds the numbers of t-digests to another one, or stores them alone.", "O(N*K), where N is the number of centroids and K the number of digests")
         .syntax("destination-key:key#0 numkeys:integer source-key:key#1... [COMPRESSION compression:integer] [OVERRIDE]"),
-    row("tdigest.min", min, READS.and(Flags::FAST), READ_ONE)
+    FAMILY.row("tdigest.min", min, READS.and(Flags::FAST), READ_ONE)
         .exactly(2)
         .docs("8.0.0", "Returns the least number of a t-digest.", "O(1)")
         .syntax("key:key#0"),
-    row("tdigest.quantile", quantile, READS, READ_ONE)
+    FAMILY.row("tdigest.quantile", quantile, READS, READ_ONE)
         .at_least(3)
         .docs("8.0.0", "Returns estimates of the numbers below which given shares of all lie.", "O(N), where N is the number of quantiles")
         .syntax("key:key#0 quantile:double..."),
-    row("tdigest.rank", rank, READS, READ_ONE)
+    FAMILY.row("tdigest.rank", rank, READS, READ_ONE)
         .at_least(3)
         .docs("8.0.0", "Returns estimates of the ranks of numbers.", "O(N), where N is the number of numbers")
         .syntax("key:key#0 value:double..."),
-    row("tdigest.reset", reset, Flags::WRITE.and(Flags::FAST), CHANGE)
+    FAMILY.row("tdigest.reset", reset, Flags::WRITE.and(Flags::FAST), CHANGE)
         .exactly(2)
         .docs("8.0.0", "Removes all numbers from a t-digest.", "O(1)")
         .syntax("key:key#0"),
-    row("tdigest.revrank", rev_rank, READS, READ_ONE)
+    FAMILY.row("tdigest.revrank", rev_rank, READS, READ_ONE)
         .at_least(3)
         .docs("8.0.0", "Returns estimates of the ranks of numbers from the largest.", "O(N), where N is the number of numbers")
         .syntax("key:key#0 value:double..."),
-    row("tdigest.trimmed_mean", trimmed_mean, READS, READ_ONE)
+    FAMILY.row("tdigest.trimmed_mean", trimmed_mean, READS, READ_ONE)
         .exactly(4)
         .docs("8.0.0", "Returns an estimate of the mean of the numbers between two quantiles.", "O(N), where N is the number of centroids")
         .syntax("key:key#0 low_cut_quantile:double high_cut_quantile:double"),
 ];
-
-const fn row(
-    name: &'static str,
-    handler: fn(&mut Call) -> CommandResult,
-    flags: Flags,
-    keys: &'static [KeySpec],
-) -> Row {
-    Row::new(name, Group::Module, handler).flags(flags).categories(Category::TDIGEST).keys(keys)
-}
 
 fn read<'c>(call: &'c Call) -> Result<&'c TDigest, CommandError> {
     call.keyspace.read_as::<TDigest>(call.args[1])?.ok_or(MISSING)

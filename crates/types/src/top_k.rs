@@ -3,12 +3,13 @@
 
 use std::borrow::Cow;
 
+use crate::family::Family;
 use braid_base::number::{parse_f64, parse_i64};
 use braid_executor::{Call, Row};
 use braid_keyspace::object::Object;
 use braid_keyspace::{Event, Expiry};
 use braid_resp::reply::Protocol;
-use braid_spec::{Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
+use braid_spec::{Category, CommandError, CommandResult, Flags, KeyFlags, KeySpec};
 use braid_values::top_k::value::{DECAY_DEFAULT, DEPTH_DEFAULT, INCREMENT_MAX, Shape, TopK, WIDTH_DEFAULT};
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
@@ -24,48 +25,41 @@ const MISSING: CommandError = CommandError::Text(Cow::Borrowed("TopK: key does n
 const BAD_INCREMENT: &str = "TopK: increment must be an integer greater or equal to 0                            \
                              and smaller or equal to 100,000";
 
+const FAMILY: Family = Family(Category::TOPK);
+
 /// Rows of the top-k commands.
 #[rustfmt::skip]
 pub const COMMANDS: &[Row] = &[
-    row("topk.add", add, GROWS, CHANGE)
+    FAMILY.row("topk.add", add, GROWS, CHANGE)
         .at_least(3)
         .docs("8.0.0", "Counts items; returns those that they drive out of the most frequent.", "O(n * k) where n is the number of items and k is the depth")
         .syntax("key:key#0 item:string..."),
-    row("topk.count", count, Flags::READONLY, READ_ONE)
+    FAMILY.row("topk.count", count, Flags::READONLY, READ_ONE)
         .at_least(3)
         .docs("8.0.0", "Returns the counts of items in the sketch.", "O(n) where n is the number of items")
         .syntax("key:key#0 item:string...")
         .deprecated("8.0.0", "`TOPK.LIST`, `TOPK.QUERY`"),
-    row("topk.incrby", incrby, GROWS, CHANGE)
+    FAMILY.row("topk.incrby", incrby, GROWS, CHANGE)
         .at_least(4)
         .docs("8.0.0", "Counts items several times; returns those that they drive out of the most frequent.", "O(n * k * incr) where n is the number of items, k is the depth and incr is the increment")
         .syntax("key:key#0 items:{item:string increment:integer}..."),
-    row("topk.info", info, Flags::READONLY.and(Flags::FAST), READ_ONE)
+    FAMILY.row("topk.info", info, Flags::READONLY.and(Flags::FAST), READ_ONE)
         .exactly(2)
         .docs("8.0.0", "Returns the number of items kept, the dimensions and the decay.", "O(1)")
         .syntax("key:key#0"),
-    row("topk.list", list, Flags::READONLY, READ_ONE)
+    FAMILY.row("topk.list", list, Flags::READONLY, READ_ONE)
         .at_least(2)
         .docs("8.0.0", "Returns the most frequent items.", "O(k*log(k)) where k is the number of items kept")
         .syntax("key:key#0 [WITHCOUNT]"),
-    row("topk.query", query, Flags::READONLY, READ_ONE)
+    FAMILY.row("topk.query", query, Flags::READONLY, READ_ONE)
         .at_least(3)
         .docs("8.0.0", "Returns whether items are among the most frequent.", "O(n) where n is the number of items")
         .syntax("key:key#0 item:string..."),
-    row("topk.reserve", reserve, GROWS.and(Flags::FAST), INSERT)
+    FAMILY.row("topk.reserve", reserve, GROWS.and(Flags::FAST), INSERT)
         .at_least(3)
         .docs("8.0.0", "Creates an empty top-k value.", "O(1)")
         .syntax("key:key#0 topk:integer [params:{width:integer depth:integer decay:double}]"),
 ];
-
-const fn row(
-    name: &'static str,
-    handler: fn(&mut Call) -> CommandResult,
-    flags: Flags,
-    keys: &'static [KeySpec],
-) -> Row {
-    Row::new(name, Group::Module, handler).flags(flags).categories(Category::TOPK).keys(keys)
-}
 
 fn positive(call: &Call, index: usize, what: &'static str) -> Result<u64, CommandError> {
     let number = parse_i64(call.args[index]).filter(|&number| number > 0);

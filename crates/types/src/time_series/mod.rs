@@ -20,8 +20,9 @@ mod reply;
 mod rules;
 mod write;
 
-use braid_executor::{Call, Row};
-use braid_spec::{Category, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope};
+use crate::family::Family;
+use braid_executor::Row;
+use braid_spec::{Category, Flags, KeyFlags, KeySpec, Scope};
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
 const CHANGE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))];
@@ -55,67 +56,60 @@ macro_rules! buckets {
     };
 }
 
+const FAMILY: Family = Family(Category::TIMESERIES);
+
 /// Rows of the time series commands.
 #[rustfmt::skip]
 pub const COMMANDS: &[Row] = &[
-    row("ts.add", write::add, GROWS, CHANGE).at_least(4)
+    FAMILY.row("ts.add", write::add, GROWS, CHANGE).at_least(4)
         .docs("8.0.0", "Adds a sample to a time series; creates the series if it does not exist.", "O(M), where M is the number of compaction rules, or O(1) without any")
         .syntax(concat!("key:key#0 timestamp:string value:double ", settings!(), "[ON_DUPLICATE policy_ovr:(BLOCK|FIRST|LAST|MIN|MAX|SUM)] ", labels!())),
-    row("ts.alter", write::alter, GROWS, CHANGE).at_least(2)
+    FAMILY.row("ts.alter", write::alter, GROWS, CHANGE).at_least(2)
         .docs("8.0.0", "Changes the settings and labels of a time series.", "O(N), where N is the number of labels that change")
         .syntax(concat!("key:key#0 [RETENTION retention:integer] [CHUNK_SIZE size:integer] [DUPLICATE_POLICY policy:(BLOCK|FIRST|LAST|MIN|MAX|SUM)] ", labels!())),
-    row("ts.create", write::create, GROWS, CHANGE).at_least(2)
+    FAMILY.row("ts.create", write::create, GROWS, CHANGE).at_least(2)
         .docs("8.0.0", "Creates a time series.", "O(1)")
         .syntax(concat!("key:key#0 ", settings!(), labels!())),
-    row("ts.createrule", rules::create, GROWS, CHANGE_TWO).at_least(6)
+    FAMILY.row("ts.createrule", rules::create, GROWS, CHANGE_TWO).at_least(6)
         .docs("8.0.0", "Creates a compaction rule: the buckets of one series become samples of another.", "O(1)")
         .syntax("sourcekey:key#0 destkey:key#0 aggregation:{AGGREGATION aggregator:(AVG|FIRST|LAST|MIN|MAX|SUM|RANGE|COUNT|std-p=STD.P|std-s=STD.S|var-p=VAR.P|var-s=VAR.S|TWA) bucketduration:integer} [aligntimestamp:integer]"),
-    row("ts.decrby", write::decrby, GROWS, CHANGE).at_least(3)
+    FAMILY.row("ts.decrby", write::decrby, GROWS, CHANGE).at_least(3)
         .docs("8.0.0", "Adds a sample whose value is less than the last one by a difference; creates the series if it does not exist.", "O(M), where M is the number of compaction rules, or O(1) without any")
         .syntax(concat!("key:key#0 subtrahend:double [TIMESTAMP timestamp:string] ", settings!(), labels!())),
-    row("ts.del", write::del, WRITES, CHANGE).exactly(4)
+    FAMILY.row("ts.del", write::del, WRITES, CHANGE).exactly(4)
         .docs("8.0.0", "Deletes the samples between two times.", "O(N), where N is the number of samples in the chunks that are concerned")
         .syntax("key:key#0 from_timestamp:integer to_timestamp:integer"),
-    row("ts.deleterule", rules::delete, WRITES, CHANGE_TWO).exactly(3)
+    FAMILY.row("ts.deleterule", rules::delete, WRITES, CHANGE_TWO).exactly(3)
         .docs("8.0.0", "Deletes a compaction rule.", "O(1)")
         .syntax("sourcekey:key#0 destkey:key#0"),
-    row("ts.get", read::get, READS, READ_ONE).at_least(2)
+    FAMILY.row("ts.get", read::get, READS, READ_ONE).at_least(2)
         .docs("8.0.0", "Returns the last sample of a time series.", "O(1)")
         .syntax("key:key#0 [LATEST]"),
-    row("ts.incrby", write::incrby, GROWS, CHANGE).at_least(3)
+    FAMILY.row("ts.incrby", write::incrby, GROWS, CHANGE).at_least(3)
         .docs("8.0.0", "Adds a sample whose value is greater than the last one by a difference; creates the series if it does not exist.", "O(M), where M is the number of compaction rules, or O(1) without any")
         .syntax(concat!("key:key#0 addend:double [TIMESTAMP timestamp:string] ", settings!(), labels!())),
-    row("ts.info", read::info, READS, READ_ONE).at_least(2)
+    FAMILY.row("ts.info", read::info, READS, READ_ONE).at_least(2)
         .docs("8.0.0", "Returns the settings and sizes of a time series.", "O(1), or O(N) with DEBUG, where N is the number of chunks")
         .syntax("key:key#0 [DEBUG]"),
-    row("ts.madd", write::madd, GROWS, CHANGE_MANY).at_least(4)
+    FAMILY.row("ts.madd", write::madd, GROWS, CHANGE_MANY).at_least(4)
         .docs("8.0.0", "Adds samples to time series.", "O(N*M), where N is the number of samples and M is the number of compaction rules, or O(N) without any")
         .syntax("ktv:{key:key#0 timestamp:string value:double}..."),
-    row("ts.mget", many::mget, READS, NO_KEYS).at_least(3).scope(Scope::Walk)
+    FAMILY.row("ts.mget", many::mget, READS, NO_KEYS).at_least(3).scope(Scope::Walk)
         .docs("8.0.0", "Returns the last samples of the time series with given labels.", "O(n), where n is the number of time series that match the filters")
         .syntax("[LATEST] [labels:(WITHLABELS|SELECTED_LABELS label:string...)] FILTER filterexpr:string..."),
-    row("ts.mrange", many::mrange, READS, NO_KEYS).at_least(4).scope(Scope::Walk)
+    FAMILY.row("ts.mrange", many::mrange, READS, NO_KEYS).at_least(4).scope(Scope::Walk)
         .docs("8.0.0", "Returns the samples between two times of the time series with given labels, or aggregated ones.", "O(n/m+k), where n is the number of samples, m is the size of a chunk and k is the number of samples in the ranges")
         .syntax(concat!(range!(), "[labels:(WITHLABELS|SELECTED_LABELS label:string...)] ", buckets!(), " FILTER filterexpr:string... [group:{GROUPBY label:string REDUCE reducer:string}]")),
-    row("ts.mrevrange", many::mrevrange, READS, NO_KEYS).at_least(4).scope(Scope::Walk)
+    FAMILY.row("ts.mrevrange", many::mrevrange, READS, NO_KEYS).at_least(4).scope(Scope::Walk)
         .docs("8.0.0", "Returns the samples between two times of the time series with given labels, or aggregated ones, from the last one on.", "O(n/m+k), where n is the number of samples, m is the size of a chunk and k is the number of samples in the ranges")
         .syntax(concat!(range!(), "[labels:(WITHLABELS|SELECTED_LABELS label:string...)] ", buckets!(), " FILTER filterexpr:string... [group:{GROUPBY label:string REDUCE reducer:string}]")),
-    row("ts.queryindex", many::queryindex, READS, NO_KEYS).at_least(2).scope(Scope::Walk)
+    FAMILY.row("ts.queryindex", many::queryindex, READS, NO_KEYS).at_least(2).scope(Scope::Walk)
         .docs("8.0.0", "Returns the keys of the time series with given labels.", "O(n), where n is the number of time series that match the filters")
         .syntax("filterexpr:string..."),
-    row("ts.range", read::range, READS, READ_ONE).at_least(4)
+    FAMILY.row("ts.range", read::range, READS, READ_ONE).at_least(4)
         .docs("8.0.0", "Returns the samples between two times, or aggregated ones.", "O(n/m+k), where n is the number of samples, m is the size of a chunk and k is the number of samples in the range")
         .syntax(concat!("key:key#0 ", range!(), buckets!())),
-    row("ts.revrange", read::revrange, READS, READ_ONE).at_least(4)
+    FAMILY.row("ts.revrange", read::revrange, READS, READ_ONE).at_least(4)
         .docs("8.0.0", "Returns the samples between two times, or aggregated ones, from the last one on.", "O(n/m+k), where n is the number of samples, m is the size of a chunk and k is the number of samples in the range")
         .syntax(concat!("key:key#0 ", range!(), buckets!())),
 ];
-
-const fn row(
-    name: &'static str,
-    handler: fn(&mut Call) -> CommandResult,
-    flags: Flags,
-    keys: &'static [KeySpec],
-) -> Row {
-    Row::new(name, Group::Module, handler).flags(flags).categories(Category::TIMESERIES).keys(keys)
-}

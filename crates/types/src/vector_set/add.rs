@@ -10,8 +10,9 @@ use braid_values::vector_set::VectorSet;
 use braid_vectors::{Metric, Projection, Quantisation, Shape};
 
 use super::arguments::{
-    INVALID_VECTOR, SLICE_NANOS, nanos, reply_bool, vector, wrong_arity, wrong_dimension, wrong_input,
+    INVALID_VECTOR, SLICE_NANOS, nanos, vector, wrong_arity, wrong_dimension, wrong_input,
 };
+use crate::family::reply_bool;
 
 /// Stock servers report no events of vector sets but those of keys.
 pub(super) const SILENT: Event = Event { class: 0, name: "vadd" };

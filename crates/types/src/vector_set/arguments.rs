@@ -3,7 +3,6 @@
 
 use braid_base::number::{parse_f64, parse_i64};
 use braid_executor::Call;
-use braid_resp::reply::Protocol;
 use braid_spec::CommandError;
 use braid_values::vector_set::VectorSet;
 use braid_vectors::{DIM_MAX, Metric, Projection, Quantisation};
@@ -35,15 +34,6 @@ pub(super) fn wrong_arity(call: &Call) -> CommandError {
 /// The vector set at the key, for reading.
 pub(super) fn read<'s>(call: &'s Call) -> Result<Option<&'s VectorSet>, CommandError> {
     Ok(call.keyspace.read_as::<VectorSet>(call.args[1])?)
-}
-
-/// A boolean, or 1 and 0 before RESP3.
-pub(super) fn reply_bool(call: &mut Call, value: bool) {
-    if call.reply.protocol == Protocol::Resp3 {
-        call.reply.boolean(value);
-    } else {
-        call.reply.integer(i64::from(value));
-    }
 }
 
 /// A vector from `FP32 bytes` or `VALUES count value ...`, and the position after it.

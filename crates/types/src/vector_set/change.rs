@@ -6,7 +6,8 @@ use braid_spec::CommandResult;
 use braid_values::vector_set::VectorSet;
 
 use super::add::SILENT;
-use super::arguments::{arity, reply_bool};
+use super::arguments::arity;
+use crate::family::reply_bool;
 
 pub(super) fn vrem(call: &mut Call) -> CommandResult {
     arity(call, 3..=3)?;

@@ -9,7 +9,8 @@ use braid_executor::Call;
 use braid_spec::{CommandError, CommandResult};
 use braid_values::vector_set::VectorSet;
 
-use super::arguments::{arity, quantisation_name, read, reply_bool, score, wrong_arity};
+use super::arguments::{arity, quantisation_name, read, score, wrong_arity};
+use crate::family::reply_bool;
 
 pub(super) fn vcard(call: &mut Call) -> CommandResult {
     arity(call, 2..=2)?;

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What the families of commands share that Redis has in modules (BF.*, JSON.*, TS.* and so on): how
+//! their rows begin, and a reply.
+
+use braid_executor::{Call, Row};
+use braid_resp::reply::Protocol;
+use braid_spec::{Category, CommandResult, Flags, Group, KeySpec};
+
+/// The commands of one ACL category.
+pub(crate) struct Family(pub Category);
+
+impl Family {
+    /// A row of the family.
+    pub const fn row(
+        &self,
+        name: &'static str,
+        handler: fn(&mut Call) -> CommandResult,
+        flags: Flags,
+        keys: &'static [KeySpec],
+    ) -> Row {
+        Row::new(name, Group::Module, handler).flags(flags).categories(self.0).keys(keys)
+    }
+}
+
+/// A boolean, or 1 and 0 before RESP3.
+pub(crate) fn reply_bool(call: &mut Call, value: bool) {
+    if call.reply.protocol == Protocol::Resp3 {
+        call.reply.boolean(value);
+    } else {
+        call.reply.integer(i64::from(value));
+    }
+}
