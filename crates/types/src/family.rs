@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the families of commands share that Redis has in modules (BF.*, JSON.*, TS.* and so on): how
-//! their rows begin, and a reply.
+//! What the families of commands share that Redis has in modules (BF.*, JSON.*, TS.* and so on):
+//! how their rows begin, and a reply.
 
 use braid_executor::{Call, Row};
 use braid_resp::reply::Protocol;
