@@ -15,6 +15,7 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use braid_base::relocation::Mover;
 use braid_containers::listpack::Listpack;
@@ -196,11 +197,21 @@ pub struct Descriptor {
     pub members: Option<MemberWords>,
     /// True once a value may exist for which [`Collection::needs_expiry_version`] is true.
     pub may_need_expiry_version: fn() -> bool,
-    /// True once a value may exist that replicas of other kinds may not have the type for, and for
-    /// which they are refused: they would fail to execute its commands.
-    pub is_refused_elsewhere: fn() -> bool,
+    /// True if replicas of other kinds may lack the type: they are refused once a value was made
+    /// ([`Descriptor::refuses_others`]), since they would fail to execute its commands.
+    pub is_refused_elsewhere: bool,
     /// Access to values.
     pub access: AccessFns,
+}
+
+/// The types, by number, of which this process has made a value that others may lack.
+static MADE: [AtomicBool; Type::NUMBERS] = [const { AtomicBool::new(false) }; Type::NUMBERS];
+
+impl Descriptor {
+    /// True once a value may exist that replicas of other kinds cannot follow.
+    pub fn refuses_others(&self) -> bool {
+        MADE[self.number.index()].load(Relaxed)
+    }
 }
 
 /// Access to the values of a type through the word kept in an entry.
@@ -352,6 +363,10 @@ impl Object {
     /// Takes ownership of a collection.
     pub fn new<T: ObjectType>(collection: T) -> Object {
         register(T::DESCRIPTOR);
+        let made = &MADE[T::TYPE.index()];
+        if T::DESCRIPTOR.is_refused_elsewhere && !made.load(Relaxed) {
+            made.store(true, Relaxed);
+        }
         Object { descriptor: T::DESCRIPTOR, word: into_word(collection) }
     }
 

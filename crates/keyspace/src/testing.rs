@@ -26,7 +26,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     decode,
     members: None,
     may_need_expiry_version: || false,
-    is_refused_elsewhere: || false,
+    is_refused_elsewhere: false,
     access: AccessFns::of::<Texts>(),
 };
 

@@ -25,7 +25,7 @@ use braid_executor::processors::{self, Work};
 use braid_executor::session::Session;
 use braid_executor::threads;
 use braid_executor::world;
-use braid_keyspace::object;
+use braid_keyspace::object::{self, Descriptor};
 use braid_persistence::Cut;
 use braid_persistence::files::{self, File};
 use braid_persistence::temporary::{Purpose, temporary_path};
@@ -194,7 +194,7 @@ fn lacks_a_type(engine: &Engine, options: &ReplicaOptions) -> Option<&'static st
             Reads::Unstated => engine.config.rdb_target() == RdbTarget::Redis8,
             Reads::Valkey9 => false,
         };
-    let is_lacking = !has_type && object::types().any(|known| (known.is_refused_elsewhere)());
+    let is_lacking = !has_type && object::types().any(Descriptor::refuses_others);
     is_lacking.then_some(TYPE_UNKNOWN)
 }
 

@@ -10,8 +10,6 @@
 //! Bits are in blocks of [`SEGMENT`] bytes that are shared with a snapshot until they change
 //! (`braid_containers::cow`), so setting a bit copies at most one block.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
 use braid_containers::thin_block::ThinBlock;
 
 use super::hash::ItemHash;
@@ -37,13 +35,6 @@ const TIGHTENING: f64 = 0.5;
 const LN_2: f64 = std::f64::consts::LN_2;
 /// ln(2)^2 to as many digits as in Redis: the sizes of filters depend on it.
 const LN_2_SQUARED: f64 = 0.480_453_013_918_201;
-
-static EVER_MADE: AtomicBool = AtomicBool::new(false);
-
-/// True once a filter may exist.
-pub fn was_ever_made() -> bool {
-    EVER_MADE.load(Relaxed)
-}
 
 /// Reasons for not adding an item or not creating a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -189,9 +180,6 @@ impl Bloom {
     /// A filter of validated sub-filters (`chunks.rs`).
     pub(super) fn from_layers(layers: Vec<Layer>, expansion: u32) -> Bloom {
         debug_assert!(!layers.is_empty());
-        if !EVER_MADE.load(Relaxed) {
-            EVER_MADE.store(true, Relaxed);
-        }
         Bloom { layers, expansion }
     }
 

@@ -2,8 +2,6 @@
 //! A count-min sketch: `depth` rows of `width` counters. An item has one counter in each row, and
 //! the least of them is its count; it is never too low.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
 use braid_base::relocation::Mover;
 use smallvec::SmallVec;
 
@@ -17,13 +15,6 @@ pub const BYTES_MAX: u64 = 511 << 20;
 pub const DEPTH_MAX: u64 = 1024;
 /// Bytes of a counter unless another size is asked for.
 pub const CELL_DEFAULT: u8 = 4;
-
-static EVER_MADE: AtomicBool = AtomicBool::new(false);
-
-/// True once a sketch may exist.
-pub fn was_ever_made() -> bool {
-    EVER_MADE.load(Relaxed)
-}
 
 /// Reasons for not making or changing a sketch, in the words of Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,9 +86,6 @@ impl CountMin {
     }
 
     fn from_parts(shape: Shape, total: i64, cells: Cells) -> CountMin {
-        if !EVER_MADE.load(Relaxed) {
-            EVER_MADE.store(true, Relaxed);
-        }
         CountMin { shape, total, cells }
     }
 

@@ -29,7 +29,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     decode: rdb::decode,
     members: None,
     may_need_expiry_version: || false,
-    is_refused_elsewhere: value::was_ever_made,
+    is_refused_elsewhere: true,
     access: AccessFns::of::<Cuckoo>(),
 };
 

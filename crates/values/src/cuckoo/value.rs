@@ -6,8 +6,6 @@
 //! A full filter grows by another sub-filter, `expansion` times as large. Deletions leave room in
 //! earlier ones: once a tenth of the items has been deleted, later ones are emptied into it.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
 use braid_base::relocation::Mover;
 
 use crate::cells::Cells;
@@ -26,13 +24,6 @@ const BYTES_MAX: u64 = 511 << 20;
 /// command which adds many items never exceeds.
 const LAYERS_END: usize = 32;
 const LAYERS_MAX: usize = u16::MAX as usize;
-
-static EVER_MADE: AtomicBool = AtomicBool::new(false);
-
-/// True once a filter may exist.
-pub fn was_ever_made() -> bool {
-    EVER_MADE.load(Relaxed)
-}
 
 /// Reasons for not adding an item or not creating a filter, in the words of Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -127,9 +118,6 @@ impl Cuckoo {
 
     fn bare(shape: Shape, items: u64, deleted: u64) -> Cuckoo {
         debug_assert!(shape.is_sound());
-        if !EVER_MADE.load(Relaxed) {
-            EVER_MADE.store(true, Relaxed);
-        }
         Cuckoo { shape, items, deleted, layers: Vec::new() }
     }
 

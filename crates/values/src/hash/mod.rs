@@ -32,7 +32,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
         expired: Event::hash("hexpired"),
     }),
     may_need_expiry_version: value::ever_expires,
-    is_refused_elsewhere: || false,
+    is_refused_elsewhere: false,
     access: AccessFns::of::<Hash>(),
 };
 

@@ -7,7 +7,6 @@
 //! the lengths of the containers around it. Many changes at once rebuild the document in one pass.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use braid_containers::tagged::{Form, PackedOr};
 use braid_containers::thin_block::{ThinBlock, round_capacity};
@@ -28,14 +27,6 @@ const FLAT_MAX: usize = if cfg!(any(test, fuzzing)) { 256 } else { 128 * 1024 };
 const PIECES_MIN: usize = FLAT_MAX / 4;
 /// Blocks from this size on grow by a part of their size, so that repeated appending is cheap.
 const GROWS: usize = 4096;
-
-/// Whether the process has had a document.
-static EVER_MADE: AtomicBool = AtomicBool::new(false);
-
-/// True once a document may exist.
-pub fn was_ever_made() -> bool {
-    EVER_MADE.load(Relaxed)
-}
 
 /// A JSON document.
 #[repr(transparent)]
@@ -75,9 +66,6 @@ impl Json {
     pub fn new(bytes: &[u8]) -> Result<Json, TooLarge> {
         if bytes.len() > BYTES_MAX {
             return Err(TooLarge);
-        }
-        if !EVER_MADE.load(Relaxed) {
-            EVER_MADE.store(true, Relaxed);
         }
         Ok(Json(match bytes.len() > FLAT_MAX {
             true => PackedOr::table(Box::new(Rope::new(bytes))),

@@ -32,7 +32,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
         expired: Event::set("sexpired"),
     }),
     may_need_expiry_version: || false,
-    is_refused_elsewhere: || false,
+    is_refused_elsewhere: false,
     access: AccessFns::of::<Set>(),
 };
 

@@ -33,7 +33,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
         expired: Event::zset("zexpired"),
     }),
     may_need_expiry_version: || false,
-    is_refused_elsewhere: || false,
+    is_refused_elsewhere: false,
     access: AccessFns::of::<SortedSet>(),
 };
 

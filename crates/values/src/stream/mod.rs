@@ -24,7 +24,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     decode: rdb::decode,
     members: None,
     may_need_expiry_version: || false,
-    is_refused_elsewhere: || false,
+    is_refused_elsewhere: false,
     access: AccessFns::of::<Stream>(),
 };
 

@@ -12,8 +12,6 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::alloc::size_class;
 
@@ -25,13 +23,6 @@ pub const CHARS_MAX: usize = 256;
 const LARGE: usize = 1024;
 /// What a text scores that is the typed one.
 const EXACT: f32 = 2_147_483_648.0;
-
-static EVER_MADE: AtomicBool = AtomicBool::new(false);
-
-/// True once a value may exist.
-pub fn was_ever_made() -> bool {
-    EVER_MADE.load(Relaxed)
-}
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
@@ -83,20 +74,13 @@ struct Spot {
     at: usize,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Suggestions {
     /// None is empty.
     chunks: Vec<Arc<Vec<Entry>>>,
     len: usize,
     /// Of all entries.
     entry_bytes: usize,
-}
-
-impl Default for Suggestions {
-    fn default() -> Suggestions {
-        EVER_MADE.store(true, Relaxed);
-        Suggestions { chunks: Vec::new(), len: 0, entry_bytes: 0 }
-    }
 }
 
 impl Suggestions {

@@ -14,18 +14,10 @@
 
 use std::f64::consts::PI;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 pub const COMPRESSION_DEFAULT: u32 = 100;
 /// The largest compression: merging the numbers is one step.
 pub const COMPRESSION_MAX: u32 = 100_000;
-
-static EVER_MADE: AtomicBool = AtomicBool::new(false);
-
-/// True once a digest may exist.
-pub fn was_ever_made() -> bool {
-    EVER_MADE.load(Relaxed)
-}
 
 /// Several numbers as one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,9 +94,6 @@ impl TDigest {
             || !in_order
         {
             return None;
-        }
-        if !EVER_MADE.load(Relaxed) {
-            EVER_MADE.store(true, Relaxed);
         }
         let merged_weight = merged.iter().map(|centroid| centroid.weight).sum();
         let mut digest = TDigest {

@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::Sample;
 use super::chunk::{Chunk, ChunkIter, Upsert};
@@ -127,13 +126,6 @@ pub struct Series {
     pub(super) links: Option<Box<Links>>,
 }
 
-static WAS_EVER_MADE: AtomicBool = AtomicBool::new(false);
-
-/// True once this process has had a series.
-pub(super) fn was_ever_made() -> bool {
-    WAS_EVER_MADE.load(Relaxed)
-}
-
 impl Series {
     pub fn new(settings: Settings, labels: Labels) -> Series {
         let chunk = Chunk::new(settings.is_packed, settings.chunk_size);
@@ -147,7 +139,6 @@ impl Series {
         chunks: VecDeque<Arc<Chunk>>,
         total: u64,
     ) -> Series {
-        WAS_EVER_MADE.store(true, Relaxed);
         Series { settings, chunks, total, labels, links: None }
     }
 

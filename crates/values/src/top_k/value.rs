@@ -9,8 +9,6 @@
 //! Chance is drawn from a generator whose state is part of the value, and is saved with it: the
 //! same requests have the same effects on replicas and after a restart.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
 use braid_base::relocation::Mover;
 
 use crate::cells::Cells;
@@ -35,13 +33,6 @@ const DEPTH_MAX: u64 = 1024;
 const K_MAX: u64 = 1 << 20;
 
 const FINGERPRINT_SEED: u32 = 1919;
-
-static EVER_MADE: AtomicBool = AtomicBool::new(false);
-
-/// True once a value of this type may exist.
-pub fn was_ever_made() -> bool {
-    EVER_MADE.load(Relaxed)
-}
 
 /// Number of items kept, rows, cells per row, decay.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,9 +101,6 @@ impl TopK {
     }
 
     fn from_parts(shape: Shape, fingerprints: Cells, counts: Cells, heap: Vec<Kept>, random: u64) -> TopK {
-        if !EVER_MADE.load(Relaxed) {
-            EVER_MADE.store(true, Relaxed);
-        }
         TopK { shape, fingerprints, counts, heap, random }
     }
 

@@ -12,7 +12,7 @@
 //! make equal graphs, here and on replicas.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use braid_base::alloc::size_class;
 use braid_base::relocation::Mover;
@@ -29,15 +29,8 @@ const CHANGES_MAX: u64 = 64;
 /// Before the text of an attribute.
 const HAS_ATTRIBUTE: u8 = 1;
 
-/// Whether the process has had a vector set.
-static EVER_MADE: AtomicBool = AtomicBool::new(false);
 /// The number of the last set made.
 static LAST: AtomicU64 = AtomicU64::new(0);
-
-/// True once a vector set may exist.
-pub fn was_ever_made() -> bool {
-    EVER_MADE.load(Relaxed)
-}
 
 /// A vector set.
 pub struct VectorSet {
@@ -91,7 +84,6 @@ impl VectorSet {
     }
 
     fn with_graph(graph: Graph, projection: Option<Arc<Projection>>, serial: u64) -> VectorSet {
-        EVER_MADE.store(true, Relaxed);
         let uid = LAST.fetch_add(1, Relaxed) + 1;
         let (graph, names) = (CowBox::new(graph), Table::new());
         VectorSet { graph, names, attributes: 0, projection, uid, serial, removed: 0 }
