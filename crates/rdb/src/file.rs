@@ -26,13 +26,13 @@ use braid_base::crc::crc64;
 use crate::decode::Decoder;
 use crate::encode::Encoder;
 use crate::error::{Error, Fault};
-use crate::rdb_type::RdbType;
+use crate::rdb_type::{RECORDS_FROM, RdbType};
 use crate::read::module_name;
 use crate::source::Stream;
 use crate::target::Format;
 use crate::write::ValueRef;
 
-const SLOT_SIZE: u8 = 244;
+const SLOT_SIZE: u8 = RECORDS_FROM;
 const FUNCTION: u8 = 245;
 const FUNCTION_PRE_RELEASE: u8 = 246;
 const MODULE_DATA: u8 = 247;

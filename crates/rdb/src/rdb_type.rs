@@ -40,9 +40,16 @@ pub struct ValueForm {
     pub packed_head: &'static [u64],
 }
 
+/// From here on, a byte in place of a type's number says what record follows instead of a key.
+pub const RECORDS_FROM: u8 = 244;
+
 impl ValueForm {
     /// A form that exists in all versions.
+    ///
+    /// # Panics
+    /// At compile time in a static: if the number is not one of a type.
     pub const fn new(number: u8, name: &'static str, layout: &'static [Part]) -> ValueForm {
+        assert!(number < RECORDS_FROM);
         ValueForm {
             number,
             name,

@@ -100,6 +100,14 @@ fn load(tester: &mut Tester, key: &str, pieces: &[&[u8]]) {
     survives_restore(tester, key);
 }
 
+/// The key's DUMP is that of a stock server, but for version and checksum.
+#[track_caller]
+fn dumps_as(tester: &mut Tester, key: &str, pieces: &[&[u8]]) {
+    let value = |payload: &[u8]| payload[..payload.len() - 10].escape_ascii().to_string();
+    let own = payload(&tester.run_args(0, &[b"DUMP", key.as_bytes()]));
+    assert_eq!(value(&own), value(&pieces.concat()));
+}
+
 fn tester() -> Tester {
     Tester::with("enable-debug-command yes")
 }
@@ -144,12 +152,7 @@ fn cuckoo_filters_of_redis_are_loaded() {
             "$78\r\nbktsize:2 buckets:4 items:10 deletes:1 filters:2 max_iterations:20 expansion:1\r\n",
         ),
     ]);
-    let own = payload(&tester.run_args(0, &[b"DUMP", b"k"]));
-    let theirs = CUCKOO.concat();
-    assert_eq!(
-        own[..own.len() - 10].escape_ascii().to_string(),
-        theirs[..theirs.len() - 10].escape_ascii().to_string()
-    );
+    dumps_as(&mut tester, "k", CUCKOO);
 }
 
 /// The same items in the same order lead to the same filter, fingerprint for fingerprint.
@@ -159,12 +162,7 @@ fn a_cuckoo_filter_becomes_that_of_redis() {
     tester.check(&[("CF.RESERVE k 8", "+OK\r\n")]);
     tester.run("CF.INSERT k ITEMS a b c d e f g h i j k");
     tester.check(&[("CF.DEL k a", ":1\r\n")]);
-    let own = payload(&tester.run_args(0, &[b"DUMP", b"k"]));
-    let theirs = CUCKOO.concat();
-    assert_eq!(
-        own[..own.len() - 10].escape_ascii().to_string(),
-        theirs[..theirs.len() - 10].escape_ascii().to_string()
-    );
+    dumps_as(&mut tester, "k", CUCKOO);
 }
 
 #[test]
