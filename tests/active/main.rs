@@ -13,6 +13,7 @@ mod away;
 mod copies;
 mod crash;
 mod disk_backlog;
+mod documents;
 mod eviction;
 mod examples;
 mod forget;

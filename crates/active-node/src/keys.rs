@@ -5,9 +5,11 @@
 //! commands, RESTORE ...). For these, the keyspace's current content is written to the shadow:
 //! the keys are compared, and the elements that differ are written as one unit.
 
+use braid_active::change::Kind;
 use braid_active::replica::{Replica, Settings, State};
 use braid_active::translate::{Request, Values, shown, translate};
-use braid_active::view::Shown;
+use braid_active::vector_set::{Shape, with_given};
+use braid_active::view::{Shown, View};
 use braid_active::{Region, Stamp};
 use braid_keyspace::Txn;
 use braid_keyspace::entry::Entry;
@@ -52,6 +54,21 @@ pub(super) fn all_keys(txn: &mut Txn<'_>) -> Vec<KeyName> {
         txn.for_each(|entry| names.push((db, entry.key().into())));
     }
     names
+}
+
+/// What the keyspace shows, but with the vectors that clients gave where it has them in another
+/// precision.
+pub(super) fn with_given_vectors(values: &dyn Values, there: Shown, here: &Shown) -> Shown {
+    match (there, here) {
+        (
+            Some((View::Parts(Kind::VectorSet, parts), until)),
+            Some((View::Parts(Kind::VectorSet, given), _)),
+        ) => {
+            let stored = |shape: Shape, vector: &[u8]| values.vector(shape.quantisation, vector);
+            Some((View::Parts(Kind::VectorSet, with_given(parts, given, stored)), until))
+        }
+        (there, _) => there,
+    }
 }
 
 /// The value that requests give a key, computed in a scratch replica; `None` if that is

@@ -12,7 +12,6 @@ use braid_active::difference::{Difference, apply_with_difference};
 use braid_active::effect::Unit;
 use braid_active::replica::{Settings, State, ceiling_after};
 use braid_active::translate::{Request, Values, translate};
-use braid_active::view::View;
 use braid_active::{Bytes, Name, Region, Replica, wire};
 use braid_base::alloc::CountingAllocator;
 use divan::counter::ItemsCount;
@@ -27,10 +26,6 @@ const NOW: u64 = 1_800_000_000_000;
 struct NoValues;
 
 impl Values for NoValues {
-    fn decode(&self, _: &[u8]) -> Option<View> {
-        None
-    }
-
     fn register(&self, _: &[u8]) -> (u16, u8) {
         (0, 0)
     }

@@ -102,6 +102,13 @@ impl BlockMap {
         self.pages.iter().flat_map(|page| &page.blocks)
     }
 
+    /// The block that holds a name, if any does, and those after it.
+    pub fn blocks_from(&self, name: &[u8]) -> impl Iterator<Item = &Block> {
+        let (page, at) = self.place(name);
+        let rest = self.pages[page + 1..].iter().flat_map(|page| &page.blocks);
+        self.pages[page].blocks[at..].iter().chain(rest)
+    }
+
     /// Adds the block of the names from `least` on, which is no other block's least name.
     pub fn insert(&mut self, least: &[u8], block: Block) {
         self.shorten_beginning(least);

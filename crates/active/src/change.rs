@@ -21,13 +21,24 @@ pub enum Kind {
     Hash,
     SortedSet,
     Stream,
+    Json,
+    VectorSet,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 7] =
-        [Kind::String, Kind::HyperLogLog, Kind::List, Kind::Set, Kind::Hash, Kind::SortedSet, Kind::Stream];
+    pub const ALL: [Kind; 9] = [
+        Kind::String,
+        Kind::HyperLogLog,
+        Kind::List,
+        Kind::Set,
+        Kind::Hash,
+        Kind::SortedSet,
+        Kind::Stream,
+        Kind::Json,
+        Kind::VectorSet,
+    ];
 
-    /// The name that TYPE returns; HyperLogLogs have their own.
+    /// The name that TYPE returns; HyperLogLogs and JSON documents have their own.
     pub fn name(self) -> &'static str {
         match self {
             Kind::String => "string",
@@ -37,11 +48,18 @@ impl Kind {
             Kind::Hash => "hash",
             Kind::SortedSet => "zset",
             Kind::Stream => "stream",
+            Kind::Json => "json",
+            Kind::VectorSet => "vectorset",
         }
     }
 
+    /// True if values of the type consist of [parts](crate::parts).
+    pub(crate) fn has_parts(self) -> bool {
+        matches!(self, Kind::Json | Kind::VectorSet)
+    }
+
     /// The type's bit in a set of types.
-    pub(crate) fn bit(self) -> u8 {
+    pub(crate) fn bit(self) -> u16 {
         1 << self as u8
     }
 }
@@ -69,6 +87,8 @@ pub enum Change {
     Live(Time),
     String(CellChange<Text>),
     Hash(Bytes, CellChange<Bytes>),
+    /// A part of a value that consists of [parts](crate::parts).
+    Part(Kind, Bytes, CellChange<Bytes>),
     Set(Bytes, CellChange<()>),
     SortedSet(Bytes, CellChange<f64>),
     /// Each value takes a stamp.
@@ -152,6 +172,7 @@ impl Change {
             Change::Remove { .. } | Change::Clear { .. } | Change::Live(_) => None,
             Change::String(_) => Some(Kind::String),
             Change::Hash(..) => Some(Kind::Hash),
+            Change::Part(kind, ..) => Some(*kind),
             Change::Set(..) => Some(Kind::Set),
             Change::SortedSet(..) => Some(Kind::SortedSet),
             Change::Push { .. } | Change::Element(..) => Some(Kind::List),

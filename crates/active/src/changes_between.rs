@@ -32,10 +32,10 @@ impl Transaction<'_> {
             View::Set(_) => View::Set(Vec::new()),
             View::Hash(_) => View::Hash(Vec::new()),
             View::SortedSet(_) => View::SortedSet(Vec::new()),
+            View::Parts(kind, _) => View::Parts(*kind, Vec::new()),
             other => other.clone(),
         };
-        let same =
-            before.as_ref().filter(|(from, _)| std::mem::discriminant(from) == std::mem::discriminant(to));
+        let same = before.as_ref().filter(|(from, _)| from.kind() == to.kind());
         if before.is_some() && same.is_none() {
             self.remove(database, name);
         }
@@ -88,6 +88,7 @@ impl Transaction<'_> {
                 }
                 had.into_keys().for_each(|member| self.sorted_set_remove(database, name, member.clone()));
             }
+            (_, View::Parts(kind, to)) => self.bring_parts(database, name, *kind, to),
             (View::List(from), View::List(to)) => self.bring_list(database, name, from, to),
             (View::HyperLogLog(from), View::HyperLogLog(registers)) => {
                 let now: BTreeMap<u16, u8> = registers.iter().copied().collect();

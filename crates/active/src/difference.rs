@@ -140,7 +140,10 @@ pub struct Difference<'u> {
 fn parts_of(change: &Change, stamp: Stamp, kind: Kind) -> Option<Vec<Part>> {
     let parts = match change {
         Change::Live(_) | Change::Stream(StreamChange::Last(_)) => Vec::new(),
-        Change::Hash(element, _) | Change::Set(element, _) | Change::SortedSet(element, _) => {
+        Change::Hash(element, _)
+        | Change::Set(element, _)
+        | Change::SortedSet(element, _)
+        | Change::Part(Kind::VectorSet, element, _) => {
             vec![Part::Element(element.clone())]
         }
         Change::Stream(StreamChange::Entry(id, _)) => vec![Part::Entry(*id)],
@@ -163,7 +166,7 @@ fn has_any_of(value: &Value, seen: &Seen<'_>) -> bool {
 }
 
 fn has_parts(value: &Value) -> bool {
-    !matches!(value, Value::String(_) | Value::HyperLogLog(_))
+    !matches!(value, Value::String(_) | Value::HyperLogLog(_) | Value::Parts(Kind::Json, _))
 }
 
 impl<'u> Difference<'u> {

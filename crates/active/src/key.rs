@@ -119,7 +119,7 @@ impl Key {
     }
 
     /// The types of the hidden values, one bit each.
-    pub(crate) fn hidden(&self) -> u8 {
+    pub(crate) fn hidden(&self) -> u16 {
         if self.values.len() < 2 { 0 } else { self.losers().fold(0, |all, value| all | value.kind().bit()) }
     }
 

@@ -3,11 +3,11 @@
 //! exchanged effects.
 //!
 //! [`clock`] stamps a region's effects, [`vector`] records the effects a server has applied, and
-//! [`effect`] is the unit of replication, in [`wire`] format. Values merge: [`cell`] has the
-//! rules for one value, on which all types are built (`string`, `hash`, `set`, `sorted_set`,
-//! `list`, `stream`, `hyperloglog`); [`key`] has the rules for a key. [`replica`] is a server's
-//! state: it turns client requests into effects, and applies the effects of other regions once
-//! and in order, over any route.
+//! [`effect`] is the unit of replication, in [`wire`] format. Values merge: [`cell`] has the rules
+//! for one value, on which all types are built (`string`, `hash`, `set`, `sorted_set`, `list`,
+//! `stream`, `hyperloglog`, `document`, `vector_set`); [`key`] has the rules for a key. [`replica`]
+//! is a server's state: it turns client requests into effects, and applies the effects of other
+//! regions once and in order, over any route.
 //!
 //! This crate does no input or output, reads no clock and starts no thread; time is an argument.
 //! Therefore the simulator (`tests/simulation`) runs the server's own code. Values are separate
@@ -24,6 +24,7 @@ pub mod changes_between;
 pub mod clock;
 pub mod cold;
 pub mod difference;
+pub mod document;
 pub mod effect;
 pub mod elements;
 pub mod hash;
@@ -34,6 +35,7 @@ pub mod list;
 pub mod logs;
 pub mod matching;
 pub mod members;
+pub mod parts;
 pub mod position;
 pub mod replica;
 pub mod requests;
@@ -48,6 +50,7 @@ pub mod tally;
 pub mod translate;
 pub mod value;
 pub mod vector;
+pub mod vector_set;
 pub mod view;
 pub mod wire;
 pub mod write;
@@ -62,6 +65,7 @@ mod lengths;
 mod linear;
 mod list_difference;
 mod local;
+mod local_parts;
 mod lost;
 mod ordered_block;
 mod others;
@@ -86,5 +90,7 @@ pub use vector::Vector;
 pub type Bytes = Box<[u8]>;
 /// The value of a string. Long ones can be shared with the keyspace ([`Replica::share`]).
 pub type Text = braid_base::blob::Blob;
+/// Parts of a value and their values, in the order of their names.
+pub type Parts = Vec<(Bytes, Bytes)>;
 /// A key's name.
 pub type Name = std::sync::Arc<[u8]>;

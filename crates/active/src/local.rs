@@ -8,7 +8,7 @@
 //! also at other regions.
 
 use crate::amount::Amount;
-use crate::cell::{At, Cell, CellChange, Time};
+use crate::cell::{At, Cell, CellChange, Sum, Time};
 use crate::change::Change;
 use crate::database::{KeyRef, ValueRef};
 use crate::effect::{Effect, Effects, FlushSeen, Unit};
@@ -21,7 +21,7 @@ use crate::stream::{Fields, Group, GroupChange, Id, Pending, Stream, StreamChang
 use crate::tally::SeenTally;
 use crate::value::Value;
 use crate::vector::{Run, Seen};
-use crate::view::View;
+use crate::view::{Shown, View};
 use crate::{Bytes, Name, Text};
 
 /// The effects of one command, transaction or script.
@@ -95,6 +95,11 @@ impl Transaction<'_> {
         self.replica.view(database, name)
     }
 
+    /// A key as clients see it, with its time.
+    pub(crate) fn shown(&self, database: u32, name: &Name) -> Shown {
+        Some((self.view(database, name)?, self.time_of(database, name)))
+    }
+
     /// Records that the keyspace has evicted a key. Other regions are not notified.
     pub fn evict(&mut self, database: u32, name: &Name) {
         if self.value(database, name).is_none() {
@@ -128,7 +133,7 @@ impl Transaction<'_> {
 
     /// Called before a write to a key. Removes its hidden values, or its remains if it does not
     /// exist.
-    fn prepare(&mut self, database: u32, name: &Name) {
+    pub(crate) fn prepare(&mut self, database: u32, name: &Name) {
         let rules = self.replica.settings.rules;
         let key = self.replica.key(database, name);
         let clears: Vec<Change> = match key {
@@ -181,7 +186,7 @@ impl Transaction<'_> {
             Some(Value::String(cell)) => cell,
             _ => &none,
         };
-        let sum = cell.increment(self.replica.region(), self.replica.run, self.next, by);
+        let sum = self.sum_of(cell, by);
         let Some(sum) = sum else { return false };
         self.change(database, name, Change::String(CellChange::Add(sum)));
         true
@@ -235,10 +240,15 @@ impl Transaction<'_> {
             self.hash_remove(database, name, field.clone());
         }
         let cell = self.hash_cell(database, name, &field).unwrap_or_default();
-        let sum = cell.increment(self.replica.region(), self.replica.run, self.next, by);
+        let sum = self.sum_of(&cell, by);
         let Some(sum) = sum else { return false };
         self.change(database, name, Change::Hash(field, CellChange::Add(sum)));
         true
+    }
+
+    /// An increment of a cell by this region; `None` if the sum is out of range.
+    pub(crate) fn sum_of<V: Clone>(&self, cell: &Cell<V>, by: Amount) -> Option<Sum> {
+        cell.increment(self.replica.region(), self.replica.run, self.next, by)
     }
 
     /// HEXPIRE and HPERSIST of an existing field.
@@ -277,7 +287,7 @@ impl Transaction<'_> {
     }
 
     /// The increments in the visible value, or in the rest of an evicted key, whatever its type.
-    fn seen_of(
+    pub(crate) fn seen_of(
         &self,
         database: u32,
         name: &Name,
@@ -349,7 +359,7 @@ impl Transaction<'_> {
             self.sorted_set_remove(database, name, member.clone());
         }
         let cell = self.sorted_set_cell(database, name, &member).unwrap_or_default();
-        let sum = cell.increment(self.replica.region(), self.replica.run, self.next, by);
+        let sum = self.sum_of(&cell, by);
         let Some(sum) = sum else { return false };
         self.change(database, name, Change::SortedSet(member, CellChange::Add(sum)));
         true

@@ -109,6 +109,14 @@ impl Blocks {
         one.into_iter().chain(many.into_iter().flatten())
     }
 
+    fn from(&self, name: &[u8]) -> impl Iterator<Item = &Block> {
+        let (one, many) = match self {
+            Blocks::One(block) => (Some(block), None),
+            Blocks::Many(blocks) => (None, Some(blocks.blocks_from(name))),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+
     fn of(&self, name: &[u8]) -> &Block {
         match self {
             Blocks::One(block) => block,
@@ -195,6 +203,14 @@ impl<V: Packed> Members<V> {
     /// All elements in order, including invisible ones.
     pub fn iter(&self) -> impl Iterator<Item = (Bytes, Cell<V>)> {
         self.entries().map(|entry| (entry.name(), cell_of(&entry)))
+    }
+
+    /// The elements from a name on, in order, including invisible ones.
+    pub fn iter_from(&self, name: &[u8]) -> impl Iterator<Item = (Bytes, Cell<V>)> {
+        let all = self.blocks.from(name).flat_map(Block::iter);
+        all.map(|entry| (entry.name(), entry))
+            .skip_while(move |(one, _)| **one < *name)
+            .map(|(name, entry)| (name, cell_of(&entry)))
     }
 
     /// The marked elements: those with more than a stamp and a value.

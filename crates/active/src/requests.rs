@@ -12,11 +12,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Bytes;
+use crate::change::Kind;
+use crate::document::Step;
 use crate::matching::common;
 use crate::position::Side;
 use crate::stream::{Fields, GroupView, Id, Pending, Stream};
+use crate::vector_set::{Element, Shape};
 use crate::view::{Shown, Until, View};
+use crate::{Bytes, document};
 
 /// The maximum number of elements in a request.
 const ELEMENTS: usize = 512;
@@ -147,6 +150,12 @@ impl Requests {
             (View::Set(from), View::Set(to)) => self.bring_set(key, from, to),
             (View::Hash(from), View::Hash(to)) => self.bring_hash(key, from, to),
             (View::SortedSet(from), View::SortedSet(to)) => self.bring_sorted_set(key, from, to),
+            (View::Parts(Kind::VectorSet, from), View::Parts(Kind::VectorSet, to)) => {
+                return self.bring_vector_set(key, from, to);
+            }
+            (View::Parts(Kind::Json, from), View::Parts(Kind::Json, to)) => {
+                self.bring_document(key, from, to);
+            }
             (View::List(from), View::List(to)) => return self.bring_list(key, from, to),
             (
                 View::Stream { entries: from, last: from_last, groups: from_groups },
@@ -226,6 +235,56 @@ impl Requests {
         for (member, _, until) in new.into_iter().filter(|(.., until)| until.is_some()) {
             self.element_time("Z", key, member, *until);
         }
+    }
+
+    fn bring_document(&mut self, key: &[u8], from: &[(Bytes, Bytes)], to: &[(Bytes, Bytes)]) {
+        let steps = document::steps(from, to);
+        if steps.len() > ELEMENTS {
+            return self.push(&[b"JSON.SET", key, b"$", &document::text(to)]);
+        }
+        for step in steps {
+            match step {
+                Step::Set(parts) => {
+                    self.push(&[b"JSON.SET", key, &document::path(&parts[0].0), &document::text(parts)]);
+                }
+                Step::Remove(part) => self.push(&[b"JSON.DEL", key, &document::path(part)]),
+            }
+        }
+    }
+
+    /// Both views begin with the shape, unless they are empty.
+    fn bring_vector_set(&mut self, key: &[u8], from: &[(Bytes, Bytes)], to: &[(Bytes, Bytes)]) -> bool {
+        if !from.is_empty() && from.first() != to.first() {
+            return false;
+        }
+        let had: BTreeMap<&Bytes, &Bytes> = from.iter().map(|(name, value)| (name, value)).collect();
+        let mut is_there = !from.is_empty();
+        for (name, value) in to.iter().filter(|(name, value)| had.get(name) != Some(&value)) {
+            let (Some(shape), Some(new)) = (Shape::of_part(name), Element::of_part(name, value)) else {
+                continue;
+            };
+            let before = had.get(name).and_then(|before| Element::of_part(name, before));
+            if before.is_none_or(|before| before.vector != new.vector) {
+                let mut words: Vec<&[u8]> = vec![b"VADD", key, b"FP32", new.vector, new.name];
+                words.push(shape.quantisation.word());
+                let links = new.links.to_string();
+                if !is_there {
+                    words.extend([b"M", links.as_bytes()]);
+                }
+                self.push(&words);
+                is_there = true;
+            }
+            if before.map_or(&b""[..], |before| before.attribute) != new.attribute {
+                self.push(&[b"VSETATTR", key, new.name, new.attribute]);
+            }
+        }
+        let kept: BTreeSet<&Bytes> = to.iter().map(|(part, _)| part).collect();
+        for (part, value) in from.iter().filter(|(part, _)| !kept.contains(part)) {
+            if let Some(element) = Element::of_part(part, value) {
+                self.push(&[b"VREM", key, element.name]);
+            }
+        }
+        true
     }
 
     fn bring_list(&mut self, key: &[u8], from: &[Bytes], to: &[Bytes]) -> bool {
@@ -342,6 +401,10 @@ impl Requests {
             View::Set(to) => self.bring_set(key, &[], to),
             View::Hash(to) => self.bring_hash(key, &[], to),
             View::SortedSet(to) => self.bring_sorted_set(key, &[], to),
+            View::Parts(Kind::VectorSet, to) => {
+                self.bring_vector_set(key, &[], to);
+            }
+            View::Parts(_, to) => self.bring_document(key, &[], to),
         }
     }
 

@@ -30,17 +30,24 @@
 //! - `PFADD`
 //! - `XADD` with an ID, and trimming only by `MINID =`; `XTRIM` likewise; `XDEL`, `XSETID`,
 //!   `XACK`, `XCLAIM`, `XGROUP`
+//! - `JSON.SET`, `JSON.DEL`, `JSON.FORGET`, `JSON.MSET` of a path of member names, and
+//!   `JSON.NUMINCRBY` of an integer there, which adds up
+//! - `VADD`, `VREM`, `VSETATTR`; `RESTORE` of a vector set or document
 //! - [`EVICTED`], [`EXPIRED`]: losses of the keyspace, not removals by clients
 //! - `FUNCTION LOAD`, `DELETE`, `FLUSH`, `RESTORE`: [libraries](crate::libraries)
 //! - `SELECT`, `MULTI`, `EXEC`, `PING`, `PUBLISH`, `SPUBLISH`, `SCRIPT`: ignored
 
 mod commands;
+mod documents;
 mod lists;
+mod vector_sets;
 
+use crate::Parts;
 use crate::amount::Amount;
 use crate::change::{RequestWrite, Written};
 use crate::effect::Unit;
 use crate::replica::{Refusal, Replica};
+use crate::vector_set::Quantisation;
 use crate::view::{Shown, View};
 use crate::{Bytes, Name};
 
@@ -71,8 +78,22 @@ pub struct Request<'a> {
 
 /// Value formats that this crate does not know.
 pub trait Values {
-    /// The value in the payload of a RESTORE.
-    fn decode(&self, payload: &[u8]) -> Option<View>;
+    /// The value in the payload of a RESTORE, if it consists of [parts](crate::parts).
+    fn decode(&self, _payload: &[u8]) -> Option<View> {
+        None
+    }
+    /// The parts of a JSON text.
+    fn document(&self, _text: &[u8]) -> Option<Parts> {
+        None
+    }
+    /// The part of a JSON path, if the path consists of names of members.
+    fn document_part(&self, _path: &[u8]) -> Option<Bytes> {
+        None
+    }
+    /// The vector that a vector set returns for one that it is given, both as little-endian `f32`.
+    fn vector(&self, _quantisation: Quantisation, vector: &[u8]) -> Vec<u8> {
+        vector.into()
+    }
     /// The register and rank that PFADD counts for an element.
     fn register(&self, element: &[u8]) -> (u16, u8);
     /// The name of the library with this code.

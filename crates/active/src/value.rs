@@ -28,6 +28,8 @@ pub enum Value {
     List(List),
     Set(Set),
     Hash(Hash),
+    /// JSON documents and vector sets, see [`crate::parts`].
+    Parts(Kind, Hash),
     SortedSet(SortedSet),
     /// The rarest and largest type.
     Stream(Box<Stream>),
@@ -43,6 +45,7 @@ impl Value {
             Kind::Hash => Value::Hash(Hash::default()),
             Kind::SortedSet => Value::SortedSet(SortedSet::default()),
             Kind::Stream => Value::Stream(Box::default()),
+            Kind::Json | Kind::VectorSet => Value::Parts(kind, Hash::default()),
         }
     }
 
@@ -53,6 +56,7 @@ impl Value {
             Value::List(_) => Kind::List,
             Value::Set(_) => Kind::Set,
             Value::Hash(_) => Kind::Hash,
+            Value::Parts(kind, _) => *kind,
             Value::SortedSet(_) => Kind::SortedSet,
             Value::Stream(_) => Kind::Stream,
         }
@@ -65,7 +69,7 @@ impl Value {
             Value::HyperLogLog(value) => !value.is_empty(),
             Value::List(list) => !list.is_empty(),
             Value::Set(set) => set.is_live(),
-            Value::Hash(hash) => hash.is_live(),
+            Value::Hash(hash) | Value::Parts(_, hash) => hash.is_live(),
             Value::SortedSet(set) => set.is_live(),
             Value::Stream(stream) => stream.is_live(),
         }
@@ -96,7 +100,7 @@ impl Value {
     /// True if it has a live element, whether or not its time has passed.
     pub(crate) fn has(&self, element: &[u8]) -> bool {
         match self {
-            Value::Hash(hash) => hash.get(element).is_some_and(|cell| cell.is_live()),
+            Value::Hash(hash) | Value::Parts(_, hash) => hash.get(element).is_some_and(|cell| cell.is_live()),
             Value::Set(set) => set.get(element).is_some_and(|cell| cell.is_live()),
             Value::SortedSet(set) => set.get(element).is_some_and(|cell| cell.is_live()),
             _ => false,
@@ -110,7 +114,7 @@ impl Value {
             Value::HyperLogLog(value) => value.is_empty(),
             Value::List(list) => list.is_empty(),
             Value::Set(set) => set.is_empty(),
-            Value::Hash(hash) => hash.is_empty(),
+            Value::Hash(hash) | Value::Parts(_, hash) => hash.is_empty(),
             Value::SortedSet(set) => set.is_empty(),
             Value::Stream(stream) => stream.is_empty(),
         }
@@ -123,7 +127,7 @@ impl Value {
             Value::HyperLogLog(value) => value.each_stamp(note),
             Value::List(list) => list.each_stamp(note),
             Value::Set(set) => set.each_stamp(note),
-            Value::Hash(hash) => hash.each_stamp(note),
+            Value::Hash(hash) | Value::Parts(_, hash) => hash.each_stamp(note),
             Value::SortedSet(set) => set.each_stamp(note),
             Value::Stream(stream) => stream.each_stamp(note),
         }
@@ -145,6 +149,7 @@ impl Value {
         *self = match std::mem::replace(self, Value::new(Kind::Set)) {
             Value::String(cell) => Value::String(cell.into_tallies()),
             Value::Hash(hash) => Value::Hash(hash.only_tallies()),
+            Value::Parts(kind, hash) => Value::Parts(kind, hash.only_tallies()),
             Value::SortedSet(set) => Value::SortedSet(set.only_tallies()),
             other => Value::new(other.kind()),
         };
@@ -159,7 +164,7 @@ impl Value {
                 let none = Bytes::default();
                 cell.seen().into_iter().map(|tally| at(&none, tally)).collect()
             }
-            Value::Hash(hash) => {
+            Value::Hash(hash) | Value::Parts(_, hash) => {
                 let all = hash.iter_marked().map(|(field, cell)| (field, cell.seen()));
                 all.flat_map(|(field, seen)| seen.into_iter().map(move |tally| at(&field, tally))).collect()
             }
@@ -189,6 +194,9 @@ impl Value {
         match (self, change) {
             (Value::Hash(hash), Change::Hash(field, change)) => {
                 change.written().is_some_and(|value| hash.write_plain(at, field, value))
+            }
+            (Value::Parts(kind, parts), Change::Part(of, part, change)) if kind == of => {
+                change.written().is_some_and(|value| parts.write_plain(at, part, value))
             }
             (Value::Set(set), Change::Set(member, change)) => {
                 change.written().is_some_and(|value| set.write_plain(at, member, value))
@@ -225,7 +233,8 @@ impl Value {
             }
             (Value::List(list), Change::Element(place, change)) => list.apply(at, &place, change),
             (Value::Set(set), Change::Set(member, change)) => set.apply(at, member, change),
-            (Value::Hash(hash), Change::Hash(field, change)) => hash.apply(at, field, change),
+            (Value::Hash(hash), Change::Hash(field, change))
+            | (Value::Parts(_, hash), Change::Part(_, field, change)) => hash.apply(at, field, change),
             (Value::SortedSet(set), Change::SortedSet(member, change)) => set.apply(at, member, change),
             (Value::Stream(stream), Change::Stream(change)) => stream.apply(at, change),
             (value, change) => unreachable!("{change:?} does not apply to {:?}", value.kind()),
@@ -247,7 +256,7 @@ impl Value {
             Value::HyperLogLog(value) => value.remove_all(at),
             Value::List(list) => list.remove_all(at),
             Value::Set(set) => set.remove_all(at, of_elements()),
-            Value::Hash(hash) => hash.remove_all(at, of_elements()),
+            Value::Hash(hash) | Value::Parts(_, hash) => hash.remove_all(at, of_elements()),
             Value::SortedSet(set) => set.remove_all(at, of_elements()),
             Value::Stream(stream) => stream.remove_all(at),
         }
@@ -260,7 +269,9 @@ impl Value {
             (Value::HyperLogLog(mine), Value::HyperLogLog(theirs)) => mine.merge(theirs, sides),
             (Value::List(mine), Value::List(theirs)) => mine.merge(theirs, sides),
             (Value::Set(mine), Value::Set(theirs)) => mine.merge(theirs, sides),
-            (Value::Hash(mine), Value::Hash(theirs)) => mine.merge(theirs, sides),
+            (Value::Hash(mine), Value::Hash(theirs)) | (Value::Parts(_, mine), Value::Parts(_, theirs)) => {
+                mine.merge(theirs, sides);
+            }
             (Value::SortedSet(mine), Value::SortedSet(theirs)) => mine.merge(theirs, sides),
             (Value::Stream(mine), Value::Stream(theirs)) => mine.merge(theirs, sides),
             (mine, theirs) => unreachable!("{:?} cannot merge {:?}", mine.kind(), theirs.kind()),
@@ -273,7 +284,7 @@ impl Value {
             Value::HyperLogLog(value) => value.has_garbage(),
             Value::List(list) => list.has_garbage(rules),
             Value::Set(set) => set.has_garbage(rules),
-            Value::Hash(hash) => hash.has_garbage(rules),
+            Value::Hash(hash) | Value::Parts(_, hash) => hash.has_garbage(rules),
             Value::SortedSet(set) => set.has_garbage(rules),
             Value::Stream(stream) => stream.has_garbage(rules),
         }
@@ -283,7 +294,7 @@ impl Value {
     pub(crate) fn drop_tallies(&mut self, is_over: &dyn Fn(Stamp) -> bool) {
         match self {
             Value::String(cell) => cell.drop_tallies(is_over),
-            Value::Hash(hash) => hash.drop_tallies(is_over),
+            Value::Hash(hash) | Value::Parts(_, hash) => hash.drop_tallies(is_over),
             Value::SortedSet(set) => set.drop_tallies(is_over),
             // The others have no numbers.
             Value::HyperLogLog(_) | Value::List(_) | Value::Set(_) | Value::Stream(_) => {}
@@ -296,7 +307,7 @@ impl Value {
             Value::HyperLogLog(value) => value.collect_garbage(),
             Value::List(list) => list.collect_garbage(rules),
             Value::Set(set) => set.collect_garbage(rules),
-            Value::Hash(hash) => hash.collect_garbage(rules),
+            Value::Hash(hash) | Value::Parts(_, hash) => hash.collect_garbage(rules),
             Value::SortedSet(set) => set.collect_garbage(rules),
             Value::Stream(stream) => stream.collect_garbage(rules),
         }
@@ -311,7 +322,7 @@ impl Stored for Value {
             Value::HyperLogLog(value) => value.store(out),
             Value::List(list) => list.store(out),
             Value::Set(set) => set.store(out),
-            Value::Hash(hash) => hash.store(out),
+            Value::Hash(hash) | Value::Parts(_, hash) => hash.store(out),
             Value::SortedSet(set) => set.store(out),
             Value::Stream(stream) => stream.store(out),
         }
@@ -327,6 +338,7 @@ impl Stored for Value {
             Kind::Hash => Value::Hash(Stored::load(from)?),
             Kind::SortedSet => Value::SortedSet(Stored::load(from)?),
             Kind::Stream => Value::Stream(Stored::load(from)?),
+            kind @ (Kind::Json | Kind::VectorSet) => Value::Parts(*kind, Stored::load(from)?),
         })
     }
 }

@@ -6,13 +6,15 @@ use braid_base::hash::KeyHasher;
 
 use crate::Bytes;
 use crate::cell::Cell;
+use crate::change::Kind;
 use crate::ended::{EndedOfKey, GivenTime};
 use crate::key::Key;
 use crate::position::Position;
 use crate::rules::Rules;
 use crate::stream::{Fields, GroupView, Id};
 use crate::value::Value;
-use crate::{sorted_set, string};
+use crate::{Parts, parts};
+use crate::{sorted_set, string, vector_set};
 
 /// An expiry time, in ms of Unix time.
 pub type Until = Option<u64>;
@@ -29,6 +31,8 @@ pub enum View {
     Set(Vec<(Bytes, Until)>),
     Hash(Vec<(Bytes, Bytes, Until)>),
     SortedSet(Vec<(Bytes, f64, Until)>),
+    /// A value of this type that consists of parts.
+    Parts(Kind, Parts),
     Stream {
         entries: Vec<(Id, Fields)>,
         last: Id,
@@ -37,6 +41,19 @@ pub enum View {
 }
 
 impl View {
+    pub fn kind(&self) -> Kind {
+        match self {
+            View::String(_) => Kind::String,
+            View::HyperLogLog(_) => Kind::HyperLogLog,
+            View::List(_) => Kind::List,
+            View::Set(_) => Kind::Set,
+            View::Hash(_) => Kind::Hash,
+            View::SortedSet(_) => Kind::SortedSet,
+            View::Stream { .. } => Kind::Stream,
+            View::Parts(kind, _) => *kind,
+        }
+    }
+
     /// The whole visible value, whether or not its time has passed.
     pub fn new(value: &Value, rules: &Rules) -> View {
         View::beside(value, None, rules)
@@ -57,6 +74,7 @@ impl View {
                 let all = hash.iter().filter(|(field, _)| shows(field));
                 View::Hash(all.filter_map(|(field, cell)| field_of(field, &cell, rules)).collect())
             }
+            Value::Parts(kind, all) => View::Parts(*kind, parts::visible(*kind, all)),
             Value::SortedSet(set) => {
                 let all = set.iter().filter(|(member, _)| shows(member));
                 View::SortedSet(all.filter_map(|(member, cell)| scored_of(member, &cell, rules)).collect())
@@ -98,6 +116,12 @@ impl View {
                     elements.filter_map(|one| scored_of(one.clone(), &set.get(one)?, rules)).collect(),
                 )
             }
+            Value::Parts(Kind::VectorSet, all) => {
+                let part = |name: &Bytes| Some((name.clone(), string::shown(&all.get(name)?)?));
+                let some = parts.filter_map(element).filter_map(part);
+                let shown = parts::shape(all).map(|shape| vector_set::visible_of(shape, some));
+                View::Parts(Kind::VectorSet, shown.unwrap_or_default())
+            }
             Value::Stream(stream) => {
                 let (mut entries, mut groups) = (Vec::new(), Vec::new());
                 for part in parts {
@@ -125,6 +149,11 @@ impl View {
             (View::Set(all), View::Set(more)) => all.extend(more),
             (View::Hash(all), View::Hash(more)) => all.extend(more),
             (View::SortedSet(all), View::SortedSet(more)) => all.extend(more),
+            // The shape comes first in both.
+            (View::Parts(_, all), View::Parts(_, more)) => {
+                let known = usize::from(!all.is_empty());
+                all.extend(more.into_iter().skip(known));
+            }
             (
                 View::Stream { entries: all, groups: all_groups, .. },
                 View::Stream { entries: more, groups: more_groups, .. },
@@ -221,6 +250,10 @@ impl Out {
                 self.bytes(field);
                 self.bytes(value);
                 self.until(*until);
+            }),
+            View::Parts(_, parts) => parts.iter().for_each(|(name, value)| {
+                self.bytes(name);
+                self.bytes(value);
             }),
             View::SortedSet(members) => members.iter().for_each(|(member, score, until)| {
                 self.bytes(member);

@@ -92,6 +92,7 @@ mod tag {
     pub const LAST: u8 = 13;
     pub const GROUP: u8 = 14;
     pub const COUNT: u8 = 15;
+    pub const PART: u8 = 16;
     /// Flag: the same key as in the previous effect.
     pub const SAME_KEY: u8 = 0x80;
 

@@ -3,6 +3,8 @@
 //! valid unit survives the round trip.
 
 use braid_active::amount::Amount;
+use braid_active::change::Kind;
+use braid_active::document::{OBJECT, push_member};
 use braid_active::effect::Unit;
 use braid_active::position::Side;
 use braid_active::replica::{Settings, State};
@@ -43,6 +45,13 @@ fn unit() -> Unit {
         transaction.group_set_id(0, &name("x"), &bytes("g"), id);
         transaction.group_remove_consumer(0, &name("x"), &bytes("g"), &bytes("c"));
         transaction.group_destroy(0, &name("x"), &bytes("g"));
+        let mut member = Vec::new();
+        push_member(&mut member, b"n");
+        let (root, member) = ((bytes(""), OBJECT.into()), (Bytes::from(&member[..]), bytes("1")));
+        transaction.bring_parts(0, &name("j"), Kind::Json, &[root, member.clone()]);
+        assert!(transaction.part_increment(0, &name("j"), &member.0, 2));
+        transaction.part(0, &name("j"), Kind::Json, member.0, None);
+        transaction.part(0, &name("v"), Kind::VectorSet, bytes("part"), Some(bytes("value")));
         transaction.count(0, &name("p"), vec![(16_383, 51)]);
         transaction.flush(Some(1));
         transaction.remove(2, &name("z"));

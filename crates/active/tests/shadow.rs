@@ -10,11 +10,15 @@
 
 use std::collections::BTreeSet;
 
+use braid_active::Parts;
+use braid_active::change::Kind;
 use braid_active::difference::{Difference, apply_with_difference, merge_with_difference, whole};
+use braid_active::document::{OBJECT, push_member};
 use braid_active::effect::Unit;
 use braid_active::replica::{Replica, Settings, State};
 use braid_active::saved::{Loader, SavedError, save};
 use braid_active::translate::{EXPIRED, Request, Values, agree, shown, translate};
+use braid_active::vector_set::Element;
 use braid_active::view::{Until, View};
 use braid_active::{Applied, Bytes, Name, Region, Stamp};
 
@@ -23,11 +27,35 @@ mod holding;
 
 const NOW: u64 = 1_800_000_000_000;
 
-struct NoValues;
+struct TestValues;
 
-impl Values for NoValues {
-    fn decode(&self, _: &[u8]) -> Option<View> {
-        None
+impl Values for TestValues {
+    fn document(&self, text: &[u8]) -> Option<Parts> {
+        fn push(value: &serde_json::Value, name: &mut Vec<u8>, parts: &mut Parts) {
+            let Some(object) = value.as_object() else {
+                return parts.push((name[..].into(), value.to_string().into_bytes().into()));
+            };
+            parts.push((name[..].into(), OBJECT.into()));
+            for (member, value) in object {
+                let len = name.len();
+                push_member(name, member.as_bytes());
+                push(value, name, parts);
+                name.truncate(len);
+            }
+        }
+        let mut parts = Parts::new();
+        push(&serde_json::from_slice(text).ok()?, &mut Vec::new(), &mut parts);
+        parts.sort();
+        Some(parts)
+    }
+
+    fn document_part(&self, path: &[u8]) -> Option<Bytes> {
+        let names = std::str::from_utf8(path).ok()?.strip_prefix('$')?.replace("][", ",");
+        let names = if names.is_empty() { "[]" } else { &names };
+        let members: Vec<String> = serde_json::from_str(names).ok()?;
+        let mut part = Vec::new();
+        members.iter().for_each(|member| push_member(&mut part, member.as_bytes()));
+        Some(part.into())
     }
 
     fn register(&self, element: &[u8]) -> (u16, u8) {
@@ -105,9 +133,9 @@ impl Server {
     /// Runs a request of the keyspace in both the keyspace and the shadow.
     fn repeat(&mut self, now: u64, args: &[&[u8]]) {
         let request = [Request { database: 0, args }];
-        translate(&mut self.keyspace, &NoValues, now, &request).expect("the request fits the key's value");
+        translate(&mut self.keyspace, &TestValues, now, &request).expect("the request fits the key's value");
         let unit =
-            translate(&mut self.shadow, &NoValues, now, &request).expect("the shadow accepts the request");
+            translate(&mut self.shadow, &TestValues, now, &request).expect("the shadow accepts the request");
         self.units.extend(unit);
         self.check(&String::from_utf8_lossy(args[0]));
     }
@@ -116,11 +144,11 @@ impl Server {
     fn run(&mut self, now: u64, line: &str) {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let request = [Request { database: 0, args: &args }];
-        if translate(&mut self.keyspace, &NoValues, now, &request).is_err() {
+        if translate(&mut self.keyspace, &TestValues, now, &request).is_err() {
             return;
         }
         let unit =
-            translate(&mut self.shadow, &NoValues, now, &request).expect("the shadow accepts the request");
+            translate(&mut self.shadow, &TestValues, now, &request).expect("the shadow accepts the request");
         self.units.extend(unit);
         self.check(line);
     }
@@ -140,7 +168,7 @@ impl Server {
         for request in difference.requests(&self.shadow) {
             let args: Vec<&[u8]> = request.args.iter().map(|arg| &arg[..]).collect();
             let one = [Request { database: request.database, args: &args }];
-            translate(&mut self.keyspace, &NoValues, now, &one).expect("a plain request");
+            translate(&mut self.keyspace, &TestValues, now, &one).expect("a plain request");
         }
         self.check("difference");
     }
@@ -174,9 +202,9 @@ fn command(random: &mut fastrand::Rng, now: u64) -> String {
     let (one, two) = (random.u8(0..6), random.u8(0..6));
     let soon = now + random.u64(1..12);
     let until = if random.bool() { soon } else { NOW + 1_000_000 + u64::from(two) };
-    let kind = *random.choice(b"shtzlx").expect("letters") as char;
+    let kind = *random.choice(b"shtzlxjv").expect("letters") as char;
     let group = *random.choice(b"gk").expect("letters") as char;
-    match random.u8(0..46) {
+    match random.u8(0..58) {
         0 => format!("SET s{key} {one}"),
         1 => format!("SET s{key} {one} PXAT {until}"),
         2 => format!("INCRBY s{key} {one}"),
@@ -216,7 +244,27 @@ fn command(random: &mut fastrand::Rng, now: u64) -> String {
         35 => format!("HSETEX h{key} KEEPTTL FIELDS 1 f{one} {two}"),
         36 => format!("XTRIM x{key} MINID = -"),
         37 => format!("XADD x{key} MINID = - {} f v", new_id(random)),
+        46..=51 => document_command(random, key, one),
+        52 | 53 => format!("VADD v{key} VALUES {} {one} {two} {one} e{two} NOQUANT", 3),
+        54 => format!("VADD v{key} VALUES 2 {one} {two} e{one} NOQUANT SETATTR {two}"),
+        55 => format!("VREM v{key} e{one}"),
+        56 => format!("VSETATTR v{key} e{one} {two}"),
+        57 => format!("DEL j{key} v{key}"),
         _ => list_command(random, key, one, two),
+    }
+}
+
+fn document_command(random: &mut fastrand::Rng, key: usize, one: u8) -> String {
+    let member = *random.choice(b"ab").expect("a letter") as char;
+    let path = [format!("[\"{member}\"]"), format!("[\"a\"][\"{member}\"]"), "[\"a\"][\"b\"][\"c\"]".into()];
+    let path = random.choice(&path).expect("a path");
+    match random.u8(0..8) {
+        0 => format!("JSON.SET j{key} $ {{\"{member}\":{one}}}"),
+        1 | 2 => format!("JSON.SET j{key} ${path} {one}"),
+        3 => format!("JSON.SET j{key} ${path} {{}}"),
+        4 => format!("JSON.SET j{key} ${path} {{\"b\":null,\"c\":[{one}]}}"),
+        5 => format!("JSON.DEL j{key} ${path}"),
+        _ => format!("JSON.NUMINCRBY j{key} ${path} {one}"),
     }
 }
 
@@ -320,7 +368,7 @@ fn check_copies(server: &Server, random: &mut fastrand::Rng, seed: u64) {
     let mut empty = replica(4);
     for request in whole(&third.shadow) {
         let args: Vec<&[u8]> = request.args.iter().map(|arg| &arg[..]).collect();
-        translate(&mut empty, &NoValues, NOW, &[Request { database: 0, args: &args }])
+        translate(&mut empty, &TestValues, NOW, &[Request { database: 0, args: &args }])
             .expect("a plain request");
     }
     assert_eq!(empty.digest(), third.shadow.digest(), "seed {seed}");
@@ -355,6 +403,37 @@ fn fits(server: &Server, line: &str) -> bool {
     let key = line.split(' ').nth(1).unwrap_or_default();
     let view = server.keyspace.view(0, key.as_bytes());
     match line.split(' ').next() {
+        Some(name) if name.starts_with("JSON.") => {
+            let path = line.split(' ').nth(2).unwrap_or_default();
+            let at = TestValues.document_part(path.as_bytes()).expect("a path");
+            let has = |view: &View, part: &[u8], what: &dyn Fn(&[u8]) -> bool| match view {
+                View::Parts(Kind::Json, parts) => {
+                    parts.iter().any(|(one, value)| **one == *part && what(value))
+                }
+                _ => false,
+            };
+            match (name, view) {
+                ("JSON.SET", view) if at.is_empty() => {
+                    view.is_none_or(|view| matches!(view, View::Parts(Kind::Json, _)))
+                }
+                ("JSON.SET", Some(view)) => {
+                    let ends: Vec<usize> = (0..at.len()).filter(|end| at[*end] == 0).collect();
+                    let outer = ends.len().checked_sub(2).map_or(0, |index| ends[index] + 1);
+                    has(&view, &at[..outer], &|value| value == OBJECT)
+                }
+                ("JSON.NUMINCRBY", Some(view)) => has(&view, &at, &|value| value[0].is_ascii_digit()),
+                (_, Some(view)) => has(&view, &at, &|_| true),
+                (_, None) => false,
+            }
+        }
+        Some("VREM" | "VSETATTR") => match view {
+            Some(View::Parts(Kind::VectorSet, parts)) => {
+                let element = line.split(' ').nth(2).unwrap_or_default().as_bytes();
+                let mut elements = parts.iter().filter_map(|(part, value)| Element::of_part(part, value));
+                elements.any(|one| one.name == element)
+            }
+            _ => false,
+        },
         Some("SMOVE") => {
             let words: Vec<&str> = line.split(' ').collect();
             let has = |view: &Option<View>| match view {

@@ -9,7 +9,6 @@ use braid_active::difference::{Difference, apply_with_difference};
 use braid_active::replica::{Replica, Settings, State};
 use braid_active::saved::{Digester, Digesting};
 use braid_active::translate::{EVICTED, EXPIRED, Request, Values, plain_write, translate};
-use braid_active::view::View;
 use braid_active::wire::{decode, encode};
 use braid_active::write::{Write, write_with_difference};
 use braid_active::{Applied, Bytes, Hashed, Name, Region, Stamp, Vector};
@@ -19,10 +18,6 @@ const NOW: u64 = 1_800_000_000_000;
 struct NoValues;
 
 impl Values for NoValues {
-    fn decode(&self, _: &[u8]) -> Option<View> {
-        None
-    }
-
     fn register(&self, _: &[u8]) -> (u16, u8) {
         (0, 0)
     }

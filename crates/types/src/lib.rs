@@ -70,8 +70,7 @@ static FAMILIES: &[&[Row]] = &[
 pub fn unmergeable_families() -> impl Iterator<Item = &'static [Row]> {
     #[rustfmt::skip]
     let families = [
-        bloom::COMMANDS, json::COMMANDS, vector_set::COMMANDS,
-        count_min::COMMANDS, top_k::COMMANDS, cuckoo::COMMANDS, t_digest::COMMANDS,
+        bloom::COMMANDS, count_min::COMMANDS, top_k::COMMANDS, cuckoo::COMMANDS, t_digest::COMMANDS,
         suggestions::COMMANDS, time_series::COMMANDS,
     ];
     families.into_iter()

@@ -47,6 +47,13 @@ impl Codec {
         }
     }
 
+    /// A vector as it comes back when it has been stored.
+    pub fn stored(&self, vector: &[f32]) -> Vec<f32> {
+        let words: Vec<AtomicU32> = (0..self.words()).map(|_| AtomicU32::new(0)).collect();
+        let norm = self.encode(vector, &words);
+        self.decode(&words, norm)
+    }
+
     /// Words of a vector.
     pub fn words(&self) -> usize {
         let dim = self.shape.dim as usize;

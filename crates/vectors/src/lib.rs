@@ -41,6 +41,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use codec::Codec;
 pub use link::Near;
 pub use parallel::Adder;
 pub use projection::Projection;

@@ -33,7 +33,7 @@ use smallvec::SmallVec;
 use super::generation::told;
 use super::{BEHIND_MAX, Thread};
 use crate::batch::{Batch, BatchUnit};
-use crate::keys::{KeyName, all_keys, requests_of, shown_by, with_entry};
+use crate::keys::{KeyName, all_keys, requests_of, shown_by, with_entry, with_given_vectors};
 use crate::libraries;
 use crate::state::Merged;
 
@@ -121,7 +121,9 @@ impl Thread<'_> {
                     continue;
                 };
                 self.unmergeable.remove(name);
-                if there != shown(&self.replica, name.0, &name.1) {
+                let here = shown(&self.replica, name.0, &name.1);
+                let there = with_given_vectors(&*self.values, there, &here);
+                if there != here {
                     all.push((name.0, Name::from(&name.1[..]), there));
                 }
             }

@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 
-use super::{EVICTED, EXPIRED, Reason, Request, Values, lists, number};
+use super::{EVICTED, EXPIRED, Reason, Request, Values, documents, lists, number, vector_sets};
 use crate::amount::Amount;
 use crate::cell::Time;
 use crate::libraries::LIBRARIES;
@@ -92,7 +92,10 @@ pub(super) fn translate(
         name => match call.string(name) {
             Err(Reason::Unknown) => match call.collection(name) {
                 Err(Reason::Unknown) => match lists::translate(call.transaction, database, name, args) {
-                    Err(Reason::Unknown) => call.stream(name),
+                    Err(Reason::Unknown) => match call.stream(name) {
+                        Err(Reason::Unknown) => call.parts(values, name),
+                        outcome => outcome,
+                    },
                     outcome => outcome,
                 },
                 outcome => outcome,
@@ -337,6 +340,41 @@ impl<'a> Call<'_, '_, 'a> {
             true => Ok(()),
             false => Err(Reason::WrongType),
         }
+    }
+
+    /// JSON documents and vector sets.
+    fn parts(&mut self, values: &dyn Values, name: &[u8]) -> Outcome {
+        let (database, key, args) = (self.database, &self.key, self.args);
+        match name {
+            b"JSON.MSET" => args.chunks_exact(3).try_for_each(|one| {
+                documents::set(self.transaction, values, database, &Name::from(one[0]), &one[1..])
+            }),
+            b"JSON.SET" => documents::set(self.transaction, values, database, key, &args[1..]),
+            b"JSON.DEL" | b"JSON.FORGET" => {
+                documents::remove(self.transaction, values, database, key, &args[1..])
+            }
+            b"JSON.NUMINCRBY" => documents::increment(self.transaction, values, database, key, &args[1..]),
+            b"VADD" => vector_sets::add(self.transaction, database, key, &args[1..]),
+            b"VREM" => vector_sets::remove(self.transaction, database, key, self.arg(1)?),
+            b"VSETATTR" => {
+                vector_sets::set_attribute(self.transaction, database, key, self.arg(1)?, self.arg(2)?)
+            }
+            b"RESTORE" => self.restore(values),
+            _ => Err(Reason::Unknown),
+        }
+    }
+
+    /// `RESTORE key ttl payload` with its options.
+    fn restore(&mut self, values: &dyn Values) -> Outcome {
+        let view = values.decode(self.arg(2)?).ok_or(Reason::Unknown)?;
+        let until = match time(self.arg(1)?, 1)? {
+            0 => None,
+            ttl if self.args[3..].iter().any(|word| word.eq_ignore_ascii_case(b"ABSTTL")) => Some(ttl),
+            ttl => Some(self.now_ms.saturating_add(ttl)),
+        };
+        let before = self.transaction.shown(self.database, &self.key);
+        self.transaction.bring(self.database, &self.key, &before, &Some((view, until)));
+        Ok(())
     }
 
     fn stream(&mut self, name: &[u8]) -> Outcome {

@@ -35,6 +35,8 @@ struct Allowed {
 }
 
 const NUMBERS: Allowed = Allowed { add: true, live: true };
+/// Increments of a vector would not show.
+const PARTS: Allowed = Allowed { add: true, live: false };
 const MEMBERS: Allowed = Allowed { add: false, live: true };
 const PLAIN: Allowed = Allowed { add: false, live: false };
 
@@ -328,6 +330,13 @@ impl<'a> Reader<'a> {
                 change => Change::String(change),
             },
             tag::HASH => Change::Hash(self.bytes()?, self.cell(NUMBERS, Self::bytes)?),
+            tag::PART => {
+                let kind = self.kind()?;
+                if !kind.has_parts() {
+                    return Err(Damaged("a type without parts"));
+                }
+                Change::Part(kind, self.bytes()?, self.cell(PARTS, Self::bytes)?)
+            }
             tag::SET => Change::Set(self.bytes()?, self.cell(MEMBERS, |_| Ok(()))?),
             tag::SORTED_SET => Change::SortedSet(self.bytes()?, self.cell(NUMBERS, Self::score)?),
             tag::PUSH_LEFT | tag::PUSH_RIGHT => {

@@ -92,6 +92,7 @@ fn tag_of(change: &Change) -> u8 {
         Change::Live(_) => tag::LIVE,
         Change::String(_) => tag::STRING,
         Change::Hash(..) => tag::HASH,
+        Change::Part(..) => tag::PART,
         Change::Set(..) => tag::SET,
         Change::SortedSet(..) => tag::SORTED_SET,
         Change::Push { side: Side::Left, .. } => tag::PUSH_LEFT,
@@ -240,6 +241,11 @@ impl Writer<'_> {
             }
             Change::Live(time) => self.time(*time),
             Change::String(change) => self.text_cell(change),
+            Change::Part(kind, part, change) => {
+                self.out.push(*kind as u8);
+                self.bytes(part);
+                self.text_cell(change);
+            }
             Change::Hash(field, change) => {
                 self.bytes(field);
                 self.text_cell(change);

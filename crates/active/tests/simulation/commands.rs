@@ -2,11 +2,16 @@
 //! Random commands of all types. The result of each is compared with that of a standalone server:
 //! to its own client a region is an ordinary server.
 
+use std::collections::BTreeMap;
+
 use braid_active::amount::Amount;
 use braid_active::cell::Time;
+use braid_active::change::Kind;
+use braid_active::document::{OBJECT, push_member};
 use braid_active::libraries::LIBRARIES;
 use braid_active::position::Side;
 use braid_active::stream::{GroupView, Id};
+use braid_active::vector_set::{self, Element, Quantisation, Shape};
 use braid_active::view::View;
 use braid_active::{Bytes, Name, Transaction};
 use fastrand::Rng;
@@ -48,7 +53,7 @@ fn timeless(view: Option<View>) -> Option<View> {
 }
 
 /// Key names. The first letter is the type; `?` stands for any type.
-pub const NAMES: [&str; 9] = ["s", "s2", "h", "a", "z", "l", "x", "p", "?"];
+pub const NAMES: [&str; 12] = ["s", "s2", "h", "a", "z", "l", "x", "p", "j", "j2", "v", "?"];
 
 impl Client<'_, '_> {
     /// Runs a random command. Returns an error if the result differs from a standalone server's.
@@ -69,7 +74,7 @@ impl Client<'_, '_> {
             return self.any(database, &name, before);
         }
         let letter = match name[0] {
-            b'?' => *self.random.choice(b"shazlxp").expect("letters"),
+            b'?' => *self.random.choice(b"shazlxpjv").expect("letters"),
             letter => letter,
         };
         match letter {
@@ -79,6 +84,8 @@ impl Client<'_, '_> {
             b'z' => self.sorted_set(database, &name, before),
             b'l' => self.list(database, &name, before),
             b'x' => self.stream(database, &name, before),
+            b'j' => self.document(database, &name, before),
+            b'v' => self.vector_set(database, &name, before),
             _ => self.count(database, &name, before),
         }
     }
@@ -228,6 +235,91 @@ impl Client<'_, '_> {
             _ => return Ok(()),
         }
         self.compare("a hash command", database, name, (!fields.is_empty()).then_some(View::Hash(fields)))
+    }
+
+    /// JSON.SET, JSON.DEL and JSON.NUMINCRBY at a path, JSON.SET of the root.
+    fn document(&mut self, database: u32, name: &Name, before: Option<View>) -> Result<(), String> {
+        let mut parts = match before {
+            Some(View::Parts(Kind::Json, parts)) => parts,
+            None => Vec::new(),
+            Some(_) => return Ok(()),
+        };
+        let part = |members: &[&str]| -> Bytes {
+            let mut part = Vec::new();
+            members.iter().for_each(|member| push_member(&mut part, member.as_bytes()));
+            part.into()
+        };
+        let object = Bytes::from(OBJECT);
+        if parts.is_empty() || self.pick(8) == 0 {
+            parts = vec![(part(&[]), object), (part(&["c"]), bytes(self.number))];
+            self.transaction.bring_parts(database, name, Kind::Json, &parts);
+            return self.compare("JSON.SET", database, name, Some(View::Parts(Kind::Json, parts)));
+        }
+        let members = [&["a"][..], &["a", "b"], &["a", "b", "c"], &["c"]][self.pick(4)];
+        let (at, outer) = (part(members), part(&members[..members.len() - 1]));
+        let had = parts.iter().position(|(one, _)| *one == at);
+        let is_inside = |(one, _): &(Bytes, Bytes)| one.starts_with(&at);
+        let what = self.pick(6);
+        match (what, had) {
+            (0..=2, _) => {
+                if parts.iter().all(|one| *one != (outer.clone(), object.clone())) {
+                    return Ok(());
+                }
+                let new = match what {
+                    0 => vec![(at.clone(), object.clone())],
+                    1 => {
+                        vec![(at.clone(), object), ([&at[..], &part(&["n"])].concat().into(), bytes("null"))]
+                    }
+                    _ => vec![(at.clone(), bytes(self.number % 9))],
+                };
+                self.transaction.bring_member(database, name, &at, &new);
+                parts.retain(|one| !is_inside(one));
+                parts.extend(new);
+                parts.sort();
+            }
+            (3 | 4, Some(index)) => {
+                let by = self.random.i64(-9..9);
+                let number =
+                    std::str::from_utf8(&parts[index].1).ok().and_then(|text| text.parse::<i64>().ok());
+                let is_done = self.transaction.part_increment(database, name, &at, by);
+                match number {
+                    None if !is_done => return Ok(()),
+                    Some(number) if is_done => parts[index].1 = bytes(number + by),
+                    _ => return Err(format!("JSON.NUMINCRBY of {number:?}: {is_done}")),
+                }
+            }
+            (5, Some(_)) => {
+                self.transaction.bring_member(database, name, &at, &[]);
+                parts.retain(|one| !is_inside(one));
+            }
+            _ => return Ok(()),
+        }
+        self.compare("a JSON command", database, name, Some(View::Parts(Kind::Json, parts)))
+    }
+
+    /// VADD and VREM. A new set gets one of two shapes.
+    fn vector_set(&mut self, database: u32, name: &Name, before: Option<View>) -> Result<(), String> {
+        let before = match before {
+            Some(View::Parts(Kind::VectorSet, parts)) => parts,
+            None => Vec::new(),
+            Some(_) => return Ok(()),
+        };
+        let shape = before.first().and_then(|(part, _)| Shape::of_part(part));
+        let other = Shape { quantisation: Quantisation::Integer, dimension: self.random.u32(1..3) };
+        let shape = shape.unwrap_or(other);
+        let mut elements: BTreeMap<Bytes, Bytes> = before.into_iter().skip(1).collect();
+        let part = shape.part(["e", "f", "g"][self.pick(3)].as_bytes());
+        if self.pick(3) == 0 && elements.remove(&part).is_some() {
+            self.transaction.part(database, name, Kind::VectorSet, part, None);
+        } else {
+            let vector = vec![self.number as u8; 4 * shape.dimension as usize];
+            let value = Element { name: b"", links: 16, vector: &vector, attribute: b"" }.value();
+            elements.insert(part.clone(), value.clone());
+            self.transaction.part(database, name, Kind::VectorSet, part, Some(value));
+        }
+        let parts = vector_set::visible(elements.into_iter());
+        let expected = (!parts.is_empty()).then_some(View::Parts(Kind::VectorSet, parts));
+        self.compare("a command of a vector set", database, name, expected)
     }
 
     fn set(&mut self, database: u32, name: &Name, before: Option<View>) -> Result<(), String> {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use braid_active::amount::Amount;
 use braid_active::cell::{CellChange, Sum, Time};
 use braid_active::change::{Change, Kind};
+use braid_active::document::OBJECT;
 use braid_active::effect::{Effect, Unit};
 use braid_active::libraries::{LIBRARIES, flushes};
 use braid_active::position::{Position, Side, Step};
@@ -116,7 +117,9 @@ fn key(ops: &[Op]) -> Option<(View, Until)> {
         Change::String(change) => Some(change),
         _ => None,
     });
-    let view = stream(ops)
+    let view = vector_set(ops)
+        .or_else(|| document(ops))
+        .or_else(|| stream(ops))
         .or_else(|| sorted_set(ops))
         .or_else(|| hash(ops))
         .or_else(|| set(ops))
@@ -228,6 +231,45 @@ fn hash(ops: &[Op]) -> Option<View> {
     });
     let shown: Vec<_> = shown.collect();
     (!shown.is_empty()).then_some(View::Hash(shown))
+}
+
+/// The remaining parts of a value of a type.
+fn parts(ops: &[Op], kind: Kind) -> BTreeMap<Bytes, Bytes> {
+    let names: BTreeSet<&Bytes> = ops
+        .iter()
+        .filter_map(|op| match op.change {
+            Some(Change::Part(of, part, _)) if *of == kind => Some(part),
+            _ => None,
+        })
+        .collect();
+    let shown = names.into_iter().filter_map(|part| {
+        let shown = cell(ops, kind, |change| match change {
+            Change::Part(of, other, change) if *of == kind && other == part => Some(change),
+            _ => None,
+        });
+        Some((part.clone(), text(&shown)?))
+    });
+    shown.collect()
+}
+
+/// A part shows unless one around it is there and no object; objects around it show as well.
+fn document(ops: &[Op]) -> Option<View> {
+    let parts = parts(ops, Kind::Json);
+    let mut shown = BTreeMap::new();
+    for (name, value) in &parts {
+        let around: Vec<&[u8]> =
+            (0..name.len()).filter(|at| *at == 0 || name[at - 1] == 0).map(|at| &name[..at]).collect();
+        if around.iter().all(|one| parts.get(*one).is_none_or(|value| **value == *OBJECT)) {
+            shown.extend(around.into_iter().map(|one| (one.into(), OBJECT.into())));
+            shown.insert(name.clone(), value.clone());
+        }
+    }
+    (!shown.is_empty()).then(|| View::Parts(Kind::Json, shown.into_iter().collect()))
+}
+
+fn vector_set(ops: &[Op]) -> Option<View> {
+    let parts = braid_active::vector_set::visible(parts(ops, Kind::VectorSet).into_iter());
+    (!parts.is_empty()).then_some(View::Parts(Kind::VectorSet, parts))
 }
 
 fn set(ops: &[Op]) -> Option<View> {

@@ -129,9 +129,34 @@ fn read_key(connection: &mut Connection, key: &str, kind: KeyKind) -> Result<Opt
         "hash" => sorted(texts(ask(connection, &["HGETALL", key])?), 2),
         "zset" => texts(ask(connection, &["ZRANGE", key, "0", "-1", "WITHSCORES"])?),
         "stream" => entries(ask(connection, &["XRANGE", key, "-", "+"])?),
+        "ReJSON-RL" => vec![document(&ask(connection, &["JSON.GET", key])?.text())?],
+        "vectorset" => elements_of(connection, key)?,
         other => return Err(format!("{key} has type {other}")),
     };
     Ok(Some(Content { type_name, items }))
+}
+
+/// A document with the members of its objects in order: servers may list them differently.
+fn document(text: &str) -> Result<String, String> {
+    let mut value: serde_json::Value =
+        serde_json::from_str(text).map_err(|error| format!("{text}: {error}"))?;
+    value.sort_all_objects();
+    Ok(value.to_string())
+}
+
+/// The elements of a vector set, each followed by its vector and its attribute. A vector is
+/// rounded: a server that adds one anew may change its last digit.
+fn elements_of(connection: &mut Connection, key: &str) -> Result<Vec<String>, String> {
+    let mut items = Vec::new();
+    for element in ask(connection, &["VRANGE", key, "-", "+"])?.elements() {
+        let element = element.text();
+        let vector = ask(connection, &["VEMB", key, &element])?.elements().into_iter();
+        let vector = vector.map(|one| one.text().parse::<f64>().map(|one| format!("{one:.3}")));
+        let vector: Vec<String> = vector.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+        let attribute = text(&ask(connection, &["VGETATTR", key, &element])?);
+        items.extend([element, vector.join(" "), attribute]);
+    }
+    Ok(items)
 }
 
 /// Sorts groups of `size` items by their first item.

@@ -316,15 +316,11 @@ impl<'s> Client<'s> {
         };
         let element = format!("m{}", self.random.u8(..8));
         let number = self.random.u8(..50).to_string();
-        let words: Vec<&str> = line
+        let words: Vec<String> = line
             .split(' ')
-            .map(|word| match word {
-                "KEY" => full.as_str(),
-                "ELEMENT" => element.as_str(),
-                "NUMBER" => number.as_str(),
-                word => word,
-            })
+            .map(|word| word.replace("KEY", &full).replace("ELEMENT", &element).replace("NUMBER", &number))
             .collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let sent = self.shared.now();
         let reply = self.connection.command(&words).map_err(|error| error.to_string())?;
         self.done.sent += 1;
@@ -338,7 +334,7 @@ impl<'s> Client<'s> {
 
 /// Commands on mixed keys, by type. Their results must not depend only on the server that runs
 /// them.
-const MIXED: [&[&str]; 6] = [
+const MIXED: [&[&str]; 8] = [
     &[
         "SET KEY ELEMENT",
         "APPEND KEY ELEMENT",
@@ -367,4 +363,24 @@ const MIXED: [&[&str]; 6] = [
         "LSET KEY 0 ELEMENT",
     ],
     &["XADD KEY * ELEMENT NUMBER", "XADD KEY MAXLEN 20 * ELEMENT NUMBER", "XTRIM KEY MAXLEN 10"],
+    &[
+        r#"JSON.SET KEY $ {"o":{"n":1},"l":[1]}"#,
+        "JSON.SET KEY $.o.ELEMENT NUMBER",
+        "JSON.SET KEY $.o NUMBER",
+        r#"JSON.SET KEY $.o {"n":NUMBER,"ELEMENT":null}"#,
+        "JSON.DEL KEY $.o.ELEMENT",
+        "JSON.DEL KEY $.o",
+        "JSON.NUMINCRBY KEY $.o.n NUMBER",
+        "JSON.NUMINCRBY KEY $..n 1.5",
+        "JSON.ARRAPPEND KEY $.l NUMBER",
+        r#"JSON.MERGE KEY $ {"o":{"ELEMENT":NUMBER,"n":null}}"#,
+        "JSON.STRAPPEND KEY $.* \"ELEMENT\"",
+    ],
+    &[
+        "VADD KEY VALUES 2 NUMBER 1 ELEMENT",
+        "VADD KEY VALUES 2 1 NUMBER ELEMENT SETATTR NUMBER",
+        "VADD KEY VALUES 3 1 NUMBER 1 ELEMENT NOQUANT",
+        "VSETATTR KEY ELEMENT NUMBER",
+        "VREM KEY ELEMENT",
+    ],
 ];

@@ -42,6 +42,10 @@ fn parse<'a>(call: &Call<'a, '_>) -> Result<Request<'a>, CommandError> {
     if call.arg_is(2, "reduce") {
         let given = parse_i64(args[3]).and_then(|given| u32::try_from(given).ok()).filter(|&given| given > 0);
         reduce = Some(given.ok_or(CommandError::text(INVALID_VECTOR))?);
+        if call.engine.active.is_some() {
+            // Peers are sent the vectors that the set returns, which have been reduced.
+            return Err(CommandError::text("ERR REDUCE is unavailable with active-replica"));
+        }
         at = 4;
     }
     let (vector, end) = vector(args, at)?;

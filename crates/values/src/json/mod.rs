@@ -37,6 +37,8 @@ use braid_keyspace::object::{
     AccessFns, Collection, Descriptor, DigestSink, Object, ObjectType, RequestSink,
 };
 
+use doc::Doc;
+use packed::{Slot, Value};
 pub use value::Json;
 
 /// The JSON type's descriptor, with the name that Redis's module uses.
@@ -94,7 +96,23 @@ impl Collection for Json {
     }
 
     fn digest(&self, out: &mut dyn DigestSink) {
-        out.mix(&self.text());
+        digest(self.doc(), Slot::whole(0), &mut Vec::new(), out);
+    }
+}
+
+/// Adds a value to a digest, with the path to it: objects regardless of the order of their members.
+fn digest(doc: Doc<'_>, slot: Slot, path: &mut Vec<u8>, out: &mut dyn DigestSink) {
+    let Value::Object(object) = packed::value(doc, slot) else {
+        let mut text = Vec::new();
+        print::compact(doc, slot, &mut text);
+        return out.part(&[path, &text], false);
+    };
+    out.part(&[path, b"{}"], false);
+    let len = path.len();
+    for (name, at) in packed::members(doc, object) {
+        print::string(name, path);
+        digest(doc, Slot::whole(at), path, out);
+        path.truncate(len);
     }
 }
 

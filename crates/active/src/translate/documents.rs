@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! JSON documents: requests at a path of member names. Those at other paths, which may lead into
+//! arrays or to several places, are left to a comparison with the keyspace.
+
+use super::{Reason, Values, number};
+use crate::Name;
+use crate::Parts;
+use crate::change::Kind;
+use crate::local::Transaction;
+
+type Outcome = Result<(), Reason>;
+
+fn part(values: &dyn Values, path: &[u8]) -> Result<crate::Bytes, Reason> {
+    values.document_part(path).ok_or(Reason::Unknown)
+}
+
+/// `JSON.SET key path value`, with the path and what follows as `args`.
+pub(super) fn set(
+    transaction: &mut Transaction<'_>,
+    values: &dyn Values,
+    database: u32,
+    key: &Name,
+    args: &[&[u8]],
+) -> Outcome {
+    let [path, text, conditions @ ..] = args else { return Err(Reason::Malformed) };
+    let is_condition = |word: &&[u8]| word.eq_ignore_ascii_case(b"NX") || word.eq_ignore_ascii_case(b"XX");
+    if !conditions.iter().all(is_condition) {
+        return Err(Reason::Unknown);
+    }
+    let at = part(values, path)?;
+    let parts = values.document(text).ok_or(Reason::Malformed)?;
+    if at.is_empty() {
+        let before = transaction.shown(database, key);
+        let until = before.as_ref().and_then(|(_, until)| *until);
+        let after = (crate::view::View::Parts(Kind::Json, parts), until);
+        transaction.bring(database, key, &before, &Some(after));
+        return Ok(());
+    }
+    if !transaction.is_of(database, key, Kind::Json) {
+        return Err(Reason::WrongType);
+    }
+    let inside = |(name, value): (crate::Bytes, crate::Bytes)| ([&at[..], &name].concat().into(), value);
+    let parts: Parts = parts.into_iter().map(inside).collect();
+    transaction.bring_member(database, key, &at, &parts);
+    Ok(())
+}
+
+/// `JSON.DEL key [path]`, with what follows the key as `args`.
+pub(super) fn remove(
+    transaction: &mut Transaction<'_>,
+    values: &dyn Values,
+    database: u32,
+    key: &Name,
+    args: &[&[u8]],
+) -> Outcome {
+    let at = args.first().map_or(Ok(crate::Bytes::default()), |path| part(values, path))?;
+    match at.is_empty() {
+        true => transaction.remove(database, key),
+        false => transaction.bring_member(database, key, &at, &[]),
+    }
+    Ok(())
+}
+
+/// `JSON.NUMINCRBY key path number`.
+pub(super) fn increment(
+    transaction: &mut Transaction<'_>,
+    values: &dyn Values,
+    database: u32,
+    key: &Name,
+    args: &[&[u8]],
+) -> Outcome {
+    let [path, by] = args else { return Err(Reason::Malformed) };
+    let by = number(by).map_err(|_| Reason::Unknown)?;
+    match transaction.part_increment(database, key, &part(values, path)?, by) {
+        true => Ok(()),
+        false => Err(Reason::Unknown),
+    }
+}
