@@ -25,6 +25,7 @@ mod pair;
 mod parts;
 mod power;
 mod refused;
+mod search;
 mod shared_strings;
 mod slow_disk;
 mod topologies;

@@ -24,6 +24,7 @@ mod batch;
 mod codec;
 pub mod commands;
 mod copies;
+mod definitions;
 mod disk_backlog;
 mod disk_writer;
 mod files;

@@ -79,6 +79,8 @@ pub(super) struct Thread<'e> {
     unmergeable: BTreeSet<KeyName>,
     /// Libraries must be compared with the shadow.
     libraries_dirty: bool,
+    /// Clients may have changed definitions of search.
+    definitions_dirty: bool,
     unshared: sharing::Unshared,
     /// Units that are in the shadow and not yet queued for the log.
     pending: Chunk,
@@ -197,6 +199,7 @@ impl<'e> Thread<'e> {
             all_dirty: false,
             unmergeable: BTreeSet::new(),
             libraries_dirty: false,
+            definitions_dirty: false,
             unshared: sharing::Unshared::default(),
             pending: Chunk::default(),
             disk,
@@ -308,7 +311,8 @@ impl<'e> Thread<'e> {
 
     /// True if part of the keyspace must be read into the shadow.
     fn is_dirty(&self) -> bool {
-        self.all_dirty || self.libraries_dirty || !self.dirty.is_empty() || self.replica.has_revived()
+        let is_dirty = self.all_dirty || self.libraries_dirty || self.definitions_dirty;
+        is_dirty || !self.dirty.is_empty() || self.replica.has_revived()
     }
 
     fn do_order(&mut self, order: Order) {
@@ -371,6 +375,7 @@ impl<'e> Thread<'e> {
         self.note_long(unit);
         // A library hidden so far may become visible.
         self.libraries_dirty |= unit.effects.iter().any(Effect::is_of_libraries);
+        self.definitions_dirty |= unit.effects.iter().any(|effect| matches!(effect, Effect::Flush { .. }));
         let Some(run) = self.replica.vector().run_of(unit.first) else { return };
         self.keep(unit.first, run, |bytes| wire::encode_into(unit, bytes));
     }

@@ -2,11 +2,11 @@
 //! Turns effects of peers into requests for the keyspace: brings a keyspace that agrees with the
 //! former state of the shadow to its present state.
 //!
-//! Use with the world stopped and the journal [translated](crate::translate) to its end: apply
-//! one or more units, then call [`Difference::finish`], and run the requests as a replica runs
-//! its primary's, without expiry by time. They go to the append-only file and to ordinary
-//! replicas, and must never be translated back. For libraries there is only a flag that they were
-//! touched: only the server can tell which of them fit together.
+//! Use with the world stopped and the journal [translated](crate::translate) to its end: apply one
+//! or more units, then call [`Difference::finish`], and run the requests as a replica runs its
+//! primary's, without expiry by time. They go to the append-only file and to ordinary replicas, and
+//! must never be translated back. For what is [hidden](crate::hidden) there is only a flag that it
+//! was touched: only the server can tell what follows from it.
 //!
 //! In a hash, set, sorted set, stream or list only the parts that effects name are compared.
 //! After a removal of the whole key, or a change of its type, the remainder is rewritten. A
@@ -21,7 +21,7 @@ use crate::change::{Change, Kind, UnitWrite, Written};
 use crate::database::KeyRef;
 use crate::effect::{Effect, Unit};
 use crate::ended::EndedOfKey;
-use crate::libraries::{LIBRARIES, flushes};
+use crate::hidden::{Touches, flushes, is_of_clients};
 use crate::list_difference::bring_list;
 use crate::position::{Position, Step};
 use crate::replica::{Applied, Refusal, Replica, State};
@@ -130,8 +130,7 @@ pub struct Difference<'u> {
     direct: Vec<Direct<'u>>,
     /// Other touched keys, by database.
     touched: BTreeMap<u32, BTreeMap<Name, Touched>>,
-    /// True if libraries were touched.
-    pub touches_libraries: bool,
+    pub touches: Touches,
     /// See [`Pieces::rewrites_streams`].
     pub rewrites_streams: bool,
 }
@@ -199,7 +198,7 @@ impl<'u> Difference<'u> {
     /// The direct write that a unit consists of, if it is one.
     fn direct_of(&self, replica: &Replica, unit: &'u Unit) -> Option<Direct<'u>> {
         let [Effect::Key { database, name, change }] = &unit.effects[..] else { return None };
-        let written = Repeated::of(change).filter(|_| *database != LIBRARIES)?;
+        let written = Repeated::of(change).filter(|_| is_of_clients(*database))?;
         let is_direct = replica.is_replaced_by(unit, *database, name, change)
             && !self.touches(*database, name, written.element());
         is_direct.then_some(Direct { database: *database, name, written })
@@ -227,9 +226,8 @@ impl<'u> Difference<'u> {
         (stamp, change): (Stamp, &Change),
         seen: Option<Seen<'_>>,
     ) {
-        if database == LIBRARIES {
-            self.touches_libraries = true;
-            return;
+        if !is_of_clients(database) {
+            return self.touches.note(database);
         }
         let ended = replica.ended.of(database, name);
         let touched = self.note(replica, database, name, |value| match value {
@@ -280,6 +278,7 @@ impl<'u> Difference<'u> {
     /// Notes a flush that has been applied and was the only effect of its unit. The keyspace is
     /// flushed as well, and the keys that the flush had not seen are rewritten.
     fn flush(&mut self, replica: &Replica, only: Option<u32>) {
+        self.touches.definitions = true;
         self.touched.retain(|database, _| !flushes(only, *database));
         self.direct.push(Direct { database: 0, name: &[], written: Repeated::Flush(only) });
         for (database, name, ..) in replica.views().filter(|(database, ..)| flushes(only, *database)) {
@@ -290,12 +289,13 @@ impl<'u> Difference<'u> {
 
     /// Notes all keys that a flush may remove.
     fn note_flush(&mut self, replica: &Replica, only: Option<u32>) {
-        if only == Some(LIBRARIES) {
-            self.touches_libraries = true;
-            return;
+        if let Some(hidden) = only.filter(|only| !is_of_clients(*only)) {
+            return self.touches.note(hidden);
         }
+        // The keyspace loses the definitions with the keys that they are about.
+        self.touches.definitions = true;
         for (database, name) in replica.state.keys.names() {
-            if flushes(only, database) {
+            if flushes(only, database) && is_of_clients(database) {
                 let of_value =
                     |value: Option<&Value>| value.map_or(Before::Whole(None), |_| Before::Something);
                 let touched = self.note(replica, database, &Name::from(name), of_value);
@@ -504,7 +504,7 @@ pub fn apply_with_difference<'u>(
         return Ok(applied);
     }
     if let [Effect::Flush { database, .. }] = &unit.effects[..]
-        && *database != Some(LIBRARIES)
+        && database.is_none_or(is_of_clients)
     {
         let applied = replica.apply(now_ms, unit)?;
         if applied == Applied::Now {
@@ -539,7 +539,7 @@ pub fn merge_with_difference<'u>(
     replica.merge_noting(now_ms, theirs, |replica, changes| {
         for (database, name, plain) in &changes.new {
             match *database {
-                LIBRARIES => difference.touches_libraries = true,
+                hidden if !is_of_clients(hidden) => difference.touches.note(hidden),
                 database if difference.touches(database, name, None) => {}
                 database if replica.ended.of(database, name).is_some() => {
                     difference.note_whole_key(replica, database, &Name::from(*name));
@@ -554,7 +554,7 @@ pub fn merge_with_difference<'u>(
         for (database, name) in merged.chain(changes.evicted.iter().map(|(database, name)| (*database, name)))
         {
             match database {
-                LIBRARIES => difference.touches_libraries = true,
+                hidden if !is_of_clients(hidden) => difference.touches.note(hidden),
                 database => difference.note_whole_key(replica, database, name),
             }
         }

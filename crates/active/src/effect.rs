@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use crate::Name;
 use crate::cell::{CellChange, Sum};
 use crate::change::{Change, SeenAt, UnitWrite, Written};
-use crate::libraries::LIBRARIES;
+use crate::hidden::{LIBRARIES, is_of_clients};
 use crate::plain::fits_block;
 use crate::stamp::{Region, Stamp};
 use crate::vector::{Run, Vector};
@@ -36,7 +36,7 @@ pub struct Unit {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
     Key {
-        /// A client's database, or [`LIBRARIES`](crate::libraries).
+        /// A client's database, or a [hidden](crate::hidden) one.
         database: u32,
         name: Name,
         change: Change,
@@ -55,10 +55,10 @@ pub struct FlushSeen {
 }
 
 impl Effect {
-    /// The key that the effect changes; `None` for a flush or a library.
+    /// The client's key that the effect changes; `None` for a flush.
     pub fn key(&self) -> Option<(u32, &Name)> {
         match self {
-            Effect::Key { database, name, .. } if *database != LIBRARIES => Some((*database, name)),
+            Effect::Key { database, name, .. } if is_of_clients(*database) => Some((*database, name)),
             _ => None,
         }
     }
@@ -70,9 +70,9 @@ impl Effect {
         }
     }
 
-    /// The database of keys that the effect changes; `None` for FLUSHALL and for libraries.
+    /// The clients' database that the effect changes; `None` for FLUSHALL.
     pub fn database(&self) -> Option<u32> {
-        self.place().filter(|database| *database != LIBRARIES)
+        self.place().filter(|database| is_of_clients(*database))
     }
 
     pub fn is_of_libraries(&self) -> bool {

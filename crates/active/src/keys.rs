@@ -14,8 +14,8 @@ use crate::change::{Change, Kind, SeenAt, UnitWrite, Written};
 use crate::database::{Database, KeyRef};
 use crate::effect::{Effect, FlushSeen};
 use crate::evicted::Mark;
+use crate::hidden::{flushes, is_of_clients};
 use crate::key::Key;
-use crate::libraries::{LIBRARIES, flushes};
 use crate::plain::{Plain, Plains};
 use crate::rules::Rules;
 use crate::saving::{MARK, Out, Saving};
@@ -176,7 +176,7 @@ impl Keys {
 
     /// See [`Replica::long_strings`](crate::Replica::long_strings).
     pub fn long_strings(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        let of_clients = self.all.iter().filter(|(database, _)| **database != LIBRARIES);
+        let of_clients = self.all.iter().filter(|(database, _)| is_of_clients(**database));
         of_clients.flat_map(|(database, keys)| keys.long_strings().map(|name| (*database, name)))
     }
 
@@ -204,7 +204,7 @@ impl Keys {
 
     /// The first database of clients from `number` on, with its plain strings.
     pub fn plain_from(&self, number: u32) -> Option<(u32, &Plains)> {
-        let (number, keys) = self.all.range(number..).find(|(number, _)| **number != LIBRARIES)?;
+        let (number, keys) = self.all.range(number..).find(|(number, _)| is_of_clients(**number))?;
         Some((*number, &keys.plain))
     }
 
@@ -241,13 +241,13 @@ impl Keys {
     }
 
     /// The keys of one database.
-    pub fn of_database(&self, database: u32) -> impl Iterator<Item = KeyRef<'_>> {
-        self.all.get(&database).into_iter().flat_map(|keys| keys.iter().map(|(_, key)| key))
+    pub fn of_database(&self, database: u32) -> impl Iterator<Item = (&[u8], KeyRef<'_>)> {
+        self.all.get(&database).into_iter().flat_map(|keys| keys.iter())
     }
 
-    /// The last database, except the one of libraries.
+    /// The last database of clients.
     pub fn last_database(&self) -> Option<u32> {
-        self.all.keys().copied().rfind(|database| *database != LIBRARIES)
+        self.all.keys().copied().rfind(|database| is_of_clients(*database))
     }
 
     pub fn garbage_len(&self) -> usize {
@@ -382,7 +382,7 @@ impl Keys {
     /// `sides` for a database; `self` are the keys of the other side.
     fn sides_in<'s>(&self, number: u32, sides: &Sides<'s>) -> Sides<'s> {
         // Libraries are not evicted.
-        let horizon = if number == LIBRARIES { Stamp::ZERO } else { self.horizon };
+        let horizon = if is_of_clients(number) { self.horizon } else { Stamp::ZERO };
         Sides { horizon, ..*sides }
     }
 

@@ -22,8 +22,8 @@ use crate::cold::ColdSearch;
 use crate::database::{KeyRef, ValueRef};
 use crate::effect::{Effect, Effects, Head, Unit};
 use crate::ended::Ended;
+use crate::hidden::{DEFINITIONS, LIBRARIES, is_of_clients};
 use crate::keys::{Changes, Keys};
-use crate::libraries::LIBRARIES;
 use crate::lost::Lost;
 use crate::rules::Rules;
 use crate::stability::Stability;
@@ -299,10 +299,10 @@ impl Replica {
         self.state.keys.is_replaced(database, name, change, &seen) && self.ended.of(database, name).is_none()
     }
 
-    /// All existing keys but libraries, whether or not the keyspace has ended them: database,
+    /// All existing keys of clients, whether or not the keyspace has ended them: database,
     /// name, value, expiry time in Unix ms.
     pub fn views(&self) -> impl Iterator<Item = (u32, &[u8], View, Option<u64>)> {
-        let keys = self.state.keys.iter().filter(|(database, ..)| *database != LIBRARIES);
+        let keys = self.state.keys.iter().filter(|(database, ..)| is_of_clients(*database));
         keys.filter_map(|(database, name, key)| {
             let time = key.time(self.rules()).map(|(_, time)| time);
             Some((database, name, View::new(key.value()?, self.rules()), time))
@@ -342,9 +342,19 @@ impl Replica {
         search.advance(&self.state.keys, before_ms)
     }
 
+    /// The definitions of search, by their names.
+    pub fn definitions(&self) -> BTreeMap<Name, Bytes> {
+        let all = self.state.keys.of_database(DEFINITIONS);
+        let shown = all.filter_map(|(name, key)| match key.value()? {
+            Value::String(cell) => Some((Name::from(name), crate::string::shown(cell)?)),
+            _ => None,
+        });
+        shown.collect()
+    }
+
     /// The code of all libraries, latest first.
     pub fn libraries(&self) -> Vec<Bytes> {
-        let code = |key: KeyRef<'_>| match key.value() {
+        let code = |(_, key): (&[u8], KeyRef<'_>)| match key.value() {
             Some(Value::String(cell)) => Some((cell.stamp()?, Bytes::from(&**cell.base()?))),
             _ => None,
         };

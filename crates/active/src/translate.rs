@@ -34,7 +34,7 @@
 //!   `JSON.NUMINCRBY` of an integer there, which adds up
 //! - `VADD`, `VREM`, `VSETATTR`; `RESTORE` of a vector set or document
 //! - [`EVICTED`], [`EXPIRED`]: losses of the keyspace, not removals by clients
-//! - `FUNCTION LOAD`, `DELETE`, `FLUSH`, `RESTORE`: [libraries](crate::libraries)
+//! - `FUNCTION LOAD`, `DELETE`, `FLUSH`, `RESTORE`: [libraries](crate::hidden)
 //! - `SELECT`, `MULTI`, `EXEC`, `PING`, `PUBLISH`, `SPUBLISH`, `SCRIPT`: ignored
 
 mod commands;

@@ -15,8 +15,8 @@ use crate::cell::At;
 use crate::change::RequestWrite;
 use crate::difference::Difference;
 use crate::effect::Head;
+use crate::hidden::is_of_clients;
 use crate::keys::Hashed;
-use crate::libraries::LIBRARIES;
 use crate::replica::{Applied, Refusal, Replica};
 use crate::stamp::Stamp;
 use crate::vector::{Run, Seen};
@@ -27,7 +27,7 @@ pub use crate::effect::Write;
 impl Write {
     /// The plain write that a unit consists of, if it is one and its key is not a library.
     pub fn read(unit: &[u8]) -> Option<Write> {
-        wire::read_write(unit).filter(|write| write.database != LIBRARIES)
+        wire::read_write(unit).filter(|write| is_of_clients(write.database))
     }
 }
 

@@ -71,8 +71,7 @@ pub fn rows_of(config: &Config) -> Rows {
     if config.active_replica() {
         let is_left_out = |family: &&[Row]| {
             let first = |family: &[Row]| family.first().map(|row| row.spec.name);
-            let search = std::iter::once(braid_search_node::commands::COMMANDS);
-            braid_types::unmergeable_families().chain(search).any(|other| first(other) == first(family))
+            braid_types::unmergeable_families().any(|other| first(other) == first(family))
         };
         return rows_without(&[braid_active_node::commands::COMMANDS], is_left_out);
     }

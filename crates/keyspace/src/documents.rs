@@ -3,8 +3,12 @@
 //! shard and before the client is answered (`indexing.rs`).
 
 use std::any::Any;
+use std::collections::BTreeMap;
 
 use crate::entry::Entry;
+
+/// Requests with their arguments.
+pub type Requests = Vec<Vec<Vec<u8>>>;
 
 /// The database that is indexed.
 pub const INDEXED_DB: u32 = 0;
@@ -22,10 +26,19 @@ pub trait Documents: Any + Send + Sync {
     /// world is stopped.
     fn replaced(&self, loaded: bool);
 
-    /// The requests that make the indexes again, without what is in them. For files.
-    fn requests(&self) -> Vec<Vec<Vec<u8>>>;
+    /// What the requests of clients have defined (an index, another name, a dictionary): a name for
+    /// it, and the requests that make it again, in an order in which they can be run.
+    fn definitions(&self) -> BTreeMap<Vec<u8>, Requests>;
+
+    /// The requests that remove a definition; none if there is no such.
+    fn removal(&self, definition: &[u8]) -> Requests;
+
+    /// The requests of all definitions. For files.
+    fn requests(&self) -> Requests {
+        self.definitions().into_values().flatten().collect()
+    }
 
     /// A dump had these requests. `staged`: its keys are not in place yet, [`Documents::replaced`]
     /// says when.
-    fn load(&self, requests: Vec<Vec<Vec<u8>>>, staged: bool);
+    fn load(&self, requests: Requests, staged: bool);
 }

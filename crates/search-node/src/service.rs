@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 
 use braid_clients::attention::LOADING;
 use braid_executor::Engine;
-use braid_keyspace::documents::Documents;
+use braid_keyspace::documents::{Documents, Requests};
 use braid_keyspace::{Entry, Keyspace};
 use braid_search::words::Dictionaries;
 use parking_lot::{Mutex, RwLock};
@@ -24,8 +24,10 @@ use crate::definition::{self, Definition};
 use crate::index::SearchIndex;
 use crate::totals::QueryTotals;
 
-/// Requests with their arguments.
-pub type Requests = Vec<Vec<Vec<u8>>>;
+/// How names of definitions begin. Sorted so: an alias needs its index.
+const INDEX: &[u8] = b"1 index ";
+const ALIAS: &[u8] = b"2 alias ";
+const DICTIONARY: &[u8] = b"3 dictionary ";
 
 #[derive(Default)]
 pub struct Registry {
@@ -173,6 +175,14 @@ impl Service {
 }
 
 impl Registry {
+    /// A request with all words of a dictionary.
+    fn dictionary_request(&self, command: &[u8], name: &str) -> Vec<Vec<u8>> {
+        let words = self.dictionaries.get(name).into_iter().flatten();
+        let mut request = vec![command.to_vec(), name.as_bytes().to_vec()];
+        request.extend(words.map(|word| word.as_bytes().to_vec()));
+        request
+    }
+
     /// Adds words to a dictionary; returns how many are new.
     pub fn add_words(&mut self, name: &str, words: &[&[u8]]) -> usize {
         self.dictionary_names.insert(name.to_owned());
@@ -211,22 +221,35 @@ impl Documents for Service {
         }
     }
 
-    fn requests(&self) -> Requests {
+    fn definitions(&self) -> BTreeMap<Vec<u8>, Requests> {
         let registry = self.registry.read();
-        let mut requests: Requests = Vec::new();
-        for index in registry.indexes.values() {
-            requests.extend(index.requests.lock().iter().cloned());
+        let mut all = BTreeMap::new();
+        for (name, index) in &registry.indexes {
+            all.insert([INDEX, name].concat(), index.requests.lock().clone());
         }
         for (alias, name) in &registry.aliases {
-            requests.push(vec![b"FT.ALIASUPDATE".to_vec(), alias.to_vec(), name.to_vec()]);
+            let request = vec![b"FT.ALIASUPDATE".to_vec(), alias.to_vec(), name.to_vec()];
+            all.insert([ALIAS, alias].concat(), vec![request]);
         }
         for name in &registry.dictionary_names {
-            let words = registry.dictionaries.get(name).into_iter().flatten();
-            let mut request = vec![b"FT.DICTADD".to_vec(), name.clone().into_bytes()];
-            request.extend(words.map(|word| word.as_bytes().to_vec()));
-            requests.push(request);
+            let request = registry.dictionary_request(b"FT.DICTADD", name);
+            all.insert([DICTIONARY, name.as_bytes()].concat(), vec![request]);
         }
-        requests
+        all
+    }
+
+    fn removal(&self, definition: &[u8]) -> Requests {
+        let registry = self.registry.read();
+        let of = |kind: &[u8]| definition.strip_prefix(kind);
+        if let Some(name) = of(INDEX).filter(|name| registry.indexes.contains_key(*name)) {
+            return vec![vec![b"FT.DROPINDEX".to_vec(), name.to_vec()]];
+        }
+        if let Some(alias) = of(ALIAS).filter(|alias| registry.aliases.contains_key(*alias)) {
+            return vec![vec![b"FT.ALIASDEL".to_vec(), alias.to_vec()]];
+        }
+        let name = of(DICTIONARY).map(String::from_utf8_lossy);
+        let name = name.filter(|name| registry.dictionary_names.contains(&**name));
+        name.map_or_else(Requests::new, |name| vec![registry.dictionary_request(b"FT.DICTDEL", &name)])
     }
 
     fn load(&self, requests: Requests, staged: bool) {

@@ -8,7 +8,7 @@ use braid_active::difference::{
     Difference, OwnedRequest, anew, apply_with_difference, merge_with_difference, whole,
 };
 use braid_active::effect::Unit;
-use braid_active::libraries::LIBRARIES;
+use braid_active::hidden::{DEFINITIONS, LIBRARIES, Touches};
 use braid_active::replica::{Replica, State};
 use braid_active::translate::{agree, shown};
 use braid_active::view::Shown;
@@ -34,8 +34,8 @@ use super::generation::told;
 use super::{BEHIND_MAX, Thread};
 use crate::batch::{Batch, BatchUnit};
 use crate::keys::{KeyName, all_keys, requests_of, shown_by, with_entry, with_given_vectors};
-use crate::libraries;
 use crate::state::Merged;
+use crate::{definitions, libraries};
 
 /// Units applied per stop of the world: as many as fit in this time, which is checked after each
 /// [`UNITS`] of them.
@@ -107,8 +107,12 @@ impl Thread<'_> {
         let mut names = std::mem::take(&mut self.dirty);
         if std::mem::take(&mut self.all_dirty) {
             self.take_libraries();
+            self.definitions_dirty = true;
             names.extend(all_keys(txn));
             names.extend(self.replica.views().map(|(db, name, _, _)| (db, Box::from(name))));
+        }
+        if std::mem::take(&mut self.definitions_dirty) {
+            self.take_definitions();
         }
         let names: Vec<KeyName> = names.into_iter().collect();
         for some in names.chunks(KEYS) {
@@ -174,6 +178,46 @@ impl Thread<'_> {
                 }
             })
         });
+    }
+
+    /// Writes what clients of this server have defined for search to the shadow.
+    fn take_definitions(&mut self) {
+        let changed = definitions::changed(self.engine, &self.replica);
+        self.execute(|replica, now_ms| {
+            replica.execute(now_ms, |transaction| {
+                for (name, requests) in &changed {
+                    match requests {
+                        Some(requests) => transaction.set(DEFINITIONS, name, requests, None),
+                        None => transaction.remove(DEFINITIONS, name),
+                    }
+                }
+            })
+        });
+    }
+
+    /// The reverse: brings the shadow's definitions of search to this server.
+    fn bring_definitions(&mut self, txn: &mut Txn<'_>) {
+        // In two steps: what is removed may take others with it.
+        for requests in [definitions::removals, definitions::missing] {
+            let requests = requests(self.engine, &self.replica);
+            if !requests.is_empty() {
+                self.run_requests(txn, |_, run| {
+                    for words in &requests {
+                        run(0, &words.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                    }
+                });
+            }
+        }
+    }
+
+    /// Brings what is in no clients' database from the shadow to this server.
+    fn bring_hidden(&mut self, txn: &mut Txn<'_>, touches: Touches) {
+        if touches.libraries {
+            self.bring_libraries(txn);
+        }
+        if touches.definitions {
+            self.bring_definitions(txn);
+        }
     }
 
     /// The reverse: brings the shadow's libraries to this server.
@@ -249,7 +293,7 @@ impl Thread<'_> {
                     run(database, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
                 }
             });
-            thread.bring_libraries(txn);
+            thread.bring_hidden(txn, Touches { libraries: true, definitions: true });
         });
     }
 
@@ -387,7 +431,7 @@ impl Thread<'_> {
         // The earlier logs are on disk, and so is the copy.
         let vector = self.replica.vector().clone();
         self.active.note_own_on_disk(vector);
-        let touches_libraries = difference.touches_libraries;
+        let touches = difference.touches;
         let own = self.own_units();
         let mut pieces = difference.into_pieces();
         // No first replica other than Braid can attach meanwhile ([`Active::merges_copy`]).
@@ -402,9 +446,7 @@ impl Thread<'_> {
                 thread.run_requests(txn, |replica, run| is_over = pieces.run(replica, run, goes_on));
             });
         }
-        if touches_libraries {
-            self.in_world(Self::bring_libraries);
-        }
+        self.in_world(|thread, txn| thread.bring_hidden(txn, touches));
         self.note_all_long();
         // No client writes meanwhile; if one has, the keyspace is authoritative.
         self.all_dirty |= self.own_units() != own;
@@ -421,11 +463,9 @@ impl Thread<'_> {
         let now_ms = unix_ms() as u64;
         difference.rewrites_streams = self.engine.replication.has_other_replicas.load(SeqCst);
         let outcome = work(self, now_ms, &mut difference);
-        let touches_libraries = difference.touches_libraries;
+        let touches = difference.touches;
         self.run_requests(txn, |replica, run| difference.finish(replica, run));
-        if touches_libraries {
-            self.bring_libraries(txn);
-        }
+        self.bring_hidden(txn, touches);
         outcome
     }
 

@@ -9,7 +9,7 @@ use braid_base::clock::unix_ms;
 use braid_executor::dispatch::replay::command_of;
 use braid_keyspace::journal::{Loss, loss_of};
 use braid_replication::link::units::{StreamRequest, Units};
-use braid_spec::{Behavior, KeyFlags, Scope, keys};
+use braid_spec::{Behavior, Category, KeyFlags, Scope, keys};
 use smallvec::SmallVec;
 
 use super::Thread;
@@ -171,6 +171,10 @@ impl Thread<'_> {
                 continue;
             }
             let Some(command) = command_of(self.engine, args) else { continue };
+            if command.spec.categories_all().has(Category::SEARCH) {
+                self.definitions_dirty = true;
+                continue;
+            }
             if command.spec.scope_of(args) == Scope::World {
                 self.all_dirty = true;
             }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::{EVICTED, EXPIRED, Reason, Request, Values, documents, lists, number, vector_sets};
 use crate::amount::Amount;
 use crate::cell::Time;
-use crate::libraries::LIBRARIES;
+use crate::hidden::LIBRARIES;
 use crate::local::Transaction;
 use crate::stream::{Id, Pending};
 use crate::{Bytes, Name};

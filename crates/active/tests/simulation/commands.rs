@@ -8,7 +8,7 @@ use braid_active::amount::Amount;
 use braid_active::cell::Time;
 use braid_active::change::Kind;
 use braid_active::document::{OBJECT, push_member};
-use braid_active::libraries::LIBRARIES;
+use braid_active::hidden::LIBRARIES;
 use braid_active::position::Side;
 use braid_active::stream::{GroupView, Id};
 use braid_active::vector_set::{self, Element, Quantisation, Shape};

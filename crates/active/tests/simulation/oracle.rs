@@ -10,7 +10,7 @@ use braid_active::cell::{CellChange, Sum, Time};
 use braid_active::change::{Change, Kind};
 use braid_active::document::OBJECT;
 use braid_active::effect::{Effect, Unit};
-use braid_active::libraries::{LIBRARIES, flushes};
+use braid_active::hidden::{LIBRARIES, flushes};
 use braid_active::position::{Position, Side, Step};
 use braid_active::stream::{GroupChange, GroupView, Id, StreamChange};
 use braid_active::view::{Until, View};

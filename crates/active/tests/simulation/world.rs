@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use braid_active::change::Kind;
 use braid_active::effect::{Effect, Unit};
-use braid_active::libraries::LIBRARIES;
+use braid_active::hidden::LIBRARIES;
 use braid_active::replica::{Settings, State};
 use braid_active::view::{Until, View};
 use braid_active::{Bytes, Name, Region, Replica, Rules, Stamp, Transaction, Vector, wire};
