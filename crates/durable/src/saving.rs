@@ -26,7 +26,7 @@ use braid_scripting::scripts::PresentLibraries;
 use crate::history;
 
 /// Size in bytes below which a dump file is loaded by one thread.
-const CREW_MIN: u64 = 1 << 20;
+const PARALLEL_MIN: u64 = 1 << 20;
 
 /// Why a dump file was not loaded.
 #[derive(Debug, thiserror::Error)]
@@ -330,7 +330,7 @@ pub fn load_dump(
         replace: manner == Manner::Merge,
         expired: expired.as_ref(),
         first_db: if manner == Manner::Staged { txn.keyspace().databases() } else { 0 },
-        threads: if len.is_some_and(|len| len < CREW_MIN) { 1 } else { config.io_threads() },
+        threads: if len.is_some_and(|len| len < PARALLEL_MIN) { 1 } else { config.io_threads() },
         // For a full sync, or after startup.
         stands_back: engine.replication.link.has_thread.load(Relaxed),
         progress: &state.progress,

@@ -52,13 +52,13 @@ pub struct Failure {
 }
 
 /// While no client waits for them, the journal's bytes are gathered for this long before a write.
-const LINGER: Duration = Duration::from_millis(5);
+const GATHER_MIN: Duration = Duration::from_millis(5);
 /// Interval between attempts after a failed write.
 const RETRY: Duration = Duration::from_millis(200);
-/// With this many bytes after [`LINGER`], more are gathered, for at most [`GATHER`], so that the
-/// writes are large enough to bypass the kernel's page cache.
+/// With this many bytes after [`GATHER_MIN`], more are gathered, for at most [`GATHER_MAX`], so that
+/// the writes are large enough to bypass the kernel's page cache.
 const PLENTY: u64 = 64 << 10;
-const GATHER: Duration = Duration::from_millis(20);
+const GATHER_MAX: Duration = Duration::from_millis(20);
 /// Disk space reserved, as a multiple of the recent peak of bytes per turn, within the bounds
 /// below.
 const RESERVED_TURNS: u64 = 4;
@@ -163,12 +163,12 @@ struct Turn {
     has_found: bool,
     /// The last sync was at least [`SYNC_INTERVAL`] ago.
     has_sync_time: bool,
-    room: Room,
+    reservation: Reservation,
 }
 
 /// Disk space for the next writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum Reservation {
     /// The space is reserved.
     Reserved,
     /// Unknown until the write: the file system cannot reserve space, or no reservation was
@@ -441,15 +441,15 @@ impl Appender {
         let before = reader.position();
         let has_sync_time = writing.last_sync.elapsed() >= SYNC_INTERVAL;
         // First, so that clients are refused before they add more than there is room for.
-        let room = self.reserve(writing, complete - before);
-        let turn = Turn { switch_at, ends_at, has_found: before < end, has_sync_time, room };
+        let reservation = self.reserve(writing, complete - before);
+        let turn = Turn { switch_at, ends_at, has_found: before < end, has_sync_time, reservation };
         if (turn.has_found || writing.increment.pending() > 0)
             && let Err(error) = self.write(journal, reader, end, writing, &turn)
         {
             self.fail("Error writing to the AOF file", &error, false);
             return self.rest(ends);
         }
-        if turn.room != Room::Missing {
+        if turn.reservation != Reservation::Missing {
             self.end_failure(false);
         }
         let is_written = writing.increment.pending() == 0;
@@ -518,11 +518,11 @@ impl Appender {
             self.unsynced_since.store(0, Relaxed);
         }
         let wait = match (turn.has_found || !is_written, is_due) {
-            (true, _) => return self.pause(LINGER),
-            (false, true) => SYNC_INTERVAL.saturating_sub(writing.last_sync.elapsed()).max(LINGER),
+            (true, _) => return self.pause(GATHER_MIN),
+            (false, true) => SYNC_INTERVAL.saturating_sub(writing.last_sync.elapsed()).max(GATHER_MIN),
             (false, false) => IDLE,
         };
-        let wait = if turn.room == Room::Missing { wait.min(RETRY) } else { wait };
+        let wait = if turn.reservation == Reservation::Missing { wait.min(RETRY) } else { wait };
         let seen = reader.position();
         reader.wait(journal, seen, wait, || {
             self.state.lock().calls() != (turn.switch_at, turn.ends_at) || self.policy() != policy
@@ -532,23 +532,23 @@ impl Appender {
 
     /// Reserves disk space for the next turn, after `found` bytes in this one. Without space,
     /// writes are refused from now on.
-    fn reserve(&self, writing: &mut Writing, found: u64) -> Room {
+    fn reserve(&self, writing: &mut Writing, found: u64) -> Reservation {
         writing.peak = found.max(writing.peak - writing.peak / PEAK_DECAY);
         if self.policy() == Policy::Always {
-            return Room::Unknown;
+            return Reservation::Unknown;
         }
         if writing.refused_at.is_some_and(|at| at.elapsed() < RETRY) {
-            return Room::Missing;
+            return Reservation::Missing;
         }
         let least = (RESERVED_TURNS * writing.peak).clamp(RESERVED_MIN, RESERVED_MAX);
         let reserved = writing.increment.reserve(found + least);
         writing.refused_at = reserved.is_err().then(Instant::now);
         match reserved {
-            Ok(true) => Room::Reserved,
-            Ok(false) => Room::Unknown,
+            Ok(true) => Reservation::Reserved,
+            Ok(false) => Reservation::Unknown,
             Err(error) => {
                 self.fail("Error writing to the AOF file", &error, false);
-                Room::Missing
+                Reservation::Missing
             }
         }
     }
@@ -575,8 +575,10 @@ impl Appender {
             Policy::EverySecond => !turn.has_sync_time,
             Policy::Never => true,
         };
-        let may_gather =
-            may_wait && turn.room == Room::Reserved && turn.switch_at.is_none() && turn.ends_at.is_none();
+        let may_gather = may_wait
+            && turn.reservation == Reservation::Reserved
+            && turn.switch_at.is_none()
+            && turn.ends_at.is_none();
         let written = self.gather(journal, reader, end, writing, may_gather);
         self.size.fetch_add(writing.count(), Relaxed);
         self.written.fetch_max(reader.position().saturating_sub(writing.increment.pending() as u64), Relaxed);
@@ -600,7 +602,7 @@ impl Appender {
         };
         writing.increment.write(journal, reader, end, extras)?;
         let since = *writing.gathered_since.get_or_insert_with(Instant::now);
-        if may_gather && found >= PLENTY && since.elapsed() < GATHER {
+        if may_gather && found >= PLENTY && since.elapsed() < GATHER_MAX {
             return Ok(());
         }
         writing.gathered_since = None;

@@ -14,7 +14,7 @@ use crate::sorted_set::{self, reply_member};
 
 /// The options shared by all searches.
 #[derive(Default)]
-pub struct Wishes<'a> {
+pub struct SearchOptions<'a> {
     pub with_distance: bool,
     pub with_hash: bool,
     pub with_position: bool,
@@ -36,7 +36,7 @@ pub enum Order {
     Descending,
 }
 
-impl Wishes<'_> {
+impl SearchOptions<'_> {
     /// Parses an option without an argument; false if it is none of these.
     pub fn read_word(&mut self, option: &[u8]) -> bool {
         match option.to_ascii_uppercase().as_slice() {
@@ -116,16 +116,21 @@ fn gather<'v>(view: &'v View<'_>, search: &Search, most: usize, wanted: bool) ->
 /// Searches the members of a key, which the command has looked up to check it, and replies with
 /// the results or stores them. Without a search (the key or the centre member is missing) there
 /// are no results.
-pub fn answer(call: &mut Call, key: &[u8], search: Option<&Search>, wishes: &Wishes<'_>) -> CommandResult {
+pub fn answer(
+    call: &mut Call,
+    key: &[u8],
+    search: Option<&Search>,
+    options: &SearchOptions<'_>,
+) -> CommandResult {
     let view = sorted_set::find_again(call.keyspace, key)?;
-    let order = match wishes.order {
-        None if wishes.count > 0 && !wishes.any => Some(Order::Ascending),
+    let order = match options.order {
+        None if options.count > 0 && !options.any => Some(Order::Ascending),
         order => order,
     };
-    let distances = wishes.with_distance || wishes.store_distance || order.is_some();
+    let distances = options.with_distance || options.store_distance || order.is_some();
     let mut places = match (&view, search) {
         (Some(view), Some(search)) => {
-            gather(view, search, if wishes.any { wishes.count } else { 0 }, distances)
+            gather(view, search, if options.any { options.count } else { 0 }, distances)
         }
         _ => Vec::new(),
     };
@@ -135,11 +140,11 @@ pub fn answer(call: &mut Call, key: &[u8], search: Option<&Search>, wishes: &Wis
             if order == Order::Ascending { ascending } else { ascending.reverse() }
         });
     }
-    if wishes.count > 0 {
-        places.truncate(wishes.count);
+    if options.count > 0 {
+        places.truncate(options.count);
     }
-    let Some(target) = wishes.store else {
-        reply(call.reply, &places, wishes);
+    let Some(target) = options.store else {
+        reply(call.reply, &places, options);
         return Ok(());
     };
     let limits = limits::sorted_set_limits(call.engine);
@@ -147,7 +152,7 @@ pub fn answer(call: &mut Call, key: &[u8], search: Option<&Search>, wishes: &Wis
     let mut set = SortedSet::with_hints(places.len(), longest, &limits);
     let mut buffer = itoa::Buffer::new();
     for place in &places {
-        let score = if wishes.store_distance { place.distance } else { place.score };
+        let score = if options.store_distance { place.distance } else { place.score };
         set.add(place.member.text(&mut buffer), score, AddRule::default(), &limits);
     }
     let by_search = call.command.spec.name == "geosearchstore";
@@ -157,8 +162,8 @@ pub fn answer(call: &mut Call, key: &[u8], search: Option<&Search>, wishes: &Wis
     Ok(())
 }
 
-fn reply(reply: &mut ReplyBuffer, places: &[FoundMember<'_>], wishes: &Wishes<'_>) {
-    let details = [wishes.with_distance, wishes.with_hash, wishes.with_position];
+fn reply(reply: &mut ReplyBuffer, places: &[FoundMember<'_>], options: &SearchOptions<'_>) {
+    let details = [options.with_distance, options.with_hash, options.with_position];
     let details = details.into_iter().filter(|wanted| *wanted).count();
     reply.array(places.len());
     for place in places {
@@ -166,13 +171,13 @@ fn reply(reply: &mut ReplyBuffer, places: &[FoundMember<'_>], wishes: &Wishes<'_
             reply.array(details + 1);
         }
         reply_member(reply, place.member);
-        if wishes.with_distance {
+        if options.with_distance {
             reply_distance(reply, place.distance);
         }
-        if wishes.with_hash {
+        if options.with_hash {
             reply.integer(place.score as i64);
         }
-        if wishes.with_position {
+        if options.with_position {
             reply_position(reply, place.position);
         }
     }

@@ -5,7 +5,7 @@ use braid_containers::geohash::{Position, Search, Shape};
 use braid_executor::Call;
 use braid_spec::{CommandError, CommandResult, KeyFlags};
 
-use super::found::{Wishes, answer};
+use super::found::{SearchOptions, answer};
 use super::{position, radius_and_unit};
 use crate::decimal::journal_in_decimal;
 use crate::sorted_set;
@@ -51,9 +51,9 @@ fn around_position(call: &mut Call, may_store: bool) -> CommandResult {
     sorted_set::find(call.keyspace, args[1])?;
     let centre = position(args[2], args[3])?;
     let (radius, metres) = radius_and_unit(args[4], args[5])?;
-    let wishes = options(&args[6..], may_store)?;
+    let options = parse_options(&args[6..], may_store)?;
     let search = Search::new(centre, Shape::Circle { radius }, metres);
-    answer(call, args[1], Some(&search), &wishes)
+    answer(call, args[1], Some(&search), &options)
 }
 
 fn around_member(call: &mut Call, may_store: bool) -> CommandResult {
@@ -69,30 +69,30 @@ fn around_member(call: &mut Call, may_store: bool) -> CommandResult {
             Some(Search::new(Position::from_score(score), Shape::Circle { radius }, metres))
         }
     };
-    let wishes = options(&args[5..], may_store)?;
-    answer(call, args[1], search.as_ref(), &wishes)
+    let options = parse_options(&args[5..], may_store)?;
+    answer(call, args[1], search.as_ref(), &options)
 }
 
-fn options<'a>(options: &[&'a [u8]], may_store: bool) -> Result<Wishes<'a>, CommandError> {
-    let mut wishes = Wishes::default();
-    let mut rest = options;
+fn parse_options<'a>(args: &[&'a [u8]], may_store: bool) -> Result<SearchOptions<'a>, CommandError> {
+    let mut options = SearchOptions::default();
+    let mut rest = args;
     while let [option, after @ ..] = rest {
         let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
         rest = match after {
-            _ if wishes.read_word(option) => after,
+            _ if options.read_word(option) => after,
             [count, after @ ..] if is("COUNT") => {
-                wishes.read_count(count)?;
+                options.read_count(count)?;
                 after
             }
             [key, after @ ..] if may_store && (is("STORE") || is("STOREDIST")) => {
-                wishes.store = Some(key);
-                wishes.store_distance = is("STOREDIST");
+                options.store = Some(key);
+                options.store_distance = is("STOREDIST");
                 after
             }
             _ => return Err(CommandError::Syntax),
         };
     }
-    wishes.check_store("STORE option in GEORADIUS")?;
-    wishes.check_any()?;
-    Ok(wishes)
+    options.check_store("STORE option in GEORADIUS")?;
+    options.check_any()?;
+    Ok(options)
 }

@@ -8,7 +8,7 @@ use braid_spec::{CommandError, CommandResult};
 use braid_values::sorted_set::View;
 use smallvec::SmallVec;
 
-use super::found::{Wishes, answer};
+use super::found::{SearchOptions, answer};
 use super::{position, radius_and_unit, unit};
 use crate::decimal::journal_in_decimal;
 use crate::sorted_set;
@@ -30,7 +30,7 @@ pub fn geosearchstore(call: &mut Call) -> CommandResult {
 /// The parsed options of a search.
 #[derive(Default)]
 struct Request<'a> {
-    wishes: Wishes<'a>,
+    options: SearchOptions<'a>,
     from_member: bool,
     from_position: bool,
     /// `None` if the member's key is missing.
@@ -55,13 +55,13 @@ impl<'a> Request<'a> {
             let has_rectangle = matches!(request.shape, Some((Shape::Rectangle { .. }, _)));
             let has_centre = request.from_member || request.from_position;
             rest = match after {
-                _ if request.wishes.read_word(option) => after,
+                _ if request.options.read_word(option) => after,
                 _ if stores && is("STOREDIST") => {
-                    request.wishes.store_distance = true;
+                    request.options.store_distance = true;
                     after
                 }
                 [count, after @ ..] if is("COUNT") => {
-                    request.wishes.read_count(count)?;
+                    request.options.read_count(count)?;
                     after
                 }
                 [member, after @ ..] if is("FROMMEMBER") && !request.from_position && !has_polygon => {
@@ -150,10 +150,10 @@ fn search<'a>(
     let request = {
         let view = sorted_set::find(call.keyspace, key)?;
         let mut request = Request::parse(options, view.as_ref(), target.is_some())?;
-        request.wishes.store = target;
+        request.options.store = target;
         request
     };
-    request.wishes.check_store("GEOSEARCHSTORE")?;
+    request.options.check_store("GEOSEARCHSTORE")?;
     let name = || String::from_utf8_lossy(call.args[0]);
     if request.polygon.is_none() && !request.from_member && !request.from_position {
         return Err(CommandError::text(format!(
@@ -167,11 +167,11 @@ fn search<'a>(
             name()
         )));
     }
-    request.wishes.check_any()?;
+    request.options.check_any()?;
     let search = match (request.polygon, request.centre, request.shape) {
         (Some(vertices), ..) => Search::polygon(vertices, 1.0),
         (None, Some(centre), Some((shape, metres))) => Some(Search::new(centre, shape, metres)),
         _ => None,
     };
-    answer(call, key, search.as_ref(), &request.wishes)
+    answer(call, key, search.as_ref(), &request.options)
 }

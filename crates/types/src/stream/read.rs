@@ -55,7 +55,7 @@ struct Options<'a> {
     /// Maximum number of entries per stream; `usize::MAX`: all.
     most: usize,
     /// Of all streams together.
-    room: Room,
+    limit: ReplyLimit,
     group: Option<(&'a [u8], &'a [u8])>,
     no_ack: bool,
     /// CLAIM: first come entries that have been pending for this long.
@@ -73,7 +73,7 @@ impl<'a> Options<'a> {
         let args = call.args;
         let mut options = Options {
             most: usize::MAX,
-            room: Room::UNLIMITED,
+            limit: ReplyLimit::UNLIMITED,
             group: None,
             no_ack: false,
             min_idle: None,
@@ -103,11 +103,11 @@ impl<'a> Options<'a> {
                     after
                 }
                 [bound, after @ ..] if is("MAXCOUNT") => {
-                    options.room.entries = positive(bound, "MAXCOUNT")?;
+                    options.limit.entries = positive(bound, "MAXCOUNT")?;
                     after
                 }
                 [bound, after @ ..] if is("MAXSIZE") => {
-                    options.room.bytes = positive(bound, "MAXSIZE")?;
+                    options.limit.bytes = positive(bound, "MAXSIZE")?;
                     after
                 }
                 [_, ..] if is("STREAMS") => {
@@ -157,7 +157,7 @@ impl<'a> Options<'a> {
         if !found {
             return Err(CommandError::Syntax);
         }
-        if options.most != usize::MAX && options.most > options.room.entries {
+        if options.most != usize::MAX && options.most > options.limit.entries {
             return Err(CommandError::text("ERR MAXCOUNT must be greater than or equal to COUNT"));
         }
         if is_group && options.group.is_none() {
@@ -183,7 +183,7 @@ fn positive(text: &[u8], option: &str) -> Result<usize, CommandError> {
 
 /// What a reply may still take, of all its streams together (MAXCOUNT, MAXSIZE).
 #[derive(Clone, Copy)]
-struct Room {
+struct ReplyLimit {
     entries: usize,
     /// The size of the whole reply at most.
     bytes: usize,
@@ -196,11 +196,17 @@ struct Room {
     in_stream: usize,
 }
 
-impl Room {
-    const UNLIMITED: Room =
-        Room { entries: usize::MAX, bytes: usize::MAX, start: 0, begun: false, streams: 0, in_stream: 0 };
+impl ReplyLimit {
+    const UNLIMITED: ReplyLimit = ReplyLimit {
+        entries: usize::MAX,
+        bytes: usize::MAX,
+        start: 0,
+        begun: false,
+        streams: 0,
+        in_stream: 0,
+    };
 
-    /// The size of the reply. The two headers not complete yet have room for one digit.
+    /// The size of the reply. The two headers not complete yet have space for one digit.
     fn taken(&self, reply: &ReplyBuffer) -> usize {
         let more_digits = |count: usize| count.checked_ilog10().unwrap_or(0) as usize;
         reply.len().saturating_sub(self.start) + more_digits(self.streams) + more_digits(self.in_stream)
@@ -258,24 +264,24 @@ impl Served {
     }
 
     /// Adds a stream with the entries that `write` replies with and counts; nothing if there is no
-    /// room left.
+    /// space left.
     fn add_stream(
         &mut self,
         reply: &mut ReplyBuffer,
         key: &[u8],
-        room: &mut Room,
-        write: impl FnOnce(&mut ReplyBuffer, &mut Room) -> usize,
+        limit: &mut ReplyLimit,
+        write: impl FnOnce(&mut ReplyBuffer, &mut ReplyLimit) -> usize,
     ) {
-        if self.header.is_some() && room.is_full(reply) {
+        if self.header.is_some() && limit.is_full(reply) {
             return;
         }
         let before = (reply.mark(), self.count);
         self.begin_stream(reply, key);
-        (room.streams, room.in_stream) = (self.count, 0);
+        (limit.streams, limit.in_stream) = (self.count, 0);
         let header = reply.begin_array();
-        match write(reply, room) {
-            // The stream's first entry is too large for the rest of the room.
-            0 if self.count > 1 && room.is_full(reply) => {
+        match write(reply, limit) {
+            // The stream's first entry is too large for what is left of it.
+            0 if self.count > 1 && limit.is_full(reply) => {
                 reply.truncate(before.0);
                 self.count = before.1;
             }
@@ -335,15 +341,15 @@ pub fn xread(call: &mut Call) -> CommandResult {
         return Ok(());
     }
     let mut served = Served { header: None, count: 0 };
-    let mut room = Room { start: call.reply.len(), ..options.room };
+    let mut limit = ReplyLimit { start: call.reply.len(), ..options.limit };
     for (key, behind, most) in serving {
         let Some(stream) = call.keyspace.peek_as::<Stream>(key)? else { continue };
         let Some(start) = behind.next() else { continue };
-        served.add_stream(call.reply, key, &mut room, |reply, room| {
+        served.add_stream(call.reply, key, &mut limit, |reply, limit| {
             let mut entries = stream.log().range(start, StreamId::MAX).take(most);
             let mut count = 0;
             while let Some(entry) = entries.next()
-                && room.add(reply, |reply| reply_entry(reply, entry))
+                && limit.add(reply, |reply| reply_entry(reply, entry))
             {
                 count += 1;
             }
@@ -484,14 +490,14 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
         return Ok(());
     }
     let mut served = Served { header: None, count: 0 };
-    let mut room = Room { start: call.reply.len(), ..options.room };
+    let mut limit = ReplyLimit { start: call.reply.len(), ..options.limit };
     // When an entry may be claimed next.
     let mut due_ms = i64::MAX;
     for (key, wanted) in keys.iter().zip(wanted) {
         if !call.reaches(key) {
             continue;
         }
-        if served.count > 0 && room.is_full(call.reply) {
+        if served.count > 0 && limit.is_full(call.reply) {
             break;
         }
         let Some(stream) = call.keyspace.write_as::<Stream>(key)? else { continue };
@@ -508,8 +514,8 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
         match wanted {
             Wanted::New if serves => {
                 let delivery = Delivery { consumer, now, no_ack: options.no_ack, min_idle: options.min_idle };
-                served.add_stream(call.reply, key, &mut room, |reply, room| {
-                    deliver(reply, log, group, &delivery, options.most, room, &mut given)
+                served.add_stream(call.reply, key, &mut limit, |reply, limit| {
+                    deliver(reply, log, group, &delivery, options.most, limit, &mut given)
                 });
             }
             // Only deleted entries are dropped.
@@ -521,8 +527,8 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
             }
             Wanted::Pending(behind) => {
                 let reader = Reader { consumer, behind, most: options.most, now };
-                served.add_stream(call.reply, key, &mut room, |reply, room| {
-                    redeliver(reply, log, group, &reader, room, &mut given)
+                served.add_stream(call.reply, key, &mut limit, |reply, limit| {
+                    redeliver(reply, log, group, &reader, limit, &mut given)
                 });
             }
         }
@@ -563,7 +569,7 @@ fn deliver(
     group: &mut Group,
     delivery: &Delivery,
     most: usize,
-    room: &mut Room,
+    limit: &mut ReplyLimit,
     given: &mut Given,
 ) -> usize {
     let &Delivery { consumer, now, no_ack, min_idle } = delivery;
@@ -574,7 +580,7 @@ fn deliver(
             let idle_ms =
                 if before.is_released() { -1 } else { now.saturating_sub(before.delivery_time).max(0) };
             let about = Some((idle_ms, before.delivery_count));
-            let fits = room.add(reply, |reply| reply_delivery(reply, entry, about));
+            let fits = limit.add(reply, |reply| reply_delivery(reply, entry, about));
             count += usize::from(fits);
             fits
         });
@@ -587,7 +593,7 @@ fn deliver(
             let id = entry.id;
             // As if last delivered just now, and never before.
             let about = min_idle.map(|_| (0, 0));
-            if !room.add(reply, |reply| reply_delivery(reply, entry, about)) {
+            if !limit.add(reply, |reply| reply_delivery(reply, entry, about)) {
                 break;
             }
             group.advance(log, id);
@@ -633,12 +639,12 @@ fn redeliver(
     log: &Log,
     group: &mut Group,
     reader: &Reader,
-    room: &mut Room,
+    limit: &mut ReplyLimit,
     given: &mut Given,
 ) -> usize {
     let ids: Vec<StreamId> = match (reader.behind.next(), group.consumer(reader.consumer)) {
         (Some(start), Some(consumer)) => {
-            consumer.pending_from(start).take(reader.most.min(room.entries)).collect()
+            consumer.pending_from(start).take(reader.most.min(limit.entries)).collect()
         }
         _ => Vec::new(),
     };
@@ -646,7 +652,7 @@ fn redeliver(
     for id in ids {
         let entry = log.get(id);
         let exists = entry.is_some();
-        let fits = room.add(reply, |reply| match entry {
+        let fits = limit.add(reply, |reply| match entry {
             Some(entry) => reply_entry(reply, entry),
             None => {
                 reply.array(2);
