@@ -299,7 +299,7 @@ fn durable(call: &mut Call) -> CommandResult {
 fn no_touch(call: &mut Call) -> CommandResult {
     let on = on_or_off(call)?;
     call.session.no_touch = on;
-    call.session.settle_attention();
+    call.session.update_attention();
     call.session.record.set_flag(client_flags::NO_TOUCH, on);
     call.reply.ok();
     Ok(())

@@ -408,7 +408,7 @@ pub fn append_only_cron(engine: &Engine, now_ms: i64) {
 /// they cannot be written: the replies of clients that have written are uncertain then. No lock
 /// may be held, and the thread is outside of the gate.
 #[inline]
-pub fn settle_changes(engine: &Engine) -> bool {
+pub fn wait_until_durable(engine: &Engine) -> bool {
     if !engine.sync_writes.waits_for_disk() {
         return true;
     }
@@ -420,7 +420,7 @@ pub fn settle_changes(engine: &Engine) -> bool {
     is_written && engine.active.as_ref().is_none_or(|active| active.wait_until_on_disk(end))
 }
 
-/// Whether the journal is on disk up to `offset`, like [`settle_changes`]; `None` where
+/// Whether the journal is on disk up to `offset`, like [`wait_until_durable`]; `None` where
 /// that would wait.
 pub fn progress_on_disk(engine: &Engine, offset: u64) -> Option<bool> {
     if !engine.sync_writes.waits_for_disk() {

@@ -56,7 +56,7 @@ use braid_spec::spec::Spec;
 use braid_spec::{Behavior, Command, CommandError, Flags, Scope, absent, keys};
 use braid_telemetry::Cost;
 pub use checks::LOADING_REFUSAL;
-use checks::{Asked, busy, check, check_rights, is_held_back, queues};
+use checks::{AdmissionContext, busy, check, check_rights, is_held_back, queues};
 pub(crate) use data::command_reveals_data;
 use data::is_exec;
 
@@ -141,7 +141,8 @@ pub fn execute(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
             && session.attention == 0
             && command.spec.arity.allows(request.args.len());
         if ordinary
-            && (attention == session.calm || is_quickly_allowed(request, command, prepared.hash, attention))
+            && (attention == session.fast_path_word
+                || is_quickly_allowed(request, command, prepared.hash, attention))
             && let Some(outcome) = run(request, command, prepared.hash)
         {
             return outcome;
@@ -166,7 +167,7 @@ fn is_quickly_allowed(request: &Request<'_>, command: &Command, hash: u64, atten
     {
         attention &= !OTHER_NODES;
     }
-    attention == session.calm
+    attention == session.fast_path_word
         || (attention == session.generation
             && session.authenticated
             && session.user.allows_quickly(command, args, session.db))
@@ -192,7 +193,7 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
         }
     };
     request.session.served = None;
-    if is_held_back(&Asked::of(request, command), attention) {
+    if is_held_back(&AdmissionContext::of(request, command), attention) {
         return Outcome::Postponed;
     }
     let mut outcome = Outcome::Done;
@@ -215,7 +216,7 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
             request.reply.simple("QUEUED");
         }
         // A check may have waited outside of the gate.
-        Ok(()) if Asked::of(request, command).is_outdated() => return again(request, prepared),
+        Ok(()) if AdmissionContext::of(request, command).is_outdated() => return again(request, prepared),
         Ok(()) => {
             let tracks = request.session.attention & session_attention::TRACKS != 0;
             if attention & MONITORS != 0 || tracks {
@@ -295,7 +296,7 @@ fn finish_reply(session: &mut Session, reply: &mut ReplyBuffer, mark: Mark) {
     if session.reply_mode == ReplyMode::On {
         return;
     }
-    if !std::mem::take(&mut session.reply_is_settled) {
+    if !std::mem::take(&mut session.reply_is_complete) {
         reply.truncate(mark);
     }
     match session.reply_mode {
@@ -651,8 +652,8 @@ fn run_wide(request: &mut Request<'_>, command: &Command) -> (bool, Option<Follo
 fn world_for<'r>(request: &mut Request<'r>, command: &Command) -> Option<LockSet<'r>> {
     let Request { engine, worker, session, args, .. } = request;
     let (queue, now_ms) = (session.queue.as_deref(), worker.now_ms);
-    let asked = Asked { engine, session, queue, command, args, now_ms };
-    LockSet::world(&engine.keyspace, &mut worker.context, || asked.is_outdated())
+    let admission = AdmissionContext { engine, session, queue, command, args, now_ms };
+    LockSet::world(&engine.keyspace, &mut worker.context, || admission.is_outdated())
 }
 
 /// Collects the lock set of a request.

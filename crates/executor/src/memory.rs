@@ -17,13 +17,13 @@ use crate::worker::Worker;
 
 /// Result of [`make_room`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Room {
+pub enum Pressure {
     /// Below the limit.
-    Enough,
+    Below,
     /// Above the limit, but eviction is making progress: the command may run.
-    Coming,
+    Evicting,
     /// Above the limit, and nothing can be evicted.
-    None,
+    Stuck,
 }
 
 /// Evicted memory that the active-active thread has yet to free counts as freed up to this
@@ -59,7 +59,7 @@ fn slice_nanos(tenacity: u32) -> u64 {
 
 /// Evicts keys until memory is below the limit or the time slice is over; without `may_evict`, only
 /// tells whether it is. No lock may be held.
-pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64, may_evict: bool) -> Room {
+pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64, may_evict: bool) -> Pressure {
     let limit = engine.config.maxmemory() as usize;
     let mut counted = engine.memory.counted_bytes();
     if limit > 0 && counted > limit {
@@ -67,7 +67,7 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64, may_evict: b
     }
     if limit == 0 || counted <= limit {
         engine.memory.over_limit.end(now_ms);
-        return Room::Enough;
+        return Pressure::Below;
     }
     // Messages caused by the eviction itself (invalidations, events) do not count: making room for
     // them would cause more of them, until no key is left.
@@ -78,16 +78,16 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64, may_evict: b
         let evicting = engine.memory.evicting_bytes.load(Relaxed);
         counted = counted.saturating_sub(evicting.min(limit / EVICTING_PART));
         if counted <= limit {
-            return Room::Coming;
+            return Pressure::Evicting;
         }
     }
     let (to_free, mut freed) = (counted - limit, 0);
     if is_telling(engine, now_ms) {
-        return Room::Coming;
+        return Pressure::Evicting;
     }
     if !may_evict || engine.config.import_mode() {
         // During an import, which keys to evict is known only once all are loaded.
-        return Room::None;
+        return Pressure::Stuck;
     }
     let slice = slice_nanos(engine.config.maxmemory_eviction_tenacity());
     let start = Ticks::now();
@@ -99,9 +99,9 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64, may_evict: b
         let Some(victim) = eviction::evict_one(&engine.keyspace, &mut worker.context, now_ms) else {
             // Memory queued for lazy freeing counts as well: it will be free soon.
             return if evicted > 0 || engine.keyspace.lazy_free.pending() > 0 {
-                Room::Coming
+                Pressure::Evicting
             } else {
-                Room::None
+                Pressure::Stuck
             };
         };
         evicted += 1;
@@ -112,7 +112,7 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64, may_evict: b
         freed += victim.bytes;
         if evicted.is_multiple_of(16) {
             if !give_back(&engine.keyspace, worker) {
-                return Room::Coming;
+                return Pressure::Evicting;
             }
             on_its_way = 0;
         }
@@ -120,15 +120,15 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64, may_evict: b
             give_back(&engine.keyspace, worker);
             engine.memory.over_limit.end(braid_base::clock::unix_ms());
             note_eviction_messages(engine, now_ms);
-            return Room::Enough;
+            return Pressure::Below;
         }
         if freed >= to_free {
             give_back(&engine.keyspace, worker);
             note_eviction_messages(engine, now_ms);
-            return Room::Coming;
+            return Pressure::Evicting;
         }
         if evicted.is_multiple_of(16) && Ticks::now().nanos_since(start) > slice {
-            return Room::Coming;
+            return Pressure::Evicting;
         }
     }
 }

@@ -50,7 +50,7 @@ pub mod session_attention {
     /// The current command must run under its locks, even if it could run without.
     pub const LOCKS: u16 = 32;
     /// Is a replica.
-    pub const FED: u16 = 64;
+    pub const IS_REPLICA: u16 = 64;
     /// Is an import source.
     pub const IMPORTS: u16 = 128;
     /// The current command runs again, with a result computed in the background.
@@ -76,19 +76,19 @@ pub struct Session {
     pub(crate) charged: Charged,
     /// The attention word under which the session's commands need no special checks;
     /// [`Session::NEVER`] if there is none.
-    pub(crate) calm: u64,
-    /// Bits of [`session_attention`], updated by [`Session::settle_attention`].
+    pub(crate) fast_path_word: u64,
+    /// Bits of [`session_attention`], updated by [`Session::update_attention`].
     pub attention: u16,
     /// Set with [`Session::set_reply_mode`].
     pub reply_mode: ReplyMode,
     /// Unwanted parts of the current command's reply have been dropped.
-    pub(crate) reply_is_settled: bool,
+    pub(crate) reply_is_complete: bool,
     /// Commands queued since MULTI.
     pub queue: Option<Box<Queue>>,
     pub watched: Vec<Watched>,
     /// Set when a watched key changes.
     pub watch_flag: Arc<AtomicBool>,
-    /// CLIENT NO-TOUCH. Call [`Session::settle_attention`] after changes.
+    /// CLIENT NO-TOUCH. Call [`Session::update_attention`] after changes.
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE. Set with [`Session::set_import_source`].
     pub import_source: bool,
@@ -171,10 +171,10 @@ impl Session {
             user,
             generation: 0,
             charged: Charged::default(),
-            calm: Session::NEVER,
+            fast_path_word: Session::NEVER,
             attention: 0,
             reply_mode: ReplyMode::On,
-            reply_is_settled: false,
+            reply_is_complete: false,
             queue: None,
             watched: Vec::new(),
             watch_flag: Arc::new(AtomicBool::new(false)),
@@ -232,7 +232,7 @@ impl Session {
     pub(crate) fn take_user(&mut self, user: Arc<User>, authenticated: bool, generation: u64) {
         self.authenticated = authenticated;
         self.generation = generation;
-        self.calm = if authenticated && user.is_unlimited() { generation } else { Session::NEVER };
+        self.fast_path_word = if authenticated && user.is_unlimited() { generation } else { Session::NEVER };
         self.record.authenticated.store(authenticated, Relaxed);
         *self.record.user.lock() = Arc::clone(&user.identity);
         self.charged = Charged::until_now(&self.record);
@@ -288,18 +288,18 @@ impl Session {
     /// Sets the reply mode.
     pub fn set_reply_mode(&mut self, mode: ReplyMode) {
         self.reply_mode = mode;
-        self.settle_attention();
+        self.update_attention();
     }
 
     /// Recomputes the attention bits after a change.
-    pub fn settle_attention(&mut self) {
+    pub fn update_attention(&mut self) {
         let bit = |on: bool, bit: u16| if on { bit } else { 0 };
         self.attention = bit(self.reply_mode != ReplyMode::On, session_attention::REPLIES)
             | bit(self.listener.subscriptions.is_some(), session_attention::LISTENS)
             | bit(self.no_touch, session_attention::NO_TOUCH)
             | bit(self.record.has(client_flags::MONITOR), session_attention::MONITORS)
             | bit(self.listener.tracking.is_some(), session_attention::TRACKS)
-            | bit(self.replica.is_some(), session_attention::FED)
+            | bit(self.replica.is_some(), session_attention::IS_REPLICA)
             | bit(self.import_source, session_attention::IMPORTS)
             | bit(self.precomputed.is_some(), session_attention::RUNS_AGAIN);
     }
@@ -307,13 +307,13 @@ impl Session {
     /// Provides the precomputed result of the next command.
     pub fn set_precomputed(&mut self, precomputed: Box<Precomputed>) {
         self.precomputed = Some(precomputed);
-        self.settle_attention();
+        self.update_attention();
     }
 
     /// Drops the precomputed result of a finished command.
     pub(crate) fn forget_precomputed(&mut self) {
         if self.precomputed.take().is_some() {
-            self.settle_attention();
+            self.update_attention();
         }
     }
 
@@ -321,7 +321,7 @@ impl Session {
     pub fn set_import_source(&mut self, on: bool) {
         self.import_source = on;
         self.record.set_flag(client_flags::IMPORT_SOURCE, on);
-        self.settle_attention();
+        self.update_attention();
     }
 
     /// True if pushes may be sent to the client.
@@ -334,46 +334,46 @@ impl Session {
     /// Subscribes to a channel or pattern. Returns the client's number of subscriptions.
     pub fn subscribe(&mut self, hub: &Hub, kind: SubscriptionKind, name: &[u8]) -> usize {
         let count = hub.subscribe(&mut self.listener, kind, name);
-        self.settle_attention();
+        self.update_attention();
         count
     }
 
     /// Ends a subscription. Returns the number left.
     pub fn unsubscribe(&mut self, hub: &Hub, kind: SubscriptionKind, name: &[u8]) -> usize {
         let count = hub.unsubscribe(&mut self.listener, kind, name);
-        self.settle_attention();
+        self.update_attention();
         count
     }
 
     /// Ends all subscriptions.
     pub fn unsubscribe_all(&mut self, hub: &Hub) {
         hub.leave(&mut self.listener);
-        self.settle_attention();
+        self.update_attention();
     }
 
     /// Starts or changes key tracking.
     pub fn start_tracking(&mut self, trackers: &Trackers, keyspace: &Keyspace, tracking: Tracking) {
         trackers.start(keyspace, &mut self.listener, tracking);
-        self.settle_attention();
+        self.update_attention();
     }
 
     /// Starts MONITOR. False if it is on already.
     pub fn start_monitor(&mut self, hub: &Hub, attention: &Attention) -> bool {
         let has_begun = monitor::start(hub, attention, &self.record);
-        self.settle_attention();
+        self.update_attention();
         has_begun
     }
 
     /// Ends MONITOR, if it is on.
     pub fn stop_monitor(&mut self, hub: &Hub, attention: &Attention) {
         monitor::stop(hub, attention, &self.record);
-        self.settle_attention();
+        self.update_attention();
     }
 
     /// Stops key tracking.
     pub fn stop_tracking(&mut self, trackers: &Trackers, keyspace: &Keyspace) {
         trackers.stop(keyspace, &mut self.listener);
-        self.settle_attention();
+        self.update_attention();
     }
 
     /// True if commands are queued (MULTI).

@@ -23,7 +23,7 @@ pub fn append_question(engine: &Engine, context: &mut Context) -> bool {
     engine.replication.in_sync.asked(range.end, nanos);
     // Before checking which loops are asleep: a sleeping loop must not delay the question.
     engine.replication.asked_at.store(range.end, SeqCst);
-    tell_news(engine, context);
+    wake_readers(engine, context);
     true
 }
 
@@ -57,7 +57,7 @@ pub fn tell_replicas(engine: &Engine, txn: &mut Txn<'_>, args: &[&[u8]]) {
     }
 }
 
-pub fn tell_news(engine: &Engine, context: &mut Context) {
-    context.journal.news = false;
+pub fn wake_readers(engine: &Engine, context: &mut Context) {
+    context.journal.has_appended = false;
     engine.keyspace.journal.wake();
 }

@@ -72,7 +72,7 @@ impl Member {
         let is_heir = shard.in_sync.len() == 1
             && local.has_data
             && shard.primary.node == self.id.node
-            && local.former.as_deref() == Some(&*shard.primary.run);
+            && local.previous_run.as_deref() == Some(&*shard.primary.run);
         let is_forced = self.is_forced;
         let has_outcome = self.pending.is_none() || !self.rules.keeps_refusing;
         let Role::Replica(following) = &mut self.role else { return None };

@@ -28,7 +28,7 @@ mod resignation;
 
 pub use confirmed::Confirmed;
 pub use held_out::{HeldOut, Why};
-pub use member::{Duty, Ended, Follower, Local, Member, Orders};
+pub use member::{CleanShutdown, Duty, Follower, Local, Member, Orders};
 pub use record::{Holder, MemberId, Node, Offer, Shard, Snapshot, Transaction, Versioned};
 pub use rules::Rules;
 pub use timing::Timing;

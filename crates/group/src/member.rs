@@ -33,7 +33,7 @@ pub struct Follower {
 /// A former process of this server that shut down cleanly: it stopped acknowledging, then saved
 /// everything, and the files it left were loaded unchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ended {
+pub struct CleanShutdown {
     pub run: Arc<str>,
     /// The last epoch it knew.
     pub epoch: u64,
@@ -54,12 +54,12 @@ pub struct Local {
     pub is_whole: bool,
     /// The run of this server's former process, if that process's files are in this server's folder
     /// and were loaded.
-    pub former: Option<Arc<str>>,
+    pub previous_run: Option<Arc<str>>,
     /// The run of the former process whose append-only file was loaded: everything it acknowledged
     /// as on disk is there.
-    pub kept: Option<Arc<str>>,
+    pub run_on_disk: Option<Arc<str>>,
     /// The former process, if it shut down cleanly.
-    pub ended: Option<Ended>,
+    pub clean_shutdown: Option<CleanShutdown>,
     /// Replies should wait for the disk (`sync-level`).
     pub at_disk: bool,
     /// The journal offset up to which this server's disk has the journal.
@@ -114,7 +114,7 @@ pub struct Orders {
     pub serve_until: u64,
     /// It has given up its lease, for members in sync that it does not hear.
     pub is_resigned: bool,
-    /// To be sent to etcd; its outcome goes to [`Member::settle`].
+    /// To be sent to etcd; its outcome goes to [`Member::on_outcome`].
     pub transaction: Option<Transaction>,
     /// To be written under this server's name unless already there.
     pub offer: Option<Offer>,
@@ -263,13 +263,14 @@ impl Member {
         let Some(snapshot) = &self.snapshot else { return false };
         let shard = snapshot.shard.as_ref().map(|shard| &shard.value);
         let is_in_files = |shard: &Shard, run: &Arc<str>| {
-            let on_disk = local.kept.as_ref() == Some(run);
+            let on_disk = local.run_on_disk.as_ref() == Some(run);
             // Files of an earlier epoch may be copies of files that have been used since.
-            let ended = local.ended.as_ref().filter(|ended| ended.epoch == shard.epoch);
+            let shutdown = local.clean_shutdown.as_ref().filter(|shutdown| shutdown.epoch == shard.epoch);
             on_disk && (shard.is_on_disk || !self.rules.resumes_from_disk)
-                || ended.is_some_and(|ended| ended.run == *run)
+                || shutdown.is_some_and(|shutdown| shutdown.run == *run)
         };
-        let runs = local.kept.iter().chain(local.ended.as_ref().map(|ended| &ended.run));
+        let runs =
+            local.run_on_disk.iter().chain(local.clean_shutdown.as_ref().map(|shutdown| &shutdown.run));
         let mut members = runs.map(|run| MemberId::new(&self.id.node, run));
         let former = shard.and_then(|shard| {
             members.find(|former| shard.in_sync.contains(former) && is_in_files(shard, &former.run))
@@ -411,7 +412,7 @@ impl Member {
     }
 
     /// Reports the outcome of the last ordered transaction.
-    pub fn settle(&mut self, transaction: &Transaction, outcome: Outcome, now_ns: u64) {
+    pub fn on_outcome(&mut self, transaction: &Transaction, outcome: Outcome, now_ns: u64) {
         let is_promotion = transaction.shard.as_ref().is_some_and(|shard| shard.epoch > self.epoch);
         let is_kept = if is_promotion && !self.is_primary() {
             self.rules.keeps_refusing
@@ -616,7 +617,7 @@ mod tests {
         let (mut member, mut local) = primary();
         local.slow.push(id("b"));
         let removal = member.step(10, &local).transaction.expect("it removes the slow member");
-        member.settle(&removal, Outcome::Unknown, 20);
+        member.on_outcome(&removal, Outcome::Unknown, 20);
         local.slow.clear();
         member.forget_records();
         member.observe(records(1, None, None), 30);
@@ -641,30 +642,34 @@ mod tests {
         let own = |text: &str| MemberId::new("a", text);
         let mut member = Member::new(own("new"), Timing::new(LEASE), Rules::default(), 0);
         let alone = Shard { primary: own("old"), in_sync: [own("old")].into(), ..shard(1, "a") };
-        (local.has_data, local.former) = (true, Some("old".into()));
+        (local.has_data, local.previous_run) = (true, Some("old".into()));
         member.observe(records(1, Some(alone), None), 0);
         assert!(refuses(&mut member, &local));
     }
 
     #[test]
     fn cleanly_ended_run_is_resumed_only_under_its_epoch() {
-        let resumed = |ended: Option<Ended>, node: Option<&str>| {
+        let resumed = |clean_shutdown: Option<CleanShutdown>, node: Option<&str>| {
             let mut member = Member::new(MemberId::new("a", "2"), Timing::new(LEASE), Rules::default(), 0);
             let mut snapshot = (*records(1, Some(shard(3, "b")), None)).clone();
             if let Some(run) = node {
                 snapshot.nodes.insert("a".into(), crate::Node { run: run.into(), ..crate::Node::default() });
             }
             member.observe(Arc::new(snapshot), 0);
-            member.step(0, &Local { ended, ..Local::default() });
+            member.step(0, &Local { clean_shutdown, ..Local::default() });
             member.name().map(|name| name.run.to_string())
         };
-        let ended = |run: &str, epoch| Some(Ended { run: run.into(), epoch });
-        assert_eq!(resumed(ended("1", 3), None).as_deref(), Some("1"));
-        assert_eq!(resumed(ended("1", 3), Some("1")), None, "the run may still be alive");
-        assert_eq!(resumed(ended("1", 3), Some("other")).as_deref(), Some("1"));
-        assert_eq!(resumed(ended("1", 2), None).as_deref(), Some("2"), "another member has led since");
-        assert_eq!(resumed(ended("1", 4), None).as_deref(), Some("2"), "the record is older");
-        assert_eq!(resumed(ended("0", 3), None).as_deref(), Some("2"), "the run was not in the in-sync set");
+        let shut_down = |run: &str, epoch| Some(CleanShutdown { run: run.into(), epoch });
+        assert_eq!(resumed(shut_down("1", 3), None).as_deref(), Some("1"));
+        assert_eq!(resumed(shut_down("1", 3), Some("1")), None, "the run may still be alive");
+        assert_eq!(resumed(shut_down("1", 3), Some("other")).as_deref(), Some("1"));
+        assert_eq!(resumed(shut_down("1", 2), None).as_deref(), Some("2"), "another member has led since");
+        assert_eq!(resumed(shut_down("1", 4), None).as_deref(), Some("2"), "the record is older");
+        assert_eq!(
+            resumed(shut_down("0", 3), None).as_deref(),
+            Some("2"),
+            "the run was not in the in-sync set"
+        );
         assert_eq!(resumed(None, None).as_deref(), Some("2"));
     }
 
@@ -672,8 +677,13 @@ mod tests {
     /// offer once it is up.
     fn takes_over_at(offset: Option<u64>, until: u64) -> Option<u64> {
         let mut member = Member::new(MemberId::new("a", "2"), Timing::new(LEASE), Rules::default(), 0);
-        let mut local =
-            Local { priority: 100, is_whole: true, offset: 50, kept: Some("1".into()), ..Local::default() };
+        let mut local = Local {
+            priority: 100,
+            is_whole: true,
+            offset: 50,
+            run_on_disk: Some("1".into()),
+            ..Local::default()
+        };
         let mut snapshot = (*records(1, Some(Shard { is_on_disk: true, ..shard(3, "b") }), None)).clone();
         if let Some(offset) = offset {
             let node = crate::Node { run: "1".into(), priority: 100, ..crate::Node::default() };

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 /// One process of a server. A restarted process has lost its memory, so it is another member,
 /// unless everything its former process acknowledged was on disk ([`Shard::is_on_disk`]), or that
-/// process saved everything when it ended ([`crate::Ended`]).
+/// process saved everything when it ended ([`crate::CleanShutdown`]).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MemberId {
     /// The server's name in the group (`node-name`).

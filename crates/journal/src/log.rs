@@ -156,7 +156,7 @@ pub struct Writer {
     pub unit: Unit,
     /// A unit has been appended since this was last checked: once the locks are released, readers
     /// of the log must be woken.
-    pub news: bool,
+    pub has_appended: bool,
     /// [`Journal::wake_after`] does not ring the bell, but sets `owes_bell`.
     pub defers_bell: bool,
     /// The bell was wanted when the thread appended: the thread must give the readers what they
@@ -246,7 +246,7 @@ impl Journal {
     /// holds the locks of all keys involved. `slot` is the thread's.
     #[inline]
     pub fn append(&self, slot: usize, writer: &mut Writer) {
-        let Writer { unit, chunk, news, end: last, .. } = writer;
+        let Writer { unit, chunk, has_appended, end: last, .. } = writer;
         let databases = unit.databases();
         let (multi, exec) = if unit.requests() > 1 { (MULTI, EXEC) } else { (&b""[..], &b""[..]) };
         let Range { start, end, select } =
@@ -264,7 +264,7 @@ impl Journal {
         }
         self.notes[slot].store(u64::MAX, Release);
         unit.clear();
-        *news = true;
+        *has_appended = true;
         if !writer.unit.asides.is_empty() {
             let asides = std::mem::take(&mut writer.unit.asides);
             self.append_asides(slot, writer, None, &asides);
@@ -289,7 +289,7 @@ impl Journal {
             _ => self.append_parts(&mut writer.chunk, start, select, args),
         }
         self.notes[slot].store(u64::MAX, Release);
-        writer.news = true;
+        writer.has_appended = true;
     }
 
     #[cold]

@@ -371,7 +371,7 @@ impl Drop for Txn<'_> {
     fn drop(&mut self) {
         self.index_now();
         self.journal_now();
-        let news = std::mem::take(&mut self.context.journal.news);
+        let has_appended = std::mem::take(&mut self.context.journal.has_appended);
         match &self.held {
             HeldLocks::One(..) | HeldLocks::Many(_) => self.give_back(),
             HeldLocks::AllShared => {
@@ -381,7 +381,7 @@ impl Drop for Txn<'_> {
             }
             HeldLocks::Nothing | HeldLocks::World(_) => {}
         }
-        if news {
+        if has_appended {
             self.keyspace.journal.wake_after(&mut self.context.journal);
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use braid_base::clock::unix_ms;
 use braid_clients::attention::STOPPING;
 use braid_clients::pause::{PauseMode, Purpose};
-use braid_cluster_node::group::former;
+use braid_cluster_node::group::previous_process;
 use braid_durable::saving::{self, remove_unfinished_saves};
 use braid_durable::{append_only, background_save};
 use braid_executor::blocking::state::{TimeoutReply, Wait};
@@ -280,7 +280,7 @@ fn prepare_shutdown(
         has_dump
     };
     if is_saved {
-        former::note_good_end(engine);
+        previous_process::record_clean_shutdown(engine);
     }
     drop(world);
     Ok(())

@@ -3,7 +3,8 @@
 //!
 //! A batch of whole units is applied with the world stopped, so that readers see the dataset as the
 //! primary had it at some moment: never a later change without an earlier one. If there is much to
-//! do, all threads take part ([`Crew`]). Then the bytes go to the journal as they were received.
+//! do, all threads take part ([`ApplyPool`]). Then the bytes go to the journal as they were
+//! received.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,7 +22,7 @@ use braid_replication::link::LinkError;
 use braid_replication::link::units::StreamRequest;
 use smallvec::SmallVec;
 
-use super::crew::{Crew, Item, PREFETCHED, Received};
+use super::apply_pool::{ApplyPool, Item, PREFETCHED, Received};
 use crate::dataset;
 
 /// Bytes applied per thread and batch, so that readers do not wait for long.
@@ -36,12 +37,12 @@ pub(super) struct Applier {
     pub replay: Replay,
     /// Worker of slot 0, which is free while the world is stopped.
     worker: Worker,
-    crew: Option<Crew>,
+    pool: Option<ApplyPool>,
 }
 
 impl Applier {
     pub fn new(engine: &Engine) -> Applier {
-        Applier { replay: Replay::new(engine, Source::Primary), worker: engine.worker(0), crew: None }
+        Applier { replay: Replay::new(engine, Source::Primary), worker: engine.worker(0), pool: None }
     }
 
     /// Applies all whole units received. True if the primary has asked for this replica's offset.
@@ -56,17 +57,17 @@ impl Applier {
         received: &mut Received,
     ) -> Result<bool, LinkError> {
         let shared = Arc::new(std::mem::take(received));
-        let Applier { replay, worker, crew } = self;
-        let crew = if Crew::is_worth_it(shared.buffer.len()) {
+        let Applier { replay, worker, pool } = self;
+        let pool = if ApplyPool::is_worth_it(shared.buffer.len()) {
             let threads = engine.clients.mailboxes.thread_count().min(THREADS_MAX);
-            if crew.as_ref().map_or(1, Crew::threads) != threads {
-                *crew = Crew::start(engine, threads);
+            if pool.as_ref().map_or(1, ApplyPool::threads) != threads {
+                *pool = ApplyPool::start(engine, threads);
             }
-            crew.as_mut()
+            pool.as_mut()
         } else {
             None
         };
-        let mut batch = Batch { engine, replay, worker, received: &shared, crew, is_asked: false };
+        let mut batch = Batch { engine, replay, worker, received: &shared, pool, is_asked: false };
         batch.apply_all(generation)?;
         let is_asked = batch.is_asked;
         // Any other owner has panicked, which ends the process.
@@ -81,7 +82,7 @@ struct Batch<'b> {
     replay: &'b mut Replay,
     worker: &'b mut Worker,
     received: &'b Arc<Received>,
-    crew: Option<&'b mut Crew>,
+    pool: Option<&'b mut ApplyPool>,
     /// The primary has asked for this replica's offset.
     is_asked: bool,
 }
@@ -89,7 +90,7 @@ struct Batch<'b> {
 impl<'b> Batch<'b> {
     fn apply_all(&mut self, generation: u64) -> Result<(), LinkError> {
         let (engine, received) = (self.engine, self.received);
-        let most = BATCH_BYTES * self.crew.as_ref().map_or(1, |crew| crew.threads());
+        let most = BATCH_BYTES * self.pool.as_ref().map_or(1, |pool| pool.threads());
         let mut left = received.units.requests();
         while !left.is_empty() {
             let requests = batch_of(left, most);
@@ -123,13 +124,13 @@ impl<'b> Batch<'b> {
 
     /// Applies whole units while the world is stopped.
     fn apply(&mut self, world: World<'_>, requests: &[StreamRequest]) {
-        let Batch { engine, replay, worker, received, crew, is_asked } = self;
+        let Batch { engine, replay, worker, received, pool, is_asked } = self;
         let (engine, received) = (*engine, *received);
         let Received { units, buffer } = &**received;
         world_change::change_in_world(engine, world, worker, 0, NOTHING_EXPIRED, |txn| {
             let mut spans = Spans::default();
             for some in requests.chunks(PREFETCHED) {
-                if crew.is_none() {
+                if pool.is_none() {
                     replay.prefetch(engine, some.iter().map(|request| units.args(request, buffer)));
                 }
                 for request in some {
@@ -137,21 +138,21 @@ impl<'b> Batch<'b> {
                     if args.is_empty() {
                         continue;
                     }
-                    if let Some(crew) = crew {
+                    if let Some(pool) = pool {
                         if let Some(single) = replay.single(engine, &args) {
-                            crew.add(engine, Item { request: request.clone(), single, db: replay.db() });
+                            pool.add(engine, Item { request: request.clone(), single, db: replay.db() });
                             spans.add(request.bytes.clone(), false);
                             continue;
                         }
-                        crew.settle(engine, received);
+                        pool.join(engine, received);
                     }
                     let streamed = replay.run_streamed(engine, txn, &args);
-                    *is_asked |= streamed == Streamed::Question;
+                    *is_asked |= streamed == Streamed::OffsetRequest;
                     spans.add(request.bytes.clone(), streamed != Streamed::Change);
                 }
             }
-            if let Some(crew) = crew {
-                crew.settle(engine, received);
+            if let Some(pool) = pool {
+                pool.join(engine, received);
             }
             let context = &mut *txn.context;
             for (bytes, is_aside) in spans.0 {

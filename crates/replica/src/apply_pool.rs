@@ -3,7 +3,7 @@
 //!
 //! A request with a single key goes to the thread that has the key's shard, so requests with the
 //! same key keep the stream's order. Any other request waits until all of them are done
-//! ([`Crew::settle`]) and runs alone. The threads are idle between two batches.
+//! ([`ApplyPool::join`]) and runs alone. The threads are idle between two batches.
 //!
 //! They live as long as the link's thread: a primary that is ahead sends some 200 KB at a time,
 //! and starting threads for that takes as long as applying it.
@@ -45,8 +45,8 @@ struct Work {
 }
 
 /// A thread other than the link's.
-struct Helper {
-    way: Sender<Work>,
+struct PoolThread {
+    requests: Sender<Work>,
     results: Receiver<Vec<Item>>,
     /// Requests collected for the thread.
     items: Vec<Item>,
@@ -54,44 +54,44 @@ struct Helper {
 }
 
 /// The threads as seen by the link's thread. They end when this is dropped.
-pub(super) struct Crew {
+pub(super) struct ApplyPool {
     /// The link's own thread takes a share as well.
-    own: Hand,
+    own: ApplyWorker,
     items: Vec<Item>,
-    helpers: Vec<Helper>,
+    others: Vec<PoolThread>,
 }
 
-impl Crew {
+impl ApplyPool {
     /// Starts threads so that there are `threads` with the link's. `None` if a thread cannot be
     /// started, or if there would be only one.
-    pub fn start(engine: &Engine, threads: usize) -> Option<Crew> {
+    pub fn start(engine: &Engine, threads: usize) -> Option<ApplyPool> {
         if threads < 2 {
             return None;
         }
-        let mut helpers = Vec::new();
+        let mut others = Vec::new();
         for slot in 1..threads {
-            let ((way, work), (back, results)) = (channel(), channel());
-            let (engine, mut hand) = (engine.shared()?, Hand::new(engine, slot));
-            let run = move || hand.run(&engine, &work, &back);
+            let ((requests, work), (back, results)) = (channel(), channel());
+            let (engine, mut worker) = (engine.shared()?, ApplyWorker::new(engine, slot));
+            let run = move || worker.run(&engine, &work, &back);
             std::thread::Builder::new().name("replica-apply".into()).spawn(run).ok()?;
-            helpers.push(Helper { way, results, items: Vec::new(), is_at_work: false });
+            others.push(PoolThread { requests, results, items: Vec::new(), is_at_work: false });
         }
-        Some(Crew { own: Hand::new(engine, 0), items: Vec::new(), helpers })
+        Some(ApplyPool { own: ApplyWorker::new(engine, 0), items: Vec::new(), others })
     }
 
-    /// Adds a request, which runs at the next [`Crew::settle`] at the latest.
+    /// Adds a request, which runs at the next [`ApplyPool::join`] at the latest.
     #[inline]
     pub fn add(&mut self, engine: &Engine, item: Item) {
         let index = engine.keyspace.shard_of(item.single.hash) as usize % self.threads();
         match index.checked_sub(1) {
             None => self.items.push(item),
-            Some(index) => self.helpers[index].items.push(item),
+            Some(index) => self.others[index].items.push(item),
         }
     }
 
     /// Number of threads, including the link's.
     pub fn threads(&self) -> usize {
-        self.helpers.len() + 1
+        self.others.len() + 1
     }
 
     /// True if this many bytes of the stream are worth more threads.
@@ -100,30 +100,30 @@ impl Crew {
     }
 
     /// Runs all added requests and waits for them. No other thread holds `received` afterwards.
-    pub fn settle(&mut self, engine: &Engine, received: &Arc<Received>) {
-        for helper in self.helpers.iter_mut().filter(|helper| !helper.items.is_empty()) {
-            let work = Work { received: Arc::clone(received), items: std::mem::take(&mut helper.items) };
+    pub fn join(&mut self, engine: &Engine, received: &Arc<Received>) {
+        for thread in self.others.iter_mut().filter(|thread| !thread.items.is_empty()) {
+            let work = Work { received: Arc::clone(received), items: std::mem::take(&mut thread.items) };
             // A thread that is gone has panicked, which ends the process.
-            helper.is_at_work = helper.way.send(work).is_ok();
+            thread.is_at_work = thread.requests.send(work).is_ok();
         }
         self.own.run_all(engine, received, &self.items);
         self.items.clear();
-        for helper in self.helpers.iter_mut().filter(|helper| helper.is_at_work) {
-            helper.is_at_work = false;
-            helper.items = helper.results.recv().unwrap_or_default();
+        for thread in self.others.iter_mut().filter(|thread| thread.is_at_work) {
+            thread.is_at_work = false;
+            thread.items = thread.results.recv().unwrap_or_default();
         }
     }
 }
 
 /// A thread's state for applying. Its slot is free while the world is stopped.
-struct Hand {
+struct ApplyWorker {
     worker: Worker,
     replay: Replay,
 }
 
-impl Hand {
-    fn new(engine: &Engine, slot: usize) -> Hand {
-        Hand { worker: engine.worker(slot), replay: Replay::new(engine, Source::Primary) }
+impl ApplyWorker {
+    fn new(engine: &Engine, slot: usize) -> ApplyWorker {
+        ApplyWorker { worker: engine.worker(slot), replay: Replay::new(engine, Source::Primary) }
     }
 
     fn run(&mut self, engine: &Engine, work: &Receiver<Work>, back: &Sender<Vec<Item>>) {
@@ -141,7 +141,7 @@ impl Hand {
         if items.is_empty() {
             return;
         }
-        let Hand { worker, replay } = self;
+        let ApplyWorker { worker, replay } = self;
         let Received { units, buffer } = received;
         for some in items.chunks(PREFETCHED) {
             for item in some {

@@ -34,7 +34,7 @@ pub fn become_replica(engine: &Engine, world: &World<'_>, primary: Primary) {
         }
         // A cluster node redirects its clients to the new primary, and continues to do so.
         if sync_writes::has_group(engine) && engine.cluster.is_none() {
-            engine.sync_writes.former.begin(engine.clients.registry.last_id());
+            engine.sync_writes.demoted.begin(engine.clients.registry.last_id());
             engine.attention.set(FORMER_PRIMARY, true);
         }
         role::unblock_all(engine);

@@ -104,23 +104,24 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
     if link.is_replica() && !link.is_up() {
         return Err(CommandError::text("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
-    let wish = call.session.replica_options.as_deref();
-    if let Some((_, epoch)) = wish.filter(|wish| !wish.rdb_only).and_then(|wish| wish.member.as_ref())
+    let options = call.session.replica_options.as_deref();
+    if let Some((_, epoch)) =
+        options.filter(|options| !options.rdb_only).and_then(|options| options.member.as_ref())
         && (link.is_replica() || call.engine.replication.in_sync.epoch() != *epoch)
     {
         return Err(CommandError::text(format!(
             "NOMASTERLINK This server is not the primary of epoch {epoch}"
         )));
     }
-    let is_other = call.session.replica_options.as_ref().is_none_or(|wish| wish.is_other());
+    let is_other = call.session.replica_options.as_ref().is_none_or(|options| options.is_other());
     if is_other && call.engine.active.as_ref().is_some_and(|active| active.merges_copy()) {
         return Err(CommandError::text("NOMASTERLINK Can't SYNC while a peer's full copy is merged"));
     }
     if !call.reply.is_empty() {
         return Err(CommandError::text("ERR SYNC and PSYNC are invalid with pending output"));
     }
-    let wish = call.session.replica_options.as_deref();
-    if wish.is_some_and(|wish| wish.filter != Filter::ALL && !wish.eof) {
+    let options = call.session.replica_options.as_deref();
+    if options.is_some_and(|options| options.filter != Filter::ALL && !options.eof) {
         return Err(CommandError::text("ERR Filtered replica requires EOF capability"));
     }
     if let Some(sibling) = siblings::sibling_for(call.engine, call.session, position) {
@@ -153,10 +154,10 @@ fn replconf(call: &mut Call) -> CommandResult {
             // Neither has a reply.
             b"ack" => return acknowledge(call, at),
             b"getack" => return Ok(()),
-            b"version" => wish(call).valkey = major_version(value),
+            b"version" => replica_options(call).valkey = major_version(value),
             b"listening-port" => {
                 let port = number::parse_i64(value).and_then(|port| u16::try_from(port).ok());
-                wish(call).port = port.ok_or(CommandError::NotAnInteger)?;
+                replica_options(call).port = port.ok_or(CommandError::NotAnInteger)?;
             }
             b"ip-address" => {
                 if value.len() > IP_LEN_MAX {
@@ -165,26 +166,26 @@ fn replconf(call: &mut Call) -> CommandResult {
                         value.len()
                     )));
                 }
-                wish(call).ip = String::from_utf8_lossy(value).into_owned();
+                replica_options(call).ip = String::from_utf8_lossy(value).into_owned();
             }
             b"capa" if value.eq_ignore_ascii_case(b"dual-channel") => {
                 let config = &call.engine.config;
                 let is_on = config.dual_channel_replication_enabled() && config.repl_diskless_sync();
-                wish(call).dual_channel |= is_on;
+                replica_options(call).dual_channel |= is_on;
             }
-            b"capa" => note_capability(wish(call), value),
-            b"rdb-only" => wish(call).rdb_only = flag(value)?,
-            b"rdb-channel" => wish(call).rdb_channel = flag(value)?,
+            b"capa" => note_capability(replica_options(call), value),
+            b"rdb-only" => replica_options(call).rdb_only = flag(value)?,
+            b"rdb-channel" => replica_options(call).rdb_channel = flag(value)?,
             b"set-rdb-client-id" => {
                 let id = number::parse_i64(value).ok_or(CommandError::NotAnInteger)?;
                 let client =
                     u64::try_from(id).ok().filter(|&client| dual_channel::has_reserved(call.engine, client));
                 let unknown = || CommandError::text(format!("ERR Unrecognized RDB client id {id}"));
-                wish(call).rdb_client = Some(client.ok_or_else(unknown)?);
+                replica_options(call).rdb_client = Some(client.ok_or_else(unknown)?);
             }
-            b"rdb-filter-only" => wish(call).filter = filter(value)?,
+            b"rdb-filter-only" => replica_options(call).filter = filter(value)?,
             b"group-member" => {
-                wish(call).member = Some(group_member(&call.args[at + 1..])?);
+                replica_options(call).member = Some(group_member(&call.args[at + 1..])?);
                 // This option has two more values than the others.
                 at += 2;
             }
@@ -220,7 +221,7 @@ fn note_capability(options: &mut ReplicaOptions, word: &[u8]) {
     }
 }
 
-fn wish<'c>(call: &'c mut Call) -> &'c mut ReplicaOptions {
+fn replica_options<'c>(call: &'c mut Call) -> &'c mut ReplicaOptions {
     call.session.replica_options.get_or_insert_default()
 }
 

@@ -17,7 +17,7 @@ use crate::{dual_channel, full_syncs, position, replicas};
 const LOOK_MS: i64 = 1000;
 
 /// Starts full syncs, finds silent replicas, frees the backlog. Outside of the gate.
-pub fn tend_replicas(engine: &Engine, now_ms: i64) {
+pub fn check_replicas(engine: &Engine, now_ms: i64) {
     let is_due = {
         let mut state = engine.replication.state.lock();
         let is_idle = state.replicas.is_empty()
@@ -124,5 +124,5 @@ pub fn ping_replicas(engine: &Engine, context: &mut Context, now_ms: i64) {
     }
     let range = engine.keyspace.journal.append_aside(context.slot, &mut context.journal, &[b"PING"]);
     engine.replication.in_sync.note_aside(range);
-    tell_replicas::tell_news(engine, context);
+    tell_replicas::wake_readers(engine, context);
 }

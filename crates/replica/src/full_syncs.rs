@@ -322,9 +322,9 @@ mod tests {
     use super::*;
     use braid_clients::{Address, ClientRecord};
 
-    fn replica(id: u64, since_ms: i64, wish: ReplicaOptions) -> Arc<Replica> {
+    fn replica(id: u64, since_ms: i64, options: ReplicaOptions) -> Arc<Replica> {
         let record = Arc::new(ClientRecord::new(id, 0, Address::Unknown, Address::Unknown, 0));
-        Arc::new(Replica::new(record, wish, true, since_ms))
+        Arc::new(Replica::new(record, options, true, since_ms))
     }
 
     #[test]

@@ -26,9 +26,9 @@
 #![forbid(unsafe_code)]
 
 pub mod apply;
+pub mod apply_pool;
 pub mod become_replica;
 pub mod commands;
-pub mod crew;
 pub mod cron;
 pub mod dataset;
 pub mod dual_channel;

@@ -33,7 +33,7 @@ use braid_replication::link::peer::{Peer, Watch};
 use braid_replication::link::{Link, LinkError, Phase, Primary};
 
 use super::apply::Applier;
-use super::crew::Received;
+use super::apply_pool::Received;
 use super::dataset::{Beside, Incoming};
 use crate::{apply, dataset, end_failover, role};
 

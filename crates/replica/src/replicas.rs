@@ -25,14 +25,14 @@ const UNCONFIRMED_MAX: usize = 100;
 /// full sync otherwise. `position`: `None` for SYNC, with which a replica neither states its
 /// position nor is told one.
 pub fn attach_replica(engine: &Engine, session: &mut Session, position: Option<&Position<'_>>, now_ms: i64) {
-    let wish = session.replica_options.take().map(|wish| *wish).unwrap_or_default();
+    let options = session.replica_options.take().map(|options| *options).unwrap_or_default();
     let is_told = position.is_some();
     // The backlog may contain requests that only Braid understands.
     let is_first_other = engine.active.is_some()
-        && wish.is_other()
+        && options.is_other()
         && !engine.replication.has_other_replicas.swap(true, SeqCst);
     let position = position.filter(|_| !is_first_other);
-    let replica = Arc::new(Replica::new(Arc::clone(&session.record), wish, is_told, now_ms));
+    let replica = Arc::new(Replica::new(Arc::clone(&session.record), options, is_told, now_ms));
     session.record.set_flag(client_flags::REPLICA, true);
     session.replica = Some(Arc::clone(&replica));
     // Only the full sync and the stream may be sent on this connection.
@@ -254,7 +254,7 @@ pub fn count_good_replicas(engine: &Engine, now_ms: i64) {
 
 /// Requests a ring of a loop's bell when something is journalled after `seen`. True if that
 /// has happened already.
-pub fn wants_news(engine: &Engine, slot: usize, seen: u64) -> bool {
+pub fn arm_bell(engine: &Engine, slot: usize, seen: u64) -> bool {
     let mut loops = engine.replication.loops.lock();
     if !loops.contains(&slot) {
         loops.push(slot);
@@ -263,8 +263,8 @@ pub fn wants_news(engine: &Engine, slot: usize, seen: u64) -> bool {
     engine.keyspace.journal.wants_bell(seen)
 }
 
-/// Cancels [`wants_news`]. The bell may still ring.
-pub fn wants_no_news(engine: &Engine, slot: usize) {
+/// Cancels [`arm_bell`]. The bell may still ring.
+pub fn disarm_bell(engine: &Engine, slot: usize) {
     engine.replication.loops.lock().retain(|&other| other != slot);
 }
 

@@ -17,7 +17,7 @@ use braid_config::{AppendFsync, Config, SyncLevel};
 use braid_durable::append_only;
 use braid_executor::engine::Engine;
 use braid_executor::state::sync_writes::{
-    LastWrite, MemberWait, NOT_KNOWN, Revealed, Settled, WAITS_FOR_MEMBERS,
+    LastWrite, MemberWait, NOT_KNOWN, Revealed, WAITS_FOR_MEMBERS, WaitOutcome,
 };
 use braid_executor::tell_replicas;
 use braid_executor::world;
@@ -56,16 +56,16 @@ pub fn note_durable_client(engine: &Engine) {
 
 /// Disconnects clients that connected while this server was the primary, once they have had
 /// time to learn of the change. Called by the group's thread from time to time.
-pub fn tend_former_clients(engine: &Engine) {
-    if engine.attention.get() & FORMER_PRIMARY == 0 || !engine.sync_writes.former.must_go() {
+pub fn disconnect_demoted_clients(engine: &Engine) {
+    if engine.attention.get() & FORMER_PRIMARY == 0 || !engine.sync_writes.demoted.must_go() {
         return;
     }
     let all = engine.clients.registry.all();
-    let former: Vec<_> = all.iter().filter(|record| engine.sync_writes.came_to_primary(record)).collect();
-    for record in &former {
+    let demoted: Vec<_> = all.iter().filter(|record| engine.sync_writes.came_to_primary(record)).collect();
+    for record in &demoted {
         engine.clients.registry.disconnect(record);
     }
-    if former.is_empty() {
+    if demoted.is_empty() {
         engine.attention.set(FORMER_PRIMARY, false);
     }
 }
@@ -230,37 +230,42 @@ pub fn revealed_by_now(engine: &Engine, before: &Revealed) -> Revealed {
 }
 
 /// Whether replies that reveal this may be sent, or why not; `None` if they must wait.
-pub fn outcome_of(engine: &Engine, revealed: &Revealed) -> Option<Settled> {
+pub fn outcome_of(engine: &Engine, revealed: &Revealed) -> Option<WaitOutcome> {
     match (append_only::progress_on_disk(engine, revealed.offset), revealed.members) {
-        (Some(false), _) => Some(Settled::DiskFailed),
-        (Some(true), None) => Some(Settled::Yes),
+        (Some(false), _) => Some(WaitOutcome::DiskFailed),
+        (Some(true), None) => Some(WaitOutcome::Durable),
         (None, None) => None,
         (on_disk, Some(wait)) => member_outcome(engine, revealed, wait, on_disk.is_some()),
     }
 }
 
-fn member_outcome(engine: &Engine, revealed: &Revealed, wait: MemberWait, on_disk: bool) -> Option<Settled> {
+fn member_outcome(
+    engine: &Engine,
+    revealed: &Revealed,
+    wait: MemberWait,
+    on_disk: bool,
+) -> Option<WaitOutcome> {
     let (set, level) = (&engine.replication.in_sync, sync_level(engine));
     // Checked first: without a set nothing is left to wait for.
     if set.losses() != wait.losses {
-        return Some(Settled::Uncertain);
+        return Some(WaitOutcome::Uncertain);
     }
     let is_written = on_disk && (level == SyncLevel::Memory || is_in_own_file(engine, revealed.offset));
     // The members that are left may be too few, and may even be none.
     let is_acknowledged = is_written && set.covers(level, wait.offset) && set.confirms(level, wait.written);
     if is_acknowledged && !set.is_fenced() {
-        return Some(Settled::Yes);
+        return Some(WaitOutcome::Durable);
     }
     let now = boot_nanos();
     if is_acknowledged && set.may_serve(now) && set.losses() == wait.losses {
-        return Some(Settled::Yes);
+        return Some(WaitOutcome::Durable);
     }
     let waited = now.saturating_sub(wait.since);
     let timeout = u64::from(engine.config.sync_timeout_ms()) * NANOS_PER_MS;
     if waited > timeout && wait.offset != NOT_KNOWN && !set.covers(level, wait.offset) {
         set.note_late(wait.offset, wait.since);
     }
-    (waited > give_up_ms(engine) * NANOS_PER_MS).then_some(Settled::Uncertain)
+    (waited > give_up_ms(engine) * NANOS_PER_MS).then_some(WaitOutcome::Uncertain)
 }
 
 /// Milliseconds after which the outcome of a waiting reply is given up: by then a slow member

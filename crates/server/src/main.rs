@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use braid_base::build::{PROFILE, are_locks_off};
 use braid_clients::Message;
-use braid_cluster_node::group::{self, former, report};
+use braid_cluster_node::group::{self, previous_process, report};
 use braid_config::{Config, Request};
 use braid_durable::aof_load::AofLoadError;
 use braid_durable::at_start;
@@ -300,7 +300,7 @@ fn announce(engine: &Arc<Engine>) {
 /// follow its primary.
 fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
     saving::remove_left_over_files(&engine.config);
-    former::recognize_files(engine);
+    previous_process::recognize_files(engine);
     if !is_load_due {
         start_active(engine)?;
         link::start_link(engine);

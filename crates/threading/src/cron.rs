@@ -127,7 +127,7 @@ impl Cron {
         if self.slot == 0 {
             background_save::save_if_due(engine, now_ms);
             append_only::append_only_cron(engine, now_ms);
-            cron::tend_replicas(engine, now_ms);
+            cron::check_replicas(engine, now_ms);
             memory::note_uncounted_bytes(engine);
             self.review_defrag(engine, now_ms);
         }

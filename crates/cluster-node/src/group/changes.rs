@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use braid_executor::cluster_map::ClusterMap;
 use braid_executor::engine::Engine;
-use braid_group::cluster::changes::{Me, Operator};
+use braid_group::cluster::changes::{LocalIdentity, Operator};
 use braid_group::cluster::{Change, Map, Refusal};
 use braid_net::target::{Broken, Connection, Target};
 
@@ -43,7 +43,7 @@ pub enum ChangeError {
 /// A refusal by `work`, or a failure of etcd.
 pub fn change_cluster(
     engine: &Engine,
-    me: &Me,
+    me: &LocalIdentity,
     work: impl Fn(&Operator<'_>) -> Result<Change, Refusal>,
 ) -> Result<bool, ChangeError> {
     change_cluster_from(engine, None, me, work, || ())
@@ -71,7 +71,7 @@ fn several_nodes(engine: &Engine) -> Result<(&Group, &ClusterMap), ChangeError> 
 pub(crate) fn change_cluster_from(
     engine: &Engine,
     mut known: Option<Map>,
-    me: &Me,
+    me: &LocalIdentity,
     work: impl Fn(&Operator<'_>) -> Result<Change, Refusal>,
     committed: impl FnOnce(),
 ) -> Result<bool, ChangeError> {

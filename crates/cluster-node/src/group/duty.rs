@@ -16,7 +16,7 @@ use braid_replica::become_replica::become_replica;
 use braid_replica::{role, sync_writes};
 use braid_replication::link::{Phase, Primary};
 
-use super::former::{self, Former};
+use super::previous_process::{self, PreviousProcess};
 use super::view::{self, Address, is_same_place};
 use super::{Group, leaderless};
 use crate::group::{divergence, own_node, report};
@@ -29,7 +29,7 @@ pub(super) struct Duties<'e> {
     duty: Duty,
     /// The address of the primary being followed.
     primary: Option<Primary>,
-    former: Former,
+    previous: PreviousProcess,
     next_probe: u64,
     /// The log has reported that this primary may not serve.
     is_fenced: bool,
@@ -94,13 +94,13 @@ impl Disk {
 }
 
 impl<'e> Duties<'e> {
-    pub fn new(engine: &'e Engine, group: &'e Group, former: Former) -> Duties<'e> {
+    pub fn new(engine: &'e Engine, group: &'e Group, previous: PreviousProcess) -> Duties<'e> {
         Duties {
             engine,
             group,
             duty: Duty::Wait,
             primary: None,
-            former,
+            previous,
             next_probe: 0,
             is_fenced: false,
             has_served: false,
@@ -129,9 +129,9 @@ impl<'e> Duties<'e> {
             offset,
             has_data: !engine.keyspace.is_empty(),
             is_whole: group.is_whole.load(Relaxed) && link.phase() != Phase::Sync,
-            former: self.former.run.clone(),
-            kept: self.former.run.clone().filter(|_| engine.append_only.was_loaded.load(Relaxed)),
-            ended: self.former.ended.clone(),
+            previous_run: self.previous.run.clone(),
+            run_on_disk: self.previous.run.clone().filter(|_| engine.append_only.was_loaded.load(Relaxed)),
+            clean_shutdown: self.previous.clean_shutdown.clone(),
             at_disk: engine.config.sync_level() == SyncLevel::Disk,
             synced: engine.append_only.synced(),
             acknowledged: acknowledging.last,
@@ -250,7 +250,7 @@ impl<'e> Duties<'e> {
             in_sync.set_serve_until(orders.serve_until);
         };
         if self.duty != (Duty::Lead { epoch }) {
-            former::write(member.id());
+            previous_process::write(member.id());
             let world = world::stop(engine);
             let again = self.group.view.lock().primary.as_ref() == Some(member.id());
             in_sync.begin(engine.keyspace.journal.end(), again);
@@ -302,7 +302,7 @@ impl<'e> Duties<'e> {
         if !is_same {
             // From now on the files follow the primary's history, without this server's changes
             // beyond it.
-            former::write(member.id());
+            previous_process::write(member.id());
             divergence::keep_divergence(engine, member.shard());
         }
         match &place {

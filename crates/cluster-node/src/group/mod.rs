@@ -17,7 +17,6 @@ mod clock;
 mod divergence;
 mod duty;
 pub mod foreign_keys;
-pub mod former;
 mod leaderless;
 mod messages;
 mod mirror;
@@ -25,6 +24,7 @@ pub mod node;
 mod open_slots;
 mod own_node;
 mod part;
+pub mod previous_process;
 mod replica_migration;
 pub mod report;
 mod settings;
@@ -45,7 +45,7 @@ use braid_executor::cluster_map::ClusterMap;
 use braid_executor::engine::Engine;
 use braid_executor::services::{self, Membership};
 use braid_group::record::Keys;
-use braid_group::{Ended, MemberId, Timing, Transaction};
+use braid_group::{CleanShutdown, MemberId, Timing, Transaction};
 use braid_replication::Replica;
 use messages::{News, Wishes};
 use parking_lot::{Condvar, Mutex};
@@ -77,7 +77,7 @@ pub struct Group {
     is_whole: AtomicBool,
     /// Set if a former process shut down cleanly and its files are as it left them; until it is
     /// decided which member this process is.
-    ended: Mutex<Option<Ended>>,
+    clean_shutdown: Mutex<Option<CleanShutdown>>,
     /// The epoch of the link's connection.
     link_epoch: AtomicU64,
     /// Progress of leaving the group.
@@ -211,7 +211,7 @@ impl Membership for Group {
     }
 
     fn distrust_files(&self) {
-        *self.ended.lock() = None;
+        *self.clean_shutdown.lock() = None;
     }
 
     fn has_all_members(&self, map: Option<&ClusterMap>, replicas: &[Arc<Replica>]) -> bool {
@@ -266,7 +266,7 @@ pub fn of_config(config: &braid_config::Config, run: &str) -> Result<Option<Arc<
         acknowledging: Mutex::new(Acknowledging { is_refused: false, last: now }),
         received: AtomicU64::new(0),
         is_whole: AtomicBool::new(true),
-        ended: Mutex::default(),
+        clean_shutdown: Mutex::default(),
         link_epoch: AtomicU64::new(0),
         leaving: Mutex::default(),
         has_left: Condvar::new(),

@@ -16,8 +16,8 @@ use braid_group::cluster::{Map, SlotSet};
 use braid_group::record::Keys;
 use braid_replica::role;
 
-use super::former::Former;
 use super::part::Part;
+use super::previous_process::PreviousProcess;
 use super::replica_migration::ReplicaMigration;
 use super::shard_channels::leave_shard_channels;
 use super::view::View;
@@ -34,7 +34,7 @@ pub(super) struct Node<'e> {
     engine: &'e Arc<Engine>,
     cluster: &'e ClusterMap,
     /// The member to which this server's files belong, until it has been in a shard.
-    former: Former,
+    previous: PreviousProcess,
     /// The node has been in a shard.
     was_member: bool,
     /// A map has been seen.
@@ -49,12 +49,12 @@ pub(super) struct Node<'e> {
 }
 
 impl<'e> Node<'e> {
-    pub fn of(engine: &'e Arc<Engine>, former: Former) -> Option<Node<'e>> {
+    pub fn of(engine: &'e Arc<Engine>, previous: PreviousProcess) -> Option<Node<'e>> {
         let cluster = engine.cluster_map()?;
         Some(Node {
             engine,
             cluster,
-            former,
+            previous,
             was_member: false,
             has_map: false,
             is_behind: false,
@@ -69,7 +69,7 @@ impl<'e> Node<'e> {
         self.migration.tend(self.engine, now);
         if now >= self.settled + EVERY {
             self.settled = now;
-            open_slots::settle_left_slots(self.engine);
+            open_slots::count_left_slots(self.engine);
         }
     }
 
@@ -153,7 +153,7 @@ impl<'e> Node<'e> {
             // The shard's founder need not wait for others.
             let is_founder = *shard == self.cluster.id();
             let started = if is_founder { now.saturating_sub(group.timing.lease) } else { now };
-            Part::new(self.engine, group, std::mem::take(&mut self.former), started)
+            Part::new(self.engine, group, std::mem::take(&mut self.previous), started)
         });
     }
 
@@ -220,7 +220,7 @@ fn publish_map(engine: &Engine, view: ClusterView) {
         foreign_keys::refresh_hidden_slots(engine);
         foreign_keys::drop_foreign_keys(engine, &lost);
     }
-    open_slots::settle_left_slots(engine);
+    open_slots::count_left_slots(engine);
 }
 
 /// Publishes a view. Walks must see its slots as soon as they are served.

@@ -15,13 +15,13 @@ use braid_group::cluster::SlotSet;
 use crate::group::{author, changes, slot_batch};
 
 /// Starts counting keys, if there is anything to count.
-pub(super) fn settle_left_slots(engine: &Engine) {
+pub(super) fn count_left_slots(engine: &Engine) {
     if left_slots(engine).is_none() || !engine.slot_moves.counts.ask() {
         return;
     }
     let run = |engine: &Arc<Engine>| {
         loop {
-            settle_once(engine);
+            count_once(engine);
             if !engine.slot_moves.counts.goes_on() {
                 return;
             }
@@ -34,9 +34,9 @@ pub(super) fn settle_left_slots(engine: &Engine) {
 }
 
 /// If it fails, the group's thread soon asks again.
-fn settle_once(engine: &Engine) {
+fn count_once(engine: &Engine) {
     let (Some((empty, full)), Some(me)) = (left_slots(engine), author::as_author(engine)) else { return };
-    match changes::change_cluster(engine, &me, |operator| Ok(operator.settle(&empty, &full))) {
+    match changes::change_cluster(engine, &me, |operator| Ok(operator.finish_left_slots(&empty, &full))) {
         Ok(true) if !full.is_empty() => log::warn!(
             "Keys of slots {full}, which belong to other nodes, are only here: the slots stay open \
              until the keys have moved (redis-cli --cluster fix)"

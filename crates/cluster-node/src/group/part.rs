@@ -5,7 +5,7 @@
 use braid_executor::engine::Engine;
 use braid_group::{Member, Rules};
 
-use super::former::Former;
+use super::previous_process::PreviousProcess;
 use super::{Group, duty};
 
 /// This server's part in a shard.
@@ -17,11 +17,11 @@ pub(super) struct Part<'e> {
 impl<'e> Part<'e> {
     /// Creates the part in the shard that the group's keys name. `started`: since when its first
     /// record may be awaited.
-    pub fn new(engine: &'e Engine, group: &'e Group, former: Former, started: u64) -> Part<'e> {
+    pub fn new(engine: &'e Engine, group: &'e Group, previous: PreviousProcess, started: u64) -> Part<'e> {
         let own = group.view.lock().id.clone();
         Part {
             member: Member::new(own, group.timing, Rules::default(), started),
-            duties: duty::Duties::new(engine, group, former),
+            duties: duty::Duties::new(engine, group, previous),
         }
     }
 }

@@ -6,7 +6,7 @@
 //! A process that shuts down cleanly, and does nothing more after it has saved everything, adds a
 //! second line: the last epoch known to it, and the fingerprint of the saved files. The next
 //! process that loads these files can continue as the same member. It removes the line before it
-//! communicates with any other server ([`settle_former`]): after a later crash the files
+//! communicates with any other server ([`consume_clean_shutdown`]): after a later crash the files
 //! prove nothing.
 
 use std::io::{self, Read};
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_durable::aof_load::append_only_folder;
 use braid_executor::engine::Engine;
 use braid_executor::services::Membership;
-use braid_group::{Ended, MemberId};
+use braid_group::{CleanShutdown, MemberId};
 use braid_persistence::{files, fingerprint};
 use braid_replication::link::Phase;
 
@@ -29,10 +29,10 @@ const ENDED: &str = "ended";
 
 /// The former process of this server, whose files were loaded.
 #[derive(Clone, Default)]
-pub(super) struct Former {
+pub(super) struct PreviousProcess {
     pub run: Option<Arc<str>>,
     /// Set if that process shut down cleanly.
-    pub ended: Option<Ended>,
+    pub clean_shutdown: Option<CleanShutdown>,
 }
 
 /// A clean shutdown.
@@ -108,7 +108,7 @@ pub fn recognize_files(engine: &Engine) {
     let Some((member, Some(end))) = load(&group.settings.node) else { return };
     match fingerprint_of_files(engine) {
         Ok(files) if files == end.files => {
-            *group.ended.lock() = Some(Ended { run: member.run, epoch: end.epoch });
+            *group.clean_shutdown.lock() = Some(CleanShutdown { run: member.run, epoch: end.epoch });
         }
         _ => log::warn!("The files are not those that member {member} saved at shutdown"),
     }
@@ -116,7 +116,7 @@ pub fn recognize_files(engine: &Engine) {
 
 /// Uses up the former process's clean shutdown, so that it counts once. Nothing has been
 /// communicated yet.
-pub(super) fn settle_former(engine: &Engine) {
+pub(super) fn consume_clean_shutdown(engine: &Engine) {
     let Some(group) = group::of(engine) else { return };
     if engine.persistence.progress.active.load(Relaxed) {
         // The load was stopped: this process ends, and the files stay unchanged.
@@ -131,14 +131,16 @@ pub(super) fn settle_former(engine: &Engine) {
 /// Records that this process has shut down cleanly. Everything it has ever acknowledged or
 /// sent is on disk, in the files that it would load, and nothing is executed or applied any
 /// more.
-pub fn note_good_end(engine: &Engine) {
+pub fn record_clean_shutdown(engine: &Engine) {
     let Some(group) = group::of(engine) else { return };
     // Until it is decided which member it is, it has communicated nothing as another one.
     let own = {
         let view = group.view.lock();
-        view.has_id.then(|| Ended { run: Arc::clone(&view.id.run), epoch: view.epoch })
+        view.has_id.then(|| CleanShutdown { run: Arc::clone(&view.id.run), epoch: view.epoch })
     };
-    let Some(Ended { run, epoch }) = own.or_else(|| group.ended.lock().clone()) else { return };
+    let Some(CleanShutdown { run, epoch }) = own.or_else(|| group.clean_shutdown.lock().clone()) else {
+        return;
+    };
     let id = MemberId { node: group.settings.node.as_str().into(), run };
     let is_own = read(&id.node).as_ref() == Some(&id.run);
     let is_whole = group.is_whole.load(Relaxed) && engine.replication.link.phase() != Phase::Sync;

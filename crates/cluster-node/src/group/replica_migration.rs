@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use braid_executor::engine::Engine;
-use braid_group::cluster::replica_migration::{goal, taker};
+use braid_group::cluster::replica_migration::{goal, successor};
 use braid_group::cluster::{Change, MapNode};
 use braid_replica::sync_writes;
 
@@ -27,7 +27,7 @@ enum Goal {
     Orphaned(Arc<str>),
     /// To the primary that has taken the last slot of this node's shard, with all nodes of the
     /// shard.
-    Taker(Arc<str>),
+    Successor(Arc<str>),
     /// Nowhere: this primary has no slots, and marks of slots of which it may have keys.
     Stays,
 }
@@ -61,7 +61,7 @@ impl ReplicaMigration {
         let may_go = match goal {
             Goal::Orphaned(_) => is_late,
             // Clients have their replies by then.
-            Goal::Taker(_) => now - *since >= EVERY && has_given_all(engine),
+            Goal::Successor(_) => now - *since >= EVERY && has_given_all(engine),
             Goal::Stays => false,
         };
         if may_go {
@@ -88,7 +88,7 @@ impl ReplicaMigration {
         let work = move || {
             match to {
                 Goal::Orphaned(to) => migrate_replica(&engine, &to),
-                Goal::Taker(to) => join_taker(&engine, &to),
+                Goal::Successor(to) => join_successor(&engine, &to),
                 Goal::Stays => {}
             }
             goes.store(false, SeqCst);
@@ -116,7 +116,7 @@ fn migration_goal(engine: &Engine) -> Option<Goal> {
     let has_marks = || view.own_slots().is_some_and(|own| own.slots.is_empty() && !own.left.is_empty());
     match view.leads {
         true if has_marks() => Some(Goal::Stays),
-        true => taker(&view.map, &view.id).map(|primary| Goal::Taker(id(primary))),
+        true => successor(&view.map, &view.id).map(|primary| Goal::Successor(id(primary))),
         false => goal(&view.map, &view.id, kept_replicas(engine)).map(|primary| Goal::Orphaned(id(primary))),
     }
 }
@@ -148,10 +148,10 @@ fn migrate_replica(engine: &Engine, to: &Arc<str>) {
     }
 }
 
-fn join_taker(engine: &Engine, to: &Arc<str>) {
+fn join_successor(engine: &Engine, to: &Arc<str>) {
     let Some(me) = author::as_author(engine) else { return };
     let changed = changes::change_cluster(engine, &me, |operator| match engine.keyspace.is_empty() {
-        true => operator.join_taker(),
+        true => operator.join_successor(),
         // Slots have come and gone meanwhile.
         false => Ok(Change::default()),
     });

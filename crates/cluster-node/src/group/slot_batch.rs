@@ -11,7 +11,7 @@ use braid_executor::engine::Engine;
 use braid_executor::engine::call::Call;
 use braid_executor::services::ClusterService;
 use braid_executor::transaction::SlotBatch;
-use braid_group::cluster::changes::Me;
+use braid_group::cluster::changes::LocalIdentity;
 use braid_group::cluster::slot_changes::{Done, SlotChange, SlotRequest};
 use braid_group::cluster::{Change, MapNode, Refusal, SlotSet};
 
@@ -26,7 +26,7 @@ use crate::identity::ClusterNode;
 /// Nothing was changed, or the outcome is uncertain.
 pub fn change_slots(
     engine: &Engine,
-    me: &Me,
+    me: &LocalIdentity,
     mut requests: Vec<SlotRequest>,
 ) -> Result<Vec<Result<Done, Refusal>>, ChangeError> {
     let Some(map) = engine.cluster_map() else { return Ok(Vec::new()) };

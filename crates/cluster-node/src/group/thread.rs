@@ -12,9 +12,9 @@ use braid_group::member::Outcome;
 use braid_group::{Duty, Member, Node, Transaction};
 use braid_replica::{failover, sync_writes};
 
-use super::former::{self, Former};
 use super::messages::{News, Wishes};
 use super::part::Part;
+use super::previous_process::{self, PreviousProcess};
 use super::{Group, duty, node, shared};
 use crate::group::{self, own_node, store};
 use crate::slot_moves::{hold, import, orders};
@@ -30,7 +30,7 @@ pub fn start_group(engine: &Engine) -> std::io::Result<()> {
     let Some(group) = group::shared_of(engine) else { return Ok(()) };
     let patience = Duration::from_millis(group.settings.lease_ms);
     log::info!("This server is {} in the group {}", group.settings.node, group.settings.name);
-    former::settle_former(engine);
+    previous_process::consume_clean_shutdown(engine);
     store::start_store(engine, &group)?;
     if group.settings.is_cluster {
         let group = Arc::clone(&group);
@@ -59,11 +59,14 @@ pub fn leave_group(engine: &Engine) {
 
 fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
     let step = Duration::from_millis((group.settings.lease_ms / STEPS).max(1));
-    let former = Former { run: former::read(&group.settings.node), ended: group.ended.lock().clone() };
+    let previous = PreviousProcess {
+        run: previous_process::read(&group.settings.node),
+        clean_shutdown: group.clean_shutdown.lock().clone(),
+    };
     let mut trouble = duty::Trouble::default();
     let mut part =
-        (!group.settings.is_cluster).then(|| Part::new(engine, group, former.clone(), boot_nanos()));
-    let mut cluster = node::Node::of(engine, former);
+        (!group.settings.is_cluster).then(|| Part::new(engine, group, previous.clone(), boot_nanos()));
+    let mut cluster = node::Node::of(engine, previous);
     let (mut lease, mut taken) = (None, None);
     while !engine.shutdown.is_requested() {
         let news = {
@@ -111,7 +114,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
                 News::Transacted(keys, transaction, outcome) => {
                     note_outcome(engine, group, &transaction, &outcome);
                     if let Some(Part { member, .. }) = part.as_mut().filter(|_| keys == group.keys()) {
-                        member.settle(&transaction, outcome, now);
+                        member.on_outcome(&transaction, outcome, now);
                     }
                 }
                 News::Trouble(error) => trouble.note(group, error),
@@ -163,7 +166,7 @@ fn note_name(group: &Group, member: &Member) {
     view.has_id = true;
     drop(view);
     // From now on it shuts down under its own name.
-    *group.ended.lock() = None;
+    *group.clean_shutdown.lock() = None;
 }
 
 /// Records the outcome of a transaction. If it has made another node of a cluster the primary,
@@ -186,7 +189,7 @@ fn follow_duty(engine: &Engine, group: &Group, duty: &Duty) {
     tend_unsettled(engine, group);
     orders::tend_orders(engine);
     import::tend_imports(engine);
-    sync_writes::tend_former_clients(engine);
+    sync_writes::disconnect_demoted_clients(engine);
 }
 
 /// Resumes commands once the cluster's map and this server's role agree again. If another server

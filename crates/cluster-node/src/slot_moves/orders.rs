@@ -14,7 +14,7 @@ use braid_base::clock::{boot_nanos, unix_ms};
 use braid_executor::cluster_map::ClusterView;
 use braid_executor::engine::Engine;
 use braid_executor::state::slot_moves::Move;
-use braid_group::cluster::changes::{Me, Operator};
+use braid_group::cluster::changes::{LocalIdentity, Operator};
 use braid_group::cluster::{MoveOrder, SlotSet};
 use braid_replication::random_id;
 
@@ -28,7 +28,7 @@ use crate::slot_moves::export;
 /// A refusal of the orders, or a failure of etcd.
 pub fn order_moves(
     engine: &Engine,
-    me: &Me,
+    me: &LocalIdentity,
     wanted: Vec<(SlotSet, Arc<str>)>,
 ) -> Result<Vec<Arc<str>>, ChangeError> {
     let one = |(slots, target)| (Arc::from(random_id()), slots, target);
@@ -44,7 +44,7 @@ pub fn order_moves(
 /// A failure of etcd.
 pub fn cancel_moves(
     engine: &Engine,
-    me: &Me,
+    me: &LocalIdentity,
     also_to: bool,
     wanted: Option<&str>,
 ) -> Result<usize, ChangeError> {

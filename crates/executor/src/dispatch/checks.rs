@@ -21,13 +21,13 @@ use braid_spec::{Behavior, Command, CommandError, Flags, KeyFlags, keys};
 use super::data::{DATA, declared, has, is_exec, queue_has, serves_data, writes};
 use super::{Request, Worker, follow_up, slots};
 use crate::engine::{Engine, access};
-use crate::memory::{self, Room, make_room};
+use crate::memory::{self, Pressure, make_room};
 use crate::session::{Session, session_attention};
 use crate::transaction::{Queue, Queued};
 use crate::{journal_room, redirect};
 
 /// The facts that decide whether a request may run.
-pub(super) struct Asked<'r> {
+pub(super) struct AdmissionContext<'r> {
     pub engine: &'r Engine,
     pub session: &'r Session,
     /// The transaction in which the request is queued, or which it executes.
@@ -38,11 +38,11 @@ pub(super) struct Asked<'r> {
     pub now_ms: i64,
 }
 
-impl<'r> Asked<'r> {
-    pub fn of(request: &'r Request<'_>, command: &'r Command) -> Asked<'r> {
+impl<'r> AdmissionContext<'r> {
+    pub fn of(request: &'r Request<'_>, command: &'r Command) -> AdmissionContext<'r> {
         let Request { engine, worker, session, args, .. } = request;
         let queue = session.queue.as_deref();
-        Asked { engine, session, queue, command, args, now_ms: worker.now_ms }
+        AdmissionContext { engine, session, queue, command, args, now_ms: worker.now_ms }
     }
 
     /// True if a request that has passed the checks may no longer run. Must be called if the
@@ -50,7 +50,7 @@ impl<'r> Asked<'r> {
     /// back, and relies on no previously checked request running afterwards.
     pub fn is_outdated(&self) -> bool {
         let attention = self.engine.attention.get();
-        let Asked { engine, queue, command, args, .. } = *self;
+        let AdmissionContext { engine, queue, command, args, .. } = *self;
         is_held_back(self, attention)
             || slots::has_left(engine, self.session)
             || loading_refuses(engine, queue, command, args, attention)
@@ -59,15 +59,15 @@ impl<'r> Asked<'r> {
 }
 
 /// True if the command must wait because clients are paused or its keys are being moved.
-pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
-    let Asked { engine, session, queue, command, args, now_ms } = asked;
+pub(super) fn is_held_back(admission: &AdmissionContext<'_>, attention: u64) -> bool {
+    let AdmissionContext { engine, session, queue, command, args, now_ms } = admission;
     if attention & (PAUSED | STOPPING | MIGRATES | HELD_SLOTS) == 0 {
         return false;
     }
-    if attention & HELD_SLOTS != 0 && reaches_held_slot(asked) {
+    if attention & HELD_SLOTS != 0 && reaches_held_slot(admission) {
         return true;
     }
-    if attention & STOPPING != 0 || attention & MIGRATES != 0 && changes_migrating(asked) {
+    if attention & STOPPING != 0 || attention & MIGRATES != 0 && changes_migrating(admission) {
         return true;
     }
     if session.replica.is_some() {
@@ -109,20 +109,20 @@ pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
 /// True if a request names, for writing, a key that is being moved to another server
 /// (`migrate.rs`). Keys that no request names, as in some scripts, are not held back.
 #[cold]
-fn changes_migrating(asked: &Asked<'_>) -> bool {
-    let Asked { engine, session, .. } = asked;
+fn changes_migrating(admission: &AdmissionContext<'_>) -> bool {
+    let AdmissionContext { engine, session, .. } = admission;
     let changes = |command: &Command, args: &[&[u8]]| {
         let found = if may_write(engine, command, args) { keys::find(command.spec, args) } else { None };
         let mut found = found.unwrap_or_default().into_iter();
         found.any(|at| !at.flags.has(KeyFlags::RO) && engine.migrations.holds(session.db, args[at.index]))
     };
-    executes_any(asked, changes)
+    executes_any(admission, changes)
 }
 
 /// True if `is_it` holds for a request that is to be executed now: the request itself, or for EXEC
 /// any of the queued ones.
-fn executes_any(asked: &Asked<'_>, is_it: impl Fn(&Command, &[&[u8]]) -> bool) -> bool {
-    let Asked { engine, queue, command, args, .. } = asked;
+fn executes_any(admission: &AdmissionContext<'_>, is_it: impl Fn(&Command, &[&[u8]]) -> bool) -> bool {
+    let AdmissionContext { engine, queue, command, args, .. } = admission;
     match queue {
         None => is_it(command, args),
         Some(queue) if is_exec(command) => {
@@ -137,9 +137,9 @@ fn executes_any(asked: &Asked<'_>, is_it: impl Fn(&Command, &[&[u8]]) -> bool) -
 /// node (`slot_moves`), or writes to one whose writes wait for that. While all slots are held,
 /// scripts count as well: they may reach a slot that they do not name.
 #[cold]
-fn reaches_held_slot(asked: &Asked<'_>) -> bool {
-    let engine = asked.engine;
-    if slots::only_unsubscribes(&engine.commands, asked.session, asked.command) {
+fn reaches_held_slot(admission: &AdmissionContext<'_>) -> bool {
+    let engine = admission.engine;
+    if slots::only_unsubscribes(&engine.commands, admission.session, admission.command) {
         return false;
     }
     let is_unsettled = engine.slot_moves.is_unsettled();
@@ -150,7 +150,7 @@ fn reaches_held_slot(asked: &Asked<'_>) -> bool {
             |key: &[u8]| moves.holds_key(key) || moves.slows_key(key) && may_write(engine, command, args);
         is_unsettled && command.runs_scripts || found.into_iter().any(|at| is_held(args[at.index]))
     };
-    executes_any(asked, reaches)
+    executes_any(admission, reaches)
 }
 
 /// True if the request may write, or sends something that replicas receive.
@@ -221,7 +221,7 @@ pub(super) fn check(
         return Err(CommandError::text(MAY_NOT_SERVE));
     }
     if attention & FORMER_PRIMARY != 0 && serves_data(engine, session.queue.as_deref(), command) {
-        check_former(engine, session, command, args)?;
+        check_demoted_client(engine, session, command, args)?;
     }
     if attention & REPLICA != 0
         && is_redirected(engine, session, session.queue.as_deref(), command, args)
@@ -235,8 +235,8 @@ pub(super) fn check(
     if session.attention & session_attention::MONITORS != 0 && flags.any(DATA) {
         return Err(no_keyspace());
     }
-    if session.attention & session_attention::FED != 0 {
-        check_fed(session, command)?;
+    if session.attention & session_attention::IS_REPLICA != 0 {
+        check_replica_link(session, command)?;
     }
     if loading_refuses(engine, session.queue.as_deref(), command, args, attention) {
         return Err(CommandError::text(LOADING_REFUSAL));
@@ -261,15 +261,15 @@ pub(super) fn check(
         // Every command gives eviction a slice, so that reads help to get below the limit, too.
         // A pause must leave the dataset as it is.
         let may_evict = !memory::is_paused(engine, worker.now_ms);
-        let room = make_room(engine, worker, worker.now_ms, may_evict);
+        let pressure = make_room(engine, worker, worker.now_ms, may_evict);
         if worker.context.outside {
             return Err(busy(engine));
         }
         follow_up(engine, worker);
-        session.out_of_memory = room == Room::None;
+        session.out_of_memory = pressure == Pressure::Stuck;
         let needs = has(engine, command, args, Flags::DENYOOM)
             || (is_exec(command) && queue_has(engine, session.queue.as_deref(), Flags::DENYOOM));
-        if room == Room::None && needs {
+        if pressure == Pressure::Stuck && needs {
             return Err(CommandError::text("OOM command not allowed when used memory > 'maxmemory'."));
         }
     }
@@ -317,7 +317,7 @@ fn is_redirected(
 /// A client that connected to a primary is served no data by a replica: it would take the data
 /// for the latest.
 #[cold]
-fn check_former(
+fn check_demoted_client(
     engine: &Engine,
     session: &mut Session,
     command: &Command,
@@ -397,7 +397,7 @@ fn no_keyspace() -> CommandError {
 
 /// A replica's connection carries the change stream only: a reply would be taken for a part of it.
 #[cold]
-fn check_fed(session: &mut Session, command: &Command) -> Result<(), CommandError> {
+fn check_replica_link(session: &mut Session, command: &Command) -> Result<(), CommandError> {
     if command.behavior.has(Behavior::ALLOWED_ON_REPLICA_LINK) {
         return Ok(());
     }

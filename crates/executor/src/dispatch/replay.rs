@@ -84,7 +84,7 @@ pub enum Streamed {
     /// Not needed by an append-only file.
     Aside,
     /// An aside that asks for this replica's offset.
-    Question,
+    OffsetRequest,
 }
 
 /// Number of refusals that are logged individually.
@@ -161,7 +161,7 @@ impl Replay {
                 return Streamed::Change;
             }
         };
-        let is_question = command.behavior.has(Behavior::ALLOWED_ON_REPLICA_LINK)
+        let asks_for_offset = command.behavior.has(Behavior::ALLOWED_ON_REPLICA_LINK)
             && args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
         if kind == ReplayAction::Run && self.transaction.is_none() {
             self.execute(engine, txn, command, args);
@@ -169,7 +169,7 @@ impl Replay {
             self.note_error(engine, txn.context.slot, &error.to_string(), &command.full_name);
         }
         match kind {
-            _ if is_question => Streamed::Question,
+            _ if asks_for_offset => Streamed::OffsetRequest,
             ReplayAction::PassOver | ReplayAction::Publish if self.transaction.is_none() => Streamed::Aside,
             _ => Streamed::Change,
         }

@@ -16,7 +16,7 @@ use braid_telemetry::Telemetry;
 use smallvec::SmallVec;
 
 use super::body::run_body;
-use super::checks::Asked;
+use super::checks::AdmissionContext;
 
 pub use super::checks::{NO_LINK, write_refusal};
 pub use super::slots::OneSlot;
@@ -120,8 +120,8 @@ pub fn serve(engine: &Engine, session: &mut Session, keyspace: &mut Txn<'_>) {
 pub fn world_for<'e>(call: &mut Call<'e, '_>) -> Option<LockSet<'e>> {
     let Call { engine, command, session, args, keyspace, .. } = call;
     let (queue, now_ms) = (session.queue.as_deref(), unix_ms());
-    let asked = Asked { engine, session, queue, command, args, now_ms };
-    LockSet::world(&engine.keyspace, keyspace.context, || asked.is_outdated())
+    let admission = AdmissionContext { engine, session, queue, command, args, now_ms };
+    LockSet::world(&engine.keyspace, keyspace.context, || admission.is_outdated())
 }
 
 /// Runs a command of a script.

@@ -17,7 +17,7 @@ use braid_telemetry::Cost;
 use smallvec::SmallVec;
 
 use super::body::run_body;
-use super::checks::{Asked, busy};
+use super::checks::{AdmissionContext, busy};
 use super::{FollowUp, Request, collect_keys, count, finish_held, note_reads, note_unit, report};
 use crate::engine::call::{Call, Others};
 use crate::engine::{Engine, access};
@@ -67,8 +67,8 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
         let world = {
             let Request { worker, session, args, .. } = &mut *request;
             let (queue, now_ms) = (Some(&*queue), worker.now_ms);
-            let asked = Asked { engine, session, queue, command, args, now_ms };
-            LockSet::world(&engine.keyspace, &mut worker.context, || asked.is_outdated())
+            let admission = AdmissionContext { engine, session, queue, command, args, now_ms };
+            LockSet::world(&engine.keyspace, &mut worker.context, || admission.is_outdated())
         };
         let Some(world) = world else {
             drop(keys);
@@ -118,7 +118,7 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
             batch.add_reply(&part);
         }
     }
-    session.reply_is_settled = session.reply_mode != ReplyMode::On;
+    session.reply_is_complete = session.reply_mode != ReplyMode::On;
     session.deny_blocking = false;
     if let Some(batch) = session.slot_batch.take() {
         let (args, blobs, keyspace, others) = (*exec_args, &[][..], &mut txn, Others::default());

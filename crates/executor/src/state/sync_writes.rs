@@ -15,7 +15,7 @@ pub const WAITS_FOR_DISK: u8 = 1;
 pub const WAITS_FOR_MEMBERS: u8 = 2;
 
 /// How long clients of a former primary have to learn of the change by themselves.
-const FORMER_NANOS: u64 = 1_000_000_000;
+const DEMOTED_CLIENTS_NANOS: u64 = 1_000_000_000;
 
 /// An offset beyond everything that is acknowledged.
 pub const NOT_KNOWN: u64 = u64::MAX - 1;
@@ -31,7 +31,7 @@ pub struct SyncWrites {
     /// Directive `sync-writes`, in a group.
     pub is_default: AtomicBool,
     /// Clients that connected while this server was the primary of its group.
-    pub former: FormerClients,
+    pub demoted: DemotedClients,
     /// Loops to ring when members have acknowledged more, or the right to serve has changed.
     pub loops: Mutex<Vec<usize>>,
     pub counts: Counts,
@@ -71,7 +71,7 @@ impl Default for SyncWrites {
             is_debugged: AtomicBool::new(false),
             has_durable: AtomicBool::new(false),
             is_default: AtomicBool::new(false),
-            former: FormerClients::default(),
+            demoted: DemotedClients::default(),
             loops: Mutex::default(),
             counts: Counts::default(),
             last_write: Mutex::new(LastWrite::Ahead { epoch: None }),
@@ -125,7 +125,7 @@ impl SyncWrites {
     /// True if a client connected while this server was the primary of its group, which it no
     /// longer is.
     pub fn came_to_primary(&self, record: &ClientRecord) -> bool {
-        self.former.has(record.id) && !record.has(client_flags::REPLICA)
+        self.demoted.has(record.id) && !record.has(client_flags::REPLICA)
     }
 
     /// Rings the loops that hold replies for members, except the caller's own.
@@ -146,14 +146,14 @@ impl SyncWrites {
 /// Clients that connected to a primary that is now a replica. For a while they are told so when
 /// they ask for data; then they are disconnected.
 #[derive(Default)]
-pub struct FormerClients {
+pub struct DemotedClients {
     /// The highest of their IDs.
     last: AtomicU64,
     /// When the primary became a replica, nanoseconds of CLOCK_BOOTTIME.
     since: AtomicU64,
 }
 
-impl FormerClients {
+impl DemotedClients {
     pub fn begin(&self, last: u64) {
         self.since.store(boot_nanos(), Relaxed);
         self.last.store(last, Relaxed);
@@ -165,7 +165,7 @@ impl FormerClients {
 
     /// True if their time is over.
     pub fn must_go(&self) -> bool {
-        boot_nanos().saturating_sub(self.since.load(Relaxed)) > FORMER_NANOS
+        boot_nanos().saturating_sub(self.since.load(Relaxed)) > DEMOTED_CLIENTS_NANOS
     }
 }
 
@@ -204,8 +204,9 @@ pub struct MemberWait {
 
 /// The outcome of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Settled {
-    Yes,
+pub enum WaitOutcome {
+    /// All that the reply reveals is on the disks and members that it must be on.
+    Durable,
     /// The append-only file cannot be written: the outcome of changes is uncertain.
     DiskFailed,
     /// Not every member has acknowledged in time, or this server is no longer primary: the outcome

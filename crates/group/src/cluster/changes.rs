@@ -56,7 +56,7 @@ impl Refusal {
 
 /// The server that a request was sent to.
 #[derive(Clone, Debug)]
-pub struct Me {
+pub struct LocalIdentity {
     pub name: Arc<str>,
     /// Its record if it joins the cluster; it then founds a shard of its own.
     pub node: KnownNode,
@@ -68,7 +68,7 @@ pub struct Operator<'m> {
     pub map: &'m Map,
     /// The keys of any shard of the cluster.
     pub keys: &'m Keys,
-    pub me: &'m Me,
+    pub me: &'m LocalIdentity,
 }
 
 pub(super) type Outcome = Result<Change, Refusal>;
@@ -262,14 +262,14 @@ impl<'m> Operator<'m> {
     }
 
     /// The shard that this server leads joins, with all its nodes, the shard that took its last
-    /// slot ([`super::replica_migration::taker`]).
+    /// slot ([`super::replica_migration::successor`]).
     ///
     /// # Errors
-    /// None: a shard without a taker, or without a node, is no error.
-    pub fn join_taker(&self) -> Outcome {
-        let taker = super::replica_migration::taker(self.map, &self.me.node.id);
-        let Some((own, taker)) = self.own().zip(taker) else { return Ok(Change::default()) };
-        let (from, to) = (&own.known.shard, &taker.known.shard);
+    /// None: a shard without a successor, or without a node, is no error.
+    pub fn join_successor(&self) -> Outcome {
+        let successor = super::replica_migration::successor(self.map, &self.me.node.id);
+        let Some((own, successor)) = self.own().zip(successor) else { return Ok(Change::default()) };
+        let (from, to) = (&own.known.shard, &successor.known.shard);
         let mut change = self.begin();
         self.delete(&mut change, from, &["shard", "primary", "slots"]);
         for member in self.map.members(from) {

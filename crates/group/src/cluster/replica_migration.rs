@@ -53,12 +53,12 @@ pub fn goal<'m>(map: &'m Map, node: &str, kept: usize) -> Option<&'m MapNode> {
 /// shard's last slot. `node`: the leader of that shard; other nodes do not act.
 ///
 /// `None` while slots are about to arrive.
-pub fn taker<'m>(map: &'m Map, node: &str) -> Option<&'m MapNode> {
+pub fn successor<'m>(map: &'m Map, node: &str) -> Option<&'m MapNode> {
     let own = map.node(node).filter(|own| map.is_primary(own))?;
     let slots = map.slots_of(&own.known.shard).filter(|own| own.slots.is_empty())?;
-    let taker = map.primary(slots.taken_by.as_ref()?)?;
+    let successor = map.primary(slots.taken_by.as_ref()?)?;
     let is_coming = !slots.importing.is_empty()
         || !slots.left.is_empty()
         || map.orders().any(|(.., order)| order.to == own.known.shard);
-    (taker.health() == Health::Online && !is_coming).then_some(taker)
+    (successor.health() == Health::Online && !is_coming).then_some(successor)
 }

@@ -10,7 +10,7 @@
 //! - A request that would end this (STABLE, a new owner, DELSLOTS) marks the slot as *left* at the
 //!   node that may have keys. From then on the slot gets no new keys there, so that its primary can
 //!   count them. Without keys it closes the slot; with keys the slot is open again, and a tool can
-//!   move them ([`Operator::settle`]).
+//!   move them ([`Operator::finish_left_slots`]).
 //!
 //! No code may remove a slot from a shard's `slots` or `importing` unless the shard has no keys of
 //! it, or marks it in the same change.
@@ -386,7 +386,7 @@ impl Operator<'_> {
     /// Ends the marks of slots that this server's shard has left: the slots in `empty` have no keys
     /// here, those in `full` have some. Slots without an owner stay marked as long as they have
     /// keys.
-    pub fn settle(&self, empty: &SlotSet, full: &SlotSet) -> Change {
+    pub fn finish_left_slots(&self, empty: &SlotSet, full: &SlotSet) -> Change {
         let Some(own) = self.own().filter(|own| self.map.is_primary(own)) else { return Change::default() };
         let shard = &own.known.shard;
         let marked = self.slots_of(shard).left;

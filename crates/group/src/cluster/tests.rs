@@ -11,7 +11,7 @@ use std::sync::Arc;
 use braid_base::crc::HASH_SLOTS;
 use proptest::prelude::*;
 
-use super::changes::{Me, Operator};
+use super::changes::{LocalIdentity, Operator};
 use super::slot_changes::{SlotChange, SlotMemory};
 use super::*;
 use crate::record::{Expected, Holder, Keys, MemberId, Node, Offer, Record, Shard};
@@ -131,11 +131,11 @@ fn move_name(number: usize) -> Arc<str> {
     id(1000 + number).into()
 }
 
-fn me(index: usize) -> Me {
+fn me(index: usize) -> LocalIdentity {
     let id: Arc<str> = id(index).into();
     let port = 7000 + index as u16;
     let node = KnownNode { shard: Arc::clone(&id), id, host: "h".into(), port, tls_port: 0 };
-    Me { name: name(index).into(), node }
+    LocalIdentity { name: name(index).into(), node }
 }
 
 type Outcome = Result<Change, Refusal>;
@@ -394,7 +394,7 @@ enum Request {
     /// A replica takes over and raises the epoch.
     TakeLead,
     /// A shard that has lost its last slot joins the shard that took it.
-    JoinTaker,
+    JoinSuccessor,
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -420,7 +420,7 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::RaiseEpoch),
         Just(Request::Bump),
         Just(Request::TakeLead),
-        Just(Request::JoinTaker),
+        Just(Request::JoinSuccessor),
     ]
 }
 
@@ -443,7 +443,7 @@ fn work_out(operator: &Operator<'_>, request: &Request) -> Outcome {
         Request::RaiseEpoch => Ok(operator.raise_epoch()),
         Request::Bump => operator.bump_epoch(),
         Request::TakeLead => Ok(operator.take_lead()),
-        Request::JoinTaker => operator.join_taker(),
+        Request::JoinSuccessor => operator.join_successor(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use braid_group::{
-    Confirmed, Duty, Ended, Follower, Local, Member, MemberId, Orders, Rules, Timing, Transaction,
+    CleanShutdown, Confirmed, Duty, Follower, Local, Member, MemberId, Orders, Rules, Timing, Transaction,
 };
 
 /// Rules of the data path that can be dropped, in addition to [`Rules`].
@@ -121,12 +121,12 @@ pub struct Server {
     pub looked: u64,
     pub acknowledged: u64,
     pub refuses: bool,
-    pub former: Option<Arc<str>>,
-    pub kept: Option<Arc<str>>,
+    pub previous_run: Option<Arc<str>>,
+    pub run_on_disk: Option<Arc<str>>,
     /// The former process's clean shutdown, if its note was found.
-    pub ended: Option<Ended>,
+    pub clean_shutdown: Option<CleanShutdown>,
     /// The note of a clean shutdown on disk, and the log saved with it.
-    pub note: Option<(Ended, Arc<Vec<u64>>)>,
+    pub note: Option<(CleanShutdown, Arc<Vec<u64>>)>,
     /// When the process that is shutting down ends, and what it leaves.
     pub ends: Option<(u64, Legacy)>,
     pub has_data: bool,
@@ -146,7 +146,7 @@ pub struct Server {
     /// How long a member may keep replies waiting, in units of the clock; 0: any time.
     pub patience: u64,
     /// Unanswered requests to etcd by number: the request, when it was sent, and when to give up.
-    pub asked: BTreeMap<u64, (Asked, u64, u64)>,
+    pub pending: BTreeMap<u64, (Pending, u64, u64)>,
     /// Position of the last stream message: its epoch and time of sending.
     pub last_stream: (u64, u64),
     pub registered: bool,
@@ -159,12 +159,12 @@ pub struct Legacy {
     pub log: Arc<Vec<u64>>,
     /// The run that the files belong to, if known.
     pub former: Option<Arc<str>>,
-    pub note: Option<Ended>,
+    pub note: Option<CleanShutdown>,
 }
 
 /// The kind of a request to etcd.
 #[derive(Clone, Debug)]
-pub enum Asked {
+pub enum Pending {
     Read,
     Grant,
     KeepAlive,
@@ -191,9 +191,9 @@ impl Server {
             looked: 0,
             acknowledged: clock.at(tick),
             refuses: false,
-            former: None,
-            kept: None,
-            ended: None,
+            previous_run: None,
+            run_on_disk: None,
+            clean_shutdown: None,
             note: None,
             ends: None,
             has_data: false,
@@ -206,7 +206,7 @@ impl Server {
             terms: 0,
             minimum: 0,
             patience: 0,
-            asked: BTreeMap::new(),
+            pending: BTreeMap::new(),
             last_stream: (0, 0),
             registered: false,
             offered: None,
@@ -296,9 +296,9 @@ impl Server {
             offset: self.log.len() as u64,
             has_data: self.has_data,
             is_whole: self.loads_until <= tick && !self.awaits_data(),
-            former: self.former.clone(),
-            kept: self.kept.clone(),
-            ended: self.ended.clone(),
+            previous_run: self.previous_run.clone(),
+            run_on_disk: self.run_on_disk.clone(),
+            clean_shutdown: self.clean_shutdown.clone(),
             at_disk: self.at_disk,
             synced: self.synced as u64,
             acknowledged: self.acknowledged,
@@ -347,10 +347,10 @@ impl Server {
         let (former, note) = match self.member.name() {
             Some(name) => {
                 let epoch = self.member.shard().map_or(0, |shard| shard.epoch);
-                (Some(name.run.clone()), Some(Ended { run: name.run.clone(), epoch }))
+                (Some(name.run.clone()), Some(CleanShutdown { run: name.run.clone(), epoch }))
             }
             // It has not communicated, so the process before it still counts.
-            None => (self.former.clone().or(self.kept.clone()), self.ended.clone()),
+            None => (self.previous_run.clone().or(self.run_on_disk.clone()), self.clean_shutdown.clone()),
         };
         // An incomplete dataset is not saved.
         let log = Arc::clone(if is_whole { &self.log } else { &self.files });
@@ -360,8 +360,8 @@ impl Server {
     /// Reads the note of the former process's clean shutdown, before doing anything else.
     pub fn take_note(&mut self, path: &Path) {
         let note = if path.removes_note { self.note.take() } else { self.note.clone() };
-        if let Some((ended, _)) = note {
-            self.ended = Some(ended);
+        if let Some((shutdown, _)) = note {
+            self.clean_shutdown = Some(shutdown);
         }
     }
 

@@ -12,7 +12,7 @@ use braid_group::{Duty, MemberId, Rules, Timing};
 use fastrand::Rng;
 
 use crate::etcd::{Etcd, Reply, Request};
-use crate::server::{Asked, Clock, Held, Legacy, Path, Server};
+use crate::server::{Clock, Held, Legacy, Path, Pending, Server};
 
 const SERVERS: usize = 3;
 /// Durations in ticks: a schedule, the lease time, and the timeout of a request to etcd.
@@ -382,29 +382,29 @@ impl World {
         let (at_disk, synced) = (server.at_disk, server.synced);
         let (minimum, patience) = (server.minimum, server.patience);
         let has_name = server.member.name().is_some();
-        let former = if has_name { Some(was) } else { server.kept.clone() };
+        let former = if has_name { Some(was) } else { server.run_on_disk.clone() };
         let runs = if self.faults.path.renames { server.runs + 1 } else { server.runs };
         let mut new = Server::new(index, runs, clock, self.tick, timing, self.faults.rules);
         new.paused_until = self.tick + self.random.u64(1..60);
         new.at_disk = at_disk;
         (new.minimum, new.patience) = (minimum, patience);
         let note = server.note.clone();
-        if let Some((ended, saved)) = note {
+        if let Some((shutdown, saved)) = note {
             // Left by the process before; the one that dies now has not removed it yet.
             new.log = saved.clone();
-            (new.former, new.kept) = (Some(ended.run.clone()), Some(ended.run.clone()));
-            new.note = Some((ended, saved));
+            (new.previous_run, new.run_on_disk) = (Some(shutdown.run.clone()), Some(shutdown.run.clone()));
+            new.note = Some((shutdown, saved));
             new.has_data = true;
         } else if may_be_alone && !is_on_disk {
             new.log = log;
-            new.former = former;
+            new.previous_run = former;
             new.has_data = true;
         } else if self.chance(70) {
             // Unsynced data may have reached the disk, too.
             let all = synced > 0 && synced <= log.len() && self.random.bool();
             new.log = if all { log } else { files };
-            new.former = former.clone().filter(|_| may_be_alone);
-            new.kept = former;
+            new.previous_run = former.clone().filter(|_| may_be_alone);
+            new.run_on_disk = former;
             new.has_data = true;
         }
         (new.files, new.synced) = (new.log.clone(), new.log.len());
@@ -447,8 +447,8 @@ impl World {
             new.paused_until = self.tick + self.random.u64(1..60);
             new.at_disk = at_disk;
             new.minimum = minimum;
-            new.note = note.map(|ended| (ended, Arc::clone(&log)));
-            (new.former, new.kept) = (former.clone(), former);
+            new.note = note.map(|shutdown| (shutdown, Arc::clone(&log)));
+            (new.previous_run, new.run_on_disk) = (former.clone(), former);
             new.has_data = true;
             new.synced = log.len();
             (new.files, new.log) = (Arc::clone(&log), log);
@@ -575,12 +575,12 @@ impl World {
         }
     }
 
-    fn ask(&mut self, index: usize, asked: Asked, request: Request) {
+    fn ask(&mut self, index: usize, pending: Pending, request: Request) {
         self.numbers += 1;
         let number = self.numbers;
         let sent = self.servers[index].clock.at(self.tick);
         let gives_up = self.tick + GIVES_UP;
-        self.servers[index].asked.insert(number, (asked, sent, gives_up));
+        self.servers[index].pending.insert(number, (pending, sent, gives_up));
         let is_late = self.slow && self.chance(10);
         let delay = if is_late { self.random.u64(10..80) } else { self.random.u64(0..4) };
         if self.etcd_links[index] && !self.chance(3) {
@@ -592,22 +592,22 @@ impl World {
         let server = &mut self.servers[index];
         let now = server.clock.at(self.tick);
         // Timed out, or sent by a former process.
-        let Some((asked, sent, _)) = server.asked.remove(&number) else { return };
-        match (asked, reply) {
-            (Asked::Read, Reply::Records(records)) => server.member.observe(records, now),
-            (Asked::Grant, Reply::Lease(id)) => {
+        let Some((pending, sent, _)) = server.pending.remove(&number) else { return };
+        match (pending, reply) {
+            (Pending::Read, Reply::Records(records)) => server.member.observe(records, now),
+            (Pending::Grant, Reply::Lease(id)) => {
                 server.lease = Some(id);
                 server.registered = false;
                 server.member.lease_lives(id, sent, now);
             }
-            (Asked::KeepAlive, Reply::Lease(id)) => server.member.lease_lives(id, sent, now),
-            (Asked::KeepAlive, Reply::NoLease) => {
+            (Pending::KeepAlive, Reply::Lease(id)) => server.member.lease_lives(id, sent, now),
+            (Pending::KeepAlive, Reply::NoLease) => {
                 server.lease = None;
                 server.member.lease_lost();
             }
-            (Asked::Transact(transaction), Reply::Transacted(revision)) => {
+            (Pending::Transact(transaction), Reply::Transacted(revision)) => {
                 let outcome = revision.map_or(Outcome::Refused, Outcome::Committed);
-                server.member.settle(&transaction, outcome, now);
+                server.member.on_outcome(&transaction, outcome, now);
             }
             _ => {}
         }
@@ -619,11 +619,15 @@ impl World {
         let path = self.faults.path;
         let server = &mut self.servers[index];
         let now = server.clock.at(tick);
-        let given_up: Vec<u64> =
-            server.asked.iter().filter(|(_, asked)| asked.2 <= tick).map(|(&number, _)| number).collect();
+        let given_up: Vec<u64> = server
+            .pending
+            .iter()
+            .filter(|(_, pending)| pending.2 <= tick)
+            .map(|(&number, _)| number)
+            .collect();
         for number in given_up {
-            if let Some((Asked::Transact(transaction), ..)) = server.asked.remove(&number) {
-                server.member.settle(&transaction, Outcome::Unknown, now);
+            if let Some((Pending::Transact(transaction), ..)) = server.pending.remove(&number) {
+                server.member.on_outcome(&transaction, Outcome::Unknown, now);
             }
         }
         if self.chance(if self.servers[index].waits_for_disk(&path) { 40 } else { 5 }) {
@@ -638,14 +642,15 @@ impl World {
             let was_resigned = server.orders.is_resigned;
             let was_named = server.member.name().is_some();
             let orders = server.member.step(now, &server.local(tick, &path));
-            let is_former = server.ended.as_ref().is_some_and(|ended| ended.run == server.id().run);
+            let is_former =
+                server.clean_shutdown.as_ref().is_some_and(|shutdown| shutdown.run == server.id().run);
             self.resumed += usize::from(!was_named && is_former);
             self.resigned += usize::from(!was_resigned && orders.is_resigned);
             self.replaced += usize::from(was_resigned && !matches!(orders.duty, Duty::Lead { .. }));
             server.apply(orders, tick, &path);
             let (transaction, offer) = (server.orders.transaction.clone(), server.orders.offer.clone());
             if let Some(transaction) = transaction {
-                self.ask(index, Asked::Transact(transaction.clone()), Request::Transact(transaction));
+                self.ask(index, Pending::Transact(transaction.clone()), Request::Transact(transaction));
             }
             let server = &mut self.servers[index];
             if let Some((offer, lease)) = offer.zip(server.lease)
@@ -653,7 +658,7 @@ impl World {
             {
                 server.offered = Some(offer.epoch);
                 let id = server.id().clone();
-                self.ask(index, Asked::Other, Request::PutOffer(id, offer, lease));
+                self.ask(index, Pending::Other, Request::PutOffer(id, offer, lease));
             }
         }
         if let Some(epoch) = self.servers[index].leads() {
@@ -665,25 +670,25 @@ impl World {
     /// Keeps the lease alive, reads the records, registers the node.
     fn tend(&mut self, index: usize) {
         let server = &self.servers[index];
-        let has = |test: fn(&Asked) -> bool| server.asked.values().any(|(asked, ..)| test(asked));
-        let leases = has(|asked| matches!(asked, Asked::Grant | Asked::KeepAlive));
-        let reads = has(|asked| matches!(asked, Asked::Read));
+        let has = |test: fn(&Pending) -> bool| server.pending.values().any(|(pending, ..)| test(pending));
+        let leases = has(|pending| matches!(pending, Pending::Grant | Pending::KeepAlive));
+        let reads = has(|pending| matches!(pending, Pending::Read));
         let time = server.timing.lease;
         let (lease, registered, id) = (server.lease, server.registered, server.id().clone());
         if !leases {
             match lease {
-                None => self.ask(index, Asked::Grant, Request::Grant(time)),
-                Some(lease) => self.ask(index, Asked::KeepAlive, Request::KeepAlive(lease)),
+                None => self.ask(index, Pending::Grant, Request::Grant(time)),
+                Some(lease) => self.ask(index, Pending::KeepAlive, Request::KeepAlive(lease)),
             }
         }
         if !reads && self.chance(70) {
-            self.ask(index, Asked::Read, Request::Read);
+            self.ask(index, Pending::Read, Request::Read);
         }
         if let Some(lease) = lease
             && !registered
         {
             self.servers[index].registered = true;
-            self.ask(index, Asked::Other, Request::PutNode(id, lease));
+            self.ask(index, Pending::Other, Request::PutNode(id, lease));
         }
     }
 

@@ -149,7 +149,7 @@ impl Journal {
         self.copy(&mut writer.chunk, range.start, bytes);
         self.notes[slot].store(u64::MAX, Release);
         writer.end = range.end;
-        writer.news = true;
+        writer.has_appended = true;
     }
 
     /// [`Journal::append_aside_in`] for encoded requests. `db`: `None` if the database does not
@@ -175,7 +175,7 @@ impl Journal {
         self.copy(&mut writer.chunk, range.start, &range.select);
         self.copy(&mut writer.chunk, from, bytes);
         self.notes[slot].store(u64::MAX, Release);
-        writer.news = true;
+        writer.has_appended = true;
         from..range.end
     }
 }

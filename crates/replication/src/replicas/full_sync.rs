@@ -35,12 +35,12 @@ struct Content {
     len: u64,
     /// Whether it succeeded; `None` while it is being written.
     outcome: Option<bool>,
-    takers: Vec<Taker>,
+    readers: Vec<Reader>,
     /// Loops to wake when more bytes are available.
     loops: Vec<usize>,
 }
 
-struct Taker {
+struct Reader {
     id: u64,
     position: u64,
     /// When it last took bytes, or when bytes became available, ms since the Unix epoch.
@@ -63,7 +63,7 @@ pub struct FullSync {
     content: Mutex<Content>,
     taken: Condvar,
     mailboxes: Arc<Mailboxes>,
-    /// Whether the writer must not wait for takers: old forms are filling up, or it was stopped.
+    /// Whether the writer must not wait for readers: old forms are filling up, or it was stopped.
     must_go_on: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -131,7 +131,7 @@ impl FullSync {
         let mut content = self.content.lock();
         let may = content.first == 0 && content.outcome.is_none();
         if may {
-            content.takers.push(Taker { id, position: 0, moved_ms: unix_ms() });
+            content.readers.push(Reader { id, position: 0, moved_ms: unix_ms() });
         }
         may
     }
@@ -139,7 +139,7 @@ impl FullSync {
     /// Removes a client.
     pub fn leave(&self, id: u64) {
         let mut content = self.content.lock();
-        content.takers.retain(|taker| taker.id != id);
+        content.readers.retain(|reader| reader.id != id);
         content.forget();
         self.taken.notify_all();
     }
@@ -155,7 +155,7 @@ impl FullSync {
                 return Next::File(content.len);
             }
         } else if let Some(position) =
-            content.takers.iter().find(|taker| taker.id == id).map(|taker| taker.position)
+            content.readers.iter().find(|reader| reader.id == id).map(|reader| reader.position)
         {
             let mut begin = content.first;
             for piece in &content.pieces {
@@ -180,23 +180,23 @@ impl FullSync {
     /// Bytes in memory that a client has not been sent.
     pub fn behind(&self, id: u64) -> u64 {
         let content = self.content.lock();
-        let taker = content.takers.iter().find(|taker| taker.id == id && self.file.is_none());
-        taker.map_or(0, |taker| content.len - taker.position)
+        let reader = content.readers.iter().find(|reader| reader.id == id && self.file.is_none());
+        reader.map_or(0, |reader| content.len - reader.position)
     }
 
     /// Bytes sent to a client, and bytes written so far; `None` if the client takes no part.
     pub fn sent_of(&self, id: u64) -> Option<(u64, u64)> {
         let content = self.content.lock();
-        let taker = content.takers.iter().find(|taker| taker.id == id)?;
-        Some((taker.position, content.len))
+        let reader = content.readers.iter().find(|reader| reader.id == id)?;
+        Some((reader.position, content.len))
     }
 
     /// Records that a client was sent `bytes` more.
     pub fn took(&self, id: u64, bytes: u64) {
         let mut content = self.content.lock();
-        if let Some(taker) = content.takers.iter_mut().find(|taker| taker.id == id) {
-            taker.position += bytes;
-            taker.moved_ms = unix_ms();
+        if let Some(reader) = content.readers.iter_mut().find(|reader| reader.id == id) {
+            reader.position += bytes;
+            reader.moved_ms = unix_ms();
         }
         if self.file.is_none() {
             content.forget();
@@ -209,8 +209,8 @@ impl FullSync {
     pub fn stalled_since_ms(&self, id: u64) -> Option<i64> {
         let content = self.content.lock();
         let can_take = self.file.is_none() || content.outcome.is_some();
-        let taker = content.takers.iter().find(|taker| taker.id == id)?;
-        (can_take && taker.position < content.len).then_some(taker.moved_ms)
+        let reader = content.readers.iter().find(|reader| reader.id == id)?;
+        (can_take && reader.position < content.len).then_some(reader.moved_ms)
     }
 
     /// Ends the full sync, as complete or failed.
@@ -218,7 +218,7 @@ impl FullSync {
         let mut content = self.content.lock();
         content.outcome = Some(complete);
         if self.file.is_some() {
-            content.takers.iter_mut().for_each(|taker| taker.moved_ms = unix_ms());
+            content.readers.iter_mut().for_each(|reader| reader.moved_ms = unix_ms());
         }
         drop(content);
         self.ring();
@@ -236,15 +236,15 @@ impl FullSync {
 
     /// True if no client takes part any more.
     fn is_abandoned(&self) -> bool {
-        self.content.lock().takers.is_empty()
+        self.content.lock().readers.is_empty()
     }
 
     fn add(&self, bytes: &[u8]) {
         let mut content = self.content.lock();
         if self.file.is_none() {
             let (len, now_ms) = (content.len, unix_ms());
-            let waiting = content.takers.iter_mut().filter(|taker| taker.position == len);
-            waiting.for_each(|taker| taker.moved_ms = now_ms);
+            let waiting = content.readers.iter_mut().filter(|reader| reader.position == len);
+            waiting.for_each(|reader| reader.moved_ms = now_ms);
         }
         content.len += bytes.len() as u64;
         if self.file.is_none() {
@@ -262,9 +262,9 @@ impl FullSync {
 }
 
 impl Content {
-    /// Frees the pieces that all takers have read.
+    /// Frees the pieces that all readers have read.
     fn forget(&mut self) {
-        let least = self.takers.iter().map(|taker| taker.position).min().unwrap_or(self.len);
+        let least = self.readers.iter().map(|reader| reader.position).min().unwrap_or(self.len);
         while let Some(piece) = self.pieces.front() {
             let end = self.first + piece.len() as u64;
             if end > least {
@@ -275,9 +275,9 @@ impl Content {
         }
     }
 
-    /// Bytes that the slowest taker has not read.
+    /// Bytes that the slowest reader has not read.
     fn waiting(&self) -> u64 {
-        self.takers.iter().map(|taker| self.len - taker.position).max().unwrap_or(0)
+        self.readers.iter().map(|reader| self.len - reader.position).max().unwrap_or(0)
     }
 }
 
@@ -357,10 +357,10 @@ mod tests {
         assert!(full_sync.join(1));
         assert_eq!(full_sync.stalled_since_ms(1), None);
         let mut writer = FullSyncWriter(Arc::clone(&full_sync));
-        full_sync.content.lock().takers[0].moved_ms = 1;
+        full_sync.content.lock().readers[0].moved_ms = 1;
         writer.write_all(b"abc").expect("the writer accepts it");
         assert!(full_sync.stalled_since_ms(1) >= Some(now_ms), "the replica had everything until now");
-        full_sync.content.lock().takers[0].moved_ms = 1;
+        full_sync.content.lock().readers[0].moved_ms = 1;
         writer.write_all(b"def").expect("the writer accepts it");
         full_sync.end(true);
         assert_eq!(full_sync.stalled_since_ms(1), Some(1));
@@ -373,7 +373,7 @@ mod tests {
         let now_ms = unix_ms();
         let full_sync = sync_to(Some(tempfile::tempfile().expect("a file")));
         assert!(full_sync.join(1));
-        full_sync.content.lock().takers[0].moved_ms = 1;
+        full_sync.content.lock().readers[0].moved_ms = 1;
         let mut writer = FullSyncWriter(Arc::clone(&full_sync));
         writer.write_all(b"abc").expect("written");
         assert_eq!(full_sync.stalled_since_ms(1), None);

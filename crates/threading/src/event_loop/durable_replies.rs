@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::{self, Ticks};
 use braid_durable::append_only;
-use braid_executor::state::sync_writes::{Revealed, Settled, WAITS_FOR_DISK, WAITS_FOR_MEMBERS};
+use braid_executor::state::sync_writes::{Revealed, WAITS_FOR_DISK, WAITS_FOR_MEMBERS, WaitOutcome};
 use braid_net::poller::Interest;
 use braid_replica::sync_writes::{self, UNCERTAIN};
 
@@ -154,11 +154,11 @@ impl<M: Model> EventLoop<M> {
     #[cold]
     fn wait_for_disk(&mut self) {
         let start = Ticks::now();
-        let is_written = append_only::settle_changes(&self.engine);
+        let is_written = append_only::wait_until_durable(&self.engine);
         self.note_wait(Ticks::now().nanos_since(start));
-        let settled = if is_written { Settled::Yes } else { Settled::DiskFailed };
+        let outcome = if is_written { WaitOutcome::Durable } else { WaitOutcome::DiskFailed };
         for at in 0..self.clients.to_write.len() {
-            self.report_outcome(self.clients.to_write[at], settled, false);
+            self.report_outcome(self.clients.to_write[at], outcome, false);
         }
     }
 
@@ -193,10 +193,10 @@ impl<M: Model> EventLoop<M> {
                 }
             }
             let since = self.reply_hold.losses.min(client.losses.take().unwrap_or(u64::MAX));
-            let settled = if for_members && since != losses { Some(Settled::Uncertain) } else { outcome };
-            if let Some(settled) = settled {
+            let outcome = if for_members && since != losses { Some(WaitOutcome::Uncertain) } else { outcome };
+            if let Some(outcome) = outcome {
                 let is_cut = client.wants_write;
-                self.report_outcome(place, settled, is_cut);
+                self.report_outcome(place, outcome, is_cut);
                 return true;
             }
             let is_cut = client.wants_write;
@@ -306,7 +306,7 @@ impl<M: Model> EventLoop<M> {
                 }
                 continue;
             }
-            let Some(settled) = sync_writes::outcome_of(&self.engine, &group.revealed) else {
+            let Some(outcome) = sync_writes::outcome_of(&self.engine, &group.revealed) else {
                 // The notifier rings only once each time it is armed.
                 let revealed = group.revealed;
                 return self.ask_for_progress(&revealed);
@@ -314,22 +314,22 @@ impl<M: Model> EventLoop<M> {
             let Some(group) = self.reply_hold.queue(wait).pop_front() else { return };
             // Replicas get only changes that are on disk, and more may have reached it just now.
             self.feed_replicas_before_replies();
-            self.release_group(group, settled);
+            self.release_group(group, outcome);
         }
     }
 
-    fn release_group(&mut self, group: Group, settled: Settled) {
+    fn release_group(&mut self, group: Group, outcome: WaitOutcome) {
         if group.revealed.members.is_some() {
             let (counts, ended) = (&self.engine.sync_writes.counts, group.clients.len() as u64);
             counts.waiting.fetch_sub(ended, Relaxed);
-            if settled == Settled::Yes {
+            if outcome == WaitOutcome::Durable {
                 counts.acknowledged.fetch_add(ended, Relaxed);
             }
         }
-        group.clients.into_iter().for_each(|held| self.release(held, settled));
+        group.clients.into_iter().for_each(|held| self.release(held, outcome));
     }
 
-    fn release(&mut self, held: HeldClient, settled: Settled) {
+    fn release(&mut self, held: HeldClient, outcome: WaitOutcome) {
         let HeldClient { place, id, has_written, is_cut } = held;
         let Some(client) = self.clients.slab.get(place).filter(|client| client.session.id() == id) else {
             return;
@@ -340,7 +340,7 @@ impl<M: Model> EventLoop<M> {
             client.in_resume_list = true;
             self.clients.to_resume.push(place);
         }
-        if settled == Settled::Yes && client.session.has_written {
+        if outcome == WaitOutcome::Durable && client.session.has_written {
             client.reveals = true;
             // The client waited for a key and was served meanwhile: that change must be durable
             // as well.
@@ -348,7 +348,7 @@ impl<M: Model> EventLoop<M> {
             return self.clients.to_write.push(place);
         }
         client.session.has_written |= has_written;
-        self.report_outcome(place, settled, is_cut);
+        self.report_outcome(place, outcome, is_cut);
         self.clients.write(&self.engine.telemetry.threads[self.slot], place);
         self.update_interest(place, clock::unix_ms());
     }
@@ -356,12 +356,12 @@ impl<M: Model> EventLoop<M> {
     /// Waits for the disk and sends all held replies, since the loop is about to end.
     pub(crate) fn release_all(&mut self) {
         if self.reply_hold.holds_any() {
-            append_only::settle_changes(&self.engine);
+            append_only::wait_until_durable(&self.engine);
             self.release_replies();
             let held = std::mem::take(&mut self.reply_hold.groups);
             for group in held.into_iter().flatten() {
                 // The loop will receive no more acknowledgements.
-                self.release_group(group, Settled::Uncertain);
+                self.release_group(group, WaitOutcome::Uncertain);
             }
             self.write_replies();
         }
@@ -371,13 +371,13 @@ impl<M: Model> EventLoop<M> {
     /// confirm changes if the disk has failed, all replies if members have not acknowledged.
     /// `is_cut`: part of the replies has been sent, so the error would be read as their
     /// continuation.
-    fn report_outcome(&mut self, place: u32, settled: Settled, is_cut: bool) {
+    fn report_outcome(&mut self, place: u32, outcome: WaitOutcome, is_cut: bool) {
         let Some(client) = self.clients.slab.get(place) else { return };
         let has_written = std::mem::take(&mut client.session.has_written);
-        if settled == Settled::Yes || (settled == Settled::DiskFailed && !has_written) {
+        if outcome == WaitOutcome::Durable || (outcome == WaitOutcome::DiskFailed && !has_written) {
             return;
         }
-        if settled == Settled::Uncertain {
+        if outcome == WaitOutcome::Uncertain {
             self.engine.sync_writes.counts.uncertain.fetch_add(1, Relaxed);
         }
         client.reply.clear();
@@ -385,7 +385,7 @@ impl<M: Model> EventLoop<M> {
         if is_cut {
             client.break_off();
             self.clients.to_drop.push(place);
-        } else if settled == Settled::DiskFailed {
+        } else if outcome == WaitOutcome::DiskFailed {
             client.reply.error_bytes(&self.engine.append_only.refusal().line());
         } else {
             client.reply.error(UNCERTAIN);

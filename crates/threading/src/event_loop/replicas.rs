@@ -195,14 +195,14 @@ impl<M: Model> EventLoop<M> {
         let Replicas { known_up_to, pacing, .. } = &self.replicas;
         // The last acknowledgement request may have been given to the kernel before it was known
         // as one.
-        replicas::wants_news(&self.engine, self.slot, *known_up_to) || pacing.is_asked(self.asked_at())
+        replicas::arm_bell(&self.engine, self.slot, *known_up_to) || pacing.is_asked(self.asked_at())
     }
 
     /// Disarms the bell: the loop is awake and checks the journal itself.
     #[inline]
     pub(super) fn forgo_bell(&mut self) {
         if std::mem::take(&mut self.replicas.awaits_bell) {
-            replicas::wants_no_news(&self.engine, self.slot);
+            replicas::disarm_bell(&self.engine, self.slot);
         }
     }
 

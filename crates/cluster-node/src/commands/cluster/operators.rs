@@ -15,7 +15,7 @@ use braid_executor::background::Answer;
 use braid_executor::cluster_map::{ClusterMap, ClusterView};
 use braid_executor::services::Membership;
 use braid_executor::{Call, Engine};
-use braid_group::cluster::changes::{Me, Operator};
+use braid_group::cluster::changes::{LocalIdentity, Operator};
 use braid_group::cluster::slot_changes::{SlotChange, SlotRequest};
 use braid_group::cluster::{Change, MapNode, Refusal, SlotSet};
 use braid_replica::commands::{NO_REPLICAS, NOT_A_REPLICA, NOT_ONLINE};
@@ -65,7 +65,7 @@ pub(super) fn map_of<'e>(call: &Call<'e, '_>) -> Result<Option<&'e ClusterMap>, 
 /// A request in the background, where it can wait for etcd.
 pub(super) struct Task<'e> {
     pub(super) engine: &'e Engine,
-    me: Me,
+    me: LocalIdentity,
     answer: Answer,
 }
 

@@ -81,11 +81,11 @@ fn waiting_command_is_rechecked_when_its_slot_moves() {
     show(&engine, "0-16383");
     let attention = engine.attention.get() | OTHER_NODES;
     assert!(check(&mut request, command, attention).is_ok());
-    assert!(!Asked::of(&request, command).is_outdated());
+    assert!(!AdmissionContext::of(&request, command).is_outdated());
     show(&engine, "0-100");
-    assert!(Asked::of(&request, command).is_outdated(), "the slot belongs to another node");
+    assert!(AdmissionContext::of(&request, command).is_outdated(), "the slot belongs to another node");
     assert!(check(&mut request, command, attention).is_err());
     show(&engine, "0-16383");
     engine.attention.set(LOADING, true);
-    assert!(Asked::of(&request, command).is_outdated(), "the dataset is being replaced");
+    assert!(AdmissionContext::of(&request, command).is_outdated(), "the dataset is being replaced");
 }

@@ -21,7 +21,7 @@ enum Step {
     /// MIGRATE of a key to a node.
     Migrate(usize, usize),
     /// The node counts its keys.
-    Settle,
+    FinishLeftSlots,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -36,8 +36,8 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Fix),
         (0..KEYS, node()).prop_map(|(key, to)| Step::Migrate(key, to)),
         (0..KEYS, node()).prop_map(|(key, to)| Step::Migrate(key, to)),
-        Just(Step::Settle),
-        Just(Step::Settle),
+        Just(Step::FinishLeftSlots),
+        Just(Step::FinishLeftSlots),
     ]
 }
 
@@ -129,17 +129,17 @@ impl World {
                 SlotRequest::Add(vec![SLOT]),
                 self.request(node, SlotChange::Stable),
             ],
-            Step::Settle => Vec::new(),
+            Step::FinishLeftSlots => Vec::new(),
         };
         let (map, keys, me) = (self.store.map(), keys(), me(node));
         let operator = Operator { map: &map, keys: &keys, me: &me };
         let mut memory = self.memories[node].clone();
         let change = match step {
-            Step::Settle => {
+            Step::FinishLeftSlots => {
                 let slots: SlotSet = [SLOT].into_iter().collect();
                 let none = SlotSet::default();
                 let (empty, full) = if self.has_keys(node) { (none, slots) } else { (slots, none) };
-                operator.settle(&empty, &full)
+                operator.finish_left_slots(&empty, &full)
             }
             _ => operator.run(&requests, &mut memory).0,
         };
@@ -175,7 +175,7 @@ proptest! {
         }
         // Marks end by themselves.
         for _ in 0..NODES {
-            (0..NODES).for_each(|node| world.run(node, &Step::Settle, &[]));
+            (0..NODES).for_each(|node| world.run(node, &Step::FinishLeftSlots, &[]));
         }
         let map = world.store.map();
         prop_assert!(!map.is_settling(&[SLOT].into_iter().collect()), "{:?}", map.shards);
@@ -225,7 +225,7 @@ fn scripts_may_send_slot_requests_to_every_node() {
     // Keys may be left at the former owner, which counts them.
     assert!(map.is_settling(&[5].into_iter().collect()));
     let change = Operator { map: &map, keys: &keys(), me: &me(2) }
-        .settle(&[5].into_iter().collect(), &SlotSet::default());
+        .finish_left_slots(&[5].into_iter().collect(), &SlotSet::default());
     assert!(store.commit(&change));
     assert!(store.map().shards.values().all(|shard| {
         let ShardSlots { left, importing, migrating, .. } = &shard.slots;

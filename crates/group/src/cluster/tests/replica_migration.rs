@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Replica migration: which nodes move where.
 
-use super::super::replica_migration::{goal, taker};
+use super::super::replica_migration::{goal, successor};
 use super::*;
 
 /// Three shards, led by nodes 0 to 2. Replicas: 3, 4 and 5 of the first, 6 and 7 of the second, 8
@@ -87,7 +87,8 @@ fn give_all(store: &mut Store, from: usize, to: usize) {
 /// The nodes whose shard should join another, and the primary of that shard.
 fn takers(store: &Store) -> Vec<(usize, String)> {
     let map = store.map();
-    let of = |index: usize| taker(&map, &id(index)).map(|taker| (index, taker.known.id.to_string()));
+    let of =
+        |index: usize| successor(&map, &id(index)).map(|successor| (index, successor.known.id.to_string()));
     (0..9).filter_map(of).collect()
 }
 
@@ -98,7 +99,7 @@ fn members(store: &Store, shard: usize) -> Vec<usize> {
 }
 
 fn join(store: &mut Store, index: usize) {
-    run(store, index, |operator| operator.join_taker()).expect("the node joins");
+    run(store, index, |operator| operator.join_successor()).expect("the node joins");
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn a_shard_without_slots_joins_the_one_that_has_taken_the_last() {
     // A shard that never had slots stays alone.
     store.start(9);
     run(&mut store, 9, |operator| operator.meet(&id(0), "h")).expect("both are known");
-    assert_eq!(taker(&store.map(), &id(9)), None);
+    assert_eq!(successor(&store.map(), &id(9)), None);
     give_all(&mut store, 0, 1);
     assert_eq!(takers(&store), [(0, id(1))], "the primary joins the shard that took the last slot");
     // A replica that has taken over also acts, and finds the other shard's new primary.
@@ -125,7 +126,7 @@ fn a_shard_without_slots_joins_the_one_that_has_taken_the_last() {
     // Nodes that are down at the time join as well.
     stop(&mut store, 5);
     let (map, all) = (store.map(), keys());
-    let late = Operator { map: &map, keys: &all, me: &me(4) }.join_taker().expect("the shard may join");
+    let late = Operator { map: &map, keys: &all, me: &me(4) }.join_successor().expect("the shard may join");
     join(&mut store, 0);
     assert_eq!(members(&store, 0), [0, 3, 4, 5], "a node that no longer leads moved its shard");
     join(&mut store, 4);
@@ -142,7 +143,8 @@ fn shard_does_not_join_another_if_it_regains_slots() {
     give_all(&mut store, 0, 1);
     let spoil = |store: &Store, request: &dyn Fn(&mut Store)| {
         let (map, all) = (store.map(), keys());
-        let change = Operator { map: &map, keys: &all, me: &me(0) }.join_taker().expect("the shard may join");
+        let change =
+            Operator { map: &map, keys: &all, me: &me(0) }.join_successor().expect("the shard may join");
         let mut other = Store { records: store.records.clone(), revision: store.revision };
         request(&mut other);
         assert!(!other.commit(&change), "a change based on an outdated map was committed");
