@@ -100,7 +100,7 @@ impl Peer {
         queue.clear();
         queue.pause = (queue.pause * 2).clamp(PAUSE, PAUSE_MAX);
         queue.alone_until = Some(Instant::now() + queue.pause);
-        if !queue.is_gone && !std::mem::replace(&mut queue.has_trouble, true) {
+        if !queue.is_gone && !std::mem::replace(&mut queue.is_reported, true) {
             let PeerAddress { host, port, .. } = &self.address;
             log::warn!("PUBLISH messages do not reach node {} ({host}:{port}): {why}", self.id);
         }
@@ -129,7 +129,7 @@ impl Peer {
             }
             let mut queue = self.queue.lock();
             (queue.pause, queue.alone_until) = (Duration::ZERO, None);
-            if std::mem::take(&mut queue.has_trouble) {
+            if std::mem::take(&mut queue.is_reported) {
                 log::info!("PUBLISH messages reach node {} again", self.id);
             }
         }

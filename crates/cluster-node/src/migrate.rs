@@ -200,11 +200,11 @@ struct Committed {
 pub fn migrate_keys(call: &mut Call<'_, '_>, migration: Migration, keys: Vec<Box<[u8]>>) -> CommandResult {
     let engine = call.engine;
     if call.may_leave(false)
-        && let Some(seat) = engine.migrations.seat()
+        && let Some(reservation) = engine.migrations.reserve()
     {
         if let Some(answer) = call.leave_to_background()? {
             let weak = engine.weak();
-            seat.give(move || {
+            reservation.give(move || {
                 if let Some(engine) = weak.upgrade() {
                     migrate(&engine, &migration, keys, answer);
                 }

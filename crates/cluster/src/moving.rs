@@ -204,7 +204,7 @@ impl Plan {
     pub fn await_joining(&self, cluster: &mut Cluster) -> Option<(&[Node], Node)> {
         let node = self.drained.first().filter(|_| !self.moves.is_empty())?;
         let mut joined = None;
-        let is_settled = wait_until("it is a replica", PATIENCE, || {
+        let waited = wait_until("it is a replica", PATIENCE, || {
             let nodes = cluster.nodes()?;
             // The node may have failed over or left.
             let Some(primary) = nodes.node(&node.id).and_then(|node| nodes.primary_of(node)) else {
@@ -214,7 +214,7 @@ impl Plan {
             Ok(joined.is_some() || !may_join(cluster, primary))
         });
         // Remaining keys may keep it a primary; its log says so.
-        let primary = joined.filter(|_| is_settled.is_ok())?;
+        let primary = joined.filter(|_| waited.is_ok())?;
         let is_linked = |node: &Node| {
             // Do not wait for an unreachable node.
             let Ok(told) = cluster.ask(node, &["INFO", "replication"]) else { return true };

@@ -20,7 +20,7 @@ use braid_telemetry::monitor;
 
 use crate::blocking::state::{Blocked, Later, Precomputed, Serving};
 use crate::state::script_debugger::{Debugged, Debugging, Departure};
-use crate::state::slot_moves::ImportSeat;
+use crate::state::slot_moves::ImportSession;
 use crate::transaction::{Queue, SlotBatch};
 
 /// Whether replies are sent (CLIENT REPLY).
@@ -107,7 +107,7 @@ pub struct Session {
     /// The slot of the current command's keys, if it was served here at the check.
     pub(crate) served: Option<u16>,
     /// Slots being moved here that this connection fills.
-    pub import: Option<Arc<ImportSeat>>,
+    pub import: Option<Arc<ImportSession>>,
     /// A script of this client is running.
     pub in_script: bool,
     /// SCRIPT DEBUG.

@@ -222,10 +222,10 @@ fn hammer(threads: usize, shards: usize, rounds: u32) -> (u64, u64) {
 fn values_are_never_torn_and_memory_is_neither_lost_nor_freed_early() {
     // A first run for allocations made only once and then kept: thread-locals, standard streams.
     hammer(2, 1, 100 / SHORTENING);
-    let mut before = settled();
+    let mut before = used_at_rest();
     for (threads, shards, rounds) in [(1, 4, 2_000), (2, 1, 8_000), (2, 64, 8_000), (4, 4, 4_000)] {
         let (confirmed, failures) = hammer(threads, shards, rounds / SHORTENING);
-        let after = settled();
+        let after = used_at_rest();
         if threads > 1 {
             let least = 1_000 / u64::from(SHORTENING);
             assert!(confirmed > least, "too few optimistic reads: {confirmed}");
@@ -237,7 +237,7 @@ fn values_are_never_torn_and_memory_is_neither_lost_nor_freed_early() {
 }
 
 /// Live bytes after all ending threads have ended.
-fn settled() -> usize {
+fn used_at_rest() -> usize {
     std::thread::sleep(Duration::from_millis(50));
     used_bytes()
 }

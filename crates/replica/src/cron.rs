@@ -23,8 +23,8 @@ pub fn check_replicas(engine: &Engine, now_ms: i64) {
         let is_idle = state.replicas.is_empty()
             && state.reserved.is_empty()
             && !journal_uses::journals_for(engine, FOR_REPLICAS);
-        let has_wish = engine.config.min_replicas_to_write() > 0;
-        let is_due = now_ms >= state.next_look_ms && (!is_idle || has_wish);
+        let has_minimum = engine.config.min_replicas_to_write() > 0;
+        let is_due = now_ms >= state.next_look_ms && (!is_idle || has_minimum);
         if is_due {
             state.next_look_ms = now_ms + LOOK_MS;
         }

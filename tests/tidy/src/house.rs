@@ -129,7 +129,7 @@ pub const WORDS: [(&str, &str); 16] = [
 ];
 
 /// Identifiers that are not used as a whole, although the word may be part of others.
-pub const NAMES: [(&str, &str); 11] = [
+pub const NAMES: [(&str, &str); 12] = [
     ("Asked", "admission context"),
     ("Former", "previous process, obsolete files, demoted clients"),
     ("Hand", "worker"),
@@ -138,6 +138,7 @@ pub const NAMES: [(&str, &str); 11] = [
     ("Me", "local identity"),
     ("Place", "key, position, span"),
     ("Question", "pull request"),
+    ("Room", "pressure, limit, reservation"),
     ("Said", "rejected"),
     ("Told", "peer status"),
     ("come_in", "reenter the gate"),

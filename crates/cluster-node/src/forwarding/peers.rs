@@ -55,7 +55,7 @@ pub(super) struct Queue {
     pub(super) alone_until: Option<Instant>,
     pub(super) pause: Duration,
     /// The log has reported that the node is unreachable or refuses requests.
-    pub(super) has_trouble: bool,
+    pub(super) is_reported: bool,
 }
 
 /// One direction of the exchange with another live node. Nodes know each other through etcd, so

@@ -130,7 +130,7 @@ fn a_node_that_refuses_is_left_alone_for_longer_and_longer() {
         wait_until("the thread ends", || !peer.queue.lock().is_served);
         let queue = peer.queue.lock();
         assert_eq!((queue.pause, queue.connected_ms, queue.bytes), (pause, 0, 0));
-        assert!(queue.has_trouble && queue.alone_until.is_some() && queue.requests.is_empty());
+        assert!(queue.is_reported && queue.alone_until.is_some() && queue.requests.is_empty());
     }
     // As for a node that has been unreachable for very long.
     peer.queue.lock().alone_until = Some(Instant::now() + PATIENCE);
@@ -168,13 +168,13 @@ fn messages_queued_for_an_unreachable_node_count_as_lost() {
     let back = add_peer(&engine, "b", port);
     {
         let mut queue = back.queue.lock();
-        (queue.has_trouble, queue.pause, queue.alone_until) = (true, PAUSE_MAX, Some(Instant::now()));
+        (queue.is_reported, queue.pause, queue.alone_until) = (true, PAUSE_MAX, Some(Instant::now()));
     }
     publish(&engine, "again");
     assert_eq!(next(&told).1[3], "again");
     wait_until("the node is trusted again", || {
         let queue = back.queue.lock();
-        !queue.has_trouble && queue.pause.is_zero() && queue.alone_until.is_none()
+        !queue.is_reported && queue.pause.is_zero() && queue.alone_until.is_none()
     });
     assert_eq!(figures(&engine), (2, 2));
 }

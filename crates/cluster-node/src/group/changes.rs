@@ -135,8 +135,8 @@ pub(crate) fn raise_epoch(engine: &Engine) -> bool {
 /// Requests an immediate read of etcd's records.
 pub(crate) fn read_records(engine: &Engine) {
     if let Some(group) = group::of(engine) {
-        group.wishes.lock().reads = true;
-        group.has_wishes.notify_one();
+        group.etcd_requests.lock().reads = true;
+        group.has_etcd_requests.notify_one();
     }
 }
 

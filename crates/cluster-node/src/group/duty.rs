@@ -42,9 +42,9 @@ pub(super) struct Duties<'e> {
 
 /// Why etcd cannot be used.
 #[derive(Default)]
-pub(super) struct Trouble(Option<String>);
+pub(super) struct LastError(Option<String>);
 
-impl Trouble {
+impl LastError {
     /// Records why etcd cannot be used; empty: it can. Logs one line per change.
     pub fn note(&mut self, group: &Group, error: String) {
         if error.is_empty() {

@@ -10,7 +10,7 @@ use braid_group::record::Keys;
 use braid_group::{Node, Offer, Snapshot, Transaction};
 
 /// A message from etcd's threads.
-pub enum News {
+pub enum EtcdEvent {
     /// Records of a shard, and of the whole cluster if this server is a node of one.
     Records(Arc<Keys>, Arc<Snapshot>, Option<Arc<Map>>),
     /// A lease is alive: its ID, when the request was sent and when it was answered.
@@ -22,12 +22,12 @@ pub enum News {
     LeaseLost,
     Transacted(Arc<Keys>, Transaction, Outcome),
     /// Why etcd cannot be used; empty if it can again.
-    Trouble(String),
+    Error(String),
 }
 
 /// Requests to etcd's threads.
 #[derive(Default)]
-pub struct Wishes {
+pub struct EtcdRequests {
     /// With the keys of its shard.
     pub transaction: Option<(Arc<Keys>, Transaction)>,
     pub node: Option<(Node, i64)>,
@@ -39,15 +39,18 @@ pub struct Wishes {
     pub is_watched: bool,
 }
 
-impl Wishes {
+impl EtcdRequests {
     pub fn has_some(&self) -> bool {
-        let Wishes { transaction, node, offer, reads, events, .. } = self;
+        let EtcdRequests { transaction, node, offer, reads, events, .. } = self;
         transaction.is_some() || node.is_some() || offer.is_some() || *reads || !events.is_empty()
     }
 
     /// Takes all requests; the state of the watch stays.
-    pub fn take(&mut self) -> Wishes {
+    pub fn take(&mut self) -> EtcdRequests {
         let is_watched = self.is_watched;
-        Wishes { is_watched, ..std::mem::replace(self, Wishes { is_watched, ..Wishes::default() }) }
+        EtcdRequests {
+            is_watched,
+            ..std::mem::replace(self, EtcdRequests { is_watched, ..EtcdRequests::default() })
+        }
     }
 }

@@ -31,7 +31,7 @@ impl Mirror {
         Ok(Mirror { records, revision })
     }
 
-    /// Applies changes; those of one revision come together. True if there is news.
+    /// Applies changes; those of one revision come together. True if a record has changed.
     pub fn apply(&mut self, events: &[Event]) -> bool {
         // Events of the known or an older revision are included in the records that were read.
         let known = self.revision;

@@ -47,7 +47,7 @@ use braid_executor::services::{self, Membership};
 use braid_group::record::Keys;
 use braid_group::{CleanShutdown, MemberId, Timing, Transaction};
 use braid_replication::Replica;
-use messages::{News, Wishes};
+use messages::{EtcdEvent, EtcdRequests};
 use parking_lot::{Condvar, Mutex};
 use settings::Settings;
 use shared_state::SharedState;
@@ -64,11 +64,11 @@ pub struct Group {
     keys: Mutex<Arc<Keys>>,
     /// The group as others see it.
     pub view: Mutex<View>,
-    news: Mutex<Vec<News>>,
-    has_news: Condvar,
+    etcd_events: Mutex<Vec<EtcdEvent>>,
+    has_etcd_events: Condvar,
     /// Orders for etcd's threads.
-    wishes: Mutex<Wishes>,
-    has_wishes: Condvar,
+    etcd_requests: Mutex<EtcdRequests>,
+    has_etcd_requests: Condvar,
     /// Acknowledging, and the order to stop it, exclude each other.
     acknowledging: Mutex<Acknowledging>,
     /// When bytes of the stream last arrived, nanoseconds of CLOCK_BOOTTIME.
@@ -115,9 +115,9 @@ struct Leaving {
 
 impl Group {
     /// Sends a message to the group's thread.
-    fn tell(&self, news: News) {
-        self.news.lock().push(news);
-        self.has_news.notify_one();
+    fn tell(&self, event: EtcdEvent) {
+        self.etcd_events.lock().push(event);
+        self.has_etcd_events.notify_one();
     }
 
     /// The keys of this server's shard.
@@ -159,8 +159,8 @@ impl Membership for Group {
 
     fn wake(&self) {
         // With the lock, or a thread that is about to wait would miss it.
-        let _news = self.news.lock();
-        self.has_news.notify_one();
+        let _events = self.etcd_events.lock();
+        self.has_etcd_events.notify_one();
     }
 
     fn note_received(&self) {
@@ -259,10 +259,10 @@ pub fn of_config(config: &braid_config::Config, run: &str) -> Result<Option<Arc<
         })),
         view: Mutex::new(View::new(&settings, &id)),
         settings,
-        news: Mutex::default(),
-        has_news: Condvar::new(),
-        wishes: Mutex::default(),
-        has_wishes: Condvar::new(),
+        etcd_events: Mutex::default(),
+        has_etcd_events: Condvar::new(),
+        etcd_requests: Mutex::default(),
+        has_etcd_requests: Condvar::new(),
         acknowledging: Mutex::new(Acknowledging { is_refused: false, last: now }),
         received: AtomicU64::new(0),
         is_whole: AtomicBool::new(true),

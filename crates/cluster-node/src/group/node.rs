@@ -45,7 +45,7 @@ pub(super) struct Node<'e> {
     is_misnamed: bool,
     migration: ReplicaMigration,
     /// When the slots that the shard has left were last looked at, ns.
-    settled: u64,
+    counted_at: u64,
 }
 
 impl<'e> Node<'e> {
@@ -60,15 +60,15 @@ impl<'e> Node<'e> {
             is_behind: false,
             is_misnamed: false,
             migration: ReplicaMigration::default(),
-            settled: 0,
+            counted_at: 0,
         })
     }
 
     /// Performs work that is due. `now`: ns on a monotonic clock.
-    pub fn tend(&mut self, now: u64) {
-        self.migration.tend(self.engine, now);
-        if now >= self.settled + EVERY {
-            self.settled = now;
+    pub fn on_tick(&mut self, now: u64) {
+        self.migration.on_tick(self.engine, now);
+        if now >= self.counted_at + EVERY {
+            self.counted_at = now;
             open_slots::count_left_slots(self.engine);
         }
     }
@@ -132,11 +132,11 @@ impl<'e> Node<'e> {
         let keys = Keys::of_shard(&group.settings.name, shard.map_or(NO_SHARD, |shard| shard));
         *group.keys.lock() = Arc::new(keys);
         {
-            let mut wishes = group.wishes.lock();
-            (wishes.transaction, wishes.offer) = (None, None);
-            wishes.reads = true;
+            let mut requests = group.etcd_requests.lock();
+            (requests.transaction, requests.offer) = (None, None);
+            requests.reads = true;
         }
-        group.has_wishes.notify_one();
+        group.has_etcd_requests.notify_one();
         {
             let mut view = group.view.lock();
             // This process's data as a member of another shard proves nothing in this one.
@@ -192,14 +192,14 @@ fn publish_map(engine: &Engine, view: ClusterView) {
     let lost: SlotSet = (0..HASH_SLOTS).filter(|&slot| loses(slot)).collect();
     // Slots of replicas have subscribers, too.
     let gone: SlotSet = (0..HASH_SLOTS).filter(|&slot| before.owns(slot) && !view.owns(slot)).collect();
-    import::settle_imports(engine, &view);
+    import::complete_imports(engine, &view);
     // Commands admitted by the older map finish first.
     let stops_world = !lost.is_empty() || leaves_more(&before, &view);
     let world = stops_world.then(|| world::stop(engine));
     let leads = view.leads;
     if let Some(group) = group::of(engine).filter(|_| leads != before.leads) {
         // Until this server, and the new primary if it is another, have taken their roles.
-        hold::hold_until_settled(engine, group.timing.lease);
+        hold::hold_all_until_decided(engine, group.timing.lease);
     }
     forwarding::of(engine).inspect(|forwarding| forwarding.follow(&view, engine.config.tls_cluster()));
     // The cluster serves all slots or none.

@@ -46,7 +46,7 @@ pub(super) struct ReplicaMigration {
 
 impl ReplicaMigration {
     /// Checks the map, and migrates if it is time. `now`: ns on a monotonic clock.
-    pub(super) fn tend(&mut self, engine: &Arc<Engine>, now: u64) {
+    pub(super) fn on_tick(&mut self, engine: &Arc<Engine>, now: u64) {
         if now < self.looked + EVERY || self.goes.load(SeqCst) {
             return;
         }

@@ -6,8 +6,8 @@
 //! when the watch has begun anew, after this server's own changes, and when its shard's record
 //! shows that the watch has missed something.
 //!
-//! The threads end with the server. They report to the group's thread by [`News`], and receive
-//! its orders as [`Wishes`].
+//! The threads end with the server. They report to the group's thread by [`EtcdEvent`], and receive
+//! its orders as [`EtcdRequests`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use braid_group::record::{Expected, HolderChange, Keys};
 
 use super::Group;
 use super::clock::ClockWatch;
-use super::messages::{News, Wishes};
+use super::messages::{EtcdEvent, EtcdRequests};
 use super::mirror::Mirror;
 use crate::group::{author, shared, transactions};
 
@@ -73,15 +73,15 @@ fn keep_lease(_: &Engine, group: &Group, client: &Client) {
                         false => log::info!("etcd's authentication is on: this server has logged in"),
                     }
                 }
-                group.tell(News::Lease { id, sent, received });
+                group.tell(EtcdEvent::Lease { id, sent, received });
             }
             Ok(None) => {
                 lease = None;
-                group.tell(News::LeaseLost);
+                group.tell(EtcdEvent::LeaseLost);
                 // Request another one immediately.
                 continue;
             }
-            Err(error) => group.tell(News::Trouble(error.to_string())),
+            Err(error) => group.tell(EtcdEvent::Error(error.to_string())),
         }
         let mut leaving = group.leaving.lock();
         group.has_left.wait_while_for(&mut leaving, |leaving| !leaving.is_asked, pause);
@@ -103,25 +103,25 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
     let (mut looks, mut must_read) = (0, true);
     let mut is_unsaid = false;
     while !engine.shutdown.is_requested() {
-        let wishes = {
-            let mut wishes = group.wishes.lock();
-            if !wishes.has_some() {
-                group.has_wishes.wait_for(&mut wishes, pause);
+        let requests = {
+            let mut requests = group.etcd_requests.lock();
+            if !requests.has_some() {
+                group.has_etcd_requests.wait_for(&mut requests, pause);
             }
-            wishes.take()
+            requests.take()
         };
-        let is_idle = !wishes.has_some();
-        must_read |= wishes.reads || wishes.transaction.is_some() || !wishes.is_watched;
-        if let Some((keys, transaction)) = wishes.transaction {
+        let is_idle = !requests.has_some();
+        must_read |= requests.reads || requests.transaction.is_some() || !requests.is_watched;
+        if let Some((keys, transaction)) = requests.transaction {
             let outcome = transact(&keys, client, &transaction);
-            group.tell(News::Transacted(keys, transaction, outcome));
+            group.tell(EtcdEvent::Transacted(keys, transaction, outcome));
         }
         let (name, keys) = (&group.settings.node, group.keys());
         let put = |key: String, value: String, lease| {
             client.put(key.as_bytes(), value.as_bytes(), Some(LeaseId(lease)))
         };
-        let node = wishes.node.map(|(node, lease)| put(keys.node(name), node.to_json(), lease));
-        let offer = wishes.offer.map(|(keys, offer, lease)| put(keys.offer(name), offer.to_json(), lease));
+        let node = requests.node.map(|(node, lease)| put(keys.node(name), node.to_json(), lease));
+        let offer = requests.offer.map(|(keys, offer, lease)| put(keys.offer(name), offer.to_json(), lease));
         for outcome in [node, offer].into_iter().flatten() {
             // It is retried immediately, and logged once.
             if let Err(error) = &outcome
@@ -131,7 +131,7 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
             }
             is_unsaid = outcome.is_err();
         }
-        let mut has_changed = mirror.apply(&wishes.events);
+        let mut has_changed = mirror.apply(&requests.events);
         if is_idle && !must_read {
             looks += 1;
             // Once per lease time.
@@ -139,21 +139,25 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
                 match mirror.is_current(&keys, client) {
                     Ok(is_current) => must_read = !is_current,
                     Err(error) => {
-                        group.tell(News::Trouble(error));
+                        group.tell(EtcdEvent::Error(error));
                         continue;
                     }
                 }
-                group.tell(News::Trouble(String::new()));
+                group.tell(EtcdEvent::Error(String::new()));
             }
         }
         if must_read {
             match Mirror::read(&keys, client) {
                 Ok(read) => (mirror, must_read, has_changed) = (read, false, true),
                 Err(error) => {
-                    group.tell(News::Trouble(error));
+                    group.tell(EtcdEvent::Error(error));
                     // A thread that requests a read meanwhile has heard from etcd.
-                    let mut wishes = group.wishes.lock();
-                    group.has_wishes.wait_while_for(&mut wishes, |wishes| !wishes.reads, pause / 4);
+                    let mut requests = group.etcd_requests.lock();
+                    group.has_etcd_requests.wait_while_for(
+                        &mut requests,
+                        |requests| !requests.reads,
+                        pause / 4,
+                    );
                     continue;
                 }
             }
@@ -199,7 +203,7 @@ fn tell_records(
             (snapshot, map.map(Arc::new))
         }
         Err(error) => {
-            group.tell(News::Trouble(error));
+            group.tell(EtcdEvent::Error(error));
             return None;
         }
     };
@@ -210,8 +214,8 @@ fn tell_records(
             shared::apply_shared(engine, group);
         }
     }
-    group.tell(News::Records(Arc::clone(keys), Arc::new(snapshot), map.clone()));
-    group.tell(News::Trouble(String::new()));
+    group.tell(EtcdEvent::Records(Arc::clone(keys), Arc::new(snapshot), map.clone()));
+    group.tell(EtcdEvent::Error(String::new()));
     map
 }
 
@@ -257,22 +261,24 @@ fn transact(keys: &Keys, client: &Client, transaction: &Transaction) -> Outcome 
 /// Watches the records and passes on their changes.
 fn watch(engine: &Engine, group: &Group, client: &Client) {
     let pause = Duration::from_secs(1);
-    let tell = |note: &dyn Fn(&mut Wishes)| {
-        note(&mut group.wishes.lock());
-        group.has_wishes.notify_one();
+    let tell = |note: &dyn Fn(&mut EtcdRequests)| {
+        note(&mut group.etcd_requests.lock());
+        group.has_etcd_requests.notify_one();
     };
     while !engine.shutdown.is_requested() {
         let ended = client.watch_prefix(group.keys().prefix().as_bytes(), 0, pause).and_then(|mut watch| {
             // Changes from before the watch began must be read.
-            tell(&|wishes| (wishes.events, wishes.reads, wishes.is_watched) = (Vec::new(), true, true));
+            tell(&|requests| {
+                (requests.events, requests.reads, requests.is_watched) = (Vec::new(), true, true)
+            });
             while !engine.shutdown.is_requested() {
                 if let Some(batch) = watch.wait()?.filter(|batch| !batch.events.is_empty()) {
-                    tell(&|wishes| wishes.events.extend_from_slice(&batch.events));
+                    tell(&|requests| requests.events.extend_from_slice(&batch.events));
                 }
             }
             Ok(())
         });
-        tell(&|wishes| wishes.is_watched = false);
+        tell(&|requests| requests.is_watched = false);
         if ended.is_err() {
             std::thread::sleep(pause / 4);
         }

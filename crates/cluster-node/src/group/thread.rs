@@ -12,7 +12,7 @@ use braid_group::member::Outcome;
 use braid_group::{Duty, Member, Node, Transaction};
 use braid_replica::{failover, sync_writes};
 
-use super::messages::{News, Wishes};
+use super::messages::{EtcdEvent, EtcdRequests};
 use super::part::Part;
 use super::previous_process::{self, PreviousProcess};
 use super::{Group, duty, node, shared};
@@ -63,23 +63,23 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
         run: previous_process::read(&group.settings.node),
         clean_shutdown: group.clean_shutdown.lock().clone(),
     };
-    let mut trouble = duty::Trouble::default();
+    let mut last_error = duty::LastError::default();
     let mut part =
         (!group.settings.is_cluster).then(|| Part::new(engine, group, previous.clone(), boot_nanos()));
     let mut cluster = node::Node::of(engine, previous);
     let (mut lease, mut taken) = (None, None);
     while !engine.shutdown.is_requested() {
-        let news = {
-            let mut news = group.news.lock();
-            if news.is_empty() {
-                group.has_news.wait_for(&mut news, step);
+        let events = {
+            let mut events = group.etcd_events.lock();
+            if events.is_empty() {
+                group.has_etcd_events.wait_for(&mut events, step);
             }
-            std::mem::take(&mut *news)
+            std::mem::take(&mut *events)
         };
         let now = boot_nanos();
-        for one in news {
+        for one in events {
             match one {
-                News::Records(keys, records, map) => {
+                EtcdEvent::Records(keys, records, map) => {
                     if let (Some(node), Some(map)) = (&mut cluster, map) {
                         node.follow_map(group, map, &mut part);
                     }
@@ -95,7 +95,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
                     }
                     member.observe(records, now);
                 }
-                News::Lease { id, sent, received } => {
+                EtcdEvent::Lease { id, sent, received } => {
                     lease = Some(id);
                     if let Some(Part { member, .. }) = &mut part {
                         member.lease_lives(id, sent, received);
@@ -103,7 +103,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
                     let mut view = group.view.lock();
                     (view.lease_until, view.etcd_answered) = (group.timing.lease_right(sent), received);
                 }
-                News::LeaseLost => {
+                EtcdEvent::LeaseLost => {
                     lease = None;
                     if let Some(Part { member, .. }) = &mut part {
                         member.lease_lost();
@@ -111,18 +111,18 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
                     let mut view = group.view.lock();
                     (view.lease_until, view.etcd_answered) = (0, now);
                 }
-                News::Transacted(keys, transaction, outcome) => {
+                EtcdEvent::Transacted(keys, transaction, outcome) => {
                     note_outcome(engine, group, &transaction, &outcome);
                     if let Some(Part { member, .. }) = part.as_mut().filter(|_| keys == group.keys()) {
                         member.on_outcome(&transaction, outcome, now);
                     }
                 }
-                News::Trouble(error) => trouble.note(group, error),
+                EtcdEvent::Error(error) => last_error.note(group, error),
             }
         }
         say_where(engine, group, lease, &mut taken);
-        tend_unsettled(engine, group);
-        cluster.iter_mut().for_each(|node| node.tend(now));
+        release_expired_hold(engine, group);
+        cluster.iter_mut().for_each(|node| node.on_tick(now));
         let goes_on = !engine.shutdown.is_imminent();
         let Some(Part { member, duties }) = part.as_mut().filter(|_| goes_on) else { continue };
         duties.hand_over(member);
@@ -132,8 +132,8 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
         duties.carry_out(&orders, member);
         follow_duty(engine, group, &orders.duty);
         let Some(lease) = lease else { continue };
-        let mut wishes = group.wishes.lock();
-        let Wishes { transaction, offer, .. } = &mut *wishes;
+        let mut requests = group.etcd_requests.lock();
+        let EtcdRequests { transaction, offer, .. } = &mut *requests;
         let mut has_some = false;
         if let Some(ordered) = orders.transaction {
             has_some |= transaction.replace((group.keys(), ordered)).is_none();
@@ -147,9 +147,9 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
                 has_some = true;
             }
         }
-        drop(wishes);
+        drop(requests);
         if has_some {
-            group.has_wishes.notify_one();
+            group.has_etcd_requests.notify_one();
         }
     }
 }
@@ -179,23 +179,23 @@ fn note_outcome(engine: &Engine, group: &Group, transaction: &Transaction, outco
         view.is_primary && is_other && matches!(outcome, Outcome::Committed(_))
     };
     if hands_over && group.settings.is_cluster {
-        hold::hold_until_settled(engine, group.timing.lease);
+        hold::hold_all_until_decided(engine, group.timing.lease);
     }
 }
 
 /// Performs work that depends on this server's role in its shard, once it has one.
 fn follow_duty(engine: &Engine, group: &Group, duty: &Duty) {
     node::note_lead(engine, matches!(duty, Duty::Lead { .. }));
-    tend_unsettled(engine, group);
-    orders::tend_orders(engine);
-    import::tend_imports(engine);
+    release_expired_hold(engine, group);
+    orders::check_orders(engine);
+    import::end_lost_imports(engine);
     sync_writes::disconnect_demoted_clients(engine);
 }
 
 /// Resumes commands once the cluster's map and this server's role agree again. If another server
 /// has become the primary, it must know that: otherwise it would send redirected clients back.
-fn tend_unsettled(engine: &Engine, group: &Group) {
-    hold::tend_unsettled(engine, || {
+fn release_expired_hold(engine: &Engine, group: &Group) {
+    hold::release_expired_hold(engine, || {
         let leads = engine.cluster_view().is_some_and(|view| view.leads);
         let is_primary = group.view.lock().is_primary;
         leads == is_primary
@@ -243,11 +243,11 @@ fn say_where(engine: &Engine, group: &Group, lease: Option<i64>, taken: &mut Opt
             }
         }
         _ => {
-            let mut wishes = group.wishes.lock();
-            if wishes.node.is_none() {
-                wishes.node = Some((node, lease));
-                drop(wishes);
-                group.has_wishes.notify_one();
+            let mut requests = group.etcd_requests.lock();
+            if requests.node.is_none() {
+                requests.node = Some((node, lease));
+                drop(requests);
+                group.has_etcd_requests.notify_one();
             }
         }
     }

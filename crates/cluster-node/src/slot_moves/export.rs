@@ -36,7 +36,7 @@ use super::hold::Hold;
 use super::link::{Link, Request, check};
 use super::pace::Pace;
 use super::positions::{Name, Positions};
-use super::target_connection::{Failure, answer, ask, interrupted, said};
+use super::target_connection::{Failure, answer, ask, interrupted, rejected};
 use crate::group::author;
 use crate::group::changes::{self, ChangeError};
 use crate::slot_moves::hold;
@@ -107,7 +107,7 @@ fn run(engine: &Engine, job: &Move) {
                 progress.pause_ms
             );
         }
-        Err(failure) if failure.passes() => {
+        Err(failure) if failure.is_transient() => {
             job.interrupt(&failure.to_string());
             log::warn!("Move {} was interrupted, the slots stay here for now: {failure}", job.name);
         }
@@ -236,7 +236,7 @@ impl<'e> Export<'e> {
             self.slow(reach, behind);
         }
         if self.pace.is_lost(behind, waited) {
-            return Err(said("the target cannot keep up with the writes"));
+            return Err(rejected("the target cannot keep up with the writes"));
         }
         Ok(())
     }
@@ -275,7 +275,7 @@ impl<'e> Export<'e> {
         let most = self.most_behind();
         loop {
             let behind = self.follow()?;
-            self.link.settle()?;
+            self.link.drain()?;
             let is_little = self.pace.end_round(behind, most);
             if is_little && self.positions.wanted(1).is_none() {
                 return Ok(());
@@ -295,7 +295,7 @@ impl<'e> Export<'e> {
                 Err(error) => log::debug!("Move {} waits for etcd: {error}", self.job.name),
             }
             self.follow()?;
-            self.link.settle()?;
+            self.link.drain()?;
             std::thread::sleep(RETRY);
         }
     }
@@ -329,7 +329,7 @@ impl<'e> Export<'e> {
     /// Waits until the target and its in-sync members have everything.
     fn reveal(&mut self) -> Result<(), Failure> {
         self.link.send(Request::Reveal)?;
-        self.link.settle()
+        self.link.drain()
     }
 
     /// Copies a slot's keys, and reads the journal in between.
@@ -455,7 +455,7 @@ impl<'e> Export<'e> {
         self.keep_pace(behind)?;
         let buffer = std::mem::take(&mut self.buffer);
         let mut units = std::mem::take(&mut self.units);
-        units.parse(&buffer).map_err(|error| said(format!("the journal cannot be read: {error}")))?;
+        units.parse(&buffer).map_err(|error| rejected(format!("the journal cannot be read: {error}")))?;
         let mut rest = units.requests();
         while let Some(last) = rest.iter().position(|request| request.ends_unit) {
             let (unit, later) = rest.split_at(last + 1);
@@ -536,7 +536,7 @@ impl<'e> Export<'e> {
             && command.spec.scope_of(args) == Scope::World
             && command.spec.group != Family::Scripting
         {
-            return Err(said(format!(
+            return Err(rejected(format!(
                 "{} was executed during the move",
                 command.full_name.to_ascii_uppercase()
             )));
@@ -611,7 +611,7 @@ impl<'e> Export<'e> {
         loop {
             let patience = deadline.saturating_duration_since(Instant::now());
             if patience.is_zero() {
-                return Err(said("commands would have to wait too long"));
+                return Err(rejected("commands would have to wait too long"));
             }
             self.link.patience = patience;
             self.link.connection.set_timeout(patience)?;
@@ -642,7 +642,7 @@ impl<'e> Export<'e> {
                 return Err(refuse(Failure::Cancelled));
             }
             if Instant::now() >= deadline {
-                return Err(refuse(said("commands would have to wait too long")));
+                return Err(refuse(rejected("commands would have to wait too long")));
             }
             // The records were read before this: any event that makes the target drop the keys
             // comes later, and raises the epoch.

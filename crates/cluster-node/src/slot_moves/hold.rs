@@ -81,23 +81,23 @@ fn set_slowed(engine: &Engine, name: &str, reach: Reach, slots: impl FnOnce() ->
 
 /// Makes commands for keys wait while the map and this server's role briefly disagree: a
 /// client would be refused, or redirected back and forth. At most for `nanos` nanoseconds.
-pub(crate) fn hold_until_settled(engine: &Engine, nanos: u64) {
+pub(crate) fn hold_all_until_decided(engine: &Engine, nanos: u64) {
     let moves = &engine.slot_moves;
     let _readers = moves.readers.lock();
-    moves.unsettled_until.store(boot_nanos() + nanos, SeqCst);
+    moves.holds_all_until.store(boot_nanos() + nanos, SeqCst);
     engine.attention.set(HELD_SLOTS, true);
 }
 
-/// Ends [`hold_until_settled`] once they agree, or if that takes too long.
-pub(crate) fn tend_unsettled(engine: &Engine, is_settled: impl FnOnce() -> bool) {
+/// Ends [`hold_all_until_decided`] once they agree, or if that takes too long.
+pub(crate) fn release_expired_hold(engine: &Engine, is_decided: impl FnOnce() -> bool) {
     let moves = &engine.slot_moves;
-    let until = moves.unsettled_until.load(SeqCst);
-    if until == 0 || boot_nanos() < until && !is_settled() {
+    let until = moves.holds_all_until.load(SeqCst);
+    if until == 0 || boot_nanos() < until && !is_decided() {
         return;
     }
     {
         let _readers = moves.readers.lock();
-        moves.unsettled_until.store(0, SeqCst);
+        moves.holds_all_until.store(0, SeqCst);
         engine.attention.set(HELD_SLOTS, moves.holds_any());
     }
     engine.clients.mailboxes.tell_all(|| Message::Resume);

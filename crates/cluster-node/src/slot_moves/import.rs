@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The target's side of a slot move: the implementation of CLUSTER SYNCSLOTS.
 //!
-//! The source is a client whose connection may reach the slots being imported ([`ImportSeat`]).
+//! The source is a client whose connection may reach the slots being imported ([`ImportSession`]).
 //! It sends keys by RESTORE, and later changes by APPLY: these run as a primary's stream does on
 //! a replica, without expiry, and go unchanged to this server's own replicas and files.
 //!
@@ -17,7 +17,7 @@ use braid_base::clock::unix_ms;
 use braid_executor::cluster_map::ClusterView;
 use braid_executor::dispatch::replay::{Replay, Source};
 use braid_executor::engine::Engine;
-use braid_executor::state::slot_moves::{ImportSeat, Move, MoveState};
+use braid_executor::state::slot_moves::{ImportSession, Move, MoveState};
 use braid_executor::world;
 use braid_executor::world_change;
 use braid_group::cluster::SlotSet;
@@ -53,7 +53,7 @@ pub fn begin_import(
     name: &str,
     source: Arc<str>,
     slots: SlotSet,
-) -> Result<Arc<ImportSeat>, CommandError> {
+) -> Result<Arc<ImportSession>, CommandError> {
     let view = engine.cluster_view().ok_or_else(|| not_now("this server is not in a cluster"))?;
     check_import(&view, &source, &slots).map_err(not_now)?;
     let order = view.map.orders().find(|(_, other, _)| ***other == *name);
@@ -77,31 +77,32 @@ pub fn begin_import(
         .add(new, engine.config.cluster_slot_migration_log_max_len() as usize)
         .map_err(|slot| not_now(format!("slot {slot} is already being moved")))?;
     log::info!("Receiving slots {} from node {}: move {}", job.slots, job.source, job.name);
-    Ok(seat_of(engine, job))
+    Ok(open_session(engine, job))
 }
 
 /// A connection's right to fill the slots of a move.
-fn seat_of(engine: &Engine, job: Arc<Move>) -> Arc<ImportSeat> {
+fn open_session(engine: &Engine, job: Arc<Move>) -> Arc<ImportSession> {
     let weak = engine.weak();
     let lost = move |job: Arc<Move>| {
         if let Some(engine) = weak.upgrade() {
             log::warn!("Move {}: {LOST}", job.name);
             job.note(|progress| progress.message = LOST.into());
-            tend_import(&engine, job);
+            end_lost_import(&engine, job);
         }
     };
-    Arc::new(ImportSeat::new(job, lost))
+    Arc::new(ImportSession::new(job, lost))
 }
 
 /// RESUME: the source of a move continues on another connection.
 ///
 /// # Errors
 /// This server knows no such move, or no longer.
-pub fn resume_import(engine: &Engine, name: &str, source: &str) -> Result<Arc<ImportSeat>, CommandError> {
+pub fn resume_import(engine: &Engine, name: &str, source: &str) -> Result<Arc<ImportSession>, CommandError> {
     let leads = engine.cluster_view().is_some_and(|view| view.leads);
     let known = |job: &Arc<Move>| job.name == name && *job.source == *source && job.is_wanted();
     let job = engine.slot_moves.imports().into_iter().find(known).filter(|_| leads);
-    job.map(|job| seat_of(engine, job)).ok_or_else(|| not_now("this server does not receive such a move"))
+    job.map(|job| open_session(engine, job))
+        .ok_or_else(|| not_now("this server does not receive such a move"))
 }
 
 /// The number of the last APPLY that was executed for a move that is resumed. Blocks until the
@@ -109,21 +110,21 @@ pub fn resume_import(engine: &Engine, name: &str, source: &str) -> Result<Arc<Im
 ///
 /// # Errors
 /// The move is over, or another connection has taken over.
-pub fn resume_from(engine: &Engine, seat: &ImportSeat) -> Result<u64, CommandError> {
+pub fn resume_from(engine: &Engine, import: &ImportSession) -> Result<u64, CommandError> {
     world::wait_for_commands(engine);
-    if !seat.is_taken() {
+    if !import.is_taken() {
         return Err(not_now("the move is over"));
     }
-    let job = &seat.job;
+    let job = &import.job;
     job.enter(MoveState::Snapshotting);
     job.note(|progress| progress.message.clear());
     log::info!("Move {} is resumed", job.name);
-    Ok(job.seat.lock().applied)
+    Ok(job.import.lock().applied)
 }
 
 /// Ends an import whose connection has been lost for too long.
-fn tend_import(engine: &Engine, job: Arc<Move>) {
-    let Some(lost) = job.seat.lock().lost.map(|lost| lost.elapsed()) else { return };
+fn end_lost_import(engine: &Engine, job: Arc<Move>) {
+    let Some(lost) = job.import.lock().lost.map(|lost| lost.elapsed()) else { return };
     let view = engine.cluster_view().unwrap_or_default();
     let patience = match is_ordered(&view, &job.name) {
         _ if !view.leads => Duration::ZERO,
@@ -136,22 +137,22 @@ fn tend_import(engine: &Engine, job: Arc<Move>) {
     }
 }
 
-/// [`tend_import`] for all. Called often, by the group's thread.
-pub(crate) fn tend_imports(engine: &Engine) {
+/// [`end_lost_import`] for all. Called often, by the group's thread.
+pub(crate) fn end_lost_imports(engine: &Engine) {
     let imports = engine.slot_moves.imports();
     if let Some(view) = engine.cluster_view().filter(|_| !imports.is_empty()) {
         // The map may have changed before a move was known here.
-        settle_imports(engine, &view);
+        complete_imports(engine, &view);
     }
-    imports.into_iter().for_each(|job| tend_import(engine, job));
+    imports.into_iter().for_each(|job| end_lost_import(engine, job));
 }
 
 /// Makes room for the slots: keys of these slots that are here belong to nobody. Blocks.
 ///
 /// # Errors
 /// The slots can no longer come.
-pub fn prepare_import(engine: &Engine, seat: &ImportSeat) -> Result<(), CommandError> {
-    let job = &seat.job;
+pub fn prepare_import(engine: &Engine, import: &ImportSession) -> Result<(), CommandError> {
+    let job = &import.job;
     foreign_keys::refresh_hidden_slots(engine);
     // Left by an earlier move that failed.
     foreign_keys::delete_slots(engine, &job.slots, |_| !job.is_over());
@@ -164,8 +165,8 @@ pub fn prepare_import(engine: &Engine, seat: &ImportSeat) -> Result<(), CommandE
 ///
 /// # Errors
 /// The move is over, or another connection has taken over.
-pub fn note_import(seat: &ImportSeat, number: u64) -> Result<(), CommandError> {
-    let is_noted = seat.job.is_wanted() && seat.note_applied(number);
+pub fn note_import(import: &ImportSession, number: u64) -> Result<(), CommandError> {
+    let is_noted = import.job.is_wanted() && import.note_applied(number);
     is_noted.then_some(()).ok_or_else(|| not_now("the move is over"))
 }
 
@@ -175,7 +176,7 @@ pub fn note_import(seat: &ImportSeat, number: u64) -> Result<(), CommandError> {
 /// The units cannot be repeated here: then the move has failed.
 pub fn apply_import(
     engine: &Engine,
-    seat: &ImportSeat,
+    import: &ImportSession,
     number: u64,
     bytes: &[u8],
 ) -> Result<(), CommandError> {
@@ -188,7 +189,7 @@ pub fn apply_import(
     let mut replay = Replay::new(engine, Source::Primary);
     let world = migrate::world_for_changes(engine)?;
     // The move may have ended, or the connection been replaced, before the world was stopped.
-    note_import(seat, number)?;
+    note_import(import, number)?;
     let mut worker = engine.worker(0);
     world_change::change_in_world(engine, world, &mut worker, 0, NOTHING_EXPIRED, |txn| {
         // Requests that run here are not journalled one by one, but as received.
@@ -206,7 +207,7 @@ pub fn apply_import(
             journal.forget_database();
         }
     });
-    seat.job.note(|progress| progress.answered_ms = unix_ms());
+    import.job.note(|progress| progress.answered_ms = unix_ms());
     match replay.refused == 0 {
         true => Ok(()),
         false => Err(refused("a change could not be applied here")),
@@ -217,12 +218,12 @@ pub fn apply_import(
 ///
 /// # Errors
 /// The move is over.
-pub fn ready_import(engine: &Engine, seat: &ImportSeat) -> Result<(), CommandError> {
+pub fn ready_import(engine: &Engine, import: &ImportSession) -> Result<(), CommandError> {
     let leads = engine.cluster_view().is_some_and(|view| view.leads);
-    if !seat.is_taken() || !leads {
+    if !import.is_taken() || !leads {
         return Err(not_now("the move is over"));
     }
-    seat.job.enter(MoveState::Paused);
+    import.job.enter(MoveState::Paused);
     Ok(())
 }
 
@@ -230,16 +231,16 @@ pub fn ready_import(engine: &Engine, seat: &ImportSeat) -> Result<(), CommandErr
 ///
 /// # Errors
 /// It does not apply that within seconds.
-pub fn end_import(engine: &Engine, seat: &ImportSeat) -> Result<(), CommandError> {
+pub fn end_import(engine: &Engine, import: &ImportSession) -> Result<(), CommandError> {
     let map = engine.cluster_map();
     changes::read_records(engine);
-    let is_here = map.is_some_and(|map| map.wait_until(|view| owns_all(view, &seat.job.slots), FOLLOW));
+    let is_here = map.is_some_and(|map| map.wait_until(|view| owns_all(view, &import.job.slots), FOLLOW));
     is_here.then_some(()).ok_or_else(|| refused("this node has not seen the change yet"))
 }
 
 /// Completes moves whose slots are here. Called whenever the map has changed, before it is
 /// applied.
-pub(crate) fn settle_imports(engine: &Engine, view: &ClusterView) {
+pub(crate) fn complete_imports(engine: &Engine, view: &ClusterView) {
     for job in engine.slot_moves.imports() {
         if view.leads && owns_all(view, &job.slots) {
             job.succeed();

@@ -17,7 +17,7 @@ use braid_executor::state::slot_moves::{Move, MoveState};
 use braid_net::target::Connection;
 
 use super::target_connection::{
-    Failure, connect, interrupted, patience, said, target_leads, wait_for_answer, wait_for_number,
+    Failure, connect, interrupted, patience, rejected, target_leads, wait_for_answer, wait_for_number,
 };
 use crate::slot_moves::hold;
 
@@ -195,7 +195,7 @@ impl<'e> Link<'e> {
 
     /// From now on answers wait for the target's in-sync members.
     pub(super) fn make_durable(&mut self) -> Result<(), Failure> {
-        self.settle()?;
+        self.drain()?;
         self.is_durable = true;
         let sent = self.send_durable();
         self.unless_lost(sent)
@@ -221,7 +221,7 @@ impl<'e> Link<'e> {
     }
 
     /// Waits until all sent requests have been answered.
-    pub(super) fn settle(&mut self) -> Result<(), Failure> {
+    pub(super) fn drain(&mut self) -> Result<(), Failure> {
         self.read_answers(0)
     }
 
@@ -344,7 +344,7 @@ pub(super) fn check(engine: &Engine, job: &Move) -> Result<(), Failure> {
         Some(order) if order.slots == job.slots => Ok(()),
         Some(_) => Err(interrupted("the slots have moved to another node")),
         None if job.slots.iter().all(|slot| view.owns(slot)) => Err(Failure::Cancelled),
-        None => Err(said("the slots have moved to another node")),
+        None => Err(rejected("the slots have moved to another node")),
     }
 }
 

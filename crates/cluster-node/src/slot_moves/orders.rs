@@ -66,12 +66,12 @@ pub fn cancel_moves(
 
 /// Begins ordered moves that are not under way, if this server leads the shard that has the
 /// slots. Called often, by the group's thread.
-pub(crate) fn tend_orders(engine: &Engine) {
+pub(crate) fn check_orders(engine: &Engine) {
     let Some(view) = engine.cluster_view().filter(|view| view.leads) else { return };
     let Some(own) = view.own_slots().filter(|own| !own.ordered.is_empty()) else { return };
     let leads = !engine.replication.link.is_replica()
         && engine.replication.in_sync.may_serve(boot_nanos())
-        && !engine.slot_moves.is_unsettled()
+        && !engine.slot_moves.holds_all()
         && !engine.shutdown.is_requested();
     if !leads {
         return;

@@ -47,15 +47,15 @@ pub(super) enum Failure {
     Interrupted(String),
     /// A retry is pointless.
     #[error("{0}")]
-    Said(String),
+    Rejected(String),
     #[error("cancelled")]
     Cancelled,
 }
 
 impl Failure {
     /// True if another attempt may succeed.
-    pub(super) fn passes(&self) -> bool {
-        !matches!(self, Failure::Said(_) | Failure::Cancelled)
+    pub(super) fn is_transient(&self) -> bool {
+        !matches!(self, Failure::Rejected(_) | Failure::Cancelled)
     }
 }
 
@@ -65,8 +65,8 @@ impl From<Broken> for Failure {
     }
 }
 
-pub(super) fn said(why: impl Into<String>) -> Failure {
-    Failure::Said(why.into())
+pub(super) fn rejected(why: impl Into<String>) -> Failure {
+    Failure::Rejected(why.into())
 }
 
 pub(super) fn interrupted(why: impl Into<String>) -> Failure {
@@ -77,7 +77,7 @@ pub(super) fn interrupted(why: impl Into<String>) -> Failure {
 fn of_target(error: &str) -> Failure {
     let word = error.split(' ').next().unwrap_or_default();
     let why = format!("the target says: {error}");
-    if PASSING.contains(&word) { interrupted(why) } else { said(why) }
+    if PASSING.contains(&word) { interrupted(why) } else { rejected(why) }
 }
 
 /// How long the target may keep this server waiting, unless clients wait as well.
@@ -88,13 +88,14 @@ pub(super) fn patience(engine: &Engine) -> Duration {
 /// Opens a connection to the target with the right to send it the slots.
 pub(super) fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure> {
     let view = engine.cluster_view().ok_or_else(|| interrupted("this server is not in a cluster"))?;
-    let node = view.map.node(&job.target).ok_or_else(|| said("the target has left the cluster"))?;
+    let node = view.map.node(&job.target).ok_or_else(|| rejected("the target has left the cluster"))?;
     let config = &engine.config;
     let is_tls = config.tls_cluster();
     let port = if is_tls { node.tls_port() } else { node.port() };
     let target = Target { host: node.host().to_owned(), port, credentials: None, tls: is_tls };
     let patience = patience(engine);
-    let options = braid_process::tls::connect_options(config, is_tls, patience.min(CONNECT)).map_err(said)?;
+    let options =
+        braid_process::tls::connect_options(config, is_tls, patience.min(CONNECT)).map_err(rejected)?;
     let mut connection = Connection::open(&target, &options)
         .map_err(|error| Failure::Unreachable(format!("cannot reach {}:{port}: {error}", target.host)))?;
     let (known, id) = (engine.weak(), std::sync::Arc::clone(&job.target));
@@ -149,7 +150,7 @@ pub(super) fn wait_for_number(
 ) -> Result<u64, Failure> {
     let line = wait_for_line(engine, job, connection, patience)?;
     let number = line.strip_prefix(b":").and_then(parse_u64);
-    number.ok_or_else(|| said("the target sent no number"))
+    number.ok_or_else(|| rejected("the target sent no number"))
 }
 
 fn wait_for_line(

@@ -142,13 +142,13 @@ fn reaches_held_slot(admission: &AdmissionContext<'_>) -> bool {
     if slots::only_unsubscribes(&engine.commands, admission.session, admission.command) {
         return false;
     }
-    let is_unsettled = engine.slot_moves.is_unsettled();
+    let holds_all = engine.slot_moves.holds_all();
     let reaches = |command: &Command, args: &[&[u8]]| {
         let found = keys::find_slotted(command.spec, args).unwrap_or_default();
         let moves = &engine.slot_moves;
         let is_held =
             |key: &[u8]| moves.holds_key(key) || moves.slows_key(key) && may_write(engine, command, args);
-        is_unsettled && command.runs_scripts || found.into_iter().any(|at| is_held(args[at.index]))
+        holds_all && command.runs_scripts || found.into_iter().any(|at| is_held(args[at.index]))
     };
     executes_any(admission, reaches)
 }

@@ -17,7 +17,7 @@ use crate::cluster_map::{ClusterMap, ClusterView};
 use crate::engine::Engine;
 use crate::locks::{LockSet, lock};
 use crate::session::Session;
-use crate::state::slot_moves::ImportSeat;
+use crate::state::slot_moves::ImportSession;
 
 /// The error for keys in several slots; the texts here are Redis's.
 const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
@@ -69,7 +69,7 @@ pub(super) fn check(
     command: &Command,
     args: &[&[u8]],
 ) -> Result<(), CommandError> {
-    if session.import.as_ref().is_some_and(|seat| fills(&engine.commands, seat, session, command, args)) {
+    if session.import.as_ref().is_some_and(|import| fills(&engine.commands, import, session, command, args)) {
         return Ok(());
     }
     let asks = session.asks;
@@ -139,14 +139,14 @@ fn is_in_transaction_after(session: &Session, command: &Command) -> bool {
 #[cold]
 fn fills(
     commands: &CommandTable,
-    seat: &ImportSeat,
+    import: &ImportSession,
     session: &Session,
     command: &Command,
     args: &[&[u8]],
 ) -> bool {
     let fills = |command: &Command, args: &[&[u8]]| {
         let found = keys::find_slotted(command.spec, args).unwrap_or_default();
-        found.into_iter().all(|at| seat.covers(args[at.index]))
+        found.into_iter().all(|at| import.covers(args[at.index]))
     };
     match &session.queue {
         Some(queue) if is_exec(command) => {
@@ -184,7 +184,7 @@ impl Elsewhere<'_> {
         // The primary according to the records was restarted, and its shard's leader is not yet
         // decided. While that takes moments only, commands wait, and MULTI queues them.
         let is_led = || engine.cluster_map().is_some_and(ClusterMap::is_led);
-        if owns && view.leads && !is_led() && !engine.slot_moves.is_unsettled() {
+        if owns && view.leads && !is_led() && !engine.slot_moves.holds_all() {
             return Err(CommandError::text(NOT_SERVED));
         }
         let own = view.own_slots().filter(|_| view.leads);

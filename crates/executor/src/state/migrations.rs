@@ -73,7 +73,7 @@ fn is_fresh(connection: &Connection) -> bool {
 
 impl Migrations {
     /// Reserves a thread for a job. `None` if none can be started.
-    pub fn seat(self: &Arc<Self>) -> Option<Seat> {
+    pub fn reserve(self: &Arc<Self>) -> Option<Reservation> {
         let mut state = self.state.lock();
         let wanted = state.jobs.len() + state.promised + 1;
         if wanted > state.idle && state.threads < THREADS_MAX {
@@ -87,7 +87,7 @@ impl Migrations {
             return None;
         }
         state.promised += 1;
-        Some(Seat { pool: Arc::clone(self) })
+        Some(Reservation { pool: Arc::clone(self) })
     }
 
     /// The main loop of a thread.
@@ -189,11 +189,11 @@ impl Migrations {
 }
 
 /// A reserved thread.
-pub struct Seat {
+pub struct Reservation {
     pool: Arc<Migrations>,
 }
 
-impl Seat {
+impl Reservation {
     /// Gives the thread a job.
     pub fn give(self, job: impl FnOnce() + Send + 'static) {
         self.pool.state.lock().jobs.push_back(Box::new(job));
@@ -201,7 +201,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.pool.state.lock().promised -= 1;
         self.pool.called.notify_one();
@@ -277,9 +277,9 @@ mod tests {
     #[test]
     fn jobs_are_done_by_threads_that_were_promised() {
         let pool = Arc::new(Migrations::default());
-        let seat = pool.seat().expect("a thread");
+        let reservation = pool.reserve().expect("a thread");
         let (done, waits) = channel();
-        seat.give(move || done.send(()).expect("sent"));
+        reservation.give(move || done.send(()).expect("sent"));
         assert_eq!(waits.recv_timeout(Duration::from_secs(10)), Ok(()));
         let state = pool.state.lock();
         assert_eq!((state.threads, state.promised), (1, 0));

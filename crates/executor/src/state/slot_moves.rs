@@ -77,7 +77,7 @@ pub struct MoveProgress {
 
 /// The source's connection as the target knows it.
 #[derive(Default)]
-pub struct SeatState {
+pub struct ImportState {
     /// The number of the connection: each one replaces the one before.
     pub number: u64,
     /// The number of the last APPLY that was executed.
@@ -105,7 +105,7 @@ pub struct Move {
     /// Nothing more is accepted from its source, and its keys are about to be deleted.
     pub is_ending: AtomicBool,
     /// The source's connection, if this server is the target.
-    pub seat: Mutex<SeatState>,
+    pub import: Mutex<ImportState>,
     /// A map has contained its order.
     pub was_ordered: AtomicBool,
     /// The attempt has ended, but its order still stood.
@@ -143,7 +143,7 @@ impl Move {
             progress: Mutex::new(progress),
             is_cancelled: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
-            seat: Mutex::default(),
+            import: Mutex::default(),
             was_ordered: AtomicBool::new(false),
             is_interrupted: AtomicBool::new(false),
         }
@@ -232,9 +232,9 @@ pub struct SlotMoves {
     moves: Mutex<VecDeque<Arc<Move>>>,
     /// One bit per slot; set while the slot is being handed over.
     held: Box<[AtomicU64]>,
-    /// While it is being settled which server leads this server's shard, all slots are held,
-    /// until this time at most, nanoseconds of CLOCK_BOOTTIME; 0: it is settled.
-    pub unsettled_until: AtomicU64,
+    /// While it is being decided which server leads this server's shard, all slots are held,
+    /// until this time at most, nanoseconds of CLOCK_BOOTTIME; 0: it is decided.
+    pub holds_all_until: AtomicU64,
     /// Slots whose writes wait.
     pub slowed: Slowed,
     /// Number of threads that read the journal.
@@ -287,7 +287,7 @@ impl Default for SlotMoves {
         SlotMoves {
             moves: Mutex::default(),
             held: (0..HASH_SLOTS / 64).map(|_| AtomicU64::new(0)).collect(),
-            unsettled_until: AtomicU64::new(0),
+            holds_all_until: AtomicU64::new(0),
             slowed: Slowed::default(),
             readers: Mutex::default(),
             drops: OneThread::default(),
@@ -357,16 +357,16 @@ impl SlotMoves {
         self.moves.lock().iter().filter(|one| !one.is_export && !one.is_over()).cloned().collect()
     }
 
-    /// True while all slots are held, because it is being settled which server leads this
+    /// True while all slots are held, because it is being decided which server leads this
     /// server's shard.
-    pub fn is_unsettled(&self) -> bool {
-        self.unsettled_until.load(SeqCst) != 0
+    pub fn holds_all(&self) -> bool {
+        self.holds_all_until.load(SeqCst) != 0
     }
 
     /// True if commands that reach a slot must wait.
     pub fn holds(&self, slot: u16) -> bool {
         let word = self.held.get(usize::from(slot / 64));
-        self.is_unsettled() || word.is_some_and(|word| word.load(SeqCst) >> (slot % 64) & 1 == 1)
+        self.holds_all() || word.is_some_and(|word| word.load(SeqCst) >> (slot % 64) & 1 == 1)
     }
 
     /// [`SlotMoves::holds`] for the slot of a key or shard channel.
@@ -391,13 +391,13 @@ impl SlotMoves {
 
     pub fn holds_any(&self) -> bool {
         let is_slowed = !self.slowed.is_empty();
-        is_slowed || self.is_unsettled() || self.held.iter().any(|word| word.load(SeqCst) != 0)
+        is_slowed || self.holds_all() || self.held.iter().any(|word| word.load(SeqCst) != 0)
     }
 }
 
 /// A connection's right to fill slots that are being moved here, until another connection of the
 /// source takes over.
-pub struct ImportSeat {
+pub struct ImportSession {
     pub job: Arc<Move>,
     number: u64,
     lost: Mutex<Option<Lost>>,
@@ -406,29 +406,29 @@ pub struct ImportSeat {
 /// Called if the connection has ended before the slots are here.
 type Lost = Box<dyn FnOnce(Arc<Move>) + Send>;
 
-impl ImportSeat {
-    /// Takes the seat of a move from any connection that has it. Work of that connection may still
-    /// be under way.
-    pub fn new(job: Arc<Move>, lost: impl FnOnce(Arc<Move>) + Send + 'static) -> ImportSeat {
+impl ImportSession {
+    /// Takes the import of a move from any connection that has it. Work of that connection may
+    /// still be under way.
+    pub fn new(job: Arc<Move>, lost: impl FnOnce(Arc<Move>) + Send + 'static) -> ImportSession {
         let number = {
-            let mut seat = job.seat.lock();
-            (seat.number, seat.lost) = (seat.number + 1, None);
-            seat.number
+            let mut import = job.import.lock();
+            (import.number, import.lost) = (import.number + 1, None);
+            import.number
         };
-        ImportSeat { job, number, lost: Mutex::new(Some(Box::new(lost))) }
+        ImportSession { job, number, lost: Mutex::new(Some(Box::new(lost))) }
     }
 
     /// True while the connection has the right.
     pub fn is_taken(&self) -> bool {
-        self.job.is_wanted() && self.job.seat.lock().number == self.number
+        self.job.is_wanted() && self.job.import.lock().number == self.number
     }
 
-    /// Records an APPLY as executed; false if another connection has taken the seat.
+    /// Records an APPLY as executed; false if another connection has taken the import.
     pub fn note_applied(&self, number: u64) -> bool {
-        let mut seat = self.job.seat.lock();
-        let is_taken = seat.number == self.number;
+        let mut import = self.job.import.lock();
+        let is_taken = import.number == self.number;
         if is_taken {
-            seat.applied = number;
+            import.applied = number;
         }
         is_taken
     }
@@ -439,15 +439,15 @@ impl ImportSeat {
     }
 }
 
-impl Drop for ImportSeat {
+impl Drop for ImportSession {
     fn drop(&mut self) {
         let lost = self.lost.lock().take().filter(|_| !self.job.is_over());
         if let Some(lost) = lost {
             let is_current = {
-                let mut seat = self.job.seat.lock();
-                let is_current = seat.number == self.number;
+                let mut import = self.job.import.lock();
+                let is_current = import.number == self.number;
                 if is_current {
-                    seat.lost = Some(Instant::now());
+                    import.lost = Some(Instant::now());
                 }
                 is_current
             };

@@ -634,7 +634,7 @@ impl World {
             self.sync(index);
         }
         if self.chance(35) {
-            self.tend(index);
+            self.on_tick(index);
             let hears = self.chance(20);
             let server = &mut self.servers[index];
             server.hears_primary = hears && server.orders.duty != Duty::Wait;
@@ -668,7 +668,7 @@ impl World {
     }
 
     /// Keeps the lease alive, reads the records, registers the node.
-    fn tend(&mut self, index: usize) {
+    fn on_tick(&mut self, index: usize) {
         let server = &self.servers[index];
         let has = |test: fn(&Pending) -> bool| server.pending.values().any(|(pending, ..)| test(pending));
         let leases = has(|pending| matches!(pending, Pending::Grant | Pending::KeepAlive));

@@ -28,8 +28,8 @@ use braid_base::system_text::reason;
 use braid_journal::{Journal, Reader};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::history_position::HistoryPosition;
 use super::increment::{Extras, Increment};
-use super::place::HistoryPosition;
 
 /// When written data is synced to disk (`appendfsync`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,8 +55,8 @@ pub struct Failure {
 const GATHER_MIN: Duration = Duration::from_millis(5);
 /// Interval between attempts after a failed write.
 const RETRY: Duration = Duration::from_millis(200);
-/// With this many bytes after [`GATHER_MIN`], more are gathered, for at most [`GATHER_MAX`], so that
-/// the writes are large enough to bypass the kernel's page cache.
+/// With this many bytes after [`GATHER_MIN`], more are gathered, for at most [`GATHER_MAX`], so
+/// that the writes are large enough to bypass the kernel's page cache.
 const PLENTY: u64 = 64 << 10;
 const GATHER_MAX: Duration = Duration::from_millis(20);
 /// Disk space reserved, as a multiple of the recent peak of bytes per turn, within the bounds

@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use super::check::{self, Check};
-use super::place::HistoryPosition;
+use super::history_position::HistoryPosition;
 use super::requests::timestamp;
 use crate::direct_writer::{BLOCK, DirectWriter};
 

@@ -15,18 +15,18 @@
 mod appender;
 mod check;
 mod folder;
+mod history_position;
 mod hole;
 mod increment;
 mod manifest;
-mod place;
 mod reader;
 mod requests;
 
 pub use appender::{Appender, Failure, PlaceOf, Policy};
 pub use folder::{Folder, FolderError};
+pub use history_position::HistoryPosition;
 pub use hole::hole_before;
 pub use manifest::{FileInfo, FileKind, Manifest, ManifestError, ManifestFault};
-pub use place::HistoryPosition;
 pub use reader::{AofRecord, CommandReader, ReadError, data_len, ends_data};
 pub(crate) use requests::RequestWriter;
 pub use requests::push_key;

@@ -8,11 +8,12 @@
 //!                                  time of the following records
 //! ```
 //! Braid's own annotations are checksums of the bytes before them (`check.rs`) and places in the
-//! replication history (`place.rs`); other servers skip them. A file that was being written at a
-//! power failure ends within a record: [`ReadError::Truncated`]. [`CommandReader::usable`] is the
-//! length of the usable part before it, without an unfinished transaction. Other invalid bytes mean
-//! that the file is damaged ([`ReadError::Format`]) or has a hole ([`super::hole_before`]). Every
-//! proper prefix of a valid file is truncated or valid, never damaged.
+//! replication history (`history_position.rs`); other servers skip them. A file that was being
+//! written at a power failure ends within a record: [`ReadError::Truncated`].
+//! [`CommandReader::usable`] is the length of the usable part before it, without an unfinished
+//! transaction. Other invalid bytes mean that the file is damaged ([`ReadError::Format`]) or has a
+//! hole ([`super::hole_before`]). Every proper prefix of a valid file is truncated or valid, never
+//! damaged.
 //!
 //! The file's content is not trusted: the buffer grows only with bytes that arrive, to at most
 //! twice the size of the largest record.
@@ -25,8 +26,8 @@ use std::path::PathBuf;
 use braid_base::crc::crc64;
 
 use super::check::Check;
+use super::history_position::HistoryPosition;
 use super::manifest::{FileInfo, Manifest};
-use super::place::HistoryPosition;
 
 /// Why there is no next record.
 #[derive(Debug, thiserror::Error)]

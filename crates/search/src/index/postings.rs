@@ -144,7 +144,7 @@ enum Blocks {
 const INLINE_MAX: usize = 14;
 
 #[derive(Debug)]
-enum Place {
+enum Storage {
     /// What would be a block's bytes.
     Inline(u8, [u8; INLINE_MAX]),
     Heap(Box<Blocks>),
@@ -152,31 +152,31 @@ enum Place {
 
 /// Postings.
 #[derive(Debug)]
-pub struct Postings<P>(Place, PhantomData<P>);
+pub struct Postings<P>(Storage, PhantomData<P>);
 
 impl<P: Payload> Postings<P> {
     /// Of one document.
     pub fn new(doc: DocId, payload: &[u8]) -> Postings<P> {
-        Postings(Place::of(Blocks::One(block_of(doc, payload))), PhantomData)
+        Postings(Storage::of(Blocks::One(block_of(doc, payload))), PhantomData)
     }
 
     /// Changes the blocks that there are, or would be.
     fn change<R>(&mut self, change: impl FnOnce(&mut Chain<P>) -> R) -> R {
         match &mut self.0 {
-            Place::Heap(blocks) => {
+            Storage::Heap(blocks) => {
                 let mut chain =
                     Chain(std::mem::replace(&mut **blocks, Blocks::One(Block::default())), PhantomData);
                 let result = change(&mut chain);
                 match &chain.0 {
-                    Blocks::One(block) if block.bytes.len() <= INLINE_MAX => self.0 = Place::of(chain.0),
+                    Blocks::One(block) if block.bytes.len() <= INLINE_MAX => self.0 = Storage::of(chain.0),
                     _ => **blocks = chain.0,
                 }
                 result
             }
-            Place::Inline(len, bytes) => {
+            Storage::Inline(len, bytes) => {
                 let mut chain = Chain(Blocks::One(block_from::<P>(&bytes[..usize::from(*len)])), PhantomData);
                 let result = change(&mut chain);
-                self.0 = Place::of(chain.0);
+                self.0 = Storage::of(chain.0);
                 result
             }
         }
@@ -194,16 +194,16 @@ impl<P: Payload> Postings<P> {
 
     fn blocks(&self) -> &[Block] {
         match &self.0 {
-            Place::Inline(..) => &[],
-            Place::Heap(blocks) => blocks.all(),
+            Storage::Inline(..) => &[],
+            Storage::Heap(blocks) => blocks.all(),
         }
     }
 
     /// What is known about a document.
     pub fn get(&self, doc: DocId) -> Option<&[u8]> {
         let bytes = match &self.0 {
-            Place::Inline(len, bytes) => &bytes[..usize::from(*len)],
-            Place::Heap(blocks) => {
+            Storage::Inline(len, bytes) => &bytes[..usize::from(*len)],
+            Storage::Heap(blocks) => {
                 let blocks = blocks.all();
                 &blocks.get(blocks.partition_point(|block| block.last < doc))?.bytes
             }
@@ -214,22 +214,22 @@ impl<P: Payload> Postings<P> {
 
     pub fn reader(&self) -> Reader<'_, P> {
         let rest = match &self.0 {
-            Place::Inline(len, bytes) => &bytes[..usize::from(*len)],
-            Place::Heap(_) => &[],
+            Storage::Inline(len, bytes) => &bytes[..usize::from(*len)],
+            Storage::Heap(_) => &[],
         };
         Reader { blocks: self.blocks(), rest, doc: 0, payload: &[], started: false, marker: PhantomData }
     }
 
     pub fn docs(&self) -> usize {
         match &self.0 {
-            Place::Inline(len, bytes) => usize::from(block_from::<P>(&bytes[..usize::from(*len)]).docs),
-            Place::Heap(blocks) => blocks.all().iter().map(|block| usize::from(block.docs)).sum(),
+            Storage::Inline(len, bytes) => usize::from(block_from::<P>(&bytes[..usize::from(*len)]).docs),
+            Storage::Heap(blocks) => blocks.all().iter().map(|block| usize::from(block.docs)).sum(),
         }
     }
 
     /// Beyond the postings' own size.
     pub fn heap_bytes(&self) -> usize {
-        let Place::Heap(blocks) = &self.0 else { return 0 };
+        let Storage::Heap(blocks) = &self.0 else { return 0 };
         let several = match &**blocks {
             Blocks::One(_) => 0,
             Blocks::Many(blocks) => blocks.capacity() * size_of::<Block>(),
@@ -238,15 +238,15 @@ impl<P: Payload> Postings<P> {
     }
 }
 
-impl Place {
-    fn of(blocks: Blocks) -> Place {
+impl Storage {
+    fn of(blocks: Blocks) -> Storage {
         match &blocks {
             Blocks::One(block) if block.bytes.len() <= INLINE_MAX => {
                 let mut bytes = [0; INLINE_MAX];
                 bytes[..block.bytes.len()].copy_from_slice(&block.bytes);
-                Place::Inline(block.bytes.len() as u8, bytes)
+                Storage::Inline(block.bytes.len() as u8, bytes)
             }
-            _ => Place::Heap(Box::new(blocks)),
+            _ => Storage::Heap(Box::new(blocks)),
         }
     }
 }

@@ -55,7 +55,7 @@ impl<'a> Options<'a> {
 
 /// Where a part of a query is.
 #[derive(Clone, Copy)]
-struct Place {
+struct Scope {
     /// The text fields searched.
     fields: u128,
     /// Below a field's name: no other may follow.
@@ -84,12 +84,12 @@ pub fn parse(text: &str, options: &Options<'_>) -> Parsed<Query> {
     if *parser.peek() == Lexeme::End {
         return Ok(Query { root: Node::nothing(), knn: None });
     }
-    let place = Place { fields: options.fields, scoped: false, expand: !options.verbatim };
+    let scope = Scope { fields: options.fields, scoped: false, expand: !options.verbatim };
     let root = if parser.is_everything() {
         parser.take("*");
         Node::new(Wanted::Everything)
     } else {
-        parser.union(place)?.unwrap_or_else(Node::nothing)
+        parser.union(scope)?.unwrap_or_else(Node::nothing)
     };
     let knn = if parser.take("=>") { Some(parser.knn()?) } else { None };
     match parser.peek() {
@@ -166,14 +166,14 @@ impl Parser<'_> {
     }
 
     /// Alternatives; none if there are only stop words.
-    fn union(&mut self, place: Place) -> Parsed<Option<Node>> {
+    fn union(&mut self, scope: Scope) -> Parsed<Option<Node>> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(QueryError::TooDeep);
         }
-        let mut parts = Vec::from_iter(self.both(place)?);
+        let mut parts = Vec::from_iter(self.both(scope)?);
         while self.take("|") {
-            parts.extend(self.both(place)?);
+            parts.extend(self.both(scope)?);
         }
         self.depth -= 1;
         if parts.len() > 1 {
@@ -185,7 +185,7 @@ impl Parser<'_> {
         Ok(parts.pop())
     }
 
-    fn both(&mut self, place: Place) -> Parsed<Option<Node>> {
+    fn both(&mut self, scope: Scope) -> Parsed<Option<Node>> {
         let mut parts = Vec::new();
         let mut units = 0;
         loop {
@@ -199,7 +199,7 @@ impl Parser<'_> {
                 break;
             }
             units += 1;
-            parts.extend(self.unit(place)?);
+            parts.extend(self.unit(scope)?);
         }
         Ok(match parts.len() {
             0 | 1 => parts.pop(),
@@ -208,9 +208,9 @@ impl Parser<'_> {
     }
 
     /// A part with its attributes; none if it is a stop word, or has only such.
-    fn unit(&mut self, place: Place) -> Parsed<Option<Node>> {
+    fn unit(&mut self, scope: Scope) -> Parsed<Option<Node>> {
         self.count()?;
-        let mut node = self.bare(place)?;
+        let mut node = self.bare(scope)?;
         while self.is("=>") && matches!(self.peek_after(), Lexeme::Symbol("{")) {
             self.at += 2;
             self.attributes(node.as_mut().unwrap_or(&mut Node::nothing()))?;
@@ -218,38 +218,38 @@ impl Parser<'_> {
         Ok(node)
     }
 
-    fn bare(&mut self, place: Place) -> Parsed<Option<Node>> {
+    fn bare(&mut self, scope: Scope) -> Parsed<Option<Node>> {
         let start = self.at;
         let found = match self.advance() {
             Lexeme::Symbol("(") => {
                 let inner =
-                    if !place.scoped && self.is_everything() && !matches!(self.peek_after(), Lexeme::End) {
+                    if !scope.scoped && self.is_everything() && !matches!(self.peek_after(), Lexeme::End) {
                         self.take("*");
                         Some(Node::new(Wanted::Everything))
                     } else {
-                        self.union(place)?
+                        self.union(scope)?
                     };
                 self.expect(")")?;
                 return Ok(inner);
             }
-            Lexeme::Symbol("-") => return self.signed(place, |node| Wanted::Not(Box::new(node))),
-            Lexeme::Symbol("~") => return self.signed(place, |node| Wanted::Optional(Box::new(node))),
-            Lexeme::Symbol("%") => self.fuzzy(place)?,
-            Lexeme::Symbol("*") => self.ending(place)?,
-            Lexeme::Quoted(text) => self.phrase(&text, place)?,
-            Lexeme::Pattern(pattern) => shaped(Shape::Wildcard(fold_case(&pattern).into()), place),
-            Lexeme::Field(name) if !place.scoped => return self.field(&name, place),
+            Lexeme::Symbol("-") => return self.signed(scope, |node| Wanted::Not(Box::new(node))),
+            Lexeme::Symbol("~") => return self.signed(scope, |node| Wanted::Optional(Box::new(node))),
+            Lexeme::Symbol("%") => self.fuzzy(scope)?,
+            Lexeme::Symbol("*") => self.ending(scope)?,
+            Lexeme::Quoted(text) => self.phrase(&text, scope)?,
+            Lexeme::Pattern(pattern) => shaped(Shape::Wildcard(fold_case(&pattern).into()), scope),
+            Lexeme::Field(name) if !scope.scoped => return self.field(&name, scope),
             Lexeme::Word(word) if word.eq_ignore_ascii_case("ismissing") && self.is("(") => self.missing()?,
-            Lexeme::Word(word) => return self.word(&word, place),
+            Lexeme::Word(word) => return self.word(&word, scope),
             Lexeme::Parameter(name) => {
                 let word = self.text_parameter(&name)?;
-                return self.word(&word, place);
+                return self.word(&word, scope);
             }
             Lexeme::Number(number) => {
                 if self.take_star() {
-                    self.prefix(&number, place)
+                    self.prefix(&number, scope)
                 } else {
-                    word_node(fold_case(&number).into(), place, false)
+                    word_node(fold_case(&number).into(), scope, false)
                 }
             }
             _ => {
@@ -261,36 +261,36 @@ impl Parser<'_> {
     }
 
     /// What follows a sign. Its words are not expanded.
-    fn signed(&mut self, place: Place, wanted: impl FnOnce(Node) -> Wanted) -> Parsed<Option<Node>> {
+    fn signed(&mut self, scope: Scope, wanted: impl FnOnce(Node) -> Wanted) -> Parsed<Option<Node>> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(QueryError::TooDeep);
         }
-        let inner = self.unit(Place { expand: false, ..place })?;
+        let inner = self.unit(Scope { expand: false, ..scope })?;
         self.depth -= 1;
         Ok(inner.map(|node| Node::new(wanted(node))))
     }
 
-    fn word(&mut self, word: &str, place: Place) -> Parsed<Option<Node>> {
+    fn word(&mut self, word: &str, scope: Scope) -> Parsed<Option<Node>> {
         if self.take_star() {
-            return Ok(Some(self.prefix(word, place)));
+            return Ok(Some(self.prefix(word, scope)));
         }
         let word = fold_case(word).into_owned();
         if !self.options.keep_stop_words && self.options.schema.stop_words.contains(&word) {
             return Ok(None);
         }
-        Ok(Some(word_node(word, place, place.expand)))
+        Ok(Some(word_node(word, scope, scope.expand)))
     }
 
-    fn prefix(&self, text: &str, place: Place) -> Node {
+    fn prefix(&self, text: &str, scope: Scope) -> Node {
         if text.chars().count() < self.options.prefix_len_min {
             return Node::nothing();
         }
-        shaped(Shape::Prefix(fold_case(text).into()), place)
+        shaped(Shape::Prefix(fold_case(text).into()), scope)
     }
 
     /// What follows a star: a suffix, or an infix up to another star.
-    fn ending(&mut self, place: Place) -> Parsed {
+    fn ending(&mut self, scope: Scope) -> Parsed {
         if self.lexemes[self.at].offset != self.lexemes[self.at - 1].end {
             // A star alone is a query of its own only.
             self.at -= 1;
@@ -302,7 +302,7 @@ impl Parser<'_> {
             return Ok(Node::nothing());
         }
         let text = fold_case(&text).into_owned();
-        Ok(shaped(if is_infix { Shape::Infix(text) } else { Shape::Suffix(text) }, place))
+        Ok(shaped(if is_infix { Shape::Infix(text) } else { Shape::Suffix(text) }, scope))
     }
 
     fn plain_text(&mut self) -> Parsed<String> {
@@ -320,7 +320,7 @@ impl Parser<'_> {
         }
     }
 
-    fn fuzzy(&mut self, place: Place) -> Parsed {
+    fn fuzzy(&mut self, scope: Scope) -> Parsed {
         let mut distance = 1;
         while distance < 3 && self.take("%") {
             distance += 1;
@@ -329,14 +329,14 @@ impl Parser<'_> {
         for _ in 0..distance {
             self.expect("%")?;
         }
-        Ok(shaped(Shape::Fuzzy(fold_case(&text).into(), distance), place))
+        Ok(shaped(Shape::Fuzzy(fold_case(&text).into(), distance), scope))
     }
 
-    fn phrase(&mut self, text: &str, place: Place) -> Parsed {
+    fn phrase(&mut self, text: &str, scope: Scope) -> Parsed {
         let mut children = Vec::new();
         for token in tokens(text) {
             self.count()?;
-            children.push(word_node(token.word.into_owned(), Place { expand: false, ..place }, false));
+            children.push(word_node(token.word.into_owned(), Scope { expand: false, ..scope }, false));
         }
         Ok(match children.len() {
             0 => Node::nothing(),
@@ -358,7 +358,7 @@ impl Parser<'_> {
     }
 
     /// What follows a field's name.
-    fn field(&mut self, first: &str, place: Place) -> Parsed<Option<Node>> {
+    fn field(&mut self, first: &str, scope: Scope) -> Parsed<Option<Node>> {
         let mut names = vec![first.to_owned()];
         while self.is("|") {
             self.at += 1;
@@ -396,7 +396,7 @@ impl Parser<'_> {
             _ => {
                 let mask = |name: &String| schema.find(name).map_or(0, |field| schema.text_mask(field));
                 let fields = names.iter().map(mask).fold(0, |all, one| all | one) & self.options.fields;
-                self.bare(Place { fields, scoped: true, ..place })
+                self.bare(Scope { fields, scoped: true, ..scope })
             }
         }
     }
@@ -640,16 +640,16 @@ fn any(parts: Vec<Node>) -> Node {
     if parts.is_empty() { Node::nothing() } else { Node::new(Wanted::Any(parts)) }
 }
 
-fn word_node(word: String, place: Place, expand: bool) -> Node {
-    if place.fields == 0 {
+fn word_node(word: String, scope: Scope, expand: bool) -> Node {
+    if scope.fields == 0 {
         return Node::nothing();
     }
-    Node::new(Wanted::Word { word, fields: place.fields, expand })
+    Node::new(Wanted::Word { word, fields: scope.fields, expand })
 }
 
-fn shaped(shape: Shape, place: Place) -> Node {
-    if place.fields == 0 {
+fn shaped(shape: Shape, scope: Scope) -> Node {
+    if scope.fields == 0 {
         return Node::nothing();
     }
-    Node::new(Wanted::Words { shape, fields: place.fields })
+    Node::new(Wanted::Words { shape, fields: scope.fields })
 }

@@ -9,10 +9,10 @@ use braid_spec::{CommandError, CommandResult};
 
 use braid_values::json::doc::Doc;
 use braid_values::json::edit;
+use braid_values::json::location::{self, Part};
 use braid_values::json::packed::{self, Slot};
 use braid_values::json::parse::{parse, trailing};
 use braid_values::json::path::Path;
-use braid_values::json::place::{self, Part};
 use braid_values::json::value::{BYTES_MAX, Json, TooLarge};
 
 use super::find;
@@ -158,11 +158,11 @@ pub(super) fn change_values<T>(
     }
     let routes: Vec<Vec<Part>> = match slots.len() {
         1 => Vec::new(),
-        _ => slots.iter().map(|&slot| place::route(document.doc(), slot)).collect(),
+        _ => slots.iter().map(|&slot| location::route(document.doc(), slot)).collect(),
     };
     for (index, &slot) in slots.iter().enumerate() {
         let slot = match routes.get(index) {
-            Some(route) => place::follow(document.doc(), route),
+            Some(route) => location::follow(document.doc(), route),
             None => Some(slot),
         };
         // An earlier change has removed the value.
@@ -215,9 +215,9 @@ pub(super) fn store_all(document: &mut Json, mut changed: Vec<(Slot, Vec<u8>)>) 
 /// Replaces values one after the other.
 fn store_few(document: &mut Json, changed: &[(Slot, Vec<u8>)]) -> Result<(), CommandError> {
     let routes: Vec<Vec<Part>> =
-        changed.iter().map(|(slot, _)| place::route(document.doc(), *slot)).collect();
+        changed.iter().map(|(slot, _)| location::route(document.doc(), *slot)).collect();
     for (route, (_, value)) in routes.iter().zip(changed) {
-        if let Some(slot) = place::follow(document.doc(), route) {
+        if let Some(slot) = location::follow(document.doc(), route) {
             edit::replace(document, slot, value).map_err(too_large)?;
         }
     }

@@ -13,10 +13,10 @@ use braid_spec::{CommandError, CommandResult};
 use braid_values::json::builder::{Builder, push_number};
 use braid_values::json::doc::Doc;
 use braid_values::json::edit;
+use braid_values::json::location::{self, Part};
 use braid_values::json::number::{Num, Operation};
 use braid_values::json::packed::{self, Slot, Value};
 use braid_values::json::path::{Path, Selector};
-use braid_values::json::place::{self, Part};
 use braid_values::json::value::Json;
 
 use super::find;
@@ -347,10 +347,11 @@ fn remove_all(keyspace: &mut Txn<'_>, key: &[u8], slots: &[Slot]) -> CommandResu
         let rebuilt = edit::without(document.doc(), slots);
         return document.set(&rebuilt).map_err(too_large);
     }
-    let mut routes: Vec<Vec<Part>> = slots.iter().map(|&slot| place::route(document.doc(), slot)).collect();
+    let mut routes: Vec<Vec<Part>> =
+        slots.iter().map(|&slot| location::route(document.doc(), slot)).collect();
     routes.sort_unstable_by(|one, other| edit::removal_order(one, other));
     for route in routes {
-        if let Some(slot) = place::follow(document.doc(), &route) {
+        if let Some(slot) = location::follow(document.doc(), &route) {
             edit::remove(document, slot).map_err(too_large)?;
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Changes of a document at one place or at many.
 //!
-//! A change names a slot; [`around`] (`place.rs`) finds the containers of a slot by its offset.
+//! A change names a slot; [`around`] (`location.rs`) finds the containers of a slot by its offset.
 //! Where several slots change, and none is inside another, [`rebuild`] makes the new document in
 //! one pass; otherwise a route keeps each place by names and indices, and the places change one
 //! after the other, as in Redis Stack.
@@ -12,9 +12,9 @@ use std::ops::Range;
 
 use super::builder::{self, Builder};
 use super::doc::Doc;
+use super::location::{Part, around};
 use super::number::Num;
 use super::packed::{self, Container, Slot, Value};
-use super::place::{Part, around};
 use super::value::{Edit, Json, TooLarge};
 
 /// Replaces the value in a slot by another, which is packed.

@@ -6,7 +6,7 @@
 //! builder.rs   makes packed bytes       parse.rs    text to packed bytes
 //! number.rs    numbers and arithmetic   print.rs    packed bytes to text
 //! doc.rs       packed bytes in one block or in pieces, for readers
-//! place.rs     the containers around an offset
+//! location.rs  the containers around an offset
 //! rope.rs      the pieces of a large document
 //! value.rs     a document in memory
 //! edit.rs      changes at one place or many
@@ -16,11 +16,11 @@
 pub mod builder;
 pub mod doc;
 pub mod edit;
+pub mod location;
 pub mod number;
 pub mod packed;
 pub mod parse;
 pub mod path;
-pub mod place;
 pub mod print;
 mod rdb;
 mod rewrite;
@@ -131,8 +131,8 @@ pub fn check(text: &str, path: &[u8]) {
     let slots = path::eval::all(doc, &path).expect("few visits");
     let mut document = Json::new(&bytes).expect("a small document");
     for &slot in slots.iter().take(8) {
-        assert_eq!(place::follow(doc, &place::route(doc, slot)), Some(slot));
-        let route = place::route(doc, slot);
+        assert_eq!(location::follow(doc, &location::route(doc, slot)), Some(slot));
+        let route = location::route(doc, slot);
         let mut changed = document.clone();
         edit::replace(&mut changed, slot, &parse::parse("[true,\"a\"]").expect("valid")).expect("small");
         changed.check();
@@ -146,7 +146,7 @@ pub fn check(text: &str, path: &[u8]) {
             let value = parse::parse("{\"a\":-1}").expect("valid");
             edit::insert(&mut changed, slot, len / 2, &[value]).expect("small");
             changed.check();
-            let slot = place::follow(changed.doc(), &route).expect("the array is where it was");
+            let slot = location::follow(changed.doc(), &route).expect("the array is where it was");
             edit::keep(&mut changed, slot, len / 3..len).expect("smaller");
             changed.check();
         }

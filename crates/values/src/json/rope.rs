@@ -12,8 +12,8 @@ use braid_base::alloc::size_class;
 use braid_containers::cow::CowBox;
 
 use super::doc::{Chunk, Doc, Names, Piece};
+use super::location::{Frame, frames_at};
 use super::packed::{self, Slot, Value};
-use super::place::{Frame, frames_at};
 
 /// New pieces have up to this many bytes, if there is a place to cut. In tests few, so that small
 /// documents have many pieces.

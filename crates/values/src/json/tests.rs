@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use super::builder::{Builder, push_number};
 use super::doc::Doc;
 use super::edit;
+use super::location;
 use super::number::Num;
 use super::packed::{self, Slot, Value};
 use super::parse::parse;
 use super::path::{Path, eval};
-use super::place;
 use super::print::{self, Format};
 use super::value::Json;
 
@@ -290,8 +290,8 @@ proptest! {
         let slots = eval::all(bytes, &path).expect("few visits");
         prop_assume!(!slots.is_empty());
         let slot = *pick.get(&slots);
-        let route = place::route(bytes, slot);
-        prop_assert_eq!(place::follow(bytes, &route), Some(slot));
+        let route = location::route(bytes, slot);
+        prop_assert_eq!(location::follow(bytes, &route), Some(slot));
         let new = packed(&value);
         let mut document = Json::new(&store).expect("small");
         edit::replace(&mut document, slot, &new).expect("small");
@@ -316,11 +316,11 @@ proptest! {
         slots.sort_unstable();
         slots.dedup();
         prop_assume!(edit::are_disjoint(bytes, &slots) && slots.iter().all(|slot| *slot != Slot::whole(0)));
-        let mut routes: Vec<_> = slots.iter().map(|&slot| place::route(bytes, slot)).collect();
+        let mut routes: Vec<_> = slots.iter().map(|&slot| location::route(bytes, slot)).collect();
         routes.sort_unstable_by(|one, other| edit::removal_order(one, other));
         let mut document = Json::new(&store).expect("small");
         for route in routes {
-            let slot = place::follow(document.doc(), &route).expect("still there");
+            let slot = location::follow(document.doc(), &route).expect("still there");
             edit::remove(&mut document, slot).expect("smaller");
         }
         document.check();
@@ -349,9 +349,9 @@ proptest! {
                 break;
             }
             let slot = *pick.get(&slots);
-            let route = place::route(bytes, slot);
-            let here = place::follow(document.doc(), &route).expect("the same place");
-            prop_assert_eq!(place::route(document.doc(), here), route);
+            let route = location::route(bytes, slot);
+            let here = location::follow(document.doc(), &route).expect("the same place");
+            prop_assert_eq!(location::route(document.doc(), here), route);
             let new = packed(&value);
             let len = packed::array_len(bytes, slot);
             let want = match (kind, len, packed::value(bytes, slot)) {

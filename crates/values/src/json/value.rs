@@ -167,7 +167,7 @@ impl Json {
                 self.splice(&Edit { range, bytes: &head[..size], children: 0 }, NONE);
             }
         }
-        self.settle();
+        self.choose_form();
         Ok(())
     }
 
@@ -197,7 +197,7 @@ impl Json {
     }
 
     /// Gives the document the form of its size.
-    fn settle(&mut self) {
+    fn choose_form(&mut self) {
         let changed = match self.0.get_mut() {
             Form::Packed(block) => {
                 let bytes = content(block);

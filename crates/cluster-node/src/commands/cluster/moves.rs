@@ -264,40 +264,40 @@ pub(super) fn sync_slots(call: &mut Call) -> CommandResult {
     match call.args.len() {
         6 if call.arg_is(2, "establish") => {
             let slots = slots_arg(call, 5)?;
-            let seat =
+            let import =
                 import::begin_import(call.engine, &id_arg(call, 3), Arc::from(id_arg(call, 4)), slots)?;
-            call.session.import = Some(Arc::clone(&seat));
+            call.session.import = Some(Arc::clone(&import));
             in_background(call, map, move |task| {
-                import::prepare_import(task.engine, &seat).map(|()| "OK".into())
+                import::prepare_import(task.engine, &import).map(|()| "OK".into())
             })
         }
         5 if call.arg_is(2, "resume") => {
-            let seat = import::resume_import(call.engine, &id_arg(call, 3), &id_arg(call, 4))?;
-            call.session.import = Some(Arc::clone(&seat));
+            let import = import::resume_import(call.engine, &id_arg(call, 3), &id_arg(call, 4))?;
+            call.session.import = Some(Arc::clone(&import));
             count_in_background(call, map, move |task| {
-                import::resume_from(task.engine, &seat).map(|number| number as usize)
+                import::resume_from(task.engine, &import).map(|number| number as usize)
             })
         }
         5 if call.arg_is(2, "apply") => {
-            let seat = call.session.import.clone().ok_or_else(no_move)?;
+            let import = call.session.import.clone().ok_or_else(no_move)?;
             let number = parse_u64(call.args[3]).ok_or(CommandError::NotAnInteger)?;
             if call.args[4].is_empty() {
-                import::note_import(&seat, number)?;
+                import::note_import(&import, number)?;
                 call.reply.ok();
                 return Ok(());
             }
             let bytes = call.args[4].to_vec();
-            quietly(call, move |engine| import::apply_import(engine, &seat, number, &bytes))
+            quietly(call, move |engine| import::apply_import(engine, &import, number, &bytes))
         }
         3 if call.arg_is(2, "ready") => {
-            let seat = call.session.import.as_ref().ok_or_else(no_move)?;
-            import::ready_import(call.engine, seat)?;
+            let import = call.session.import.as_ref().ok_or_else(no_move)?;
+            import::ready_import(call.engine, import)?;
             call.reply.ok();
             Ok(())
         }
         3 if call.arg_is(2, "done") => {
-            let seat = call.session.import.clone().ok_or_else(no_move)?;
-            quietly(call, move |engine| import::end_import(engine, &seat))
+            let import = call.session.import.clone().ok_or_else(no_move)?;
+            quietly(call, move |engine| import::end_import(engine, &import))
         }
         5 if call.arg_is(2, "export") => {
             let wanted = vec![(slots_arg(call, 3)?, Arc::from(id_arg(call, 4)))];

@@ -387,8 +387,8 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
         let config = &task.engine.config;
         // Another failover may just be changing the primary.
         let patience = Duration::from_millis(u64::from(config.lease_time_ms()));
-        let is_settled = |view: &ClusterView| view.leads || handover(view, is_tls).is_some();
-        let map = task.engine.cluster_map().filter(|map| map.wait_until(is_settled, patience));
+        let is_decided = |view: &ClusterView| view.leads || handover(view, is_tls).is_some();
+        let map = task.engine.cluster_map().filter(|map| map.wait_until(is_decided, patience));
         let view = map.map(ClusterMap::view).unwrap_or_default();
         if view.leads {
             return Ok("OK".to_owned());

@@ -58,7 +58,7 @@ const SLOT: u16 = 8;
 struct Attempt {
     /// The target, and the number it gave this attempt.
     target: usize,
-    seat: u64,
+    session: u64,
     /// The source's version when it was copied.
     copied: Option<u64>,
     /// The connection was lost.
@@ -75,11 +75,11 @@ struct World {
     keys: Keys,
     leaders: [usize; 2],
     /// Each write makes a new version at the source. The target's shard has one version, from the
-    /// source with its current seat.
+    /// source with its current session.
     version: u64,
     copy: Option<u64>,
-    seat: Option<u64>,
-    seats: u64,
+    session: Option<u64>,
+    sessions: u64,
     /// By server.
     attempts: [Option<Attempt>; 4],
     /// The source shard has had only one leader.
@@ -108,8 +108,8 @@ impl World {
             leaders: [0, 1],
             version: 1,
             copy: None,
-            seat: None,
-            seats: 0,
+            session: None,
+            sessions: 0,
             attempts: Default::default(),
             is_first: true,
             was_cancelled: false,
@@ -145,7 +145,7 @@ impl World {
         self.leaders[shard] = next;
         if shard == 1 {
             // The target's connections are closed, and its copy is discarded safely.
-            (self.seat, self.copy) = (None, self.copy.filter(|_| self.is_targets()));
+            (self.session, self.copy) = (None, self.copy.filter(|_| self.is_targets()));
             self.raise(next);
         } else {
             // The new leader was a replica in the meantime.
@@ -160,10 +160,10 @@ impl World {
         if !attempt.is_cut {
             // A handover that has not been sent to etcd begins again.
             (attempt.is_cut, attempt.read) = (true, None);
-        } else if self.seat == Some(attempt.seat) && !self.is_targets() {
+        } else if self.session == Some(attempt.session) && !self.is_targets() {
             self.raise(self.leaders[1]);
             if !self.is_targets() {
-                (self.seat, self.copy) = (None, None);
+                (self.session, self.copy) = (None, None);
             }
         }
     }
@@ -189,7 +189,7 @@ impl World {
             }
             return;
         };
-        let is_heard = self.seat == Some(attempt.seat) && self.leaders[1] == attempt.target;
+        let is_heard = self.session == Some(attempt.session) && self.leaders[1] == attempt.target;
         if let Some(change) = attempt.on_the_way.take() {
             match self.random.u8(0..4) {
                 0 => attempt.on_the_way = Some(change),
@@ -204,9 +204,9 @@ impl World {
         } else if attempt.is_cut && (is_heard || self.fault == Some(Fault::ResumesWithoutCopy)) {
             attempt.is_cut = false;
             if !is_heard {
-                self.seats += 1;
-                self.seat = Some(self.seats);
-                (attempt.target, attempt.seat) = (self.leaders[1], self.seats);
+                self.sessions += 1;
+                self.session = Some(self.sessions);
+                (attempt.target, attempt.session) = (self.leaders[1], self.sessions);
             }
         } else if !is_heard {
             if self.fault == Some(Fault::EndsWithAnAttempt) {
@@ -236,14 +236,14 @@ impl World {
 
     fn begin(&mut self, index: usize) {
         let target = self.leaders[1];
-        if self.fault != Some(Fault::KeepsFormerSource) || self.seat.is_none() {
-            // The seat of any other source is invalid from now on.
+        if self.fault != Some(Fault::KeepsFormerSource) || self.session.is_none() {
+            // The session of any other source is invalid from now on.
             self.raise(target);
-            self.seats += 1;
-            (self.seat, self.copy) = (Some(self.seats), None);
+            self.sessions += 1;
+            (self.session, self.copy) = (Some(self.sessions), None);
         }
-        let seat = self.seat.unwrap_or(0);
-        self.attempts[index] = Some(Attempt { target, seat, ..Attempt::default() });
+        let session = self.session.unwrap_or(0);
+        self.attempts[index] = Some(Attempt { target, session, ..Attempt::default() });
     }
 
     fn hand_over(&self, index: usize, map: &Map, target: usize) -> Option<Change> {

@@ -120,7 +120,7 @@ impl List {
                     if let Some(Body::Packed(list)) = emptied {
                         all.spare = Some(list).filter(|list| list.memory_bytes() <= SPARE_MAX);
                     }
-                    all.settle_ends(limits);
+                    all.compress_behind_ends(limits);
                 }
                 if all.nodes.len() <= 1 {
                     self.try_pack(limits, true);
@@ -148,7 +148,7 @@ impl List {
             }
             Form::Nodes(all) => {
                 all.insert(position, text, limits);
-                self.settle_all(limits);
+                self.apply_compress_depth(limits);
             }
         }
     }
@@ -182,7 +182,7 @@ impl List {
             Form::Packed(list) => list.seek(position as i64).is_some_and(|at| list.replace(at, text)),
             Form::Nodes(all) => {
                 all.set(position, text, limits);
-                self.settle_all(limits);
+                self.apply_compress_depth(limits);
                 self.try_pack(limits, true);
                 true
             }
@@ -199,7 +199,7 @@ impl List {
             Form::Packed(list) => list.remove_range(position as i64, count),
             Form::Nodes(all) => {
                 all.remove_range(position, count);
-                self.settle_all(limits);
+                self.apply_compress_depth(limits);
                 self.try_pack(limits, true);
                 count
             }
@@ -227,7 +227,7 @@ impl List {
             Form::Nodes(all) => {
                 let removed = all.remove_equal(&wanted, count < 0, most);
                 if removed > 0 {
-                    self.settle_all(limits);
+                    self.apply_compress_depth(limits);
                     self.try_pack(limits, true);
                 }
                 removed
@@ -236,7 +236,7 @@ impl List {
     }
 
     /// Compresses and decompresses nodes as configured, over the whole list.
-    pub(super) fn settle_all(&mut self, limits: &ListLimits) {
+    pub(super) fn apply_compress_depth(&mut self, limits: &ListLimits) {
         let Form::Nodes(all) = &mut self.0 else { return };
         let (depth, count) = (limits.compress_depth, all.nodes.len());
         for (number, node) in all.nodes.iter_mut().enumerate() {
@@ -311,12 +311,12 @@ impl Nodes {
         } else {
             self.nodes.push_back(node);
         }
-        self.settle_ends(limits);
+        self.compress_behind_ends(limits);
     }
 
     /// After one node was added or removed at an end: compresses the node that has moved inwards,
     /// or decompresses the one that has become an end.
-    pub(super) fn settle_ends(&mut self, limits: &ListLimits) {
+    pub(super) fn compress_behind_ends(&mut self, limits: &ListLimits) {
         let (depth, count) = (limits.compress_depth, self.nodes.len());
         if depth == 0 {
             return;

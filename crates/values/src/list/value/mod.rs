@@ -210,7 +210,7 @@ impl List {
         {
             self.make_nodes();
         }
-        self.settle_all(limits);
+        self.apply_compress_depth(limits);
         self.try_pack(limits, false);
     }
 

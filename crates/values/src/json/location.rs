@@ -93,7 +93,7 @@ pub fn frames_at(doc: Doc<'_>, owner: usize, ordinal: usize) -> Vec<Frame> {
 
 /// What is found on the way from the root to a slot.
 #[derive(Debug, Default)]
-pub struct Place {
+pub struct Location {
     /// Offsets of the containers around the slot, outermost first. The array of an element is not
     /// among them.
     pub around: Vec<usize>,
@@ -102,10 +102,10 @@ pub struct Place {
 }
 
 /// Finds the containers around a slot.
-pub fn around(doc: Doc<'_>, slot: Slot) -> Place {
+pub fn around(doc: Doc<'_>, slot: Slot) -> Location {
     let frames = frames(doc, slot.at());
     let member = frames.last().map_or(0, |frame| frame.member);
-    Place { around: frames.iter().map(|frame| frame.at).collect(), member }
+    Location { around: frames.iter().map(|frame| frame.at).collect(), member }
 }
 
 /// The names and indices that lead to a slot.
