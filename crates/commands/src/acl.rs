@@ -137,7 +137,7 @@ fn delete_users(call: &mut Call) -> CommandResult {
 
 /// Closes the connection after its reply if the connection's own user was deleted.
 fn close_without_user(call: &mut Call) {
-    if call.engine.acl.current(&call.session.user.identity).is_none() {
+    if call.engine.acl.current(&call.session.login.user.identity).is_none() {
         call.session.close();
     }
 }
@@ -201,7 +201,7 @@ fn users(call: &mut Call) -> CommandResult {
 }
 
 fn who_am_i(call: &mut Call) -> CommandResult {
-    call.reply.bulk(call.session.user.name());
+    call.reply.bulk(call.session.login.user.name());
     Ok(())
 }
 

@@ -265,7 +265,7 @@ fn on_or_off(call: &Call) -> Result<bool, CommandError> {
 
 fn no_evict(call: &mut Call) -> CommandResult {
     let on = on_or_off(call)?;
-    call.session.no_evict = on;
+    call.session.options.no_evict = on;
     call.session.record.set_flag(client_flags::NO_EVICT, on);
     call.reply.ok();
     Ok(())
@@ -288,7 +288,7 @@ fn durable(call: &mut Call) -> CommandResult {
     if on && !sync_writes::has_group(call.engine) {
         return Err(CommandError::text(NO_GROUP));
     }
-    call.session.durable = Some(on);
+    call.session.options.durable = Some(on);
     if on {
         sync_writes::note_durable_client(call.engine);
     }
@@ -298,7 +298,7 @@ fn durable(call: &mut Call) -> CommandResult {
 
 fn no_touch(call: &mut Call) -> CommandResult {
     let on = on_or_off(call)?;
-    call.session.no_touch = on;
+    call.session.options.no_touch = on;
     call.session.update_attention();
     call.session.record.set_flag(client_flags::NO_TOUCH, on);
     call.reply.ok();
@@ -313,7 +313,7 @@ fn reply(call: &mut Call) -> CommandResult {
             call.reply.ok();
         }
         b"off" => session.set_reply_mode(ReplyMode::Off),
-        b"skip" if session.reply_mode == ReplyMode::Off => {}
+        b"skip" if session.reply.mode == ReplyMode::Off => {}
         b"skip" => session.set_reply_mode(ReplyMode::SkipNext),
         _ => return Err(CommandError::Syntax),
     }

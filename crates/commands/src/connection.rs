@@ -297,11 +297,11 @@ fn reset(call: &mut Call) -> CommandResult {
     call.session.log_out(&call.engine.acl, &call.engine.attention);
     let session = &mut *call.session;
     session.select(0);
-    session.no_touch = false;
+    session.options.no_touch = false;
     session.set_import_source(false);
     session.set_reply_mode(ReplyMode::On);
-    session.no_evict = false;
-    session.durable = None;
+    session.options.no_evict = false;
+    session.options.durable = None;
     let record = &session.record;
     record.set_flag(client_flags::NO_TOUCH | client_flags::NO_EVICT | client_flags::READS_REPLICA, false);
     // The library's name and version are kept.

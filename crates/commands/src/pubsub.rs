@@ -186,8 +186,8 @@ fn sunsubscribe(call: &mut Call) -> CommandResult {
 fn listen(call: &mut Call, kind: SubscriptionKind, event: &str) -> CommandResult {
     // A script takes a single reply from each command; so does a transaction, but subscribing in
     // one has always been allowed.
-    let in_transaction = call.session.deny_blocking && !call.session.in_script;
-    if call.session.in_script || (in_transaction && kind == SubscriptionKind::ShardChannel) {
+    let in_transaction = call.session.execution.deny_blocking && !call.session.execution.in_script;
+    if call.session.execution.in_script || (in_transaction && kind == SubscriptionKind::ShardChannel) {
         let name = event.to_ascii_uppercase();
         return Err(CommandError::text(format!("ERR {name} isn't allowed for a DENY BLOCKING client")));
     }
@@ -212,7 +212,7 @@ fn stop_listening(call: &mut Call, kind: SubscriptionKind, event: &str) -> Comma
     }
     for name in names {
         let count = call.session.unsubscribe(hub, kind, name);
-        if !call.session.deny_blocking {
+        if !call.session.execution.deny_blocking {
             // No new messages arrive from here on: deliver the pending ones first.
             hub.claim(&mut call.session.listener, call.reply);
             if call.session.listener.subscriptions.is_none() {
@@ -245,7 +245,7 @@ fn publish(call: &mut Call) -> CommandResult {
     match forwarding::of(call.engine) {
         None => tell_replicas::tell_replicas(call.engine, call.keyspace, call.args),
         // Replicas are also nodes of the cluster.
-        Some(forwarding) if !call.session.is_replay => {
+        Some(forwarding) if !call.session.execution.is_replay => {
             forwarding::forward(call.engine, forwarding, call.args[1], call.args[2]);
         }
         Some(_) => {}

@@ -57,7 +57,7 @@ fn replicaof(call: &mut Call) -> CommandResult {
     if engine.cluster.is_some() {
         return Err(CommandError::text("ERR REPLICAOF not allowed in cluster mode."));
     }
-    if call.session.replica.is_some() {
+    if call.session.replication.replica.is_some() {
         return Err(CommandError::text("ERR Command is not valid when client is a replica."));
     }
     if engine.group.is_some() {

@@ -72,7 +72,7 @@ fn multi(call: &mut Call) -> CommandResult {
     if call.session.in_multi() {
         return Err(CommandError::text("ERR MULTI calls can not be nested"));
     }
-    call.session.queue = Some(Box::default());
+    call.session.transaction.queue = Some(Box::default());
     call.session.record.multi_count.store(0, Relaxed);
     call.session.record.set_flag(client_flags::MULTI, true);
     call.reply.ok();
@@ -104,7 +104,7 @@ fn watch(call: &mut Call) -> CommandResult {
         return Err(CommandError::text("ERR WATCH inside MULTI is not allowed"));
     }
     // A transaction that will not run anyway needs no more watches.
-    if !txn::is_raised(&call.session.watch_flag) {
+    if !txn::is_raised(&call.session.transaction.watch_flag) {
         add_watches(call);
     }
     call.reply.ok();
@@ -121,16 +121,17 @@ fn add_watches(call: &mut Call) {
     let session = &mut *call.session;
     let mut locked = lock(keyspace, call.keyspace.context, LockSet::Keys(&keys), db, now);
     for key in &keys {
-        let known = session.watched.iter().any(|watched| watched.db == db && *watched.key == *key.key);
+        let known =
+            session.transaction.watched.iter().any(|watched| watched.db == db && *watched.key == *key.key);
         if !known {
-            locked.watch(key.key, &session.watch_flag);
-            session.watched.push(Watched { db, key: key.key.into() });
+            locked.watch(key.key, &session.transaction.watch_flag);
+            session.transaction.watched.push(Watched { db, key: key.key.into() });
         }
     }
     drop(locked);
-    session.record.watch_count.store(session.watched.len(), Relaxed);
+    session.record.watch_count.store(session.transaction.watched.len(), Relaxed);
     session.record.set_flag(client_flags::WATCHING, true);
-    *session.record.watch_flag.lock() = Some(Arc::clone(&session.watch_flag));
+    *session.record.watch_flag.lock() = Some(Arc::clone(&session.transaction.watch_flag));
 }
 
 #[cfg(test)]

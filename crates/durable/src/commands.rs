@@ -88,7 +88,7 @@ fn bgsave(call: &mut Call) -> CommandResult {
         return Err(CommandError::text("ERR Background save already in progress"));
     }
     if call.engine.append_only.rewriting.load(Relaxed) {
-        if call.args.len() > 1 || call.session.deny_blocking {
+        if call.args.len() > 1 || call.session.execution.deny_blocking {
             state.scheduled.store(true, Relaxed);
             call.reply.simple("Background saving scheduled");
             return Ok(());
@@ -98,7 +98,7 @@ fn bgsave(call: &mut Call) -> CommandResult {
              BGSAVE whenever possible.",
         ));
     }
-    if call.session.deny_blocking {
+    if call.session.execution.deny_blocking {
         // A cut in the middle of a transaction would save a state that no client may see.
         state.scheduled.store(true, Relaxed);
         call.reply.simple("Background saving scheduled");
@@ -114,7 +114,7 @@ fn bgsave(call: &mut Call) -> CommandResult {
 }
 
 fn bgrewriteaof(call: &mut Call) -> CommandResult {
-    match append_only::rewrite_append_only(call.engine, call.session.deny_blocking) {
+    match append_only::rewrite_append_only(call.engine, call.session.execution.deny_blocking) {
         None => {
             return Err(CommandError::text("ERR Background append only file rewriting already in progress"));
         }

@@ -154,7 +154,9 @@ impl Call<'_, '_> {
     pub fn may_leave(&self, reads: bool) -> bool {
         let session = &*self.session;
         let tracks = session.attention & session_attention::TRACKS != 0;
-        let must_stay = session.deny_blocking || session.in_script || session.serving.is_some();
+        let must_stay = session.execution.deny_blocking
+            || session.execution.in_script
+            || session.execution.serving.is_some();
         !must_stay && (!reads || !tracks) && start_background(self.engine)
     }
 
@@ -188,7 +190,7 @@ impl Call<'_, '_> {
     /// Whether a result may be computed by a background thread, from shared copies.
     pub fn may_precompute(&self) -> bool {
         let session = &*self.session;
-        let tries = session.precomputed.as_ref().map_or(0, |precomputed| precomputed.tries);
+        let tries = session.execution.precomputed.as_ref().map_or(0, |precomputed| precomputed.tries);
         let must_stay = session_attention::REPLIES | session_attention::IMPORTS;
         tries < TRIES_MAX && session.attention & must_stay == 0 && self.may_leave(true)
     }
@@ -197,7 +199,7 @@ impl Call<'_, '_> {
     /// keys have not changed since.
     pub fn take_precomputed<T: ObjectType>(&mut self) -> Option<Result<T, CommandError>> {
         let now = self.now();
-        let precomputed = self.session.precomputed.as_mut()?;
+        let precomputed = self.session.execution.precomputed.as_mut()?;
         if !precomputed.watch.as_ref().is_some_and(|watch| watch.holds(now)) {
             return None;
         }
@@ -216,7 +218,7 @@ impl Call<'_, '_> {
         keys: &[&[u8]],
         compute: impl FnOnce(&[CowValue], i64) -> Option<Result<T, CommandError>> + Send + 'static,
     ) -> CommandResult {
-        let before = self.session.precomputed.as_ref();
+        let before = self.session.execution.precomputed.as_ref();
         let (tries, began) = before.map_or((0, None), |before| (before.tries, Some(before.began)));
         let (db, keys) = (self.keyspace.db(), boxed(keys));
         self.work_in_background(move |engine, answer| {
@@ -259,7 +261,11 @@ impl Call<'_, '_> {
 
     /// What [`Call::look_ahead`] has found.
     pub fn take_findings(&mut self) -> Vec<u64> {
-        self.session.precomputed.as_mut().map_or(Vec::new(), |again| std::mem::take(&mut again.findings))
+        self.session
+            .execution
+            .precomputed
+            .as_mut()
+            .map_or(Vec::new(), |again| std::mem::take(&mut again.findings))
     }
 
     /// Shares `keys`, which are in the command's lock set, on a background thread and writes the

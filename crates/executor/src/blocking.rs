@@ -86,21 +86,22 @@ impl Call<'_, '_> {
     /// it is about to be given to them. While a waiter is served, only keys under lock may be
     /// taken.
     pub fn may_take(&self, key: &[u8], kind: Type) -> bool {
-        if self.session.serving.is_some() {
+        if self.session.execution.serving.is_some() {
             return self.reaches(key);
         }
-        self.session.deny_blocking || !is_awaited(&self.engine.wait_queues, self.keyspace, key, kind)
+        self.session.execution.deny_blocking
+            || !is_awaited(&self.engine.wait_queues, self.keyspace, key, kind)
     }
 
     /// True if a key may be read: while a waiter is served, only those under lock.
     pub fn reaches(&self, key: &[u8]) -> bool {
-        self.session.serving.is_none() || self.keyspace.holds(key)
+        self.session.execution.serving.is_none() || self.keyspace.holds(key)
     }
 
     /// Call it when a blocking command is about to reply, before it changes anything. False if the
     /// served client's wait has ended meanwhile: then the command must do nothing.
     pub fn claim(&mut self) -> bool {
-        match &mut self.session.serving {
+        match &mut self.session.execution.serving {
             None => true,
             Some(serving) => {
                 serving.claimed = serving.claimed || claim(&serving.waiter);
@@ -115,10 +116,10 @@ impl Call<'_, '_> {
     /// # Errors
     /// None today: a client that may not wait gets its reply.
     pub fn wait(&mut self, wait: Wait<'_>) -> CommandResult {
-        if self.session.serving.is_some() {
+        if self.session.execution.serving.is_some() {
             return Ok(());
         }
-        if self.session.deny_blocking {
+        if self.session.execution.deny_blocking {
             match wait.refusal {
                 Refusal::Null => self.reply.null(),
                 Refusal::NullArray => self.reply.null_array(),
@@ -133,9 +134,9 @@ impl Call<'_, '_> {
             may_be_overtaken: wait.may_be_overtaken,
             client: Arc::clone(&session.record),
             protocol: self.reply.protocol,
-            no_touch: session.no_touch,
-            user: Arc::clone(&session.user),
-            generation: session.generation,
+            no_touch: session.options.no_touch,
+            user: Arc::clone(&session.login.user),
+            generation: session.login.generation,
             nanos: AtomicU64::new(0),
             timeout: wait.timeout,
             precomputed: Mutex::new(None),
@@ -148,7 +149,7 @@ impl Call<'_, '_> {
         // From here on CLIENT UNBLOCK may claim it, and it may be served once the locks are
         // released.
         self.keyspace.wait(&self.engine.wait_queues, &waiter);
-        let silent = session.reply_mode != ReplyMode::On;
+        let silent = session.reply.mode != ReplyMode::On;
         session.blocked = Some(Box::new(Blocked { waiter, deadline_ms: wait.deadline_ms, silent }));
         self.keyspace.context.follow_up.set(true);
         Ok(())
@@ -300,7 +301,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     let args = request.args();
     let serving = Serving { waiter: Arc::clone(waiter), claimed: false };
     let mut session = Session::serving(&request.client, &request.user, waiter.db, request.no_touch, serving);
-    session.generation = request.generation;
+    session.login.generation = request.generation;
     let mut reply = ReplyBuffer::new(request.protocol);
     // Permissions may have changed during the wait.
     session.refresh_user(&engine.acl, &engine.attention);
@@ -334,7 +335,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
         call.reply.error_bytes(&line);
         engine.telemetry.threads[slot].count_error(&line);
     }
-    let claimed = session.serving.as_ref().is_some_and(|serving| serving.claimed);
+    let claimed = session.execution.serving.as_ref().is_some_and(|serving| serving.claimed);
     if !claimed {
         debug_assert!(failed || reply.is_empty(), "{} answers without a claim", command.full_name);
         return false;
@@ -362,7 +363,7 @@ fn refuse(
     }
     let request = &waiter.request;
     let command = engine.commands.get(request.command);
-    let error = acl::refusal(denied, session.user.name(), command);
+    let error = acl::refusal(denied, session.login.user.name(), command);
     let line = error.line();
     engine.telemetry.command_stats(slot, command.id).rejected.add(1);
     engine.telemetry.threads[slot].count_error(&line);
@@ -519,7 +520,7 @@ impl Blocked {
     /// Called before the command runs again: its reply is still unwanted if it was (CLIENT REPLY
     /// SKIP).
     pub fn keep_silent(&self, session: &mut Session) {
-        if self.silent && session.reply_mode == ReplyMode::On {
+        if self.silent && session.reply.mode == ReplyMode::On {
             session.set_reply_mode(ReplyMode::Skip);
         }
     }

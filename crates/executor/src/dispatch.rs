@@ -137,11 +137,11 @@ pub fn execute(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
     if let Some(id) = prepared.command() {
         let command = engine.commands.get(id);
         let ordinary = command.plain
-            && session.queue.is_none()
+            && session.transaction.queue.is_none()
             && session.attention == 0
             && command.spec.arity.allows(request.args.len());
         if ordinary
-            && (attention == session.fast_path_word
+            && (attention == session.login.fast_path_word
                 || is_quickly_allowed(request, command, prepared.hash, attention))
             && let Some(outcome) = run(request, command, prepared.hash)
         {
@@ -167,10 +167,10 @@ fn is_quickly_allowed(request: &Request<'_>, command: &Command, hash: u64, atten
     {
         attention &= !OTHER_NODES;
     }
-    attention == session.fast_path_word
-        || (attention == session.generation
+    attention == session.login.fast_path_word
+        || (attention == session.login.generation
             && session.authenticated
-            && session.user.allows_quickly(command, args, session.db))
+            && session.login.user.allows_quickly(command, args, session.db))
 }
 
 /// Runs a request that needs more than the ordinary checks.
@@ -192,7 +192,7 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
             return Outcome::Done;
         }
     };
-    request.session.served = None;
+    request.session.cluster.served = None;
     if is_held_back(&AdmissionContext::of(request, command), attention) {
         return Outcome::Postponed;
     }
@@ -201,7 +201,7 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
         Err(error) => refuse(request, Some(command), &error),
         Ok(()) if queues(request.session, command) => {
             let session = &mut *request.session;
-            if let Some(queue) = &mut session.queue {
+            if let Some(queue) = &mut session.transaction.queue {
                 queue.push(Queued::new(command.id, args));
                 if command.behavior.has(Behavior::REPLAY_SELECTS) {
                     queue.note_selected(args, engine.keyspace.databases());
@@ -222,7 +222,7 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
             if attention & MONITORS != 0 || tracks {
                 mark = begin_watched(request, command, attention, mark);
             }
-            if let Some(precomputed) = &request.session.precomputed {
+            if let Some(precomputed) = &request.session.execution.precomputed {
                 // The background work is part of the command's time.
                 request.worker.boundary = precomputed.began;
             }
@@ -245,7 +245,7 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
     let Request { session, reply, .. } = request;
     if let Some(tracking) = &mut session.listener.tracking
         && tracking.caching
-        && session.queue.is_none()
+        && session.transaction.queue.is_none()
         && !command.behavior.has(Behavior::KEEPS_CACHING)
     {
         tracking.caching = false;
@@ -293,13 +293,13 @@ fn begin_watched(request: &mut Request<'_>, command: &Command, attention: u64, m
 
 /// Drops the reply if the client has switched replies off.
 fn finish_reply(session: &mut Session, reply: &mut ReplyBuffer, mark: Mark) {
-    if session.reply_mode == ReplyMode::On {
+    if session.reply.mode == ReplyMode::On {
         return;
     }
-    if !std::mem::take(&mut session.reply_is_complete) {
+    if !std::mem::take(&mut session.reply.is_complete) {
         reply.truncate(mark);
     }
-    match session.reply_mode {
+    match session.reply.mode {
         ReplyMode::On | ReplyMode::Off => {}
         ReplyMode::SkipNext => session.set_reply_mode(ReplyMode::Skip),
         ReplyMode::Skip => session.set_reply_mode(ReplyMode::On),
@@ -384,7 +384,7 @@ pub fn execute_outside(request: &mut Request<'_>, prepared: Prepared) -> Outcome
             let allowed = flags.has(Flags::ALLOW_BUSY) && !(is_early && flags.has(Flags::ADMIN));
             let behavior = command.behavior;
             let watches = behavior.has(Behavior::CHANGES_WATCHES)
-                || (behavior.has(Behavior::DROPS_WATCHES) && !request.session.watched.is_empty());
+                || (behavior.has(Behavior::DROPS_WATCHES) && !request.session.transaction.watched.is_empty());
             request.session.refresh_user(&engine.acl, &engine.attention);
             if let Err(error) = check_rights(engine, request.session, command, args) {
                 refuse(request, Some(command), &error);
@@ -397,7 +397,7 @@ pub fn execute_outside(request: &mut Request<'_>, prepared: Prepared) -> Outcome
             } else if allowed {
                 run_without_keys(request, command);
             } else if let Some(error) = engine.clients.busy.any_error() {
-                if is_exec(command) && request.session.queue.is_some() {
+                if is_exec(command) && request.session.transaction.queue.is_some() {
                     abort_exec(request, &error);
                 } else {
                     refuse(request, Some(command), &error);
@@ -455,7 +455,7 @@ fn refuse(request: &mut Request<'_>, command: Option<&Command>, error: &CommandE
         engine.telemetry.command_stats(slot, command.id).rejected.add(1);
     }
     engine.telemetry.threads[slot].count_error(&line);
-    if let Some(queue) = &mut session.queue {
+    if let Some(queue) = &mut session.transaction.queue {
         queue.broken = true;
     }
     // A refused EXEC ends the transaction.
@@ -536,7 +536,7 @@ fn finish_held(call: &mut Call<'_, '_>, start: Ticks) -> FollowUp {
     txn.context.follow_up.set(false);
     // Served clients come after the command.
     txn.journal_now();
-    let (end, mut later) = (Ticks::now(), *session.later.take().unwrap_or_default());
+    let (end, mut later) = (Ticks::now(), *session.script.later.take().unwrap_or_default());
     // A command that runs again was shown to monitors the first time.
     let is_told = !is_exec(command) && session.attention & session_attention::RUNS_AGAIN == 0;
     if engine.attention.get() & MONITORS != 0 && is_told {
@@ -651,7 +651,7 @@ fn run_wide(request: &mut Request<'_>, command: &Command) -> (bool, Option<Follo
 /// Stops the world for a request, see [`LockSet::world`].
 fn world_for<'r>(request: &mut Request<'r>, command: &Command) -> Option<LockSet<'r>> {
     let Request { engine, worker, session, args, .. } = request;
-    let (queue, now_ms) = (session.queue.as_deref(), worker.now_ms);
+    let (queue, now_ms) = (session.transaction.queue.as_deref(), worker.now_ms);
     let admission = AdmissionContext { engine, session, queue, command, args, now_ms };
     LockSet::world(&engine.keyspace, &mut worker.context, || admission.is_outdated())
 }

@@ -84,7 +84,7 @@ impl Durability {
 pub fn wait_for_acknowledgements(call: &mut Call<'_, '_>, of: AckTarget, deadline_ms: i64) -> CommandResult {
     let engine = call.engine;
     let acks = Acknowledgements { offset: call.session.written_to, of };
-    if acks.is_met(engine) || call.session.deny_blocking {
+    if acks.is_met(engine) || call.session.execution.deny_blocking {
         acks.reply(engine, call.reply);
         return Ok(());
     }

@@ -63,89 +63,138 @@ pub struct Watched {
     pub key: Box<[u8]>,
 }
 
-/// State of one client.
-pub struct Session {
-    pub record: Arc<ClientRecord>,
-    pub db: u32,
-    /// Authenticated.
-    pub authenticated: bool,
+/// Who the client is, and what it may do.
+#[repr(C)]
+pub struct Login {
+    /// The attention word under which the session's commands need no special checks;
+    /// [`Session::NEVER`] if there is none.
+    pub(crate) fast_path_word: u64,
     /// The user, with the permissions of this generation of users (`attention.rs`).
     pub user: Arc<User>,
     pub(crate) generation: u64,
     /// What the user's limits have been charged with.
     pub(crate) charged: Charged,
-    /// The attention word under which the session's commands need no special checks;
-    /// [`Session::NEVER`] if there is none.
-    pub(crate) fast_path_word: u64,
-    /// Bits of [`session_attention`], updated by [`Session::update_attention`].
-    pub attention: u16,
+}
+
+/// What becomes of the client's replies.
+pub struct ReplyState {
     /// Set with [`Session::set_reply_mode`].
-    pub reply_mode: ReplyMode,
+    pub mode: ReplyMode,
     /// Unwanted parts of the current command's reply have been dropped.
-    pub(crate) reply_is_complete: bool,
-    /// Commands queued since MULTI.
-    pub queue: Option<Box<Queue>>,
+    pub(crate) is_complete: bool,
+    /// Close the connection when the pending replies are sent.
+    pub close_after: bool,
+    /// The client has changed something since replies were last sent. Maintained while changes are
+    /// journalled.
+    pub has_written: bool,
+}
+
+/// The client's transaction.
+#[repr(C)]
+pub struct TransactionState {
     pub watched: Vec<Watched>,
     /// Set when a watched key changes.
     pub watch_flag: Arc<AtomicBool>,
-    /// CLIENT NO-TOUCH. Call [`Session::update_attention`] after changes.
+    /// The current transaction changes slots only: its commands are gathered here.
+    pub slot_batch: Option<Box<SlotBatch>>,
+    /// Commands queued since MULTI.
+    pub queue: Option<Box<Queue>>,
+}
+
+/// The client as a replica.
+#[derive(Default)]
+pub struct ReplicationState {
+    /// Options sent by REPLCONF, also before the client becomes a replica.
+    pub options: Option<Box<ReplicaOptions>>,
+    pub replica: Option<Arc<Replica>>,
+}
+
+/// The client's scripts.
+#[derive(Default)]
+pub struct ScriptState {
+    /// SCRIPT DEBUG.
+    pub debugging: Option<Box<Debugging>>,
+    /// Effects of a script that need other locks than the run's.
+    pub(crate) later: Option<Box<Later>>,
+}
+
+/// The slots that the client may reach besides this server's own.
+#[derive(Default)]
+pub struct ClusterState {
+    /// Slots being moved here that this connection fills.
+    pub import: Option<Arc<ImportSession>>,
+    /// The slot of the current command's keys, if it was served here at the check.
+    pub(crate) served: Option<u16>,
+    /// The next command may reach a slot that is being moved here (ASKING).
+    pub asks: bool,
+}
+
+/// The options set by CLIENT. [`Session::update_attention`] must follow a change.
+#[derive(Default)]
+pub struct ClientOptions {
+    /// CLIENT NO-TOUCH.
     pub no_touch: bool,
+    /// CLIENT NO-EVICT.
+    pub no_evict: bool,
     /// CLIENT IMPORT-SOURCE. Set with [`Session::set_import_source`].
     pub import_source: bool,
-    /// Subscriptions, tracking and monitoring.
-    pub listener: Listener,
-    /// Options sent by REPLCONF, also before the client becomes a replica.
-    pub replica_options: Option<Box<ReplicaOptions>>,
-    pub replica: Option<Arc<Replica>>,
     /// CLIENT DURABLE: whether its replies wait for the in-sync members of the group; if `None`,
     /// `sync-writes` decides.
     pub durable: Option<bool>,
-    /// CLIENT NO-EVICT.
-    pub no_evict: bool,
-    /// The next command may reach a slot that is being moved here (ASKING).
-    pub asks: bool,
-    /// The slot of the current command's keys, if it was served here at the check.
-    pub(crate) served: Option<u16>,
-    /// Slots being moved here that this connection fills.
-    pub import: Option<Arc<ImportSession>>,
-    /// A script of this client is running.
-    pub in_script: bool,
-    /// SCRIPT DEBUG.
-    pub debugging: Option<Box<Debugging>>,
-    /// Takes over the connection once pending replies are sent; the client is then forgotten. Set
-    /// together with [`Session::close`].
-    pub departure: Option<Departure>,
-    /// Effects of a script that need other locks than the run's.
-    pub(crate) later: Option<Box<Later>>,
-    /// When the current command was checked, memory was above the limit and nothing could be
-    /// evicted.
-    pub out_of_memory: bool,
-    /// Changed something since replies were last sent. Maintained while changes are journalled.
-    pub has_written: bool,
-    /// End of the client's last change in the journal.
-    pub written_to: u64,
-    /// Close the connection when the pending replies are sent.
-    pub close_after_reply: bool,
-    /// The client's blocked command: nothing else runs until it is answered.
-    pub blocked: Option<Box<Blocked>>,
-    /// Commands may not block: they run within an atomic context.
-    pub deny_blocking: bool,
-    /// The current transaction changes slots only: its commands are gathered here.
-    pub slot_batch: Option<Box<SlotBatch>>,
-    /// Replays commands of an append-only file or a primary, which succeeded there.
-    pub is_replay: bool,
+}
+
+/// On what terms commands run.
+#[derive(Default)]
+pub struct Execution {
     /// Result for the current command, computed in the background (`background.rs`).
     pub(crate) precomputed: Option<Box<Precomputed>>,
     /// Set for a session that stands in for a client's own while another thread runs its command.
     pub(crate) serving: Option<Serving>,
+    /// Commands may not block: they run within an atomic context.
+    pub deny_blocking: bool,
+    /// A script of this client is running.
+    pub in_script: bool,
+    /// Replays commands of an append-only file or a primary, which succeeded there.
+    pub is_replay: bool,
+    /// When the current command was checked, memory was above the limit and nothing could be
+    /// evicted.
+    pub out_of_memory: bool,
+}
+
+/// State of one client. The order is that in memory: what every request reads stands together, from
+/// the transaction's queue to the login.
+#[repr(C)]
+pub struct Session {
+    pub transaction: TransactionState,
+    pub record: Arc<ClientRecord>,
+    pub db: u32,
+    /// Bits of [`session_attention`], updated by [`Session::update_attention`].
+    pub attention: u16,
+    pub authenticated: bool,
+    pub reply: ReplyState,
+    pub options: ClientOptions,
+    /// The client's blocked command: nothing else runs until it is answered.
+    pub blocked: Option<Box<Blocked>>,
+    pub login: Login,
+    pub execution: Execution,
+    /// End of the client's last change in the journal.
+    pub written_to: u64,
+    pub cluster: ClusterState,
+    pub replication: ReplicationState,
+    pub script: ScriptState,
+    /// Subscriptions, tracking and monitoring.
+    pub listener: Listener,
+    /// Takes over the connection once pending replies are sent; the client is then forgotten. Set
+    /// together with [`Session::close`].
+    pub departure: Option<Departure>,
 }
 
 impl Session {
     /// A session that runs a debugged script for a client that has left its loop.
     pub fn for_debugger(record: Arc<ClientRecord>, user: Arc<User>, db: u32, debugged: Debugged) -> Session {
         let mut session = Session::of_user(record, user);
-        (session.db, session.authenticated, session.deny_blocking) = (db, true, true);
-        session.debugging = Some(Box::new(Debugging::Running(debugged)));
+        (session.db, session.authenticated, session.execution.deny_blocking) = (db, true, true);
+        session.script.debugging = Some(Box::new(Debugging::Running(debugged)));
         session
     }
 
@@ -167,40 +216,29 @@ impl Session {
             listener: Listener::new(Arc::clone(&record)),
             record,
             db: 0,
-            authenticated: false,
-            user,
-            generation: 0,
-            charged: Charged::default(),
-            fast_path_word: Session::NEVER,
             attention: 0,
-            reply_mode: ReplyMode::On,
-            reply_is_complete: false,
-            queue: None,
-            watched: Vec::new(),
-            watch_flag: Arc::new(AtomicBool::new(false)),
-            no_touch: false,
-            import_source: false,
-            has_written: false,
-            written_to: 0,
-            replica_options: None,
-            replica: None,
-            durable: None,
-            no_evict: false,
-            asks: false,
-            served: None,
-            import: None,
-            in_script: false,
-            debugging: None,
-            departure: None,
-            later: None,
-            out_of_memory: false,
-            close_after_reply: false,
+            authenticated: false,
+            reply: ReplyState {
+                mode: ReplyMode::On,
+                is_complete: false,
+                close_after: false,
+                has_written: false,
+            },
+            options: ClientOptions::default(),
+            login: Login { fast_path_word: Session::NEVER, user, generation: 0, charged: Charged::default() },
+            transaction: TransactionState {
+                queue: None,
+                watched: Vec::new(),
+                watch_flag: Arc::new(AtomicBool::new(false)),
+                slot_batch: None,
+            },
             blocked: None,
-            deny_blocking: false,
-            slot_batch: None,
-            is_replay: false,
-            precomputed: None,
-            serving: None,
+            execution: Execution::default(),
+            written_to: 0,
+            cluster: ClusterState::default(),
+            replication: ReplicationState::default(),
+            script: ScriptState::default(),
+            departure: None,
         }
     }
 
@@ -213,7 +251,7 @@ impl Session {
         serving: Serving,
     ) -> Session {
         let mut session = Session::of_user(Arc::clone(record), Arc::clone(user));
-        (session.db, session.no_touch, session.serving) = (db, no_touch, Some(serving));
+        (session.db, session.options.no_touch, session.execution.serving) = (db, no_touch, Some(serving));
         session
     }
 
@@ -231,12 +269,13 @@ impl Session {
     /// Sets the user, with the permissions of a generation.
     pub(crate) fn take_user(&mut self, user: Arc<User>, authenticated: bool, generation: u64) {
         self.authenticated = authenticated;
-        self.generation = generation;
-        self.fast_path_word = if authenticated && user.is_unlimited() { generation } else { Session::NEVER };
+        self.login.generation = generation;
+        self.login.fast_path_word =
+            if authenticated && user.is_unlimited() { generation } else { Session::NEVER };
         self.record.authenticated.store(authenticated, Relaxed);
         *self.record.user.lock() = Arc::clone(&user.identity);
-        self.charged = Charged::until_now(&self.record);
-        self.user = user;
+        self.login.charged = Charged::until_now(&self.record);
+        self.login.user = user;
     }
 
     /// Resets the session's user to that of a new connection.
@@ -251,7 +290,7 @@ impl Session {
     /// permissions.
     #[inline]
     pub(crate) fn refresh_user(&mut self, acl: &Acl, attention: &Attention) {
-        if attention.generation() != self.generation {
+        if attention.generation() != self.login.generation {
             self.refresh_user_now(acl, attention);
         }
     }
@@ -259,7 +298,7 @@ impl Session {
     #[cold]
     fn refresh_user_now(&mut self, acl: &Acl, attention: &Attention) {
         let generation = attention.generation();
-        match acl.current(&self.user.identity) {
+        match acl.current(&self.login.user.identity) {
             Some(user) => self.take_user(user, self.authenticated, generation),
             None => {
                 self.take_user(acl.default_user(), false, generation);
@@ -272,54 +311,54 @@ impl Session {
     #[inline]
     pub fn must_log_in(&self) -> bool {
         // The session's user is the default user here.
-        !self.authenticated && !self.user.is_open()
+        !self.authenticated && !self.login.user.is_open()
     }
 
     /// Checks a request; logs nothing.
     #[inline]
     pub(crate) fn allows(&self, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
-        if self.user.is_unrestricted() {
+        if self.login.user.is_unrestricted() {
             return Ok(());
         }
-        let selected = self.queue.as_ref().and_then(|queue| queue.selected);
-        self.user.check(command, args, selected.unwrap_or(self.db))
+        let selected = self.transaction.queue.as_ref().and_then(|queue| queue.selected);
+        self.login.user.check(command, args, selected.unwrap_or(self.db))
     }
 
     /// Sets the reply mode.
     pub fn set_reply_mode(&mut self, mode: ReplyMode) {
-        self.reply_mode = mode;
+        self.reply.mode = mode;
         self.update_attention();
     }
 
     /// Recomputes the attention bits after a change.
     pub fn update_attention(&mut self) {
         let bit = |on: bool, bit: u16| if on { bit } else { 0 };
-        self.attention = bit(self.reply_mode != ReplyMode::On, session_attention::REPLIES)
+        self.attention = bit(self.reply.mode != ReplyMode::On, session_attention::REPLIES)
             | bit(self.listener.subscriptions.is_some(), session_attention::LISTENS)
-            | bit(self.no_touch, session_attention::NO_TOUCH)
+            | bit(self.options.no_touch, session_attention::NO_TOUCH)
             | bit(self.record.has(client_flags::MONITOR), session_attention::MONITORS)
             | bit(self.listener.tracking.is_some(), session_attention::TRACKS)
-            | bit(self.replica.is_some(), session_attention::IS_REPLICA)
-            | bit(self.import_source, session_attention::IMPORTS)
-            | bit(self.precomputed.is_some(), session_attention::RUNS_AGAIN);
+            | bit(self.replication.replica.is_some(), session_attention::IS_REPLICA)
+            | bit(self.options.import_source, session_attention::IMPORTS)
+            | bit(self.execution.precomputed.is_some(), session_attention::RUNS_AGAIN);
     }
 
     /// Provides the precomputed result of the next command.
     pub fn set_precomputed(&mut self, precomputed: Box<Precomputed>) {
-        self.precomputed = Some(precomputed);
+        self.execution.precomputed = Some(precomputed);
         self.update_attention();
     }
 
     /// Drops the precomputed result of a finished command.
     pub(crate) fn forget_precomputed(&mut self) {
-        if self.precomputed.take().is_some() {
+        if self.execution.precomputed.take().is_some() {
             self.update_attention();
         }
     }
 
     /// Lets the client see expired keys while the server is in import mode (CLIENT IMPORT-SOURCE).
     pub fn set_import_source(&mut self, on: bool) {
-        self.import_source = on;
+        self.options.import_source = on;
         self.record.set_flag(client_flags::IMPORT_SOURCE, on);
         self.update_attention();
     }
@@ -379,12 +418,12 @@ impl Session {
     /// True if commands are queued (MULTI).
     #[inline]
     pub fn in_multi(&self) -> bool {
-        self.queue.is_some()
+        self.transaction.queue.is_some()
     }
 
     /// Closes the connection once the replies are sent.
     pub fn close(&mut self) {
-        self.close_after_reply = true;
+        self.reply.close_after = true;
         self.record.set_flag(client_flags::CLOSE_AFTER_REPLY, true);
     }
 }

@@ -63,7 +63,7 @@ fn sync(call: &mut Call) -> CommandResult {
 }
 
 fn psync(call: &mut Call) -> CommandResult {
-    if call.session.replica.is_some() {
+    if call.session.replication.replica.is_some() {
         return Ok(());
     }
     let next = call.integer_arg(2).inspect_err(|_| {
@@ -97,14 +97,14 @@ fn take_over(call: &mut Call) -> CommandResult {
 }
 
 fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
-    if call.session.replica.is_some() {
+    if call.session.replication.replica.is_some() {
         return Ok(());
     }
     let link = &call.engine.replication.link;
     if link.is_replica() && !link.is_up() {
         return Err(CommandError::text("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
-    let options = call.session.replica_options.as_deref();
+    let options = call.session.replication.options.as_deref();
     if let Some((_, epoch)) =
         options.filter(|options| !options.rdb_only).and_then(|options| options.member.as_ref())
         && (link.is_replica() || call.engine.replication.in_sync.epoch() != *epoch)
@@ -113,14 +113,14 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
             "NOMASTERLINK This server is not the primary of epoch {epoch}"
         )));
     }
-    let is_other = call.session.replica_options.as_ref().is_none_or(|options| options.is_other());
+    let is_other = call.session.replication.options.as_ref().is_none_or(|options| options.is_other());
     if is_other && call.engine.active.as_ref().is_some_and(|active| active.merges_copy()) {
         return Err(CommandError::text("NOMASTERLINK Can't SYNC while a peer's full copy is merged"));
     }
     if !call.reply.is_empty() {
         return Err(CommandError::text("ERR SYNC and PSYNC are invalid with pending output"));
     }
-    let options = call.session.replica_options.as_deref();
+    let options = call.session.replication.options.as_deref();
     if options.is_some_and(|options| options.filter != Filter::ALL && !options.eof) {
         return Err(CommandError::text("ERR Filtered replica requires EOF capability"));
     }
@@ -222,7 +222,7 @@ fn note_capability(options: &mut ReplicaOptions, word: &[u8]) {
 }
 
 fn replica_options<'c>(call: &'c mut Call) -> &'c mut ReplicaOptions {
-    call.session.replica_options.get_or_insert_default()
+    call.session.replication.options.get_or_insert_default()
 }
 
 fn flag(value: &[u8]) -> Result<bool, CommandError> {
@@ -264,7 +264,7 @@ fn filter(text: &[u8]) -> Result<Filter, CommandError> {
 
 /// REPLCONF ACK offset [FACK offset].
 fn acknowledge(call: &mut Call, at: usize) -> CommandResult {
-    let Some(replica) = call.session.replica.clone() else { return Ok(()) };
+    let Some(replica) = call.session.replication.replica.clone() else { return Ok(()) };
     let offset = |index: usize| {
         let text = call.args.get(index)?;
         number::parse_i64(text).and_then(|offset| u64::try_from(offset).ok())

@@ -44,7 +44,7 @@ pub(super) fn note_gone(state: &mut State, client: u64, now_ms: i64) {
 /// True if a replica that requests the stream should take a full sync on a second connection
 /// (`+DUALCHANNELSYNC`).
 pub fn needs_dual_channel_sync(engine: &Engine, session: &Session, position: Option<&Position<'_>>) -> bool {
-    let Some(options) = session.replica_options.as_deref() else { return false };
+    let Some(options) = session.replication.options.as_deref() else { return false };
     let Some(position) = position.filter(|_| options.dual_channel && !options.rdb_only) else {
         return false;
     };

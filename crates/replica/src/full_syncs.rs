@@ -205,7 +205,7 @@ pub fn unreadable_for(
     session: &Session,
     position: Option<&Position<'_>>,
 ) -> Option<&'static str> {
-    let options = session.replica_options.as_deref()?;
+    let options = session.replication.options.as_deref()?;
     let reason = unreadable(engine, options)?;
     let resumes =
         |position: &Position<'_>| position::can_resume_at(engine, &engine.replication.state.lock(), position);

@@ -25,7 +25,7 @@ const UNCONFIRMED_MAX: usize = 100;
 /// full sync otherwise. `position`: `None` for SYNC, with which a replica neither states its
 /// position nor is told one.
 pub fn attach_replica(engine: &Engine, session: &mut Session, position: Option<&Position<'_>>, now_ms: i64) {
-    let options = session.replica_options.take().map(|options| *options).unwrap_or_default();
+    let options = session.replication.options.take().map(|options| *options).unwrap_or_default();
     let is_told = position.is_some();
     // The backlog may contain requests that only Braid understands.
     let is_first_other = engine.active.is_some()
@@ -34,7 +34,7 @@ pub fn attach_replica(engine: &Engine, session: &mut Session, position: Option<&
     let position = position.filter(|_| !is_first_other);
     let replica = Arc::new(Replica::new(Arc::clone(&session.record), options, is_told, now_ms));
     session.record.set_flag(client_flags::REPLICA, true);
-    session.replica = Some(Arc::clone(&replica));
+    session.replication.replica = Some(Arc::clone(&replica));
     // Only the full sync and the stream may be sent on this connection.
     session.set_reply_mode(ReplyMode::Off);
     let replication = &engine.replication;
@@ -142,7 +142,7 @@ pub fn join(engine: &Engine, state: &mut State, replica: &Arc<Replica>, full_syn
 
 /// Detaches a client that was a replica: its connection ends.
 pub fn detach_replica(engine: &Engine, session: &mut Session, now_ms: i64) {
-    let Some(replica) = session.replica.take() else { return };
+    let Some(replica) = session.replication.replica.take() else { return };
     let mut state = engine.replication.state.lock();
     state.replicas.retain(|other| !Arc::ptr_eq(other, &replica));
     state.last_replica_ms = now_ms;

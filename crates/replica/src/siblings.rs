@@ -18,7 +18,7 @@ use crate::position::{self, Position};
 /// The sibling from which a client that requests the stream should take a full sync. `None`
 /// if it needs none, if it does not support siblings, or if no other replica can serve one.
 pub fn sibling_for(engine: &Engine, session: &Session, position: Option<&Position<'_>>) -> Option<Primary> {
-    let options = session.replica_options.as_deref()?;
+    let options = session.replication.options.as_deref()?;
     let knows_siblings = options.takes_sibling && !options.rdb_only && options.filter == Filter::ALL;
     let position = position.filter(|_| knows_siblings)?;
     let state = engine.replication.state.lock();

@@ -77,7 +77,7 @@ pub fn aggregate_index(
     let mut running =
         Running::begin(&request.index, &request.query, &request.common, &call.engine.config, options)?;
     // A transaction's reply is complete.
-    let may_open = !call.session.deny_blocking;
+    let may_open = !call.session.execution.deny_blocking;
     let Some(engine) = service::of(&call.engine.keyspace).and_then(Service::engine) else {
         return Err(error("The server is shutting down"));
     };

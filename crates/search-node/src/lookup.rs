@@ -54,7 +54,7 @@ pub fn index_for_query(call: &mut Call<'_, '_>, at: usize) -> Result<Arc<SearchI
 /// # Errors
 /// If it may not.
 pub fn check_rights(call: &Call<'_, '_>, index: &SearchIndex) -> Result<(), CommandError> {
-    let user = &call.session.user;
+    let user = &call.session.login.user;
     if user.is_unrestricted() {
         return Ok(());
     }

@@ -187,7 +187,7 @@ impl Client {
         let listens =
             [&record.channels, &record.patterns, &record.shard_channels].map(|count| count.load(Relaxed));
         let prefixes = self.session.listener.tracking.as_ref().map_or(0, |tracking| tracking.prefixes.len());
-        let names = self.session.watched.len() + prefixes + listens.iter().sum::<u32>() as usize;
+        let names = self.session.transaction.watched.len() + prefixes + listens.iter().sum::<u32>() as usize;
         let fixed = size_of::<Client>() + size_of::<ClientRecord>();
         fixed
             + self.query_bytes()
@@ -202,7 +202,7 @@ impl Client {
     /// True while unexecuted requests take memory.
     pub fn holds_requests(&self) -> bool {
         let received = self.query.capacity() > 0 || self.incoming.is_some() || !self.blobs.is_empty();
-        received || self.session.queue.is_some()
+        received || self.session.transaction.queue.is_some()
     }
 
     /// True while the client holds more memory than an idle client.
@@ -228,7 +228,7 @@ impl Client {
         record.reply_capacity.store(self.reply.memory_bytes(), Relaxed);
         let bytes = self.memory_bytes();
         record.total_bytes.store(bytes, Relaxed);
-        let is_exempt = self.session.no_evict || self.broken || record.has(client_flags::CLOSE_NOW);
+        let is_exempt = self.session.options.no_evict || self.broken || record.has(client_flags::CLOSE_NOW);
         record.count_bytes(if is_exempt { 0 } else { bytes as i64 }, all);
     }
 
@@ -303,7 +303,7 @@ impl Client {
 
     /// Closes the client once its replies are sent. No element goes to it any more.
     pub fn close_after_reply(&mut self) {
-        self.session.close_after_reply = true;
+        self.session.reply.close_after = true;
         self.end_wait();
     }
 
@@ -317,12 +317,12 @@ impl Client {
     /// True if the client's requests in the current batch are not, or no longer, executed.
     #[inline]
     pub fn skips_requests(&self) -> bool {
-        self.broken || self.deferred_from.is_some() || self.session.close_after_reply
+        self.broken || self.deferred_from.is_some() || self.session.reply.close_after
     }
 
     /// True when the client must be closed, now or once its replies are sent.
     pub fn is_finished(&self) -> bool {
-        self.broken || (self.session.close_after_reply && !self.has_unsent())
+        self.broken || (self.session.reply.close_after && !self.has_unsent())
     }
 
     /// True if the poller should report when the socket can take more.

@@ -322,7 +322,7 @@ pub fn node_of<'e>(call: &Call<'e, '_>) -> Result<&'e ClusterNode, CommandError>
 
 fn asking(call: &mut Call) -> CommandResult {
     node_of(call)?;
-    call.session.asks = true;
+    call.session.cluster.asks = true;
     call.reply.ok();
     Ok(())
 }

@@ -72,7 +72,7 @@ fn a_deleted_user_leaves_nothing_behind() {
     // Requests that are already received are not executed, not even for the default user.
     assert_eq!(tester.run_as(1, "SET k 1"), "");
     assert_eq!(tester.run("EXISTS k"), ":0\r\n");
-    assert!(tester.session(1).close_after_reply);
+    assert!(tester.session(1).reply.close_after);
     assert_eq!(tester.run("ACL DELUSER default"), "-ERR The 'default' user cannot be removed\r\n");
 }
 
@@ -83,7 +83,7 @@ fn a_deleted_user_may_not_act_as_the_default_user_with_a_password() {
     tester.run("ACL DELUSER u");
     assert_eq!(tester.run_as(1, "SET k 1"), "");
     assert_eq!(tester.run("EXISTS k"), ":0\r\n");
-    assert!(tester.session(1).close_after_reply);
+    assert!(tester.session(1).reply.close_after);
 }
 
 #[test]

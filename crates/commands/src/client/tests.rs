@@ -171,7 +171,7 @@ fn killed_client_is_closed_and_unregistered() {
     assert_eq!(tester.engine.clients.registry.count(), 2);
     tester.check(&[("CLIENT KILL TYPE normal LIB-NAME lib", ":1\r\n")]);
     assert_eq!(listed(&mut tester, ""), "1");
-    assert!(!tester.session(0).close_after_reply);
+    assert!(!tester.session(0).reply.close_after);
 }
 
 #[test]
@@ -195,10 +195,10 @@ fn forms_of_kill() {
         ("CLIENT KILL ADDR ?:0", ":0\r\n"),
         ("CLIENT KILL ADDR ?:0 SKIPME no", ":1\r\n"),
     ]);
-    assert!(tester.session(0).close_after_reply);
+    assert!(tester.session(0).reply.close_after);
     let mut tester = Tester::new();
     tester.check(&[("CLIENT KILL ?:0", "+OK\r\n")]);
-    assert!(tester.session(0).close_after_reply);
+    assert!(tester.session(0).reply.close_after);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn replies_are_switched_off_and_on() {
     ]);
     let mut tester = Tester::new();
     tester.run("CLIENT REPLY OFF");
-    assert_eq!(tester.session(0).reply_mode, ReplyMode::Off);
+    assert_eq!(tester.session(0).reply.mode, ReplyMode::Off);
 }
 
 /// As in Redis 7 and 8, each part of a transaction's reply follows the mode at its time. Client
@@ -264,9 +264,9 @@ fn switches() {
         ("CLIENT NO-TOUCH maybe", "-ERR syntax error\r\n"),
         ("CLIENT NO-EVICT maybe", "-ERR syntax error\r\n"),
     ]);
-    assert!(tester.session(0).no_evict && tester.session(0).no_touch);
+    assert!(tester.session(0).options.no_evict && tester.session(0).options.no_touch);
     tester.check(&[("CLIENT NO-EVICT off", "+OK\r\n"), ("CLIENT NO-TOUCH OFF", "+OK\r\n")]);
-    assert!(!tester.session(0).no_evict && !tester.session(0).no_touch);
+    assert!(!tester.session(0).options.no_evict && !tester.session(0).options.no_touch);
 }
 
 #[test]

@@ -159,5 +159,5 @@ fn resetting() {
 fn quitting() {
     let mut tester = Tester::new();
     tester.check(&[("QUIT now", "+OK\r\n")]);
-    assert!(tester.session(0).close_after_reply);
+    assert!(tester.session(0).reply.close_after);
 }

@@ -51,14 +51,14 @@ pub(super) fn set(call: &mut Call) -> CommandResult {
         () if call.arg_is(2, "sync") => Some(DebugMode::Sync),
         () => return Err(CommandError::text("ERR Use SCRIPT DEBUG YES/SYNC/NO")),
     };
-    call.session.debugging = mode.map(|mode| Box::new(Debugging::Wanted(mode)));
+    call.session.script.debugging = mode.map(|mode| Box::new(Debugging::Wanted(mode)));
     call.reply.ok();
     Ok(())
 }
 
 /// The mode in which the client wants its scripts to be debugged.
 pub(super) fn wanted(session: &Session) -> Option<DebugMode> {
-    match session.debugging.as_deref() {
+    match session.script.debugging.as_deref() {
         Some(Debugging::Wanted(mode)) => Some(*mode),
         Some(Debugging::Running(_)) | None => None,
     }
@@ -78,7 +78,7 @@ struct Job {
 
 /// Makes the connection leave its loop, for a thread that runs the script of this request.
 pub(super) fn begin(call: &mut Call, mode: DebugMode) -> CommandResult {
-    if call.session.deny_blocking {
+    if call.session.execution.deny_blocking {
         return Err(CommandError::text("ERR A script in a transaction cannot be debugged"));
     }
     let engine = call.engine.shared().ok_or(CommandError::text("ERR the server is shutting down"))?;
@@ -88,7 +88,7 @@ pub(super) fn begin(call: &mut Call, mode: DebugMode) -> CommandResult {
         args: call.args.iter().map(|arg| arg.to_vec()).collect(),
         mode,
         record: Arc::clone(&session.record),
-        user: Arc::clone(&session.user),
+        user: Arc::clone(&session.login.user),
         db: session.db,
         protocol: call.reply.protocol,
     };
@@ -133,7 +133,7 @@ fn debug(server: &Arc<Engine>, job: &Job, console: StreamConsole) {
         reply.error_bytes(&error.line());
     }
     log::info!("Debugging session ended");
-    if let Some(Debugging::Running(debugged)) = session.debugging.map(|debugging| *debugging)
+    if let Some(Debugging::Running(debugged)) = session.script.debugging.map(|debugging| *debugging)
         && let Some(debugger) = debugged.debugger
     {
         debugger.end(&reply.to_bytes());

@@ -105,7 +105,7 @@ pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
     let flags = program.flags;
     let attention = call.engine.attention.get();
     // Scripts without flags are also refused as a whole, not at their first read of a key.
-    if attention & STALE != 0 && !call.session.is_replay && !flags.has(ScriptFlags::ALLOW_STALE) {
+    if attention & STALE != 0 && !call.session.execution.is_replay && !flags.has(ScriptFlags::ALLOW_STALE) {
         return Err(CommandError::text(script::NO_LINK));
     }
     if flags.has(ScriptFlags::UNDECLARED) {
@@ -147,7 +147,7 @@ fn slot_of(
 ) -> Option<OneSlot> {
     let several = ScriptFlags::ALLOW_CROSS_SLOT_KEYS;
     let is_free = program.flags.has(ScriptFlags::UNDECLARED) || program.flags.has(several);
-    if !keyspace.is_by_slot() || is_free || session.is_replay {
+    if !keyspace.is_by_slot() || is_free || session.execution.is_replay {
         return None;
     }
     let mut slot = OneSlot::default();
@@ -159,7 +159,7 @@ fn slot_of(
 
 /// True if memory was above the limit when the script's request was checked.
 fn is_out_of_memory(attention: &Attention, session: &Session) -> bool {
-    attention.get() & MEMORY_LIMIT != 0 && session.out_of_memory
+    attention.get() & MEMORY_LIMIT != 0 && session.execution.out_of_memory
 }
 
 /// Runs a script for a client and writes its reply.
@@ -176,14 +176,14 @@ pub(super) fn run(
     let declared: SmallVec<[KeyRef<'_>; 8]> =
         keys.iter().map(|key| KeyRef { key, hash: engine.keyspace.hash(key), write }).collect();
     let mark = call.reply.mark();
-    let denied_blocking = std::mem::replace(&mut call.session.deny_blocking, true);
-    call.session.in_script = true;
+    let denied_blocking = std::mem::replace(&mut call.session.execution.deny_blocking, true);
+    call.session.execution.in_script = true;
     let mut attempt =
         Attempt { vm, program, declared: &declared, keys, args, started: Ticks::now(), running: None };
     let ended = attempt.run(call);
     attempt.end_visible(&call.engine.clients);
-    call.session.in_script = false;
-    call.session.deny_blocking = denied_blocking;
+    call.session.execution.in_script = false;
+    call.session.execution.deny_blocking = denied_blocking;
     // SELECT within a script affects only the script.
     if call.session.db != db {
         call.session.select(db);
@@ -283,7 +283,7 @@ impl Attempt<'_> {
             boundary: Ticks::now(),
             speculative: keyspace.stopped_world().is_none().then(|| Speculative::begin(keyspace.context)),
         };
-        let Debugged { debugger, origin } = match session.debugging.as_deref_mut() {
+        let Debugged { debugger, origin } = match session.script.debugging.as_deref_mut() {
             Some(Debugging::Running(debugged)) => std::mem::take(debugged),
             Some(Debugging::Wanted(_)) | None => Debugged::default(),
         };
@@ -310,7 +310,7 @@ impl Attempt<'_> {
         let ended = self.vm.run(function, name, keys, args, &mut hosted, reply);
         if let Some(debugger) = self.vm.detach() {
             let debugged = Debugged { debugger: Some(debugger), origin: None };
-            hosted.session.debugging = Some(Box::new(Debugging::Running(debugged)));
+            hosted.session.script.debugging = Some(Box::new(Debugging::Running(debugged)));
         }
         hosted.keyspace.context.unjournalled = false;
         let slot = hosted.keyspace.context.slot;
@@ -459,7 +459,7 @@ impl Host for Hosted<'_, '_> {
 
     fn may_call(&mut self, args: &[&[u8]]) -> Option<bool> {
         let command = script::find(self.engine, args)?;
-        Some(self.session.user.check(command, args, self.session.db).is_ok())
+        Some(self.session.login.user.check(command, args, self.session.db).is_ok())
     }
 
     fn set_replication(&mut self, targets: u8) {

@@ -55,7 +55,8 @@ const TIME: Row = Row::new("time", Group::Server, time)
 
 fn time(call: &mut Call) -> CommandResult {
     // The clock stands still while a script runs.
-    let micros = if call.session.in_script { call.clock_ms() * 1000 } else { braid_base::clock::unix_us() };
+    let micros =
+        if call.session.execution.in_script { call.clock_ms() * 1000 } else { braid_base::clock::unix_us() };
     call.reply.array(2);
     call.reply.bulk_integer(micros / 1_000_000);
     call.reply.bulk_integer(micros % 1_000_000);

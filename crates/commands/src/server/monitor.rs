@@ -13,7 +13,7 @@ pub(super) const MONITOR: Row = Row::new("monitor", Group::Server, start).exactl
 );
 
 fn start(call: &mut Call) -> CommandResult {
-    if call.session.deny_blocking || call.session.in_script {
+    if call.session.execution.deny_blocking || call.session.execution.in_script {
         return Err(CommandError::text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
     // A repeated MONITOR has no reply, as in Redis.

@@ -68,7 +68,7 @@ fn shutdown(call: &mut Call) -> CommandResult {
     if let Some(busy) = call.engine.clients.busy.any_error().filter(|_| !options.no_save) {
         return Err(busy);
     }
-    if call.session.deny_blocking && !options.now {
+    if call.session.execution.deny_blocking && !options.now {
         return Err(CommandError::text(
             "ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client",
         ));

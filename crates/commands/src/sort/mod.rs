@@ -257,7 +257,7 @@ fn run(call: &mut Call, may_store: bool) -> CommandResult {
             Some(_) => sort_for_later(call, &options),
         };
     }
-    let elements = load(entry, call.keyspace.now(), &mut options, call.session.in_script)?;
+    let elements = load(entry, call.keyspace.now(), &mut options, call.session.execution.in_script)?;
     let items = sort_and_cut(Some(call.keyspace), &elements, &options)?;
     match options.store {
         None => reply_with(Some(call.keyspace), call.reply, &items, &options),

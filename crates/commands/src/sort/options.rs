@@ -68,7 +68,7 @@ impl<'a> Options<'a> {
     pub fn parse(call: &Call<'a, '_>, may_store: bool) -> Result<Options<'a>, CommandError> {
         let mut options = Options::default();
         // The keys of BY and GET patterns are not among the checked keys.
-        let reads_all = call.session.user.check_reading_all(call.command, call.args, call.session.db);
+        let reads_all = call.session.login.user.check_reading_all(call.command, call.args, call.session.db);
         let denied = |option: &str| {
             CommandError::text(format!(
                 "ERR {option} option of SORT denied due to insufficient ACL permissions."

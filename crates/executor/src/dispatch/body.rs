@@ -13,7 +13,7 @@ use crate::engine::call::Call;
 /// for this command only.
 #[inline]
 pub fn run_body(call: &mut Call<'_, '_>, is_alone: bool) -> bool {
-    if call.session.no_touch {
+    if call.session.options.no_touch {
         call.keyspace.set_touches(call.command.behavior.has(Behavior::TOUCHES_ALWAYS));
     }
     let mark = call.reply.mark();

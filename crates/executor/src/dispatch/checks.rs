@@ -41,7 +41,7 @@ pub(super) struct AdmissionContext<'r> {
 impl<'r> AdmissionContext<'r> {
     pub fn of(request: &'r Request<'_>, command: &'r Command) -> AdmissionContext<'r> {
         let Request { engine, worker, session, args, .. } = request;
-        let queue = session.queue.as_deref();
+        let queue = session.transaction.queue.as_deref();
         AdmissionContext { engine, session, queue, command, args, now_ms: worker.now_ms }
     }
 
@@ -70,7 +70,7 @@ pub(super) fn is_held_back(admission: &AdmissionContext<'_>, attention: u64) -> 
     if attention & STOPPING != 0 || attention & MIGRATES != 0 && changes_migrating(admission) {
         return true;
     }
-    if session.replica.is_some() {
+    if session.replication.replica.is_some() {
         // The pause may be waiting for the replica's messages.
         return false;
     }
@@ -210,21 +210,25 @@ pub(super) fn check(
         check_protected(engine, session, command)?;
     }
     check_rights(engine, session, command, args)?;
-    if !session.user.limits().is_none() && !flags.has(Flags::NO_AUTH) {
-        session.user.limits().charge(&session.user.identity, &mut session.charged, &session.record)?;
+    if !session.login.user.limits().is_none() && !flags.has(Flags::NO_AUTH) {
+        session.login.user.limits().charge(
+            &session.login.user.identity,
+            &mut session.login.charged,
+            &session.record,
+        )?;
     }
     if command.checks_slots || attention & OTHER_NODES != 0 {
         slots::check(engine, worker, session, command, args)?;
     }
-    if attention & FENCED != 0 && serves_data(engine, session.queue.as_deref(), command) {
+    if attention & FENCED != 0 && serves_data(engine, session.transaction.queue.as_deref(), command) {
         engine.sync_writes.counts.fenced.fetch_add(1, Relaxed);
         return Err(CommandError::text(MAY_NOT_SERVE));
     }
-    if attention & FORMER_PRIMARY != 0 && serves_data(engine, session.queue.as_deref(), command) {
+    if attention & FORMER_PRIMARY != 0 && serves_data(engine, session.transaction.queue.as_deref(), command) {
         check_demoted_client(engine, session, command, args)?;
     }
     if attention & REPLICA != 0
-        && is_redirected(engine, session, session.queue.as_deref(), command, args)
+        && is_redirected(engine, session, session.transaction.queue.as_deref(), command, args)
         && let Some(error) = redirect::redirection(engine, &session.record)
     {
         return Err(error);
@@ -238,21 +242,21 @@ pub(super) fn check(
     if session.attention & session_attention::IS_REPLICA != 0 {
         check_replica_link(session, command)?;
     }
-    if loading_refuses(engine, session.queue.as_deref(), command, args, attention) {
+    if loading_refuses(engine, session.transaction.queue.as_deref(), command, args, attention) {
         return Err(CommandError::text(LOADING_REFUSAL));
     }
     if attention & LOADING != 0 {
         // Nothing is evicted while loading: the dataset fitted before.
         return Ok(());
     }
-    if attention & FEW_REPLICAS != 0 && writes(engine, session.queue.as_deref(), command, args) {
+    if attention & FEW_REPLICAS != 0 && writes(engine, session.transaction.queue.as_deref(), command, args) {
         return Err(CommandError::text(TOO_FEW_REPLICAS));
     }
-    if attention & FEW_IN_SYNC != 0 && writes(engine, session.queue.as_deref(), command, args) {
+    if attention & FEW_IN_SYNC != 0 && writes(engine, session.transaction.queue.as_deref(), command, args) {
         check_small_set(engine, session).inspect_err(|_| worker.was_refused.set(true))?;
     }
     if attention & (READ_ONLY | STALE) != 0 {
-        check_role(engine, session.queue.as_deref(), command, args, attention)?;
+        check_role(engine, session.transaction.queue.as_deref(), command, args, attention)?;
     }
     if attention & (WRITES_REFUSED | SNAPSHOT_FULL | APPEND_ONLY_FAILED | JOURNAL_FULL) != 0 {
         check_disk(engine, worker, session, (command, args), attention)?;
@@ -266,9 +270,9 @@ pub(super) fn check(
             return Err(busy(engine));
         }
         follow_up(engine, worker);
-        session.out_of_memory = pressure == Pressure::Stuck;
+        session.execution.out_of_memory = pressure == Pressure::Stuck;
         let needs = has(engine, command, args, Flags::DENYOOM)
-            || (is_exec(command) && queue_has(engine, session.queue.as_deref(), Flags::DENYOOM));
+            || (is_exec(command) && queue_has(engine, session.transaction.queue.as_deref(), Flags::DENYOOM));
         if pressure == Pressure::Stuck && needs {
             return Err(CommandError::text("OOM command not allowed when used memory > 'maxmemory'."));
         }
@@ -326,8 +330,8 @@ fn check_demoted_client(
     if !engine.sync_writes.came_to_primary(&session.record) {
         return Ok(());
     }
-    session.close_after_reply = true;
-    let writes = writes(engine, session.queue.as_deref(), command, args);
+    session.reply.close_after = true;
+    let writes = writes(engine, session.transaction.queue.as_deref(), command, args);
     Err(CommandError::text(if writes { read_only(engine) } else { NO_LONGER_PRIMARY }))
 }
 
@@ -371,7 +375,7 @@ pub(super) fn check_rights(
     }
     let origin = if session.in_multi() { Origin::Transaction } else { Origin::TopLevel };
     access::check_access(engine, session, command, args, origin, (command, args))
-        .map_err(|denied| acl::refusal(denied, session.user.name(), command))
+        .map_err(|denied| acl::refusal(denied, session.login.user.name(), command))
 }
 
 /// A RESP2 client with subscriptions cannot tell replies from messages, so only a few commands are
@@ -457,7 +461,7 @@ fn check_disk(
     attention: u64,
 ) -> Result<(), CommandError> {
     let refusable = command.behavior.has(Behavior::REPORTS_WRITE_REFUSAL)
-        || writes(engine, session.queue.as_deref(), command, args);
+        || writes(engine, session.transaction.queue.as_deref(), command, args);
     if refusable && let Some(error) = disk_refusal(engine) {
         return Err(error);
     }
@@ -490,7 +494,7 @@ pub(super) fn disk_refusal(engine: &Engine) -> Option<CommandError> {
 /// Refuses a write whose reply would wait, since the in-sync set is too small, or notes the write.
 #[cold]
 fn check_small_set(engine: &Engine, session: &Session) -> Result<(), CommandError> {
-    if engine.sync_writes.holds_for(session.durable) {
+    if engine.sync_writes.holds_for(session.options.durable) {
         engine.sync_writes.counts.refused.fetch_add(1, Relaxed);
         return Err(CommandError::text(TOO_FEW_IN_SYNC));
     }
@@ -502,7 +506,7 @@ fn check_small_set(engine: &Engine, session: &Session) -> Result<(), CommandErro
 #[inline]
 pub fn write_refusal(engine: &Engine, session: &Session) -> Option<CommandError> {
     // Commands of the append-only file or the stream have been accepted before.
-    if session.is_replay {
+    if session.execution.is_replay {
         return None;
     }
     let attention = engine.attention.get();

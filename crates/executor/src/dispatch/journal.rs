@@ -53,7 +53,7 @@ impl Before {
         }
         let stated = keyspace.context.journal.unit.take_stated();
         let writes = keyspace.context.counters.dirty.get() != self.dirty || stated == Stated::Addition;
-        session.has_written |= writes;
+        session.reply.has_written |= writes;
         let runs_scripts = self.runs_scripts;
         if writes && stated != Stated::Requests && !runs_scripts {
             self.journal_arguments(keyspace, args, is_alone);

@@ -13,7 +13,7 @@ use crate::session::Session;
 pub fn reach(engine: &Engine, session: &Session, prepared: Prepared) -> Reach {
     let Some(id) = prepared.command() else { return Reach::OneKey };
     let command = engine.commands.get(id);
-    if session.queue.is_some() && !command.behavior.has(Behavior::EXECUTES_QUEUE) {
+    if session.transaction.queue.is_some() && !command.behavior.has(Behavior::EXECUTES_QUEUE) {
         Reach::OneKey
     } else {
         command.reach

@@ -114,8 +114,8 @@ impl Replay {
     pub fn new(engine: &Engine, source: Source) -> Replay {
         let record = ClientRecord::new(u64::MAX, -1, Address::Unknown, Address::Unknown, unix_ms());
         let mut session = Session::new(Arc::new(record), &engine.attention, &engine.acl);
-        session.deny_blocking = true;
-        session.is_replay = true;
+        session.execution.deny_blocking = true;
+        session.execution.is_replay = true;
         let kinds = engine.commands.all().iter().map(|command| kind_of(command, source)).collect();
         let reply = ReplyBuffer::new(Protocol::Resp2);
         Replay {

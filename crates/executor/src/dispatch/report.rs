@@ -24,14 +24,14 @@ pub(crate) fn log(engine: &Engine, session: &Session, command: &Command, args: &
 
 /// A session's client, as MONITOR shows it.
 pub(super) fn caller(session: &Session) -> Caller<'_> {
-    Caller { record: &session.record, db: session.db, in_script: session.in_script }
+    Caller { record: &session.record, db: session.db, in_script: session.execution.in_script }
 }
 
 /// Sends a command to MONITOR clients, unless it is hidden from them. The requests with which the
 /// source of a slot move fills the slots are hidden, like a primary's stream.
 #[cold]
 pub(super) fn monitor(engine: &Engine, slot: usize, session: &Session, command: &Command, args: &[&[u8]]) {
-    if session.import.is_some() {
+    if session.cluster.import.is_some() {
         return;
     }
     monitor::tell(&engine.hub, &engine.attention, slot, caller(session), command, args);

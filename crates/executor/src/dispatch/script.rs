@@ -110,16 +110,16 @@ const UNDECLARED: &str = "ERR Script attempted to access a key that it did not d
 /// script.
 pub fn serve(engine: &Engine, session: &mut Session, keyspace: &mut Txn<'_>) {
     if keyspace.context.follow_up.get() {
-        let mut later = session.later.take().unwrap_or_default();
+        let mut later = session.script.later.take().unwrap_or_default();
         blocking::serve_held(engine, keyspace, &mut later);
-        session.later = Some(later);
+        session.script.later = Some(later);
     }
 }
 
 /// Stops the world for the command of `call`, which runs a script; see [`LockSet::world`].
 pub fn world_for<'e>(call: &mut Call<'e, '_>) -> Option<LockSet<'e>> {
     let Call { engine, command, session, args, keyspace, .. } = call;
-    let (queue, now_ms) = (session.queue.as_deref(), unix_ms());
+    let (queue, now_ms) = (session.transaction.queue.as_deref(), unix_ms());
     let admission = AdmissionContext { engine, session, queue, command, args, now_ms };
     LockSet::world(&engine.keyspace, keyspace.context, || admission.is_outdated())
 }
@@ -143,7 +143,7 @@ pub fn call(
     if let Err(text) = check(run, command, args) {
         return refuse_call(&mut call, run, text.as_bytes());
     }
-    let is_stale = engine.attention.get() & STALE != 0 && !call.session.is_replay;
+    let is_stale = engine.attention.get() & STALE != 0 && !call.session.execution.is_replay;
     if is_stale && !command.spec.flags.has(Flags::STALE) {
         return refuse_call(&mut call, run, b"ERR Can not execute the command on a stale replica");
     }
@@ -161,12 +161,12 @@ pub fn call(
             return ScriptCall::Undeclared;
         }
         access::note_denied(engine, call.session, command, args, Origin::Script, run.current, denied);
-        let text = denied.text(call.session.user.name(), command);
+        let text = denied.text(call.session.login.user.name(), command);
         let line = [b"ERR ACL failure in script: ", &text[..]].concat();
         return refuse_call(&mut call, run, &line);
     }
     if engine.keyspace.is_by_slot()
-        && !call.session.is_replay
+        && !call.session.execution.is_replay
         && let Err(text) = check_slots(engine, run, command, args)
     {
         return refuse_call(&mut call, run, text.as_bytes());

@@ -32,7 +32,7 @@ impl Begun {
     #[cold]
     pub fn of(request: &Request<'_>, command: &Command) -> Option<Begun> {
         let Request { engine, worker, session, reply, args, .. } = request;
-        let slot = slot_of(&engine.commands, session.queue.as_deref(), command, args)?;
+        let slot = slot_of(&engine.commands, session.transaction.queue.as_deref(), command, args)?;
         // Queued commands were counted when they were queued.
         let more = if is_exec(command) { MULTI_BYTES } else { 0 };
         let (began, bytes_in) = (worker.boundary, request_bytes(args) + more);

@@ -69,13 +69,18 @@ pub(super) fn check(
     command: &Command,
     args: &[&[u8]],
 ) -> Result<(), CommandError> {
-    if session.import.as_ref().is_some_and(|import| fills(&engine.commands, import, session, command, args)) {
+    if session
+        .cluster
+        .import
+        .as_ref()
+        .is_some_and(|import| fills(&engine.commands, import, session, command, args))
+    {
         return Ok(());
     }
-    let asks = session.asks;
-    session.asks &= is_in_transaction_after(session, command);
+    let asks = session.cluster.asks;
+    session.cluster.asks &= is_in_transaction_after(session, command);
     let mut slot = OneSlot::default();
-    let is_one = match &session.queue {
+    let is_one = match &session.transaction.queue {
         // A broken transaction is refused for being broken.
         Some(queue) if is_exec(command) => {
             if queue.broken {
@@ -91,12 +96,12 @@ pub(super) fn check(
     };
     let map = engine.cluster_map().filter(|_| !only_unsubscribes(&engine.commands, session, command));
     // As in Redis, an unserved slot is reported before keys in several slots.
-    let Some(map) = map.filter(|_| !session.is_replay) else {
+    let Some(map) = map.filter(|_| !session.execution.is_replay) else {
         return if is_one { Ok(()) } else { Err(CommandError::text(CROSS_SLOT)) };
     };
     let Some(slot) = slot.0 else { return Ok(()) };
     if is_one && map.serves(slot) {
-        session.served = Some(slot);
+        session.cluster.served = Some(slot);
         return Ok(());
     }
     let view = map.view();
@@ -118,7 +123,7 @@ pub(super) fn only_unsubscribes(commands: &CommandTable, session: &Session, comm
         let channels = command.spec.channels;
         channels.is_some_and(|channels| channels.access == ChannelAccess::Unsubscribe)
     };
-    match &session.queue {
+    match &session.transaction.queue {
         Some(queue) if is_exec(command) => {
             let mut queued = queue.commands.iter();
             !queue.commands.is_empty() && queued.all(|queued| ends(commands.get(queued.command)))
@@ -129,7 +134,7 @@ pub(super) fn only_unsubscribes(commands: &CommandTable, session: &Session, comm
 
 /// True if a transaction is open once a command has run: ASKING before MULTI holds until its end.
 fn is_in_transaction_after(session: &Session, command: &Command) -> bool {
-    match session.queue.is_some() {
+    match session.transaction.queue.is_some() {
         true => !is_exec(command) && !command.behavior.has(Behavior::REPLAY_DROPS_TRANSACTION),
         false => command.behavior.has(Behavior::REPLAY_OPENS_TRANSACTION),
     }
@@ -148,7 +153,7 @@ fn fills(
         let found = keys::find_slotted(command.spec, args).unwrap_or_default();
         found.into_iter().all(|at| import.covers(args[at.index]))
     };
-    match &session.queue {
+    match &session.transaction.queue {
         Some(queue) if is_exec(command) => {
             queue.commands.iter().all(|queued| fills(commands.get(queued.command), &queued.args()))
         }
@@ -226,7 +231,7 @@ impl Elsewhere<'_> {
     }
 
     fn writes(&self) -> bool {
-        writes(self.engine, self.session.queue.as_deref(), self.command, self.args)
+        writes(self.engine, self.session.transaction.queue.as_deref(), self.command, self.args)
             || self.command.spec.flags.has(Flags::MAY_REPLICATE)
     }
 
@@ -238,7 +243,7 @@ impl Elsewhere<'_> {
             let found = keys::find(command.spec, args).unwrap_or_default();
             keys.extend(found.into_iter().map(|at| args[at.index].to_vec()));
         };
-        match &session.queue {
+        match &session.transaction.queue {
             Some(queue) if is_exec(command) => {
                 queue
                     .commands
@@ -283,7 +288,7 @@ pub(super) fn serves_slot_of(engine: &Engine, hash: u64) -> bool {
 
 /// True if the slot for which a session's command was allowed is no longer served here.
 pub(super) fn has_left(engine: &Engine, session: &Session) -> bool {
-    session.served.is_some_and(|slot| engine.cluster_map().is_some_and(|map| !map.serves(slot)))
+    session.cluster.served.is_some_and(|slot| engine.cluster_map().is_some_and(|map| !map.serves(slot)))
 }
 
 /// True if a client is connected by TLS: redirections then name TLS ports.

@@ -31,7 +31,7 @@ pub(super) fn abort_exec(request: &mut Request<'_>, error: &CommandError) {
     let line = error.line();
     request.reply.error_bytes(&[b"EXECABORT Transaction discarded because of: ", &line[..]].concat());
     request.engine.telemetry.threads[request.slot()].count_error(b"EXECABORT");
-    request.session.queue = None;
+    request.session.transaction.queue = None;
     leave_multi(request.session);
 }
 
@@ -39,7 +39,7 @@ pub(super) fn abort_exec(request: &mut Request<'_>, error: &CommandError) {
 pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Option<FollowUp>) {
     let (engine, slot, now) = (request.engine, request.slot(), request.now());
     let start = request.worker.boundary;
-    let Some(queue) = request.session.queue.take() else {
+    let Some(queue) = request.session.transaction.queue.take() else {
         request.reply.error("ERR EXEC without MULTI");
         engine.telemetry.threads[slot].count_error(b"ERR");
         return (true, None);
@@ -54,7 +54,7 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
     }
     let queued: Vec<(&Command, Vec<&[u8]>)> =
         queue.commands.iter().map(|queued| (engine.commands.get(queued.command), queued.args())).collect();
-    let watched: Vec<Watched> = std::mem::take(&mut request.session.watched);
+    let watched: Vec<Watched> = std::mem::take(&mut request.session.transaction.watched);
     // SELECT in the transaction affects the commands after it. Equal keys of all databases share a
     // lock.
     let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
@@ -72,10 +72,10 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
         };
         let Some(world) = world else {
             drop(keys);
-            request.session.watched = watched;
+            request.session.transaction.watched = watched;
             if request.worker.context.outdated {
                 drop(queued);
-                request.session.queue = Some(queue);
+                request.session.transaction.queue = Some(queue);
             } else {
                 abort_exec(request, &busy(engine));
             }
@@ -93,16 +93,16 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
         reply.null_array();
         return (false, None);
     }
-    session.slot_batch = is_slot_batch(engine, &queued).then(Box::default);
-    if session.reply_mode != ReplyMode::Off && session.slot_batch.is_none() {
+    session.transaction.slot_batch = is_slot_batch(engine, &queued).then(Box::default);
+    if session.reply.mode != ReplyMode::Off && session.transaction.slot_batch.is_none() {
         reply.array(queued.len());
     }
     let since = txn.context.journal.end;
-    session.deny_blocking = true;
+    session.execution.deny_blocking = true;
     for ((queued, args), bounds) in queued.iter().zip(bounds) {
         txn.set_db(session.db);
         txn.set_keys(&keys[bounds]);
-        let mut part = session.slot_batch.is_some().then(|| ReplyBuffer::new(reply.protocol));
+        let mut part = session.transaction.slot_batch.is_some().then(|| ReplyBuffer::new(reply.protocol));
         let mut call = Call {
             engine,
             command: queued,
@@ -114,13 +114,13 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
             others: others.reborrow(),
         };
         run_queued(&mut call, (command, exec_args));
-        if let Some((part, batch)) = part.zip(session.slot_batch.as_mut()) {
+        if let Some((part, batch)) = part.zip(session.transaction.slot_batch.as_mut()) {
             batch.add_reply(&part);
         }
     }
-    session.reply_is_complete = session.reply_mode != ReplyMode::On;
-    session.deny_blocking = false;
-    if let Some(batch) = session.slot_batch.take() {
+    session.reply.is_complete = session.reply.mode != ReplyMode::On;
+    session.execution.deny_blocking = false;
+    if let Some(batch) = session.transaction.slot_batch.take() {
         let (args, blobs, keyspace, others) = (*exec_args, &[][..], &mut txn, Others::default());
         let mut call = Call { engine, command, session, args, blobs, keyspace, reply, others };
         answer_slot_batch(&mut call, *batch);
@@ -172,7 +172,7 @@ fn leave_multi(session: &Session) {
 fn run_queued(call: &mut Call<'_, '_>, current: (&Command, &[&[u8]])) {
     let mark = call.reply.mark();
     run_if_allowed(call, current);
-    if call.session.reply_mode == ReplyMode::Off {
+    if call.session.reply.mode == ReplyMode::Off {
         call.reply.truncate(mark);
     }
 }
@@ -210,17 +210,17 @@ fn run_if_allowed(call: &mut Call<'_, '_>, current: (&Command, &[&[u8]])) {
 
 /// Removes the watches under the transaction's locks. True if a watched key changed.
 fn release_watches(txn: &mut Txn<'_>, session: &mut Session, watched: &[Watched]) -> bool {
-    let mut changed = txn::is_raised(&session.watch_flag);
+    let mut changed = txn::is_raised(&session.transaction.watch_flag);
     let db = txn.db();
     for key in watched {
         txn.set_db(key.db);
         // A key that expired since the watch began has changed, even if it has not been removed
         // yet.
         changed |= txn.peek_expired(&key.key).is_some();
-        txn.unwatch(&key.key, &session.watch_flag);
+        txn.unwatch(&key.key, &session.transaction.watch_flag);
     }
     txn.set_db(db);
-    session.watch_flag = txn::new_watch_flag();
+    session.transaction.watch_flag = txn::new_watch_flag();
     session.record.set_flag(client_flags::WATCHING, false);
     *session.record.watch_flag.lock() = None;
     session.record.watch_count.store(0, Relaxed);
@@ -229,9 +229,9 @@ fn release_watches(txn: &mut Txn<'_>, session: &mut Session, watched: &[Watched]
 
 /// Removes all watches of a client (UNWATCH, DISCARD, closed connection). No lock may be held.
 pub fn unwatch_all(engine: &Engine, context: &mut Context, session: &mut Session) {
-    let watched = std::mem::take(&mut session.watched);
+    let watched = std::mem::take(&mut session.transaction.watched);
     if watched.is_empty() {
-        session.watch_flag = txn::new_watch_flag();
+        session.transaction.watch_flag = txn::new_watch_flag();
         return;
     }
     let keys: SmallVec<[KeyRef<'_>; 8]> = watched
@@ -244,7 +244,7 @@ pub fn unwatch_all(engine: &Engine, context: &mut Context, session: &mut Session
 
 /// Drops a transaction's queue and the client's watches.
 pub fn discard(engine: &Engine, context: &mut Context, session: &mut Session) {
-    session.queue = None;
+    session.transaction.queue = None;
     leave_multi(session);
     unwatch_all(engine, context, session);
 }

@@ -112,7 +112,7 @@ pub(crate) fn note_denied(
         Denied::Command | Denied::Database(0) => command.full_name.clone().into_bytes(),
         Denied::Key(index) | Denied::Channel(index) | Denied::Database(index) => args[index].to_vec(),
     };
-    let name = session.user.name().to_vec();
+    let name = session.login.user.name().to_vec();
     note_refusal(engine, session, Some(current), origin, Reason::from(denied), object, name);
 }
 
@@ -137,7 +137,7 @@ fn note_refusal(
         Reason::Certificate => stats.denied_certificates.add(1),
     }
     if !matches!(reason, Reason::Authentication | Reason::Certificate) {
-        session.user.identity.count_denied(reason);
+        session.login.user.identity.count_denied(reason);
     } else if let Some(user) = engine.acl.user(&user) {
         user.identity.count_denied(reason);
     }

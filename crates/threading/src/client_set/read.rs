@@ -65,7 +65,7 @@ impl ClientSet {
             self.to_drop.push(place);
             return 0;
         }
-        if client.is_broken() || client.session.close_after_reply {
+        if client.is_broken() || client.session.reply.close_after {
             // Input of a client that is being closed is discarded; only the end of the connection
             // matters.
             let mut sink = [0; 4096];
@@ -79,7 +79,7 @@ impl ClientSet {
             // A complete argument is kept while the client is held.
             return if incoming.missing() > 0 { self.read_big(engine, place) } else { 0 };
         }
-        let is_import = client.session.import.is_some();
+        let is_import = client.session.cluster.import.is_some();
         let own = !client.query.is_empty() || client.is_held() || is_import;
         let received = if own {
             client.socket.recv_onto(&mut client.query, if is_import { IMPORT_CHUNK } else { READ_CHUNK })
@@ -183,7 +183,7 @@ impl ClientSet {
     pub fn resume(&mut self, engine: &Engine, place: u32) -> usize {
         let Some(client) = self.slab.get(place) else { return 0 };
         client.in_resume_list = false;
-        let leaves = client.is_broken() || client.session.close_after_reply;
+        let leaves = client.is_broken() || client.session.reply.close_after;
         if client.is_held() || client.in_batch || leaves {
             return 0;
         }

@@ -45,11 +45,11 @@ impl ClientSet {
         let limit = self.settings.output_limit;
         let early = waiting >= SEND_EARLY
             && !client.wants_write
-            && !client.session.close_after_reply
+            && !client.session.reply.close_after
             && client.parsed_input.is_none()
             && limit.hard_bytes == 0
             && limit.soft_bytes == 0;
-        if !client.in_write_list && (!client.reply.is_empty() || client.session.close_after_reply) {
+        if !client.in_write_list && (!client.reply.is_empty() || client.session.reply.close_after) {
             client.in_write_list = true;
             self.to_write.push(place);
         }
@@ -67,7 +67,7 @@ impl ClientSet {
         let Some(client) = self.slab.get(place) else { return Pushed::Later };
         // A killed client hears nothing after the reply to the command that killed it.
         let is_killed = client.session.record.has(client_flags::CLOSE_NOW);
-        if client.is_broken() || client.session.close_after_reply || is_killed {
+        if client.is_broken() || client.session.reply.close_after || is_killed {
             return Pushed::Gone;
         }
         if client.session.blocked.as_ref().is_some_and(|blocked| blocked.is_over()) {

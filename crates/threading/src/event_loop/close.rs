@@ -24,7 +24,7 @@ impl<M: Model> EventLoop<M> {
     /// for them stays until a long script has ended.
     pub(super) fn drop_client(&mut self, place: u32) {
         let Some(client) = self.clients.slab.get(place) else { return };
-        let needs_keys = !client.session.watched.is_empty() || client.session.blocked.is_some();
+        let needs_keys = !client.session.transaction.watched.is_empty() || client.session.blocked.is_some();
         if needs_keys && !self.enter() {
             self.after_script.drops.push(place);
             return;
@@ -33,13 +33,13 @@ impl<M: Model> EventLoop<M> {
         // epoll drops a closed descriptor by itself, but not one that was duplicated.
         let _ = self.poller.remove(&client.socket);
         let engine = Arc::clone(&self.engine);
-        if !client.session.watched.is_empty() {
+        if !client.session.transaction.watched.is_empty() {
             dispatch::unwatch_all(&engine, &mut self.worker.context, &mut client.session);
         }
         client.session.unsubscribe_all(&engine.hub);
         client.session.stop_monitor(&engine.hub, &engine.attention);
         client.session.stop_tracking(&engine.trackers, &engine.keyspace);
-        if client.session.replica.is_some() {
+        if client.session.replication.replica.is_some() {
             self.replicas.remove(place);
             replicas::detach_replica(&engine, &mut client.session, clock::unix_ms());
         }

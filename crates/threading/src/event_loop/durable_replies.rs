@@ -184,7 +184,9 @@ impl<M: Model> EventLoop<M> {
             let Some(client) = self.clients.slab.get(place) else { return false };
             if for_members {
                 let reveals = if has_messages { &mut client.has_messages } else { &mut client.reveals };
-                if !std::mem::take(reveals) || !self.engine.sync_writes.holds_for(client.session.durable) {
+                if !std::mem::take(reveals)
+                    || !self.engine.sync_writes.holds_for(client.session.options.durable)
+                {
                     return true;
                 }
                 if !has_messages && client.has_messages {
@@ -214,7 +216,7 @@ impl<M: Model> EventLoop<M> {
             }
             client.is_reply_held = true;
             client.waits_for_members = for_members;
-            let has_written = std::mem::take(&mut client.session.has_written);
+            let has_written = std::mem::take(&mut client.session.reply.has_written);
             clients.push(HeldClient { place, id: client.session.id(), has_written, is_cut });
             false
         });
@@ -239,7 +241,7 @@ impl<M: Model> EventLoop<M> {
     fn has_written(&mut self) -> bool {
         let clients = &mut self.clients;
         let mut places = clients.to_write.iter();
-        places.any(|&place| clients.slab.get(place).is_some_and(|client| client.session.has_written))
+        places.any(|&place| clients.slab.get(place).is_some_and(|client| client.session.reply.has_written))
     }
 
     /// Arms the loop's notifier for a change of the outcome, and asks the replicas.
@@ -340,14 +342,14 @@ impl<M: Model> EventLoop<M> {
             client.in_resume_list = true;
             self.clients.to_resume.push(place);
         }
-        if outcome == WaitOutcome::Durable && client.session.has_written {
+        if outcome == WaitOutcome::Durable && client.session.reply.has_written {
             client.reveals = true;
             // The client waited for a key and was served meanwhile: that change must be durable
             // as well.
             self.reply_hold.note_changes();
             return self.clients.to_write.push(place);
         }
-        client.session.has_written |= has_written;
+        client.session.reply.has_written |= has_written;
         self.report_outcome(place, outcome, is_cut);
         self.clients.write(&self.engine.telemetry.threads[self.slot], place);
         self.update_interest(place, clock::unix_ms());
@@ -373,7 +375,7 @@ impl<M: Model> EventLoop<M> {
     /// continuation.
     fn report_outcome(&mut self, place: u32, outcome: WaitOutcome, is_cut: bool) {
         let Some(client) = self.clients.slab.get(place) else { return };
-        let has_written = std::mem::take(&mut client.session.has_written);
+        let has_written = std::mem::take(&mut client.session.reply.has_written);
         if outcome == WaitOutcome::Durable || (outcome == WaitOutcome::DiskFailed && !has_written) {
             return;
         }

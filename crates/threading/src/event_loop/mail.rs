@@ -135,7 +135,7 @@ impl<M: Model> EventLoop<M> {
         let Some(blocked) = client.session.blocked.take() else { return };
         let Client { session, reply, .. } = client;
         blocked.answer(&self.engine, self.slot, session, reply, served);
-        client.session.has_written = true;
+        client.session.reply.has_written = true;
         client.reveals |= blocked.reveals_data(&self.engine);
         client.session.written_to = client.session.written_to.max(written_to);
         self.clients.deadlines.remove(&(blocked.deadline_ms, place));

@@ -224,7 +224,7 @@ impl<M: Model> EventLoop<M> {
 fn is_movable(client: &Client) -> bool {
     let busy = client.in_batch || client.in_write_list || client.in_resume_list || client.is_held();
     let leaves = client.is_broken()
-        || client.session.close_after_reply
+        || client.session.reply.close_after
         || client.session.record.has(client_flags::CLOSE_NOW);
     let hears = client.session.hears();
     !busy && !leaves && !hears && client.parsed_input.is_none() && client.replica_output.is_none()

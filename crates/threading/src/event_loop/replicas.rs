@@ -73,7 +73,7 @@ impl<M: Model> EventLoop<M> {
         let Some(&place) = self.by_id.get(&id) else { return };
         let now = self.worker.now_ms();
         let Some(client) = self.clients.slab.get(place) else { return };
-        if let Some(replica) = client.session.replica.clone()
+        if let Some(replica) = client.session.replication.replica.clone()
             && client.replica_output.is_none()
         {
             client.replica_output = Some(Box::new(ReplicaOutput::new(replica, now)));

@@ -202,7 +202,7 @@ impl ClientSet {
     /// queued commands does.
     pub fn runs_scripts(&mut self, engine: &Engine, request: &Request) -> bool {
         let Some(client) = self.slab.get(request.client) else { return false };
-        match &client.session.queue {
+        match &client.session.transaction.queue {
             Some(queue) => {
                 queue.commands.iter().any(|queued| engine.commands.get(queued.command).runs_scripts)
             }
@@ -289,7 +289,7 @@ impl ClientSet {
             _ => client.query.extend_from_slice(&shared[turn.rest_start..turn.rest_end]),
         }
         if let Some(error) = client.protocol_error.take()
-            && !client.session.close_after_reply
+            && !client.session.reply.close_after
         {
             let text = error.message();
             let record = &client.session.record;
@@ -308,7 +308,7 @@ impl ClientSet {
             self.to_resume.push(turn.client);
         }
         let session = &client.session;
-        let names = !session.watched.is_empty()
+        let names = !session.transaction.watched.is_empty()
             || session.listener.subscriptions.is_some()
             || session.listener.tracking.is_some();
         if names && !client.is_tracked && !client.holds_requests() {

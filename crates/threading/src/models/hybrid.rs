@@ -168,7 +168,7 @@ mod tests {
             assert_eq!(found(&engine, &session, line), Reach::Wide, "{line}");
         }
         // In a transaction every command but EXEC is only queued.
-        session.queue = Some(Box::new(Queue::default()));
+        session.transaction.queue = Some(Box::new(Queue::default()));
         for (line, reach) in
             [("MSET a 1 b 2", Reach::OneKey), ("EVAL x 0", Reach::OneKey), ("exec", Reach::Wide)]
         {

@@ -98,7 +98,7 @@ impl<'a> Options<'a> {
         }
         options.limit = match (limit, options.approximate) {
             // The primary journals an exact length, together with the client's LIMIT.
-            _ if call.session.is_replay => 0,
+            _ if call.session.execution.is_replay => 0,
             (Some(limit), true) => limit,
             (Some(_), false) => {
                 return Err(CommandError::text(
@@ -215,7 +215,7 @@ pub fn xadd(call: &mut Call) -> CommandResult {
         .map_or(request, IdRequest::Explicit);
     let added = match request {
         // A late entry from a peer.
-        IdRequest::Explicit(id) if call.session.is_replay && id <= stream.log().last_id() => {
+        IdRequest::Explicit(id) if call.session.execution.is_replay && id <= stream.log().last_id() => {
             stream.insert(id, &pairs, &limits).map(|()| id).map_err(refusal)
         }
         _ => append(stream, request, now, &pairs, &limits),

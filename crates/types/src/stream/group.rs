@@ -158,7 +158,7 @@ pub fn help(call: &mut Call) -> CommandResult {
 
 pub fn xack(call: &mut Call) -> CommandResult {
     let args = call.args;
-    if call.session.is_replay && idempotent::replay(call)? {
+    if call.session.execution.is_replay && idempotent::replay(call)? {
         return Ok(());
     }
     let mut acknowledged = 0;

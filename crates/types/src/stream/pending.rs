@@ -204,8 +204,8 @@ pub fn xclaim(call: &mut Call) -> CommandResult {
     }) else {
         return Err(no_group(args[1], args[2], ""));
     };
-    let options = ClaimOptions::parse(&args[4..], now, call.session.is_replay)?;
-    if call.session.is_replay && args[3].is_empty() && options.claim.delivery_time == 0 {
+    let options = ClaimOptions::parse(&args[4..], now, call.session.execution.is_replay)?;
+    if call.session.execution.is_replay && args[3].is_empty() && options.claim.delivery_time == 0 {
         // A release, as the journal describes it.
         let count = options.claim.retry_count.unwrap_or(0);
         let keeps = |id: &StreamId| options.claim.deleted || log.contains(*id);

@@ -87,7 +87,7 @@ impl<'a> Options<'a> {
             let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
             rest = match after {
                 [timeout, after @ ..] if is("BLOCK") => {
-                    if call.session.in_script {
+                    if call.session.execution.in_script {
                         let name = &call.command.full_name;
                         return Err(CommandError::text(format!(
                             "ERR {name} command is not allowed with BLOCK option from scripts"

@@ -65,7 +65,7 @@ fn with_series(
 /// True if the client may read all these keys. The keys of a query are not among its arguments, so
 /// nobody has checked them.
 fn may_read(call: &Call, keys: &[Box<[u8]>]) -> bool {
-    let (user, db) = (&call.session.user, call.keyspace.db());
+    let (user, db) = (&call.session.login.user, call.keyspace.db());
     let by_key = |key: &[u8]| {
         let get = call.engine.commands.find(READ_BY_KEY);
         get.is_some_and(|get| user.check(get, &[READ_BY_KEY, key], db).is_ok())

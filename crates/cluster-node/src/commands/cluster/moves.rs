@@ -266,20 +266,20 @@ pub(super) fn sync_slots(call: &mut Call) -> CommandResult {
             let slots = slots_arg(call, 5)?;
             let import =
                 import::begin_import(call.engine, &id_arg(call, 3), Arc::from(id_arg(call, 4)), slots)?;
-            call.session.import = Some(Arc::clone(&import));
+            call.session.cluster.import = Some(Arc::clone(&import));
             in_background(call, map, move |task| {
                 import::prepare_import(task.engine, &import).map(|()| "OK".into())
             })
         }
         5 if call.arg_is(2, "resume") => {
             let import = import::resume_import(call.engine, &id_arg(call, 3), &id_arg(call, 4))?;
-            call.session.import = Some(Arc::clone(&import));
+            call.session.cluster.import = Some(Arc::clone(&import));
             count_in_background(call, map, move |task| {
                 import::resume_from(task.engine, &import).map(|number| number as usize)
             })
         }
         5 if call.arg_is(2, "apply") => {
-            let import = call.session.import.clone().ok_or_else(no_move)?;
+            let import = call.session.cluster.import.clone().ok_or_else(no_move)?;
             let number = parse_u64(call.args[3]).ok_or(CommandError::NotAnInteger)?;
             if call.args[4].is_empty() {
                 import::note_import(&import, number)?;
@@ -290,13 +290,13 @@ pub(super) fn sync_slots(call: &mut Call) -> CommandResult {
             quietly(call, move |engine| import::apply_import(engine, &import, number, &bytes))
         }
         3 if call.arg_is(2, "ready") => {
-            let import = call.session.import.as_ref().ok_or_else(no_move)?;
+            let import = call.session.cluster.import.as_ref().ok_or_else(no_move)?;
             import::ready_import(call.engine, import)?;
             call.reply.ok();
             Ok(())
         }
         3 if call.arg_is(2, "done") => {
-            let import = call.session.import.clone().ok_or_else(no_move)?;
+            let import = call.session.cluster.import.clone().ok_or_else(no_move)?;
             quietly(call, move |engine| import::end_import(engine, &import))
         }
         5 if call.arg_is(2, "export") => {

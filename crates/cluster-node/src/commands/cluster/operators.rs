@@ -148,7 +148,7 @@ fn change(
 
 /// Changes slots. In a transaction of nothing else, EXEC does that.
 fn change_slots(call: &mut Call, map: &ClusterMap, request: SlotRequest) -> CommandResult {
-    if let Some(batch) = &mut call.session.slot_batch {
+    if let Some(batch) = &mut call.session.transaction.slot_batch {
         batch.add(request);
         return Ok(());
     }

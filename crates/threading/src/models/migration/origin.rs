@@ -172,7 +172,7 @@ fn restore<M: HasOrigin>(event_loop: &mut EventLoop<M>, mut client: Box<Client>)
     if client.is_tracked {
         clients.tracked.push(place);
     }
-    client.in_write_list = client.has_unsent() || client.session.close_after_reply;
+    client.in_write_list = client.has_unsent() || client.session.reply.close_after;
     if client.in_write_list {
         clients.to_write.push(place);
         let losses = event_loop.engine.replication.in_sync.losses();
